@@ -1,0 +1,57 @@
+"""cute_py: CuTe-style layout algebra in Python. Names are resolved on first use; `import cute_py as cute`."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+# module -> the public names that it defines
+_HOME = {
+    "errors": "CoordinateError CuteError DtypeError LayoutError LeafTypeError ParseError UndecidedError",
+    "layout.tuples": (
+        "Underscore _ ceil_div compatible congruent elem_geq elem_gtr elem_leq elem_less elem_scale evenly_divides"
+        " inner_product prefix_product product product_each product_like repeat_like round_up shape_div"
+        " transform_leaf unwrap weakly_compatible weakly_congruent wrap"
+    ),
+    "layout.basis": "E ScaledBasis make_basis_like",
+    "layout.coords": (
+        "GenColMajor GenRowMajor LayoutLeft LayoutRight compact_col_major compact_major compact_order compact_row_major"
+        " coordinates crd2crd crd2idx idx2crd increment"
+    ),
+    "layout.layout": "Layout make_layout",
+    "layout.build": "make_fragment_like make_identity_layout make_layout_like make_ordered_layout",
+    "layout.modes": (
+        "append coprofile coshape cosize depth dice domain_offset flatten get get_1d_coord get_flat_coord get_hier_coord"
+        " group_modes is_static prepend rank replace select shape size slice_ slice_and_offset stride take unflatten zip_"
+    ),
+    "layout.coalesce": "coalesce filter filter_zeros",
+    "layout.composition": "composition",
+    "layout.complement": "complement",
+    "layout.inverse": "left_inverse nullspace right_inverse",
+    "layout.divide": "flat_divide logical_divide tile_unzip tiled_divide zipped_divide",
+    "layout.product": (
+        "blocked_product flat_product logical_product raked_product tile_to_shape tiled_product zipped_product"
+    ),
+    "layout.recast": "downcast max_alignment recast_layout upcast",
+    "layout.common": (
+        "common_refinement domain_distribute layout_add make_layout_tv max_common_layout max_common_vector"
+    ),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
+_BUILTINS = {"filter"}  # CuTe names that would hide a builtin under `import *`
+
+__all__ = sorted(name for name in _MODULE if name not in _BUILTINS and name != "_")
+
+
+def __getattr__(name: str) -> object:
+    """Import the module that defines `name` and keep the name here (PEP 562)."""
+    module = _MODULE.get(name)
+    if module is None:
+        raise AttributeError(f"module 'cute_py' has no attribute {name!r}")
+    value = getattr(__import__(f"cute_py.{module}", fromlist=[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *_MODULE})

@@ -1,0 +1,497 @@
+"""The errors of cute_py, and every wording that they use.
+
+A refusal says four things: what was *given*, what is *required*, how to *fix* it, and *where*. The wordings stand in
+one table, `WORDINGS`, keyed by a stable code; a module raises with `raise refusal("code", fact=value, ...)`. Each code has
+a test that matches its text and a line in docs/errors.md.
+
+>>> from cute_py.errors import refusal
+>>> print(refusal("extent-not-positive", operation="Layout", value=0, mode=(1,)))
+Layout: given extent 0 in mode 1; required: extents of at least 1; fix: drop the mode, or give it extent 1 and stride 0
+"""
+
+from __future__ import annotations
+
+
+class CuteError(Exception):
+    """Base of every error that cute_py raises on purpose.
+
+    `code` names the wording (a key of `WORDINGS`); `facts` holds the values that were put into it.
+    """
+
+    code: str = ""
+
+    def __init__(self, message: str, code: str = "", facts: dict[str, object] | None = None) -> None:
+        """Keep the finished message, and the code and facts that it was made from."""
+        super().__init__(message)
+        self.code = code
+        self.facts: dict[str, object] = facts or {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by message, code and facts."""
+        return type(self), (self.args[0], self.code, self.facts)
+
+
+class LayoutError(CuteError, ValueError):
+    """A layout, shape, stride or tiler is malformed, or an operation on layouts has no exact result."""
+
+
+class CoordinateError(CuteError, IndexError):
+    """A coordinate, index or mode lies outside of what it indexes."""
+
+
+class LeafTypeError(CuteError, TypeError):
+    """A leaf, argument or operand has the wrong type (bool, float, str, ...)."""
+
+
+class UndecidedError(LayoutError):
+    """Symbols leave the question open; `facts["assumption"]` names the assumption that would settle it."""
+
+
+class ParseError(CuteError, ValueError):
+    """Text could not be read; `facts["position"]` is the offending column (0-based)."""
+
+
+class DtypeError(CuteError, TypeError):
+    """A dtype is unknown, has no NumPy equivalent, or cannot be converted as asked."""
+
+
+# code -> (class, what was given, what is required, how to fix it). Fields in braces are filled from the facts.
+WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
+    # -- leaves and construction
+    "leaf-type": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "integers (Python or NumPy), symbols or tuples of these{also}; bool and float are not sizes",
+        "pass an int; if the value comes from a division, use // or ceil_div",
+    ),
+    "extent-not-positive": (
+        LayoutError,
+        "extent {value} in mode {mode}",
+        "extents of at least 1",
+        "drop the mode, or give it extent 1 and stride 0",
+    ),
+    "not-congruent": (
+        LayoutError,
+        "shape {shape} with stride {stride}{at}",
+        "shape and stride of the same profile",
+        "nest the stride like the shape, or leave the stride out for a compact layout",
+    ),
+    "too-deep": (
+        LayoutError,
+        "a nest deeper than {limit} levels",
+        "at most {limit} levels",
+        "flatten the tuple, or group fewer modes",
+    ),
+    "not-a-layout": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a layout here",
+        "build one with Layout(shape, stride)",
+    ),
+    "basis-path": (
+        LeafTypeError,
+        "path {path!r}",
+        "mode indices: ints of at least 0",
+        "E(1) is mode 1, E(1, 0) is mode 0 of mode 1",
+    ),
+    "mixed-strides": (
+        LayoutError,
+        "integer stride {value} beside coordinate strides {basis}",
+        "strides that all lead to the same codomain",
+        "give every mode a coordinate stride, or every mode an integer",
+    ),
+    # -- int tuples and coordinates
+    "profile-mismatch": (
+        LayoutError,
+        "{a} facing {b}",
+        "profiles that face each other, tuple to tuple of the same rank",
+        "group or flatten one of them, or append modes of extent 1",
+    ),
+    "not-divisible": (
+        LayoutError,
+        "{a} and {b}",
+        "one that divides the other",
+        "round up with ceil_div, or pad {a} to a multiple of {b}",
+    ),
+    "coordinate-profile": (
+        LayoutError,
+        "coordinate {coord} for shape {shape}",
+        "an index, or a tuple that nests like the shape or coarser",
+        "pass one entry per mode; an integer may stand for a nested mode",
+    ),
+    "coordinate-range": (
+        CoordinateError,
+        "coordinate {coord} for shape {shape}: {value} in mode {mode}",
+        "0 <= entry < {size}",
+        "stay inside the shape, or use crd2idx, whose last mode runs on",
+    ),
+    "mode-range": (
+        CoordinateError,
+        "mode {mode} of {layout}",
+        "a mode of rank {rank}: 0 to {last}",
+        "count modes from 0; group_modes and flatten change the rank",
+    ),
+    "mode-interval": (
+        CoordinateError,
+        "modes {begin} to {end} of {layout} (rank {rank})",
+        "0 <= begin < end <= {rank}",
+        "leave at least one mode in the interval",
+    ),
+    "rank-target": (
+        LayoutError,
+        "rank {rank} for {layout}, which has rank {has}",
+        "a target rank of at least {has}",
+        "group modes first, or ask for a larger rank",
+    ),
+    # -- the algebra
+    "profile-rank": (
+        LayoutError,
+        "profile {profile} for {layout}",
+        "a profile with at most as many modes as the layout",
+        "drop modes of the profile, or append modes to the layout",
+    ),
+    "tiler-rank": (
+        LayoutError,
+        "a tiler of {tiler} modes for {layout} (rank {rank})",
+        "at most one tiler entry a mode",
+        "drop entries, or append(layout, rank) first",
+    ),
+    "tiler-type": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a layout, an integer, _ or a tuple of these as tiler",
+        "write n for n:1, or build a Layout",
+    ),
+    "composition-departs": (
+        LayoutError,
+        "a={a} and b={b}: mode {mode} of b reaches index {visited} of a at coordinate number {index}, where a is {got} "
+        "but the layout that fits all coordinates before gives {fitted}",
+        "a(b(c)) that some layout refining b's shape computes",
+        "{repairs}",
+    ),
+    "composition-too-large": (
+        LayoutError,
+        "a={a} and b={b}, whose carries may cancel or whose strides differ in sign",
+        "at most {limit} coordinates, each of which must be tried",
+        "compose smaller parts, or keep the pair with make_composed_layout",
+    ),
+    "composition-diagonal": (
+        LayoutError,
+        "a={a}, composed so that one step would be {strides}",
+        "steps along one mode of the codomain at a time",
+        "compose mode by mode with a tuple of tilers",
+    ),
+    "composition-symbols": (
+        LayoutError,
+        "{step} and {size}, of which neither is known to divide the other",
+        "extents and strides that divide",
+        "declare the symbol with multiple_of=, or use numbers",
+    ),
+    "composition-carry": (
+        LayoutError,
+        "a={a} and b={b}: the modes of b add up to {used} in a digit of a of extent {size}",
+        "modes of b that stay below the extent together",
+        "shrink a mode of b, or use numbers, for which every carry is judged",
+    ),
+    "complement-overlap": (
+        LayoutError,
+        "{layout}: mode {mode} (stride {stride}) steps inside of the {filled} offsets that the modes of smaller stride fill",
+        "modes that do not overlap",
+        "give that mode stride {filled} or a multiple of it",
+    ),
+    "complement-gap": (
+        LayoutError,
+        "{layout}: mode {mode} has stride {stride}, no multiple of the {filled} offsets that the modes below it fill",
+        "strides of which each is a multiple of extent*stride of the one below",
+        "use stride {lower} or {upper} there, or change the extent below",
+    ),
+    "complement-basis": (
+        LayoutError,
+        "{layout} with coordinate stride {stride}",
+        "integer strides",
+        "take the complement mode by mode",
+    ),
+    "inverse-basis": (
+        LayoutError,
+        "{layout} with coordinate stride {stride}",
+        "integer strides",
+        "invert mode by mode",
+    ),
+    "left-inverse": (
+        LayoutError,
+        "{layout}: stride {stride} above a mode of stride {below} that fills {filled} offsets",
+        "strides that are multiples of the stride below and reach past what is filled",
+        "use a stride of {filled} or more that {below} divides, or filter the layout first",
+    ),
+    "tile-to-shape": (
+        LayoutError,
+        "block {block} for shape {shape}",
+        "a shape that the block divides mode by mode",
+        "pad the shape to {rounded}",
+    ),
+    "not-compact": (
+        LayoutError,
+        "{layout}, in which no coordinate has offset {index} by dividing",
+        "a compact layout: every offset of 0 to size - 1 once",
+        "use left_inverse, or coalesce a layout without gaps",
+    ),
+    "upcast-stride": (
+        LayoutError,
+        "{layout} by {n}: stride {stride} in mode {mode}",
+        "strides that divide {n} or are multiples of it",
+        "upcast by {alignment}, or pad that stride to a multiple of {n}",
+    ),
+    "upcast-overlap": (
+        LayoutError,
+        "{layout} by {n}: modes with strides below {n} together reach offset {used} inside of an element",
+        "offsets below {n} from all modes that stay inside of an element",
+        "coalesce the layout, or upcast by a smaller factor",
+    ),
+    "downcast-unit": (
+        LayoutError,
+        "{layout} by {n}: {count} modes have stride 1",
+        "exactly one mode of more than one element with stride 1 or -1, to be split",
+        "append a mode 1:1 for single elements, or coalesce first",
+    ),
+    "size-mismatch": (
+        LayoutError,
+        "{a} of size {left} and {b} of size {right}",
+        "layouts of the same size",
+        "repeat the smaller one with a stride-0 mode",
+    ),
+    "layout-add": (
+        LayoutError,
+        "{a} and {b}: at index {index} the sum is {got}, but the layout that fits before it gives {fitted}",
+        "a sum that some layout computes",
+        "regroup both to a common shape, or add the offsets as arrays",
+    ),
+    "composition-codomain": (
+        LayoutError,
+        "a={a} and b={b}: coordinate stride {stride} names mode {mode}",
+        "coordinate strides that name modes of a",
+        "use strides E(i) with i < {rank}, or append modes to a",
+    ),
+    # -- integers and symbols
+    "leaf-operands": (
+        LeafTypeError,
+        "{a!r} and {b!r}",
+        "operands whose classes know each other",
+        "use one kind of symbol in one layout",
+    ),
+    "undecided": (
+        UndecidedError,
+        "symbols that leave open whether {question}",
+        "one answer for every value that the symbols can take",
+        "assume that {assumption}: declare it, sym(name, multiple_of=..., min=..., max=...), "
+        "or put in numbers (subs)",
+    ),
+    "symbol-name": (
+        LayoutError,
+        "the name {name!r}",
+        "a Python identifier",
+        "use letters, digits and _, not starting with a digit",
+    ),
+    "symbol-multiple": (
+        LayoutError,
+        "multiple_of={multiple_of} for {name}",
+        "a positive number",
+        "leave multiple_of out if nothing is known",
+    ),
+    "symbol-range": (
+        LayoutError,
+        "{name} with multiple_of={multiple_of}, min={min} and max={max}",
+        "at least one multiple of {multiple_of} from min to max",
+        "lower min, raise max or weaken multiple_of",
+    ),
+    "symbol-conflict": (
+        LayoutError,
+        "{first!r} and {second!r} in one expression",
+        "one declaration for each name",
+        "declare {name} once and use that value, or rename one of them",
+    ),
+    "symbol-value": (
+        LayoutError,
+        "{name} = {value}",
+        "a value that {symbol!r} admits",
+        "choose {admissible}, or declare {name} with weaker assumptions",
+    ),
+    "symbol-true-division": (
+        LeafTypeError,
+        "{a} / {b}",
+        "integer division",
+        "use // for the floor, ceil_div for the ceiling",
+    ),
+    "divide-by-zero": (
+        LayoutError,
+        "{a} // {b}",
+        "a divisor other than 0",
+        "check the extent or stride that became 0",
+    ),
+    # -- dtypes
+    "dtype-unknown": (
+        DtypeError,
+        "{value!r} ({type}) as a dtype",
+        "a cute_py dtype, its name, or a NumPy or ml_dtypes dtype",
+        "{fix}",
+    ),
+    "dtype-numpy": (
+        DtypeError,
+        "NumPy's {value!r}",
+        "a real number type in native byte order that cute_py has",
+        "convert with x.astype(...) to one that it has, such as float32 or int32",
+    ),
+    "dtype-width": (
+        DtypeError,
+        "an integer type of {bits!r} bits",
+        "1 to 8, 16, 32 or 64 bits",
+        "take the next wider one, {wider} bits",
+    ),
+    "dtype-void": (
+        DtypeError,
+        "void, which holds no values",
+        "a dtype of at least 1 bit",
+        "name the type of the elements",
+    ),
+    "dtype-scale": (
+        DtypeError,
+        "ue8m0, a block scale without sign or zero",
+        "a dtype that converts value by value",
+        "keep scales as decoded powers of two in f32",
+    ),
+    "rounding-unknown": (
+        DtypeError,
+        "rounding {value!r}",
+        "indeterminate, toward_zero (rz), to_nearest (rn), to_nearest_satfinite, toward_infinity (rp), "
+        "toward_neg_infinity (rm), half_ulp_truncate (rna) or half_ulp_trunc_dntz",
+        "{fix}",
+    ),
+    "values-type": (
+        LeafTypeError,
+        "values of NumPy dtype {dtype}",
+        "real numbers of a dtype that cute_py has",
+        "convert with x.astype(...) to one that it has, such as float32 or int32",
+    ),
+    "values-mixed": (
+        LeafTypeError,
+        "a list of floats and the integer {value}, which float64 does not hold",
+        "numbers that one NumPy dtype holds exactly",
+        "pass the integers as an array of int64 or uint64",
+    ),
+    "values-shape": (
+        DtypeError,
+        "values of shape {shape}",
+        "one dimension, in storage order",
+        "put them in order with x.reshape(-1), or with order='F' for CuTe's",
+    ),
+    "values-scalar": (
+        DtypeError,
+        "values of shape {shape} for one element",
+        "one number",
+        "write them one by one, or pack a whole array",
+    ),
+    "values-not-of": (
+        DtypeError,
+        "{value}",
+        "values that {to} holds; storing neither rounds nor clamps",
+        "store convert(x, {to!r}), which says how",
+    ),
+    "image-type": (
+        LeafTypeError,
+        "bit images of NumPy dtype {dtype}",
+        "integers",
+        "pass x.view of an unsigned type, or encode values first",
+    ),
+    "image-range": (
+        DtypeError,
+        "the bit image {value}",
+        "0 to {top}, the {bits} bits of {to}",
+        "mask it with & {top:#x}",
+    ),
+    "word-bits": (
+        DtypeError,
+        "words of {value!r} bits",
+        "8, 16 or 32 bits",
+        "pack into 32-bit words and view them",
+    ),
+    "words-type": (
+        DtypeError,
+        "words of type {dtype}, shape {shape}",
+        "a one-dimensional array of uint8, uint16 or uint32",
+        "use x.reshape(-1).view('uint32'), or make the words with pack",
+    ),
+    "words-not-whole": (
+        DtypeError,
+        "{words} words of {word_bits} bits",
+        "a whole number of {to} elements",
+        "pass the count of elements, or add words until they come out even",
+    ),
+    "words-too-few": (
+        DtypeError,
+        "{words} words of {word_bits} bits, which hold {holds} elements of {to}",
+        "at least {need} words for {count} elements",
+        "pass count={holds}, or all the words",
+    ),
+    "words-read-only": (
+        DtypeError,
+        "read-only words",
+        "words that can be written",
+        "write to a copy, words.copy()",
+    ),
+    "element-straddles": (
+        DtypeError,
+        "{to}, {bits} bits, in words of {word_bits} bits",
+        "a width that divides the word's, so that no element straddles two words",
+        "unpack, change and pack the whole array",
+    ),
+    "element-index": (
+        CoordinateError,
+        "element {index} of {size}",
+        "0 to {size} - 1",
+        "check the offset, which counts elements and not words",
+    ),
+    "count-type": (
+        LeafTypeError,
+        "{value!r} ({type}) as a number of elements",
+        "an int of at least 0",
+        "pass len(x), or the size of the layout",
+    ),
+    "alignment": (
+        DtypeError,
+        "{count} elements of {dtype}, {size} bytes",
+        "a power of two of bytes, as vector accesses have",
+        "split the vector into powers of two",
+    ),
+}
+
+
+def refusal(code: str, *, operation: str, where: str | None = None, **facts: object) -> CuteError:
+    """Return the error of `code`, ready to raise.
+
+    Args:
+        code: a key of `WORDINGS`.
+        operation: the public name that the user called, first in the message.
+        where: "file.py:line" in kernels, else nothing.
+        facts: the values that the wording names.
+
+    Raises:
+        KeyError: the code is not in `WORDINGS`, or a fact that its wording names is missing.
+
+    """
+    kind, given, required, fix = WORDINGS[code]
+    shown = {key: format_mode(value) if key == "mode" else value for key, value in facts.items()}
+    parts = (text.format(**shown) for text in (given, required, fix))
+    message = "{}: given {}; required: {}; fix: {}".format(operation, *parts)
+    if where is not None:
+        message += f" ({where})"
+    return kind(message, code, {"operation": operation, **facts})
+
+
+def format_mode(path: object) -> str:
+    """Return a mode path as text: `(1, 0)` is `1.0`, `()` is `the whole layout`.
+
+    >>> format_mode((1, 0)), format_mode(2), format_mode(())
+    ('1.0', '2', 'the whole layout')
+    """
+    if isinstance(path, tuple):
+        return ".".join(str(step) for step in path) if path else "the whole layout"
+    return str(path)

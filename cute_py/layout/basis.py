@@ -1,0 +1,143 @@
+"""Coordinate strides: `E(i, j)` is the unit of mode j of mode i, and `3*E(1)` prints as `3@1`.
+
+A layout with coordinate strides yields coordinates instead of offsets: `(4,8):(1@0,1@1)` maps (2,5) to (2,5). Identity
+tensors, tilers, predicates and TMA all reduce to them. The last number of `v@j@i` is the outermost mode, as CuTe prints it.
+Source: cutlass include/cute/numeric/arithmetic_tuple.hpp (`ScaledBasis`, `ArithmeticTuple`).
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import ints
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+
+class ScaledBasis:
+    """The stride `value * E(path)`: a step of `value` along mode `path` of the codomain's coordinate.
+
+    >>> E(1, 0), 3 * E(1), str(3 * E(1, 0))
+    (E(1, 0), 3*E(1), '3@0@1')
+    """
+
+    __slots__ = ("path", "value")
+    value: Any
+    path: tuple[int, ...]
+
+    def __init__(self, value: object, path: tuple[int, ...]) -> None:
+        """Freeze a step of `value` (an integer leaf) along `path` (mode indices, outermost first)."""
+        if any(step.__class__ is not int or step < 0 for step in path):
+            raise refusal("basis-path", operation="E", path=path)
+        object.__setattr__(self, "value", ints.normalize(value))
+        object.__setattr__(self, "path", tuple(path))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"ScaledBasis is frozen: cannot set {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ScaledBasis, (self.value, self.path)
+
+    # -- the integer protocol of `ints`
+
+    def cute_compute(self, op: str, a: Any, b: Any) -> Any:
+        """Scale by an integer, add along the same path, divide the value."""
+        if a is self and b.__class__ is not ScaledBasis and op in ("mul", "div", "mod"):
+            compute = {"mul": ints.mul, "div": ints.div, "mod": ints.mod}[op]
+            return ScaledBasis(compute(self.value, b), self.path)
+        if op == "mul" and a.__class__ is not ScaledBasis:
+            return ScaledBasis(ints.mul(a, self.value), self.path)
+        if op in ("add", "sub") and a.__class__ is b.__class__ and a.path == b.path:
+            return ScaledBasis(getattr(ints, op)(a.value, b.value), self.path)
+        return NotImplemented
+
+    def cute_decide(self, question: str, a: Any, b: Any) -> bool | None:
+        """Compare with a stride of the same path; every zero stride is the same."""
+        values = [x.value if x.__class__ is ScaledBasis else x for x in (a, b)]
+        if question == "same":
+            if a.__class__ is b.__class__ and a.path == b.path:
+                return ints.same(*values)
+            zero = [ints.is_zero(value) for value in values]
+            return None if None in zero else all(zero)
+        return NotImplemented
+
+    def cute_is_static(self) -> bool:
+        """Tell whether the value is known."""
+        return ints.is_static(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not ScaledBasis:
+            return NotImplemented
+        return bool(self.path == other.path and self.value == other.value)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.path))
+
+    def __mul__(self, factor: object) -> ScaledBasis:
+        return ScaledBasis(ints.mul(self.value, ints.normalize(factor)), self.path)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> ScaledBasis:
+        return ScaledBasis(ints.neg(self.value), self.path)
+
+    def __repr__(self) -> str:
+        unit = "E({})".format(", ".join(str(step) for step in self.path))
+        return unit if self.value == 1 else f"{self.value!r}*{unit}"
+
+    def __str__(self) -> str:
+        return "@".join(str(part) for part in (self.value, *reversed(self.path)))
+
+
+def E(*path: int) -> ScaledBasis:  # noqa: N802 (CuTe's spelling)
+    """Return the unit stride of the mode at `path`, outermost mode first.
+
+    Raises LeafTypeError when a step is not a non-negative int.
+    Source: cutlass arithmetic_tuple.hpp `E<...>`.
+
+    >>> print(E(0), E(1, 0))
+    1@0 1@0@1
+    """
+    return ScaledBasis(1, path)
+
+
+def make_basis_like(shape: object, path: tuple[int, ...] = ()) -> object:
+    """Return strides congruent to `shape` that map a coordinate to itself.
+
+    >>> print(*make_basis_like((4, (2, 3))))
+    1@0 (E(1, 0), E(1, 1))
+    """
+    if shape.__class__ is tuple:
+        return tuple([make_basis_like(mode, (*path, i)) for i, mode in enumerate(shape)])  # type: ignore[var-annotated,arg-type]
+    return ScaledBasis(1, path) if path else 1
+
+
+def sum_steps(steps: list[tuple[object, object]]) -> object:
+    """Return the sum of `coefficient * stride` over `steps`; a coordinate if any stride is a basis.
+
+    Missing entries of the coordinate are 0 and it is as short as the strides allow, as in CuTe.
+    Raises LayoutError when integer and coordinate strides meet (only the stride 0 fits both).
+    """
+    by_path: dict[tuple[int, ...], object] = {}
+    for coefficient, stride in steps:
+        basis = stride.__class__ is ScaledBasis
+        path = stride.path if basis else ()  # type: ignore[attr-defined]
+        step = ints.mul(coefficient, stride.value if basis else stride)  # type: ignore[attr-defined]
+        if not basis and ints.is_zero(step):
+            continue
+        by_path[path] = ints.add(by_path[path], step) if path in by_path else step
+    return _nest(by_path)
+
+
+def _nest(by_path: dict[tuple[int, ...], object]) -> object:
+    if not by_path:
+        return 0
+    if () in by_path:
+        if len(by_path) > 1:
+            others = ", ".join(str(ScaledBasis(1, path)) for path in by_path if path)
+            raise refusal("mixed-strides", operation="layout", value=by_path[()], basis=others)
+        return by_path[()]
+    rank = 1 + max(path[0] for path in by_path)
+    modes = [{p[1:]: v for p, v in by_path.items() if p[0] == i} for i in range(rank)]
+    return tuple([_nest(mode) for mode in modes])

@@ -1,0 +1,272 @@
+"""Coordinates and indices, and the compact strides that connect them.
+
+An integer index of a shape is its position in colexicographical order. Beyond the shape the last mode runs on, as in
+CuTe; `Layout.__call__` is the checked front door. Source: cutlass include/cute/stride.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import ints
+from cute_py.layout.basis import make_basis_like, sum_steps
+from cute_py.layout.ints import add, div, mod, mul
+from cute_py.layout.tuples import (
+    flatten,
+    leaves,
+    product,
+    product_like,
+    show,
+    transform_leaf,
+    unflatten,
+    wrap,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+
+class Major:
+    """The order of compact strides: `LayoutLeft` (column-major) or `LayoutRight` (row-major)."""
+
+    __slots__ = ("name",)
+    name: str
+
+    def __init__(self, name: str) -> None:
+        """Name the order."""
+        object.__setattr__(self, "name", name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Major is frozen: cannot set {name}")
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+LayoutLeft = Major("LayoutLeft")
+LayoutRight = Major("LayoutRight")
+GenColMajor = LayoutLeft
+GenRowMajor = LayoutRight
+
+
+def crd2idx(coord: Any, shape: Any, stride: Any = None) -> Any:
+    """Return the offset of `coord` in shape:stride, or its index in `shape` when the stride is left out.
+
+    A part of the coordinate may be an integer where the shape is a tuple: it is split colexicographically and its last
+    mode runs on. A negative index is the mirror image, -crd2idx(-index), as C++'s truncating division makes it.
+    Raises LayoutError when the profiles do not face each other.
+    Source: cutlass stride.hpp `crd2idx`.
+
+    >>> crd2idx((1, 2), (4, 8), (8, 1)), crd2idx(9, (4, 8), (8, 1)), crd2idx((1, 2), (4, 8))
+    (10, 10, 9)
+    """
+    if hasattr(shape, "stride"):
+        shape, stride = shape.shape, shape.stride
+    if stride is None:
+        return _horner(coord, shape)
+    steps: list[tuple[Any, Any]] = []
+    _steps(coord, shape, stride, steps)
+    return sum_steps(steps)
+
+
+def _horner(coord: Any, shape: Any) -> Any:
+    if coord.__class__ is not tuple:
+        return coord
+    extents = list(leaves(_facing(coord, shape)))
+    index: Any = 0
+    for part, extent in zip(reversed(list(leaves(coord))), reversed(extents), strict=True):
+        index = add(part, mul(extent, index))
+    return index
+
+
+def _facing(coord: Any, shape: Any) -> Any:
+    try:
+        return product_like(shape, coord)
+    except Exception as error:
+        raise refusal(
+            "coordinate-profile", operation="crd2idx", coord=show(coord), shape=show(shape)
+        ) from error
+
+
+def _steps(coord: Any, shape: Any, stride: Any, steps: list[tuple[Any, Any]]) -> None:
+    if coord.__class__ is tuple:
+        if shape.__class__ is not tuple or len(coord) != len(shape):
+            raise refusal(
+                "coordinate-profile", operation="crd2idx", coord=show(coord), shape=show(shape)
+            )
+        for parts in zip(coord, shape, stride, strict=True):
+            _steps(*parts, steps)
+    elif shape.__class__ is not tuple:
+        steps.append((coord, stride))
+    elif coord.__class__ is int and coord < 0:
+        mirrored: list[tuple[Any, Any]] = []
+        _steps(-coord, shape, stride, mirrored)
+        steps.extend((ints.neg(part), step) for part, step in mirrored)
+    else:
+        for last, (extent, step) in _with_last(zip(shape, stride, strict=True), len(shape)):
+            size = product(extent)
+            _steps(coord if last else mod(coord, size), extent, step, steps)
+            if not last:
+                coord = div(coord, size)
+
+
+def _with_last(modes: Any, count: int) -> Iterator[tuple[bool, Any]]:
+    for i, mode in enumerate(modes):
+        yield i == count - 1, mode
+
+
+def idx2crd(index: Any, shape: Any, stride: Any = None) -> Any:
+    """Return the coordinate of `index` in `shape` (colexicographical), or in the compact layout shape:stride.
+
+    Without a stride the last mode runs on: idx2crd(9, (4,2)) is (1,2). With a stride every mode gives
+    (index // stride) % extent, which is right for compact layouts only.
+    Raises LayoutError when the profiles do not face each other.
+    Source: cutlass stride.hpp `idx2crd`.
+
+    >>> idx2crd(9, (4, 8)), idx2crd(9, (4, 8), (8, 1)), idx2crd((3, 5), (4, (2, 4)))
+    ((1, 2), (1, 1), (3, (1, 2)))
+    """
+    if index.__class__ is tuple:
+        if shape.__class__ is not tuple or len(index) != len(shape):
+            raise refusal(
+                "coordinate-profile", operation="idx2crd", coord=show(index), shape=show(shape)
+            )
+        strides = (None,) * len(shape) if stride is None else stride
+        return tuple([idx2crd(*parts) for parts in zip(index, shape, strides, strict=True)])
+    if stride is None:
+        return _split(index, shape)
+    return transform_leaf(lambda s, d: _digit(index, s, d), shape, stride)
+
+
+def _split(index: Any, shape: Any) -> Any:
+    if shape.__class__ is not tuple:
+        return index
+    parts = []
+    for last, mode in _with_last(shape, len(shape)):
+        size = product(mode)
+        parts.append(_split(index if last else mod(index, size), mode))
+        if not last:
+            index = div(index, size)
+    return tuple(parts)
+
+
+def _digit(index: Any, extent: Any, stride: Any) -> Any:
+    if ints.is_one(extent):
+        return 0
+    return mod(div(index, stride), extent)
+
+
+def crd2crd(coord: Any, source: Any, target: Any) -> Any:
+    """Return the coordinate in shape `target` that has the same index as `coord` has in shape `source`.
+
+    Raises LayoutError when tuples of different rank face each other.
+    Source: cutlass stride.hpp `crd2crd`.
+
+    >>> crd2crd((1, 3), (4, 8), (2, 16)), crd2crd(13, (4, 8), (2, 16))
+    ((1, 3), (1, 6))
+    """
+    if coord.__class__ is tuple and source.__class__ is tuple and target.__class__ is tuple:
+        if not len(coord) == len(source) == len(target):
+            raise refusal(
+                "coordinate-profile", operation="crd2crd", coord=show(coord), shape=show(target)
+            )
+        return tuple([crd2crd(*parts) for parts in zip(coord, source, target, strict=True)])
+    return _split(_horner(coord, source), target)
+
+
+def increment(coord: Any, shape: Any, order: Any = None) -> Any:
+    """Return the coordinate after `coord` in `shape`, leftmost mode first, or in the given order of modes.
+
+    `order` is a tuple of coordinate strides E(...), the fastest first. After the last coordinate the first comes again.
+    Source: cutlass stride.hpp `increment`.
+
+    >>> increment((1, (0, 2)), (2, (3, 4))), increment((1, 3), (2, 4))
+    ((0, (1, 2)), (0, 0))
+    """
+    basis = list(leaves(make_basis_like(shape))) if order is None else list(order)
+    paths = [leaf.path if hasattr(leaf, "path") else () for leaf in leaves(make_basis_like(shape))]
+    values = dict(zip(paths, leaves(coord), strict=True))
+    extents = dict(zip(paths, leaves(shape), strict=True))
+    for leaf in basis:
+        path = leaf.path if hasattr(leaf, "path") else ()
+        values[path] += 1
+        if values[path] < extents[path]:
+            break
+        values[path] = 0
+    return unflatten(tuple(values[path] for path in paths), coord) if coord.__class__ is tuple else values[()]
+
+
+def coordinates(shape: Any) -> Iterator[Any]:
+    """Yield every coordinate of `shape`, congruent to it, in colexicographical order.
+
+    >>> list(coordinates((2, (1, 2))))
+    [(0, (0, 0)), (1, (0, 0)), (0, (0, 1)), (1, (0, 1))]
+    """
+    for index in range(ints.as_int(product(shape), "coordinates")):
+        yield _split(index, shape)
+
+
+def compact_major(shape: Any, current: Any = 1, major: Major = LayoutLeft) -> Any:
+    """Return the strides that pack `shape` densely from `current` on; modes of extent 1 get stride 0.
+
+    A tuple `current` starts every facing part anew. Source: cutlass stride.hpp `compact_major`.
+
+    >>> compact_major((2, (3, 1), 4)), compact_major((2, (3, 4)), major=LayoutRight)
+    ((1, (2, 0), 6), (12, (4, 1)))
+    """
+    if current.__class__ is tuple:
+        if shape.__class__ is not tuple or len(shape) != len(current):
+            raise refusal(
+                "profile-mismatch", operation="compact_major", a=show(shape), b=show(current)
+            )
+        return tuple([compact_major(s, c, major) for s, c in zip(shape, current, strict=True)])
+    extents = list(leaves(shape))
+    strides: list[Any] = [0] * len(extents)
+    for i in range(len(extents)) if major is LayoutLeft else reversed(range(len(extents))):
+        if not ints.is_one(extents[i]):
+            strides[i] = current
+            current = mul(current, extents[i])
+    return unflatten(tuple(strides), shape) if shape.__class__ is tuple else strides[0]
+
+
+def compact_col_major(shape: Any, current: Any = 1) -> Any:
+    """Return compact strides, leftmost mode fastest.
+
+    >>> compact_col_major((4, 8))
+    (1, 4)
+    """
+    return compact_major(shape, current, LayoutLeft)
+
+
+def compact_row_major(shape: Any, current: Any = 1) -> Any:
+    """Return compact strides, rightmost mode fastest.
+
+    >>> compact_row_major((4, 8))
+    (8, 1)
+    """
+    return compact_major(shape, current, LayoutRight)
+
+
+def compact_order(shape: Any, order: Any) -> Any:
+    """Return compact strides in the order that the leaves of `order` give: the smallest leaf is the fastest mode.
+
+    Leaves of equal order all start at the same stride, as in CuTe. Raises LayoutError unless `order` is weakly
+    congruent to `shape`. Source: cutlass stride.hpp `compact_order`.
+
+    >>> compact_order((2, 3, 4, 5), (0, 2, 3, 1))
+    (1, 10, 30, 2)
+    """
+    if isinstance(order, Major):
+        return compact_major(shape, 1, order)
+    extents = wrap(flatten(product_like(shape, order)))
+    ranks = wrap(flatten(order))
+
+    def start(rank: Any, part: Any) -> Any:
+        below = tuple([s for s, r in zip(extents, ranks, strict=True) if r < rank])
+        return compact_major(part, product(below))
+
+    return transform_leaf(start, order, shape)

@@ -1,0 +1,322 @@
+"""What composition does when divisibility does not settle it: fit a mode to its values, judge a carry, find the witness.
+
+With A coalesced to (S_0..S_n):(D_0..D_n), A(x) = D_0 x + sum over k of g_k floor(x / P_k), where P_k = S_0...S_{k-1} and
+g_k = D_k - S_{k-1} D_{k-1} is not 0. So the modes of B add up wherever no digit carries, and a first carry departs unless
+several g_k cancel there. That makes "first coordinate that departs" a search for the first carry.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout.layout import Layout, _offset, raw
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
+
+ENUMERATED = 1 << 16  # coordinates of B that are simply tried one by one
+ENUMERATED_AT_MOST = 1 << 24  # the same, where cancelling carries leave no other way
+TRIED_REPAIRS = 64
+
+
+class Departs(Exception):  # noqa: N818 (no error yet: `refuse` makes it one)
+    """Composition does not exist: A o B is `got` where what fits before says `fitted`.
+
+    The place is a coordinate of B, one index a leaf, or (extent, step, index) of one mode of B.
+    """
+
+    def __init__(
+        self,
+        got: int,
+        fitted: int,
+        coord: list[int] | None = None,
+        mode: tuple[int, int, int] | None = None,
+    ) -> None:
+        """Note both values and the first place that departs."""
+        super().__init__(got, fitted, coord, mode)
+        self.got = got
+        self.fitted = fitted
+        self.coord = coord
+        self.mode = mode
+
+
+class Misfit:
+    """Values are no layout: `index` is the first to depart, with value `got` where `fitted` would continue."""
+
+    __slots__ = ("fitted", "got", "index")
+
+    def __init__(self, index: int, got: int, fitted: int) -> None:
+        """Note the first index that departs and both values."""
+        self.index = index
+        self.got = got
+        self.fitted = fitted
+
+
+def fit_values(value: Callable[[int], int], count: int) -> list[tuple[int, int]] | Misfit:
+    """Return the modes (extent, stride) of the layout i -> value(i), i < count, with value(0) == 0, or the misfit.
+
+    The first mode of a coalesced layout is its longest linear run from 0; the rest is the layout of every run-th value.
+    So the fit is unique, and one pass over all values decides.
+    """
+    modes: list[tuple[int, int]] = []
+    hop = 1
+    while hop < count:
+        stride = value(hop)
+        run = 2
+        while run * hop < count and value(run * hop) == run * stride:
+            run += 1
+        modes.append((run, stride))
+        if count // hop % run:
+            break
+        hop *= run
+    return _misfit(value, modes, count) or modes
+
+
+def _misfit(
+    value: Callable[[int], int], modes: list[tuple[int, int]], count: int
+) -> Misfit | None:
+    """Return the first index < count whose value is not that of the modes, the last one running on."""
+    s, d = [m[0] for m in modes], [m[1] for m in modes]
+    for index in range(count):
+        fitted, got = _offset(index, s, d), value(index)
+        if got != fitted:
+            return Misfit(index, got, fitted)
+    return None
+
+
+def fit_mode(
+    extents: list[int], strides: list[int], extent: int, step: int
+) -> list[tuple[int, int]]:
+    """Return the modes of i -> A(i*step), i < extent; raise Departs where they are no layout."""
+    fitted = fit_values(lambda i: _offset(i * step, extents, strides), extent)
+    if isinstance(fitted, Misfit):
+        raise Departs(fitted.got, fitted.fitted, mode=(extent, step, fitted.index))
+    return fitted
+
+
+def check_carry(b: Layout, extents: list[int], strides: list[int], result: Layout) -> None:
+    """Raise Departs unless result(c) == A(b(c)) for every c; the modes of `result` are right one by one."""
+    one_sign = len({d > 0 for s, d in zip(b._s, b._d, strict=True) if s > 1 and d}) <= 1
+    if b.size() > ENUMERATED and one_sign:
+        carry = first_carry(b, extents)
+        if carry is None:
+            return
+        _try_coordinate(carry, b, extents, strides, result)
+    if b.size() > ENUMERATED_AT_MOST:
+        raise refusal(
+            "composition-too-large",
+            operation="composition",
+            a=Layout(tuple(extents), tuple(strides)),
+            b=b,
+            limit=ENUMERATED_AT_MOST,
+        )
+    for coord in _coordinates(b._s):
+        _try_coordinate(coord, b, extents, strides, result)
+
+
+def _try_coordinate(
+    coord: list[int], b: Layout, extents: list[int], strides: list[int], result: Layout
+) -> None:
+    got = odd_offset(_dot(coord, b._d), extents, strides)
+    fitted = _at(coord, result, b)
+    if got != fitted:
+        raise Departs(got, fitted, coord)
+
+
+def odd_offset(index: int, extents: list[int], strides: list[int]) -> int:
+    """Return A(index), with A(-index) = -A(index) as C++'s truncating division has it."""
+    return -_offset(-index, extents, strides) if index < 0 else _offset(index, extents, strides)
+
+
+def _dot(coord: list[int], strides: list[int]) -> int:
+    return sum([c * d for c, d in zip(coord, strides, strict=True)])
+
+
+def _at(coord: list[int], result: Layout, b: Layout) -> int:
+    """Return result at a coordinate given by the leaves of b, which the leaves of `result` refine in order."""
+    offset, leaf = 0, 0
+    for c, extent in zip(coord, b._s, strict=True):
+        first, size = leaf, 1
+        while size < extent or leaf == first:
+            size *= result._s[leaf]
+            leaf += 1
+        offset += _offset(c, result._s[first:leaf], result._d[first:leaf])
+    return offset
+
+
+def _coordinates(extents: list[int]) -> Iterator[list[int]]:
+    coord = [0] * len(extents)
+    while True:
+        yield list(coord)
+        for k, extent in enumerate(extents):
+            coord[k] += 1
+            if coord[k] < extent:
+                break
+            coord[k] = 0
+        else:
+            return
+
+
+def first_carry(b: Layout, extents: list[int]) -> list[int] | None:
+    """Return the colexicographically first coordinate of b at which a digit of A overflows, or None.
+
+    b's strides have one sign. Fixes the slowest mode first, each as low as a carry further down still allows.
+    """
+    radices = extents[:-1]
+    steps = [abs(d) for d in b._d]
+    tops = [peaks(s, d, radices) for s, d in zip(b._s, steps, strict=True)]
+    coord = [0] * len(steps)
+    fixed = [0] * len(radices)
+    for j in reversed(range(len(steps))):
+        below = [sum(peak) for peak in zip(*tops[:j], strict=True)] or [0] * len(radices)
+        room = [size - f - low for size, f, low in zip(radices, fixed, below, strict=True)]
+        index = _first_filling(b._s[j], steps[j], radices, room)
+        if index is None:
+            return None
+        coord[j] = index
+        fixed = [f + x for f, x in zip(fixed, _digits(index * steps[j], radices), strict=True)]
+    return coord
+
+
+def _digits(x: int, radices: list[int]) -> list[int]:
+    digits = []
+    for size in radices:
+        x, digit = divmod(x, size)
+        digits.append(digit)
+    return digits
+
+
+def peaks(extent: int, step: int, radices: list[int]) -> list[int]:
+    """Return, digit by digit, the largest value that i*step takes for i < extent."""
+    tops = []
+    period = 1
+    for size in radices:
+        low, high = 0, size - 1  # bisect for the largest t with some i*step mod (period*size) >= t*period
+        while low < high:
+            middle = (low + high + 1) // 2
+            i = first_in_window(step, period * size, middle * period, period * size - 1)
+            if i is not None and i < extent:
+                low = middle
+            else:
+                high = middle - 1
+        tops.append(low)
+        period *= size
+    return tops
+
+
+def _first_filling(extent: int, step: int, radices: list[int], room: list[int]) -> int | None:
+    """Return the first i < extent at which some digit of i*step is at least its room."""
+    best: int | None = None
+    period = 1
+    for size, need in zip(radices, room, strict=True):
+        if need <= 0:
+            return 0
+        if need < size:
+            i = first_in_window(step, period * size, need * period, period * size - 1)
+            if i is not None and i < extent and (best is None or i < best):
+                best = i
+        period *= size
+    return best
+
+
+def first_in_window(step: int, modulus: int, low: int, high: int) -> int | None:
+    """Return the least i >= 0 with low <= i*step mod modulus <= high, or None; 0 <= low <= high < modulus.
+
+    Euclid's scheme: either the first lap hits, or the laps' starting points pose the same question modulo the step.
+    """
+    step %= modulus
+    if low == 0:
+        return 0
+    if step == 0:
+        return None
+    i = -(-low // step)
+    if i * step <= high:
+        return i
+    lap = first_in_window(-modulus % step, step, low % step, high % step)
+    if lap is None:
+        return None
+    return -(-(low + modulus * lap) // step)
+
+
+def refuse(a: Layout, b: Layout, departs: Departs) -> NoReturn:
+    """Raise the refusal of composition(a, b), with its witness and the repairs that were tried and hold."""
+    coord, sign = _place(departs, b)
+    mode = next((k for k in reversed(range(len(coord))) if coord[k]), 0)
+    index = 0
+    for c, extent in zip(reversed(coord), reversed(b._s), strict=True):
+        index = index * extent + c
+    raise refusal(
+        "composition-departs",
+        operation="composition",
+        a=a,
+        b=b,
+        mode=leaf_path(b.shape, mode),
+        index=index,
+        visited=_dot(coord, b._d),
+        got=sign * departs.got,
+        fitted=sign * departs.fitted,
+        repairs=", or ".join([*_repairs(a, b, mode), f"keep the pair as make_composed_layout({a}, 0, {b})"]),
+    ) from None
+
+
+def _place(departs: Departs, b: Layout) -> tuple[list[int], int]:
+    """Return the coordinate (leaf by leaf) that departs, and -1 where it lies in a mode of negative stride."""
+    if departs.mode is None:
+        return departs.coord or [], 1
+    extent, step, index = departs.mode
+    pairs = list(zip(b._s, b._d, strict=True))
+    sign = 1 if (extent, step) in pairs else -1
+    coord = [0] * len(pairs)
+    coord[pairs.index((extent, sign * step))] = index
+    return coord, sign
+
+
+def leaf_path(shape: Any, leaf: int) -> tuple[int, ...]:
+    """Return the mode path of the leaf-th leaf of `shape`."""
+    paths: list[tuple[int, ...]] = []
+
+    def visit(part: Any, path: tuple[int, ...]) -> None:
+        if part.__class__ is tuple:
+            for i, mode in enumerate(part):
+                visit(mode, (*path, i))
+        else:
+            paths.append(path)
+
+    visit(shape, ())
+    return paths[leaf]
+
+
+def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:
+    """Yield changes of one extent, of b's mode or of a coalesced mode of a, with which the composition exists."""
+    path = leaf_path(b.shape, leaf)
+    where = f"mode {'.'.join(map(str, path))} of b" if path else "b"
+    old = b._s[leaf]
+    for sizes, word in ((range(old - 1, 1, -1), "shrink"), (range(old + 1, 2 * old + 1), "pad")):
+        for size in sizes[:TRIED_REPAIRS]:
+            if _composes(a, _with_extent(b, leaf, size)):
+                yield f"{word} {where} from {old} to {size}"
+                break
+    from cute_py.layout.coalesce import coalesce
+
+    flat = coalesce(a)
+    for k, extent in enumerate(flat._s[:-1]):
+        for size in range(extent + 1, 2 * extent + 1)[:TRIED_REPAIRS]:
+            if _composes(_with_extent(flat, k, size), b):
+                yield f"pad extent {extent} of a to {size}"
+                break
+
+
+def _with_extent(layout: Layout, leaf: int, extent: int) -> Layout:
+    from cute_py.layout.tuples import unflatten
+
+    s = [*layout._s[:leaf], extent, *layout._s[leaf + 1 :]]
+    shape = unflatten(tuple(s), layout.shape) if layout.shape.__class__ is tuple else extent
+    return raw(shape, layout.stride, s, layout._d)
+
+
+def _composes(a: Layout, b: Layout) -> bool:
+    """Return whether composition(a, b) exists, for small b only (a repair must be cheap to find)."""
+    from cute_py.layout.composition import compose_or_none
+
+    return b.size() <= ENUMERATED and compose_or_none(a, b) is not None

@@ -1,0 +1,311 @@
+"""The integer protocol: the only place that applies an operator or a comparison to a leaf.
+
+A leaf of a shape or stride is a Python `int` (the fast path), or an instance of any class that
+takes part: symbols (`symbols.SymInt`), the tracer's run-time integers. A class takes part by having
+these methods:
+
+`cute_compute(op, a, b)`
+    The result of op, one of "add", "sub", "mul", "div", "mod", "min", on the operands a and b in
+    this order. Self is one of the two. Returns `NotImplemented` for an operand that it does not
+    know; then the other operand's class is asked.
+`cute_decide(question, a, b)`
+    The answer to question, one of "same", "less", "divides", about a and b in this order: True or
+    False only if the answer holds for every value that the operands can take, None where it
+    depends on the value, `NotImplemented` as above.
+`cute_value()`
+    The value as an int where it is known, else None.
+`cute_assumption(question, a, b)` (optional)
+    What to assume, in words, so that question (one of the three, or "leq") is answered with True.
+
+`div` and `mod` are Python's floor division and its remainder, which for operands of at least 0 is
+what CuTe computes too.
+
+>>> add(3, 4), ceil_div(10, 4), divides(4, 12), less(4, 4)
+(7, 3, True, False)
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol, TypeAlias
+
+    class CuteInt(Protocol):
+        """A class whose instances are leaves (module docstring)."""
+
+        def cute_compute(self, op: str, a: Leaf, b: Leaf) -> Leaf:
+            """Return `a op b`."""
+
+        def cute_decide(self, question: str, a: Leaf, b: Leaf) -> bool | None:
+            """Answer a question about a and b."""
+
+        def cute_value(self) -> int | None:
+            """Return the value where it is known."""
+
+    Leaf: TypeAlias = int | CuteInt
+
+
+# -- what a leaf is
+
+
+def is_leaf(x: object) -> bool:
+    """Tell whether x can stand in a shape or stride as it is, without `normalize`."""
+    return x.__class__ is int or hasattr(x.__class__, "cute_compute")
+
+
+def is_static(x: Leaf) -> bool:
+    """Tell whether the value of the leaf x is known now."""
+    return x.__class__ is int or x.cute_value() is not None  # type: ignore[union-attr]
+
+
+def normalize(x: object, operation: str = "Layout", also: str = "") -> Leaf:
+    """Return x as a leaf: NumPy integers and subclasses of int become `int`, leaves stay.
+
+    Args:
+        x: what the user gave.
+        operation: the public name that the user called, for the refusal.
+        also: what else that operation accepts, for the refusal, e.g. ", or None".
+
+    Raises:
+        LeafTypeError: x is a bool, a float, text or anything else that is not an integer.
+
+    >>> import numpy as np
+    >>> normalize(np.int32(8))
+    8
+    """
+    if x.__class__ is int or hasattr(x.__class__, "cute_compute"):
+        return x  # type: ignore[return-value]
+    kind = type(x).__name__
+    if kind not in ("bool", "bool_") and hasattr(x, "__index__"):
+        from operator import index
+
+        try:
+            return int(index(x))  # index() keeps subclasses of int, int() does not
+        except TypeError:  # an array of several values, or a NumPy float array of none
+            pass
+    raise refusal("leaf-type", operation=operation, value=x, type=kind, also=also)
+
+
+# -- arithmetic
+
+
+def add(a: Leaf, b: Leaf) -> Leaf:
+    """Return a + b."""
+    if a.__class__ is int and b.__class__ is int:
+        return a + b
+    return _compute("add", a, b)
+
+
+def sub(a: Leaf, b: Leaf) -> Leaf:
+    """Return a - b."""
+    if a.__class__ is int and b.__class__ is int:
+        return a - b
+    return _compute("sub", a, b)
+
+
+def mul(a: Leaf, b: Leaf) -> Leaf:
+    """Return a * b."""
+    if a.__class__ is int and b.__class__ is int:
+        return a * b
+    return _compute("mul", a, b)
+
+
+def div(a: Leaf, b: Leaf) -> Leaf:
+    """Return floor(a / b)."""
+    if a.__class__ is int and b.__class__ is int:
+        return a // b
+    return _compute("div", a, b)
+
+
+def mod(a: Leaf, b: Leaf) -> Leaf:
+    """Return a - b * floor(a / b)."""
+    if a.__class__ is int and b.__class__ is int:
+        return a % b
+    return _compute("mod", a, b)
+
+
+def ceil_div(a: Leaf, b: Leaf) -> Leaf:
+    """Return floor((a + b - 1) / b), which for b >= 1 is a / b rounded up."""
+    if a.__class__ is int and b.__class__ is int:
+        return (a + b - 1) // b
+    return div(add(a, sub(b, 1)), b)
+
+
+def min_(a: Leaf, b: Leaf) -> Leaf:
+    """Return the smaller of a and b."""
+    if a.__class__ is int and b.__class__ is int:
+        return a if a <= b else b
+    return _compute("min", a, b)
+
+
+def neg(a: Leaf) -> Leaf:
+    """Return -a."""
+    return -a if a.__class__ is int else _compute("mul", a, -1)
+
+
+def abs_(a: Leaf) -> Leaf:
+    """Return the magnitude of a.
+
+    Raises:
+        UndecidedError: the sign of a depends on the value of a symbol.
+
+    """
+    if a.__class__ is int:
+        return a if a >= 0 else -a
+    return a if settle(leq, 0, a, "abs_") else neg(a)
+
+
+# -- decisions: True and False hold for every value that the operands can take, None is "it depends"
+
+
+def same(a: Leaf, b: Leaf) -> bool | None:
+    """Decide a == b."""
+    if a.__class__ is int and b.__class__ is int:
+        return a == b
+    return True if a is b else _decide("same", a, b)
+
+
+def less(a: Leaf, b: Leaf) -> bool | None:
+    """Decide a < b."""
+    if a.__class__ is int and b.__class__ is int:
+        return a < b
+    return _decide("less", a, b)
+
+
+def leq(a: Leaf, b: Leaf) -> bool | None:
+    """Decide a <= b."""
+    if a.__class__ is int and b.__class__ is int:
+        return a <= b
+    greater = _decide("less", b, a)
+    return None if greater is None else not greater
+
+
+def divides(a: Leaf, b: Leaf) -> bool | None:
+    """Decide whether b is a multiple of a; of 0 only 0 is one."""
+    if a.__class__ is int and b.__class__ is int:
+        return b % a == 0 if a else b == 0
+    return _decide("divides", a, b)
+
+
+def is_zero(a: Leaf) -> bool | None:
+    """Decide a == 0."""
+    return a == 0 if a.__class__ is int else _decide("same", a, 0)
+
+
+def is_one(a: Leaf) -> bool | None:
+    """Decide a == 1."""
+    return a == 1 if a.__class__ is int else _decide("same", a, 1)
+
+
+def require(
+    answer: bool | None,
+    operation: str,
+    question: str,
+    assumption: str = "",
+    where: str | None = None,
+) -> bool:
+    """Return the answer of a decision; refuse None.
+
+    Args:
+        answer: what the decision said.
+        operation: the public name that the user called.
+        question: the statement that was to be decided, e.g. "M is a multiple of 16".
+        assumption: what would settle it, the statement itself if left out.
+        where: "file.py:line" in kernels.
+
+    Raises:
+        UndecidedError: the answer is None; `facts["assumption"]` would settle it.
+
+    """
+    if answer is None:
+        facts = {"question": question, "assumption": assumption or question}
+        raise refusal("undecided", operation=operation, where=where, **facts)
+    return answer
+
+
+def settle(
+    question: Callable[[Leaf, Leaf], bool | None],
+    a: Leaf,
+    b: Leaf,
+    operation: str,
+    where: str | None = None,
+) -> bool:
+    """Return `question(a, b)`, where question is `same`, `less`, `leq` or `divides`; refuse None.
+
+    Like `require`, but it finds the words itself, and only when it needs them.
+
+    Raises:
+        UndecidedError: the answer depends on a symbol; `facts["assumption"]` would settle it.
+
+    >>> settle(divides, 4, 12, "composition")
+    True
+    """
+    answer = question(a, b)
+    if answer is None:
+        name = question.__name__
+        words = _STATEMENTS[name].format(a=a, b=b)
+        require(None, operation, words, assumption(name, a, b), where)
+    return answer is True
+
+
+def as_int(x: Leaf, operation: str) -> int:
+    """Return the leaf x as a Python int.
+
+    Raises:
+        UndecidedError: the value of x is not known.
+
+    """
+    if x.__class__ is int:
+        return x
+    value = x.cute_value()  # type: ignore[union-attr]
+    if value is None:
+        require(None, operation, f"{x} is one number", f"{x} is fixed")
+    return value  # type: ignore[return-value]
+
+
+def assumption(question: str, a: Leaf, b: Leaf) -> str:
+    """Return what to assume, in words, so that question ("same", ...) is answered with True."""
+    for leaf in (a, b):
+        words = getattr(leaf, "cute_assumption", None)
+        if words is not None:
+            return str(words(question, a, b))
+    return _STATEMENTS[question].format(a=a, b=b)
+
+
+# -- dispatch
+
+_STATEMENTS = {
+    "same": "{a} == {b}",
+    "less": "{a} < {b}",
+    "leq": "{a} <= {b}",
+    "divides": "{b} is a multiple of {a}",
+}
+
+
+def _compute(op: str, a: Leaf, b: Leaf) -> Leaf:
+    for leaf in (a, b):
+        if leaf.__class__ is not int:
+            _require_leaf(leaf, op)
+            result = leaf.cute_compute(op, a, b)  # type: ignore[union-attr]
+            if result is not NotImplemented:
+                return result
+    raise refusal("leaf-operands", operation=op, a=a, b=b)
+
+
+def _decide(question: str, a: Leaf, b: Leaf) -> bool | None:
+    for leaf in (a, b):
+        if leaf.__class__ is not int:
+            _require_leaf(leaf, question)
+            answer = leaf.cute_decide(question, a, b)  # type: ignore[union-attr]
+            if answer is not NotImplemented:
+                return answer
+    raise refusal("leaf-operands", operation=question, a=a, b=b)
+
+
+def _require_leaf(x: object, operation: str) -> None:
+    """Refuse what is not a leaf, a NumPy integer too: it should have been normalized."""
+    if not is_leaf(x):
+        raise refusal("leaf-type", operation=operation, value=x, type=type(x).__name__, also="")

@@ -1,0 +1,344 @@
+"""`Layout`: a shape and a congruent stride, the map from coordinates to offsets (in elements).
+
+A layout is frozen to the leaves and hashable. All-int layouts, the common case, keep their leaves in two flat lists and take
+fast paths; `_kind` tells the others apart. Source: Cecka, "CuTe Layout Representation and Algebra" (arXiv 2603.02298);
+cutlass include/cute/layout.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import ints
+from cute_py.layout.tuples import MAX_DEPTH, has_underscore, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, NoReturn
+
+INTS, BASIS, SYMBOLS = 0, 1, 2  # _kind: all int; int extents with coordinate strides; symbols somewhere
+WHY_DEPTH = 32  # how many steps of provenance a layout keeps alive
+
+_set = object.__setattr__
+
+
+class Layout:
+    """The map of `shape:stride`: coordinate c goes to the sum of coordinate times stride over the leaves.
+
+    Args:
+        shape: an int tuple of extents, each at least 1 (elements).
+        stride: a congruent int tuple (elements per step, or coordinate strides `E(i)`); left out, the compact
+            column-major strides; `LayoutLeft` or `LayoutRight` for either compact order.
+
+    Law: layout(i) == layout(idx2crd(i, layout.shape)) for every index i.
+    Raises LayoutError for extents below 1, a stride that is not congruent, or nests deeper than 64; LeafTypeError for
+    leaves that are no integers.
+
+    >>> row_major = Layout((4, 8), (8, 1))
+    >>> print(row_major, row_major(2, 3), row_major(14), row_major[1])
+    (4,8):(8,1) 19 19 8:1
+    """
+
+    __slots__ = ("_d", "_hash", "_kind", "_s", "_why", "shape", "stride")
+    shape: Any
+    stride: Any
+    _s: list[Any]
+    _d: list[Any]
+    _kind: int
+    _hash: int
+    _why: tuple[Any, ...] | None
+
+    def __init__(self, shape: Any, stride: Any = None) -> None:
+        """Check and freeze shape:stride."""
+        if stride is None or stride.__class__.__name__ == "Major":
+            shape, stride = _compact(shape, stride)
+        s: list[Any] = []
+        d: list[Any] = []
+        kind = _walk(shape, stride, s, d, 0)
+        if kind is None:
+            shape, stride, s, d, kind = _checked(shape, stride)
+        _set(self, "shape", shape)
+        _set(self, "stride", stride)
+        _set(self, "_s", s)
+        _set(self, "_d", d)
+        _set(self, "_kind", kind)
+        _set(self, "_why", None)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"Layout is frozen: cannot set {name}; build a new layout")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"Layout is frozen: cannot delete {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Layout, (self.shape, self.stride)
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not Layout:
+            return NotImplemented
+        return bool(self.shape == other.shape and self.stride == other.stride)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            _set(self, "_hash", hash((self.shape, self.stride)))
+            return self._hash
+
+    def __str__(self) -> str:
+        return f"{show(self.shape)}:{show(self.stride)}"
+
+    def __repr__(self) -> str:
+        return f"Layout({self.shape!r}, {self.stride!r})"
+
+    def __len__(self) -> int:
+        return len(self.shape) if self.shape.__class__ is tuple else 1
+
+    def __iter__(self) -> Iterator[Layout]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, mode: Any) -> Layout:
+        """Return one mode (int, or a path such as (1, 0)), or a run of modes (slice)."""
+        from cute_py.layout import modes
+
+        if isinstance(mode, slice):
+            begin, end, step = mode.indices(len(self))
+            return modes.select(self, list(range(begin, end, step)))
+        return modes.get(self, mode)
+
+    def __call__(self, *coord: Any) -> Any:
+        """Return the offset of a coordinate or index, or the sublayout where the coordinate has `_`.
+
+        A coordinate must lie in the shape; an index past the size runs on along the last mode, as in CuTe.
+        Raises CoordinateError for negative or out-of-range coordinates, LayoutError for another profile.
+        """
+        c = coord[0] if len(coord) == 1 else coord
+        if c.__class__ is int and c >= 0 and not self._kind:
+            return _offset(c, self._s, self._d)
+        return self._at(c)
+
+    def _at(self, coord: Any) -> Any:
+        if has_underscore(coord):
+            from cute_py.layout.modes import slice_
+
+            return slice_(coord, self)
+        from cute_py.layout.coords import crd2idx
+        from cute_py.layout.modes import check_coordinate
+
+        return crd2idx(check_coordinate(coord, self.shape), self.shape, self.stride)
+
+    def size(self) -> Any:
+        """Return the number of coordinates (elements)."""
+        if self._kind == SYMBOLS:
+            total: Any = 1
+            for s in self._s:
+                total = ints.mul(total, s)
+            return total
+        return _product(self._s)
+
+    def cosize(self) -> Any:
+        """Return one more than the largest |offset| that the strides can reach; see `cosize`."""
+        from cute_py.layout.modes import cosize
+
+        return cosize(self)
+
+    def offsets(self) -> Any:
+        """Return all offsets as a NumPy int64 array in colexicographical order; see `tools.offsets`."""
+        from cute_py.layout.tools import offsets
+
+        return offsets(self)
+
+    def why(self) -> str:
+        """Return, step by step as text, how this layout was derived; see `explain`."""
+        from cute_py.layout.explain import why
+
+        return why(self)
+
+    def compose(self, *tilers: Any) -> Layout:
+        """Return composition(self, tiler); several arguments are a by-mode tiler."""
+        from cute_py.layout.composition import composition
+
+        return composition(self, tilers[0] if len(tilers) == 1 else tilers)
+
+    def with_shape(self, *shape: Any) -> Layout:
+        """Return this layout read with another shape: composition(self, Layout(shape))."""
+        from cute_py.layout.composition import composition
+
+        return composition(self, Layout(shape[0] if len(shape) == 1 else shape))
+
+    def tile(self, *tilers: Any) -> Layout:
+        """Return tiled_divide(self, tiler); several arguments are a by-mode tiler."""
+        from cute_py.layout.divide import tiled_divide
+
+        return tiled_divide(self, tilers[0] if len(tilers) == 1 else tilers)
+
+    def get_hier_coord(self, index: Any) -> Any:
+        """Return the coordinate, congruent to the shape, whose offset is `index`. The layout must be compact."""
+        from cute_py.layout.modes import get_hier_coord
+
+        return get_hier_coord(self, index)
+
+    def get_flat_coord(self, index: Any) -> Any:
+        """Return the coordinate with one index per mode whose offset is `index`. The layout must be compact."""
+        from cute_py.layout.modes import get_flat_coord
+
+        return get_flat_coord(self, index)
+
+    def get_1d_coord(self, index: Any) -> Any:
+        """Return the index whose offset is `index`. The layout must be compact."""
+        from cute_py.layout.modes import get_1d_coord
+
+        return get_1d_coord(self, index)
+
+    @staticmethod
+    def fit(table: Any) -> Any:
+        """Return what computes `table` (offsets in colexicographical order, or an n-d array); see `fit`."""
+        from cute_py.layout.fit import fit
+
+        return fit(table)
+
+
+def raw(shape: Any, stride: Any, s: list[Any], d: list[Any], kind: int = INTS) -> Layout:
+    """Return the layout of parts that are known to be well formed: s and d are the leaves of shape and stride."""
+    layout = Layout.__new__(Layout)
+    _set(layout, "shape", shape)
+    _set(layout, "stride", stride)
+    _set(layout, "_s", s)
+    _set(layout, "_d", d)
+    _set(layout, "_kind", kind)
+    _set(layout, "_why", None)
+    return layout
+
+
+def raw_flat(s: list[Any], d: list[Any], kind: int = INTS) -> Layout:
+    """Return the depth-1 layout of the leaves, an integer shape if there is only one."""
+    if len(s) == 1:
+        return raw(s[0], d[0], s, d, kind)
+    return raw(tuple(s), tuple(d), s, d, kind)
+
+
+def made(layout: Layout, operation: str, *operands: Any) -> Layout:
+    """Note on a fresh layout how it was made, for `why`; equality and hash do not see it."""
+    level = 0
+    for operand in operands:
+        if operand.__class__ is Layout and operand._why is not None:
+            level = max(level, operand._why[0])
+    if level >= WHY_DEPTH:
+        operands = tuple([_forgotten(operand) for operand in operands])
+        level = 0
+    _set(layout, "_why", (level + 1, operation, operands))
+    return layout
+
+
+def _forgotten(x: Any) -> Any:
+    return raw(x.shape, x.stride, x._s, x._d, x._kind) if x.__class__ is Layout else x
+
+
+def make_layout(*parts: Any) -> Layout:
+    """Return the layout of a shape (and stride or order), or the layout whose modes are the given layouts.
+
+    Args:
+        parts: `shape`, `shape, stride`, `shape, LayoutLeft | LayoutRight`, or one or more layouts.
+
+    Raises what `Layout` raises. Source: cutlass layout.hpp `make_layout`.
+
+    >>> print(make_layout((4, 8)), make_layout(Layout(4, 1), Layout((2, 2), (4, 8))))
+    (4,8):(1,4) (4,(2,2)):(1,(4,8))
+    """
+    if not parts or parts[0].__class__ is not Layout:
+        return Layout(*parts)
+    s: list[Any] = []
+    d: list[Any] = []
+    kind = 0
+    for part in parts:
+        if part.__class__ is not Layout:
+            raise refusal("not-a-layout", operation="make_layout", value=part, type=type(part).__name__)
+        s += part._s
+        d += part._d
+        kind |= part._kind
+    shape = tuple([part.shape for part in parts])
+    stride = tuple([part.stride for part in parts])
+    return raw(shape, stride, s, d, min(kind, SYMBOLS))
+
+
+def _offset(index: int, s: list[int], d: list[int]) -> int:
+    offset = 0
+    if not s:
+        return 0
+    for k in range(len(s) - 1):
+        index, digit = divmod(index, s[k])
+        offset += digit * d[k]
+    return offset + index * d[-1]
+
+
+def _product(s: list[int]) -> int:
+    total = 1
+    for extent in s:
+        total *= extent
+    return total
+
+
+def _walk(shape: Any, stride: Any, s: list[Any], d: list[Any], level: int) -> int | None:
+    """Collect the leaves of well-formed parts and return their kind; None sends the parts to the slow checks."""
+    if shape.__class__ is not tuple:
+        if shape.__class__ is int and stride.__class__ is int and shape > 0:
+            s.append(shape)
+            d.append(stride)
+            return INTS
+        return None
+    if stride.__class__ is not tuple or len(stride) != len(shape) or level >= MAX_DEPTH:
+        return None
+    for extent, step in zip(shape, stride, strict=True):
+        if extent.__class__ is int and step.__class__ is int and extent > 0:
+            s.append(extent)
+            d.append(step)
+        elif _walk(extent, step, s, d, level + 1) is None:
+            return None
+    return INTS
+
+
+def _compact(shape: Any, major: Any) -> tuple[Any, Any]:
+    from cute_py.layout.coords import LayoutLeft, compact_major
+    from cute_py.layout.tuples import canonical
+
+    shape = canonical(shape, "Layout")
+    return shape, compact_major(shape, 1, LayoutLeft if major is None else major)
+
+
+def _checked(shape: Any, stride: Any) -> tuple[Any, Any, list[Any], list[Any], int]:
+    """Normalise and check the parts leaf by leaf; raise for the first offence, naming its mode."""
+    from cute_py.layout.tuples import canonical
+
+    shape, stride = canonical(shape, "Layout"), canonical(stride, "Layout")
+    s: list[Any] = []
+    d: list[Any] = []
+    kind = _check_modes(shape, stride, s, d, ())
+    return shape, stride, s, d, kind
+
+
+def _check_modes(shape: Any, stride: Any, s: list[Any], d: list[Any], mode: tuple[int, ...]) -> int:
+    if shape.__class__ is tuple or stride.__class__ is tuple:
+        if shape.__class__ is not stride.__class__ or len(shape) != len(stride):
+            at = f" in mode {'.'.join(map(str, mode))}" if mode else ""
+            raise refusal(
+                "not-congruent", operation="Layout", shape=show(shape), stride=show(stride), at=at
+            )
+        kinds = [
+            _check_modes(*pair, s, d, (*mode, i))
+            for i, pair in enumerate(zip(shape, stride, strict=True))
+        ]
+        return max(kinds, default=INTS)
+    if ints.less(shape, 1):
+        raise refusal("extent-not-positive", operation="Layout", value=shape, mode=mode)
+    s.append(shape)
+    d.append(stride)
+    return leaf_kind(shape, stride)
+
+
+def leaf_kind(extent: Any, stride: Any) -> int:
+    """Return the kind of one leaf pair: INTS, BASIS (int parts of a coordinate stride) or SYMBOLS."""
+    step = getattr(stride, "value", stride) if hasattr(stride, "path") else stride
+    if extent.__class__ is not int or step.__class__ is not int:
+        return SYMBOLS
+    return INTS if step is stride else BASIS
+

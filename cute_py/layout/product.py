@@ -1,0 +1,161 @@
+"""Products: repeat a block over the positions that a tiler gives, and tile_to_shape.
+
+Source: cutlass include/cute/layout.hpp; Cecka, arXiv 2603.02298.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import tuples
+from cute_py.layout.complement import hull
+from cute_py.layout.composition import composition
+from cute_py.layout.coords import LayoutLeft, compact_order
+from cute_py.layout.divide import as_layout, check_rank, through_inner, tile_unzip, unpacked
+from cute_py.layout.layout import Layout, made, make_layout
+from cute_py.layout.modes import append, cosize, zip_
+from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, product_each
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def logical_product(block: Any, tiler: Any) -> Any:
+    """Return (block, repetition): (block, composition(complement of block, tiler)).
+
+    Args:
+        block: Layout or ComposedLayout.
+        tiler: a layout of positions; an integer n (n:1); `_` (leave the mode as it is); or a by-mode tiler.
+
+    Law: result(b, t) == block(b) + R(t), where the R(t) place copies of block that do not overlap, in the order of tiler.
+    Raises what `complement` and `composition` raise. Source: cutlass layout.hpp `logical_product`.
+
+    >>> print(logical_product(Layout((2, 2), (4, 1)), Layout(6)))
+    ((2,2),(2,3)):((4,1),(2,8))
+    """
+    if block.__class__ is not Layout or _is_composed(tiler):
+        return through_inner(logical_product, block, tiler)
+    if tiler.__class__ is Layout:
+        result = make_layout(block, composition(hull(block, cosize(tiler)), tiler))
+        return made(result, "logical_product", block, tiler)
+    if tiler.__class__ is tuple:
+        check_rank("logical_product", block, tiler)
+        parts = [logical_product(m, t) for m, t in zip(block, tiler, strict=False)]
+        result = make_layout(*parts, *list(block)[len(tiler) :])
+        return made(result, "logical_product", block, tiler)
+    if is_underscore(tiler):
+        return block
+    return logical_product(block, as_layout(tiler, "logical_product"))
+
+
+def _is_composed(tiler: Any) -> bool:
+    return hasattr(tiler, "inner")
+
+
+def zipped_product(block: Any, tiler: Any) -> Any:
+    """Return ((block0, block1, ...), (copies0, copies1, ...)): logical_product, gathered.
+
+    >>> print(zipped_product(Layout((2, 2)), (3, 4)))
+    ((2,2),(3,4)):((1,2),(2,4))
+    """
+    if block.__class__ is not Layout or _is_composed(tiler):
+        return through_inner(zipped_product, block, tiler)
+    return made(tile_unzip(logical_product(block, tiler), tiler), "zipped_product", block, tiler)
+
+
+def tiled_product(block: Any, tiler: Any) -> Any:
+    """Return ((block0, block1, ...), copies0, copies1, ...): zipped_product with the copies side by side.
+
+    >>> print(tiled_product(Layout((2, 2)), Layout((3, 4))))
+    ((2,2),3,4):((1,2),4,12)
+    """
+    if block.__class__ is not Layout:
+        return through_inner(tiled_product, block, tiler)
+    blocks, copies = zipped_product(block, tiler)
+    return made(make_layout(blocks, *unpacked(copies)), "tiled_product", block, tiler)
+
+
+def flat_product(block: Any, tiler: Any) -> Any:
+    """Return (block0, block1, ..., copies0, copies1, ...): zipped_product with everything side by side.
+
+    >>> print(flat_product(Layout((2, 2)), Layout((3, 4))))
+    (2,2,3,4):(1,2,4,12)
+    """
+    if block.__class__ is not Layout:
+        return through_inner(flat_product, block, tiler)
+    blocks, copies = zipped_product(block, tiler)
+    result = make_layout(*unpacked(blocks), *unpacked(copies))
+    return made(result, "flat_product", block, tiler)
+
+
+def blocked_product(block: Any, tiler: Any) -> Any:
+    """Return the product mode by mode, block inside grid: mode i is (block_i, tiler_i).
+
+    Law: rank is the larger of both ranks; result((b_i, t_i)...) == block(b) + R(t).
+    Source: cutlass layout.hpp `blocked_product`.
+
+    >>> print(blocked_product(Layout((2, 2)), Layout((3, 4), (4, 1))))
+    ((2,3),(2,4)):((1,16),(2,4))
+    """
+    if block.__class__ is not Layout:
+        return through_inner(blocked_product, block, tiler)
+    blocks, copies = _ranked_product(block, tiler, "blocked_product")
+    return made(zip_(blocks, copies), "blocked_product", block, tiler)
+
+
+def raked_product(block: Any, tiler: Any) -> Any:
+    """Return the product mode by mode, grid inside block: mode i is (tiler_i, block_i), the blocks interleaved.
+
+    Source: cutlass layout.hpp `raked_product`.
+
+    >>> print(raked_product(Layout((2, 2)), Layout((3, 4), (4, 1))))
+    ((3,2),(4,2)):((16,1),(4,2))
+    """
+    if block.__class__ is not Layout:
+        return through_inner(raked_product, block, tiler)
+    blocks, copies = _ranked_product(block, tiler, "raked_product")
+    return made(zip_(copies, blocks), "raked_product", block, tiler)
+
+
+def _ranked_product(block: Layout, tiler: Any, operation: str) -> tuple[Layout, Layout]:
+    tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, operation)
+    rank = max(len(block), len(tiler))
+    blocks, copies = logical_product(append(block, None, rank), append(tiler, None, rank))
+    return blocks, copies
+
+
+def tile_to_shape(block: Any, shape: Any, order: Any = LayoutLeft) -> Any:
+    """Return the block repeated until it has the size of `shape`, mode by mode.
+
+    Args:
+        block: Layout or ComposedLayout, of at most the rank of shape.
+        shape: the target shape (elements); its modes must be multiples of the block's.
+        order: which mode to repeat along first: a tuple whose smallest entry is the first, LayoutLeft or LayoutRight.
+
+    Law: compatible(product_each(shape), result), and each mode of result is (block mode, repetition).
+    Raises LayoutError where the block does not divide the shape. Source: cutlass layout.hpp `tile_to_shape`.
+
+    >>> print(tile_to_shape(Layout((2, 2)), (4, 6)), tile_to_shape(Layout((2, 2)), (4, 6), (2, 1)))
+    ((2,2),(2,3)):((1,4),(2,8)) ((2,2),(2,3)):((1,12),(2,4))
+    """
+    if block.__class__ is not Layout:
+        from cute_py.layout.composed import on_inner
+
+        return on_inner("tile_to_shape", lambda inner: tile_to_shape(inner, shape, order), block)
+    shape = tuples.canonical(tuples.shape_of(shape), "tile_to_shape")
+    rank = tuples.rank(shape)
+    if len(block) > rank:
+        raise refusal("rank-target", operation="tile_to_shape", rank=rank, layout=block, has=len(block))
+    padded = append(block, None, rank)
+    block_shape, target = product_each(padded.shape), product_each(shape)
+    if not evenly_divides(target, block_shape):
+        raise refusal(
+            "tile-to-shape",
+            operation="tile_to_shape",
+            block=block,
+            shape=tuples.show(shape),
+            rounded=tuples.show(tuples.round_up(target, block_shape)),
+        )
+    copies = ceil_div(target, block_shape)
+    result = blocked_product(padded, Layout(copies, compact_order(copies, order)))
+    return made(result, "tile_to_shape", block, shape, order)

@@ -1,0 +1,181 @@
+"""Polynomials as text: in declared sizes, without blanks, and such that Python reads it back.
+
+The normal form counts in multiples and has no remainders. The text speaks of the declared sizes,
+and writes e - d*(e//d) as `e%d` and (e+n-1)//n as `ceil_div(e,n)`.
+"""
+
+from __future__ import annotations
+
+from math import gcd, lcm, prod
+
+from cute_py.layout.polynomial import (
+    FloorDiv,
+    Min,
+    Symbol,
+    constant,
+    divide,
+    order,
+    plus,
+    quotient,
+    scaled,
+    times,
+    value,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
+
+    from cute_py.layout.polynomial import Atom, Monomial, Polynomial
+
+    Words: TypeAlias = tuple[str, int]  # text, and how tightly it binds
+    Remainder: TypeAlias = tuple[int, Monomial, Polynomial, Polynomial]  # c * m * (e % d)
+
+_SUM, _QUOTIENT, _PRODUCT, _ATOM = range(4)
+
+
+def text(p: Polynomial) -> str:
+    """Return p as it is printed in a layout: `M`, `2*M+1`, `ceil_div(M,64)`, `min(M,64)`."""
+    return _Writer(lambda symbol: symbol.name, "min").words(p)[0]
+
+
+def source(p: Polynomial) -> str:
+    """Return p as an expression over `sym`, `min_` and `ceil_div` that evaluates to p."""
+    return _Writer(repr, "min_").words(p)[0]
+
+
+class _Writer:
+    def __init__(self, show: Callable[[Symbol], str], least: str) -> None:
+        self.show = show
+        self.least = least
+
+    def words(self, p: Polynomial) -> Words:
+        p, remainders = extract_remainders(p)
+        terms = [self.term(p[m], m) for m in sorted(p, key=order)]
+        last = [terms.pop()] if () in p else []  # the constant
+        terms += [self.remainder(*remainder) for remainder in remainders]
+        return _sum(terms + last or [(1, ("0", _ATOM))])
+
+    def term(self, c: int, m: Monomial) -> tuple[int, Words]:
+        """Return the sign and the text of |c| * m."""
+        sign, c = (-1, -c) if c < 0 else (1, c)
+        factors: list[Words] = []
+        for atom in m:
+            c, factor = self.factor(c, atom)
+            factors.append(factor)
+        if c != 1 or not factors:
+            factors.insert(0, (str(c), _ATOM))
+        return sign, _product(factors)
+
+    def factor(self, c: int, atom: Atom) -> tuple[int, Words]:
+        """Return what the text leaves of the coefficient c, and the text of the rest times atom."""
+        if isinstance(atom, Symbol):
+            taken = gcd(c, atom.multiple_of)
+            name = self.show(atom), _ATOM
+            left = atom.multiple_of // taken
+            return c // taken, name if left == 1 else _infix(name, "//", (str(left), _ATOM))
+        if isinstance(atom, FloorDiv):
+            return c, self.floor(atom)
+        assert isinstance(atom, Min)
+        s = _scale(*atom.options)
+        s = s if c % s == 0 else 1
+        return c // s, self.call(self.least, *[scaled(option, s) for option in atom.options])
+
+    def floor(self, atom: FloorDiv) -> Words:
+        p, d = atom.numerator, atom.divisor
+        n = value(d)
+        if n is not None and p.get(()) == n - 1:
+            p = plus(p, constant(1 - n))
+            s = _scale(p, d)
+            return self.call("ceil_div", scaled(p, s), scaled(d, s))
+        s = _scale(p, d)
+        return _infix(self.words(scaled(p, s)), "//", self.words(scaled(d, s)))
+
+    def remainder(self, c: int, m: Monomial, p: Polynomial, d: Polynomial) -> tuple[int, Words]:
+        s = _scale(p, d)
+        s = s if c % s == 0 else 1
+        sign, (factors, binding) = self.term(c // s, m)
+        last = _infix(self.words(scaled(p, s)), "%", self.words(scaled(d, s)))
+        return sign, last if factors == "1" else _product([(factors, binding), last])
+
+    def call(self, function: str, *arguments: Polynomial) -> Words:
+        return f"{function}({','.join(self.words(p)[0] for p in arguments)})", _ATOM
+
+
+def _sum(terms: list[tuple[int, Words]]) -> Words:
+    terms = sorted(terms, key=lambda term: -term[0])  # N-M rather than -M+N
+    if len(terms) == 1 and terms[0][0] > 0:
+        return terms[0][1]
+    shown = [
+        ("-" if sign < 0 else "+") + _bracketed(term, _PRODUCT if sign < 0 else _QUOTIENT)
+        for sign, term in terms
+    ]
+    return "".join(shown).removeprefix("+"), _SUM
+
+
+def _product(factors: list[Words]) -> Words:
+    if len(factors) == 1:
+        return factors[0]
+    return "*".join(_bracketed(factor, _PRODUCT) for factor in factors), _PRODUCT
+
+
+def _infix(a: Words, operator: str, b: Words) -> Words:
+    return _bracketed(a, _PRODUCT) + operator + _bracketed(b, _ATOM), _QUOTIENT
+
+
+def _bracketed(words: Words, binding: int) -> str:
+    return words[0] if words[1] >= binding else f"({words[0]})"
+
+
+def _scale(*polynomials: Polynomial) -> int:
+    """Return the least factor that turns multiples back into declared sizes everywhere."""
+    scale = 1
+    for p in polynomials:
+        for m, c in p.items():
+            units = prod(atom.multiple_of for atom in m if isinstance(atom, Symbol))
+            scale = lcm(scale, units // gcd(c, units))
+    return scale
+
+
+# -- remainders
+
+
+def extract_remainders(p: Polynomial) -> tuple[Polynomial, list[Remainder]]:
+    """Return q and (c, m, e, d), ... with p = q + the sum of c*m*(e%d), where that is shorter."""
+    found: list[Remainder] = []
+    while (step := _shorter(p)) is not None:
+        p, remainder = step
+        found.append(remainder)
+    return p, found
+
+
+def _shorter(p: Polynomial) -> tuple[Polynomial, Remainder] | None:
+    floors = [atom for m in p for atom in m if isinstance(atom, FloorDiv)]
+    if not floors:
+        return None
+    for monomial in sorted(p, key=order):
+        for atom in monomial:
+            for e, d in _remainders_with(atom, floors):
+                (dm, dc) = next(iter(d.items()))
+                m = quotient(quotient(monomial, (atom,)) or (), dm)
+                if m is None or p[monomial] % dc:
+                    continue
+                c = -p[monomial] // dc
+                left = plus(p, times(plus(e, times(d, {(atom,): 1}), -1), {m: c}), -1)
+                if len(left) + 1 < len(p):
+                    return left, (c, m, e, d)
+    return None
+
+
+def _remainders_with(atom: Atom, floors: list[FloorDiv]) -> Iterator[tuple[Polynomial, Polynomial]]:
+    """Yield (e, d) with atom = floor(e / d), for d of one term."""
+    if not isinstance(atom, FloorDiv):
+        return
+    if len(atom.divisor) == 1:
+        yield atom.numerator, atom.divisor
+    for finer in floors:
+        if finer.numerator == atom.numerator and finer != atom:
+            d, rest = divide(atom.divisor, finer.divisor, exact=True)
+            if len(d) == 1 and not rest:
+                yield {(finer,): 1}, d

@@ -1,0 +1,423 @@
+"""Int tuples: integers and nested tuples of integers, read colexicographically (the leftmost mode is fastest).
+
+Shapes, strides and coordinates are int tuples. A leaf is an int, a NumPy int (normalised), a symbol, or, in strides, a
+coordinate stride; leaves meet only through `ints`. Source: cutlass include/cute/int_tuple.hpp, stride.hpp, underscore.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import ints
+from cute_py.layout.ints import add, divides, less, mul, same
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+MAX_DEPTH = 64
+
+
+class Underscore:
+    """The whole mode: keep it free in a coordinate, keep it untouched in a tiler. `None` means the same."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "_"
+
+    def __reduce__(self) -> str:
+        return "_"
+
+
+_ = Underscore()
+
+
+def is_underscore(x: object) -> bool:
+    """Return whether `x` stands for a whole mode (`_` or None)."""
+    return x is _ or x is None
+
+
+def has_underscore(x: object) -> bool:
+    """Return whether `_` or None occurs anywhere in `x`."""
+    if x.__class__ is tuple:
+        return any(has_underscore(mode) for mode in x)  # type: ignore[attr-defined]
+    return x is _ or x is None
+
+
+def canonical(x: Any, operation: str, level: int = 0) -> Any:
+    """Return `x` with NumPy ints made ints; refuse what is no int tuple, and nests deeper than MAX_DEPTH."""
+    if isinstance(x, tuple):
+        if level >= MAX_DEPTH:
+            raise refusal("too-deep", operation=operation, limit=MAX_DEPTH)
+        return tuple([canonical(mode, operation, level + 1) for mode in x])
+    return ints.normalize(x, operation, ", or tuples of these")
+
+
+def leaves(x: Any) -> Iterator[Any]:
+    """Yield the leaves of `x` from left to right."""
+    if x.__class__ is tuple:
+        for mode in x:
+            yield from leaves(mode)
+    else:
+        yield x
+
+
+def rank(x: Any) -> int:
+    """Return the number of top-level modes of an int tuple; an integer has rank 1.
+
+    >>> rank((2, (3, 4))), rank(5)
+    (2, 1)
+    """
+    return len(x) if x.__class__ is tuple else 1
+
+
+def depth(x: Any) -> int:
+    """Return how deep `x` nests: 0 for an integer, 1 for a flat tuple.
+
+    >>> depth(5), depth((2, 3)), depth((2, (3, 4)))
+    (0, 1, 2)
+    """
+    if x.__class__ is tuple:
+        return 1 + max((depth(mode) for mode in x), default=0)
+    return 0
+
+
+def product(x: Any) -> Any:
+    """Return the product of the leaves, the number of elements of a shape.
+
+    >>> product((2, (3, 4))), product(())
+    (24, 1)
+    """
+    total: Any = 1
+    for leaf in leaves(x):
+        total = mul(total, leaf)
+    return total
+
+
+def product_each(x: Any) -> Any:
+    """Return the flat tuple of the sizes of the top-level modes.
+
+    >>> product_each(((2, 3), 4))
+    (6, 4)
+    """
+    return tuple([product(mode) for mode in wrap(x)])
+
+
+def product_like(x: Any, guide: Any) -> Any:
+    """Return `x` with every part that faces a leaf of `guide` replaced by its product.
+
+    >>> product_like(((2, 3), (4, 5)), (0, (0, 0)))
+    (6, (4, 5))
+    """
+    return transform_leaf(lambda _leaf, part: product(part), guide, x)
+
+
+def inner_product(a: Any, b: Any) -> Any:
+    """Return the sum of the products of facing leaves.
+
+    Raises LayoutError when the ranks differ.
+
+    >>> inner_product((1, (2, 3)), (4, (5, 6)))
+    32
+    """
+    if a.__class__ is tuple and b.__class__ is tuple:
+        _same_rank("inner_product", a, b)
+        total: Any = 0
+        for x, y in zip(a, b, strict=True):
+            total = add(total, inner_product(x, y))
+        return total
+    if a.__class__ is tuple or b.__class__ is tuple:
+        raise refusal("profile-mismatch", operation="inner_product", a=show(a), b=show(b))
+    return mul(a, b)
+
+
+def wrap(x: Any) -> tuple[Any, ...]:
+    """Return `x` if it is a tuple, else the rank-1 tuple of it."""
+    return x if x.__class__ is tuple else (x,)
+
+
+def unwrap(x: Any) -> Any:
+    """Return the only mode of a rank-1 tuple, however often it is wrapped; anything else as it is."""
+    while x.__class__ is tuple and len(x) == 1:
+        x = x[0]
+    return x
+
+
+def flatten(x: Any) -> Any:
+    """Return the leaves as a flat tuple; an integer stays an integer.
+
+    >>> flatten((2, ((3, 4), 5))), flatten(7)
+    ((2, 3, 4, 5), 7)
+    """
+    return tuple(leaves(x)) if x.__class__ is tuple else x
+
+
+def unflatten(flat: Any, profile: Any) -> Any:
+    """Return the modes of the flat tuple `flat`, nested as `profile` is.
+
+    Law: flatten(unflatten(t, p)) == t, and the result is congruent to p. Raises LayoutError when the counts differ.
+
+    >>> unflatten((2, 3, 4), ((0, 0), 0))
+    ((2, 3), 4)
+    """
+    modes = wrap(flat)
+    if len(modes) != sum(1 for _leaf in leaves(profile)):
+        raise refusal("profile-mismatch", operation="unflatten", a=show(flat), b=show(profile))
+    rest = iter(modes)
+    return transform_leaf(lambda _leaf: next(rest), profile)
+
+
+def transform_leaf(f: Callable[..., Any], *operands: Any) -> Any:
+    """Return the profile of the first operand with `f` of the facing parts at its leaves.
+
+    Raises LayoutError when a facing part has another rank.
+
+    >>> transform_leaf(lambda a, b: a * b, (1, (2, 3)), (4, (5, 6)))
+    (4, (10, 18))
+    """
+    first = operands[0]
+    if first.__class__ is not tuple:
+        return f(*operands)
+    for other in operands[1:]:
+        if other.__class__ is not tuple or len(other) != len(first):
+            raise refusal("profile-mismatch", operation="transform_leaf", a=show(first), b=show(other))
+    return tuple([transform_leaf(f, *parts) for parts in zip(*operands, strict=True)])
+
+
+def repeat_like(x: Any, value: Any) -> Any:
+    """Return the profile of `x` with `value` at every leaf.
+
+    >>> repeat_like((2, (3, 4)), 0)
+    (0, (0, 0))
+    """
+    return transform_leaf(lambda _leaf: value, x)
+
+
+def prefix_product(x: Any, start: Any = 1) -> Any:
+    """Return the exclusive products from the left: the compact column-major strides with pycute's size-1 convention.
+
+    >>> prefix_product((2, (3, 4)))
+    (1, (2, 6))
+    """
+    strides: list[Any] = []
+    for leaf in leaves(x):
+        strides.append(start)
+        start = mul(start, leaf)
+    return unflatten(tuple(strides), x) if x.__class__ is tuple else strides[0]
+
+
+def ceil_div(a: Any, b: Any) -> Any:
+    """Return how many `b` cover `a`, rounded up, mode by mode (missing modes of b count as 1).
+
+    An integer b is used up from the left: ceil_div((8,4), 16) is (1,2). A Layout b gives the shape of its complement in a.
+    Raises LayoutError when b has more modes than a. Source: cutlass int_tuple.hpp, layout.hpp `ceil_div`.
+
+    >>> ceil_div(9, 4), ceil_div((8, 4), 16), ceil_div((9, 8), (4, 2))
+    (3, (1, 2), (3, 4))
+    """
+    if not isinstance(b, (int, tuple)) and hasattr(b, "stride"):
+        from cute_py.layout.complement import complement
+
+        return complement(b, getattr(a, "shape", a)).shape
+    if a.__class__ is tuple and b.__class__ is tuple:
+        _rank_fits("ceil_div", a, b)
+        return tuple([ceil_div(x, y) for x, y in _paired(a, b)])
+    if a.__class__ is tuple:
+        return _fold_division(ceil_div, a, b)
+    return ints.ceil_div(a, product(b))
+
+
+def _fold_division(divide: Callable[[Any, Any], Any], a: tuple[Any, ...], b: Any) -> tuple[Any, ...]:
+    modes = []
+    for mode in a:
+        modes.append(divide(mode, b))
+        b = divide(b, mode)
+    return tuple(modes)
+
+
+def round_up(a: Any, b: Any) -> Any:
+    """Return the smallest multiple of `b` that is at least `a`, mode by mode.
+
+    Raises LayoutError when the profiles do not face each other.
+
+    >>> round_up(134, 16), round_up((5, 9), (4, 3))
+    (144, (8, 9))
+    """
+    if a.__class__ is tuple and b.__class__ is tuple:
+        _rank_fits("round_up", a, b)
+        return tuple([round_up(x, y) for x, y in _paired(a, b)])
+    if a.__class__ is tuple or b.__class__ is tuple:
+        raise refusal("profile-mismatch", operation="round_up", a=show(a), b=show(b))
+    return mul(ints.ceil_div(a, b), b)
+
+
+def shape_div(a: Any, b: Any) -> Any:
+    """Return a divided by b where one divides the other, rounded up to 1; an integer b is used up from the left.
+
+    Raises LayoutError when neither divides the other. Source: cutlass int_tuple.hpp `shape_div`.
+
+    >>> shape_div((4, 5, 6), 40), shape_div(2, 24)
+    ((1, 1, 3), 1)
+    """
+    if a.__class__ is tuple and b.__class__ is tuple:
+        _same_rank("shape_div", a, b)
+        return tuple([shape_div(x, y) for x, y in zip(a, b, strict=True)])
+    if a.__class__ is tuple:
+        return _fold_division(shape_div, a, b)
+    b = product(b)
+    down, up = divides(b, a), divides(a, b)
+    if down is False and up is False:
+        raise refusal("not-divisible", operation="shape_div", a=a, b=b)
+    if not down and not up:
+        ints.settle(divides, b, a, "shape_div")
+    return ints.div(a, b) if down else 1
+
+
+def elem_scale(a: Any, b: Any) -> Any:
+    """Return a with every leaf multiplied by the size of the facing part of b.
+
+    >>> elem_scale((2, 3), ((2, 2), 5))
+    (8, 15)
+    """
+    return transform_leaf(lambda x, y: mul(x, product(y)), a, b)
+
+
+def congruent(a: Any, b: Any) -> bool:
+    """Return whether a and b nest alike.
+
+    >>> congruent((2, (3, 4)), (1, (0, 5))), congruent((2, 3), 6)
+    (True, False)
+    """
+    a, b = shape_of(a), shape_of(b)
+    if a.__class__ is tuple and b.__class__ is tuple:
+        return len(a) == len(b) and all(congruent(x, y) for x, y in zip(a, b, strict=True))
+    return a.__class__ is not tuple and b.__class__ is not tuple
+
+
+def weakly_congruent(a: Any, b: Any) -> bool:
+    """Return whether b nests like a or finer: a partial order on profiles.
+
+    >>> weakly_congruent(2, (2, 1)), weakly_congruent((2, 1), 2)
+    (True, False)
+    """
+    a, b = shape_of(a), shape_of(b)
+    if a.__class__ is not tuple:
+        return True
+    if b.__class__ is not tuple or len(a) != len(b):
+        return False
+    return all(weakly_congruent(x, y) for x, y in zip(a, b, strict=True))
+
+
+def compatible(a: Any, b: Any) -> bool:
+    """Return whether b refines a: same size at every leaf of a, so that any coordinate of a is one of b.
+
+    >>> compatible(24, (4, 6)), compatible((4, 6), 24), compatible((4, 6), ((2, 2), 6))
+    (True, False, True)
+    """
+    a, b = shape_of(a), shape_of(b)
+    if a.__class__ is not tuple:
+        return ints.settle(same, a, product(b), "compatible")
+    if b.__class__ is not tuple or len(a) != len(b):
+        return False
+    return all(compatible(x, y) for x, y in zip(a, b, strict=True))
+
+
+def weakly_compatible(a: Any, b: Any) -> bool:
+    """Return whether a's size divides b's at every leaf of a: b is some number of copies of a.
+
+    >>> weakly_compatible(6, (4, 6)), weakly_compatible((4, 5), ((2, 4), 6))
+    (True, False)
+    """
+    a, b = shape_of(a), shape_of(b)
+    if a.__class__ is not tuple:
+        return ints.settle(divides, a, product(b), "weakly_compatible")
+    if b.__class__ is not tuple or len(a) != len(b):
+        return False
+    return all(weakly_compatible(x, y) for x, y in zip(a, b, strict=True))
+
+
+def evenly_divides(a: Any, b: Any) -> bool:
+    """Return whether tiling shape `a` by tiler `b` leaves no remainder.
+
+    Source: cutlass int_tuple.hpp `evenly_divides`.
+
+    >>> evenly_divides((8, 6), (4, 3)), evenly_divides(8, 3)
+    (True, False)
+    """
+    if b.__class__ is tuple:
+        if len(b) > rank(a):
+            return False
+        return all(evenly_divides(x, y) for x, y in zip(wrap(a), b, strict=False))
+    tiles = product(ceil_div(shape_of(a), b))
+    return ints.settle(same, product(shape_of(a)), mul(product(shape_of(b)), tiles), "evenly_divides")
+
+
+def _elementwise(name: str, test: Callable[[Any, Any], bool | None], a: Any, b: Any) -> bool:
+    if a.__class__ is tuple and b.__class__ is tuple:
+        if len(a) > len(b):
+            return False
+        return all(_elementwise(name, test, x, y) for x, y in zip(a, b, strict=False))
+    if a.__class__ is tuple or b.__class__ is tuple:
+        raise refusal("profile-mismatch", operation=name, a=show(a), b=show(b))
+    return ints.settle(test, a, b, name)
+
+
+def elem_less(a: Any, b: Any) -> bool:
+    """Return whether every element of a is less than the facing one of b: a partial order, used for bounds.
+
+    Raises LayoutError when an integer faces a tuple.
+
+    >>> elem_less((1, 5), (2, 6)), elem_less((1, 5), (2, 4))
+    (True, False)
+    """
+    return _elementwise("elem_less", less, a, b)
+
+
+def elem_leq(a: Any, b: Any) -> bool:
+    """Return whether every element of a is at most the facing one of b (not the negation of elem_gtr).
+
+    >>> elem_leq((1, 6), (2, 6))
+    True
+    """
+    return _elementwise("elem_leq", ints.leq, a, b)
+
+
+def elem_gtr(a: Any, b: Any) -> bool:
+    """Return `not elem_leq(a, b)`, as CUTLASS's Coord defines it: (1,5) and (2,4) are each greater than the other."""
+    return not elem_leq(a, b)
+
+
+def elem_geq(a: Any, b: Any) -> bool:
+    """Return `not elem_less(a, b)`, as CUTLASS's Coord defines it."""
+    return not elem_less(a, b)
+
+
+def shape_of(x: Any) -> Any:
+    """Return the shape of a layout, and an int tuple as it is."""
+    return x if isinstance(x, (int, tuple)) else getattr(x, "shape", x)
+
+
+def show(x: Any) -> str:
+    """Return an int tuple (or tiler) as CuTe prints it: no spaces, coordinate strides as `1@0`.
+
+    >>> show((2, (3, 4))), show((2,))
+    ('(2,(3,4))', '(2)')
+    """
+    if x.__class__ is tuple:
+        return "(" + ",".join([show(mode) for mode in x]) + ")"
+    return "_" if x is None else str(x)
+
+
+def _paired(a: tuple[Any, ...], b: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
+    return zip(a, b + (1,) * (len(a) - len(b)), strict=True)
+
+
+def _same_rank(operation: str, a: Any, b: Any) -> None:
+    if len(a) != len(b):
+        raise refusal("profile-mismatch", operation=operation, a=show(a), b=show(b))
+
+
+def _rank_fits(operation: str, a: Any, b: Any) -> None:
+    if len(a) < len(b):
+        raise refusal("profile-mismatch", operation=operation, a=show(a), b=show(b))

@@ -1,0 +1,101 @@
+"""Test groups, options and Hypothesis profiles.
+
+A test's group is its folder: tests/pure, emulated, compile_only, browser, gpu; everything else
+(doctests, the tests beside this file) is pure. CONTRIBUTING.md says how to run each group.
+"""
+
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+TESTS = Path(__file__).parent
+GROUPS = ("pure", "emulated", "compile_only", "browser", "gpu")
+
+# quick: the same few examples each time, here and in CI. long: fresh ones each night (`--slow`).
+settings.register_profile("quick", derandomize=True, max_examples=50, deadline=None)
+settings.register_profile(
+    "long",
+    max_examples=5_000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("CUTE_PY_HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("cute_py")
+    group.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+    group.addoption(
+        "--update-golden", action="store_true", help="rewrite golden files instead of comparing"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    kept, left_out = [], []
+    for item in items:
+        item.add_marker(group_of(item.path))
+        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+            left_out.append(item)
+        else:
+            kept.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
+def pytest_runtest_setup(item):
+    if not item.get_closest_marker("gpu"):
+        return
+    capability = compute_capability()
+    if capability is None:
+        pytest.skip("no NVIDIA GPU on this machine")
+    if item.get_closest_marker("sm80") and capability < (8, 0):
+        pytest.skip(f"needs compute capability 8.0 or newer, this GPU has {capability}")
+    if item.get_closest_marker("sm90") and capability != (9, 0):
+        pytest.skip(f"needs compute capability 9.0, this GPU has {capability}")
+
+
+def group_of(path):
+    """Return the group of a test file: its first folder under tests, else pure."""
+    folder = path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""
+    return folder if folder in GROUPS else "pure"
+
+
+@cache
+def compute_capability():
+    """Return (major, minor) of the first GPU, None without a driver or a GPU."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    calls = (
+        lambda: driver.cuInit(0),
+        lambda: driver.cuDeviceGet(ctypes.byref(device), 0),
+        lambda: driver.cuDeviceGetAttribute(ctypes.byref(major), 75, device),  # ..._MAJOR
+        lambda: driver.cuDeviceGetAttribute(ctypes.byref(minor), 76, device),  # ..._MINOR
+    )
+    return (major.value, minor.value) if all(call() == 0 for call in calls) else None
+
+
+@pytest.fixture
+def golden(request):
+    """Return `check(path, text)`: text equals the file tests/golden/path, or is written to it."""
+    update = request.config.getoption("--update-golden")
+
+    def check(path, text):
+        file = TESTS / "golden" / path
+        if update:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8", newline="\n")
+        assert file.is_file(), f"{file.name} is missing; pytest --update-golden writes it"
+        assert text == file.read_text(encoding="utf-8"), (
+            f"differs from {file.name}; if the change is wanted: pytest --update-golden"
+        )
+
+    return check

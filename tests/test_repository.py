@@ -1,0 +1,244 @@
+"""Facts about the repository itself: one command, light imports, complete tables, own words."""
+
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cute_py.errors import WORDINGS
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+# Rows of the feature inventory by area; docs/coverage.md has one line for each.
+ROWS = (19, 11, 19, 13, 14, 31, 15, 20, 20, 15, 34, 13, 27, 19, 22)
+AREAS = dict(zip("ABCDEFGHIJKLMNO", ROWS, strict=True))
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def tracked_files():
+    """Return the files that belong to the repository, ignored and deleted ones left out."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+# -- one command
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    commands = re.findall(r"^python3 -m venv .*pytest$", read("README.md"), re.MULTILINE)
+    assert len(commands) == 1
+    assert commands[0] in [line.strip() for line in read(".ci/run").splitlines()]
+
+
+def test_console_script_is_installed():
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="cute-py")
+    assert script.value == PROJECT["project"]["scripts"]["cute-py"] == "cute_py.cli:main"
+    assert callable(script.load())
+
+
+def test_package_is_typed():
+    assert (ROOT / "cute_py" / "py.typed").is_file()
+
+
+def test_base_install_has_no_platform_bound_dependency():
+    names = {re.split(r"[^\w-]", each)[0] for each in PROJECT["project"]["dependencies"]}
+    assert names == {"numpy", "ml_dtypes", "sympy", "rich"}
+    for requirement in PROJECT["project"]["optional-dependencies"]["cuda"]:
+        assert requirement.endswith("; sys_platform == 'linux'")
+
+
+# -- light imports
+
+LOADED = """
+import json, sys
+before = set(sys.modules)
+{statements}
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def modules_loaded_by(statements):
+    """Return the modules that `statements` load in a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED.format(statements=statements)],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def third_party(modules):
+    known = sys.stdlib_module_names | {"cute_py"}
+    return sorted({name.partition(".")[0] for name in modules} - known)
+
+
+def test_import_loads_only_the_standard_library():
+    modules = modules_loaded_by(
+        "import cute_py\n"
+        "cute_py.composition(cute_py.Layout((6, 2), (8, 2)), cute_py.Layout((4, 3), (3, 1)))"
+    )
+    assert "cute_py.layout" in modules
+    assert third_party(modules) == []
+
+
+def test_import_stays_clear_of_slow_standard_modules():
+    modules = modules_loaded_by("import cute_py\ncute_py.Layout((4, 8), (8, 1))")
+    slow = {"dataclasses", "inspect", "typing", "ast", "dis", "tokenize", "unittest", "asyncio"}
+    assert slow.isdisjoint(modules)
+
+
+def modules_below(package):
+    """Return the dotted names of all modules of a package of cute_py, or of the one module."""
+    single = ROOT / "cute_py" / f"{package}.py"
+    files = [single] if single.is_file() else (ROOT / "cute_py" / package).rglob("*.py")
+    parts = (file.relative_to(ROOT).with_suffix("").parts for file in files)
+    return sorted(".".join(part for part in each if part != "__init__") for each in parts)
+
+
+@pytest.mark.parametrize("package", ["errors", "dtypes", "layout", "atoms", "tiled", "trace"])
+def test_no_module_of_the_lower_layers_needs_third_parties_to_load(package):
+    names = modules_below(package)
+    if not names:
+        pytest.skip(f"cute_py.{package} is still to come")
+    assert third_party(modules_loaded_by("\n".join(f"import {name}" for name in names))) == []
+
+
+# -- complete tables
+
+
+def coverage_rows():
+    """Return the table cells of docs/coverage.md, one list per row of the inventory."""
+    lines = read("docs/coverage.md").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [row for row in rows if re.fullmatch(r"[A-O]\d\d", row[0])]
+
+
+def test_coverage_lists_every_row_of_the_inventory_once():
+    expected = [f"{area}{n:02}" for area, count in AREAS.items() for n in range(1, count + 1)]
+    assert len(expected) == 292
+    assert [row[0] for row in coverage_rows()] == expected
+
+
+def test_coverage_counts_its_rows():
+    states = [row[2] for row in coverage_rows()]
+    works, partly, planned = (states.count(state) for state in ("works", "partly", "planned"))
+    assert works + partly + planned == 292
+    claim = f"Today {works} rows work, {partly} work in part, {planned} are planned."
+    assert claim in read("docs/coverage.md")
+
+
+def test_coverage_names_a_test_for_what_works_and_none_for_what_is_planned():
+    wrong = [row[0] for row in coverage_rows() if (row[2] == "planned") != (row[4] == "")]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in coverage_rows() if row[2] != "planned"], ids=lambda row: row[0]
+)
+def test_coverage_row_names_what_exists(row):
+    _, _, _, where, tested_by = row
+    missing = [
+        path for path in re.findall(r"`([\w./]+/[\w./]+)`", where) if not (ROOT / path).exists()
+    ]
+    assert missing == []
+    tests = re.findall(r"`(tests/[\w./]+)(?:::(\w+))?`", tested_by)
+    assert tests
+    for file, test in tests:
+        assert f"def {test}" in read(file), f"{file} has no {test}"
+
+
+@pytest.mark.parametrize("code", WORDINGS)
+def test_wording_is_documented_and_tested(code):
+    assert f"`{code}`" in read("docs/errors.md")
+    tests = (file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
+    assert any(f'"{code}"' in text for text in tests)
+
+
+# -- words that belong elsewhere
+
+# Absolute paths of one machine, and hosts of package registries; spelled to pass its own test.
+FOREIGN = re.compile(
+    r"(?<![\w.~])/(?:work|root|tmp|home|farm)/|[p]ypi\.(?:org|nvidia)|files\.[p]ythonhosted"
+)
+
+
+def test_text_files_speak_of_the_project_alone():
+    found = []
+    for path in tracked_files():
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:  # compressed golden data
+            continue
+        found += [
+            f"{path.relative_to(ROOT)}:{n}"
+            for n, text in enumerate(lines, 1)
+            if FOREIGN.search(text)
+        ]
+    assert found == []
+
+
+# -- the test groups
+
+
+@pytest.fixture
+def small_suite(tmp_path):
+    """Return `run(*options)`: pytest's output over a tiny suite with this project's settings."""
+    tests = tmp_path / "tests"
+    (tests / "gpu").mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text(
+        read("pyproject.toml").replace('testpaths = ["cute_py", "tests"]', 'testpaths = ["tests"]')
+    )
+    (tests / "conftest.py").write_text(read("tests/conftest.py"))
+    (tests / "gpu" / "test_gpu.py").write_text("def test_needs_gpu():\n    assert False\n")
+    (tests / "test_any.py").write_text(
+        "import pytest\n"
+        "def test_quick():\n    assert True\n"
+        "@pytest.mark.slow\ndef test_slow():\n    assert True\n"
+        "def test_golden(golden):\n    golden('a.txt', 'text')\n"
+    )
+
+    def run(*options):
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+            capture_output=True,
+            encoding="utf-8",
+        )
+        return done.stdout + done.stderr
+
+    return run
+
+
+def test_gpu_tests_skip_with_a_reason_and_slow_ones_wait_for_the_option(small_suite):
+    report = small_suite("--deselect", "tests/test_any.py::test_golden")
+    assert "no NVIDIA GPU on this machine" in report
+    assert "1 passed, 1 skipped, 2 deselected" in report
+    assert "2 passed, 1 skipped, 1 deselected" in small_suite("--slow", "-k", "not golden")
+    assert "1 passed, 3 deselected" in small_suite("-m", "pure", "-k", "quick", "--slow")
+
+
+def test_golden_files_are_compared_or_updated(small_suite):
+    assert "pytest --update-golden writes it" in small_suite("-k", "golden")
+    assert "1 passed" in small_suite("-k", "golden", "--update-golden")
+    assert "1 passed" in small_suite("-k", "golden")
