@@ -31,6 +31,8 @@ _HOME = {
     "layout.product": (
         "blocked_product flat_product logical_product raked_product tile_to_shape tiled_product zipped_product"
     ),
+    "layout.swizzle": "Swizzle make_swizzle",
+    "layout.composed": "ComposedLayout make_composed_layout",
     "layout.recast": "downcast max_alignment recast_layout upcast",
     "layout.common": (
         "common_refinement domain_distribute layout_add make_layout_tv max_common_layout max_common_vector"

@@ -253,6 +253,79 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "exactly one mode of more than one element with stride 1 or -1, to be split",
         "append a mode 1:1 for single elements, or coalesce first",
     ),
+    # -- swizzles and composed layouts
+    "swizzle-parameters": (
+        LayoutError,
+        "Swizzle({bits}, {base}, {shift})",
+        "B >= 0, M >= 0 and |S| >= B, so that the bits read and the bits changed do not overlap",
+        "use fewer bits, or a larger shift",
+    ),
+    "swizzle-masks": (
+        LayoutError,
+        "Y mask {y} and Z mask {z}",
+        "two runs of equally many bits that do not overlap",
+        "give each mask as one run of 1 bits",
+    ),
+    "swizzle-factor": (
+        LayoutError,
+        "{swizzle} by {n}",
+        "a power of two as factor",
+        "recast by a power of two, or take the swizzle off first",
+    ),
+    "swizzle-through": (
+        LayoutError,
+        "layout {layout} after {swizzle}",
+        "a layout that carries the Y and Z bits of the swizzle to two such runs of bits",
+        "make the modes powers of two that hold whole runs of swizzled bits, or keep the offsets as an array",
+    ),
+    "upcast-swizzle": (
+        LayoutError,
+        "{swizzle} by {n}: bits below an element would drive bits that stay",
+        "a factor of at most {largest} for a swizzle of negative shift",
+        "upcast by at most {largest}",
+    ),
+    "upcast-offset": (
+        LayoutError,
+        "offset {offset} by {n}",
+        "an offset that {n} divides",
+        "move the origin to a whole element first",
+    ),
+    "composed-outer": (
+        LeafTypeError,
+        "{value!r} ({type}) as outer map",
+        "a Swizzle, a Layout or an F2 map",
+        "build one with Swizzle(B, M, S)",
+    ),
+    "no-stride": (
+        LayoutError,
+        "{layout}",
+        "a plain layout: outer o offset o inner is not linear and has no strides",
+        "take layout.inner.stride, or layout.offsets()",
+    ),
+    "composition-offset": (
+        LayoutError,
+        "a={a} and b={b}",
+        "a swizzle without offset in b",
+        "fold the offset into the address: b(c) = outer(offset + inner(c))",
+    ),
+    "complement-swizzle": (
+        LayoutError,
+        "{layout}, whose swizzle moves offsets into the gaps of its inner layout",
+        "a swizzle that permutes what the inner layout fills",
+        "take the complement of layout.inner, or tile to whole swizzle periods first",
+    ),
+    "inverse-offset": (
+        LayoutError,
+        "{layout}",
+        "a swizzle, with offset 0",
+        "invert outer and inner one by one",
+    ),
+    "too-large": (
+        LayoutError,
+        "{layout}",
+        "at most {limit} elements, each of which must be tried",
+        "ask about a smaller tile",
+    ),
     "size-mismatch": (
         LayoutError,
         "{a} of size {left} and {b} of size {right}",
@@ -344,7 +417,7 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         DtypeError,
         "an integer type of {bits!r} bits",
         "1 to 8, 16, 32 or 64 bits",
-        "take the next wider one, {wider} bits",
+        "take {fix}",
     ),
     "dtype-void": (
         DtypeError,
@@ -370,6 +443,12 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "values of NumPy dtype {dtype}",
         "real numbers of a dtype that cute_py has",
         "convert with x.astype(...) to one that it has, such as float32 or int32",
+    ),
+    "values-ragged": (
+        LeafTypeError,
+        "{value!r}",
+        "numbers, or lists of equal length",
+        "convert the parts one by one",
     ),
     "values-mixed": (
         LeafTypeError,
@@ -415,7 +494,7 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     ),
     "words-type": (
         DtypeError,
-        "words of type {dtype}, shape {shape}",
+        "words of type {given}",
         "a one-dimensional array of uint8, uint16 or uint32",
         "use x.reshape(-1).view('uint32'), or make the words with pack",
     ),
@@ -446,7 +525,7 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     "element-index": (
         CoordinateError,
         "element {index} of {size}",
-        "0 to {size} - 1",
+        "an index from 0, below {size}",
         "check the offset, which counts elements and not words",
     ),
     "count-type": (

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Array, DtypeLike
 
-BLOCK = 1 << 14  # values at a time: the temporaries stay in the cache
-_EXACT_IN_F64 = 1 << 53
+BLOCK = 1 << 15  # values at a time: the temporaries stay in the cache
 
 
 def convert(
@@ -50,15 +49,18 @@ def convert(
     Source: cutlass numeric_conversion.h; PTX ISA, instruction cvt (integer notes: clamping, NaN;
     .satfinite).
 
-    >>> print(convert(65520.0, "f16"), convert(65520.0, "f16", "rz"))
-    inf 65500.0
-    >>> print(convert([1.5, 2.5, -300], "s8"), convert([9], "s4"), convert([9], "s4", saturate=True))
-    [   2    2 -128] [-7] [7]
+    >>> float(convert(65520.0, "f16")), float(convert(65520.0, "f16", "rz"))
+    (inf, 65504.0)
+    >>> print(convert([1.5, 2.5, -300], "s8"), convert(9, "s4"), convert(9, "s4", saturate=True))
+    [   2    2 -128] -7 7
     >>> float(convert(1 + 2**-11, "tf32", "rna")) == 1 + 2**-10
     True
     """
+    import numpy as np
+
     to = as_dtype(dtype)
-    return decode(_encode(x, to, rounding, saturate, "convert"), to)
+    image = np.asarray(encoded(x, to, rounding, saturate, "convert"))
+    return _values(image.reshape(-1), to).reshape(image.shape)[()]
 
 
 def encode(
@@ -72,7 +74,7 @@ def encode(
     >>> encode([0, 7, -8, -1], "s4"), hex(encode(1.5, "bf16"))
     (array([ 0,  7,  8, 15], dtype=uint8), '0x3fc0')
     """
-    return _encode(x, as_dtype(dtype), rounding, saturate, "encode")
+    return encoded(x, as_dtype(dtype), rounding, saturate, "encode")
 
 
 def decode(image: ArrayLike, dtype: DtypeLike) -> Any:  # noqa: ANN401  (array or scalar, as image is)
@@ -125,7 +127,10 @@ def read_values(x: ArrayLike, operation: str) -> tuple[Array, Dtype]:
     """
     import numpy as np
 
-    values = np.asarray(x)
+    try:
+        values = np.asarray(x)
+    except ValueError:  # a list of lists of different lengths
+        raise refusal("values-ragged", operation=operation, value=x) from None
     try:
         source = from_numpy(values.dtype)
     except DtypeError:
@@ -144,14 +149,16 @@ def _require_exact(x: Any, operation: str) -> None:  # noqa: ANN401  (nested lis
             raise refusal("values-mixed", operation=operation, value=int(leaf))
 
 
-def _encode(x: ArrayLike, to: Dtype, rounding: str, saturate: bool, operation: str) -> Any:  # noqa: ANN401
+def encoded(x: ArrayLike, to: Dtype, rounding: str, saturate: bool, operation: str) -> Any:  # noqa: ANN401  (array or scalar, as x is)
+    """Return `encode` of x for a dtype that is looked up already, in the name of `operation`."""
     import numpy as np
 
     mode = rounding_.rounding_mode(rounding, operation)
     saturate = saturate or mode == "to_nearest_satfinite"
     _require_convertible(to, operation)
-    if isinstance(x, int) and not -(1 << 63) <= x < 1 << 64:
-        return _encode_big(x, to, mode, saturate).astype(storage(to))[0]
+    scalar: object = x
+    if isinstance(scalar, int) and not -(1 << 63) <= scalar < 1 << 64:
+        return _encode_big(scalar, to, mode, saturate).astype(storage(to))[0]
     values, source = read_values(x, operation)
     _require_convertible(source, operation)
     flat = values.reshape(-1)

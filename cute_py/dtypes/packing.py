@@ -6,7 +6,8 @@ bit 0 of word 0. Source: cutlass array.h, array_subbyte.h, subbyte_reference.h, 
 
 from __future__ import annotations
 
-from cute_py.dtypes.conversion import decode, encode, read_values, storage
+from cute_py.dtypes.conversion import decode, encoded, read_values, storage
+from cute_py.dtypes.rounding import padding
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 
@@ -124,7 +125,7 @@ def unpack(words: Array, dtype: DtypeLike, count: SupportsIndex | None = None) -
     import numpy as np
 
     row = as_dtype(dtype)
-    words = _words(words if not isinstance(words, np.generic) else np.atleast_1d(words), "unpack")
+    words = _words(np.atleast_1d(words), "unpack")
     word_bits, capacity = words.itemsize * 8, words.size * words.itemsize * 8
     if row.kind == "void":
         raise refusal("dtype-void", operation="unpack")
@@ -236,22 +237,29 @@ def exact_image(values: ArrayLike, row: Dtype, operation: str) -> Array:
     import numpy as np
 
     array, source = read_values(values, operation)
-    image = np.asarray(encode(array, row)) if source.is_float or array.size else None
-    if (row.is_float and array.dtype != row.numpy) or (source.is_float and not row.is_float):
+    if not array.size:
+        return np.empty(array.shape, storage(row))
+    if (array.dtype != row.numpy) if row.is_float else source.is_float:
         raise refusal("values-not-of", operation=operation, value=f"{source} values", to=row)
+    for end in () if row.is_float else (array.min(), array.max()):
+        if not row.min <= end <= row.max:
+            raise refusal("values-not-of", operation=operation, value=int(end), to=row)
+    image = np.asarray(encoded(array, row, "to_nearest", False, operation))
+    if padding(row) and np.any(image != array.view(image.dtype)):
+        raise refusal("values-not-of", operation=operation, value="f32 values", to=row)
+    return image
 
 
-def _words(words: Array, operation: str) -> Array:
+def _words(words: object, operation: str) -> Array:
     import numpy as np
 
-    if (
-        not isinstance(words, np.ndarray)
-        or words.ndim != 1
-        or words.dtype not in (np.uint8, np.uint16, np.uint32)
-    ):
-        shape, kind = getattr(words, "shape", ""), getattr(words, "dtype", type(words).__name__)
-        raise refusal("words-type", operation=operation, dtype=kind, shape=shape)
-    return words
+    if isinstance(words, np.ndarray):
+        if words.ndim == 1 and words.dtype in (np.uint8, np.uint16, np.uint32):
+            return words
+        given = f"{words.dtype}, shape {words.shape}"
+    else:
+        given = type(words).__name__
+    raise refusal("words-type", operation=operation, given=given)
 
 
 def _integer(x: SupportsIndex, operation: str) -> int:

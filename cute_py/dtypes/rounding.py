@@ -13,8 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Array, Dtype
 
-# CUTLASS's FloatRoundStyle without its "round_", each with the PTX modifier that rounds so (""
-# where none is its own).
+# CUTLASS's FloatRoundStyle without its "round_"; the PTX modifier that is its other name, if any.
 ROUNDINGS = {
     "indeterminate": "",  # free to choose; here as to_nearest
     "toward_zero": "rz",
@@ -22,7 +21,7 @@ ROUNDINGS = {
     "to_nearest_satfinite": "",  # to_nearest with saturate=True
     "toward_infinity": "rp",
     "toward_neg_infinity": "rm",
-    "half_ulp_truncate": "rna",  # add half an ulp to the magnitude, truncate: nearest, ties away from zero
+    "half_ulp_truncate": "rna",  # add half an ulp to the magnitude, truncate: ties away
     "half_ulp_trunc_dntz": "",  # the same, but subnormal results are truncated
 }
 _MODES = {
@@ -33,7 +32,7 @@ _MODES = {
 
 
 def rounding_mode(name: str, operation: str) -> str:
-    """Return the key of `ROUNDINGS` that name spells: the key, CUTLASS's enumerator, or the PTX modifier.
+    """Return the key of `ROUNDINGS` that name spells: itself, CUTLASS's or PTX's name.
 
     Raises:
         DtypeError: there is no such rounding.
@@ -41,8 +40,9 @@ def rounding_mode(name: str, operation: str) -> str:
     >>> rounding_mode("rna", "convert"), rounding_mode("round_toward_zero", "convert")
     ('half_ulp_truncate', 'toward_zero')
     """
-    if isinstance(name, str) and name in _MODES:
-        return _MODES[name]
+    mode = _MODES.get(name) if name.__class__ is str else None
+    if mode is not None:
+        return mode
     raise refusal("rounding-unknown", operation=operation, value=name, fix=_nearest(name))
 
 
@@ -109,7 +109,7 @@ def split_integer(values: Array) -> Parts:
 
 
 def split_big(value: int) -> Parts:
-    """Take apart one Python int of any size, keeping 64 bits; the last one is 1 if any bit below it is."""
+    """Take apart one Python int of any size: its top 64 bits, the last set if any below it is."""
     import numpy as np
 
     size = abs(value)
@@ -150,7 +150,7 @@ def to_float(parts: Parts, to: Dtype, mode: str, saturate: bool) -> Array:
 
 
 def to_integer(parts: Parts, to: Dtype, mode: str, nan_image: int) -> Array:
-    """Return the bit images (uint64, two's complement) of the numbers rounded to integers and clamped to `to`."""
+    """Return the two's complement images (uint64) of the numbers, rounded and clamped."""
     import numpy as np
 
     up_to = np.where(parts.negative, np.uint64(-to.min), np.uint64(to.max))
@@ -162,7 +162,9 @@ def to_integer(parts: Parts, to: Dtype, mode: str, nan_image: int) -> Array:
 
 
 def rounded(parts: Parts, ulp: Array, mode: str, normal: int) -> Array:
-    """Return the magnitudes in units of 2^ulp, rounded to integers (uint64; garbage where 64 bits do not hold them).
+    """Return the magnitudes in units of 2^ulp, rounded to integers (uint64).
+
+    Where 64 bits do not hold the result it is garbage, which callers find by `bit_length`.
 
     Args:
         parts: the numbers.
@@ -184,30 +186,33 @@ def rounded(parts: Parts, ulp: Array, mode: str, normal: int) -> Array:
     half = np.maximum(
         (one << right) >> one, one
     )  # at least 1: without a shift, rest is 0, below half
-    return kept + _rounds_up(parts, kept, rest, half, mode, normal)
+    nearest: Array = kept + _rounds_up(parts, kept, rest, half, mode, normal)
+    return nearest
 
 
 def _rounds_up(
     parts: Parts, kept: Array, rest: Array, half: Array, mode: str, normal: int
 ) -> Array:
-    """Return which magnitudes step up by one unit, given what was kept and the rest that was cut off."""
+    """Return which magnitudes step up by one unit, from what was kept and what was cut off."""
     import numpy as np
 
     if mode == "toward_zero":
-        return np.zeros(kept.shape, np.bool_)
-    if mode == "toward_infinity":
-        return (rest != 0) & ~parts.negative
-    if mode == "toward_neg_infinity":
-        return (rest != 0) & parts.negative
-    if mode == "half_ulp_truncate":
-        return rest >= half
-    if mode == "half_ulp_trunc_dntz":
-        return (rest >= half) & (kept >= np.uint64(normal))
-    return rest + (kept & np.uint64(1)) > half
+        up = np.zeros(kept.shape, np.bool_)
+    elif mode == "toward_infinity":
+        up = (rest != 0) & ~parts.negative
+    elif mode == "toward_neg_infinity":
+        up = (rest != 0) & parts.negative
+    elif mode == "half_ulp_truncate":
+        up = rest >= half
+    elif mode == "half_ulp_trunc_dntz":
+        up = (rest >= half) & (kept >= np.uint64(normal))
+    else:  # to nearest: a tie (rest == half) goes up from odd to even
+        up = rest + (kept & np.uint64(1)) > half
+    return up
 
 
 def _overflow(parts: Parts, to: Dtype, mode: str) -> Array | int:
-    """Return the magnitude image that a number beyond the range takes: directed rounding stops at the largest."""
+    """Return the magnitude image of a number beyond the range; directed rounding may stop short."""
     import numpy as np
 
     if mode == "toward_zero":
@@ -222,14 +227,15 @@ def _overflow(parts: Parts, to: Dtype, mode: str) -> Array | int:
 
 
 def bit_length(x: Array) -> Array:
-    """Return Python's `int.bit_length` of each uint64, as int64; far below zero for 0, so that 0 has the least ulp."""
+    """Return `int.bit_length` of each uint64, as int64; -1022 for 0, which so has the least ulp."""
     import numpy as np
 
     wide = (x >> 53) != 0  # float64 would round these
     narrow = np.where(wide, x >> 11, x).astype(np.float64)
-    return (narrow.view(np.int64) >> 52) - 1022 + 11 * wide
+    length: Array = (narrow.view(np.int64) >> 52) - 1022 + 11 * wide
+    return length
 
 
 def padding(row: Dtype) -> int:
-    """Return how many low bits of the storage a floating-point type leaves unused: 13 for tf32, else 0."""
+    """Return how many low bits of its storage a type leaves unused: 13 for tf32, else 0."""
     return 13 if row.name == "tf32" else 0

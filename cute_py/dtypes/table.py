@@ -11,7 +11,7 @@ from cute_py.errors import refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn, TypeAlias
+    from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
     import numpy as np
     from numpy.typing import DTypeLike, NDArray
@@ -23,7 +23,7 @@ _set = object.__setattr__
 
 
 class Dtype:
-    """One element type. Two dtypes are the same type only if they are the same object; `dtype(name)` returns it.
+    """One element type. Equal dtypes are the same object, which `dtype(name)` returns.
 
     Attributes:
         name: short name, PTX's where PTX has one: `f16`, `e4m3`, `s4`.
@@ -75,10 +75,10 @@ class Dtype:
         name: str,
         kind: str,
         bits: int,
-        fields: tuple[int, int, str],
-        names: tuple[str, str, str, str],
+        fields: tuple[int, int, str],  # exponent_bits, mantissa_bits, special
+        names: tuple[str, str, str, str],  # NumPy, Numba, PTX, CUTLASS
     ) -> None:
-        """Freeze one row: fields are (exponent_bits, mantissa_bits, special), names (NumPy, Numba, PTX, CUTLASS)."""
+        """Freeze one row of `DTYPES`; `dtype` and `int_type` are the ways to get one."""
         _set(self, "name", name)
         _set(self, "kind", kind)
         _set(self, "bits", bits)
@@ -115,7 +115,7 @@ class Dtype:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype that holds one value each; loads NumPy, and ml_dtypes where that owns the type.
+        """The NumPy dtype that holds one value each; loads NumPy, and ml_dtypes if need be.
 
         Raises:
             DtypeError: void holds no values.
@@ -125,12 +125,13 @@ class Dtype:
 
         if self.kind == "void":
             raise refusal("dtype-void", operation="Dtype.numpy")
-        module, _, name = self.numpy_name.rpartition(".")
-        if not module:
+        owner, _, name = self.numpy_name.rpartition(".")
+        if not owner:
             return np.dtype(name)
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        held: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return held
 
     @property
     def is_float(self) -> bool:
@@ -159,7 +160,7 @@ class Dtype:
 
     @property
     def inf_bits(self) -> int:
-        """Magnitude image where an overflow goes: inf ("ieee"), NaN ("nan") or the largest number ("finite")."""
+        """Magnitude image of an overflow: inf, or NaN ("nan"), or the largest number ("finite")."""
         if self.special == "ieee":
             return ((1 << self.exponent_bits) - 1) << self.mantissa_bits
         return (1 << self.exponent_bits + self.mantissa_bits) - 1
@@ -171,7 +172,7 @@ class Dtype:
 
     @property
     def nan_bits(self) -> int:
-        """Magnitude image of the quiet NaN; "finite" types have none and take the largest number, as PTX cvt does."""
+        """Magnitude image of the quiet NaN; of the largest number in "finite" types, as in PTX."""
         return self.inf_bits | (1 << self.mantissa_bits >> 1 if self.special == "ieee" else 0)
 
     @property
@@ -231,17 +232,17 @@ NAMES = {row.name: row for row in DTYPES}
 _WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
 
 # Every spelling of every dtype made so far. A container is no name: "float32" is f32, not tf32;
-# "int8" is s8, not s4.
+# "int8" is s8, not s4. Nor is "float", which is f32 in C++ and f64 in NumPy.
 _SPELLINGS = {
     **{row.numpy_name.removeprefix("ml_dtypes."): row for row in _FLOATS if row is not tf32},
-    **{row.cutlass_name: row for row in DTYPES},
+    **{row.cutlass_name: row for row in DTYPES if row is not f32},
     "bool": b1,
     **NAMES,
 }
 
 
-def int_type(bits: int, signed: bool = True) -> Dtype:
-    """Return the integer type of a width: `s<bits>`, or `u<bits>` if not signed; CUTLASS's integer_subbyte below 8.
+def int_type(bits: SupportsIndex, signed: bool = True) -> Dtype:
+    """Return the integer type of a width, `s<bits>` or `u<bits>`; below 8 an integer_subbyte.
 
     Args:
         bits: 1 to 8, 16, 32 or 64.
@@ -255,12 +256,14 @@ def int_type(bits: int, signed: bool = True) -> Dtype:
     >>> int_type(4) is s4, int_type(3, signed=False), int_type(3).min
     (True, cute.int_type(3, signed=False), -4)
     """
-    if bits.__class__ is not int or bits not in _WIDTHS:
-        wider = next((w for w in _WIDTHS if bits.__class__ is int and w > bits > 0), 64)
-        raise refusal("dtype-width", operation="int_type", bits=bits, wider=wider)
-    name = f"{'s' if signed else 'u'}{bits}"
+    width = int(bits) if hasattr(bits, "__index__") and not isinstance(bits, bool) else 0
+    if width not in _WIDTHS:
+        wider = [f"{w} bits, the next wider one" for w in _WIDTHS if w > width > 0]
+        fix = wider[0] if wider else "one of these widths"
+        raise refusal("dtype-width", operation="int_type", bits=bits, fix=fix)
+    name = f"{'s' if signed else 'u'}{width}"
     if name not in _SPELLINGS:
-        _SPELLINGS.setdefault(name, _integer(bits, bool(signed)))  # atomic: one object per name
+        _SPELLINGS.setdefault(name, _integer(width, bool(signed)))  # atomic: one object per name
     return _SPELLINGS[name]
 
 
@@ -284,10 +287,10 @@ def dtype(x: DtypeLike) -> Dtype:
         row = _spelled(x)
         if row is not None:
             return row
-    elif type(x).__module__ != "builtins" or isinstance(x, type):
+    else:
         import numpy as np
 
-        if isinstance(x, np.dtype) or (isinstance(x, type) and issubclass(x, np.generic)):
+        if isinstance(x, np.dtype) or np.generic in getattr(x, "__mro__", ()):
             return from_numpy(x)
     raise refusal(
         "dtype-unknown", operation="dtype", value=x, type=type(x).__name__, fix=_repair(x)
@@ -295,7 +298,7 @@ def dtype(x: DtypeLike) -> Dtype:
 
 
 def from_numpy(x: DTypeLike) -> Dtype:
-    """Return the dtype of NumPy's dtype x, read as `numpy.dtype(x)` reads it (there, "u8" is 8 bytes).
+    """Return the dtype of NumPy's dtype x, read as `numpy.dtype` reads it ("u8" is 8 bytes).
 
     Raises:
         DtypeError: cute_py has no such dtype (complex, longdouble, object, text, foreign byte order
@@ -305,28 +308,29 @@ def from_numpy(x: DTypeLike) -> Dtype:
     >>> from_numpy(np.float32), from_numpy("i4"), from_numpy(bool)
     (cute.f32, cute.s32, cute.b1)
     """
+    from contextlib import suppress
+
     import numpy as np
 
-    try:
-        found = np.dtype(x) if x is not None else None  # NumPy reads None as float64
-    except TypeError:
-        found = None
-    if found is not None and found.isnative:
-        row = _spelled(found.name)
-        if row is not None:
-            return row
-    raise refusal("dtype-numpy", operation="from_numpy", value=x if found is None else found)
+    given: object = x
+    if given is not None:  # which NumPy reads as float64
+        with suppress(TypeError):
+            given = np.dtype(x)
+    row = _spelled(given.name) if isinstance(given, np.dtype) and given.isnative else None
+    if row is None:
+        raise refusal("dtype-numpy", operation="from_numpy", value=given)
+    return row
 
 
 def _spelled(name: str) -> Dtype | None:
-    """Return the dtype of a known spelling; integers may be made on the spot: s3, uint1, int6b_t."""
+    """Return the dtype of a spelling, or None; integers are made on the spot (s3, int6b_t)."""
     if name in _SPELLINGS:
         return _SPELLINGS[name]
-    bare = name.removesuffix("_t").removesuffix("b")
     for prefix, signed in (("uint", False), ("int", True), ("u", False), ("s", True)):
-        digits = bare.removeprefix(prefix)
-        if digits != bare and digits.isdecimal() and digits.isascii() and digits[0] != "0":
-            return int_type(int(digits), signed)
+        if name.startswith(prefix):
+            digits = name.removeprefix(prefix).removesuffix("b_t" if len(prefix) > 1 else "")
+            if digits.isdecimal() and digits.isascii() and digits[0] != "0":
+                return int_type(int(digits), signed)
     return None
 
 
@@ -338,6 +342,10 @@ def _repair(x: object) -> str:
     if isinstance(x, str):
         from difflib import get_close_matches
 
+        code = x.lstrip("<>=|")
+        if code[1:] in ("1", "2", "4", "8") and code[0] in "fiu":
+            name = f"{'s' if code[0] == 'i' else code[0]}{8 * int(code[1:])}"
+            return f"say {name}: NumPy's codes count bytes, these names bits"
         near = get_close_matches(x.lower(), _SPELLINGS, n=3, cutoff=0.5)
         if near:
             return f"say {' or '.join(near)}"

@@ -75,7 +75,7 @@ def coshape(layout: Any, mode: Any = ()) -> Any:
     (40, (4, 8))
     """
     if layout.__class__ is not Layout:
-        return _inner_only(coshape, layout, mode)
+        return query_composed("coshape", layout, mode)
     from cute_py.layout.basis import sum_steps
 
     part = get(layout, mode)
@@ -99,7 +99,7 @@ def cosize(layout: Any, mode: Any = ()) -> Any:
     (32, 8)
     """
     if layout.__class__ is not Layout:
-        return _inner_only(cosize, layout, mode)
+        return query_composed("cosize", layout, mode)
     return tuples.product(coshape(layout, mode))
 
 
@@ -482,7 +482,9 @@ def _through(x: Any, on_layout: Callable[[Any], Any], on_tuple: Callable[[Any], 
     return on_inner("modes", on_layout, x)
 
 
-def _inner_only(query: Callable[..., Any], layout: Any, mode: Any) -> Any:
-    from cute_py.layout.composed import query_composed
 
-    return query_composed(query, layout, mode)
+def query_composed(name: str, layout: Any, mode: Any) -> Any:
+    """Return `name` of a composed layout, which enumerates it."""
+    from cute_py.layout import composed
+
+    return composed.query_composed(name, layout, mode)

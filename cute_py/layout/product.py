@@ -33,8 +33,12 @@ def logical_product(block: Any, tiler: Any) -> Any:
     >>> print(logical_product(Layout((2, 2), (4, 1)), Layout(6)))
     ((2,2),(2,3)):((4,1),(2,8))
     """
-    if block.__class__ is not Layout or _is_composed(tiler):
+    if block.__class__ is not Layout:
         return through_inner(logical_product, block, tiler)
+    if tiler.__class__ is not Layout and hasattr(tiler, "inner"):
+        from cute_py.layout.composed import product_with_composed
+
+        return product_with_composed(block, tiler)
     if tiler.__class__ is Layout:
         result = make_layout(block, composition(hull(block, cosize(tiler)), tiler))
         return made(result, "logical_product", block, tiler)
@@ -48,17 +52,13 @@ def logical_product(block: Any, tiler: Any) -> Any:
     return logical_product(block, as_layout(tiler, "logical_product"))
 
 
-def _is_composed(tiler: Any) -> bool:
-    return hasattr(tiler, "inner")
-
-
 def zipped_product(block: Any, tiler: Any) -> Any:
     """Return ((block0, block1, ...), (copies0, copies1, ...)): logical_product, gathered.
 
     >>> print(zipped_product(Layout((2, 2)), (3, 4)))
     ((2,2),(3,4)):((1,2),(2,4))
     """
-    if block.__class__ is not Layout or _is_composed(tiler):
+    if block.__class__ is not Layout:
         return through_inner(zipped_product, block, tiler)
     return made(tile_unzip(logical_product(block, tiler), tiler), "zipped_product", block, tiler)
 

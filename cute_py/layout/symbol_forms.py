@@ -115,14 +115,15 @@ def _drop(p: Polynomial, atom: Atom) -> Polynomial:
 
 
 def _merge(p: Polynomial, d: Polynomial) -> tuple[Polynomial, Polynomial] | None:
-    """Return one quotient for floor((floor(a / b) + x) / d), which is floor((a + b*x) / (b*d))."""
-    inner = [m for m, c in p.items() if c == 1 and len(m) == 1 and isinstance(m[0], FloorDiv)]
-    if len(inner) != 1:
+    """Return one quotient for floor((floor(a / b) + c) / d), which is floor((a + b*c) / (b*d))."""
+    varying = [m for m in p if m]
+    if len(varying) != 1 or len(varying[0]) != 1 or p[varying[0]] != 1:
         return None
-    atom = inner[0][0]
-    assert isinstance(atom, FloorDiv)
-    others = {m: c for m, c in p.items() if m != inner[0]}
-    return plus(atom.numerator, times(atom.divisor, others)), times(atom.divisor, d)
+    atom = varying[0][0]
+    if not isinstance(atom, FloorDiv):
+        return None
+    shift = scaled(atom.divisor, p.get((), 0))
+    return plus(atom.numerator, shift), times(atom.divisor, d)
 
 
 def _quotient_bounds(p: Polynomial, d: Polynomial) -> tuple[int | None, int | None]:
@@ -155,8 +156,12 @@ def minimum(p: Polynomial, q: Polynomial) -> Polynomial:
     lows = [low for low, _ in boxes]
     least = None if None in lows else min(low for low in lows if low is not None)
     most = min((high for _, high in boxes if high is not None), default=None)
-    atom = Min(tuple(sorted(options, key=polynomial_key)), (least, most))
+    atom = Min(tuple(sorted(options, key=_printing_order)), (least, most))
     return plus({(atom,): g}, constant(shift))
+
+
+def _printing_order(p: Polynomial) -> tuple[object, ...]:
+    return [order(m) for m in sorted(p, key=order)], polynomial_key(p)
 
 
 def _options(p: Polynomial) -> list[Polynomial]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Words: TypeAlias = tuple[str, int]  # text, and how tightly it binds
     Remainder: TypeAlias = tuple[int, Monomial, Polynomial, Polynomial]  # c * m * (e % d)
 
+_MAX_TRIES = 64
 _SUM, _QUOTIENT, _PRODUCT, _ATOM = range(4)
 
 
@@ -51,6 +52,10 @@ class _Writer:
         self.least = least
 
     def words(self, p: Polynomial) -> Words:
+        plain, whole = self.sum(p), _absorb(p)
+        return min(plain, self.sum(whole), key=_length) if whole else plain
+
+    def sum(self, p: Polynomial) -> Words:
         p, remainders = extract_remainders(p)
         terms = [self.term(p[m], m) for m in sorted(p, key=order)]
         last = [terms.pop()] if () in p else []  # the constant
@@ -80,27 +85,39 @@ class _Writer:
         assert isinstance(atom, Min)
         s = _scale(*atom.options)
         s = s if c % s == 0 else 1
-        return c // s, self.call(self.least, *[scaled(option, s) for option in atom.options])
+        return c // s, self.minimum([scaled(option, s) for option in atom.options])
+
+    def minimum(self, options: list[Polynomial]) -> Words:
+        words = [self.words(option)[0] for option in options]
+        if self.least == "min":
+            return f"min({','.join(words)})", _ATOM
+        nested = words[0]
+        for word in words[1:]:
+            nested = f"{self.least}({nested},{word})"
+        return nested, _ATOM
 
     def floor(self, atom: FloorDiv) -> Words:
         p, d = atom.numerator, atom.divisor
         n = value(d)
-        if n is not None and p.get(()) == n - 1:
-            p = plus(p, constant(1 - n))
-            s = _scale(p, d)
-            return self.call("ceil_div", scaled(p, s), scaled(d, s))
+        above = plus(plus(p, d, -1), constant(1))
+        if p.get(()) == n - 1 if n is not None else len(above) < len(p):
+            s = _scale(above, d)
+            p, d = scaled(above, s), scaled(d, s)
+            return f"ceil_div({self.words(p)[0]},{self.words(d)[0]})", _ATOM
         s = _scale(p, d)
         return _infix(self.words(scaled(p, s)), "//", self.words(scaled(d, s)))
 
     def remainder(self, c: int, m: Monomial, p: Polynomial, d: Polynomial) -> tuple[int, Words]:
         s = _scale(p, d)
-        s = s if c % s == 0 else 1
+        if c % s:
+            s, p = 1, _in_declared_sizes(p, d)
         sign, (factors, binding) = self.term(c // s, m)
         last = _infix(self.words(scaled(p, s)), "%", self.words(scaled(d, s)))
         return sign, last if factors == "1" else _product([(factors, binding), last])
 
-    def call(self, function: str, *arguments: Polynomial) -> Words:
-        return f"{function}({','.join(self.words(p)[0] for p in arguments)})", _ATOM
+
+def _length(words: Words) -> int:
+    return len(words[0].replace("ceil_div", ""))  # a rounding up reads well however long its name
 
 
 def _sum(terms: list[tuple[int, Words]]) -> Words:
@@ -133,9 +150,41 @@ def _scale(*polynomials: Polynomial) -> int:
     scale = 1
     for p in polynomials:
         for m, c in p.items():
-            units = prod(atom.multiple_of for atom in m if isinstance(atom, Symbol))
-            scale = lcm(scale, units // gcd(c, units))
+            scale = lcm(scale, _units(m) // gcd(c, _units(m)))
     return scale
+
+
+def _in_declared_sizes(p: Polynomial, d: Polynomial) -> Polynomial:
+    """Return what is p modulo the number d and needs no //: (M//4)%3 is M%3 if 8 divides M."""
+    n = value(d)
+    if n is None:
+        return p
+    wanted: Polynomial = {}
+    for m, c in p.items():
+        units = _units(m)
+        choices = [c + n * j for j in range(min(units, _MAX_TRIES)) if (c + n * j) % units == 0]
+        wanted[m] = choices[0] if choices else c
+    return wanted
+
+
+def _units(m: Monomial) -> int:
+    return prod(atom.multiple_of for atom in m if isinstance(atom, Symbol))
+
+
+def _absorb(p: Polynomial) -> Polynomial | None:
+    """Return p = w + floor(e / d) as floor((e + w*d) / d), for the terms of w that stand in e."""
+    for q in sorted(p, key=order):
+        if len(q) != 1 or not isinstance(q[0], FloorDiv) or len(q[0].divisor) != 1:
+            continue
+        atom, n = q[0], value(q[0].divisor)
+        inside = [m for m in atom.numerator if m or n is None]
+        taken = {m: p[m] // p[q] for m in inside if m in p and p[m] % p[q] == 0}
+        if taken:
+            inner = plus(atom.numerator, times(atom.divisor, taken))
+            whole: Polynomial = {(FloorDiv(inner, atom.divisor, (atom.lo, atom.hi)),): p[q]}
+            rest = plus(p, {q: 1, **taken}, -p[q])
+            return plus(rest, whole)
+    return None
 
 
 # -- remainders

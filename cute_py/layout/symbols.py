@@ -126,7 +126,7 @@ class SymInt:
         if p is None or q is None:
             return NotImplemented  # type: ignore[no-any-return]
         if a.__class__ is b.__class__:
-            _require_one_declaration(p, q)
+            require_one_declaration(p, q)
         return decide(question, p, q)
 
     def cute_value(self) -> int | None:
@@ -246,7 +246,8 @@ def _declare(declared: dict[str, Symbol], symbol: Symbol) -> None:
         )
 
 
-def _require_one_declaration(p: Polynomial, q: Polynomial) -> None:
+def require_one_declaration(p: Polynomial, q: Polynomial) -> None:
+    """Refuse two declarations of one name in p and q."""
     declared: dict[str, Symbol] = {}
     for symbol in symbols_of(p, q):
         _declare(declared, symbol)

@@ -1,0 +1,379 @@
+"""`ComposedLayout`: outer o offset o inner, for maps that no single layout computes, above all swizzled layouts.
+
+The domain is the inner layout's, so operations on modes act on it alone. Source: cutlass include/cute/layout_composed.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import LayoutError, refusal
+from cute_py.layout import ints
+from cute_py.layout.coords import crd2idx
+from cute_py.layout.layout import Layout
+from cute_py.layout.swizzle import Swizzle, make_swizzle
+from cute_py.layout.tuples import has_underscore, is_underscore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
+
+ENUMERATED_AT_MOST = 1 << 22
+
+_set = object.__setattr__
+
+
+class ComposedLayout:
+    """The map c -> outer(offset + inner(c)).
+
+    Args:
+        outer: a Swizzle, Layout or F2 map, applied last.
+        offset: an integer added to the inner offset (elements).
+        inner: a Layout (or ComposedLayout), which has the domain: shape, size and rank are its own.
+
+    There is no stride: the map is not linear. Raises LayoutError or LeafTypeError for parts of other kinds.
+
+    >>> tile = ComposedLayout(Swizzle(2, 0, 3), 0, Layout((8, 8), (8, 1)))
+    >>> print(tile, tile(1, 0), tile(1, 1))
+    Sw<2,0,3> o 0 o (8,8):(8,1) 9 8
+    """
+
+    __slots__ = ("inner", "offset", "outer")
+    outer: Any
+    offset: Any
+    inner: Any
+
+    def __init__(self, outer: Any, offset: Any, inner: Any) -> None:
+        """Check and freeze outer, offset and inner."""
+        if not callable(outer) or isinstance(outer, type):
+            raise refusal("composed-outer", operation="ComposedLayout", value=outer, type=type(outer).__name__)
+        if inner.__class__ not in (Layout, ComposedLayout):
+            raise refusal("not-a-layout", operation="ComposedLayout", value=inner, type=type(inner).__name__)
+        _set(self, "outer", outer)
+        _set(self, "offset", ints.normalize(offset, "ComposedLayout"))
+        _set(self, "inner", inner)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"ComposedLayout is frozen: cannot set {name}; build a new one")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"ComposedLayout is frozen: cannot delete {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ComposedLayout, (self.outer, self.offset, self.inner)
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not ComposedLayout:
+            return NotImplemented
+        parts = other.outer, other.offset, other.inner  # type: ignore[attr-defined]
+        return bool((self.outer, self.offset, self.inner) == parts)
+
+    def __hash__(self) -> int:
+        return hash((self.outer, self.offset, self.inner))
+
+    def __repr__(self) -> str:
+        return f"ComposedLayout({self.outer!r}, {self.offset!r}, {self.inner!r})"
+
+    def __str__(self) -> str:
+        return f"{self.outer} o {self.offset} o {self.inner}"
+
+    @property
+    def shape(self) -> Any:
+        """The shape of the inner layout."""
+        return self.inner.shape
+
+    @property
+    def stride(self) -> NoReturn:
+        """Refuse: outer o offset o inner has no strides."""
+        raise refusal("no-stride", operation="stride", layout=self)
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, mode: Any) -> Any:
+        """Return one mode (int or path) or a run of modes (slice), still under the outer map."""
+        return composed(self.outer, self.offset, self.inner[mode])
+
+    def __call__(self, *coord: Any) -> Any:
+        """Return outer(offset + inner(coord)), or the sublayout where the coordinate has `_`."""
+        c = coord[0] if len(coord) == 1 else coord
+        if has_underscore(c):
+            return slice_composed(c, self)[0]
+        return self.outer(ints.add(self.offset, self.inner(c)))
+
+    def size(self) -> Any:
+        """Return the number of coordinates (elements)."""
+        return self.inner.size()
+
+    def cosize(self) -> Any:
+        """Return one more than the largest offset; see `cosize`."""
+        return query_composed("cosize", self)
+
+    def offsets(self) -> Any:
+        """Return all offsets as a NumPy int64 array in colexicographical order; see `tools.offsets`."""
+        from cute_py.layout.tools import offsets
+
+        return offsets(self)
+
+    def compose(self, *tilers: Any) -> Any:
+        """Return composition(self, tiler); several arguments are a by-mode tiler."""
+        return composed(self.outer, self.offset, self.inner.compose(*tilers))
+
+    def with_shape(self, *shape: Any) -> Any:
+        """Return this layout read with another shape."""
+        return composed(self.outer, self.offset, self.inner.with_shape(*shape))
+
+    def tile(self, *tilers: Any) -> Any:
+        """Return tiled_divide(self, tiler); several arguments are a by-mode tiler."""
+        return composed(self.outer, self.offset, self.inner.tile(*tilers))
+
+
+def make_composed_layout(outer: Any, offset: Any, inner: Any) -> ComposedLayout:
+    """Return outer o offset o inner as it is, also where a plain layout would do; see `ComposedLayout`.
+
+    >>> print(make_composed_layout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1))))
+    Sw<3,3,3> o 0 o (8,64):(64,1)
+    """
+    return ComposedLayout(outer, offset, inner)
+
+
+def composed(outer: Any, offset: Any, inner: Any) -> Any:
+    """Return outer o offset o inner; the inner layout itself where outer is Sw<0,...> and the offset 0, as in CuTe."""
+    identity = outer.__class__ is Swizzle and outer.num_bits == 0
+    if identity and ints.is_zero(offset):
+        return inner
+    return ComposedLayout(outer, offset, inner)
+
+
+def require_composed(x: Any, operation: str) -> ComposedLayout:
+    """Return x if it is a ComposedLayout, else refuse it."""
+    if x.__class__ is not ComposedLayout:
+        raise refusal("not-a-layout", operation=operation, value=x, type=type(x).__name__)
+    return x  # type: ignore[no-any-return]
+
+
+def on_inner(operation: str, change: Callable[[Any], Any], x: Any) -> Any:
+    """Return x with its inner layout changed; refuse what is no layout at all."""
+    x = require_composed(x, operation)
+    return composed(x.outer, x.offset, change(x.inner))
+
+
+# -- composition
+
+
+def compose_special(a: Any, b: Any) -> Any:
+    """Return composition(a, b) where a or b is no plain Layout (see `composition`)."""
+    if a.__class__ is ComposedLayout:
+        from cute_py.layout.composition import composition
+
+        return composed(a.outer, a.offset, composition(a.inner, b))
+    if _is_map(a):
+        return _after_map(a, b)
+    if a.__class__ is not Layout:
+        raise refusal("not-a-layout", operation="composition", value=a, type=type(a).__name__)
+    if b.__class__ is ComposedLayout:
+        return _after_layout(a, b)
+    if _is_map(b):
+        return swizzle_through(a, b)
+    from cute_py.layout.composition import composition
+    from cute_py.layout.divide import as_layout
+
+    return composition(a, Layout(as_layout(b, "composition").shape, 1))
+
+
+def _is_map(x: Any) -> bool:
+    """Return whether x is a map of offsets: a Swizzle or an F2 map."""
+    return x.__class__ is Swizzle or hasattr(x, "bits")
+
+
+def _after_map(a: Any, b: Any) -> Any:
+    if b.__class__ is Layout:
+        return composed(a, 0, b)
+    if b.__class__ is ComposedLayout:
+        if _is_map(b.outer):
+            return composed(_maps(a, b.outer), b.offset, b.inner)
+        return composed(a, 0, b)
+    if _is_map(b):
+        return _maps(a, b)
+    raise refusal("tiler-type", operation="composition", value=b, type=type(b).__name__)
+
+
+def _maps(a: Any, b: Any) -> Any:
+    from cute_py.layout.f2 import compose_maps
+
+    return compose_maps(a, b)
+
+
+def _after_layout(a: Layout, b: ComposedLayout) -> Any:
+    if ints.is_zero(b.offset) is not True or not _is_map(b.outer):
+        raise refusal("composition-offset", operation="composition", a=a, b=b)
+    from cute_py.layout.composition import composition
+    from cute_py.layout.modes import cosize
+
+    return composition(swizzle_through(a, b.outer, cosize(b.inner)), b.inner)
+
+
+def swizzle_through(layout: Layout, swizzle: Any, count: Any = None) -> Any:
+    """Return layout o swizzle with the swizzle moved to the left: a swizzle s' with s'(layout(i)) == layout(swizzle(i)).
+
+    s' XORs the image of the Y bits onto the image of the Z bits. The law is then checked for every index i below `count`
+    (default: the size of the layout). Raises LayoutError where it does not hold.
+    Source: cutlass swizzle_layout.hpp `composition(Layout, Swizzle)`.
+    """
+    moved = _moved(layout, swizzle)
+    size = layout.size() if count is None else max(count, layout.size())
+    _check_size("composition", layout, size)
+    if any(moved(layout(i)) != layout(swizzle(i)) for i in range(size)):
+        raise refusal("swizzle-through", operation="composition", layout=layout, swizzle=swizzle)
+    return composed(moved, 0, layout)
+
+
+def _moved(layout: Layout, swizzle: Any, active: int = -1) -> Swizzle:
+    """Return the swizzle of the images of the (active) Y bits and of the Z bits that they change."""
+    if swizzle.__class__ is Swizzle:
+        y = swizzle.yyy_msk & active
+        z = swizzle(y) & swizzle.zzz_msk
+        images = [crd2idx(mask, layout.shape, layout.stride) for mask in (y, z)]
+        try:
+            return make_swizzle(*images)
+        except LayoutError:
+            pass
+    raise refusal("swizzle-through", operation="composition", layout=layout, swizzle=swizzle)
+
+
+def _check_size(operation: str, layout: Any, size: Any) -> None:
+    if size > ENUMERATED_AT_MOST:
+        raise refusal("too-large", operation=operation, layout=layout, limit=ENUMERATED_AT_MOST)
+
+
+def product_with_composed(block: Layout, tiler: ComposedLayout) -> Any:
+    """Return logical_product(block, tiler) for swizzled positions: the swizzle acts on whole blocks.
+
+    Law: result(b, t) == block(b) + hull(tiler(t)), checked for every coordinate. Raises LayoutError where no swizzle of the
+    product does that. Source: cutlass swizzle_layout.hpp `logical_product(Layout, ComposedLayout)`.
+    """
+    from cute_py.layout.complement import hull
+    from cute_py.layout.product import logical_product
+
+    if ints.is_zero(tiler.offset) is not True or tiler.inner.__class__ is not Layout:
+        raise refusal("composition-offset", operation="logical_product", a=block, b=tiler)
+    _check_size("logical_product", tiler, block.size() * tiler.size())
+    plain = logical_product(block, tiler.inner)
+    places = [tiler(t) for t in range(tiler.size())]
+    positions = hull(block, 1 + max(places))
+    active = 0
+    for t in range(tiler.size()):
+        active |= tiler.inner(t)
+    swizzle = _moved(positions, tiler.outer, active)
+    for t, place in enumerate(places):
+        for b in range(block.size()):
+            if swizzle(plain(b, t)) != block(b) + positions(place):
+                raise refusal(
+                    "swizzle-through", operation="logical_product", layout=block, swizzle=tiler
+                )
+    return composed(swizzle, 0, plain)
+
+
+# -- slicing
+
+
+def slice_composed(coord: Any, x: Any) -> tuple[Any, Any]:
+    """Return (sublayout, offset) of a composed layout for a coordinate with `_` (see `modes.slice_and_offset`).
+
+    Law: x(c with i for _) == sub(i) + offset. Where the offset bits and the free modes' bits are disjoint and the free
+    modes do not reach both ends of a swizzled bit pair, the result is a plain Layout. Else the swizzle stays.
+    """
+    from cute_py.layout.modes import slice_, slice_and_offset
+
+    x = require_composed(x, "slice_")
+    free, fixed = slice_and_offset(coord, x.inner)
+    total = ints.add(x.offset, fixed)
+    if is_underscore(coord) or coord.__class__ is tuple and _all_free(coord):
+        return composed(x.outer, x.offset, slice_(coord, x.inner)), 0
+    if x.outer.__class__ is Swizzle and free.__class__ is Layout and total.__class__ is int:
+        from cute_py.layout.decay import decay
+
+        return decay(x.outer, total, free)
+    return composed(x.outer, total, free), 0
+
+
+def _all_free(coord: Any) -> bool:
+    if coord.__class__ is tuple:
+        return all(_all_free(c) for c in coord)
+    return is_underscore(coord)
+
+
+def offset_composed(coord: Any, x: Any) -> tuple[Any, int]:
+    """Return the layout with its origin moved to `coord`, and the offset 0: the move stays inside of the outer map."""
+    x = require_composed(x, "domain_offset")
+    return ComposedLayout(x.outer, ints.add(x.offset, x.inner(coord)), x.inner), 0
+
+
+# -- queries and inverses
+
+
+def query_composed(name: str, x: Any, mode: Any = ()) -> Any:
+    """Return cosize or coshape of what a composed layout really reaches."""
+    from cute_py.layout import modes
+
+    x = require_composed(x, name)
+    part = x if mode == () else modes.get(x, mode)
+    if part.__class__ is Layout:
+        return getattr(modes, name)(part)
+    if part.outer.__class__ is Swizzle and part.offset == 0 and modes.cosize(part.inner) % part.outer.period == 0:
+        from cute_py.layout.tools import is_bijective
+
+        if is_bijective(part.inner):
+            return part.inner.cosize()
+    _check_size(name, part, part.size())
+    return 1 + max(abs(part(i)) for i in range(part.size()))
+
+
+def complement_composed(x: Any, target: Any) -> Any:
+    """Return the complement of the inner layout where the outer swizzle permutes what it fills (see `complement`)."""
+    from cute_py.layout.complement import complement
+
+    x = require_composed(x, "complement")
+    result = complement(x.inner, x.inner.cosize() if target is None else target)
+    count = x.size() * result.size()
+    _check_size("complement", x, count)
+    starts = [result(j) for j in range(result.size())]
+    image = {x(i) for i in range(x.size())}
+    if len({offset + start for offset in image for start in starts}) < len(image) * len(starts):
+        raise refusal("complement-swizzle", operation="complement", layout=x)
+    return result
+
+
+def right_inverse_composed(x: Any) -> Any:
+    """Return R with x(R(k)) == k: the right inverse of the inner layout with the swizzle moved through it."""
+    return _inverse(x, "right_inverse")
+
+
+def left_inverse_composed(x: Any) -> Any:
+    """Return R with x(R(x(i))) == x(i): the left inverse of the inner layout with the swizzle moved through it."""
+    return _inverse(x, "left_inverse")
+
+
+def _inverse(x: Any, name: str) -> Any:
+    from cute_py.layout import inverse
+
+    if x.__class__ is Swizzle:
+        return x
+    x = require_composed(x, name)
+    if x.outer.__class__ is not Swizzle or ints.is_zero(x.offset) is not True:
+        raise refusal("inverse-offset", operation=name, layout=x)
+    _check_size(name, x, x.size())
+    plain = getattr(inverse, name)(x.inner)
+    result = composed(_moved(plain, x.outer), 0, plain)
+    offsets = range(plain.size()) if name == "right_inverse" else [x(i) for i in range(x.size())]
+    if any(x(crd2idx(result(k), x.shape)) != k for k in offsets):
+        raise refusal("swizzle-through", operation=name, layout=plain, swizzle=x.outer)
+    return result
+
+
+def nullspace_composed(x: Any) -> Layout:
+    """Return 1:0: outer maps are one-to-one, but what cancels in a composed layout is not looked for, as in CuTe."""
+    require_composed(x, "nullspace")
+    return Layout(1, 0)
