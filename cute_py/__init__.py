@@ -1,4 +1,7 @@
-"""cute_py: CuTe-style layout algebra in Python. Names are resolved on first use; `import cute_py as cute`."""
+"""CuTe-style layout algebra in Python; import it as `import cute_py as cute`.
+
+Names are resolved on first use (PEP 562), so that the import costs next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,26 @@ __version__ = "0.1.0"
 
 # module -> the public names that it defines
 _HOME = {
-    "errors": "CoordinateError CuteError DtypeError LayoutError LeafTypeError ParseError UndecidedError",
+    "errors": (
+        "CoordinateError CuteError DtypeError LayoutError LeafTypeError ParseError UndecidedError"
+    ),
     "layout.tuples": (
-        "Underscore _ ceil_div compatible congruent elem_geq elem_gtr elem_leq elem_less elem_scale evenly_divides"
-        " inner_product prefix_product product product_each product_like repeat_like round_up shape_div"
-        " transform_leaf unwrap weakly_compatible weakly_congruent wrap"
+        "Underscore _ ceil_div compatible congruent elem_geq elem_gtr elem_leq elem_less "
+        "elem_scale evenly_divides inner_product prefix_product product product_each product_like "
+        "repeat_like round_up shape_div transform_leaf unwrap weakly_compatible weakly_congruent "
+        "wrap"
     ),
     "layout.basis": "E ScaledBasis make_basis_like",
     "layout.coords": (
-        "GenColMajor GenRowMajor LayoutLeft LayoutRight compact_col_major compact_major compact_order compact_row_major"
-        " coordinates crd2crd crd2idx idx2crd increment"
+        "GenColMajor GenRowMajor LayoutLeft LayoutRight compact_col_major compact_major "
+        "compact_order compact_row_major coordinates crd2crd crd2idx idx2crd increment"
     ),
     "layout.layout": "Layout make_layout",
     "layout.build": "make_fragment_like make_identity_layout make_layout_like make_ordered_layout",
     "layout.modes": (
-        "append coprofile coshape cosize depth dice domain_offset flatten get get_1d_coord get_flat_coord get_hier_coord"
-        " group_modes is_static prepend rank replace select shape size slice_ slice_and_offset stride take unflatten zip_"
+        "append coprofile coshape cosize depth dice domain_offset flatten get get_1d_coord "
+        "get_flat_coord get_hier_coord group_modes is_static prepend rank replace select shape "
+        "size slice_ slice_and_offset stride take unflatten zip_"
     ),
     "layout.coalesce": "coalesce filter filter_zeros",
     "layout.composition": "composition",
@@ -29,13 +36,25 @@ _HOME = {
     "layout.inverse": "left_inverse nullspace right_inverse",
     "layout.divide": "flat_divide logical_divide tile_unzip tiled_divide zipped_divide",
     "layout.product": (
-        "blocked_product flat_product logical_product raked_product tile_to_shape tiled_product zipped_product"
+        "blocked_product flat_product logical_product raked_product tile_to_shape tiled_product "
+        "zipped_product"
     ),
     "layout.swizzle": "Swizzle make_swizzle",
     "layout.composed": "ComposedLayout make_composed_layout",
     "layout.recast": "downcast max_alignment recast_layout upcast",
     "layout.common": (
-        "common_refinement domain_distribute layout_add make_layout_tv max_common_layout max_common_vector"
+        "common_refinement domain_distribute layout_add make_layout_tv max_common_layout "
+        "max_common_vector"
+    ),
+    "layout.classical": (
+        "affine_rank_2 affine_rank_n capacity column_major column_major_interleaved filter_krsc permuted pitch_linear"
+        " pitched row_major row_major_interleaved tensor_bhmk tensor_bmhk tensor_dmhb tensor_ndhwc tensor_nhwc"
+    ),
+    "layout.tensorop": (
+        "column_major_tensor_op_multiplicand_congruous column_major_tensor_op_multiplicand_crosswise"
+        " row_major_tensor_op_multiplicand_congruous row_major_tensor_op_multiplicand_crosswise"
+        " tensor_op_multiplicand tensor_op_multiplicand_congruous tensor_op_multiplicand_crosswise"
+        " tensor_op_multiplicand_in_coordinates tensor_op_swizzle"
     ),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names.split()}

@@ -1,12 +1,14 @@
 """The errors of cute_py, and every wording that they use.
 
-A refusal says four things: what was *given*, what is *required*, how to *fix* it, and *where*. The wordings stand in
-one table, `WORDINGS`, keyed by a stable code; a module raises with `raise refusal("code", fact=value, ...)`. Each code has
-a test that matches its text and a line in docs/errors.md.
+A refusal says four things: what was *given*, what is *required*, how to *fix* it, and *where*. The
+wordings stand in one table, `WORDINGS`, keyed by a stable code; a module raises with `raise
+refusal("code", fact=value, ...)`. Each code has a test that matches its text and a line in
+docs/errors.md.
 
 >>> from cute_py.errors import refusal
->>> print(refusal("extent-not-positive", operation="Layout", value=0, mode=(1,)))
-Layout: given extent 0 in mode 1; required: extents of at least 1; fix: drop the mode, or give it extent 1 and stride 0
+>>> print(refusal("basis-path", operation="E", path=(-1,)))
+E: given path (-1,); required: mode indices: ints of at least 0; fix: E(1) is mode 1, E(1, 0) is \
+mode 0 of mode 1
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ class CuteError(Exception):
 
     code: str = ""
 
-    def __init__(self, message: str, code: str = "", facts: dict[str, object] | None = None) -> None:
+    def __init__(
+        self, message: str, code: str = "", facts: dict[str, object] | None = None
+    ) -> None:
         """Keep the finished message, and the code and facts that it was made from."""
         super().__init__(message)
         self.code = code
@@ -32,7 +36,9 @@ class CuteError(Exception):
 
 
 class LayoutError(CuteError, ValueError):
-    """A layout, shape, stride or tiler is malformed, or an operation on layouts has no exact result."""
+    """A layout, shape, stride or tiler is malformed, or an operation on layouts has no exact
+    result.
+    """
 
 
 class CoordinateError(CuteError, IndexError):
@@ -44,7 +50,9 @@ class LeafTypeError(CuteError, TypeError):
 
 
 class UndecidedError(LayoutError):
-    """Symbols leave the question open; `facts["assumption"]` names the assumption that would settle it."""
+    """Symbols leave the question open; `facts["assumption"]` names the assumption that would settle
+    it.
+    """
 
 
 class ParseError(CuteError, ValueError):
@@ -55,13 +63,15 @@ class DtypeError(CuteError, TypeError):
     """A dtype is unknown, has no NumPy equivalent, or cannot be converted as asked."""
 
 
-# code -> (class, what was given, what is required, how to fix it). Fields in braces are filled from the facts.
+# code -> (class, what was given, what is required, how to fix it). Fields in braces are filled from
+# the facts.
 WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     # -- leaves and construction
     "leaf-type": (
         LeafTypeError,
         "{value!r} ({type})",
-        "integers (Python or NumPy), symbols or tuples of these{also}; bool and float are not sizes",
+        "integers (Python or NumPy), symbols or tuples of these{also}; bool and float are not "
+        "sizes",
         "pass an int; if the value comes from a division, use // or ceil_div",
     ),
     "extent-not-positive": (
@@ -164,8 +174,8 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     ),
     "composition-departs": (
         LayoutError,
-        "a={a} and b={b}: mode {mode} of b reaches index {visited} of a at coordinate number {index}, where a is {got} "
-        "but the layout that fits all coordinates before gives {fitted}",
+        "a={a} and b={b}: at coordinate number {index}, mode {mode} of b reaches index {visited} "
+        "of a, which is {got}, but the layout that fits all coordinates before gives {fitted}",
         "a(b(c)) that some layout refining b's shape computes",
         "{repairs}",
     ),
@@ -195,13 +205,15 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     ),
     "complement-overlap": (
         LayoutError,
-        "{layout}: mode {mode} (stride {stride}) steps inside of the {filled} offsets that the modes of smaller stride fill",
+        "{layout}: mode {mode} (stride {stride}) steps inside of the {filled} offsets that the "
+        "modes of smaller stride fill",
         "modes that do not overlap",
         "give that mode stride {filled} or a multiple of it",
     ),
     "complement-gap": (
         LayoutError,
-        "{layout}: mode {mode} has stride {stride}, no multiple of the {filled} offsets that the modes below it fill",
+        "{layout}: mode {mode} has stride {stride}, no multiple of the {filled} offsets that the "
+        "modes below it fill",
         "strides of which each is a multiple of extent*stride of the one below",
         "use stride {lower} or {upper} there, or change the extent below",
     ),
@@ -243,7 +255,8 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     ),
     "upcast-overlap": (
         LayoutError,
-        "{layout} by {n}: modes with strides below {n} together reach offset {used} inside of an element",
+        "{layout} by {n}: modes with strides below {n} together reach offset {used} inside of an "
+        "element",
         "offsets below {n} from all modes that stay inside of an element",
         "coalesce the layout, or upcast by a smaller factor",
     ),
@@ -276,7 +289,8 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         LayoutError,
         "layout {layout} after {swizzle}",
         "a layout that carries the Y and Z bits of the swizzle to two such runs of bits",
-        "make the modes powers of two that hold whole runs of swizzled bits, or keep the offsets as an array",
+        "make the modes powers of two that hold whole runs of swizzled bits, or keep the offsets "
+        "as an array",
     ),
     "upcast-swizzle": (
         LayoutError,
@@ -334,7 +348,8 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     ),
     "layout-add": (
         LayoutError,
-        "{a} and {b}: at index {index} the sum is {got}, but the layout that fits before it gives {fitted}",
+        "{a} and {b}: at index {index} the sum is {got}, but the layout that fits before it "
+        "gives {fitted}",
         "a sum that some layout computes",
         "regroup both to a common shape, or add the offsets as arrays",
     ),
@@ -539,6 +554,62 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "{count} elements of {dtype}, {size} bytes",
         "a power of two of bytes, as vector accesses have",
         "split the vector into powers of two",
+    ),
+    # -- classical layouts
+    "classical-shape": (
+        LayoutError,
+        "{shape}",
+        "one integer for each of {names}",
+        "give whole extents, and split modes afterwards with zipped_divide or with_shape",
+    ),
+    "pitch": (
+        LayoutError,
+        "{what} = {value}, where one step holds {least} elements",
+        "at least {least}, so that lines do not overlap, or 0 to repeat one line",
+        "leave it out for the packed layout, or pass {least} plus the padding",
+    ),
+    "permutation": (
+        LayoutError,
+        "order {order} for {layout}",
+        "each mode of 0 to {last} once",
+        "name every mode, or use select to keep some of them",
+    ),
+    "capacity": (
+        LayoutError,
+        "{layout}",
+        "strides of 0 or more, alone or under a swizzle of whole lines",
+        "use cosize, the reach of the offsets",
+    ),
+    "tensor-op-bits": (
+        LayoutError,
+        "elements of {bits} bits",
+        "a power of two of at most 32 bits",
+        "f64 and complex operands have layouts of their own in CUTLASS: build one with Swizzle and ComposedLayout",
+    ),
+    "tensor-op-crosswise": (
+        LayoutError,
+        "crosswise {crosswise} for elements of {bits} bits",
+        "{choices}: a line of 128 bytes, a half or a quarter of it",
+        "cut the tile along its contiguous mode, or widen it to a line",
+    ),
+    "tensor-op-tile": (
+        LayoutError,
+        "{contiguous} x {strided} elements with ld {ld}",
+        "contiguous and ld multiples of crosswise {crosswise}, strided one of the {rows} rows in a line, "
+        "ld at least contiguous",
+        "pad the tile to whole lines, or choose a smaller crosswise",
+    ),
+    "tensor-op-tiles": (
+        LayoutError,
+        "{tiles} tiles of {crosswise} elements side by side",
+        "a power of two: at {tiles} the XOR needs the row, which is no field of the offset's bits, so no Swizzle fits",
+        "put the tiles outermost (contiguous={crosswise}, stages={tiles}){also}",
+    ),
+    "tensor-op-period": (
+        LayoutError,
+        "strided extent {strided}",
+        "a multiple of {period}, the rows after which the XOR starts anew, so that every stage is the same map",
+        "pad it to {padded}",
     ),
 }
 

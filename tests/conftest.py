@@ -1,7 +1,8 @@
 """Test groups, options and Hypothesis profiles.
 
 A test's group is its folder: tests/pure, emulated, compile_only, browser, gpu; everything else
-(doctests, the tests beside this file) is pure. CONTRIBUTING.md says how to run each group.
+(doctests, tests/slow, the tests beside this file) is pure. What lies in tests/slow is also marked
+slow. CONTRIBUTING.md says how to run each group.
 """
 
 import ctypes
@@ -38,7 +39,10 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     kept, left_out = [], []
     for item in items:
-        item.add_marker(group_of(item.path))
+        folder = folder_of(item.path)
+        item.add_marker(folder if folder in GROUPS else "pure")
+        if folder == "slow":
+            item.add_marker("slow")
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             left_out.append(item)
         else:
@@ -60,10 +64,10 @@ def pytest_runtest_setup(item):
         pytest.skip(f"needs compute capability 9.0, this GPU has {capability}")
 
 
-def group_of(path):
-    """Return the group of a test file: its first folder under tests, else pure."""
-    folder = path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""
-    return folder if folder in GROUPS else "pure"
+def folder_of(path):
+    """Return the first folder below tests on the way to a file, "" if there is none."""
+    folders = path.relative_to(TESTS).parts[:-1] if path.is_relative_to(TESTS) else ()
+    return folders[0] if folders else ""
 
 
 @cache

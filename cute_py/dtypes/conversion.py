@@ -93,13 +93,11 @@ def decode(image: ArrayLike, dtype: DtypeLike) -> Any:  # noqa: ANN401  (array o
     >>> decode([0, 7, 8, 15], "s4"), float(decode(0x7E, "e4m3"))
     (array([ 0,  7, -8, -1], dtype=int8), 448.0)
     """
-    import numpy as np
-
     to = as_dtype(dtype)
     if to.kind == "void":
         raise refusal("dtype-void", operation="decode")
-    images = np.asarray(image)
-    if images.dtype.kind not in "iu":
+    images, kind = read_values(image, "decode")
+    if images.size and not kind.is_integer:
         raise refusal("image-type", operation="decode", dtype=images.dtype)
     top = (1 << to.bits) - 1
     for end in (images.min(), images.max()) if images.size else ():
@@ -170,8 +168,10 @@ def encoded(x: ArrayLike, to: Dtype, rounding: str, saturate: bool, operation: s
 
 
 def _encode_block(values: Array, source: Dtype, to: Dtype, mode: str, saturate: bool) -> Array:
-    if to.kind == "bool":
-        nonzero: Array = values != 0
+    if to.kind == "bool":  # on images: comparing a signaling NaN warns
+        image = values.view(storage(source))
+        size = image & ((1 << source.bits - 1) - 1) if source.is_float else image
+        nonzero: Array = size != 0
         return nonzero
     if not source.is_float and not to.is_float:
         return _integer_image(values, to, saturate)

@@ -1,8 +1,9 @@
 """Coordinate strides: `E(i, j)` is the unit of mode j of mode i, and `3*E(1)` prints as `3@1`.
 
-A layout with coordinate strides yields coordinates instead of offsets: `(4,8):(1@0,1@1)` maps (2,5) to (2,5). Identity
-tensors, tilers, predicates and TMA all reduce to them. The last number of `v@j@i` is the outermost mode, as CuTe prints it.
-Source: cutlass include/cute/numeric/arithmetic_tuple.hpp (`ScaledBasis`, `ArithmeticTuple`).
+A layout with coordinate strides yields coordinates instead of offsets: `(4,8):(1@0,1@1)` maps (2,5)
+to (2,5). Identity tensors, tilers, predicates and TMA all reduce to them. The last number of
+`v@j@i` is the outermost mode, as CuTe prints it. Source: cutlass
+include/cute/numeric/arithmetic_tuple.hpp (`ScaledBasis`, `ArithmeticTuple`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from cute_py.layout.types import Leaf
+
 
 class ScaledBasis:
-    """The stride `value * E(path)`: a step of `value` along mode `path` of the codomain's coordinate.
+    """The stride `value * E(path)`: a step of `value` along mode `path` of the codomain's
+    coordinate.
 
     >>> E(1, 0), 3 * E(1), str(3 * E(1, 0))
     (E(1, 0), 3*E(1), '3@0@1')
@@ -27,7 +31,7 @@ class ScaledBasis:
     path: tuple[int, ...]
 
     def __init__(self, value: object, path: tuple[int, ...]) -> None:
-        """Freeze a step of `value` (an integer leaf) along `path` (mode indices, outermost first)."""
+        """Freeze a step of `value` along `path` (mode indices, outermost first)."""
         if any(step.__class__ is not int or step < 0 for step in path):
             raise refusal("basis-path", operation="E", path=path)
         object.__setattr__(self, "value", ints.normalize(value))
@@ -41,7 +45,7 @@ class ScaledBasis:
 
     # -- the integer protocol of `ints`
 
-    def cute_compute(self, op: str, a: Any, b: Any) -> Any:
+    def cute_compute(self, op: str, a: Leaf, b: Leaf) -> Leaf:
         """Scale by an integer, add along the same path, divide the value."""
         if a is self and b.__class__ is not ScaledBasis and op in ("mul", "div", "mod"):
             compute = {"mul": ints.mul, "div": ints.div, "mod": ints.mod}[op]
@@ -52,15 +56,15 @@ class ScaledBasis:
             return ScaledBasis(getattr(ints, op)(a.value, b.value), self.path)
         return NotImplemented
 
-    def cute_decide(self, question: str, a: Any, b: Any) -> bool | None:
+    def cute_decide(self, question: str, a: Leaf, b: Leaf) -> bool | None:
         """Compare with a stride of the same path; every zero stride is the same."""
         values = [x.value if x.__class__ is ScaledBasis else x for x in (a, b)]
         if question == "same":
             if a.__class__ is b.__class__ and a.path == b.path:
-                return ints.same(*values)
+                return ints.same(values[0], values[1])
             zero = [ints.is_zero(value) for value in values]
             return None if None in zero else all(zero)
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
 
     def cute_is_static(self) -> bool:
         """Tell whether the value is known."""
@@ -69,7 +73,7 @@ class ScaledBasis:
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not ScaledBasis:
             return NotImplemented
-        return bool(self.path == other.path and self.value == other.value)  # type: ignore[attr-defined]
+        return bool(self.path == other.path and self.value == other.value)
 
     def __hash__(self) -> int:
         return hash((self.value, self.path))
@@ -90,7 +94,7 @@ class ScaledBasis:
         return "@".join(str(part) for part in (self.value, *reversed(self.path)))
 
 
-def E(*path: int) -> ScaledBasis:  # noqa: N802 (CuTe's spelling)
+def E(*path: int) -> ScaledBasis:
     """Return the unit stride of the mode at `path`, outermost mode first.
 
     Raises LeafTypeError when a step is not a non-negative int.
@@ -109,28 +113,28 @@ def make_basis_like(shape: object, path: tuple[int, ...] = ()) -> object:
     1@0 (E(1, 0), E(1, 1))
     """
     if shape.__class__ is tuple:
-        return tuple([make_basis_like(mode, (*path, i)) for i, mode in enumerate(shape)])  # type: ignore[var-annotated,arg-type]
+        return tuple([make_basis_like(mode, (*path, i)) for i, mode in enumerate(shape)])
     return ScaledBasis(1, path) if path else 1
 
 
-def sum_steps(steps: list[tuple[object, object]]) -> object:
+def sum_steps(steps: list[tuple[Leaf, Leaf]]) -> object:
     """Return the sum of `coefficient * stride` over `steps`; a coordinate if any stride is a basis.
 
     Missing entries of the coordinate are 0 and it is as short as the strides allow, as in CuTe.
     Raises LayoutError when integer and coordinate strides meet (only the stride 0 fits both).
     """
-    by_path: dict[tuple[int, ...], object] = {}
+    by_path: dict[tuple[int, ...], Leaf] = {}
     for coefficient, stride in steps:
         basis = stride.__class__ is ScaledBasis
-        path = stride.path if basis else ()  # type: ignore[attr-defined]
-        step = ints.mul(coefficient, stride.value if basis else stride)  # type: ignore[attr-defined]
+        path = stride.path if basis else ()
+        step = ints.mul(coefficient, stride.value if basis else stride)
         if not basis and ints.is_zero(step):
             continue
         by_path[path] = ints.add(by_path[path], step) if path in by_path else step
     return _nest(by_path)
 
 
-def _nest(by_path: dict[tuple[int, ...], object]) -> object:
+def _nest(by_path: dict[tuple[int, ...], Leaf]) -> object:
     if not by_path:
         return 0
     if () in by_path:

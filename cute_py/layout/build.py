@@ -9,17 +9,18 @@ from cute_py.layout import ints, tuples
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.coords import compact_col_major, compact_order
 from cute_py.layout.layout import Layout, made
-from cute_py.layout.modes import get, take
+from cute_py.layout.modes import get, inner_of, take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from cute_py.layout.types import AnyLayout, IntTuple
 
 
-def make_ordered_layout(shape: Any, order: Any) -> Layout:
+def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
     """Return the compact layout of `shape` whose modes are ranked by `order`, smallest first.
 
-    Raises LayoutError unless order is weakly congruent to shape. Source: cutlass layout.hpp `make_ordered_layout`.
+    Raises LayoutError unless order is weakly congruent to shape. Source: cutlass layout.hpp
+    `make_ordered_layout`.
 
     >>> print(make_ordered_layout((2, 3, 4, 5), (0, 2, 3, 1)))
     (2,3,4,5):(1,10,30,2)
@@ -28,46 +29,50 @@ def make_ordered_layout(shape: Any, order: Any) -> Layout:
     return Layout(shape, compact_order(shape, order))
 
 
-def make_layout_like(layout: Any) -> Layout:
-    """Return the compact layout with the shape of `layout` and its order of strides; stride-0 modes stay broadcast.
+def make_layout_like(layout: AnyLayout) -> Layout:
+    """Return the compact layout with the shape of `layout` and its order of strides; stride-0 modes
+    stay broadcast.
 
     Source: cutlass layout.hpp `make_layout_like`.
 
     >>> print(make_layout_like(Layout((2, 2, 2, 2), (0, 2, 4, 1))))
     (2,2,2,2):(0,2,4,1)
     """
-    inner = getattr(layout, "inner", layout)
+    inner = inner_of(layout)
     dense = _without_broadcast(inner.stride, inner.shape)
     return made(Layout(inner.shape, compact_order(dense, inner.stride)), "make_layout_like", inner)
 
 
-def _without_broadcast(stride: Any, shape: Any) -> Any:
+def _without_broadcast(stride: IntTuple, shape: IntTuple) -> AnyLayout:
     return tuples.transform_leaf(lambda d, s: 1 if ints.is_zero(d) else s, stride, shape)
 
 
-def make_fragment_like(layout: Any) -> Layout:
-    """Return the compact layout of registers for `layout`: mode 0 dense and column-major, the others in their order.
+def make_fragment_like(layout: AnyLayout) -> Layout:
+    """Return the compact layout of registers for `layout`: mode 0 dense and column-major, the
+    others in their order.
 
     Source: cutlass layout.hpp `make_fragment_like`.
 
-    >>> print(make_fragment_like(Layout((2, 4), (8, 1))))
-    (2,4):(1,2)
+    >>> print(make_fragment_like(Layout((2, 4, 3), (8, 1, 4))))
+    (2,4,3):(1,2,8)
     """
     from cute_py.layout.product import tiled_product
 
     if isinstance(layout, (int, tuple)):
         return Layout(layout)
-    inner = getattr(layout, "inner", layout)
+    inner = inner_of(layout)
     if len(inner) == 1:
         return Layout(inner.shape)
     first, others = get(inner, 0), take(inner, 1, len(inner))
     block = Layout(first.shape, compact_col_major(_without_broadcast(first.stride, first.shape)))
     return made(
-        tiled_product(block, make_ordered_layout(others.shape, others.stride)), "make_fragment_like", inner
+        tiled_product(block, make_ordered_layout(others.shape, others.stride)),
+        "make_fragment_like",
+        inner,
     )
 
 
-def make_identity_layout(shape: Any) -> Layout:
+def make_identity_layout(shape: IntTuple) -> Layout:
     """Return the layout that maps every coordinate of `shape` to itself.
 
     >>> print(make_identity_layout((4, (2, 3))), make_identity_layout((4, 8))(9))
@@ -75,4 +80,3 @@ def make_identity_layout(shape: Any) -> Layout:
     """
     shape = tuples.canonical(shape, "make_identity_layout")
     return Layout(shape, make_basis_like(shape))
-

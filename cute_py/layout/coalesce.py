@@ -1,6 +1,7 @@
 """Simplify a layout without changing it as a function of the index: coalesce, filter, filter_zeros.
 
-Source: cutlass include/cute/layout.hpp `coalesce`, `coalesce_x`, `filter`; Cecka, arXiv 2603.02298, section 3.
+Source: cutlass include/cute/layout.hpp `coalesce`, `coalesce_x`, `filter`; Cecka, arXiv 2603.02298,
+section 3.
 """
 
 from __future__ import annotations
@@ -15,21 +16,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cute_py.layout.types import AnyLayout, IntTuple
+
     Leaves = tuple[list[Any], list[Any]]
 
 
-def coalesce(layout: Any, profile: Any = None) -> Any:
+def coalesce(layout: AnyLayout, profile: IntTuple = None) -> AnyLayout:
     """Return the layout with the fewest modes that is the same function of the index.
 
     Args:
         layout: a Layout or ComposedLayout (whose inner layout is coalesced).
-        profile: an int tuple; where it is a tuple the modes are kept apart and coalesced one by one.
+        profile: an int tuple; where it is a tuple the modes are kept apart and coalesced one by
+            one.
 
-    Law: result(i) == layout(i) for 0 <= i < size, size and cosize stay, depth is at most 1 below the profile.
-    Raises LayoutError when the profile has more modes than the layout.
-    Source: cutlass layout.hpp `coalesce`.
+    Law: result(i) == layout(i) for 0 <= i < size, size and cosize stay, depth is at most 1 below
+    the profile. Raises LayoutError when the profile has more modes than the layout. Source: cutlass
+    layout.hpp `coalesce`.
 
-    >>> print(coalesce(Layout((2, (1, 6)), (1, (6, 2)))), coalesce(Layout((2, (1, 6)), (1, (6, 2))), (0, 0)))
+    >>> layout = Layout((2, (1, 6)), (1, (6, 2)))
+    >>> print(coalesce(layout), coalesce(layout, (0, 0)))
     12:1 (2,6):(1,2)
     """
     if layout.__class__ is not Layout:
@@ -39,10 +44,12 @@ def coalesce(layout: Any, profile: Any = None) -> Any:
     return made(raw_flat(*coalesced(layout), layout._kind), "coalesce", layout)
 
 
-def filter_zeros(layout: Any, profile: Any = None) -> Any:
-    """Return the layout with every stride-0 mode (or every mode that faces a 0 in `profile`) shrunk to extent 1.
+def filter_zeros(layout: AnyLayout, profile: IntTuple = None) -> AnyLayout:
+    """Return the layout with every stride-0 mode (or every mode that faces a 0 in `profile`) shrunk
+    to extent 1.
 
-    Law: same image; size(result) is the size without broadcasting. Source: cutlass layout.hpp `filter_zeros`.
+    Law: same image; size(result) is the size without broadcasting. Source: cutlass layout.hpp
+    `filter_zeros`.
 
     >>> print(filter_zeros(Layout((4, 2), (0, 1))), filter_zeros(Layout((4, 2), (2, 1)), (1, 0)))
     (1,2):(0,1) (4,1):(2,1)
@@ -53,16 +60,19 @@ def filter_zeros(layout: Any, profile: Any = None) -> Any:
     return made(Layout(_without(guide, layout.shape), layout.stride), "filter_zeros", layout)
 
 
-def _without(guide: Any, shape: Any) -> Any:
+def _without(guide: IntTuple, shape: IntTuple) -> AnyLayout:
     if guide.__class__ is tuple:
         if shape.__class__ is not tuple or len(shape) != len(guide):
-            raise refusal("profile-mismatch", operation="filter_zeros", a=show(guide), b=show(shape))
+            raise refusal(
+                "profile-mismatch", operation="filter_zeros", a=show(guide), b=show(shape)
+            )
         return tuple([_without(g, s) for g, s in zip(guide, shape, strict=True)])
     return repeat_like(shape, 1) if ints.is_zero(guide) else shape
 
 
-def filter(layout: Any, profile: Any = None) -> Any:  # noqa: A001 (CuTe's name; not in __all__)
-    """Return the layout without its stride-0 and extent-1 modes, coalesced; `1:0` if nothing is left.
+def filter(layout: AnyLayout, profile: IntTuple = None) -> AnyLayout:
+    """Return the layout without its stride-0 and extent-1 modes, coalesced; `1:0` if nothing is
+    left.
 
     Law: same image as `layout`. Source: cutlass layout.hpp `filter`.
 
@@ -76,15 +86,21 @@ def filter(layout: Any, profile: Any = None) -> Any:  # noqa: A001 (CuTe's name;
     return made(coalesce(filter_zeros(layout)), "filter", layout)
 
 
-def by_profile(name: str, operation: Callable[..., Any], layout: Layout, profile: Any) -> Layout:
-    """Apply `operation(mode, part of the profile)` to the modes that the profile names; keep the others."""
+def by_profile(
+    name: str, operation: Callable[..., Any], layout: Layout, profile: IntTuple
+) -> Layout:
+    """Apply `operation(mode, part of the profile)` to the modes that the profile names; keep the
+    others.
+    """
     if len(profile) > len(layout):
         raise refusal("profile-rank", operation=name, profile=show(profile), layout=layout)
     modes = [operation(mode, part) for mode, part in zip(layout, profile, strict=False)]
     return make_layout(*modes, *list(layout)[len(profile) :]) if modes else layout
 
 
-def _through(name: str, operation: Callable[..., Any], layout: Any, profile: Any) -> Any:
+def _through(
+    name: str, operation: Callable[..., Any], layout: AnyLayout, profile: IntTuple
+) -> AnyLayout:
     from cute_py.layout.composed import on_inner
 
     return on_inner(name, lambda inner: operation(inner, profile), layout)
@@ -140,4 +156,3 @@ def _merge_leaves(s: list[Any], d: list[Any]) -> Leaves:
             extents.append(x)
             strides.append(y)
     return (extents, strides) if extents else ([1], [0])
-

@@ -1,6 +1,8 @@
-"""What two layouts share: max_common_layout, max_common_vector; domain_distribute; layout_add; make_layout_tv.
+"""What two layouts share: max_common_layout, max_common_vector; domain_distribute; layout_add;
+make_layout_tv.
 
-Source: cutlass include/cute/layout.hpp; `layout_add` after NVlabs/CuTe's description (own derivation).
+Source: cutlass include/cute/layout.hpp; `layout_add` after NVlabs/CuTe's description (own
+derivation).
 """
 
 from __future__ import annotations
@@ -20,9 +22,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cute_py.layout.types import AnyLayout
 
-def max_common_layout(a: Any, b: Any) -> Layout:
-    """Return the layout R of the longest contiguous run that a and b share: a(R(i)) == b(R(i)) == i.
+
+def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
+    """Return the layout R of the longest contiguous run that a and b share: a(R(i)) == b(R(i)) ==
+    i.
 
     Source: cutlass layout.hpp `max_common_layout`.
 
@@ -32,15 +37,16 @@ def max_common_layout(a: Any, b: Any) -> Layout:
     if a.__class__ is not Layout or b.__class__ is not Layout:
         from cute_py.layout.swizzle import max_common_layout_special
 
-        return max_common_layout_special(a, b)
+        return max_common_layout_special(a, b)  # type: ignore[no-any-return]
     inverse = right_inverse(b)
     run = _leading_run(a, inverse)
     result = composition(inverse, Layout(run))
     return made(result, "max_common_layout", a, b)
 
 
-def max_common_vector(a: Any, b: Any) -> Any:
-    """Return how many elements are contiguous and in the same order in both a and b, from index 0 on (elements).
+def max_common_vector(a: AnyLayout, b: AnyLayout) -> AnyLayout:
+    """Return how many elements are contiguous and in the same order in both a and b, from index 0
+    on (elements).
 
     Source: cutlass layout.hpp `max_common_vector`.
 
@@ -54,7 +60,7 @@ def max_common_vector(a: Any, b: Any) -> Any:
     return _leading_run(a, right_inverse(b))
 
 
-def _leading_run(a: Layout, inverse: Layout) -> Any:
+def _leading_run(a: Layout, inverse: Layout) -> AnyLayout:
     """Return the largest n with a(inverse(i)) == i for all i < n."""
     try:
         extents, strides = coalesced(composition(a, inverse))
@@ -68,11 +74,12 @@ def _leading_run(a: Layout, inverse: Layout) -> Any:
     return extents[0] if ints.is_one(strides[0]) else 1
 
 
-def domain_distribute(a: Any, n: int) -> Layout:
-    """Return a layout of n elements (or as many of them as divide) taken evenly from the shape of a.
+def domain_distribute(a: AnyLayout, n: int) -> Layout:
+    """Return a layout of n elements (or as many of them as divide) taken evenly from the shape of
+    a.
 
-    Law: the result increases strictly, divides a's shape, and its size divides n. Source: cutlass layout.hpp
-    `domain_distribute`.
+    Law: the result increases strictly, divides a's shape, and its size divides n. Source: cutlass
+    layout.hpp `domain_distribute`.
 
     >>> print(domain_distribute((15, 14), 6))
     (3,2):(1,15)
@@ -88,7 +95,8 @@ def domain_distribute(a: Any, n: int) -> Layout:
 
 
 def layout_add(a: Layout, b: Layout) -> Layout:
-    """Return the layout R with R(i) == a(i) + b(i), of a shape that refines both; a and b must have the same size.
+    """Return the layout R with R(i) == a(i) + b(i), of a shape that refines both; a and b must have
+    the same size.
 
     Raises LayoutError, with the first index that departs, where no layout computes the sum.
 
@@ -96,7 +104,9 @@ def layout_add(a: Layout, b: Layout) -> Layout:
     (4,8):(8,33)
     """
     if ints.settle(ints.same, a.size(), b.size(), "layout_add") is False:
-        raise refusal("size-mismatch", operation="layout_add", a=a, b=b, left=a.size(), right=b.size())
+        raise refusal(
+            "size-mismatch", operation="layout_add", a=a, b=b, left=a.size(), right=b.size()
+        )
     refined = common_refinement(a, b)
     if refined is not None:
         first, second = (composition(x, Layout(refined)) for x in (a, b))
@@ -106,7 +116,9 @@ def layout_add(a: Layout, b: Layout) -> Layout:
 
 
 def common_refinement(a: Layout, b: Layout) -> tuple[Any, ...] | None:
-    """Return the flat shape whose boundaries are those of both coalesced layouts, or None where they do not nest."""
+    """Return the flat shape whose boundaries are those of both coalesced layouts, or None where
+    they do not nest.
+    """
     left, right = list(coalesced(a)[0]), list(coalesced(b)[0])
     extents = []
     while left and right:
@@ -128,14 +140,21 @@ def _fitted_sum(a: Layout, b: Layout) -> Layout:
     fitted = fit_values(lambda i: a(i) + b(i), ints.as_int(a.size(), "layout_add"))
     if isinstance(fitted, Misfit):
         raise refusal(
-            "layout-add", operation="layout_add", a=a, b=b, index=fitted.index, got=fitted.got, fitted=fitted.fitted
+            "layout-add",
+            operation="layout_add",
+            a=a,
+            b=b,
+            index=fitted.index,
+            got=fitted.got,
+            fitted=fitted.fitted,
         )
     shape, stride = (tuple([mode[k] for mode in fitted]) for k in (0, 1))
     return coalesce(Layout(shape, stride))  # type: ignore[no-any-return]
 
 
 def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:
-    """Return (tiler, TV layout) of threads `thr` that each hold values `val`: (thread, value) -> index in the tile.
+    """Return (tiler, TV layout) of threads `thr` that each hold values `val`: (thread, value) ->
+    index in the tile.
 
     Law: the TV layout is a one-to-one map of (size(thr), size(val)) onto the tile.
     Source: cutlass copy_atom.hpp `make_tiled_copy`.

@@ -1,7 +1,8 @@
 """The complement: the ordered layout that fills what another one leaves out of a codomain.
 
-Source: cutlass include/cute/layout.hpp `complement`; Cecka, arXiv 2603.02298; the exact condition (sorted by stride, every
-extent*stride divides the next stride) is Shah's, "A note on the algebra of CuTe layouts".
+Source: cutlass include/cute/layout.hpp `complement`; Cecka, arXiv 2603.02298; the exact condition
+(sorted by stride, every extent*stride divides the next stride) is Shah's, "A note on the algebra of
+CuTe layouts".
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
 
-def complement(layout: Any, target: Any = None) -> Any:
-    """Return the ordered layout R that fills what `layout` leaves out: (layout, R) is one-to-one and reaches `target`.
+
+def complement(layout: AnyLayout, target: IntTuple = None) -> AnyLayout:
+    """Return the ordered layout R that fills what `layout` leaves out: (layout, R) is one-to-one
+    and reaches `target`.
 
     Args:
-        layout: a Layout without coordinate strides. Stride-0 and extent-1 modes are left out of account.
-        target: the size to cover (elements): an integer, a shape (rounded up mode by mode, as CuTe does) or a layout's
-            shape; left out, the cosize of the layout.
+        layout: a Layout without coordinate strides. Stride-0 and extent-1 modes are left out of
+            account.
+        target: the size to cover (elements): an integer, a shape (rounded up mode by mode, as CuTe
+            does) or a layout's shape; left out, the cosize of the layout.
 
-    Law: the offsets layout(i) + R(j) are distinct, R increases strictly, and there are at least `target` of them. Where every
-    gap between modes is a multiple of what lies below, they fill [0, n) without holes. Raises LayoutError, naming the modes,
-    where layout overlaps itself, or where a gap that is no multiple leaves fewer than `target`.
-    Source: cutlass layout.hpp `complement`.
+    Law: the offsets layout(i) + R(j) are distinct, R increases strictly, and there are at least
+    `target` of them. Where every gap between modes is a multiple of what lies below, they fill [0,
+    n) without holes. Raises LayoutError, naming the modes, where layout overlaps itself, or where a
+    gap that is no multiple leaves fewer than `target`. Source: cutlass layout.hpp `complement`.
 
     >>> print(complement(Layout(4, 2), 24), complement(Layout((2, 2), (1, 6)), 24))
     (2,3):(1,8) (3,2):(2,12)
@@ -38,10 +43,8 @@ def complement(layout: Any, target: Any = None) -> Any:
         return complement_composed(layout, target)
     if target is not None and target.__class__ is not int:
         target = canonical(getattr(target, "shape", target), "complement")
-    if layout._kind != INTS or not (target is None or target.__class__ is int):
+    if layout._kind != INTS or not _all_int(target):
         return made(_complement_leaves(layout, target), "complement", layout, target)
-    if target is not None and target < 1:
-        raise refusal("extent-not-positive", operation="complement", value=target, mode=())
     extents: list[int] = []
     strides: list[int] = []
     filled = 1
@@ -57,17 +60,16 @@ def complement(layout: Any, target: Any = None) -> Any:
             extents.append(gap)
             strides.append(filled)
         filled = stride * extent
-    if target is None:
-        target = filled
-    if target > filled:
-        extents.append(-(-target // filled))
+    copies = 1 if target is None else _int_copies(filled, target)
+    if copies > 1:
+        extents.append(copies)
         strides.append(filled)
     if not extents:
         return made(raw_flat([1], [0]), "complement", layout, target)
     return made(raw_flat(extents, strides), "complement", layout, target)
 
 
-def _refuse(layout: Layout, stride: Any, extent: Any, filled: Any) -> None:
+def _refuse(layout: Layout, stride: IntTuple, extent: Leaf, filled: Leaf) -> None:
     from cute_py.layout.exact import leaf_path
 
     pairs = list(zip(layout._s, layout._d, strict=True))
@@ -86,7 +88,7 @@ def _refuse(layout: Layout, stride: Any, extent: Any, filled: Any) -> None:
     )
 
 
-def _complement_leaves(layout: Layout, target: Any) -> Layout:
+def _complement_leaves(layout: Layout, target: IntTuple) -> Layout:
     """Build the complement leaf by leaf: symbols, a shape as target, or gaps that leave holes."""
     gaps, filled, loose = _gaps(layout)
     rest = _copies(filled, target)
@@ -95,10 +97,12 @@ def _complement_leaves(layout: Layout, target: Any) -> Layout:
     return _layout_of([*gaps, (rest, filled)])
 
 
-def hull(block: Layout, count: Any) -> Layout:
-    """Return positions 0, 1, ... count - 1 (and on) for copies of `block` that do not overlap: its complement, open-ended.
+def hull(block: Layout, count: Leaf) -> Layout:
+    """Return positions 0, 1, ... count - 1 (and on) for copies of `block` that do not overlap: its
+    complement, open-ended.
 
-    Raises LayoutError where block overlaps itself. Gaps that are no multiples only leave holes between the copies.
+    Raises LayoutError where block overlaps itself. Gaps that are no multiples only leave holes
+    between the copies.
     """
     gaps, filled, _ = _gaps(block)
     rest = ints.ceil_div(ints.mul(block.size(), count), filled)
@@ -107,7 +111,8 @@ def hull(block: Layout, count: Any) -> Layout:
 
 
 def _gaps(layout: Layout) -> tuple[list[tuple[Any, Any]], Any, Any]:
-    """Return the modes that fit between those of `layout`, the offsets that are filled, and the first loose mode.
+    """Return the modes that fit between those of `layout`, the offsets that are filled, and the
+    first loose mode.
 
     A mode is loose, (stride, extent, filled), where its stride is no multiple of what lies below.
     """
@@ -138,8 +143,32 @@ def _layout_of(modes: list[tuple[Any, Any]]) -> Layout:
     return Layout(tuple([mode[0] for mode in kept]), tuple([mode[1] for mode in kept]))
 
 
-def _copies(filled: Any, target: Any) -> Any:
-    """Return how often `filled` offsets must repeat; a shape is rounded up mode by mode if that is enough."""
+def _all_int(target: IntTuple) -> bool:
+    """Return whether the target is None, an int or a flat tuple of ints."""
+    if target.__class__ is tuple:
+        return all([extent.__class__ is int for extent in target])
+    return target is None or target.__class__ is int
+
+
+def _int_copies(filled: int, target: IntTuple) -> int:
+    """Return `_copies` of ints."""
+    if target.__class__ is int:
+        if target < 1:
+            raise refusal("extent-not-positive", operation="complement", value=target, mode=())
+        return -(-target // filled)
+    by_mode = size = 1
+    left = filled
+    for extent in target:
+        size *= extent
+        by_mode *= -(-extent // left)
+        left = -(-left // extent)
+    return max(by_mode, -(-size // filled))
+
+
+def _copies(filled: Leaf, target: IntTuple) -> AnyLayout:
+    """Return how often `filled` offsets must repeat; a shape is rounded up mode by mode if that is
+    enough.
+    """
     if target is None:
         return 1
     whole = ints.ceil_div(product(target), filled)
@@ -149,7 +178,7 @@ def _copies(filled: Any, target: Any) -> Any:
     return whole if ints.less(by_mode, whole) else by_mode
 
 
-def _too_few(layout: Layout, repeats: list[Any], target: Any) -> bool:
+def _too_few(layout: Layout, repeats: list[Any], target: IntTuple) -> bool:
     from cute_py.layout.coalesce import filter_zeros
     from cute_py.layout.modes import cosize
 
@@ -160,7 +189,9 @@ def _too_few(layout: Layout, repeats: list[Any], target: Any) -> bool:
 
 
 def by_stride(modes: list[Any]) -> list[Any]:
-    """Sort modes (extent, stride, ...) by stride with the protocol's comparison alone (insertion: a few modes at most)."""
+    """Sort modes (extent, stride, ...) by stride with the protocol's comparison alone (insertion: a
+    few modes at most).
+    """
     done: list[Any] = []
     for mode in modes:
         place = len(done)
@@ -170,8 +201,7 @@ def by_stride(modes: list[Any]) -> list[Any]:
     return done
 
 
-def _below(mode: Any, other: Any) -> bool:
+def _below(mode: tuple[Leaf, ...], other: tuple[Leaf, ...]) -> bool:
     if hasattr(mode[1], "path") or hasattr(other[1], "path"):
         return False
     return ints.settle(ints.less, mode[1], other[1], "complement")
-

@@ -1,6 +1,8 @@
-"""`ComposedLayout`: outer o offset o inner, for maps that no single layout computes, above all swizzled layouts.
+"""`ComposedLayout`: outer o offset o inner, for maps that no single layout computes, above all
+swizzled layouts.
 
-The domain is the inner layout's, so operations on modes act on it alone. Source: cutlass include/cute/layout_composed.hpp.
+The domain is the inner layout's, so operations on modes act on it alone. Source: cutlass
+include/cute/layout_composed.hpp.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Mode, Tiler
+
 ENUMERATED_AT_MOST = 1 << 22
 
 _set = object.__setattr__
@@ -30,7 +34,8 @@ class ComposedLayout:
         offset: an integer added to the inner offset (elements).
         inner: a Layout (or ComposedLayout), which has the domain: shape, size and rank are its own.
 
-    There is no stride: the map is not linear. Raises LayoutError or LeafTypeError for parts of other kinds.
+    There is no stride: the map is not linear. Raises LayoutError or LeafTypeError for parts of
+    other kinds.
 
     >>> tile = ComposedLayout(Swizzle(2, 0, 3), 0, Layout((8, 8), (8, 1)))
     >>> print(tile, tile(1, 0), tile(1, 1))
@@ -42,12 +47,16 @@ class ComposedLayout:
     offset: Any
     inner: Any
 
-    def __init__(self, outer: Any, offset: Any, inner: Any) -> None:
+    def __init__(self, outer: AnyLayout, offset: Leaf, inner: AnyLayout) -> None:
         """Check and freeze outer, offset and inner."""
         if not callable(outer) or isinstance(outer, type):
-            raise refusal("composed-outer", operation="ComposedLayout", value=outer, type=type(outer).__name__)
+            raise refusal(
+                "composed-outer", operation="ComposedLayout", value=outer, type=type(outer).__name__
+            )
         if inner.__class__ not in (Layout, ComposedLayout):
-            raise refusal("not-a-layout", operation="ComposedLayout", value=inner, type=type(inner).__name__)
+            raise refusal(
+                "not-a-layout", operation="ComposedLayout", value=inner, type=type(inner).__name__
+            )
         _set(self, "outer", outer)
         _set(self, "offset", ints.normalize(offset, "ComposedLayout"))
         _set(self, "inner", inner)
@@ -64,7 +73,7 @@ class ComposedLayout:
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not ComposedLayout:
             return NotImplemented
-        parts = other.outer, other.offset, other.inner  # type: ignore[attr-defined]
+        parts = other.outer, other.offset, other.inner
         return bool((self.outer, self.offset, self.inner) == parts)
 
     def __hash__(self) -> int:
@@ -77,7 +86,7 @@ class ComposedLayout:
         return f"{self.outer} o {self.offset} o {self.inner}"
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> AnyLayout:
         """The shape of the inner layout."""
         return self.inner.shape
 
@@ -92,46 +101,49 @@ class ComposedLayout:
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, mode: Any) -> Any:
+    def __getitem__(self, mode: Mode) -> AnyLayout:
         """Return one mode (int or path) or a run of modes (slice), still under the outer map."""
         return composed(self.outer, self.offset, self.inner[mode])
 
-    def __call__(self, *coord: Any) -> Any:
+    def __call__(self, *coord: IntTuple) -> AnyLayout:
         """Return outer(offset + inner(coord)), or the sublayout where the coordinate has `_`."""
         c = coord[0] if len(coord) == 1 else coord
         if has_underscore(c):
             return slice_composed(c, self)[0]
         return self.outer(ints.add(self.offset, self.inner(c)))
 
-    def size(self) -> Any:
+    def size(self) -> AnyLayout:
         """Return the number of coordinates (elements)."""
         return self.inner.size()
 
-    def cosize(self) -> Any:
+    def cosize(self) -> AnyLayout:
         """Return one more than the largest offset; see `cosize`."""
         return query_composed("cosize", self)
 
-    def offsets(self) -> Any:
-        """Return all offsets as a NumPy int64 array in colexicographical order; see `tools.offsets`."""
+    def offsets(self) -> AnyLayout:
+        """Return all offsets as a NumPy int64 array in colexicographical order; see
+        `tools.offsets`.
+        """
         from cute_py.layout.tools import offsets
 
         return offsets(self)
 
-    def compose(self, *tilers: Any) -> Any:
+    def compose(self, *tilers: Tiler) -> AnyLayout:
         """Return composition(self, tiler); several arguments are a by-mode tiler."""
         return composed(self.outer, self.offset, self.inner.compose(*tilers))
 
-    def with_shape(self, *shape: Any) -> Any:
+    def with_shape(self, *shape: IntTuple) -> AnyLayout:
         """Return this layout read with another shape."""
         return composed(self.outer, self.offset, self.inner.with_shape(*shape))
 
-    def tile(self, *tilers: Any) -> Any:
+    def tile(self, *tilers: Tiler) -> AnyLayout:
         """Return tiled_divide(self, tiler); several arguments are a by-mode tiler."""
         return composed(self.outer, self.offset, self.inner.tile(*tilers))
 
 
-def make_composed_layout(outer: Any, offset: Any, inner: Any) -> ComposedLayout:
-    """Return outer o offset o inner as it is, also where a plain layout would do; see `ComposedLayout`.
+def make_composed_layout(outer: AnyLayout, offset: Leaf, inner: AnyLayout) -> ComposedLayout:
+    """Return outer o offset o inner as it is, also where a plain layout would do; see
+    `ComposedLayout`.
 
     >>> print(make_composed_layout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1))))
     Sw<3,3,3> o 0 o (8,64):(64,1)
@@ -139,22 +151,24 @@ def make_composed_layout(outer: Any, offset: Any, inner: Any) -> ComposedLayout:
     return ComposedLayout(outer, offset, inner)
 
 
-def composed(outer: Any, offset: Any, inner: Any) -> Any:
-    """Return outer o offset o inner; the inner layout itself where outer is Sw<0,...> and the offset 0, as in CuTe."""
+def composed(outer: AnyLayout, offset: Leaf, inner: AnyLayout) -> AnyLayout:
+    """Return outer o offset o inner; the inner layout itself where outer is Sw<0,...> and the
+    offset 0, as in CuTe.
+    """
     identity = outer.__class__ is Swizzle and outer.num_bits == 0
     if identity and ints.is_zero(offset):
         return inner
     return ComposedLayout(outer, offset, inner)
 
 
-def require_composed(x: Any, operation: str) -> ComposedLayout:
+def require_composed(x: AnyLayout, operation: str) -> ComposedLayout:
     """Return x if it is a ComposedLayout, else refuse it."""
     if x.__class__ is not ComposedLayout:
         raise refusal("not-a-layout", operation=operation, value=x, type=type(x).__name__)
-    return x  # type: ignore[no-any-return]
+    return x
 
 
-def on_inner(operation: str, change: Callable[[Any], Any], x: Any) -> Any:
+def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> AnyLayout:
     """Return x with its inner layout changed; refuse what is no layout at all."""
     x = require_composed(x, operation)
     return composed(x.outer, x.offset, change(x.inner))
@@ -163,7 +177,7 @@ def on_inner(operation: str, change: Callable[[Any], Any], x: Any) -> Any:
 # -- composition
 
 
-def compose_special(a: Any, b: Any) -> Any:
+def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     """Return composition(a, b) where a or b is no plain Layout (see `composition`)."""
     if a.__class__ is ComposedLayout:
         from cute_py.layout.composition import composition
@@ -183,12 +197,12 @@ def compose_special(a: Any, b: Any) -> Any:
     return composition(a, Layout(as_layout(b, "composition").shape, 1))
 
 
-def _is_map(x: Any) -> bool:
+def _is_map(x: AnyLayout) -> bool:
     """Return whether x is a map of offsets: a Swizzle or an F2 map."""
     return x.__class__ is Swizzle or hasattr(x, "bits")
 
 
-def _after_map(a: Any, b: Any) -> Any:
+def _after_map(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     if b.__class__ is Layout:
         return composed(a, 0, b)
     if b.__class__ is ComposedLayout:
@@ -200,13 +214,13 @@ def _after_map(a: Any, b: Any) -> Any:
     raise refusal("tiler-type", operation="composition", value=b, type=type(b).__name__)
 
 
-def _maps(a: Any, b: Any) -> Any:
+def _maps(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     from cute_py.layout.f2 import compose_maps
 
     return compose_maps(a, b)
 
 
-def _after_layout(a: Layout, b: ComposedLayout) -> Any:
+def _after_layout(a: Layout, b: ComposedLayout) -> AnyLayout:
     if ints.is_zero(b.offset) is not True or not _is_map(b.outer):
         raise refusal("composition-offset", operation="composition", a=a, b=b)
     from cute_py.layout.composition import composition
@@ -215,12 +229,13 @@ def _after_layout(a: Layout, b: ComposedLayout) -> Any:
     return composition(swizzle_through(a, b.outer, cosize(b.inner)), b.inner)
 
 
-def swizzle_through(layout: Layout, swizzle: Any, count: Any = None) -> Any:
-    """Return layout o swizzle with the swizzle moved to the left: a swizzle s' with s'(layout(i)) == layout(swizzle(i)).
+def swizzle_through(layout: Layout, swizzle: AnyLayout, count: Leaf = None) -> AnyLayout:
+    """Return layout o swizzle with the swizzle moved to the left: a swizzle s' with s'(layout(i))
+    == layout(swizzle(i)).
 
-    s' XORs the image of the Y bits onto the image of the Z bits. The law is then checked for every index i below `count`
-    (default: the size of the layout). Raises LayoutError where it does not hold.
-    Source: cutlass swizzle_layout.hpp `composition(Layout, Swizzle)`.
+    s' XORs the image of the Y bits onto the image of the Z bits. The law is then checked for every
+    index i below `count` (default: the size of the layout). Raises LayoutError where it does not
+    hold. Source: cutlass swizzle_layout.hpp `composition(Layout, Swizzle)`.
     """
     moved = _moved(layout, swizzle)
     size = layout.size() if count is None else max(count, layout.size())
@@ -230,8 +245,8 @@ def swizzle_through(layout: Layout, swizzle: Any, count: Any = None) -> Any:
     return composed(moved, 0, layout)
 
 
-def _moved(layout: Layout, swizzle: Any, active: int = -1) -> Swizzle:
-    """Return the swizzle of the images of the (active) Y bits and of the Z bits that they change."""
+def _moved(layout: Layout, swizzle: AnyLayout, active: int = -1) -> Swizzle:
+    """Return the swizzle of the images of the active Y bits and of the Z bits that they change."""
     if swizzle.__class__ is Swizzle:
         y = swizzle.yyy_msk & active
         z = swizzle(y) & swizzle.zzz_msk
@@ -243,16 +258,18 @@ def _moved(layout: Layout, swizzle: Any, active: int = -1) -> Swizzle:
     raise refusal("swizzle-through", operation="composition", layout=layout, swizzle=swizzle)
 
 
-def _check_size(operation: str, layout: Any, size: Any) -> None:
+def _check_size(operation: str, layout: AnyLayout, size: Leaf) -> None:
     if size > ENUMERATED_AT_MOST:
         raise refusal("too-large", operation=operation, layout=layout, limit=ENUMERATED_AT_MOST)
 
 
-def product_with_composed(block: Layout, tiler: ComposedLayout) -> Any:
-    """Return logical_product(block, tiler) for swizzled positions: the swizzle acts on whole blocks.
+def product_with_composed(block: Layout, tiler: ComposedLayout) -> AnyLayout:
+    """Return logical_product(block, tiler) for swizzled positions: the swizzle acts on whole
+    blocks.
 
-    Law: result(b, t) == block(b) + hull(tiler(t)), checked for every coordinate. Raises LayoutError where no swizzle of the
-    product does that. Source: cutlass swizzle_layout.hpp `logical_product(Layout, ComposedLayout)`.
+    Law: result(b, t) == block(b) + hull(tiler(t)), checked for every coordinate. Raises LayoutError
+    where no swizzle of the product does that. Source: cutlass swizzle_layout.hpp
+    `logical_product(Layout, ComposedLayout)`.
     """
     from cute_py.layout.complement import hull
     from cute_py.layout.product import logical_product
@@ -279,18 +296,20 @@ def product_with_composed(block: Layout, tiler: ComposedLayout) -> Any:
 # -- slicing
 
 
-def slice_composed(coord: Any, x: Any) -> tuple[Any, Any]:
-    """Return (sublayout, offset) of a composed layout for a coordinate with `_` (see `modes.slice_and_offset`).
+def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
+    """Return (sublayout, offset) of a composed layout for a coordinate with `_` (see
+    `modes.slice_and_offset`).
 
-    Law: x(c with i for _) == sub(i) + offset. Where the offset bits and the free modes' bits are disjoint and the free
-    modes do not reach both ends of a swizzled bit pair, the result is a plain Layout. Else the swizzle stays.
+    Law: x(c with i for _) == sub(i) + offset. Where the offset bits and the free modes' bits are
+    disjoint and the free modes do not reach both ends of a swizzled bit pair, the result is a plain
+    Layout. Else the swizzle stays.
     """
     from cute_py.layout.modes import slice_, slice_and_offset
 
     x = require_composed(x, "slice_")
     free, fixed = slice_and_offset(coord, x.inner)
     total = ints.add(x.offset, fixed)
-    if is_underscore(coord) or coord.__class__ is tuple and _all_free(coord):
+    if is_underscore(coord) or (coord.__class__ is tuple and _all_free(coord)):
         return composed(x.outer, x.offset, slice_(coord, x.inner)), 0
     if x.outer.__class__ is Swizzle and free.__class__ is Layout and total.__class__ is int:
         from cute_py.layout.decay import decay
@@ -299,14 +318,16 @@ def slice_composed(coord: Any, x: Any) -> tuple[Any, Any]:
     return composed(x.outer, total, free), 0
 
 
-def _all_free(coord: Any) -> bool:
+def _all_free(coord: IntTuple) -> bool:
     if coord.__class__ is tuple:
         return all(_all_free(c) for c in coord)
     return is_underscore(coord)
 
 
-def offset_composed(coord: Any, x: Any) -> tuple[Any, int]:
-    """Return the layout with its origin moved to `coord`, and the offset 0: the move stays inside of the outer map."""
+def offset_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, int]:
+    """Return the layout with its origin moved to `coord`, and the offset 0: the move stays inside
+    of the outer map.
+    """
     x = require_composed(x, "domain_offset")
     return ComposedLayout(x.outer, ints.add(x.offset, x.inner(coord)), x.inner), 0
 
@@ -314,7 +335,7 @@ def offset_composed(coord: Any, x: Any) -> tuple[Any, int]:
 # -- queries and inverses
 
 
-def query_composed(name: str, x: Any, mode: Any = ()) -> Any:
+def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> AnyLayout:
     """Return cosize or coshape of what a composed layout really reaches."""
     from cute_py.layout import modes
 
@@ -322,7 +343,11 @@ def query_composed(name: str, x: Any, mode: Any = ()) -> Any:
     part = x if mode == () else modes.get(x, mode)
     if part.__class__ is Layout:
         return getattr(modes, name)(part)
-    if part.outer.__class__ is Swizzle and part.offset == 0 and modes.cosize(part.inner) % part.outer.period == 0:
+    if (
+        part.outer.__class__ is Swizzle
+        and part.offset == 0
+        and modes.cosize(part.inner) % part.outer.period == 0
+    ):
         from cute_py.layout.tools import is_bijective
 
         if is_bijective(part.inner):
@@ -331,8 +356,10 @@ def query_composed(name: str, x: Any, mode: Any = ()) -> Any:
     return 1 + max(abs(part(i)) for i in range(part.size()))
 
 
-def complement_composed(x: Any, target: Any) -> Any:
-    """Return the complement of the inner layout where the outer swizzle permutes what it fills (see `complement`)."""
+def complement_composed(x: AnyLayout, target: IntTuple) -> AnyLayout:
+    """Return the complement of the inner layout where the outer swizzle permutes what it fills (see
+    `complement`).
+    """
     from cute_py.layout.complement import complement
 
     x = require_composed(x, "complement")
@@ -346,17 +373,21 @@ def complement_composed(x: Any, target: Any) -> Any:
     return result
 
 
-def right_inverse_composed(x: Any) -> Any:
-    """Return R with x(R(k)) == k: the right inverse of the inner layout with the swizzle moved through it."""
+def right_inverse_composed(x: AnyLayout) -> AnyLayout:
+    """Return R with x(R(k)) == k: the right inverse of the inner layout with the swizzle moved
+    through it.
+    """
     return _inverse(x, "right_inverse")
 
 
-def left_inverse_composed(x: Any) -> Any:
-    """Return R with x(R(x(i))) == x(i): the left inverse of the inner layout with the swizzle moved through it."""
+def left_inverse_composed(x: AnyLayout) -> AnyLayout:
+    """Return R with x(R(x(i))) == x(i): the left inverse of the inner layout with the swizzle moved
+    through it.
+    """
     return _inverse(x, "left_inverse")
 
 
-def _inverse(x: Any, name: str) -> Any:
+def _inverse(x: AnyLayout, name: str) -> AnyLayout:
     from cute_py.layout import inverse
 
     if x.__class__ is Swizzle:
@@ -373,7 +404,9 @@ def _inverse(x: Any, name: str) -> Any:
     return result
 
 
-def nullspace_composed(x: Any) -> Layout:
-    """Return 1:0: outer maps are one-to-one, but what cancels in a composed layout is not looked for, as in CuTe."""
+def nullspace_composed(x: AnyLayout) -> Layout:
+    """Return 1:0: outer maps are one-to-one, but what cancels in a composed layout is not looked
+    for, as in CuTe.
+    """
     require_composed(x, "nullspace")
     return Layout(1, 0)

@@ -1,9 +1,11 @@
 """Composition, exact or refused: R(c) == A(B(c)) for every c in B.
 
-With A coalesced, a mode of B walks the mixed-radix digits of A. (1) Where extents and strides divide, the result is read off
-mode by mode. (2) A mode that this does not settle is fitted to its values (`exact.fit_mode`). (3) Modes add up if no digit
-of A carries; a carry is judged by `exact.check_carry`, which accepts or names the first coordinate that departs.
-Source: Cecka, arXiv 2603.02298, section 3.3; cutlass layout.hpp `composition_impl`; architecture.md section 2 for (2) and (3).
+With A coalesced, a mode of B walks the mixed-radix digits of A. (1) Where extents and strides
+divide, the result is read off mode by mode. (2) A mode that this does not settle is fitted to its
+values (`exact.fit_mode`). (3) Modes add up if no digit of A carries; a carry is judged by
+`exact.check_carry`, which accepts or names the first coordinate that departs. Source: Cecka, arXiv
+2603.02298, section 3.3; cutlass layout.hpp `composition_impl`; architecture.md section 2 for (2)
+and (3).
 """
 
 from __future__ import annotations
@@ -16,28 +18,32 @@ from cute_py.layout.tuples import is_underscore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Tiler
 
-def composition(a: Any, b: Any) -> Any:
+
+def composition(a: AnyLayout, b: Tiler) -> AnyLayout:
     """Return the layout R with R(c) == a(b(c)) for every coordinate c of b.
 
-    R's shape refines b's: every leaf of b stays or becomes nested. b may reach past a, whose last mode runs on.
+    R's shape refines b's: every leaf of b stays or becomes nested. b may reach past a, whose last
+    mode runs on.
 
     Args:
         a: Layout, ComposedLayout or Swizzle.
-        b: a layout; an integer n (short for n:1); `_` (all of a); or a by-mode tiler, a tuple of these, which composes
-            mode by mode and drops the modes of a beyond it.
+        b: a layout; an integer n (short for n:1); `_` (all of a); or a by-mode tiler, a tuple of
+            these, which composes mode by mode and drops the modes of a beyond it.
 
-    Raises LayoutError, with the first coordinate that departs and both values, exactly when no layout whose shape
-    refines b's computes a(b(c)). Source: cutlass layout.hpp `composition`.
+    Raises LayoutError, with the first coordinate that departs and both values, exactly when no
+    layout whose shape refines b's computes a(b(c)). Source: cutlass layout.hpp `composition`.
 
     >>> print(composition(Layout((6, 2), (8, 2)), Layout((4, 3), (3, 1))))
     ((2,2),3):((24,2),8)
-    >>> composition(Layout((6, 2), (1, 7)), Layout((3, 2), (2, 3)))
+    >>> composition(Layout((6, 2), (1, 7)), Layout((3, 2), (2, 3)))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    cute_py.errors.LayoutError: composition: given a=(6,2):(1,7) and b=(3,2):(2,3), ...
+    cute_py.errors.LayoutError: composition: given a=(6,2):(1,7) and b=(3,2):(2,3): at ...
     """
     if a.__class__ is Layout:
         if b.__class__ is Layout:
@@ -83,7 +89,7 @@ def _compose_ints(a: Layout, b: Layout) -> Layout:
     d: list[int] = []
     load = [0] * (len(extents) - 1)  # per digit of a, the largest values of b's modes added up
 
-    def modes(extent: Any, step: Any) -> tuple[Any, Any]:
+    def modes(extent: Leaf, step: Leaf) -> tuple[Any, Any]:
         if extent.__class__ is tuple:
             parts = [modes(x, y) for x, y in zip(extent, step)]  # noqa: B905 (hot)
             return tuple([part[0] for part in parts]), tuple([part[1] for part in parts])
@@ -121,10 +127,11 @@ def _walk_digits(
     d: list[int],
     load: list[int],
 ) -> bool:
-    """Append the modes of i -> A(i*step), i < extent, if divisibility settles them; add the digits used to `load`.
+    """Append the modes of i -> A(i*step), i < extent, if divisibility settles them; add the digits
+    used to `load`.
 
-    While step reaches past a digit, all multiples have 0 there if it divides. Else the mode runs within the digit, or
-    through all of it and on into the next with step 1.
+    While step reaches past a digit, all multiples have 0 there if it divides. Else the mode runs
+    within the digit, or through all of it and on into the next with step 1.
     """
     last = len(extents) - 1
     for k in range(last):
@@ -179,8 +186,9 @@ def _special_mode(
 ) -> None:
     """Append a mode with stride 0, extent 1 or negative stride.
 
-    The stride of an extent-1 mode says nothing; CuTe divides it down the digits, and so does this. A negative stride mirrors
-    the positive one; its load is set so that `check_carry` has the last word.
+    The stride of an extent-1 mode says nothing; CuTe divides it down the digits, and so does this.
+    A negative stride mirrors the positive one; its load is set so that `check_carry` has the last
+    word.
     """
     if step == 0:
         s.append(extent)
@@ -200,7 +208,7 @@ def _special_mode(
         load[0] += extents[0]
 
 
-def _renest(shape: Any, strides: Any) -> Any:
+def _renest(shape: IntTuple, strides: Iterator[int]) -> AnyLayout:
     if shape.__class__ is tuple:
         return tuple([_renest(mode, strides) for mode in shape])
     return next(strides)

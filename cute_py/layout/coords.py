@@ -1,7 +1,8 @@
 """Coordinates and indices, and the compact strides that connect them.
 
-An integer index of a shape is its position in colexicographical order. Beyond the shape the last mode runs on, as in
-CuTe; `Layout.__call__` is the checked front door. Source: cutlass include/cute/stride.hpp.
+An integer index of a shape is its position in colexicographical order. Beyond the shape the last
+mode runs on, as in CuTe; `Layout.__call__` is the checked front door. Source: cutlass
+include/cute/stride.hpp.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+    from cute_py.layout.types import IntTuple, Leaf
 
 
 class Major:
@@ -53,13 +56,14 @@ GenColMajor = LayoutLeft
 GenRowMajor = LayoutRight
 
 
-def crd2idx(coord: Any, shape: Any, stride: Any = None) -> Any:
-    """Return the offset of `coord` in shape:stride, or its index in `shape` when the stride is left out.
+def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
+    """Return the offset of `coord` in shape:stride, or its index in `shape` when the stride is left
+    out.
 
-    A part of the coordinate may be an integer where the shape is a tuple: it is split colexicographically and its last
-    mode runs on. A negative index is the mirror image, -crd2idx(-index), as C++'s truncating division makes it.
-    Raises LayoutError when the profiles do not face each other.
-    Source: cutlass stride.hpp `crd2idx`.
+    A part of the coordinate may be an integer where the shape is a tuple: it is split
+    colexicographically and its last mode runs on. A negative index is the mirror image,
+    -crd2idx(-index), as C++'s truncating division makes it. Raises LayoutError when the profiles do
+    not face each other. Source: cutlass stride.hpp `crd2idx`.
 
     >>> crd2idx((1, 2), (4, 8), (8, 1)), crd2idx(9, (4, 8), (8, 1)), crd2idx((1, 2), (4, 8))
     (10, 10, 9)
@@ -73,7 +77,7 @@ def crd2idx(coord: Any, shape: Any, stride: Any = None) -> Any:
     return sum_steps(steps)
 
 
-def _horner(coord: Any, shape: Any) -> Any:
+def _horner(coord: IntTuple, shape: IntTuple) -> IntTuple:
     if coord.__class__ is not tuple:
         return coord
     extents = list(leaves(_facing(coord, shape)))
@@ -83,7 +87,7 @@ def _horner(coord: Any, shape: Any) -> Any:
     return index
 
 
-def _facing(coord: Any, shape: Any) -> Any:
+def _facing(coord: IntTuple, shape: IntTuple) -> IntTuple:
     try:
         return product_like(shape, coord)
     except Exception as error:
@@ -92,7 +96,9 @@ def _facing(coord: Any, shape: Any) -> Any:
         ) from error
 
 
-def _steps(coord: Any, shape: Any, stride: Any, steps: list[tuple[Any, Any]]) -> None:
+def _steps(
+    coord: IntTuple, shape: IntTuple, stride: IntTuple, steps: list[tuple[Any, Any]]
+) -> None:
     if coord.__class__ is tuple:
         if shape.__class__ is not tuple or len(coord) != len(shape):
             raise refusal(
@@ -114,18 +120,18 @@ def _steps(coord: Any, shape: Any, stride: Any, steps: list[tuple[Any, Any]]) ->
                 coord = div(coord, size)
 
 
-def _with_last(modes: Any, count: int) -> Iterator[tuple[bool, Any]]:
+def _with_last(modes: IntTuple, count: int) -> Iterator[tuple[bool, Any]]:
     for i, mode in enumerate(modes):
         yield i == count - 1, mode
 
 
-def idx2crd(index: Any, shape: Any, stride: Any = None) -> Any:
-    """Return the coordinate of `index` in `shape` (colexicographical), or in the compact layout shape:stride.
+def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
+    """Return the coordinate of `index` in `shape` (colexicographical), or in the compact layout
+    shape:stride.
 
-    Without a stride the last mode runs on: idx2crd(9, (4,2)) is (1,2). With a stride every mode gives
-    (index // stride) % extent, which is right for compact layouts only.
-    Raises LayoutError when the profiles do not face each other.
-    Source: cutlass stride.hpp `idx2crd`.
+    Without a stride the last mode runs on: idx2crd(9, (4,2)) is (1,2). With a stride every mode
+    gives (index // stride) % extent, which is right for compact layouts only. Raises LayoutError
+    when the profiles do not face each other. Source: cutlass stride.hpp `idx2crd`.
 
     >>> idx2crd(9, (4, 8)), idx2crd(9, (4, 8), (8, 1)), idx2crd((3, 5), (4, (2, 4)))
     ((1, 2), (1, 1), (3, (1, 2)))
@@ -142,7 +148,7 @@ def idx2crd(index: Any, shape: Any, stride: Any = None) -> Any:
     return transform_leaf(lambda s, d: _digit(index, s, d), shape, stride)
 
 
-def _split(index: Any, shape: Any) -> Any:
+def _split(index: Leaf, shape: IntTuple) -> IntTuple:
     if shape.__class__ is not tuple:
         return index
     parts = []
@@ -154,14 +160,15 @@ def _split(index: Any, shape: Any) -> Any:
     return tuple(parts)
 
 
-def _digit(index: Any, extent: Any, stride: Any) -> Any:
+def _digit(index: Leaf, extent: Leaf, stride: IntTuple) -> IntTuple:
     if ints.is_one(extent):
         return 0
     return mod(div(index, stride), extent)
 
 
-def crd2crd(coord: Any, source: Any, target: Any) -> Any:
-    """Return the coordinate in shape `target` that has the same index as `coord` has in shape `source`.
+def crd2crd(coord: IntTuple, source: IntTuple, target: IntTuple) -> IntTuple:
+    """Return the coordinate in shape `target` that has the same index as `coord` has in shape
+    `source`.
 
     Raises LayoutError when tuples of different rank face each other.
     Source: cutlass stride.hpp `crd2crd`.
@@ -178,11 +185,12 @@ def crd2crd(coord: Any, source: Any, target: Any) -> Any:
     return _split(_horner(coord, source), target)
 
 
-def increment(coord: Any, shape: Any, order: Any = None) -> Any:
-    """Return the coordinate after `coord` in `shape`, leftmost mode first, or in the given order of modes.
+def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTuple:
+    """Return the coordinate after `coord` in `shape`, leftmost mode first, or in the given order of
+    modes.
 
-    `order` is a tuple of coordinate strides E(...), the fastest first. After the last coordinate the first comes again.
-    Source: cutlass stride.hpp `increment`.
+    `order` is a tuple of coordinate strides E(...), the fastest first. After the last coordinate
+    the first comes again. Source: cutlass stride.hpp `increment`.
 
     >>> increment((1, (0, 2)), (2, (3, 4))), increment((1, 3), (2, 4))
     ((0, (1, 2)), (0, 0))
@@ -197,10 +205,14 @@ def increment(coord: Any, shape: Any, order: Any = None) -> Any:
         if values[path] < extents[path]:
             break
         values[path] = 0
-    return unflatten(tuple(values[path] for path in paths), coord) if coord.__class__ is tuple else values[()]
+    return (
+        unflatten(tuple(values[path] for path in paths), coord)
+        if coord.__class__ is tuple
+        else values[()]
+    )
 
 
-def coordinates(shape: Any) -> Iterator[Any]:
+def coordinates(shape: IntTuple) -> Iterator[Any]:
     """Yield every coordinate of `shape`, congruent to it, in colexicographical order.
 
     >>> list(coordinates((2, (1, 2))))
@@ -210,8 +222,9 @@ def coordinates(shape: Any) -> Iterator[Any]:
         yield _split(index, shape)
 
 
-def compact_major(shape: Any, current: Any = 1, major: Major = LayoutLeft) -> Any:
-    """Return the strides that pack `shape` densely from `current` on; modes of extent 1 get stride 0.
+def compact_major(shape: IntTuple, current: IntTuple = 1, major: Major = LayoutLeft) -> IntTuple:
+    """Return the strides that pack `shape` densely from `current` on; modes of extent 1 get stride
+    0.
 
     A tuple `current` starts every facing part anew. Source: cutlass stride.hpp `compact_major`.
 
@@ -233,7 +246,7 @@ def compact_major(shape: Any, current: Any = 1, major: Major = LayoutLeft) -> An
     return unflatten(tuple(strides), shape) if shape.__class__ is tuple else strides[0]
 
 
-def compact_col_major(shape: Any, current: Any = 1) -> Any:
+def compact_col_major(shape: IntTuple, current: IntTuple = 1) -> IntTuple:
     """Return compact strides, leftmost mode fastest.
 
     >>> compact_col_major((4, 8))
@@ -242,7 +255,7 @@ def compact_col_major(shape: Any, current: Any = 1) -> Any:
     return compact_major(shape, current, LayoutLeft)
 
 
-def compact_row_major(shape: Any, current: Any = 1) -> Any:
+def compact_row_major(shape: IntTuple, current: IntTuple = 1) -> IntTuple:
     """Return compact strides, rightmost mode fastest.
 
     >>> compact_row_major((4, 8))
@@ -251,11 +264,12 @@ def compact_row_major(shape: Any, current: Any = 1) -> Any:
     return compact_major(shape, current, LayoutRight)
 
 
-def compact_order(shape: Any, order: Any) -> Any:
-    """Return compact strides in the order that the leaves of `order` give: the smallest leaf is the fastest mode.
+def compact_order(shape: IntTuple, order: IntTuple) -> IntTuple:
+    """Return compact strides in the order that the leaves of `order` give: the smallest leaf is the
+    fastest mode.
 
-    Leaves of equal order all start at the same stride, as in CuTe. Raises LayoutError unless `order` is weakly
-    congruent to `shape`. Source: cutlass stride.hpp `compact_order`.
+    Leaves of equal order all start at the same stride, as in CuTe. Raises LayoutError unless
+    `order` is weakly congruent to `shape`. Source: cutlass stride.hpp `compact_order`.
 
     >>> compact_order((2, 3, 4, 5), (0, 2, 3, 1))
     (1, 10, 30, 2)
@@ -265,7 +279,7 @@ def compact_order(shape: Any, order: Any) -> Any:
     extents = wrap(flatten(product_like(shape, order)))
     ranks = wrap(flatten(order))
 
-    def start(rank: Any, part: Any) -> Any:
+    def start(rank: IntTuple, part: IntTuple) -> IntTuple:
         below = tuple([s for s, r in zip(extents, ranks, strict=True) if r < rank])
         return compact_major(part, product(below))
 

@@ -1,8 +1,9 @@
 """When a slice of a swizzled layout is linear after all: the plain layout that it decays to.
 
-If no two bits of the fixed offset and of the free modes coincide, sums are XORs, and the swizzle, linear over bits, acts on
-each part alone. A bit of Z then only changes sign where its Y bit is set in the offset, and a bit of Y drags its Z bit along.
-Source: cutlass include/cute/swizzle_layout.hpp `slice_and_offset` (the idea; masks and proof are our own).
+If no two bits of the fixed offset and of the free modes coincide, sums are XORs, and the swizzle,
+linear over bits, acts on each part alone. A bit of Z then only changes sign where its Y bit is set
+in the offset, and a bit of Y drags its Z bit along. Source: cutlass include/cute/swizzle_layout.hpp
+`slice_and_offset` (the idea; masks and proof are our own).
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def decay(swizzle: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
-    """Return (sublayout, offset) of c -> swizzle(total + free(c)), a plain Layout where that is linear."""
+    """Return (sublayout, offset) of c -> swizzle(total + free(c)), a plain Layout where that is
+    linear.
+    """
     from cute_py.layout.composed import composed
 
     masks = [bit_mask(s, d) for s, d in zip(free._s, free._d, strict=True)]
@@ -37,7 +40,9 @@ def decay(swizzle: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
 
 
 def bit_mask(extent: int, stride: int) -> int | None:
-    """Return the bits that i*stride can set for i < extent, or a few more; None for a negative stride."""
+    """Return the bits that i*stride can set for i < extent, or a few more; None for a negative
+    stride.
+    """
     if stride < 0:
         return None
     if extent == 1 or stride == 0:
@@ -57,7 +62,9 @@ def _disjoint(masks: list[int | None]) -> bool:
 
 
 def _linear_form(swizzle: Swizzle, offset: int) -> Layout:
-    """Return the layout x -> swizzle(offset ^ x) - swizzle(offset) on single bits x: its strides, bit by bit."""
+    """Return the layout x -> swizzle(offset ^ x) - swizzle(offset) on single bits x: its strides,
+    bit by bit.
+    """
     bits, base, gap = swizzle.num_bits, swizzle.num_base, abs(swizzle.num_shft)
     origin = swizzle(offset)
 

@@ -18,17 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cute_py.layout.types import AnyLayout, IntTuple, Tiler
 
-def logical_divide(layout: Any, tiler: Any) -> Any:
+
+def logical_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """Return (tile, rest): composition(layout, (tiler, complement(tiler, size(layout)))).
 
     Args:
         layout: Layout or ComposedLayout.
-        tiler: a layout; an integer n (n:1); `_` (leave the mode as it is); or a by-mode tiler, which divides mode by
-            mode, giving ((tile0, rest0), (tile1, rest1), ...).
+        tiler: a layout; an integer n (n:1); `_` (leave the mode as it is); or a by-mode tiler,
+            which divides mode by mode, giving ((tile0, rest0), (tile1, rest1), ...).
 
-    Law: result(t, r) == layout(tiler(t) + complement(r)). A tile that does not divide covers more than the layout, whose last
-    mode runs on. Raises what `complement` and `composition` raise. Source: cutlass layout.hpp `logical_divide`.
+    Law: result(t, r) == layout(tiler(t) + complement(r)). A tile that does not divide covers more
+    than the layout, whose last mode runs on. Raises what `complement` and `composition` raise.
+    Source: cutlass layout.hpp `logical_divide`.
 
     >>> print(logical_divide(Layout((8, 4), (4, 1)), Layout(4, 2)))
     (4,(2,4)):(8,(4,1))
@@ -48,13 +51,15 @@ def logical_divide(layout: Any, tiler: Any) -> Any:
     return logical_divide(layout, as_layout(tiler, "logical_divide"))
 
 
-def _target(layout: Layout) -> Any:
-    """Return what the complement has to cover: the coalesced shape, which CuTe rounds up mode by mode."""
+def _target(layout: Layout) -> AnyLayout:
+    """Return what the complement has to cover: the coalesced shape, which CuTe rounds up mode by
+    mode.
+    """
     extents = coalesced(layout)[0]
     return extents[0] if len(extents) == 1 else tuple(extents)
 
 
-def as_layout(tiler: Any, operation: str) -> Layout:
+def as_layout(tiler: Tiler, operation: str) -> Layout:
     """Return the compact layout of an integer n; refuse what is no tiler."""
     if not ints.is_leaf(tiler) and not hasattr(tiler, "__index__"):
         raise refusal("tiler-type", operation=operation, value=tiler, type=type(tiler).__name__)
@@ -69,10 +74,12 @@ def check_rank(operation: str, layout: Layout, tiler: tuple[Any, ...]) -> None:
         )
 
 
-def zipped_divide(layout: Any, tiler: Any) -> Any:
-    """Return ((tile0, tile1, ...), (rest0, rest1, ...)): logical_divide with tiles and rests gathered.
+def zipped_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """Return ((tile0, tile1, ...), (rest0, rest1, ...)): logical_divide with tiles and rests
+    gathered.
 
-    A `_` in the tiler takes the whole mode as tile and leaves 1:0 as rest. Source: cutlass layout.hpp `zipped_divide`.
+    A `_` in the tiler takes the whole mode as tile and leaves 1:0 as rest. Source: cutlass
+    layout.hpp `zipped_divide`.
 
     >>> print(zipped_divide(Layout((8, 6)), (4, 3)))
     ((4,3),(2,2)):((1,8),(4,24))
@@ -80,10 +87,12 @@ def zipped_divide(layout: Any, tiler: Any) -> Any:
     if layout.__class__ is not Layout:
         return through_inner(zipped_divide, layout, tiler)
     divided = logical_divide(layout, tiler)
-    return made(tile_unzip(_with_whole_modes(divided, tiler), tiler), "zipped_divide", layout, tiler)
+    return made(
+        tile_unzip(_with_whole_modes(divided, tiler), tiler), "zipped_divide", layout, tiler
+    )
 
 
-def tiled_divide(layout: Any, tiler: Any) -> Any:
+def tiled_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """Return ((tile0, tile1, ...), rest0, rest1, ...): zipped_divide with the rests side by side.
 
     >>> print(tiled_divide(Layout((8, 6)), (4, 3)))
@@ -95,7 +104,7 @@ def tiled_divide(layout: Any, tiler: Any) -> Any:
     return made(_side_by_side([tiles], rests), "tiled_divide", layout, tiler)
 
 
-def flat_divide(layout: Any, tiler: Any) -> Any:
+def flat_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """Return (tile0, tile1, ..., rest0, rest1, ...): zipped_divide with everything side by side.
 
     >>> print(flat_divide(Layout((8, 6)), (4, 3)))
@@ -116,7 +125,7 @@ def unpacked(part: Layout) -> list[Layout]:
     return list(part) if len(part) > 1 else [part]
 
 
-def _with_whole_modes(divided: Layout, tiler: Any) -> Layout:
+def _with_whole_modes(divided: Layout, tiler: Tiler) -> Layout:
     """Give every mode that faces `_` the rest 1:0, so that the whole mode is the tile."""
     if is_underscore(tiler):
         return make_layout(divided, Layout(1, 0))
@@ -128,8 +137,9 @@ def _with_whole_modes(divided: Layout, tiler: Any) -> Layout:
     return make_layout(*modes)
 
 
-def tile_unzip(layout: Any, tiler: Any) -> Any:
-    """Return the layout with the pairs that face the leaves of `tiler` gathered: ((A,a),(B,b),c) -> ((A,B),(a,b,c)).
+def tile_unzip(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """Return the layout with the pairs that face the leaves of `tiler` gathered: ((A,a),(B,b),c) ->
+    ((A,B),(a,b,c)).
 
     Source: cutlass layout.hpp `tile_unzip`, tuple_algorithms.hpp `zip2_by`.
     """
@@ -139,7 +149,7 @@ def tile_unzip(layout: Any, tiler: Any) -> Any:
     return made(Layout(shape, stride), "tile_unzip", layout, tiler)
 
 
-def _unzip(part: Any, guide: Any) -> Any:
+def _unzip(part: IntTuple, guide: Tiler) -> AnyLayout:
     if guide.__class__ is not tuple:
         if part.__class__ is not tuple or len(part) != 2:
             raise refusal("profile-mismatch", operation="tile_unzip", a=part, b=guide)
@@ -149,7 +159,9 @@ def _unzip(part: Any, guide: Any) -> Any:
     return tuple([p[0] for p in pairs]), (*[p[1] for p in pairs], *modes[len(guide) :])
 
 
-def through_inner(operation: Callable[[Any, Any], Any], layout: Any, tiler: Any) -> Any:
+def through_inner(
+    operation: Callable[[Any, Any], Any], layout: AnyLayout, tiler: Tiler
+) -> AnyLayout:
     """Divide the inner layout of a ComposedLayout; refuse anything else."""
     from cute_py.layout.composed import on_inner
 

@@ -1,8 +1,10 @@
-"""What composition does when divisibility does not settle it: fit a mode to its values, judge a carry, find the witness.
+"""What composition does when divisibility does not settle it: fit a mode to its values, judge a
+carry, find the witness.
 
-With A coalesced to (S_0..S_n):(D_0..D_n), A(x) = D_0 x + sum over k of g_k floor(x / P_k), where P_k = S_0...S_{k-1} and
-g_k = D_k - S_{k-1} D_{k-1} is not 0. So the modes of B add up wherever no digit carries, and a first carry departs unless
-several g_k cancel there. That makes "first coordinate that departs" a search for the first carry.
+With A coalesced to (S_0..S_n):(D_0..D_n), A(x) = D_0 x + sum over k of g_k floor(x / P_k), where
+P_k = S_0...S_{k-1} and g_k = D_k - S_{k-1} D_{k-1} is not 0. So the modes of B add up wherever no
+digit carries, and a first carry departs unless several g_k cancel there. That makes "first
+coordinate that departs" a search for the first carry.
 """
 
 from __future__ import annotations
@@ -13,14 +15,16 @@ from cute_py.layout.layout import Layout, _offset, raw
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, NoReturn
+    from typing import NoReturn
+
+    from cute_py.layout.types import IntTuple
 
 ENUMERATED = 1 << 16  # coordinates of B that are simply tried one by one
 ENUMERATED_AT_MOST = 1 << 24  # the same, where cancelling carries leave no other way
 TRIED_REPAIRS = 64
 
 
-class Departs(Exception):  # noqa: N818 (no error yet: `refuse` makes it one)
+class Departs(Exception):
     """Composition does not exist: A o B is `got` where what fits before says `fitted`.
 
     The place is a coordinate of B, one index a leaf, or (extent, step, index) of one mode of B.
@@ -42,7 +46,9 @@ class Departs(Exception):  # noqa: N818 (no error yet: `refuse` makes it one)
 
 
 class Misfit:
-    """Values are no layout: `index` is the first to depart, with value `got` where `fitted` would continue."""
+    """Values are no layout: `index` is the first to depart, with value `got` where `fitted` would
+    continue.
+    """
 
     __slots__ = ("fitted", "got", "index")
 
@@ -54,10 +60,11 @@ class Misfit:
 
 
 def fit_values(value: Callable[[int], int], count: int) -> list[tuple[int, int]] | Misfit:
-    """Return the modes (extent, stride) of the layout i -> value(i), i < count, with value(0) == 0, or the misfit.
+    """Return the modes (extent, stride) of the layout i -> value(i), i < count, with value(0) == 0,
+    or the misfit.
 
-    The first mode of a coalesced layout is its longest linear run from 0; the rest is the layout of every run-th value.
-    So the fit is unique, and one pass over all values decides.
+    The first mode of a coalesced layout is its longest linear run from 0; the rest is the layout of
+    every run-th value. So the fit is unique, and one pass over all values decides.
     """
     modes: list[tuple[int, int]] = []
     hop = 1
@@ -73,10 +80,8 @@ def fit_values(value: Callable[[int], int], count: int) -> list[tuple[int, int]]
     return _misfit(value, modes, count) or modes
 
 
-def _misfit(
-    value: Callable[[int], int], modes: list[tuple[int, int]], count: int
-) -> Misfit | None:
-    """Return the first index < count whose value is not that of the modes, the last one running on."""
+def _misfit(value: Callable[[int], int], modes: list[tuple[int, int]], count: int) -> Misfit | None:
+    """Return the first index < count that departs from the modes, the last one running on."""
     s, d = [m[0] for m in modes], [m[1] for m in modes]
     for index in range(count):
         fitted, got = _offset(index, s, d), value(index)
@@ -96,7 +101,9 @@ def fit_mode(
 
 
 def check_carry(b: Layout, extents: list[int], strides: list[int], result: Layout) -> None:
-    """Raise Departs unless result(c) == A(b(c)) for every c; the modes of `result` are right one by one."""
+    """Raise Departs unless result(c) == A(b(c)) for every c; the modes of `result` are right one by
+    one.
+    """
     one_sign = len({d > 0 for s, d in zip(b._s, b._d, strict=True) if s > 1 and d}) <= 1
     if b.size() > ENUMERATED and one_sign:
         carry = first_carry(b, extents)
@@ -134,7 +141,9 @@ def _dot(coord: list[int], strides: list[int]) -> int:
 
 
 def _at(coord: list[int], result: Layout, b: Layout) -> int:
-    """Return result at a coordinate given by the leaves of b, which the leaves of `result` refine in order."""
+    """Return result at a coordinate given by the leaves of b, which the leaves of `result` refine
+    in order.
+    """
     offset, leaf = 0, 0
     for c, extent in zip(coord, b._s, strict=True):
         first, size = leaf, 1
@@ -159,9 +168,11 @@ def _coordinates(extents: list[int]) -> Iterator[list[int]]:
 
 
 def first_carry(b: Layout, extents: list[int]) -> list[int] | None:
-    """Return the colexicographically first coordinate of b at which a digit of A overflows, or None.
+    """Return the colexicographically first coordinate of b at which a digit of A overflows, or
+    None.
 
-    b's strides have one sign. Fixes the slowest mode first, each as low as a carry further down still allows.
+    b's strides have one sign. Fixes the slowest mode first, each as low as a carry further down
+    still allows.
     """
     radices = extents[:-1]
     steps = [abs(d) for d in b._d]
@@ -192,7 +203,10 @@ def peaks(extent: int, step: int, radices: list[int]) -> list[int]:
     tops = []
     period = 1
     for size in radices:
-        low, high = 0, size - 1  # bisect for the largest t with some i*step mod (period*size) >= t*period
+        low, high = (
+            0,
+            size - 1,
+        )  # bisect for the largest t with some i*step mod (period*size) >= t*period
         while low < high:
             middle = (low + high + 1) // 2
             i = first_in_window(step, period * size, middle * period, period * size - 1)
@@ -221,9 +235,11 @@ def _first_filling(extent: int, step: int, radices: list[int], room: list[int]) 
 
 
 def first_in_window(step: int, modulus: int, low: int, high: int) -> int | None:
-    """Return the least i >= 0 with low <= i*step mod modulus <= high, or None; 0 <= low <= high < modulus.
+    """Return the least i >= 0 with low <= i*step mod modulus <= high, or None; 0 <= low <= high <
+    modulus.
 
-    Euclid's scheme: either the first lap hits, or the laps' starting points pose the same question modulo the step.
+    Euclid's scheme: either the first lap hits, or the laps' starting points pose the same question
+    modulo the step.
     """
     step %= modulus
     if low == 0:
@@ -240,7 +256,9 @@ def first_in_window(step: int, modulus: int, low: int, high: int) -> int | None:
 
 
 def refuse(a: Layout, b: Layout, departs: Departs) -> NoReturn:
-    """Raise the refusal of composition(a, b), with its witness and the repairs that were tried and hold."""
+    """Raise the refusal of composition(a, b), with its witness and the repairs that were tried and
+    hold.
+    """
     coord, sign = _place(departs, b)
     mode = next((k for k in reversed(range(len(coord))) if coord[k]), 0)
     index = 0
@@ -256,12 +274,16 @@ def refuse(a: Layout, b: Layout, departs: Departs) -> NoReturn:
         visited=_dot(coord, b._d),
         got=sign * departs.got,
         fitted=sign * departs.fitted,
-        repairs=", or ".join([*_repairs(a, b, mode), f"keep the pair as make_composed_layout({a}, 0, {b})"]),
+        repairs=", or ".join(
+            [*_repairs(a, b, mode), f"keep the pair as make_composed_layout({a}, 0, {b})"]
+        ),
     ) from None
 
 
 def _place(departs: Departs, b: Layout) -> tuple[list[int], int]:
-    """Return the coordinate (leaf by leaf) that departs, and -1 where it lies in a mode of negative stride."""
+    """Return the coordinate (leaf by leaf) that departs, and -1 where it lies in a mode of negative
+    stride.
+    """
     if departs.mode is None:
         return departs.coord or [], 1
     extent, step, index = departs.mode
@@ -272,11 +294,11 @@ def _place(departs: Departs, b: Layout) -> tuple[list[int], int]:
     return coord, sign
 
 
-def leaf_path(shape: Any, leaf: int) -> tuple[int, ...]:
+def leaf_path(shape: IntTuple, leaf: int) -> tuple[int, ...]:
     """Return the mode path of the leaf-th leaf of `shape`."""
     paths: list[tuple[int, ...]] = []
 
-    def visit(part: Any, path: tuple[int, ...]) -> None:
+    def visit(part: IntTuple, path: tuple[int, ...]) -> None:
         if part.__class__ is tuple:
             for i, mode in enumerate(part):
                 visit(mode, (*path, i))
@@ -288,7 +310,9 @@ def leaf_path(shape: Any, leaf: int) -> tuple[int, ...]:
 
 
 def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:
-    """Yield changes of one extent, of b's mode or of a coalesced mode of a, with which the composition exists."""
+    """Yield changes of one extent, of b's mode or of a coalesced mode of a, with which the
+    composition exists.
+    """
     path = leaf_path(b.shape, leaf)
     where = f"mode {'.'.join(map(str, path))} of b" if path else "b"
     old = b._s[leaf]
@@ -316,7 +340,7 @@ def _with_extent(layout: Layout, leaf: int, extent: int) -> Layout:
 
 
 def _composes(a: Layout, b: Layout) -> bool:
-    """Return whether composition(a, b) exists, for small b only (a repair must be cheap to find)."""
+    """Return whether composition(a, b) exists; for small b only, repairs must be cheap to find."""
     from cute_py.layout.composition import compose_or_none
 
     return b.size() <= ENUMERATED and compose_or_none(a, b) is not None

@@ -31,7 +31,7 @@ from cute_py.errors import refusal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol, TypeAlias
+    from typing import Any, Protocol, TypeAlias
 
     class CuteInt(Protocol):
         """A class whose instances are leaves (module docstring)."""
@@ -288,8 +288,7 @@ _STATEMENTS = {
 def _compute(op: str, a: Leaf, b: Leaf) -> Leaf:
     for leaf in (a, b):
         if leaf.__class__ is not int:
-            _require_leaf(leaf, op)
-            result = leaf.cute_compute(op, a, b)  # type: ignore[union-attr]
+            result = _method(leaf, "cute_compute", op)(op, a, b)
             if result is not NotImplemented:
                 return result
     raise refusal("leaf-operands", operation=op, a=a, b=b)
@@ -298,14 +297,15 @@ def _compute(op: str, a: Leaf, b: Leaf) -> Leaf:
 def _decide(question: str, a: Leaf, b: Leaf) -> bool | None:
     for leaf in (a, b):
         if leaf.__class__ is not int:
-            _require_leaf(leaf, question)
-            answer = leaf.cute_decide(question, a, b)  # type: ignore[union-attr]
+            answer = _method(leaf, "cute_decide", question)(question, a, b)
             if answer is not NotImplemented:
                 return answer
     raise refusal("leaf-operands", operation=question, a=a, b=b)
 
 
-def _require_leaf(x: object, operation: str) -> None:
-    """Refuse what is not a leaf, a NumPy integer too: it should have been normalized."""
-    if not is_leaf(x):
+def _method(x: object, name: str, operation: str) -> Callable[..., Any]:
+    """Return the protocol's method of x; refuse what is not a leaf, not normalized integers too."""
+    method = getattr(x, name, None)
+    if method is None:
         raise refusal("leaf-type", operation=operation, value=x, type=type(x).__name__, also="")
+    return method  # type: ignore[no-any-return]

@@ -15,12 +15,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cute_py.layout.types import AnyLayout
 
-def right_inverse(layout: Any) -> Any:
+
+def right_inverse(layout: AnyLayout) -> AnyLayout:
     """Return the largest layout R with layout(R(k)) == k for every k < size(R).
 
-    R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode has stride 1. With
-    symbols it goes as far as the strides are known to continue.
+    R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode
+    has stride 1. With symbols it goes as far as the strides are known to continue.
 
     >>> print(right_inverse(Layout((4, 8), (8, 1))), right_inverse(Layout((4, 8), (1, 5))))
     (8,4):(4,1) 4:1
@@ -53,7 +55,9 @@ def right_inverse(layout: Any) -> Any:
 
 
 def _tied_places(layout: Layout) -> dict[int, tuple[int, int]]:
-    """Return stride -> (extent, prefix product) where modes share a stride: the mode that CuTe's exchange sort puts first."""
+    """Return stride -> (extent, prefix product) where modes share a stride: the mode that CuTe's
+    exchange sort puts first.
+    """
     extents, strides = coalesced(layout)
     modes = []
     prefix = 1
@@ -84,7 +88,9 @@ def _right_inverse_leaves(layout: Layout) -> Layout:
 
 
 def _with_prefixes(layout: Layout) -> list[tuple[Any, Any, Any]]:
-    """Return (extent, stride, prefix product) of the coalesced modes, without stride-0 and extent-1 ones."""
+    """Return (extent, stride, prefix product) of the coalesced modes, without stride-0 and extent-1
+    ones.
+    """
     extents, strides = coalesced(layout)
     modes = []
     prefix: Any = 1
@@ -97,12 +103,14 @@ def _with_prefixes(layout: Layout) -> list[tuple[Any, Any, Any]]:
     return modes
 
 
-def left_inverse(layout: Any) -> Any:
-    """Return the layout R with R(layout(i)) == i for an injective layout, up to broadcast modes for the others.
+def left_inverse(layout: AnyLayout) -> AnyLayout:
+    """Return the layout R with R(layout(i)) == i for an injective layout, up to broadcast modes for
+    the others.
 
-    Law: layout(R(layout(i))) == layout(i) for every i; with no stride-0 mode R(layout(i)) == i. Between the offsets that the
-    layout hits, R is whatever its strides give. Raises LayoutError, naming the modes, where modes overlap or a stride
-    is no multiple of the one below. Source: cutlass layout.hpp `left_inverse`.
+    Law: layout(R(layout(i))) == layout(i) for every i; with no stride-0 mode R(layout(i)) == i.
+    Between the offsets that the layout hits, R is whatever its strides give. Raises LayoutError,
+    naming the modes, where modes overlap or a stride is no multiple of the one below. Source:
+    cutlass layout.hpp `left_inverse`.
 
     >>> print(left_inverse(Layout((4, 8), (8, 1))), left_inverse(Layout((4, 2), (1, 16))))
     (8,4):(4,1) (16,2):(1,4)
@@ -138,10 +146,12 @@ def left_inverse(layout: Any) -> Any:
     return made(coalesce(Layout(tuple(extents), tuple(strides))), "left_inverse", layout)
 
 
-def nullspace(layout: Any) -> Any:
-    """Return the layout of the indices that broadcast modes reach: layout(R(i)) == 0 for every i < size(R).
+def nullspace(layout: AnyLayout) -> AnyLayout:
+    """Return the layout of the indices that broadcast modes reach: layout(R(i)) == 0 for every i <
+    size(R).
 
-    Law: size(R) * size(filter_zeros(layout)) == size(layout). Source: cutlass layout.hpp `nullspace`.
+    Law: size(R) * size(filter_zeros(layout)) == size(layout). Source: cutlass layout.hpp
+    `nullspace`.
 
     >>> print(nullspace(Layout((2, 4, 3), (1, 0, 2))), nullspace(Layout(4, 1)))
     4:2 1:0
@@ -160,7 +170,7 @@ def nullspace(layout: Any) -> Any:
     return made(Layout(shape, stride), "nullspace", layout)
 
 
-def _composed(name: str, layout: Any) -> Any:
+def _composed(name: str, layout: AnyLayout) -> AnyLayout:
     from cute_py.layout import composed
 
     return getattr(composed, f"{name}_composed")(layout)

@@ -1,8 +1,8 @@
 """`Layout`: a shape and a congruent stride, the map from coordinates to offsets (in elements).
 
-A layout is frozen to the leaves and hashable. All-int layouts, the common case, keep their leaves in two flat lists and take
-fast paths; `_kind` tells the others apart. Source: Cecka, "CuTe Layout Representation and Algebra" (arXiv 2603.02298);
-cutlass include/cute/layout.hpp.
+A layout is frozen to the leaves and hashable. All-int layouts, the common case, keep their leaves
+in two flat lists and take fast paths; `_kind` tells the others apart. Source: Cecka, "CuTe Layout
+Representation and Algebra" (arXiv 2603.02298); cutlass include/cute/layout.hpp.
 """
 
 from __future__ import annotations
@@ -16,22 +16,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, NoReturn
 
-INTS, BASIS, SYMBOLS = 0, 1, 2  # _kind: all int; int extents with coordinate strides; symbols somewhere
+    from cute_py.layout.types import IntTuple, Leaf, Mode, Tiler
+
+# _kind: all int; int extents with coordinate strides; symbols somewhere
+INTS, BASIS, SYMBOLS = 0, 1, 2
 WHY_DEPTH = 32  # how many steps of provenance a layout keeps alive
 
 _set = object.__setattr__
 
 
 class Layout:
-    """The map of `shape:stride`: coordinate c goes to the sum of coordinate times stride over the leaves.
+    """The map of `shape:stride`: coordinate c goes to the sum of coordinate times stride over the
+    leaves.
 
     Args:
         shape: an int tuple of extents, each at least 1 (elements).
-        stride: a congruent int tuple (elements per step, or coordinate strides `E(i)`); left out, the compact
-            column-major strides; `LayoutLeft` or `LayoutRight` for either compact order.
+        stride: a congruent int tuple (elements per step, or coordinate strides `E(i)`); left out,
+            the compact column-major strides; `LayoutLeft` or `LayoutRight` for either compact
+            order.
 
-    Law: layout(i) == layout(idx2crd(i, layout.shape)) for every index i.
-    Raises LayoutError for extents below 1, a stride that is not congruent, or nests deeper than 64; LeafTypeError for
+    Law: layout(i) == layout(idx2crd(i, layout.shape)) for every index i. Raises LayoutError for
+    extents below 1, a stride that is not congruent, or nests deeper than 64; LeafTypeError for
     leaves that are no integers.
 
     >>> row_major = Layout((4, 8), (8, 1))
@@ -48,7 +53,7 @@ class Layout:
     _hash: int
     _why: tuple[Any, ...] | None
 
-    def __init__(self, shape: Any, stride: Any = None) -> None:
+    def __init__(self, shape: IntTuple, stride: IntTuple = None) -> None:
         """Check and freeze shape:stride."""
         if stride is None or stride.__class__.__name__ == "Major":
             shape, stride = _compact(shape, stride)
@@ -76,7 +81,7 @@ class Layout:
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not Layout:
             return NotImplemented
-        return bool(self.shape == other.shape and self.stride == other.stride)  # type: ignore[attr-defined]
+        return bool(self.shape == other.shape and self.stride == other.stride)
 
     def __hash__(self) -> int:
         try:
@@ -97,27 +102,30 @@ class Layout:
     def __iter__(self) -> Iterator[Layout]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, mode: Any) -> Layout:
+    def __getitem__(self, mode: Mode) -> Layout:
         """Return one mode (int, or a path such as (1, 0)), or a run of modes (slice)."""
         from cute_py.layout import modes
 
         if isinstance(mode, slice):
             begin, end, step = mode.indices(len(self))
-            return modes.select(self, list(range(begin, end, step)))
-        return modes.get(self, mode)
+            mode = list(range(begin, end, step))
+            return modes.select(self, mode)  # type: ignore[no-any-return]
+        return modes.get(self, mode)  # type: ignore[no-any-return]
 
-    def __call__(self, *coord: Any) -> Any:
-        """Return the offset of a coordinate or index, or the sublayout where the coordinate has `_`.
+    def __call__(self, *coord: IntTuple) -> IntTuple:
+        """Return the offset of a coordinate or index, or the sublayout where the coordinate has
+        `_`.
 
-        A coordinate must lie in the shape; an index past the size runs on along the last mode, as in CuTe.
-        Raises CoordinateError for negative or out-of-range coordinates, LayoutError for another profile.
+        A coordinate must lie in the shape; an index past the size runs on along the last mode, as
+        in CuTe. Raises CoordinateError for negative or out-of-range coordinates, LayoutError for
+        another profile.
         """
         c = coord[0] if len(coord) == 1 else coord
         if c.__class__ is int and c >= 0 and not self._kind:
             return _offset(c, self._s, self._d)
         return self._at(c)
 
-    def _at(self, coord: Any) -> Any:
+    def _at(self, coord: IntTuple) -> IntTuple:
         if has_underscore(coord):
             from cute_py.layout.modes import slice_
 
@@ -127,7 +135,7 @@ class Layout:
 
         return crd2idx(check_coordinate(coord, self.shape), self.shape, self.stride)
 
-    def size(self) -> Any:
+    def size(self) -> IntTuple:
         """Return the number of coordinates (elements)."""
         if self._kind == SYMBOLS:
             total: Any = 1
@@ -136,14 +144,16 @@ class Layout:
             return total
         return _product(self._s)
 
-    def cosize(self) -> Any:
+    def cosize(self) -> IntTuple:
         """Return one more than the largest |offset| that the strides can reach; see `cosize`."""
         from cute_py.layout.modes import cosize
 
         return cosize(self)
 
-    def offsets(self) -> Any:
-        """Return all offsets as a NumPy int64 array in colexicographical order; see `tools.offsets`."""
+    def offsets(self) -> IntTuple:
+        """Return all offsets as a NumPy int64 array in colexicographical order; see
+        `tools.offsets`.
+        """
         from cute_py.layout.tools import offsets
 
         return offsets(self)
@@ -154,52 +164,63 @@ class Layout:
 
         return why(self)
 
-    def compose(self, *tilers: Any) -> Layout:
+    def compose(self, *tilers: Tiler) -> Layout:
         """Return composition(self, tiler); several arguments are a by-mode tiler."""
         from cute_py.layout.composition import composition
 
-        return composition(self, tilers[0] if len(tilers) == 1 else tilers)
+        tiler = tilers[0] if len(tilers) == 1 else tilers
+        return composition(self, tiler)  # type: ignore[no-any-return]
 
-    def with_shape(self, *shape: Any) -> Layout:
+    def with_shape(self, *shape: IntTuple) -> Layout:
         """Return this layout read with another shape: composition(self, Layout(shape))."""
         from cute_py.layout.composition import composition
 
-        return composition(self, Layout(shape[0] if len(shape) == 1 else shape))
+        other = Layout(shape[0] if len(shape) == 1 else shape)
+        return composition(self, other)  # type: ignore[no-any-return]
 
-    def tile(self, *tilers: Any) -> Layout:
+    def tile(self, *tilers: Tiler) -> Layout:
         """Return tiled_divide(self, tiler); several arguments are a by-mode tiler."""
         from cute_py.layout.divide import tiled_divide
 
-        return tiled_divide(self, tilers[0] if len(tilers) == 1 else tilers)
+        tiler = tilers[0] if len(tilers) == 1 else tilers
+        return tiled_divide(self, tiler)  # type: ignore[no-any-return]
 
-    def get_hier_coord(self, index: Any) -> Any:
-        """Return the coordinate, congruent to the shape, whose offset is `index`. The layout must be compact."""
+    def get_hier_coord(self, index: Leaf) -> IntTuple:
+        """Return the coordinate, congruent to the shape, whose offset is `index`. The layout must
+        be compact.
+        """
         from cute_py.layout.modes import get_hier_coord
 
         return get_hier_coord(self, index)
 
-    def get_flat_coord(self, index: Any) -> Any:
-        """Return the coordinate with one index per mode whose offset is `index`. The layout must be compact."""
+    def get_flat_coord(self, index: Leaf) -> IntTuple:
+        """Return the coordinate with one index per mode whose offset is `index`. The layout must be
+        compact.
+        """
         from cute_py.layout.modes import get_flat_coord
 
         return get_flat_coord(self, index)
 
-    def get_1d_coord(self, index: Any) -> Any:
+    def get_1d_coord(self, index: Leaf) -> IntTuple:
         """Return the index whose offset is `index`. The layout must be compact."""
         from cute_py.layout.modes import get_1d_coord
 
         return get_1d_coord(self, index)
 
     @staticmethod
-    def fit(table: Any) -> Any:
-        """Return what computes `table` (offsets in colexicographical order, or an n-d array); see `fit`."""
+    def fit(table: object) -> IntTuple:
+        """Return what computes `table` (offsets in colexicographical order, or an n-d array); see
+        `fit`.
+        """
         from cute_py.layout.fit import fit
 
         return fit(table)
 
 
-def raw(shape: Any, stride: Any, s: list[Any], d: list[Any], kind: int = INTS) -> Layout:
-    """Return the layout of parts that are known to be well formed: s and d are the leaves of shape and stride."""
+def raw(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], kind: int = INTS) -> Layout:
+    """Return the layout of parts that are known to be well formed: s and d are the leaves of shape
+    and stride.
+    """
     layout = Layout.__new__(Layout)
     _set(layout, "shape", shape)
     _set(layout, "stride", stride)
@@ -217,7 +238,7 @@ def raw_flat(s: list[Any], d: list[Any], kind: int = INTS) -> Layout:
     return raw(tuple(s), tuple(d), s, d, kind)
 
 
-def made(layout: Layout, operation: str, *operands: Any) -> Layout:
+def made(layout: Layout, operation: str, *operands: object) -> Layout:
     """Note on a fresh layout how it was made, for `why`; equality and hash do not see it."""
     level = 0
     for operand in operands:
@@ -230,12 +251,13 @@ def made(layout: Layout, operation: str, *operands: Any) -> Layout:
     return layout
 
 
-def _forgotten(x: Any) -> Any:
+def _forgotten(x: object) -> IntTuple:
     return raw(x.shape, x.stride, x._s, x._d, x._kind) if x.__class__ is Layout else x
 
 
-def make_layout(*parts: Any) -> Layout:
-    """Return the layout of a shape (and stride or order), or the layout whose modes are the given layouts.
+def make_layout(*parts: object) -> Layout:
+    """Return the layout of a shape (and stride or order), or the layout whose modes are the given
+    layouts.
 
     Args:
         parts: `shape`, `shape, stride`, `shape, LayoutLeft | LayoutRight`, or one or more layouts.
@@ -250,14 +272,17 @@ def make_layout(*parts: Any) -> Layout:
     s: list[Any] = []
     d: list[Any] = []
     kind = 0
-    for part in parts:
+    layouts: Any = parts
+    for part in layouts:
         if part.__class__ is not Layout:
-            raise refusal("not-a-layout", operation="make_layout", value=part, type=type(part).__name__)
+            raise refusal(
+                "not-a-layout", operation="make_layout", value=part, type=type(part).__name__
+            )
         s += part._s
         d += part._d
         kind |= part._kind
-    shape = tuple([part.shape for part in parts])
-    stride = tuple([part.stride for part in parts])
+    shape = tuple([part.shape for part in layouts])
+    stride = tuple([part.stride for part in layouts])
     return raw(shape, stride, s, d, min(kind, SYMBOLS))
 
 
@@ -278,8 +303,10 @@ def _product(s: list[int]) -> int:
     return total
 
 
-def _walk(shape: Any, stride: Any, s: list[Any], d: list[Any], level: int) -> int | None:
-    """Collect the leaves of well-formed parts and return their kind; None sends the parts to the slow checks."""
+def _walk(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], level: int) -> int | None:
+    """Collect the leaves of well-formed parts and return their kind; None sends the parts to the
+    slow checks.
+    """
     if shape.__class__ is not tuple:
         if shape.__class__ is int and stride.__class__ is int and shape > 0:
             s.append(shape)
@@ -297,7 +324,7 @@ def _walk(shape: Any, stride: Any, s: list[Any], d: list[Any], level: int) -> in
     return INTS
 
 
-def _compact(shape: Any, major: Any) -> tuple[Any, Any]:
+def _compact(shape: IntTuple, major: Any) -> tuple[Any, Any]:
     from cute_py.layout.coords import LayoutLeft, compact_major
     from cute_py.layout.tuples import canonical
 
@@ -305,7 +332,7 @@ def _compact(shape: Any, major: Any) -> tuple[Any, Any]:
     return shape, compact_major(shape, 1, LayoutLeft if major is None else major)
 
 
-def _checked(shape: Any, stride: Any) -> tuple[Any, Any, list[Any], list[Any], int]:
+def _checked(shape: IntTuple, stride: IntTuple) -> tuple[Any, Any, list[Any], list[Any], int]:
     """Normalise and check the parts leaf by leaf; raise for the first offence, naming its mode."""
     from cute_py.layout.tuples import canonical
 
@@ -316,7 +343,9 @@ def _checked(shape: Any, stride: Any) -> tuple[Any, Any, list[Any], list[Any], i
     return shape, stride, s, d, kind
 
 
-def _check_modes(shape: Any, stride: Any, s: list[Any], d: list[Any], mode: tuple[int, ...]) -> int:
+def _check_modes(
+    shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], mode: tuple[int, ...]
+) -> int:
     if shape.__class__ is tuple or stride.__class__ is tuple:
         if shape.__class__ is not stride.__class__ or len(shape) != len(stride):
             at = f" in mode {'.'.join(map(str, mode))}" if mode else ""
@@ -335,10 +364,9 @@ def _check_modes(shape: Any, stride: Any, s: list[Any], d: list[Any], mode: tupl
     return leaf_kind(shape, stride)
 
 
-def leaf_kind(extent: Any, stride: Any) -> int:
-    """Return the kind of one leaf pair: INTS, BASIS (int parts of a coordinate stride) or SYMBOLS."""
+def leaf_kind(extent: Leaf, stride: IntTuple) -> int:
+    """Return the kind of a leaf pair: INTS, BASIS (a coordinate stride of ints) or SYMBOLS."""
     step = getattr(stride, "value", stride) if hasattr(stride, "path") else stride
     if extent.__class__ is not int or step.__class__ is not int:
         return SYMBOLS
     return INTS if step is stride else BASIS
-

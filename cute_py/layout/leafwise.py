@@ -1,8 +1,10 @@
-"""Composition of layouts with coordinate strides or symbols, leaf by leaf through the integer protocol.
+"""Composition of layouts with coordinate strides or symbols, leaf by leaf through the integer
+protocol.
 
-Coordinate strides in A are packed into wide integers, so that the exact integer algorithm serves them too; coordinate
-strides in B choose the mode of A that each leaf reads. Symbols follow the closed form alone: what would need a fit or
-a carry search is refused with the assumption that would settle it.
+Coordinate strides in A are packed into wide integers, so that the exact integer algorithm serves
+them too; coordinate strides in B choose the mode of A that each leaf reads. Symbols follow the
+closed form alone: what would need a fit or a carry search is refused with the assumption that would
+settle it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cute_py.layout.types import IntTuple, Leaf
+
 
 def compose_leaves(a: Layout, b: Layout) -> Layout:
     """Return composition(a, b) where a or b has coordinate strides or symbols."""
@@ -32,7 +36,9 @@ def compose_leaves(a: Layout, b: Layout) -> Layout:
 
 
 def _by_path(a: Layout, b: Layout) -> Layout:
-    """Compose each leaf of b with the mode of a that it names; leaves that name the same mode must add up there."""
+    """Compose each leaf of b with the mode of a that it names; leaves that name the same mode must
+    add up there.
+    """
     from cute_py.layout.modes import get
 
     paths: list[tuple[int, ...]] = []
@@ -44,12 +50,16 @@ def _by_path(a: Layout, b: Layout) -> Layout:
         for other in paths:
             if path != other and path == other[: len(path)]:
                 raise refusal(
-                    "mixed-strides", operation="composition", value=ScaledBasis(1, path), basis=ScaledBasis(1, other)
+                    "mixed-strides",
+                    operation="composition",
+                    value=ScaledBasis(1, path),
+                    basis=ScaledBasis(1, other),
                 )
     leaves = [_leaf_path(b, k) for k in range(len(b._s))]
     results: dict[tuple[int, ...], Layout] = {}
     for path in paths:
-        # every leaf of other paths is made a broadcast, so that one composition judges the carries of this mode
+        # every leaf of other paths is made a broadcast, so that one composition judges the carries
+        # of this mode
         values = [step.value if _names(step, path) else 0 for step in b._d]
         results[path] = _compose(get(a, path), _with_strides(b, values))
 
@@ -62,11 +72,11 @@ def _by_path(a: Layout, b: Layout) -> Layout:
     return _nest(b, [mode(k) for k in range(len(b._s))])
 
 
-def _names(step: Any, path: tuple[int, ...]) -> bool:
+def _names(step: Leaf, path: tuple[int, ...]) -> bool:
     return step.__class__ is ScaledBasis and step.path == path
 
 
-def _path(a: Layout, b: Layout, step: Any) -> tuple[int, ...] | None:
+def _path(a: Layout, b: Layout, step: Leaf) -> tuple[int, ...] | None:
     if step.__class__ is not ScaledBasis:
         if ints.is_zero(step):
             return None
@@ -104,7 +114,7 @@ def _nest(b: Layout, modes: list[Layout]) -> Layout:
     """Return the layout with b's profile whose leaves are the given layouts."""
     rest = iter(modes)
 
-    def visit(part: Any) -> tuple[Any, Any]:
+    def visit(part: IntTuple) -> tuple[Any, Any]:
         if part.__class__ is tuple:
             pairs = [visit(mode) for mode in part]
             return tuple([p[0] for p in pairs]), tuple([p[1] for p in pairs])
@@ -124,7 +134,9 @@ def _compose(a: Layout, b: Layout) -> Layout:
 
 
 def _packed(a: Layout, b: Layout) -> Layout:
-    """Compose through integers: component k of the coordinate becomes the k-th digit, in a radix that nothing reaches."""
+    """Compose through integers: component k of the coordinate becomes the k-th digit, in a radix
+    that nothing reaches.
+    """
     paths = sorted({step.path for step in a._d if step.__class__ is ScaledBasis})
     if any(step.__class__ is not ScaledBasis and step for step in a._d):
         odd = next(step for step in a._d if step.__class__ is not ScaledBasis and step)
@@ -133,7 +145,7 @@ def _packed(a: Layout, b: Layout) -> Layout:
     largest = max(abs(step.value) for step in a._d if step.__class__ is ScaledBasis)
     radix = 4 * reach * (largest + 1)
 
-    def pack(step: Any) -> int:
+    def pack(step: Leaf) -> int:
         return step.value * radix ** paths.index(step.path) if step.__class__ is ScaledBasis else 0
 
     packed = Layout(a.shape, _map_leaves(pack, a.stride))
@@ -141,11 +153,11 @@ def _packed(a: Layout, b: Layout) -> Layout:
     return Layout(result.shape, _map_leaves(lambda x: _unpack(x, radix, paths, a), result.stride))
 
 
-def _map_leaves(f: Callable[[Any], Any], x: Any) -> Any:
+def _map_leaves(f: Callable[[Any], Any], x: Leaf) -> Leaf:
     return tuple([_map_leaves(f, mode) for mode in x]) if x.__class__ is tuple else f(x)
 
 
-def _unpack(packed: int, radix: int, paths: list[tuple[int, ...]], a: Layout) -> Any:
+def _unpack(packed: int, radix: int, paths: list[tuple[int, ...]], a: Layout) -> Leaf:
     parts = []
     for path in paths:
         digit = (packed + radix // 2) % radix - radix // 2
@@ -154,7 +166,10 @@ def _unpack(packed: int, radix: int, paths: list[tuple[int, ...]], a: Layout) ->
             parts.append(ScaledBasis(digit, path))
     if len(parts) > 1:
         raise refusal(
-            "composition-diagonal", operation="composition", a=a, strides=" + ".join(map(str, parts))
+            "composition-diagonal",
+            operation="composition",
+            a=a,
+            strides=" + ".join(map(str, parts)),
         )
     return parts[0] if parts else 0
 
@@ -168,14 +183,18 @@ def _symbolic(a: Layout, b: Layout) -> Layout:
     modes = [_walk(extents, strides, s, d, load) for s, d in zip(b._s, b._d, strict=True)]
     for used, size in zip(load, extents, strict=False):
         if not ints.settle(ints.less, used, size, "composition"):
-            raise refusal("composition-carry", operation="composition", a=a, b=b, used=used, size=size)
+            raise refusal(
+                "composition-carry", operation="composition", a=a, b=b, used=used, size=size
+            )
     return _nest(b, modes)
 
 
 def _walk(
-    extents: list[Any], strides: list[Any], extent: Any, step: Any, load: list[Any]
+    extents: list[Any], strides: list[Any], extent: Leaf, step: Leaf, load: list[Any]
 ) -> Layout:
-    """Return the modes of i -> A(i*step): `composition._walk_digits` with decisions that may be undecided."""
+    """Return the modes of i -> A(i*step): `composition._walk_digits` with decisions that may be
+    undecided.
+    """
     if ints.is_zero(step):
         return Layout(extent, 0)
     last = len(extents) - 1
@@ -208,5 +227,3 @@ def _walk(
 
 def _flat(s: list[Any], d: list[Any]) -> Layout:
     return Layout(s[0], d[0]) if len(s) == 1 else Layout(tuple(s), tuple(d))
-
-

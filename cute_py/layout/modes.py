@@ -1,7 +1,8 @@
-"""Queries, and operations that treat a layout as a tuple of modes: get, select, group, slice, zip ...
+"""Queries, and operations that treat a layout as a tuple of modes: get, select, group, slice, zip
+...
 
-All of them keep the function up to the renaming of coordinates; none touches a stride. A ComposedLayout is handled through
-its inner layout. Source: cutlass include/cute/layout.hpp.
+All of them keep the function up to the renaming of coordinates; none touches a stride. A
+ComposedLayout is handled through its inner layout. Source: cutlass include/cute/layout.hpp.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Mode
+
 
 # -- queries
 
 
-def shape(x: Any, mode: Any = ()) -> Any:
+def shape(x: AnyLayout, mode: Mode = ()) -> AnyLayout:
     """Return the shape of a layout (or an int tuple itself), or of the mode at a path.
 
     >>> shape(Layout((4, (2, 3))), (1, 0))
@@ -30,7 +33,7 @@ def shape(x: Any, mode: Any = ()) -> Any:
     return _at_path(tuples.shape_of(x), mode, x)
 
 
-def stride(layout: Any, mode: Any = ()) -> Any:
+def stride(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
     """Return the stride of a layout, or of the mode at a path.
 
     >>> stride(Layout((4, 8), (8, 1)), 0)
@@ -39,7 +42,7 @@ def stride(layout: Any, mode: Any = ()) -> Any:
     return _at_path(layout.stride, mode, layout)
 
 
-def size(x: Any, mode: Any = ()) -> Any:
+def size(x: AnyLayout, mode: Mode = ()) -> AnyLayout:
     """Return the number of coordinates of a layout or shape (elements), or of the mode at a path.
 
     >>> size(Layout((4, 8))), size((4, (2, 3)), 1)
@@ -48,8 +51,9 @@ def size(x: Any, mode: Any = ()) -> Any:
     return tuples.product(shape(x, mode))
 
 
-def rank(x: Any, mode: Any = ()) -> int:
-    """Return the number of modes of a layout or int tuple, or of the mode at a path; an integer has rank 1.
+def rank(x: AnyLayout, mode: Mode = ()) -> int:
+    """Return the number of modes of a layout or int tuple, or of the mode at a path; an integer has
+    rank 1.
 
     >>> rank(Layout((4, (2, 3)))), rank(Layout((4, (2, 3))), 1)
     (2, 2)
@@ -57,7 +61,7 @@ def rank(x: Any, mode: Any = ()) -> int:
     return tuples.rank(shape(x, mode))
 
 
-def depth(x: Any, mode: Any = ()) -> int:
+def depth(x: AnyLayout, mode: Mode = ()) -> int:
     """Return how deep a layout or int tuple nests: 0 for an integer, 1 for a flat tuple.
 
     >>> depth(Layout((4, (2, 3)))), depth(7)
@@ -66,13 +70,15 @@ def depth(x: Any, mode: Any = ()) -> int:
     return tuples.depth(shape(x, mode))
 
 
-def coshape(layout: Any, mode: Any = ()) -> Any:
-    """Return the smallest coordinate that is above every offset the strides can reach, taken in magnitude.
+def coshape(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
+    """Return the smallest coordinate that is above every offset the strides can reach, taken in
+    magnitude.
 
     Law: product(coshape(L)) == cosize(L). Source: cutlass layout.hpp `coshape`.
 
+    >>> from cute_py import make_identity_layout
     >>> coshape(Layout((4, 8), (8, 1))), coshape(make_identity_layout((4, 8)))
-    (40, (4, 8))
+    (32, (4, 8))
     """
     if layout.__class__ is not Layout:
         return query_composed("coshape", layout, mode)
@@ -80,20 +86,22 @@ def coshape(layout: Any, mode: Any = ()) -> Any:
 
     part = get(layout, mode)
     reach = [(ints.sub(s, 1), _magnitude(d)) for s, d in zip(part._s, part._d, strict=True)]
-    return tuples.transform_leaf(lambda c: ints.add(c, 1), sum_steps(reach))  # type: ignore[arg-type]
+    return tuples.transform_leaf(lambda c: ints.add(c, 1), sum_steps(reach))
 
 
-def _magnitude(step: Any) -> Any:
+def _magnitude(step: Leaf) -> AnyLayout:
     if hasattr(step, "path"):
         return step.__class__(ints.abs_(step.value), step.path)
     return ints.abs_(step)
 
 
-def cosize(layout: Any, mode: Any = ()) -> Any:
-    """Return one more than the largest offset that the strides can reach, taken in magnitude (elements).
+def cosize(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
+    """Return one more than the largest offset that the strides can reach, taken in magnitude
+    (elements).
 
-    With strides >= 0 that is max(offsets) + 1, what an allocation needs. For a ComposedLayout CuTe gives the inner
-    layout's cosize; here it is what the whole layout reaches. Source: cutlass layout.hpp `cosize`.
+    With strides >= 0 that is max(offsets) + 1, what an allocation needs. For a ComposedLayout CuTe
+    gives the inner layout's cosize; here it is what the whole layout reaches. Source: cutlass
+    layout.hpp `cosize`.
 
     >>> cosize(Layout((4, 8), (8, 1))), cosize(Layout((4, 2), (-1, 4)))
     (32, 8)
@@ -103,16 +111,18 @@ def cosize(layout: Any, mode: Any = ()) -> Any:
     return tuples.product(coshape(layout, mode))
 
 
-def coprofile(layout: Any, mode: Any = ()) -> Any:
-    """Return zeros in the profile of what the layout yields: 0 for offsets, a tuple for coordinates.
+def coprofile(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
+    """Return zeros in the profile of what the layout yields: 0 for offsets, a tuple for
+    coordinates.
 
+    >>> from cute_py import make_identity_layout
     >>> coprofile(Layout((4, 8))), coprofile(make_identity_layout((4, (2, 3))))
     (0, (0, (0, 0)))
     """
     return tuples.repeat_like(coshape(layout, mode), 0)
 
 
-def is_static(x: Any) -> bool:
+def is_static(x: AnyLayout) -> bool:
     """Return whether every leaf of an int tuple or layout is known, that is, holds no symbol.
 
     >>> is_static(Layout((4, 8)))
@@ -128,7 +138,7 @@ def is_static(x: Any) -> bool:
 # -- choosing and arranging modes
 
 
-def get(x: Any, mode: Any) -> Any:
+def get(x: AnyLayout, mode: Mode) -> AnyLayout:
     """Return the mode at an index or path, as a layout (or int tuple).
 
     >>> print(get(Layout((4, (2, 3)), (6, (1, 2))), (1, 0)))
@@ -141,19 +151,24 @@ def get(x: Any, mode: Any) -> Any:
     return _through(x, lambda part: get(part, mode), lambda part: _at_path(part, mode, x))
 
 
-def _at_path(part: Any, mode: Any, whole: Any) -> Any:
+def _at_path(part: IntTuple, mode: Mode, whole: IntTuple) -> AnyLayout:
     for step in mode if mode.__class__ is tuple else (mode,):
         modes = part if part.__class__ is tuple else (part,)
         if step.__class__ is not int or not -len(modes) <= step < len(modes):
             text = tuples.show(whole) if whole.__class__ is tuple else str(whole)
             raise refusal(
-                "mode-range", operation="get", mode=mode, layout=text, rank=len(modes), last=len(modes) - 1
+                "mode-range",
+                operation="get",
+                mode=mode,
+                layout=text,
+                rank=len(modes),
+                last=len(modes) - 1,
             )
         part = modes[step]
     return part
 
 
-def take(x: Any, begin: int, end: int) -> Any:
+def take(x: AnyLayout, begin: int, end: int) -> AnyLayout:
     """Return modes begin to end - 1.
 
     >>> print(take(Layout((2, 3, 4)), 1, 3))
@@ -163,7 +178,7 @@ def take(x: Any, begin: int, end: int) -> Any:
     return select(x, list(range(begin, end)))
 
 
-def select(x: Any, modes: Any) -> Any:
+def select(x: AnyLayout, modes: Mode) -> AnyLayout:
     """Return the modes of the given indices, in that order.
 
     >>> print(select(Layout((2, 3, 4)), [2, 0]))
@@ -172,8 +187,9 @@ def select(x: Any, modes: Any) -> Any:
     return _each(x, "select", lambda part: tuple([_at_path(part, i, x) for i in modes]), modes)
 
 
-def group_modes(x: Any, begin: int, end: int | None = None) -> Any:
-    """Return the layout with modes begin to end - 1 gathered into one; `end` left out means all that follow.
+def group_modes(x: AnyLayout, begin: int, end: int | None = None) -> AnyLayout:
+    """Return the layout with modes begin to end - 1 gathered into one; `end` left out means all
+    that follow.
 
     >>> print(group_modes(Layout((2, 3, 4)), 0, 2))
     ((2,3),4):((1,2),6)
@@ -181,14 +197,14 @@ def group_modes(x: Any, begin: int, end: int | None = None) -> Any:
     stop = rank(x) if end is None else end
     _interval("group_modes", x, begin, stop)
 
-    def group(part: Any) -> Any:
+    def group(part: IntTuple) -> AnyLayout:
         modes = tuples.wrap(part)
         return (*modes[:begin], modes[begin:stop], *modes[stop:])
 
     return _each(x, "group_modes", group, begin, stop)
 
 
-def flatten(x: Any) -> Any:
+def flatten(x: AnyLayout) -> AnyLayout:
     """Return the layout (or int tuple) with all leaves at top level.
 
     >>> print(flatten(Layout((2, (3, 4)))))
@@ -197,7 +213,7 @@ def flatten(x: Any) -> Any:
     return _each(x, "flatten", tuples.flatten)
 
 
-def unflatten(x: Any, profile: Any) -> Any:
+def unflatten(x: AnyLayout, profile: IntTuple) -> AnyLayout:
     """Return the flat layout (or int tuple) nested as `profile` is.
 
     >>> print(unflatten(Layout((2, 3, 4)), ((0, 0), 0)))
@@ -206,8 +222,9 @@ def unflatten(x: Any, profile: Any) -> Any:
     return _each(x, "unflatten", lambda part: tuples.unflatten(part, profile), profile)
 
 
-def append(x: Any, mode: Any = None, up_to_rank: int | None = None) -> Any:
-    """Return the layout with `mode` (default 1:0) added at the end, once, or as often as reaches a rank.
+def append(x: AnyLayout, mode: Mode = None, up_to_rank: int | None = None) -> AnyLayout:
+    """Return the layout with `mode` (default 1:0) added at the end, once, or as often as reaches a
+    rank.
 
     >>> print(append(Layout(4)), append(Layout((2, 3)), Layout(1, 0), 4))
     (4,1):(1,0) (2,3,1,1):(1,2,0,0)
@@ -215,8 +232,9 @@ def append(x: Any, mode: Any = None, up_to_rank: int | None = None) -> Any:
     return _extend("append", x, mode, up_to_rank, front=False)
 
 
-def prepend(x: Any, mode: Any = None, up_to_rank: int | None = None) -> Any:
-    """Return the layout with `mode` (default 1:0) added in front, once, or as often as reaches a rank.
+def prepend(x: AnyLayout, mode: Mode = None, up_to_rank: int | None = None) -> AnyLayout:
+    """Return the layout with `mode` (default 1:0) added in front, once, or as often as reaches a
+    rank.
 
     >>> print(prepend(Layout((2, 3))))
     (1,2,3):(0,1,2)
@@ -224,7 +242,7 @@ def prepend(x: Any, mode: Any = None, up_to_rank: int | None = None) -> Any:
     return _extend("prepend", x, mode, up_to_rank, front=True)
 
 
-def _extend(name: str, x: Any, mode: Any, target: int | None, *, front: bool) -> Any:
+def _extend(name: str, x: AnyLayout, mode: Mode, target: int | None, *, front: bool) -> AnyLayout:
     mode = Layout(1, 0) if mode is None and not isinstance(x, (int, tuple)) else mode
     count = 1 if target is None else target - rank(x)
     if count < 0:
@@ -232,14 +250,14 @@ def _extend(name: str, x: Any, mode: Any, target: int | None, *, front: bool) ->
     if count == 0 or target == 1:
         return x
 
-    def extend(part: Any, extra: Any) -> Any:
+    def extend(part: IntTuple, extra: AnyLayout) -> AnyLayout:
         more = (extra,) * count
         return more + tuples.wrap(part) if front else tuples.wrap(part) + more
 
     return _pair(x, mode, name, extend)
 
 
-def replace(x: Any, index: int, mode: Any) -> Any:
+def replace(x: AnyLayout, index: int, mode: Mode) -> AnyLayout:
     """Return the layout with mode `index` replaced.
 
     >>> print(replace(Layout((2, 3)), 1, Layout(5, 7)))
@@ -247,7 +265,7 @@ def replace(x: Any, index: int, mode: Any) -> Any:
     """
     _at_path(tuples.shape_of(x), index, x)
 
-    def swap(part: Any, other: Any) -> Any:
+    def swap(part: IntTuple, other: AnyLayout) -> AnyLayout:
         modes = list(tuples.wrap(part))
         modes[index] = other
         return tuple(modes)
@@ -255,8 +273,9 @@ def replace(x: Any, index: int, mode: Any) -> Any:
     return _pair(x, mode, "replace", swap)
 
 
-def zip_(x: Any, other: Any = None) -> Any:
-    """Return the transpose of two levels of modes: ((a,b),(c,d)) becomes ((a,c),(b,d)); two layouts are paired first.
+def zip_(x: AnyLayout, other: AnyLayout = None) -> AnyLayout:
+    """Return the transpose of two levels of modes: ((a,b),(c,d)) becomes ((a,c),(b,d)); two layouts
+    are paired first.
 
     Source: cutlass layout.hpp `zip`.
 
@@ -268,7 +287,7 @@ def zip_(x: Any, other: Any = None) -> Any:
     return _each(x, "zip_", _transpose)
 
 
-def _transpose(part: Any) -> Any:
+def _transpose(part: IntTuple) -> AnyLayout:
     if part.__class__ is not tuple:
         return part
     if part[0].__class__ is not tuple:
@@ -281,10 +300,11 @@ def _transpose(part: Any) -> Any:
 # -- slicing
 
 
-def slice_(coord: Any, x: Any) -> Any:
+def slice_(coord: IntTuple, x: AnyLayout) -> AnyLayout:
     """Return the modes that `coord` leaves free (`_` or None), from whatever depth, side by side.
 
-    Source: cutlass underscore.hpp `slice`. For the offset that the fixed part adds, see `slice_and_offset`.
+    Source: cutlass underscore.hpp `slice`. For the offset that the fixed part adds, see
+    `slice_and_offset`.
 
     >>> from cute_py.layout.tuples import _
     >>> print(slice_((_, (1, _)), Layout((4, (2, 3)))))
@@ -295,7 +315,7 @@ def slice_(coord: Any, x: Any) -> Any:
     return slice_and_offset(coord, x)[0]
 
 
-def dice(coord: Any, x: Any) -> Any:
+def dice(coord: IntTuple, x: AnyLayout) -> AnyLayout:
     """Return the modes that `coord` fixes: what `slice_` drops.
 
     >>> from cute_py.layout.tuples import _
@@ -305,13 +325,13 @@ def dice(coord: Any, x: Any) -> Any:
     return _each(x, "dice", lambda part: _keep(coord, part, free=False), coord)
 
 
-def _keep(coord: Any, part: Any, *, free: bool) -> Any:
+def _keep(coord: IntTuple, part: IntTuple, *, free: bool) -> AnyLayout:
     if coord.__class__ is not tuple:
         return part if is_underscore(coord) is free else ()
     return tuple(_kept(coord, part, free))
 
 
-def _kept(coord: Any, part: Any, free: bool) -> list[Any]:
+def _kept(coord: IntTuple, part: IntTuple, free: bool) -> list[Any]:
     if coord.__class__ is not tuple:
         return [part] if is_underscore(coord) is free else []
     if part.__class__ is not tuple or len(part) != len(coord):
@@ -319,11 +339,12 @@ def _kept(coord: Any, part: Any, free: bool) -> list[Any]:
     return [kept for pair in zip(coord, part, strict=True) for kept in _kept(*pair, free)]
 
 
-def slice_and_offset(coord: Any, x: Any) -> tuple[Any, Any]:
+def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     """Return the sublayout that `coord` leaves free, and the offset that its fixed part adds.
 
-    Law: layout(c with x for _) == sub(x) + offset. For a swizzled layout see `composed.slice_and_offset`.
-    Raises CoordinateError where the fixed part lies outside of the shape.
+    Law: layout(c with x for _) == sub(x) + offset. For a swizzled layout see
+    `composed.slice_and_offset`. Raises CoordinateError where the fixed part lies outside of the
+    shape.
 
     >>> from cute_py.layout.tuples import _
     >>> sub, offset = slice_and_offset((2, _), Layout((4, 8), (8, 1)))
@@ -333,19 +354,20 @@ def slice_and_offset(coord: Any, x: Any) -> tuple[Any, Any]:
     if x.__class__ is not Layout:
         from cute_py.layout.composed import slice_composed
 
-        return slice_composed(coord, x)  # type: ignore[no-any-return]
+        return slice_composed(coord, x)
     fixed = _with_zeros(check_coordinate(coord, x.shape))
     return slice_(coord, x), crd2idx(fixed, x.shape, x.stride)
 
 
-def _with_zeros(coord: Any) -> Any:
+def _with_zeros(coord: IntTuple) -> AnyLayout:
     if coord.__class__ is tuple:
         return tuple([_with_zeros(c) for c in coord])
     return 0 if is_underscore(coord) else coord
 
 
-def domain_offset(coord: Any, layout: Any) -> tuple[Any, Any]:
-    """Return the layout and the offset of its origin moved to `coord`; a composed layout keeps the offset inside.
+def domain_offset(coord: IntTuple, layout: AnyLayout) -> tuple[Any, Any]:
+    """Return the layout and the offset of its origin moved to `coord`; a composed layout keeps the
+    offset inside.
 
     >>> print(*domain_offset((1, 2), Layout((4, 8))))
     (4,8):(1,4) 9
@@ -357,7 +379,12 @@ def domain_offset(coord: Any, layout: Any) -> tuple[Any, Any]:
     return layout, layout(coord)
 
 
-def check_coordinate(coord: Any, shape: Any) -> Any:
+def inner_of(layout: AnyLayout) -> AnyLayout:
+    """Return the inner layout of a composed layout, and a plain layout as it is."""
+    return layout.inner if hasattr(layout, "inner") else layout
+
+
+def check_coordinate(coord: IntTuple, shape: IntTuple) -> AnyLayout:
     """Return `coord` normalised; refuse one that is negative, out of range or of another profile.
 
     A whole index may run past the size, a part of a tuple may not.
@@ -370,7 +397,9 @@ def check_coordinate(coord: Any, shape: Any) -> Any:
     return index
 
 
-def _check_part(coord: Any, part: Any, whole: Any, shape: Any, mode: tuple[int, ...]) -> Any:
+def _check_part(
+    coord: IntTuple, part: IntTuple, whole: IntTuple, shape: IntTuple, mode: tuple[int, ...]
+) -> AnyLayout:
     if coord.__class__ is tuple:
         if part.__class__ is not tuple or len(part) != len(coord):
             raise refusal(
@@ -390,7 +419,9 @@ def _check_part(coord: Any, part: Any, whole: Any, shape: Any, mode: tuple[int, 
     return index
 
 
-def _refuse_coordinate(coord: Any, shape: Any, value: Any, mode: tuple[int, ...], part: Any) -> None:
+def _refuse_coordinate(
+    coord: IntTuple, shape: IntTuple, value: Leaf, mode: tuple[int, ...], part: IntTuple
+) -> None:
     raise refusal(
         "coordinate-range",
         operation="layout",
@@ -405,7 +436,7 @@ def _refuse_coordinate(coord: Any, shape: Any, value: Any, mode: tuple[int, ...]
 # -- the inverse direction, for compact layouts
 
 
-def get_hier_coord(layout: Layout, index: Any) -> Any:
+def get_hier_coord(layout: Layout, index: Leaf) -> AnyLayout:
     """Return the coordinate congruent to the shape with layout(coordinate) == index.
 
     Raises LayoutError when that is not so, that is, when the layout is not compact.
@@ -427,7 +458,7 @@ def _compact(layout: Layout) -> bool:
     )
 
 
-def get_flat_coord(layout: Layout, index: Any) -> Any:
+def get_flat_coord(layout: Layout, index: Leaf) -> AnyLayout:
     """Return the coordinate with one index per top-level mode and layout(coordinate) == index.
 
     >>> get_flat_coord(Layout((4, (2, 4)), (8, (4, 1))), 11)
@@ -439,7 +470,7 @@ def get_flat_coord(layout: Layout, index: Any) -> Any:
     return flat if len(flat) > 1 else flat[0]
 
 
-def get_1d_coord(layout: Layout, index: Any) -> Any:
+def get_1d_coord(layout: Layout, index: Leaf) -> AnyLayout:
     """Return the index i with layout(i) == index.
 
     >>> get_1d_coord(Layout((4, 8), (8, 1)), 11)
@@ -451,30 +482,34 @@ def get_1d_coord(layout: Layout, index: Any) -> Any:
 # -- how they apply to layouts, int tuples and composed layouts alike
 
 
-def _interval(name: str, x: Any, begin: int, end: int) -> None:
+def _interval(name: str, x: AnyLayout, begin: int, end: int) -> None:
     if not 0 <= begin < end <= rank(x):
-        raise refusal(
-            "mode-interval", operation=name, begin=begin, end=end, layout=x, rank=rank(x)
-        )
+        raise refusal("mode-interval", operation=name, begin=begin, end=end, layout=x, rank=rank(x))
 
 
-def _each(x: Any, name: str, change: Callable[[Any], Any], *operands: Any) -> Any:
+def _each(x: AnyLayout, name: str, change: Callable[[Any], Any], *operands: AnyLayout) -> AnyLayout:
     """Apply `change` to shape and stride alike."""
     if x.__class__ is Layout:
         return made(Layout(change(x.shape), change(x.stride)), name, x, *operands)
     return _through(x, lambda part: _each(part, name, change, *operands), change)
 
 
-def _pair(x: Any, other: Any, name: str, change: Callable[[Any, Any], Any]) -> Any:
+def _pair(
+    x: AnyLayout, other: AnyLayout, name: str, change: Callable[[Any, Any], Any]
+) -> AnyLayout:
     """Apply `change` to the shapes and to the strides of two layouts."""
     if x.__class__ is Layout:
         other = other if other.__class__ is Layout else Layout(other)
         result = Layout(change(x.shape, other.shape), change(x.stride, other.stride))
         return made(result, name, x, other)
-    return _through(x, lambda part: _pair(part, other, name, change), lambda part: change(part, other))
+    return _through(
+        x, lambda part: _pair(part, other, name, change), lambda part: change(part, other)
+    )
 
 
-def _through(x: Any, on_layout: Callable[[Any], Any], on_tuple: Callable[[Any], Any]) -> Any:
+def _through(
+    x: AnyLayout, on_layout: Callable[[Any], Any], on_tuple: Callable[[Any], Any]
+) -> AnyLayout:
     if isinstance(x, (int, tuple)) or ints.is_leaf(x):
         return on_tuple(x)
     from cute_py.layout.composed import on_inner
@@ -482,8 +517,7 @@ def _through(x: Any, on_layout: Callable[[Any], Any], on_tuple: Callable[[Any], 
     return on_inner("modes", on_layout, x)
 
 
-
-def query_composed(name: str, layout: Any, mode: Any) -> Any:
+def query_composed(name: str, layout: AnyLayout, mode: Mode) -> AnyLayout:
     """Return `name` of a composed layout, which enumerates it."""
     from cute_py.layout import composed
 

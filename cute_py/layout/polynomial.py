@@ -36,9 +36,12 @@ class Atom:
     _hash: int
 
     def _freeze(self, key: str, bounds: Bounds, symbols: tuple[Symbol, ...]) -> None:
-        values = (("key", key), ("lo", bounds[0]), ("hi", bounds[1]), ("symbols", symbols))
-        for name, value in (*values, ("_hash", hash(key))):
-            object.__setattr__(self, name, value)
+        put = object.__setattr__
+        put(self, "key", key)
+        put(self, "lo", bounds[0])
+        put(self, "hi", bounds[1])
+        put(self, "symbols", symbols)
+        put(self, "_hash", hash(key))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name}")
@@ -118,7 +121,8 @@ if TYPE_CHECKING:
 
 def polynomial_key(p: Polynomial) -> str:
     """Return text that is the same exactly for equal polynomials."""
-    return "+".join(f"{p[m]}*{'*'.join(a.key for a in m)}" for m in sorted(p, key=order))
+    terms = sorted(p, key=order) if len(p) > 1 else p
+    return "+".join([f"{p[m]}*{'*'.join([a.key for a in m])}" for m in terms])
 
 
 def order(m: Monomial) -> tuple[object, ...]:
@@ -129,7 +133,7 @@ def order(m: Monomial) -> tuple[object, ...]:
 def symbols_of(*polynomials: Polynomial) -> tuple[Symbol, ...]:
     """Return every symbol that the polynomials depend on, once, sorted."""
     found = {s for p in polynomials for m in p for atom in m for s in atom.symbols}
-    return tuple(sorted(found, key=_key))
+    return tuple(sorted(found, key=_key) if len(found) > 1 else found)
 
 
 def _key(atom: Atom) -> str:
@@ -235,7 +239,9 @@ def _divide_by_number(p: Polynomial, n: int, exact: bool) -> tuple[Polynomial, P
 
 def content(p: Polynomial, *, constant: bool = True) -> int:
     """Return the gcd of p's coefficients, with or without the constant one; 0 for none."""
-    return gcd(*[c for m, c in p.items() if m or constant])
+    if constant or () not in p:
+        return gcd(*p.values())
+    return gcd(*[c for m, c in p.items() if m])
 
 
 # -- values

@@ -17,18 +17,20 @@ from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, produ
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from cute_py.layout.types import AnyLayout, IntTuple, Tiler
 
 
-def logical_product(block: Any, tiler: Any) -> Any:
+def logical_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     """Return (block, repetition): (block, composition(complement of block, tiler)).
 
     Args:
         block: Layout or ComposedLayout.
-        tiler: a layout of positions; an integer n (n:1); `_` (leave the mode as it is); or a by-mode tiler.
+        tiler: a layout of positions; an integer n (n:1); `_` (leave the mode as it is); or a
+            by-mode tiler.
 
-    Law: result(b, t) == block(b) + R(t), where the R(t) place copies of block that do not overlap, in the order of tiler.
-    Raises what `complement` and `composition` raise. Source: cutlass layout.hpp `logical_product`.
+    Law: result(b, t) == block(b) + R(t), where the R(t) place copies of block that do not overlap,
+    in the order of tiler. Raises what `complement` and `composition` raise. Source: cutlass
+    layout.hpp `logical_product`.
 
     >>> print(logical_product(Layout((2, 2), (4, 1)), Layout(6)))
     ((2,2),(2,3)):((4,1),(2,8))
@@ -52,19 +54,20 @@ def logical_product(block: Any, tiler: Any) -> Any:
     return logical_product(block, as_layout(tiler, "logical_product"))
 
 
-def zipped_product(block: Any, tiler: Any) -> Any:
+def zipped_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     """Return ((block0, block1, ...), (copies0, copies1, ...)): logical_product, gathered.
 
     >>> print(zipped_product(Layout((2, 2)), (3, 4)))
-    ((2,2),(3,4)):((1,2),(2,4))
+    ((2,2),(3,(2,2))):((1,2),(2,(1,4)))
     """
     if block.__class__ is not Layout:
         return through_inner(zipped_product, block, tiler)
     return made(tile_unzip(logical_product(block, tiler), tiler), "zipped_product", block, tiler)
 
 
-def tiled_product(block: Any, tiler: Any) -> Any:
-    """Return ((block0, block1, ...), copies0, copies1, ...): zipped_product with the copies side by side.
+def tiled_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """Return ((block0, block1, ...), copies0, copies1, ...): zipped_product with the copies side by
+    side.
 
     >>> print(tiled_product(Layout((2, 2)), Layout((3, 4))))
     ((2,2),3,4):((1,2),4,12)
@@ -75,8 +78,9 @@ def tiled_product(block: Any, tiler: Any) -> Any:
     return made(make_layout(blocks, *unpacked(copies)), "tiled_product", block, tiler)
 
 
-def flat_product(block: Any, tiler: Any) -> Any:
-    """Return (block0, block1, ..., copies0, copies1, ...): zipped_product with everything side by side.
+def flat_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """Return (block0, block1, ..., copies0, copies1, ...): zipped_product with everything side by
+    side.
 
     >>> print(flat_product(Layout((2, 2)), Layout((3, 4))))
     (2,2,3,4):(1,2,4,12)
@@ -88,7 +92,7 @@ def flat_product(block: Any, tiler: Any) -> Any:
     return made(result, "flat_product", block, tiler)
 
 
-def blocked_product(block: Any, tiler: Any) -> Any:
+def blocked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     """Return the product mode by mode, block inside grid: mode i is (block_i, tiler_i).
 
     Law: rank is the larger of both ranks; result((b_i, t_i)...) == block(b) + R(t).
@@ -103,8 +107,9 @@ def blocked_product(block: Any, tiler: Any) -> Any:
     return made(zip_(blocks, copies), "blocked_product", block, tiler)
 
 
-def raked_product(block: Any, tiler: Any) -> Any:
-    """Return the product mode by mode, grid inside block: mode i is (tiler_i, block_i), the blocks interleaved.
+def raked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """Return the product mode by mode, grid inside block: mode i is (tiler_i, block_i), the blocks
+    interleaved.
 
     Source: cutlass layout.hpp `raked_product`.
 
@@ -117,23 +122,25 @@ def raked_product(block: Any, tiler: Any) -> Any:
     return made(zip_(copies, blocks), "raked_product", block, tiler)
 
 
-def _ranked_product(block: Layout, tiler: Any, operation: str) -> tuple[Layout, Layout]:
+def _ranked_product(block: Layout, tiler: Tiler, operation: str) -> tuple[Layout, Layout]:
     tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, operation)
     rank = max(len(block), len(tiler))
     blocks, copies = logical_product(append(block, None, rank), append(tiler, None, rank))
     return blocks, copies
 
 
-def tile_to_shape(block: Any, shape: Any, order: Any = LayoutLeft) -> Any:
+def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLeft) -> AnyLayout:
     """Return the block repeated until it has the size of `shape`, mode by mode.
 
     Args:
         block: Layout or ComposedLayout, of at most the rank of shape.
         shape: the target shape (elements); its modes must be multiples of the block's.
-        order: which mode to repeat along first: a tuple whose smallest entry is the first, LayoutLeft or LayoutRight.
+        order: which mode to repeat along first: a tuple whose smallest entry is the first,
+            LayoutLeft or LayoutRight.
 
-    Law: compatible(product_each(shape), result), and each mode of result is (block mode, repetition).
-    Raises LayoutError where the block does not divide the shape. Source: cutlass layout.hpp `tile_to_shape`.
+    Law: compatible(product_each(shape), result), and each mode of result is (block mode,
+    repetition). Raises LayoutError where the block does not divide the shape. Source: cutlass
+    layout.hpp `tile_to_shape`.
 
     >>> print(tile_to_shape(Layout((2, 2)), (4, 6)), tile_to_shape(Layout((2, 2)), (4, 6), (2, 1)))
     ((2,2),(2,3)):((1,4),(2,8)) ((2,2),(2,3)):((1,12),(2,4))
@@ -145,7 +152,9 @@ def tile_to_shape(block: Any, shape: Any, order: Any = LayoutLeft) -> Any:
     shape = tuples.canonical(tuples.shape_of(shape), "tile_to_shape")
     rank = tuples.rank(shape)
     if len(block) > rank:
-        raise refusal("rank-target", operation="tile_to_shape", rank=rank, layout=block, has=len(block))
+        raise refusal(
+            "rank-target", operation="tile_to_shape", rank=rank, layout=block, has=len(block)
+        )
     padded = append(block, None, rank)
     block_shape, target = product_each(padded.shape), product_each(shape)
     if not evenly_divides(target, block_shape):

@@ -18,17 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cute_py.layout.types import AnyLayout, Leaf
 
-def upcast(x: Any, n: int) -> Any:
-    """Return the layout in elements n times as large: offsets divided by n, runs of contiguous elements merged.
+
+def upcast(x: AnyLayout, n: int) -> AnyLayout:
+    """Return the layout in elements n times as large: offsets divided by n, runs of contiguous
+    elements merged.
 
     Args:
         x: Layout, ComposedLayout, Swizzle or offset, in elements.
         n: how many old elements make a new one.
 
-    Law: upcast(L, n)(c // group) == L(c) // n for every c, where group is, mode by mode, how many neighbours share a new
-    element. Raises LayoutError, naming the mode, where a stride neither divides n nor is a multiple of it, and where
-    the parts below n of several modes add up to n or more. Source: cutlass layout.hpp `upcast`.
+    Law: upcast(L, n)(c // group) == L(c) // n for every c, where group is, mode by mode, how many
+    neighbours share a new element. Raises LayoutError, naming the mode, where a stride neither
+    divides n nor is a multiple of it, and where the parts below n of several modes add up to n or
+    more. Source: cutlass layout.hpp `upcast`.
 
     >>> print(upcast(Layout((8, 4), (1, 8)), 4), upcast(Layout((8, 4), (4, 1)), 2))
     (2,4):(1,2) (8,2):(2,1)
@@ -46,8 +50,10 @@ def upcast(x: Any, n: int) -> Any:
     return made(Layout(shape, stride), "upcast", x, n)
 
 
-def _below(layout: Layout, leaf: int, extent: Any, step: Any, n: int) -> int:
-    """Return the largest part of an offset below n that this mode adds; refuse a stride that does not fit n."""
+def _below(layout: Layout, leaf: int, extent: Leaf, step: Leaf, n: int) -> int:
+    """Return the largest part of an offset below n that this mode adds; refuse a stride that does
+    not fit n.
+    """
     if ints.is_zero(step) or ints.is_one(extent):
         return 0
     step = ints.abs_(step)
@@ -69,14 +75,14 @@ def _below(layout: Layout, leaf: int, extent: Any, step: Any, n: int) -> int:
     return ints.as_int(ints.mul(ints.sub(run, 1), step), "upcast")
 
 
-def _coarser_extent(extent: Any, step: Any, n: int) -> Any:
+def _coarser_extent(extent: Leaf, step: Leaf, n: int) -> AnyLayout:
     step = getattr(step, "value", step)
     if ints.is_zero(step) or ints.divides(n, step):
         return extent
     return ints.ceil_div(extent, ints.ceil_div(n, ints.abs_(step)))
 
 
-def _coarser_stride(step: Any, n: int) -> Any:
+def _coarser_stride(step: Leaf, n: int) -> AnyLayout:
     if hasattr(step, "path"):
         return step.__class__(_coarser_stride(step.value, n), step.path)
     if ints.is_zero(step) or ints.divides(n, step):
@@ -84,15 +90,17 @@ def _coarser_stride(step: Any, n: int) -> Any:
     return 1 if ints.settle(ints.less, 0, step, "upcast") else -1
 
 
-def downcast(x: Any, n: int) -> Any:
-    """Return the layout in elements n times as small: the mode of stride 1 grows, all other strides are multiplied.
+def downcast(x: AnyLayout, n: int) -> AnyLayout:
+    """Return the layout in elements n times as small: the mode of stride 1 grows, all other strides
+    are multiplied.
 
     Args:
         x: Layout, ComposedLayout, Swizzle or offset, in elements.
         n: into how many new elements an old one is split.
 
-    Law: downcast(L, n) at (n*c + j) in the stride-1 mode is n*L(c) + j for j < n. Raises LayoutError where no mode, or more
-    than one mode of more than one element, has stride 1 or -1. Source: cutlass layout.hpp `downcast`.
+    Law: downcast(L, n) at (n*c + j) in the stride-1 mode is n*L(c) + j for j < n. Raises
+    LayoutError where no mode, or more than one mode of more than one element, has stride 1 or -1.
+    Source: cutlass layout.hpp `downcast`.
 
     >>> print(downcast(Layout((8, 4), (4, 1)), 2))
     (8,8):(8,1)
@@ -101,19 +109,19 @@ def downcast(x: Any, n: int) -> Any:
     if x.__class__ is not Layout:
         return _special("downcast", x, n)
     units = [s for s, d in zip(x._s, x._d, strict=True) if _is_unit(d)]
-    if n > 1 and sum(1 for s in units if not ints.is_one(s)) > 1 or not units:
+    if (n > 1 and sum(1 for s in units if not ints.is_one(s)) > 1) or not units:
         raise refusal("downcast-unit", operation="downcast", layout=x, n=n, count=len(units))
     shape = transform_leaf(lambda s, d: ints.mul(s, n) if _is_unit(d) else s, x.shape, x.stride)
     stride = transform_leaf(lambda d: d if _is_unit(d) else ints.mul(d, n), x.stride)
     return made(Layout(shape, stride), "downcast", x, n)
 
 
-def _is_unit(step: Any) -> bool:
+def _is_unit(step: Leaf) -> bool:
     step = getattr(step, "value", step)
     return bool(ints.is_one(step) or ints.same(step, -1))
 
 
-def recast_layout(x: Any, old: Any, new: Any) -> Any:
+def recast_layout(x: AnyLayout, old: object, new: object) -> AnyLayout:
     """Return the layout of the same memory read in elements of `new` bits instead of `old` bits.
 
     Args:
@@ -121,10 +129,11 @@ def recast_layout(x: Any, old: Any, new: Any) -> Any:
         old: bits of an element (or a dtype).
         new: bits of an element (or a dtype).
 
-    Law: upcast by new/old, downcast by old/new, or both (upcast first) where neither divides the other.
-    Raises what `upcast` and `downcast` raise. Source: cutlass layout.hpp `recast_layout`.
+    Law: upcast by new/old, downcast by old/new, or both (upcast first) where neither divides the
+    other. Raises what `upcast` and `downcast` raise. Source: cutlass layout.hpp `recast_layout`.
 
-    >>> print(recast_layout(Layout((8, 4), (1, 8)), 16, 32), recast_layout(Layout((8, 4), (1, 8)), 16, 8))
+    >>> layout = Layout((8, 4), (1, 8))
+    >>> print(recast_layout(layout, 16, 32), recast_layout(layout, 16, 8))
     (4,4):(1,4) (16,4):(1,16)
     """
     old_bits, new_bits = (_factor(getattr(b, "bits", b), "recast_layout") for b in (old, new))
@@ -135,10 +144,12 @@ def recast_layout(x: Any, old: Any, new: Any) -> Any:
     return downcast(x, down) if down > 1 else x
 
 
-def max_alignment(x: Any) -> int:
-    """Return the largest n for which upcast(x, n) keeps every element whole: how many elements are always contiguous.
+def max_alignment(x: AnyLayout) -> int:
+    """Return the largest n for which upcast(x, n) keeps every element whole: how many elements are
+    always contiguous.
 
-    Source: cutlass layout.hpp `max_alignment`; for a swizzle 2**M, for Swizzle o offset o layout the gcd of the three.
+    Source: cutlass layout.hpp `max_alignment`; for a swizzle 2**M, for Swizzle o offset o layout
+    the gcd of the three.
 
     >>> max_alignment(Layout((8, 4), (1, 8))), max_alignment(Layout((8, 4), (1, 12)))
     (32, 4)
@@ -159,14 +170,14 @@ def max_alignment(x: Any) -> int:
     )
 
 
-def _factor(n: Any, operation: str) -> int:
+def _factor(n: Leaf, operation: str) -> int:
     value = ints.as_int(ints.normalize(n, operation), operation)
     if value < 1:
         raise refusal("extent-not-positive", operation=operation, value=value, mode=())
     return value
 
 
-def _special(name: str, x: Any, n: Any) -> Any:
+def _special(name: str, x: AnyLayout, n: Leaf) -> AnyLayout:
     from cute_py.layout import swizzle
 
     special: Callable[..., Any] = getattr(swizzle, f"{name}_special")

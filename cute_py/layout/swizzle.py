@@ -1,7 +1,7 @@
 """`Swizzle(B, M, S)`: the XOR functor on offsets, and what the algebra makes of it.
 
-    0bxxxxxxxYYYxxxxZZZxxxx     M bits are kept, then Z and Y are B bits wide, Y is |S| bits above Z (S > 0) or below it (S < 0);
-    0bxxxxxxxYYYxxxxAAAxxxx     A = Z ^ Y
+    0bxxxxxxxYYYxxxxZZZxxxx     M bits are kept, then Z and Y are B bits wide, Y is |S| bits above Z
+    (S > 0) or below it (S < 0); 0bxxxxxxxYYYxxxxAAAxxxx     A = Z ^ Y
 
 Source: cutlass include/cute/swizzle.hpp, swizzle_layout.hpp.
 """
@@ -13,21 +13,24 @@ from cute_py.layout import ints
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import NoReturn
+
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
 
 _set = object.__setattr__
 
 
 class Swizzle:
-    """The map x -> x ^ shift_right(x & yyy_msk, S) of offsets (elements): a bijection and its own inverse.
+    """The map x -> x ^ shift_right(x & yyy_msk, S) of offsets (elements): a bijection and its own
+    inverse.
 
     Args:
         num_bits: B, how many bits are XORed; 0 is the identity.
         num_base: M, how many low bits stay untouched: 2**M elements stay contiguous.
         num_shft: S, by how many bits Y lies above Z (below it if negative); |S| >= B.
 
-    Law: s(s(x)) == x, and s permutes every aligned run of 2**(M+B+|S|) offsets. Raises LayoutError where B or M is
-    negative or |S| < B (Y and Z would overlap).
+    Law: s(s(x)) == x, and s permutes every aligned run of 2**(M+B+|S|) offsets. Raises LayoutError
+    where B or M is negative or |S| < B (Y and Z would overlap).
 
     >>> s = Swizzle(2, 0, 3)
     >>> print(s, [s(x) for x in (0, 8, 9, 16, 24)])
@@ -42,7 +45,8 @@ class Swizzle:
     def __init__(self, num_bits: int, num_base: int, num_shft: int) -> None:
         """Check and freeze B, M and S."""
         b, m, s = (
-            ints.as_int(ints.normalize(x, "Swizzle"), "Swizzle") for x in (num_bits, num_base, num_shft)
+            ints.as_int(ints.normalize(x, "Swizzle"), "Swizzle")
+            for x in (num_bits, num_base, num_shft)
         )
         if b < 0 or m < 0 or abs(s) < b:
             raise refusal("swizzle-parameters", operation="Swizzle", bits=b, base=m, shift=s)
@@ -62,7 +66,7 @@ class Swizzle:
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not Swizzle:
             return NotImplemented
-        return bool(self._key == other._key)  # type: ignore[attr-defined]
+        return bool(self._key == other._key)
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -97,7 +101,7 @@ class Swizzle:
         """The length of the aligned runs of offsets that the swizzle permutes, 2**(M+B+|S|)."""
         return 1 << (self.num_base + self.num_bits + abs(self.num_shft)) if self.num_bits else 1
 
-    def __call__(self, offset: Any) -> Any:
+    def __call__(self, offset: Leaf) -> AnyLayout:
         """Return the swizzled offset; `offset` is an int, or a NumPy integer array."""
         active = offset & self.yyy_msk
         shift = self.num_shft
@@ -107,8 +111,8 @@ class Swizzle:
 def make_swizzle(yyy_msk: int, zzz_msk: int) -> Swizzle:
     """Return the swizzle that XORs the bits `yyy_msk` onto the bits `zzz_msk`.
 
-    Raises LayoutError unless both masks are runs of equally many bits that do not overlap; a mask of 0 gives Sw<0,...>.
-    Source: cutlass swizzle.hpp `make_swizzle`.
+    Raises LayoutError unless both masks are runs of equally many bits that do not overlap; a mask
+    of 0 gives Sw<0,...>. Source: cutlass swizzle.hpp `make_swizzle`.
 
     >>> print(make_swizzle(0b1000, 0b0100), make_swizzle(0b11000000, 0b00000110))
     Sw<1,2,1> Sw<2,1,5>
@@ -129,18 +133,22 @@ def _trailing_zeros(mask: int) -> int:
 # -- other element sizes (dispatched by `recast`)
 
 
-def upcast_special(x: Any, n: int) -> Any:
-    """Return the swizzle, offset or composed layout in elements n times as large (see `recast.upcast`).
+def upcast_special(x: AnyLayout, n: int) -> AnyLayout:
+    """Return the swizzle, offset or composed layout in elements n times as large (see
+    `recast.upcast`).
 
-    A swizzle of larger elements keeps what it does to whole elements: s(x) // n == result(x // n). With S < 0 the bits
-    that would fall below an element drive bits that stay, so there is no such swizzle and it is refused.
+    A swizzle of larger elements keeps what it does to whole elements: s(x) // n == result(x // n).
+    With S < 0 the bits that would fall below an element drive bits that stay, so there is no such
+    swizzle and it is refused.
     """
     if x.__class__ is Swizzle:
         base = x.num_base - _log2(n, "upcast", x)
         if base >= 0:
             return Swizzle(x.num_bits, base, x.num_shft)
         if x.num_shft < 0 and x.num_bits:
-            raise refusal("upcast-swizzle", operation="upcast", swizzle=x, n=n, largest=1 << x.num_base)
+            raise refusal(
+                "upcast-swizzle", operation="upcast", swizzle=x, n=n, largest=1 << x.num_base
+            )
         return Swizzle(max(x.num_bits + base, 0), 0, x.num_shft)
     if x.__class__ is int:
         if x % n:
@@ -149,8 +157,10 @@ def upcast_special(x: Any, n: int) -> Any:
     return _each_part("upcast", x, n)
 
 
-def downcast_special(x: Any, n: int) -> Any:
-    """Return the swizzle, offset or composed layout in elements n times as small (see `recast.downcast`)."""
+def downcast_special(x: AnyLayout, n: int) -> AnyLayout:
+    """Return the swizzle, offset or composed layout in elements n times as small (see
+    `recast.downcast`).
+    """
     if x.__class__ is Swizzle:
         return Swizzle(x.num_bits, x.num_base + _log2(n, "downcast", x), x.num_shft)
     if x.__class__ is int:
@@ -158,7 +168,7 @@ def downcast_special(x: Any, n: int) -> Any:
     return _each_part("downcast", x, n)
 
 
-def _each_part(name: str, x: Any, n: int) -> Any:
+def _each_part(name: str, x: AnyLayout, n: int) -> AnyLayout:
     from cute_py.layout import recast
     from cute_py.layout.composed import ComposedLayout, require_composed
 
@@ -173,8 +183,10 @@ def _log2(n: int, operation: str, swizzle: Swizzle) -> int:
     return n.bit_length() - 1
 
 
-def max_alignment_special(x: Any) -> int:
-    """Return how many elements a swizzle, an offset or a composed layout always keeps contiguous (0 for offset 0: all)."""
+def max_alignment_special(x: AnyLayout) -> int:
+    """Return how many elements a swizzle, an offset or a composed layout always keeps contiguous (0
+    for offset 0: all).
+    """
     from math import gcd
 
     from cute_py.layout.recast import max_alignment
@@ -191,28 +203,38 @@ def max_alignment_special(x: Any) -> int:
 # -- common vectors (dispatched by `common`)
 
 
-def max_common_layout_special(a: Any, b: Any) -> Any:
-    """Return `max_common_layout` where a or b is swizzled: that of the inner layouts, cut to what stays contiguous."""
+def max_common_layout_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
+    """Return `max_common_layout` where a or b is swizzled: that of the inner layouts, cut to what
+    stays contiguous.
+    """
     from cute_py.layout.common import max_common_layout
     from cute_py.layout.composition import composition
     from cute_py.layout.layout import Layout
+    from cute_py.layout.modes import inner_of
 
-    common = max_common_layout(getattr(a, "inner", a), getattr(b, "inner", b))
+    common = max_common_layout(inner_of(a), inner_of(b))
     limit = _contiguous(a, b)
-    return common if limit is None or limit >= common.size() else composition(common, Layout(limit, 1))
+    return (
+        common if limit is None or limit >= common.size() else composition(common, Layout(limit, 1))
+    )
 
 
-def max_common_vector_special(a: Any, b: Any) -> int:
-    """Return `max_common_vector` where a or b is swizzled: that of the inner layouts, cut to what stays contiguous."""
+def max_common_vector_special(a: AnyLayout, b: AnyLayout) -> int:
+    """Return `max_common_vector` where a or b is swizzled: that of the inner layouts, cut to what
+    stays contiguous.
+    """
     from cute_py.layout.common import max_common_vector
+    from cute_py.layout.modes import inner_of
 
-    vector: int = max_common_vector(getattr(a, "inner", a), getattr(b, "inner", b))
+    vector: int = max_common_vector(inner_of(a), inner_of(b))
     limit = _contiguous(a, b)
     return vector if limit is None else min(vector, limit)
 
 
-def _contiguous(a: Any, b: Any) -> int | None:
-    """Return how many elements stay contiguous under both swizzles; None, all of them, if both are the same map."""
+def _contiguous(a: AnyLayout, b: AnyLayout) -> int | None:
+    """Return how many elements stay contiguous under both swizzles; None, all of them, if both are
+    the same map.
+    """
     from cute_py.layout.composed import require_composed
 
     parts = [require_composed(x, "max_common_vector") for x in (a, b) if hasattr(x, "inner")]
@@ -222,7 +244,7 @@ def _contiguous(a: Any, b: Any) -> int | None:
     return min(limits)
 
 
-def _kept_run(part: Any) -> int:
+def _kept_run(part: IntTuple) -> int:
     if part.outer.__class__ is not Swizzle:
         return 1
     run = 1 << part.outer.num_base

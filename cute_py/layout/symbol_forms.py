@@ -39,7 +39,8 @@ def floordiv(p: Polynomial, d: Polynomial) -> Polynomial:
     What d divides is taken out; a rest that the bounds settle is 0 (or -1, 1, ...); common factors
     cancel; a quotient of a quotient is one quotient. Raises UndecidedError if d's sign is open.
     """
-    if _sign(p, d) < 0:
+    number = value_of(d)
+    if (number or _sign(p, d)) < 0:
         p, d = scaled(p, -1), scaled(d, -1)
     whole, rest = divide(p, d, exact=True)
     if len(d) > 1 and len(rest) >= len(p):

@@ -10,7 +10,7 @@ classes: with N = 2*k + 1, N // 2 is k. What is still open is searched for a cou
 >>> print(prove_equal_ints((M + 8) // 16 * 2, M // 8))
 no: M=8 gives 2 and 1
 >>> print(prove_equal_ints(N // 2 + N // 3 + N // 6 + (N % 6 + 3) // 6, N * 7 // 6))
-no: N=2 gives 1 and 2
+no: N=6 gives 6 and 7
 >>> print(prove_divides_ints(2, N * (N + 1)))
 yes: it holds at enough consecutive values
 >>> print(prove_divides_ints(N, N // 2 * M))
@@ -198,8 +198,9 @@ def _vanishes(p: Polynomial, n: int) -> Verdict:
     minima = [atom for atom in opaque if isinstance(atom, Min)]
     if minima:
         images = [_vanishes(_replace(p, minima[0], option), n) for option in minima[0].options]
-        holds = all(answer for answer, _, _ in images)
-        return (True if holds else None), f"it holds whichever of {len(images)} is least", None
+        if all(answer for answer, _, _ in images):
+            return True, f"it holds whichever of {len(images)} is the minimum", None
+        return None, "the options of a minimum differ", None
     return _vanishes_in_classes(p, n)
 
 
@@ -312,8 +313,9 @@ def _constants(p: Polynomial) -> set[int]:
 
 
 def _candidates(symbol: Symbol, count: int, marks: list[int]) -> list[int]:
-    """Return up to `count` values to try: small ones, then those around the marks, then the last."""
-    near = {mark // symbol.multiple_of + step for mark in marks for step in (-1, 0, 1)}
+    """Return up to `count` values to try: small ones, those around the marks, the last."""
+    turns = {mark // unit for mark in marks for unit in (1, symbol.multiple_of)}
+    near = {turn + step for turn in turns for step in (-1, 0, 1)}
     far = [symbol.hi] if symbol.hi is not None else []
     far += sorted(x for x in near if _admits(symbol, x))
     small = list(_values(symbol, max(count - len(far), (count + 1) // 2)))

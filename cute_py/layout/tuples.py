@@ -1,7 +1,9 @@
-"""Int tuples: integers and nested tuples of integers, read colexicographically (the leftmost mode is fastest).
+"""Int tuples: integers and nested tuples of integers, read colexicographically (the leftmost mode
+is fastest).
 
-Shapes, strides and coordinates are int tuples. A leaf is an int, a NumPy int (normalised), a symbol, or, in strides, a
-coordinate stride; leaves meet only through `ints`. Source: cutlass include/cute/int_tuple.hpp, stride.hpp, underscore.hpp.
+Shapes, strides and coordinates are int tuples. A leaf is an int, a NumPy int (normalised), a
+symbol, or, in strides, a coordinate stride; leaves meet only through `ints`. Source: cutlass
+include/cute/int_tuple.hpp, stride.hpp, underscore.hpp.
 """
 
 from __future__ import annotations
@@ -15,11 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from cute_py.layout.types import IntTuple, Leaf
+
 MAX_DEPTH = 64
 
 
 class Underscore:
-    """The whole mode: keep it free in a coordinate, keep it untouched in a tiler. `None` means the same."""
+    """The whole mode: keep it free in a coordinate, keep it untouched in a tiler. `None` means the
+    same.
+    """
 
     __slots__ = ()
 
@@ -41,12 +47,14 @@ def is_underscore(x: object) -> bool:
 def has_underscore(x: object) -> bool:
     """Return whether `_` or None occurs anywhere in `x`."""
     if x.__class__ is tuple:
-        return any(has_underscore(mode) for mode in x)  # type: ignore[attr-defined]
+        return any(has_underscore(mode) for mode in x)
     return x is _ or x is None
 
 
-def canonical(x: Any, operation: str, level: int = 0) -> Any:
-    """Return `x` with NumPy ints made ints; refuse what is no int tuple, and nests deeper than MAX_DEPTH."""
+def canonical(x: IntTuple, operation: str, level: int = 0) -> IntTuple:
+    """Return `x` with NumPy ints made ints; refuse what is no int tuple, and nests deeper than
+    MAX_DEPTH.
+    """
     if isinstance(x, tuple):
         if level >= MAX_DEPTH:
             raise refusal("too-deep", operation=operation, limit=MAX_DEPTH)
@@ -54,7 +62,7 @@ def canonical(x: Any, operation: str, level: int = 0) -> Any:
     return ints.normalize(x, operation, ", or tuples of these")
 
 
-def leaves(x: Any) -> Iterator[Any]:
+def leaves(x: IntTuple) -> Iterator[Any]:
     """Yield the leaves of `x` from left to right."""
     if x.__class__ is tuple:
         for mode in x:
@@ -63,7 +71,7 @@ def leaves(x: Any) -> Iterator[Any]:
         yield x
 
 
-def rank(x: Any) -> int:
+def rank(x: IntTuple) -> int:
     """Return the number of top-level modes of an int tuple; an integer has rank 1.
 
     >>> rank((2, (3, 4))), rank(5)
@@ -72,7 +80,7 @@ def rank(x: Any) -> int:
     return len(x) if x.__class__ is tuple else 1
 
 
-def depth(x: Any) -> int:
+def depth(x: IntTuple) -> int:
     """Return how deep `x` nests: 0 for an integer, 1 for a flat tuple.
 
     >>> depth(5), depth((2, 3)), depth((2, (3, 4)))
@@ -83,7 +91,7 @@ def depth(x: Any) -> int:
     return 0
 
 
-def product(x: Any) -> Any:
+def product(x: IntTuple) -> IntTuple:
     """Return the product of the leaves, the number of elements of a shape.
 
     >>> product((2, (3, 4))), product(())
@@ -95,7 +103,7 @@ def product(x: Any) -> Any:
     return total
 
 
-def product_each(x: Any) -> Any:
+def product_each(x: IntTuple) -> IntTuple:
     """Return the flat tuple of the sizes of the top-level modes.
 
     >>> product_each(((2, 3), 4))
@@ -104,7 +112,7 @@ def product_each(x: Any) -> Any:
     return tuple([product(mode) for mode in wrap(x)])
 
 
-def product_like(x: Any, guide: Any) -> Any:
+def product_like(x: IntTuple, guide: IntTuple) -> IntTuple:
     """Return `x` with every part that faces a leaf of `guide` replaced by its product.
 
     >>> product_like(((2, 3), (4, 5)), (0, (0, 0)))
@@ -113,7 +121,7 @@ def product_like(x: Any, guide: Any) -> Any:
     return transform_leaf(lambda _leaf, part: product(part), guide, x)
 
 
-def inner_product(a: Any, b: Any) -> Any:
+def inner_product(a: IntTuple, b: IntTuple) -> IntTuple:
     """Return the sum of the products of facing leaves.
 
     Raises LayoutError when the ranks differ.
@@ -132,19 +140,19 @@ def inner_product(a: Any, b: Any) -> Any:
     return mul(a, b)
 
 
-def wrap(x: Any) -> tuple[Any, ...]:
+def wrap(x: IntTuple) -> tuple[Any, ...]:
     """Return `x` if it is a tuple, else the rank-1 tuple of it."""
     return x if x.__class__ is tuple else (x,)
 
 
-def unwrap(x: Any) -> Any:
-    """Return the only mode of a rank-1 tuple, however often it is wrapped; anything else as it is."""
+def unwrap(x: IntTuple) -> IntTuple:
+    """Return the only mode of a rank-1 tuple, however often wrapped; anything else as it is."""
     while x.__class__ is tuple and len(x) == 1:
         x = x[0]
     return x
 
 
-def flatten(x: Any) -> Any:
+def flatten(x: IntTuple) -> IntTuple:
     """Return the leaves as a flat tuple; an integer stays an integer.
 
     >>> flatten((2, ((3, 4), 5))), flatten(7)
@@ -153,10 +161,11 @@ def flatten(x: Any) -> Any:
     return tuple(leaves(x)) if x.__class__ is tuple else x
 
 
-def unflatten(flat: Any, profile: Any) -> Any:
+def unflatten(flat: IntTuple, profile: IntTuple) -> IntTuple:
     """Return the modes of the flat tuple `flat`, nested as `profile` is.
 
-    Law: flatten(unflatten(t, p)) == t, and the result is congruent to p. Raises LayoutError when the counts differ.
+    Law: flatten(unflatten(t, p)) == t, and the result is congruent to p. Raises LayoutError when
+    the counts differ.
 
     >>> unflatten((2, 3, 4), ((0, 0), 0))
     ((2, 3), 4)
@@ -168,7 +177,7 @@ def unflatten(flat: Any, profile: Any) -> Any:
     return transform_leaf(lambda _leaf: next(rest), profile)
 
 
-def transform_leaf(f: Callable[..., Any], *operands: Any) -> Any:
+def transform_leaf(f: Callable[..., Any], *operands: IntTuple) -> IntTuple:
     """Return the profile of the first operand with `f` of the facing parts at its leaves.
 
     Raises LayoutError when a facing part has another rank.
@@ -181,11 +190,13 @@ def transform_leaf(f: Callable[..., Any], *operands: Any) -> Any:
         return f(*operands)
     for other in operands[1:]:
         if other.__class__ is not tuple or len(other) != len(first):
-            raise refusal("profile-mismatch", operation="transform_leaf", a=show(first), b=show(other))
+            raise refusal(
+                "profile-mismatch", operation="transform_leaf", a=show(first), b=show(other)
+            )
     return tuple([transform_leaf(f, *parts) for parts in zip(*operands, strict=True)])
 
 
-def repeat_like(x: Any, value: Any) -> Any:
+def repeat_like(x: IntTuple, value: Leaf) -> IntTuple:
     """Return the profile of `x` with `value` at every leaf.
 
     >>> repeat_like((2, (3, 4)), 0)
@@ -194,8 +205,9 @@ def repeat_like(x: Any, value: Any) -> Any:
     return transform_leaf(lambda _leaf: value, x)
 
 
-def prefix_product(x: Any, start: Any = 1) -> Any:
-    """Return the exclusive products from the left: the compact column-major strides with pycute's size-1 convention.
+def prefix_product(x: IntTuple, start: IntTuple = 1) -> IntTuple:
+    """Return the exclusive products from the left: the compact column-major strides with pycute's
+    size-1 convention.
 
     >>> prefix_product((2, (3, 4)))
     (1, (2, 6))
@@ -207,11 +219,12 @@ def prefix_product(x: Any, start: Any = 1) -> Any:
     return unflatten(tuple(strides), x) if x.__class__ is tuple else strides[0]
 
 
-def ceil_div(a: Any, b: Any) -> Any:
+def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
     """Return how many `b` cover `a`, rounded up, mode by mode (missing modes of b count as 1).
 
-    An integer b is used up from the left: ceil_div((8,4), 16) is (1,2). A Layout b gives the shape of its complement in a.
-    Raises LayoutError when b has more modes than a. Source: cutlass int_tuple.hpp, layout.hpp `ceil_div`.
+    An integer b is used up from the left: ceil_div((8,4), 16) is (1,2). A Layout b gives the shape
+    of its complement in a. Raises LayoutError when b has more modes than a. Source: cutlass
+    int_tuple.hpp, layout.hpp `ceil_div`.
 
     >>> ceil_div(9, 4), ceil_div((8, 4), 16), ceil_div((9, 8), (4, 2))
     (3, (1, 2), (3, 4))
@@ -228,7 +241,9 @@ def ceil_div(a: Any, b: Any) -> Any:
     return ints.ceil_div(a, product(b))
 
 
-def _fold_division(divide: Callable[[Any, Any], Any], a: tuple[Any, ...], b: Any) -> tuple[Any, ...]:
+def _fold_division(
+    divide: Callable[[Any, Any], Any], a: tuple[Any, ...], b: IntTuple
+) -> tuple[Any, ...]:
     modes = []
     for mode in a:
         modes.append(divide(mode, b))
@@ -236,7 +251,7 @@ def _fold_division(divide: Callable[[Any, Any], Any], a: tuple[Any, ...], b: Any
     return tuple(modes)
 
 
-def round_up(a: Any, b: Any) -> Any:
+def round_up(a: IntTuple, b: IntTuple) -> IntTuple:
     """Return the smallest multiple of `b` that is at least `a`, mode by mode.
 
     Raises LayoutError when the profiles do not face each other.
@@ -252,8 +267,9 @@ def round_up(a: Any, b: Any) -> Any:
     return mul(ints.ceil_div(a, b), b)
 
 
-def shape_div(a: Any, b: Any) -> Any:
-    """Return a divided by b where one divides the other, rounded up to 1; an integer b is used up from the left.
+def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
+    """Return a divided by b where one divides the other, rounded up to 1; an integer b is used up
+    from the left.
 
     Raises LayoutError when neither divides the other. Source: cutlass int_tuple.hpp `shape_div`.
 
@@ -274,7 +290,7 @@ def shape_div(a: Any, b: Any) -> Any:
     return ints.div(a, b) if down else 1
 
 
-def elem_scale(a: Any, b: Any) -> Any:
+def elem_scale(a: IntTuple, b: IntTuple) -> IntTuple:
     """Return a with every leaf multiplied by the size of the facing part of b.
 
     >>> elem_scale((2, 3), ((2, 2), 5))
@@ -283,7 +299,7 @@ def elem_scale(a: Any, b: Any) -> Any:
     return transform_leaf(lambda x, y: mul(x, product(y)), a, b)
 
 
-def congruent(a: Any, b: Any) -> bool:
+def congruent(a: IntTuple, b: IntTuple) -> bool:
     """Return whether a and b nest alike.
 
     >>> congruent((2, (3, 4)), (1, (0, 5))), congruent((2, 3), 6)
@@ -295,7 +311,7 @@ def congruent(a: Any, b: Any) -> bool:
     return a.__class__ is not tuple and b.__class__ is not tuple
 
 
-def weakly_congruent(a: Any, b: Any) -> bool:
+def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
     """Return whether b nests like a or finer: a partial order on profiles.
 
     >>> weakly_congruent(2, (2, 1)), weakly_congruent((2, 1), 2)
@@ -309,8 +325,9 @@ def weakly_congruent(a: Any, b: Any) -> bool:
     return all(weakly_congruent(x, y) for x, y in zip(a, b, strict=True))
 
 
-def compatible(a: Any, b: Any) -> bool:
-    """Return whether b refines a: same size at every leaf of a, so that any coordinate of a is one of b.
+def compatible(a: IntTuple, b: IntTuple) -> bool:
+    """Return whether b refines a: same size at every leaf of a, so that any coordinate of a is one
+    of b.
 
     >>> compatible(24, (4, 6)), compatible((4, 6), 24), compatible((4, 6), ((2, 2), 6))
     (True, False, True)
@@ -323,7 +340,7 @@ def compatible(a: Any, b: Any) -> bool:
     return all(compatible(x, y) for x, y in zip(a, b, strict=True))
 
 
-def weakly_compatible(a: Any, b: Any) -> bool:
+def weakly_compatible(a: IntTuple, b: IntTuple) -> bool:
     """Return whether a's size divides b's at every leaf of a: b is some number of copies of a.
 
     >>> weakly_compatible(6, (4, 6)), weakly_compatible((4, 5), ((2, 4), 6))
@@ -337,7 +354,7 @@ def weakly_compatible(a: Any, b: Any) -> bool:
     return all(weakly_compatible(x, y) for x, y in zip(a, b, strict=True))
 
 
-def evenly_divides(a: Any, b: Any) -> bool:
+def evenly_divides(a: IntTuple, b: IntTuple) -> bool:
     """Return whether tiling shape `a` by tiler `b` leaves no remainder.
 
     Source: cutlass int_tuple.hpp `evenly_divides`.
@@ -350,10 +367,14 @@ def evenly_divides(a: Any, b: Any) -> bool:
             return False
         return all(evenly_divides(x, y) for x, y in zip(wrap(a), b, strict=False))
     tiles = product(ceil_div(shape_of(a), b))
-    return ints.settle(same, product(shape_of(a)), mul(product(shape_of(b)), tiles), "evenly_divides")
+    return ints.settle(
+        same, product(shape_of(a)), mul(product(shape_of(b)), tiles), "evenly_divides"
+    )
 
 
-def _elementwise(name: str, test: Callable[[Any, Any], bool | None], a: Any, b: Any) -> bool:
+def _elementwise(
+    name: str, test: Callable[[Any, Any], bool | None], a: IntTuple, b: IntTuple
+) -> bool:
     if a.__class__ is tuple and b.__class__ is tuple:
         if len(a) > len(b):
             return False
@@ -363,8 +384,9 @@ def _elementwise(name: str, test: Callable[[Any, Any], bool | None], a: Any, b: 
     return ints.settle(test, a, b, name)
 
 
-def elem_less(a: Any, b: Any) -> bool:
-    """Return whether every element of a is less than the facing one of b: a partial order, used for bounds.
+def elem_less(a: IntTuple, b: IntTuple) -> bool:
+    """Return whether every element of a is less than the facing one of b: a partial order, used for
+    bounds.
 
     Raises LayoutError when an integer faces a tuple.
 
@@ -374,8 +396,9 @@ def elem_less(a: Any, b: Any) -> bool:
     return _elementwise("elem_less", less, a, b)
 
 
-def elem_leq(a: Any, b: Any) -> bool:
-    """Return whether every element of a is at most the facing one of b (not the negation of elem_gtr).
+def elem_leq(a: IntTuple, b: IntTuple) -> bool:
+    """Return whether every element of a is at most the facing one of b (not the negation of
+    elem_gtr).
 
     >>> elem_leq((1, 6), (2, 6))
     True
@@ -383,22 +406,24 @@ def elem_leq(a: Any, b: Any) -> bool:
     return _elementwise("elem_leq", ints.leq, a, b)
 
 
-def elem_gtr(a: Any, b: Any) -> bool:
-    """Return `not elem_leq(a, b)`, as CUTLASS's Coord defines it: (1,5) and (2,4) are each greater than the other."""
+def elem_gtr(a: IntTuple, b: IntTuple) -> bool:
+    """Return `not elem_leq(a, b)`, as CUTLASS's Coord defines it: (1,5) and (2,4) are each greater
+    than the other.
+    """
     return not elem_leq(a, b)
 
 
-def elem_geq(a: Any, b: Any) -> bool:
+def elem_geq(a: IntTuple, b: IntTuple) -> bool:
     """Return `not elem_less(a, b)`, as CUTLASS's Coord defines it."""
     return not elem_less(a, b)
 
 
-def shape_of(x: Any) -> Any:
+def shape_of(x: IntTuple) -> IntTuple:
     """Return the shape of a layout, and an int tuple as it is."""
     return x if isinstance(x, (int, tuple)) else getattr(x, "shape", x)
 
 
-def show(x: Any) -> str:
+def show(x: IntTuple) -> str:
     """Return an int tuple (or tiler) as CuTe prints it: no spaces, coordinate strides as `1@0`.
 
     >>> show((2, (3, 4))), show((2,))
@@ -413,11 +438,11 @@ def _paired(a: tuple[Any, ...], b: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]
     return zip(a, b + (1,) * (len(a) - len(b)), strict=True)
 
 
-def _same_rank(operation: str, a: Any, b: Any) -> None:
+def _same_rank(operation: str, a: IntTuple, b: IntTuple) -> None:
     if len(a) != len(b):
         raise refusal("profile-mismatch", operation=operation, a=show(a), b=show(b))
 
 
-def _rank_fits(operation: str, a: Any, b: Any) -> None:
+def _rank_fits(operation: str, a: IntTuple, b: IntTuple) -> None:
     if len(a) < len(b):
         raise refusal("profile-mismatch", operation=operation, a=show(a), b=show(b))
