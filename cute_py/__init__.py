@@ -34,6 +34,10 @@ _HOME = {
     "layout.composition": "composition",
     "layout.complement": "complement",
     "layout.inverse": "left_inverse nullspace right_inverse",
+    "layout.symbols": "SymInt sym",
+    "layout.symbol_proofs": "Proof",
+    "layout.proofs": "formula prove_bijective prove_divides prove_equal substitute",
+    "layout.explain": "explain",
     "layout.divide": "flat_divide logical_divide tile_unzip tiled_divide zipped_divide",
     "layout.product": (
         "blocked_product flat_product logical_product raked_product tile_to_shape tiled_product "
@@ -41,6 +45,15 @@ _HOME = {
     ),
     "layout.swizzle": "Swizzle make_swizzle",
     "layout.composed": "ComposedLayout make_composed_layout",
+    "layout.f2": "F2Map compose_swizzles",
+    "layout.f2_layout": "F2Layout",
+    "layout.f2_convert": "compose_f2 f2_kernel f2_matrix f2_rank from_f2 from_f2_matrix to_f2",
+    "layout.linear_bases": "from_linear_bases to_linear_bases",
+    "layout.offsets": "holes image offset_grid offsets",
+    "layout.tools": (
+        "contains equivalent is_bijective is_injective is_permutation is_surjective overlaps"
+    ),
+    "layout.fit": "fit",
     "layout.recast": "downcast max_alignment recast_layout upcast",
     "layout.common": (
         "common_refinement domain_distribute layout_add make_layout_tv max_common_layout "

@@ -1,7 +1,7 @@
 """An integer that can do nothing but what the integer protocol says.
 
-Layout code that works on `Opaque` leaves applies no operator, comparison, `bool`, `min`, `sorted`, `isinstance` or
-`hash by value` to a leaf outside of `cute_py.layout.ints`: everything of the kind raises `OutsideProtocol` here.
+Layout code that works on `Opaque` leaves applies no operator, comparison, `bool`, `min` or `sorted`
+to a leaf outside of `cute_py.layout.ints`: everything of the kind raises `OutsideProtocol` here.
 """
 
 import operator
@@ -19,11 +19,12 @@ _DECIDE = {
     "less": operator.lt,
     "divides": lambda d, x: x % d == 0 if d else x == 0,
 }
-_REFUSED = """
-    lt le gt ge eq ne bool int index float complex len iter contains getitem call trunc floor ceil round
-    add radd iadd sub rsub isub mul rmul imul floordiv rfloordiv ifloordiv truediv rtruediv mod rmod imod divmod rdivmod
-    pow rpow neg pos abs invert and rand or ror xor rxor lshift rlshift rshift rrshift
-""".split()
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_CONVERSIONS = ("bool", "int", "index", "float", "complex", "trunc", "floor", "ceil", "round")
+_CONTAINER = ("len", "iter", "contains", "getitem", "call")
+_UNARY = ("neg", "pos", "abs", "invert")
+_BINARY = ("add", "sub", "mul", "floordiv", "truediv", "mod", "divmod", "pow")
+_BITWISE = ("and", "or", "xor", "lshift", "rshift")
 
 
 class OutsideProtocol(AssertionError):
@@ -66,7 +67,13 @@ def _refuse(name):
     return method
 
 
-for _name in _REFUSED:
+for _name in (
+    *_COMPARISONS,
+    *_CONVERSIONS,
+    *_CONTAINER,
+    *_UNARY,
+    *(side + name for name in (*_BINARY, *_BITWISE) for side in ("", "r", "i")),
+):
     setattr(Opaque, f"__{_name}__", _refuse(f"__{_name}__"))
 
 

@@ -7,7 +7,7 @@ ISA, instruction cvt.
 from __future__ import annotations
 
 from cute_py.dtypes import rounding as rounding_
-from cute_py.dtypes.table import Dtype, f64, from_numpy
+from cute_py.dtypes.table import Dtype, f64, from_numpy, u64
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import DtypeError, refusal
 
@@ -119,8 +119,7 @@ def read_values(x: ArrayLike, operation: str) -> tuple[Array, Dtype]:
     """Return x as an array with the dtype of its values, or refuse.
 
     Raises:
-        LeafTypeError: x holds no numbers that a dtype can hold, or mixes floats with ints that f64
-            cannot hold.
+        LeafTypeError: x holds no numbers that a dtype can hold, or no one dtype holds them all.
 
     """
     import numpy as np
@@ -133,18 +132,23 @@ def read_values(x: ArrayLike, operation: str) -> tuple[Array, Dtype]:
         source = from_numpy(values.dtype)
     except DtypeError:
         raise refusal("values-type", operation=operation, dtype=values.dtype) from None
-    if isinstance(x, list | tuple) and source.is_float:
-        _require_exact(x, operation)
+    if isinstance(x, list | tuple) and source.is_float and values.size:
+        return _exact(x, values, operation)
     return values, source
 
 
-def _require_exact(x: Any, operation: str) -> None:  # noqa: ANN401  (nested list or tuple)
-    """Refuse a list whose integers NumPy rounded when it made them floats."""
+def _exact(x: ArrayLike, floats: Array, operation: str) -> tuple[Array, Dtype]:
+    """Return the list that NumPy made floats of as an array that has all its integers exactly."""
     import numpy as np
 
-    for leaf in np.asarray(x, object).flat:
-        if isinstance(leaf, int | np.integer) and int(float(leaf)) != leaf:
+    leaves = np.asarray(x, object)
+    integers = [leaf for leaf in leaves.flat if isinstance(leaf, int | np.integer)]
+    if len(integers) == leaves.size and min(integers) >= 0:  # NumPy reads [0, 1 << 63] as floats
+        return leaves.astype(np.uint64), u64
+    for leaf in integers:
+        if int(float(leaf)) != leaf:
             raise refusal("values-mixed", operation=operation, value=int(leaf))
+    return floats, from_numpy(floats.dtype)
 
 
 def encoded(x: ArrayLike, to: Dtype, rounding: str, saturate: bool, operation: str) -> Any:  # noqa: ANN401  (array or scalar, as x is)

@@ -95,14 +95,14 @@ def pack(values: ArrayLike, dtype: DtypeLike, word_bits: int = 8) -> Array:
     image = exact_image(values, row, "pack")
     if image.ndim != 1:
         raise refusal("values-shape", operation="pack", shape=image.shape)
-    count = image.size
-    image = image.astype(image.dtype.newbyteorder("<")).view(np.uint8)
+    data = image.astype(image.dtype.newbyteorder("<")).view(np.uint8)
     if row.bits % 8:
-        bits = np.unpackbits(image.reshape(count, -1), axis=1, count=row.bits, bitorder="little")
-        image = np.packbits(bits.reshape(-1), bitorder="little")
+        data = data.reshape(image.size, image.itemsize)
+        bits = np.unpackbits(data, axis=1, count=row.bits, bitorder="little")
+        data = np.packbits(bits.reshape(-1), bitorder="little")
     size = word_bits // 8
-    filled = np.zeros(-(image.size // -size) * size, np.uint8)
-    filled[: image.size] = image
+    filled = np.zeros(-(data.size // -size) * size, np.uint8)
+    filled[: data.size] = data
     return filled.view(f"<u{size}").astype(f"u{size}")
 
 

@@ -1,7 +1,8 @@
-"""The classical layouts of CUTLASS 2.x as constructors: matrices, interleaved and affine ones, image tensors, attention.
+"""The classical layouts of CUTLASS 2.x: matrices, interleaved and affine ones, images, attention.
 
-Each returns a plain `Layout`; the letters in a name are its arguments in that order. Strides are kept as CUTLASS defines
-them, also in modes of extent 1, so that `capacity` is CUTLASS's. Inverse: idx2crd(left_inverse(layout)(offset), shape).
+Each constructor returns a plain `Layout`; capital letters in a name are its arguments, in that
+order. Strides are kept as CUTLASS defines them, also in modes of extent 1, so that `capacity` is
+CUTLASS's. The inverse of any of them is idx2crd(left_inverse(layout)(offset), layout.shape).
 Shared-memory operands of tensor cores are in `tensorop`.
 """
 
@@ -18,21 +19,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+
 _MATRIX = ("rows", "columns")
 
 
 # -- matrices
 
 
-def row_major(shape: Any, ldm: Any = None) -> Layout:
+def row_major(shape: IntTuple, ldm: Leaf = None) -> Layout:
     """Return (R,C):(ldm,1), the rows one after the other.
 
     Args:
         shape: (rows, columns) in elements.
-        ldm: elements from row to row, at least the columns (default); 0 repeats one row (a bias vector).
+        ldm: elements from row to row, at least the columns (default); 0 repeats one row.
 
-    Law: offset(r, c) == r*ldm + c; capacity is rows*ldm. Raises LayoutError for another rank or a smaller ldm.
-    Source: cutlass/layout/matrix.h `RowMajor`.
+    Law: offset(r, c) == r*ldm + c; capacity is rows*ldm. Raises LayoutError for another rank, or
+    for an ldm in which rows overlap. Source: cutlass/layout/matrix.h `RowMajor`.
 
     >>> print(row_major((3, 4), ldm=5), row_major((3, 4), ldm=5)(2, 3))
     (3,4):(5,1) 13
@@ -41,15 +44,15 @@ def row_major(shape: Any, ldm: Any = None) -> Layout:
     return Layout((rows, columns), (_pitch("row_major", "ldm", ldm, columns), 1))
 
 
-def column_major(shape: Any, ldm: Any = None) -> Layout:
-    """Return (R,C):(1,ldm), the columns one after the other; ldm is the leading dimension of BLAS.
+def column_major(shape: IntTuple, ldm: Leaf = None) -> Layout:
+    """Return (R,C):(1,ldm), the columns one after the other; ldm is BLAS's leading dimension.
 
     Args:
         shape: (rows, columns) in elements.
         ldm: elements from column to column, at least the rows (default); 0 repeats one column.
 
-    Law: offset(r, c) == c*ldm + r; capacity is columns*ldm. Raises LayoutError for another rank or a smaller ldm.
-    Source: cutlass/layout/matrix.h `ColumnMajor`.
+    Law: offset(r, c) == c*ldm + r; capacity is columns*ldm. Raises LayoutError for another rank, or
+    for an ldm in which columns overlap. Source: cutlass/layout/matrix.h `ColumnMajor`.
 
     >>> print(column_major((16, 9)), column_major((16, 9))(9, 5))
     (16,9):(1,16) 89
@@ -58,64 +61,67 @@ def column_major(shape: Any, ldm: Any = None) -> Layout:
     return Layout((rows, columns), (1, _pitch("column_major", "ldm", ldm, rows)))
 
 
-def row_major_interleaved(shape: Any, interleave: Any, ldm: Any = None) -> Layout:
-    """Return ((I,R/I),C):((1,ldm),I): row-major groups of I rows, each a run of columns of I elements.
+def row_major_interleaved(shape: IntTuple, interleave: Leaf, ldm: Leaf = None) -> Layout:
+    """Return ((I,R/I),C):((1,ldm),I), groups of I rows, each a run of columns of I elements.
 
     Args:
-        shape: (rows, columns) in elements; the rows are rounded up to a multiple of I, the rest is padding.
-        interleave: I, rows in a group.
+        shape: (rows, columns) in elements. Rows are rounded up to a multiple of I: the rest of the
+            last group is padding, and coordinates of the layout.
+        interleave: I, the rows of a group.
         ldm: elements from group to group, at least columns*I (default).
 
-    Law: offset(r, c) == (r//I)*ldm + c*I + r%I; capacity is ceil_div(rows, I)*ldm. Raises LayoutError as `row_major`.
-    Source: cutlass/layout/matrix.h `RowMajorInterleaved`.
+    Law: offset(r, c) == (r//I)*ldm + c*I + r%I; capacity is ceil_div(rows, I)*ldm. Raises
+    LayoutError as `row_major`. Source: cutlass/layout/matrix.h `RowMajorInterleaved`.
 
     >>> print(row_major_interleaved((4, 8), 2), row_major_interleaved((4, 8), 2)(2, 0))
     ((2,2),8):((1,16),2) 16
     """
     name = "row_major_interleaved"
     rows, columns = _extents(name, shape, _MATRIX)
-    count, groups, ldm = _interleaved(name, interleave, rows, columns, ldm)
-    return Layout(((count, groups), columns), ((1, ldm), count))
+    i, groups, ldm = _interleaved(name, interleave, rows, columns, ldm)
+    return Layout(((i, groups), columns), ((1, ldm), i))
 
 
-def column_major_interleaved(shape: Any, interleave: Any, ldm: Any = None) -> Layout:
-    """Return (R,(I,C/I)):(I,(1,ldm)): column-major groups of I columns, each a run of rows of I elements.
+def column_major_interleaved(shape: IntTuple, interleave: Leaf, ldm: Leaf = None) -> Layout:
+    """Return (R,(I,C/I)):(I,(1,ldm)), groups of I columns, each a run of rows of I elements.
 
     Args:
-        shape: (rows, columns) in elements; the columns are rounded up to a multiple of I, the rest is padding.
-        interleave: I, columns in a group.
+        shape: (rows, columns) in elements. Columns are rounded up to a multiple of I: the rest of
+            the last group is padding, and coordinates of the layout.
+        interleave: I, the columns of a group.
         ldm: elements from group to group, at least rows*I (default).
 
-    Law: offset(r, c) == (c//I)*ldm + r*I + c%I; capacity is ceil_div(columns, I)*ldm. Raises LayoutError as
-    `column_major`. Source: cutlass/layout/matrix.h `ColumnMajorInterleaved`.
+    Law: offset(r, c) == (c//I)*ldm + r*I + c%I; capacity is ceil_div(columns, I)*ldm. Raises
+    LayoutError as `column_major`. Source: cutlass/layout/matrix.h `ColumnMajorInterleaved`.
 
     >>> print(column_major_interleaved((2, 3), 2), capacity(column_major_interleaved((2, 3), 2)))
     (2,(2,2)):(2,(1,4)) 8
     """
     name = "column_major_interleaved"
     rows, columns = _extents(name, shape, _MATRIX)
-    count, groups, ldm = _interleaved(name, interleave, columns, rows, ldm)
-    return Layout((rows, (count, groups)), (count, (1, ldm)))
+    i, groups, ldm = _interleaved(name, interleave, columns, rows, ldm)
+    return Layout((rows, (i, groups)), (i, (1, ldm)))
 
 
-def _interleaved(name: str, interleave: Any, split: Any, whole: Any, ldm: Any) -> tuple[Any, ...]:
-    """Return I, the number of groups, and the stride between groups."""
-    count = ints.normalize(interleave, name)
-    if ints.less(count, 1):
-        raise refusal("extent-not-positive", operation=name, value=count, mode="interleave")
-    groups = ints.ceil_div(split, count)
-    return count, groups, _pitch(name, "ldm", ldm, ints.mul(whole, count))
+def _interleaved(
+    name: str, interleave: Leaf, split: Leaf, whole: Leaf, ldm: Leaf
+) -> tuple[Leaf, Leaf, Leaf]:
+    """Return I, the number of groups, and the stride from group to group."""
+    i = ints.normalize(interleave, name)
+    if ints.less(i, 1):
+        raise refusal("extent-not-positive", operation=name, value=i, mode="interleave")
+    return i, ints.ceil_div(split, i), _pitch(name, "ldm", ldm, ints.mul(whole, i))
 
 
-def pitch_linear(shape: Any, ldm: Any = None) -> Layout:
+def pitch_linear(shape: IntTuple, ldm: Leaf = None) -> Layout:
     """Return (C,S):(1,ldm), the contiguous mode first.
 
     Args:
         shape: (contiguous, strided) in elements.
-        ldm: elements from line to line, at least the contiguous extent (default); 0 repeats one line.
+        ldm: elements from line to line, at least the contiguous extent (default); 0 repeats one.
 
-    Law: offset(c, s) == c + s*ldm; capacity is strided*ldm. Raises LayoutError for another rank or a smaller ldm.
-    Source: cutlass/layout/pitch_linear.h `PitchLinear`.
+    Law: offset(c, s) == c + s*ldm; capacity is strided*ldm. Raises LayoutError for another rank, or
+    for an ldm in which lines overlap. Source: cutlass/layout/pitch_linear.h `PitchLinear`.
 
     >>> pitch_linear((8, 4), ldm=10)(5, 3)
     35
@@ -125,14 +131,15 @@ def pitch_linear(shape: Any, ldm: Any = None) -> Layout:
     return Layout((contiguous, strided), (1, pitch))
 
 
-def pitched(shape: Any, padding: Any = 0) -> Layout:
-    """Return pitch-linear memory whose lines are followed by `padding` elements that no coordinate reaches.
+def pitched(shape: IntTuple, padding: Leaf = 0) -> Layout:
+    """Return pitch-linear memory with `padding` elements after each row that no coordinate reaches.
 
     Args:
         shape: (columns, rows) in elements.
         padding: unused elements after each row.
 
-    Raises LayoutError for another rank or a negative padding. Source: cudaMallocPitch, in elements.
+    Raises LayoutError for another rank or a negative padding. Source: CUDA Runtime API,
+    cudaMallocPitch, whose pitch counts bytes.
 
     >>> print(pitched((100, 8), padding=28))
     (100,8):(1,128)
@@ -142,11 +149,11 @@ def pitched(shape: Any, padding: Any = 0) -> Layout:
     return Layout((columns, rows), (1, _pitch("pitched", "columns + padding", pitch, columns)))
 
 
-def affine_rank_n(shape: Any, strides: Any = None) -> Layout:
-    """Return shape:strides of any rank, as given; left out, the packed strides with the last mode contiguous.
+def affine_rank_n(shape: IntTuple, strides: IntTuple = None) -> Layout:
+    """Return shape:strides of any rank; without strides, packed with the last mode contiguous.
 
-    Law: offset(c) == sum of c[i]*strides[i]. Raises LayoutError when the ranks differ or a mode nests.
-    Source: cutlass/layout/matrix.h `AffineRankN`.
+    Law: offset(c) == sum of c[i]*strides[i]. Raises LayoutError when the ranks differ or a mode
+    nests. Source: cutlass/layout/matrix.h `AffineRankN`.
 
     >>> print(affine_rank_n((4, 3, 2)), affine_rank_n((4, 5), (5, 2))(3, 4))
     (4,3,2):(6,2,1) 23
@@ -154,13 +161,14 @@ def affine_rank_n(shape: Any, strides: Any = None) -> Layout:
     extents = _extents("affine_rank_n", shape)
     if strides is None:
         return _last_contiguous("affine_rank_n", extents, None)
-    return Layout(extents, tuples.canonical(strides, "affine_rank_n"))
+    return Layout(extents, tuples.wrap(tuples.canonical(strides, "affine_rank_n")))
 
 
-def affine_rank_2(shape: Any, strides: Any = None) -> Layout:
-    """Return (M,N):(sm,sn), a matrix with a stride for its rows and one for its columns; packed: row-major.
+def affine_rank_2(shape: IntTuple, strides: IntTuple = None) -> Layout:
+    """Return (M,N):(sm,sn), a matrix with both strides free; without strides, row-major.
 
-    Raises LayoutError for another rank. Source: cutlass/layout/matrix.h `AffineRank2RowMajor`, `AffineRank2ColumnMajor`.
+    Raises LayoutError for another rank. Source: cutlass/layout/matrix.h `AffineRank2RowMajor`,
+    `AffineRank2ColumnMajor`.
 
     >>> print(affine_rank_2((4, 3), (5, 2)), capacity(affine_rank_2((4, 3), (5, 2))))
     (4,3):(5,2) 20
@@ -171,7 +179,7 @@ def affine_rank_2(shape: Any, strides: Any = None) -> Layout:
 # -- image tensors and filters
 
 
-def tensor_nhwc(N: Any, H: Any, W: Any, C: Any, strides: Any = None) -> Layout:
+def tensor_nhwc(N: Leaf, H: Leaf, W: Leaf, C: Leaf, strides: IntTuple = None) -> Layout:
     """Return (N,H,W,C):(s2,s1,s0,1), images with the channels contiguous.
 
     Args:
@@ -179,11 +187,11 @@ def tensor_nhwc(N: Any, H: Any, W: Any, C: Any, strides: Any = None) -> Layout:
         H: rows of an image.
         W: columns of an image.
         C: channels.
-        strides: (s0, s1, s2), elements from column to column, row to row, image to image, as CUTLASS orders them;
-            each at least what the modes below it take up (default), or 0 to repeat them.
+        strides: (s0, s1, s2) in CUTLASS's order: elements from column to column, row to row and
+            image to image, each at least what it steps over (default), or 0 to repeat that.
 
-    Law: offset(n, h, w, c) == c + s0*w + s1*h + s2*n; capacity is N*s2. Raises LayoutError for smaller strides.
-    Source: cutlass/layout/tensor.h `TensorNHWC`.
+    Law: offset(n, h, w, c) == c + s0*w + s1*h + s2*n; capacity is N*s2. Raises LayoutError for
+    strides in which modes overlap. Source: cutlass/layout/tensor.h `TensorNHWC`.
 
     >>> print(tensor_nhwc(1, 2, 3, 4), tensor_nhwc(1, 2, 3, 4)(0, 1, 2, 3))
     (1,2,3,4):(24,12,4,1) 23
@@ -191,10 +199,10 @@ def tensor_nhwc(N: Any, H: Any, W: Any, C: Any, strides: Any = None) -> Layout:
     return _last_contiguous("tensor_nhwc", (N, H, W, C), strides)
 
 
-def tensor_ndhwc(N: Any, D: Any, H: Any, W: Any, C: Any, strides: Any = None) -> Layout:
-    """Return (N,D,H,W,C):(s3,s2,s1,s0,1), volumes with the channels contiguous; strides as in `tensor_nhwc`.
+def tensor_ndhwc(N: Leaf, D: Leaf, H: Leaf, W: Leaf, C: Leaf, strides: IntTuple = None) -> Layout:
+    """Return (N,D,H,W,C):(s3,s2,s1,s0,1), volumes with the channels contiguous.
 
-    Raises LayoutError for strides that let modes overlap. Source: cutlass/layout/tensor.h `TensorNDHWC`.
+    Arguments and refusals as `tensor_nhwc`. Source: cutlass/layout/tensor.h `TensorNDHWC`.
 
     >>> print(tensor_ndhwc(1, 2, 3, 4, 5))
     (1,2,3,4,5):(120,60,20,5,1)
@@ -202,11 +210,11 @@ def tensor_ndhwc(N: Any, D: Any, H: Any, W: Any, C: Any, strides: Any = None) ->
     return _last_contiguous("tensor_ndhwc", (N, D, H, W, C), strides)
 
 
-def filter_krsc(K: Any, R: Any, S: Any, C: Any, strides: Any = None) -> Layout:
-    """Return (K,R,S,C):(R*S*C,S*C,C,1), K filters of R by S taps over C channels; strides as in `tensor_nhwc`.
+def filter_krsc(K: Leaf, R: Leaf, S: Leaf, C: Leaf, strides: IntTuple = None) -> Layout:
+    """Return (K,R,S,C):(R*S*C,S*C,C,1), K filters of R by S taps over C channels.
 
-    Law: packed, offset(k, r, s, c) == c + C*(s + S*(r + R*k)). Raises LayoutError for strides that let modes overlap.
-    Source: cutlass/conv/conv2d_problem_size.h, filters as `TensorNHWC` with extent (K, R, S, C).
+    Law: packed, offset(k, r, s, c) == c + C*(s + S*(r + R*k)). Arguments and refusals as
+    `tensor_nhwc`. Source: cutlass/conv/conv2d_problem_size.h `filter_extent`, as a `TensorNHWC`.
 
     >>> filter_krsc(2, 3, 3, 4)(1, 2, 2, 3)
     71
@@ -214,12 +222,15 @@ def filter_krsc(K: Any, R: Any, S: Any, C: Any, strides: Any = None) -> Layout:
     return _last_contiguous("filter_krsc", (K, R, S, C), strides)
 
 
-def _last_contiguous(name: str, extents: tuple[Any, ...], strides: Any) -> Layout:
-    """Return the layout whose modes grow from the last to the first; `strides` has the others, the smallest first."""
+def _last_contiguous(name: str, extents: IntTuple, strides: IntTuple) -> Layout:
+    """Return the layout whose strides grow from the last mode, 1, to the first.
+
+    `strides` has all but the 1, the smallest first.
+    """
     extents = _extents(name, extents)
     names = tuple([f"s{i}" for i in range(len(extents) - 1)])
     given = (None,) * len(names) if strides is None else _extents(name, strides, names)
-    steps: list[Any] = [1]
+    steps: list[Leaf] = [1]
     for what, extent, step in zip(names, reversed(extents[1:]), given, strict=True):
         steps.append(_pitch(name, what, step, ints.mul(steps[-1], extent)))
     return Layout(extents, tuple(reversed(steps)))
@@ -228,100 +239,98 @@ def _last_contiguous(name: str, extents: tuple[Any, ...], strides: Any) -> Layou
 # -- attention
 
 
-def tensor_dmhb(D: Any, M: Any, H: Any, B: Any, strides: Any) -> Layout:
-    """Return (D,M,H,B):(1,sM,sH,sB), queries, keys or values of attention by the strides of their modes.
+def tensor_dmhb(D: Leaf, M: Leaf, H: Leaf, B: Leaf, strides: IntTuple) -> Layout:
+    """Return (D,M,H,B):(1,sM,sH,sB), queries, keys or values of attention by their strides.
 
     Args:
         D: elements of a head, contiguous.
         M: queries or keys of a sequence.
         H: heads.
-        B: sequences in the batch.
-        strides: (sM, sH, sB) in elements, in any order of size; 0 shares a mode (one head of keys for all queries).
+        B: sequences of the batch.
+        strides: (sM, sH, sB) in elements, any of them the largest; 0 shares (one head for all).
 
-    Law: offset(d, m, h, b) == d + sM*m + sH*h + sB*b. Raises LayoutError unless there are three strides.
-    Source: cutlass/examples/41_fused_multi_head_attention/kernel_forward.h (q_strideM, q_strideH, q_strideB).
+    Law: offset(d, m, h, b) == d + sM*m + sH*h + sB*b. Raises LayoutError unless there are three
+    strides. Source: cutlass examples/41_fused_multi_head_attention (q_strideM, _strideH, _strideB).
 
     >>> print(tensor_dmhb(64, 128, 8, 2, (512, 64, 65536)))
     (64,128,8,2):(1,512,64,65536)
     """
-    steps = _extents("tensor_dmhb", strides, ("sM", "sH", "sB"))
-    return Layout((D, M, H, B), (1, *steps))
+    extents = _extents("tensor_dmhb", (D, M, H, B))
+    return Layout(extents, (1, *_extents("tensor_dmhb", strides, ("sM", "sH", "sB"))))
 
 
-def tensor_bmhk(B: Any, M: Any, H: Any, K: Any) -> Layout:
-    """Return `tensor_dmhb` over packed memory [B][M][H][K], the heads of one query side by side.
+def tensor_bmhk(B: Leaf, M: Leaf, H: Leaf, K: Leaf) -> Layout:
+    """Return `tensor_dmhb` of packed memory [B][M][H][K], the heads of a query side by side.
 
     >>> print(tensor_bmhk(2, 128, 8, 64))
     (64,128,8,2):(1,512,64,65536)
     """
-    batch, length, heads, head = _extents("tensor_bmhk", (B, M, H, K), tuple("BMHK"))
-    row = ints.mul(heads, head)
-    return tensor_dmhb(head, length, heads, batch, (row, head, ints.mul(length, row)))
+    stride_b, stride_m, stride_h, _one = _packed("tensor_bmhk", (B, M, H, K))
+    return tensor_dmhb(K, M, H, B, (stride_m, stride_h, stride_b))
 
 
-def tensor_bhmk(B: Any, H: Any, M: Any, K: Any) -> Layout:
-    """Return `tensor_dmhb` over packed memory [B][H][M][K], the queries of one head side by side.
+def tensor_bhmk(B: Leaf, H: Leaf, M: Leaf, K: Leaf) -> Layout:
+    """Return `tensor_dmhb` of packed memory [B][H][M][K], the queries of a head side by side.
 
     >>> print(tensor_bhmk(2, 8, 128, 64))
     (64,128,8,2):(1,64,8192,65536)
     """
-    batch, heads, length, head = _extents("tensor_bhmk", (B, H, M, K), tuple("BHMK"))
-    plane = ints.mul(length, head)
-    return tensor_dmhb(head, length, heads, batch, (head, plane, ints.mul(heads, plane)))
+    stride_b, stride_h, stride_m, _one = _packed("tensor_bhmk", (B, H, M, K))
+    return tensor_dmhb(K, M, H, B, (stride_m, stride_h, stride_b))
 
 
 # -- any layout
 
 
-def permuted(layout: Any, order: Any) -> Any:
-    """Return the layout with mode order[i] as mode i, what numpy.transpose does to an array.
+def permuted(layout: AnyLayout, order: IntTuple) -> AnyLayout:
+    """Return the layout with mode order[i] as its mode i, as numpy.transpose does to an array.
 
-    Storing through it fuses a permutation into the store: CUTLASS's permute layouts are this on a matrix whose modes
-    are split. Law: permuted(L, order) is composition(L, P) with P = select(Layout(L.shape), order).
-    Raises LayoutError unless order names every mode once. Source: cutlass/layout/permute.h.
+    A store through it permutes what it stores: CUTLASS's permute layouts are this on a matrix whose
+    modes are split. Law: permuted(L, order) computes composition(L, P), where P permutes
+    coordinates: P = select(Layout(L.shape), order). Raises LayoutError unless order names every
+    mode once. Source: cutlass/layout/permute.h.
 
     >>> print(permuted(row_major((3, 4)), (1, 0)))
     (4,3):(1,4)
     """
     order = tuple(order) if order.__class__ is list else order
-    chosen = tuples.wrap(tuples.canonical(order, "permuted"))
-    if len(chosen) != rank(layout) or set(chosen) != set(range(len(chosen))):
-        raise refusal(
-            "permutation",
-            operation="permuted",
-            order=tuples.show(chosen),
-            layout=layout,
-            last=rank(layout) - 1,
-        )
-    return select(layout, chosen)
+    modes = tuples.wrap(tuples.canonical(order, "permuted"))
+    last = rank(layout) - 1
+    if len(modes) != last + 1 or set(modes) != set(range(last + 1)):
+        facts: dict[str, Any] = {"order": tuples.show(modes), "layout": layout, "last": last}
+        raise refusal("permutation", operation="permuted", **facts)
+    return select(layout, modes)
 
 
-def capacity(layout: Any) -> Any:
-    """Return how many elements CUTLASS allots to a layout: extent times stride of the mode with the largest stride.
+def capacity(layout: AnyLayout) -> Leaf:
+    """Return how many elements CUTLASS allots: extent times stride of the mode of largest stride.
 
-    The padding after the last line counts, which `cosize` leaves out: row_major((3, 4), ldm=5) has capacity 15 and cosize
-    14. The two agree for packed layouts, and capacity >= cosize where modes do not overlap. A swizzle of whole lines
-    changes neither. Raises LayoutError for negative or coordinate strides and for other composed layouts.
-    Source: `capacity` in cutlass/layout/matrix.h (`AffineRankN`), pitch_linear.h, tensor.h.
+    It counts the padding after the last line, which `cosize` leaves out. The two agree for packed
+    layouts, and capacity >= cosize where modes do not overlap; a swizzle of whole lines changes
+    neither. Raises LayoutError for negative and coordinate strides, and for other composed layouts.
+    Source: `capacity` in cutlass/layout/matrix.h (`AffineRankN` has it all), tensor.h.
 
     >>> capacity(row_major((3, 4), ldm=5)), row_major((3, 4), ldm=5).cosize()
     (15, 14)
     """
-    plain, run = layout, 1
-    if layout.__class__ is ComposedLayout and ints.is_zero(layout.offset) is True:
-        if (
-            layout.outer.__class__ is Swizzle
-        ):  # it moves elements only inside of runs below its highest Z bit
-            plain, run = layout.inner, 1 << layout.outer.zzz_msk.bit_length()
-    result = _plain_capacity(plain)
-    if result is None or not (run == 1 or ints.settle(ints.divides, run, result, "capacity")):
+    plain, line = _without_swizzle(layout)
+    total = _largest_mode(plain) if plain.__class__ is Layout else None
+    if total is None or not (line == 1 or ints.settle(ints.divides, line, total, "capacity")):
         raise refusal("capacity", operation="capacity", layout=layout)
-    return result
+    return total
 
 
-def _plain_capacity(layout: Any) -> Any:
-    if layout.__class__ is not Layout:
-        return None
+def _without_swizzle(layout: AnyLayout) -> tuple[AnyLayout, int]:
+    """Return the layout below a swizzle, and how long the runs are in which it moves elements."""
+    if layout.__class__ is not ComposedLayout or layout.outer.__class__ is not Swizzle:
+        return layout, 1
+    if ints.is_zero(layout.offset) is not True:
+        return None, 1
+    return layout.inner, 1 << layout.outer.zzz_msk.bit_length()
+
+
+def _largest_mode(layout: Layout) -> Leaf:
+    """Return extent*stride of the leaf of largest stride, None for strides that are not counts."""
     outer = 1, 1
     for leaf in zip(layout._s, layout._d, strict=True):
         if hasattr(leaf[1], "path") or ints.less(leaf[1], 0):
@@ -331,7 +340,7 @@ def _plain_capacity(layout: Any) -> Any:
     return ints.mul(*outer)
 
 
-def _is_outer(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:
+def _is_outer(a: tuple[Leaf, Leaf], b: tuple[Leaf, Leaf]) -> bool:
     """Return whether leaf a has the larger stride, or as large a stride and the larger extent."""
     if ints.same(a[1], b[1]):
         return ints.settle(ints.leq, b[0], a[0], "capacity")
@@ -343,8 +352,8 @@ def _is_outer(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:
 # -- what the constructors require
 
 
-def _extents(name: str, shape: Any, names: tuple[str, ...] | None = None) -> tuple[Any, ...]:
-    """Return a flat tuple of integers, one for each of `names` if they are given."""
+def _extents(name: str, shape: IntTuple, names: tuple[str, ...] | None = None) -> tuple[Leaf, ...]:
+    """Return a flat tuple of integers, one for each of `names` where they are given."""
     flat = tuples.wrap(tuples.canonical(shape, name))
     wrong = names is not None and len(flat) != len(names)
     if wrong or any(leaf.__class__ is tuple for leaf in flat):
@@ -353,11 +362,16 @@ def _extents(name: str, shape: Any, names: tuple[str, ...] | None = None) -> tup
     return flat
 
 
-def _pitch(name: str, what: str, given: Any, least: Any) -> Any:
-    """Return the stride `given`, `least` if it is left out; refuse one that lets lines overlap."""
+def _pitch(name: str, what: str, given: Leaf, least: Leaf) -> Leaf:
+    """Return the stride `given`, `least` if it is left out; refuse one in which lines overlap."""
     if given is None:
         return least
     stride = ints.normalize(given, name, ", or None")
     if ints.less(stride, least) and not ints.is_zero(stride):
         raise refusal("pitch", operation=name, what=what, value=stride, least=least)
     return stride
+
+
+def _packed(name: str, extents: IntTuple) -> tuple[Leaf, ...]:
+    """Return the strides of packed memory whose last mode is contiguous."""
+    return tuples.wrap(_last_contiguous(name, extents, None).stride)

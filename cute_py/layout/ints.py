@@ -288,7 +288,7 @@ _STATEMENTS = {
 def _compute(op: str, a: Leaf, b: Leaf) -> Leaf:
     for leaf in (a, b):
         if leaf.__class__ is not int:
-            result = _method(leaf, "cute_compute", op)(op, a, b)
+            result: Leaf = _method(leaf, "cute_compute", op)(op, a, b)
             if result is not NotImplemented:
                 return result
     raise refusal("leaf-operands", operation=op, a=a, b=b)
@@ -297,7 +297,7 @@ def _compute(op: str, a: Leaf, b: Leaf) -> Leaf:
 def _decide(question: str, a: Leaf, b: Leaf) -> bool | None:
     for leaf in (a, b):
         if leaf.__class__ is not int:
-            answer = _method(leaf, "cute_decide", question)(question, a, b)
+            answer: bool | None = _method(leaf, "cute_decide", question)(question, a, b)
             if answer is not NotImplemented:
                 return answer
     raise refusal("leaf-operands", operation=question, a=a, b=b)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, NoReturn
 
+    from cute_py.layout.coords import Major
     from cute_py.layout.types import IntTuple, Leaf, Mode, Tiler
 
 # _kind: all int; int extents with coordinate strides; symbols somewhere
@@ -157,6 +158,12 @@ class Layout:
         from cute_py.layout.tools import offsets
 
         return offsets(self)
+
+    def formula(self) -> Any:  # noqa: ANN401 (SymPy ships no types)
+        """Return the offset as a SymPy expression of the coordinates; see `proofs.formula`."""
+        from cute_py.layout.proofs import formula
+
+        return formula(self)
 
     def why(self) -> str:
         """Return, step by step as text, how this layout was derived; see `explain`."""
@@ -324,7 +331,7 @@ def _walk(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], level: 
     return INTS
 
 
-def _compact(shape: IntTuple, major: Any) -> tuple[Any, Any]:
+def _compact(shape: IntTuple, major: Major | None) -> tuple[Any, Any]:
     from cute_py.layout.coords import LayoutLeft, compact_major
     from cute_py.layout.tuples import canonical
 

@@ -19,7 +19,7 @@ from math import gcd, lcm
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import NoReturn, TypeAlias
 
     Bounds: TypeAlias = tuple[int | None, int | None]  # least and greatest value, None: no bound
@@ -242,6 +242,17 @@ def content(p: Polynomial, *, constant: bool = True) -> int:
     if constant or () not in p:
         return gcd(*p.values())
     return gcd(*[c for m, c in p.items() if m])
+
+
+def quotients(atom: FloorDiv, floors: Iterable[FloorDiv]) -> list[tuple[Polynomial, Polynomial]]:
+    """Return the (e, d) with atom = floor(e / d): its own, and those with e among the floors."""
+    found = [(atom.numerator, atom.divisor)]
+    for finer in floors:
+        if finer.numerator == atom.numerator and finer != atom:
+            d, rest = divide(atom.divisor, finer.divisor, exact=True)
+            if not rest:
+                found.append(({(finer,): 1}, d))
+    return found
 
 
 # -- values

@@ -11,7 +11,17 @@ from __future__ import annotations
 
 from itertools import product
 
-from cute_py.layout.polynomial import Atom, FloorDiv, Min, constant, divide, plus, scaled, times
+from cute_py.layout.polynomial import (
+    Atom,
+    FloorDiv,
+    Min,
+    constant,
+    divide,
+    plus,
+    quotients,
+    scaled,
+    times,
+)
 from cute_py.layout.polynomial import value as value_of
 
 TYPE_CHECKING = False
@@ -156,27 +166,35 @@ def _without(p: Polynomial, atom: Atom, effort: int) -> Bounds:
     if n is not None:
         taken = plus(atom.numerator, {(Slack(f"{atom.key} mod", (0, n - 1)),): -1})
         return _quotient(bounds(plus(scaled(rest, n), times(factor, taken)), effort), n)
-    return _without_symbolic_floor(atom, factor, rest, effort)
-
-
-def _without_symbolic_floor(
-    atom: FloorDiv, factor: Polynomial, rest: Polynomial, effort: int
-) -> Bounds:
-    share, left = divide(factor, atom.divisor, exact=True)
-    box = NO_BOUNDS
-    if not left:
-        low = Slack(f"{atom.key} mod", (0, _less_one(bounds(atom.divisor)[1])))
-        up = Slack(f"{atom.key} short", (0, low.hi))  # the remainder is divisor - 1 - short
-        remainders: list[Polynomial] = [{(low,): 1}, plus(atom.divisor, {(): 1, (up,): 1}, -1)]
-        for remainder in remainders:
-            exact = times(share, plus(atom.numerator, remainder, -1))
-            box = _meet(box, bounds(plus(rest, exact), effort))
-    least, lowest = bounds(atom.divisor)[0], bounds(atom.numerator)[0]
-    if least is not None and lowest is not None and lowest >= 0:  # then least * floor(e / d) <= e
-        taken = plus(atom.numerator, {(Slack(f"{atom.key} gap", (0, None)),): -1})
-        scaled_up = bounds(plus(scaled(rest, least), times(factor, taken)), effort)
-        box = _meet(box, _quotient(scaled_up, least))
+    box = _without_least(atom, factor, rest, effort)
+    floors = [a for m in rest for a in m if isinstance(a, FloorDiv)]
+    for e, d in quotients(atom, floors):
+        share, left = divide(factor, d, exact=True)
+        if not left:
+            box = _meet(box, _without_remainder(atom, e, d, share, rest, effort))
     return box
+
+
+def _without_remainder(
+    atom: Atom, e: Polynomial, d: Polynomial, share: Polynomial, rest: Polynomial, effort: int
+) -> Bounds:
+    """Return bounds of share * d * floor(e / d) + rest: the middle is e - r with r in [0, d-1]."""
+    most = bounds(d)[1]
+    slack: Monomial = (Slack(f"{atom.key} mod", (0, None if most is None else most - 1)),)
+    box = NO_BOUNDS
+    for remainder in ({slack: 1}, plus(plus(d, constant(1), -1), {slack: -1})):
+        taken = times(share, plus(e, remainder, -1))
+        box = _meet(box, bounds(plus(rest, taken), effort))
+    return box
+
+
+def _without_least(atom: FloorDiv, factor: Polynomial, rest: Polynomial, effort: int) -> Bounds:
+    """Return bounds of factor * floor(e / d) + rest from floor(e / d) <= e / least d."""
+    least, lowest = bounds(atom.divisor)[0], bounds(atom.numerator)[0]
+    if least is None or lowest is None or lowest < 0:
+        return NO_BOUNDS
+    taken = plus(atom.numerator, {(Slack(f"{atom.key} gap", (0, None)),): -1})
+    return _quotient(bounds(plus(scaled(rest, least), times(factor, taken)), effort), least)
 
 
 def _without_min(atom: Min, factor: Polynomial, rest: Polynomial, effort: int) -> Bounds:
@@ -214,7 +232,3 @@ def _drop(m: Monomial, atom: Atom) -> Monomial:
 def _quotient(box: Bounds, n: int) -> Bounds:
     """Return the bounds of integers that lie in `box` after multiplying by n."""
     return None if box[0] is None else -(-box[0] // n), None if box[1] is None else box[1] // n
-
-
-def _less_one(x: int | None) -> int | None:
-    return None if x is None else x - 1

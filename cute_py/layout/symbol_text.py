@@ -13,10 +13,10 @@ from cute_py.layout.polynomial import (
     Min,
     Symbol,
     constant,
-    divide,
     order,
     plus,
     quotient,
+    quotients,
     scaled,
     times,
     value,
@@ -24,7 +24,7 @@ from cute_py.layout.polynomial import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import TypeAlias
 
     from cute_py.layout.polynomial import Atom, Monomial, Polynomial
@@ -205,8 +205,10 @@ def _shorter(p: Polynomial) -> tuple[Polynomial, Remainder] | None:
         return None
     for monomial in sorted(p, key=order):
         for atom in monomial:
-            for e, d in _remainders_with(atom, floors):
+            for e, d in quotients(atom, floors) if isinstance(atom, FloorDiv) else ():
                 (dm, dc) = next(iter(d.items()))
+                if len(d) > 1:
+                    continue
                 m = quotient(quotient(monomial, (atom,)) or (), dm)
                 if m is None or p[monomial] % dc:
                     continue
@@ -215,16 +217,3 @@ def _shorter(p: Polynomial) -> tuple[Polynomial, Remainder] | None:
                 if len(left) + 1 < len(p):
                     return left, (c, m, e, d)
     return None
-
-
-def _remainders_with(atom: Atom, floors: list[FloorDiv]) -> Iterator[tuple[Polynomial, Polynomial]]:
-    """Yield (e, d) with atom = floor(e / d), for d of one term."""
-    if not isinstance(atom, FloorDiv):
-        return
-    if len(atom.divisor) == 1:
-        yield atom.numerator, atom.divisor
-    for finer in floors:
-        if finer.numerator == atom.numerator and finer != atom:
-            d, rest = divide(atom.divisor, finer.divisor, exact=True)
-            if len(d) == 1 and not rest:
-                yield {(finer,): 1}, d

@@ -227,10 +227,9 @@ REFUSED = [
         lambda: cute.convert([0.5, (1 << 53) + 1], "f64"),
         LeafTypeError,
         "values-mixed",
-        "convert: given a list of floats and the integer 9007199254740993, which float64 "
-        "does not hold; "
+        "convert: given a list in which NumPy rounds the integer 9007199254740993 to float64; "
         "required: numbers that one NumPy dtype holds exactly; "
-        "fix: pass the integers as an array of int64 or uint64",
+        "fix: pass an array of int64 or uint64, or convert the numbers one by one",
     ),
     (
         lambda: cute.convert([(1 << 63) + 1, -1], "f32"),

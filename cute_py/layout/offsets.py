@@ -1,0 +1,271 @@
+"""All offsets of a layout at once, as a NumPy array, and the set that they form.
+
+The offsets of s:d are sums of one term for each mode, so outer sums of ever longer arrays make them:
+one addition for each coordinate, at the speed of memory. Arrays are int64. What int64 cannot hold,
+and more than `MOST` coordinates, is refused, never wrapped or half done.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import tuples
+from cute_py.layout.coalesce import coalesced, coalesced_beyond
+from cute_py.layout.layout import BASIS, INTS, Layout, raw_flat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cute_py.layout.types import AnyLayout
+
+MOST = 1 << 27  # coordinates that are tabulated at most: 1 GiB of int64
+RANGE = 1 << 63  # magnitudes of offsets lie below
+ROW = 512  # entries from which an outer sum runs at the speed of memory
+COLUMNS = 16  # rows so short that they are written column by column
+
+
+def offsets(layout: AnyLayout) -> AnyLayout:
+    """Return the offsets of all coordinates, as a NumPy int64 array in colexicographical order.
+
+    Args:
+        layout: a Layout, ComposedLayout or F2Layout.
+
+    Law: offsets(L)[i] == L(i) for every index i. Where the layout yields coordinates instead of
+    offsets (coordinate strides), the array has a second axis: the leaves of the coordinate, flat.
+    Raises LayoutError for symbols, for more than 2**27 coordinates (1 GiB) and beyond int64.
+
+    >>> offsets(Layout((2, 3), (3, 1)))
+    array([0, 3, 1, 4, 2, 5])
+    >>> offsets(make_identity_layout((1, 2))).tolist()
+    [[0, 0], [0, 1]]
+    """
+    if layout.__class__ is Layout:
+        return _of_layout(layout)
+    if hasattr(layout, "inner"):
+        return _of_composed(layout)
+    if hasattr(layout, "bases"):
+        from cute_py.layout.f2_convert import xor_table
+
+        _require_countable(layout, layout.size())
+        require_range(layout, layout.cosize())
+        return xor_table(layout.offset, layout.bases)
+    raise refusal("not-a-layout", operation="offsets", value=layout, type=type(layout).__name__)
+
+
+def offset_grid(layout: AnyLayout) -> AnyLayout:
+    """Return the offsets of all coordinates as a NumPy array with one axis for each top-level mode.
+
+    Law: offset_grid(L)[c] == L(c) for every coordinate c with one index for each mode. Coordinates,
+    where the layout yields them, lie along one more axis. Raises what `offsets` raises.
+
+    >>> offset_grid(Layout((2, 3), (3, 1))).tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    table = offsets(layout)
+    axes = tuples.product_each(layout.shape)
+    return table.reshape(*axes, *table.shape[1:], order="F") if table.ndim == 1 else _stacked(table, axes)
+
+
+def _stacked(table: AnyLayout, axes: tuple[int, ...]) -> AnyLayout:
+    import numpy as np
+
+    return np.stack([part.reshape(axes, order="F") for part in table.T], axis=-1)
+
+
+def image(layout: AnyLayout) -> AnyLayout:
+    """Return the offsets that the layout hits, each once, ascending, as a NumPy int64 array.
+
+    >>> image(Layout((2, 3), (4, 1)))
+    array([0, 1, 2, 4, 5, 6])
+    """
+    return distinct(offsets(layout))
+
+
+def distinct(table: AnyLayout) -> AnyLayout:
+    """Return the entries (or rows) of a NumPy array, each once, ascending."""
+    import numpy as np
+
+    if table.ndim > 1:
+        return np.unique(table, axis=0)
+    low, high = int(table.min()), int(table.max())
+    if high - low >= 16 * len(table):
+        return np.unique(table)
+    return np.flatnonzero(marks(table, low, high + 1 - low)) + low
+
+
+def marks(table: AnyLayout, low: int, count: int) -> AnyLayout:
+    """Return `count` bools: whether low, low + 1, ... occur in a NumPy array of integers."""
+    import numpy as np
+
+    hit = np.zeros(count, dtype=bool)
+    hit[table[(table >= low) & (table < low + count)] - low] = True
+    return hit
+
+
+def holes(layout: AnyLayout) -> AnyLayout:
+    """Return the offsets from 0 to cosize - 1 that the layout does not hit, ascending, as a NumPy
+    int64 array.
+
+    Raises LayoutError for coordinate strides, symbols, and sizes or cosizes above 2**27.
+
+    >>> holes(Layout((2, 3), (4, 1)))
+    array([3])
+    """
+    import numpy as np
+
+    table = one_axis(layout, "holes")
+    cosize = 1 + int(np.abs(table).max())
+    if cosize > MOST:
+        facts = {"layout": layout, "size": cosize, "limit": MOST}
+        raise refusal("tools-size", operation="holes", **facts)
+    return np.flatnonzero(~marks(table, 0, cosize))
+
+
+def one_axis(layout: AnyLayout, operation: str) -> AnyLayout:
+    """Return the offsets; refuse a layout that yields coordinates."""
+    table = offsets(layout)
+    if table.ndim > 1:
+        raise refusal("tools-basis", operation=operation, layout=layout)
+    return table
+
+
+# -- layouts
+
+
+def _of_layout(layout: Layout) -> AnyLayout:
+    if layout._kind != INTS:
+        if layout._kind != BASIS:
+            raise refusal("tools-symbols", operation="offsets", layout=layout)
+        return _of_components(layout)
+    _require_countable(layout, layout.size())
+    s, d = coalesced(layout)
+    require_range(layout, reach(s, d) + 1)
+    return outer_sums(s, d)
+
+
+def reach(s: list[int], d: list[int]) -> int:
+    """Return the sum of (extent - 1) * |stride|, above any offset in magnitude."""
+    return sum([(extent - 1) * abs(step) for extent, step in zip(s, d, strict=True)])
+
+
+def outer_sums(s: list[int], d: list[int]) -> AnyLayout:
+    """Return the offsets of s:d, of one mode or more, the first mode fastest."""
+    import numpy as np
+
+    if len(s) == 1:
+        terms = np.arange(s[0], dtype=np.int64)
+        terms *= d[0]
+        return terms
+    split, row = 1, s[0]
+    while row < ROW and split < len(s) - 1:
+        row *= s[split]
+        split += 1
+    low, high = outer_sums(s[:split], d[:split]), outer_sums(s[split:], d[split:])
+    if row >= COLUMNS:
+        return np.add.outer(high, low).reshape(-1)
+    sums = np.empty((len(high), row), dtype=np.int64)
+    for k in range(row):
+        np.add(high, low[k], out=sums[:, k])
+    return sums.reshape(-1)
+
+
+def components(layout: Layout, operation: str) -> list[Layout]:
+    """Return the integer layouts that give the leaves of what a layout yields, one by one; offsets
+    are a single leaf.
+
+    Raises LayoutError for symbols.
+    """
+    if layout._kind == INTS:
+        return [layout]
+    if layout._kind != BASIS:
+        raise refusal("tools-symbols", operation=operation, layout=layout)
+    from cute_py.layout.basis import make_basis_like
+    from cute_py.layout.modes import coshape
+
+    parts = []
+    for leaf in tuples.leaves(make_basis_like(coshape(layout))):
+        path = getattr(leaf, "path", ())
+        d = [step.value if getattr(step, "path", ()) == path else 0 for step in layout._d]
+        parts.append(raw_flat(layout._s, d))
+    return parts
+
+
+def _of_components(layout: Layout) -> AnyLayout:
+    import numpy as np
+
+    parts = components(layout, "offsets")
+    _require_countable(layout, layout.size() * len(parts))
+    return np.stack([_of_layout(part) for part in parts], axis=-1)
+
+
+# -- composed layouts
+
+
+def _of_composed(layout: AnyLayout) -> AnyLayout:
+    """Return outer(offset + inner) for all coordinates."""
+    inner = offsets(layout.inner)
+    if layout.offset.__class__ is not int or inner.ndim > 1:
+        return _one_by_one(layout, range(len(inner)), layout)
+    largest = max(abs(int(inner.min())), abs(int(inner.max()))) + abs(layout.offset)
+    require_range(layout, largest + 1)
+    return _applied(layout.outer, inner + layout.offset, layout)
+
+
+def _applied(outer: AnyLayout, values: AnyLayout, whole: AnyLayout) -> AnyLayout:
+    """Return the outer map of every entry: by arrays where it is known to take them."""
+    from cute_py.layout.f2 import ARRAY_BITS, bits_of, is_map
+
+    if is_map(outer) and bits_of(outer) <= ARRAY_BITS:
+        return outer(values)
+    if outer.__class__ is Layout and outer._kind == INTS and int(values.min()) >= 0:
+        return _looked_up(outer, values, whole)
+    if hasattr(outer, "inner") and outer.offset.__class__ is int and outer.inner.__class__ is Layout:
+        shifted = _applied(outer.inner, values, whole)
+        require_range(whole, abs(outer.offset) + int(abs(shifted).max()) + 1)
+        return _applied(outer.outer, shifted + outer.offset, whole)
+    if hasattr(outer, "bases") and 0 <= int(values.min()) and int(values.max()) < outer.size() <= MOST:
+        return offsets(outer)[values]
+    return _one_by_one(outer, values.tolist(), whole)
+
+
+def _looked_up(outer: Layout, values: AnyLayout, whole: AnyLayout) -> AnyLayout:
+    """Return outer(x) for every x of at least 0; the last mode runs on."""
+    import numpy as np
+
+    s, d = coalesced_beyond(outer)
+    top = int(values.max()) // tuples.product(tuple(s[:-1]))
+    require_range(whole, reach([*s[:-1], top + 1], d) + 1)
+    total = np.zeros_like(values)
+    for extent, step in zip(s[:-1], d[:-1], strict=True):
+        values, digit = np.divmod(values, extent)
+        total += digit * step
+    return total + values * d[-1]
+
+
+def _one_by_one(function: AnyLayout, arguments: Sequence[int], whole: AnyLayout) -> AnyLayout:
+    """Return the values of a function that takes one index at a time."""
+    import numpy as np
+
+    values = [function(x) for x in arguments]
+    flat = [leaf for value in values for leaf in tuples.leaves(value)]
+    if any(leaf.__class__ is not int for leaf in flat):
+        raise refusal("tools-symbols", operation="offsets", layout=whole)
+    require_range(whole, 1 + max(map(abs, flat)))
+    table = np.array(flat, dtype=np.int64)
+    return table if values[0].__class__ is int else table.reshape(len(values), -1)
+
+
+# -- limits
+
+
+def _require_countable(layout: AnyLayout, size: int) -> None:
+    if size.__class__ is not int:
+        raise refusal("tools-symbols", operation="offsets", layout=layout)
+    if size > MOST:
+        raise refusal("tools-size", operation="offsets", layout=layout, size=size, limit=MOST)
+
+
+def require_range(layout: AnyLayout, bound: int) -> None:
+    """Refuse offsets whose magnitudes int64 does not hold; they lie below `bound`."""
+    if bound > RANGE:
+        raise refusal("tools-range", operation="offsets", layout=layout, reach=bound - 1)

@@ -1,0 +1,353 @@
+"""Questions about whole layouts: injective, onto, the same function, which offsets they share.
+
+The answer is always exact. Where the strides decide, sizes do not matter: these are closed forms.
+The rest is decided by arrays of all offsets, up to the size that `offsets` tabulates, and refused
+beyond it.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from cute_py.errors import refusal
+from cute_py.layout import gf2, ints
+from cute_py.layout.coalesce import coalesced
+from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout
+from cute_py.layout.modes import coprofile
+from cute_py.layout.offsets import (
+    MOST,
+    components,
+    distinct,
+    marks,
+    one_axis,
+    outer_sums,
+    reach,
+    require_range,
+)
+from cute_py.layout.offsets import offsets as offsets  # found here by Layout.offsets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.layout.types import AnyLayout
+
+    Steps = list[tuple[int, int]]  # (|stride|, extent) of modes that move, the smallest first
+
+
+# -- injective
+
+
+def is_injective(layout: AnyLayout) -> bool:
+    """Return whether no two coordinates have the same offset.
+
+    Raises LayoutError for symbols, and where neither strides nor 2**27 offsets decide.
+
+    >>> is_injective(Layout((4, 8), (1, 5))), is_injective(Layout((4, 8), (1, 3)))
+    (True, False)
+    """
+    if layout.__class__ is Layout:
+        parts = components(layout, "is_injective")
+        moving = sum([len(_steps(part)) for part in parts])
+        broadcasts = moving < sum([extent > 1 for extent in layout._s])
+        return not broadcasts and all(_is_one_to_one(_steps(part), layout) for part in parts)
+    if hasattr(layout, "bases"):
+        return not gf2.eliminate(layout.bases)[1]
+    if hasattr(layout, "inner") and _is_bijection(layout.outer):
+        return is_injective(layout.inner)
+    table = offsets(layout)
+    return len(distinct(table)) == len(table)
+
+
+def _steps(layout: Layout) -> Steps:
+    """Return the modes that move, all upwards: a mode that runs down hits the same offsets from its
+    other end.
+    """
+    pairs = zip(layout._s, layout._d, strict=True)
+    return sorted([(abs(d), s) for s, d in pairs if s > 1 and d])
+
+
+def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
+    """Decide by taking away modes whose index the offset gives away; two modes that meet say no."""
+    core = list(steps)
+    while (known := next((mode for mode in core if _is_legible(mode, core)), None)) is not None:
+        core.remove(known)
+    if not core:
+        return True
+    if any(_meet(a, b) for i, a in enumerate(core) for b in core[:i]):
+        return False
+    d, s = [list(part) for part in zip(*core, strict=True)]
+    table = _tabulated(s, d, layout, "is_injective")
+    return len(distinct(table)) == len(table)
+
+
+def _is_legible(mode: tuple[int, int], steps: Steps) -> bool:
+    """Return whether offsets give away the mode's index: by their size, for a stride beyond what the
+    other modes reach together, or by their remainder modulo the other strides.
+    """
+    others = list(steps)
+    others.remove(mode)
+    d, s = mode
+    if d > sum([step * (extent - 1) for step, extent in others]):
+        return True
+    common = gcd(*[step for step, _ in others])
+    return common // gcd(common, d) >= s
+
+
+def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    """Return whether i steps of mode a are j steps of mode b, for some i and j within their extents."""
+    common = gcd(a[0], b[0])
+    return b[0] // common < a[1] and a[0] // common < b[1]
+
+
+def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> AnyLayout:
+    size = 1
+    for extent in s:
+        size *= extent
+    if size > MOST:
+        raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=MOST)
+    require_range(layout, reach(s, d) + 1)
+    return outer_sums(s, d)
+
+
+def _is_bijection(outer: AnyLayout) -> bool:
+    """Return whether an outer map is known to be a bijection of all offsets."""
+    from cute_py.layout.f2 import is_map
+
+    return is_map(outer) and not gf2.eliminate(getattr(outer, "columns", ()))[1]
+
+
+# -- onto
+
+
+def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
+    """Return whether every offset from 0 to codomain - 1 is hit.
+
+    Args:
+        layout: a Layout, ComposedLayout or F2Layout.
+        codomain: how many offsets (elements); left out, the cosize. A layout that yields coordinates
+            is asked for its coshape, every coordinate of it.
+
+    Raises LayoutError for symbols, and where neither strides nor 2**27 offsets decide.
+
+    >>> is_surjective(Layout((4, 8), (8, 1))), is_surjective(Layout((2, 3), (4, 1)))
+    (True, False)
+    >>> is_surjective(Layout((2, 3), (4, 1)), 3)
+    True
+    """
+    if codomain is None and layout.__class__ is Layout and layout._kind != INTS:
+        parts = components(layout, "is_surjective")
+        return all(_is_onto(part, part.cosize()) for part in parts)
+    count = _count(layout, codomain, "is_surjective")
+    if layout.__class__ is Layout:
+        return _is_onto(layout, count)
+    if hasattr(layout, "bases"):
+        return _xors_onto(layout, count)
+    filled = _filled_aligned(layout)
+    if filled:
+        return count <= filled
+    return _hits_all(one_axis(layout, "is_surjective"), 0, count)
+
+
+def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
+    """Return how many offsets are asked for: the codomain given, else the cosize."""
+    if layout.__class__ is Layout and layout._kind != INTS:
+        components(layout, operation)  # refuses symbols
+        raise refusal("tools-basis", operation=operation, layout=layout)
+    if codomain is not None:
+        return ints.as_int(ints.normalize(codomain, operation), operation)
+    if not hasattr(layout, "inner"):
+        return int(layout.cosize())
+    return _filled_aligned(layout) or 1 + int(abs(one_axis(layout, operation)).max())
+
+
+def _is_onto(layout: Layout, count: int) -> bool:
+    """Decide whether 0 .. count - 1 are hit. Turned upwards, the modes hit 0 .. top, and the same
+    seen from the top; offset 0 then lies at `low`.
+    """
+    steps = _steps(layout)
+    low = -sum([d * (s - 1) for s, d in zip(layout._s, layout._d, strict=True) if d < 0])
+    top = sum([d * (s - 1) for d, s in steps])
+    end = low + count
+    if count <= 0 or end > top + 1:
+        return count <= 0
+    gap = _first_gap(steps)
+    if gap >= end:
+        return True
+    if low <= gap or low <= top - gap < end:
+        return False
+    table = _tabulated([s for _, s in steps], [d for d, _ in steps], layout, "is_surjective")
+    return _hits_all(table, low, count)
+
+
+def _first_gap(steps: Steps) -> int:
+    """Return the first offset that the modes do not hit: they fill what is below, until a stride
+    passes over it, and then so do all that are larger.
+    """
+    filled = 1
+    for d, s in steps:
+        if d > filled:
+            break
+        filled += d * (s - 1)
+    return filled
+
+
+def _hits_all(table: AnyLayout, low: int, count: int) -> bool:
+    return count <= len(table) and bool(marks(table, low, max(count, 0)).all())
+
+
+def _xors_onto(layout: AnyLayout, count: int) -> bool:
+    """Decide for an F2Layout: the span has all below a power of two or not all of the half below."""
+    if count <= 0:
+        return True
+    pivots = gf2.eliminate(layout.bases)[0]
+    bits = (count - 1).bit_length()
+    wanted = [layout.offset, *[1 << bit for bit in range(bits)]]
+    return all(gf2.solve(pivots, offset) is not None for offset in wanted)
+
+
+def _filled_aligned(layout: AnyLayout) -> int:
+    """Return the n for which a composed layout hits 0 .. n - 1 and nothing else, because the inner
+    layout does and the outer map permutes aligned runs that make up n; 0 if that does not settle it.
+    """
+    from cute_py.layout.f2 import bits_of
+
+    if not hasattr(layout, "inner") or layout.inner.__class__ is not Layout:
+        return 0
+    inner = layout.inner
+    if inner._kind != INTS or layout.offset != 0 or not _is_bijection(layout.outer):
+        return 0
+    filled = _first_gap(_steps(inner))
+    whole = filled == inner.cosize() and min(inner._d, default=0) >= 0
+    return filled if whole and filled % (1 << bits_of(layout.outer)) == 0 else 0
+
+
+def is_bijective(layout: AnyLayout, codomain: int | None = None) -> bool:
+    """Return whether the layout hits each of 0 .. codomain - 1 once, and nothing else.
+
+    Args:
+        layout: a Layout, ComposedLayout or F2Layout.
+        codomain: how many offsets (elements); left out, the cosize, as in `is_surjective`.
+
+    Raises what `is_surjective` raises.
+
+    >>> is_bijective(Layout((4, 8), (8, 1))), is_bijective(Layout((4, 8), (9, 1)))
+    (True, False)
+    """
+    if codomain is None and layout.__class__ is Layout and layout._kind != INTS:
+        return is_injective(layout) and is_surjective(layout)
+    count = _count(layout, codomain, "is_bijective")
+    return layout.size() == count and is_surjective(layout, count)  # as many as are hit: once each
+
+
+def is_permutation(layout: AnyLayout) -> bool:
+    """Return whether the layout only reorders the offsets 0 .. size - 1.
+
+    A layout that yields coordinates is asked for `is_bijective`. Raises what `is_surjective` raises.
+
+    >>> is_permutation(Layout((4, 8), (8, 1))), is_permutation(Layout((4, 8), (0, 1)))
+    (True, False)
+    """
+    coordinates = layout.__class__ is Layout and layout._kind != INTS
+    return is_bijective(layout, None if coordinates else layout.size())
+
+
+# -- two layouts
+
+
+def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
+    """Return whether a and b are the same function of the index: equal sizes, equal offsets.
+
+    Two Layouts are if and only if they coalesce to the same one: the first mode of a coalesced
+    layout is the longest linear run from index 0, the rest is the layout of what follows each run,
+    so that the function fixes every extent and stride. Sizes do not matter there.
+
+    Raises LayoutError for symbols that leave it open (see `prove_equal`), and where 2**27 offsets
+    do not decide.
+
+    >>> equivalent(Layout((4, 8)), Layout(32)), equivalent(Layout((4, 8), (8, 1)), Layout(32))
+    (True, False)
+    """
+    if a.__class__ is Layout and b.__class__ is Layout:
+        return _same_leaves(a, b)
+    if a == b:
+        return True
+    if a.size() != b.size():
+        return False
+    if a.__class__ is b.__class__ and hasattr(a, "bases"):
+        return bool(a.bases == b.bases and a.offset == b.offset)
+    one, other = offsets(a), offsets(b)
+    return one.shape == other.shape and bool((one == other).all())
+
+
+def _same_leaves(a: Layout, b: Layout) -> bool:
+    if BASIS in (a._kind, b._kind) and coprofile(a) != coprofile(b):
+        return False
+    one, other = coalesced(a), coalesced(b)
+    if len(one[0]) == len(other[0]):
+        pairs = [*zip(one[0], other[0], strict=True), *zip(one[1], other[1], strict=True)]
+        if all(ints.same(x, y) for x, y in pairs):
+            return True
+    if SYMBOLS in (a._kind, b._kind):
+        raise refusal("tools-symbols", operation="equivalent", layout=f"{a} and {b}")
+    return False
+
+
+def contains(a: AnyLayout, b: AnyLayout) -> bool:
+    """Return whether every offset that b hits is one that a hits.
+
+    Raises LayoutError for coordinate strides, symbols, and where 2**27 offsets do not decide.
+
+    >>> contains(Layout((4, 8), (8, 1)), Layout(16, 2)), contains(Layout(16, 2), Layout(4, 1))
+    (True, False)
+    """
+    bounds = _bounds(a, "contains"), _bounds(b, "contains")
+    if bounds[0] is not None and bounds[1] is not None:
+        (low, high, gapless), (least, most, _) = bounds
+        if not low <= least <= most <= high:
+            return False
+        if gapless:
+            return True
+    import numpy as np
+
+    return bool(np.isin(one_axis(b, "contains"), one_axis(a, "contains")).all())
+
+
+def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
+    """Return whether a hits an offset that b, moved up by `offset` (elements), hits too.
+
+    Two plain layouts always meet at their index 0 where nothing is moved. Raises LayoutError for
+    coordinate strides, symbols, and where 2**27 offsets do not decide.
+
+    >>> overlaps(Layout(4, 2), Layout(4, 2), 1), overlaps(Layout(4, 2), Layout(4, 2), 6)
+    (False, True)
+    """
+    shift = ints.as_int(ints.normalize(offset, "overlaps"), "overlaps")
+    bounds = _bounds(a, "overlaps"), _bounds(b, "overlaps")
+    if bounds[0] is not None and bounds[1] is not None:
+        (low, high, gapless), (least, most, solid) = bounds
+        if high < least + shift or most + shift < low:
+            return False
+        steps = [d for d, _ in _steps(a) + _steps(b)]
+        if shift % gcd(*steps) if steps else shift:
+            return False
+        if shift == 0 or (gapless and solid):
+            return True
+    import numpy as np
+
+    moved = one_axis(b, "overlaps")
+    require_range(b, abs(shift) + int(abs(moved).max()) + 1)
+    return bool(np.isin(moved + shift, one_axis(a, "overlaps")).any())
+
+
+def _bounds(layout: AnyLayout, operation: str) -> tuple[int, int, bool] | None:
+    """Return the least and the largest offset of a Layout, and whether it hits all in between; None
+    for other kinds.
+    """
+    if layout.__class__ is not Layout:
+        return None
+    if layout._kind != INTS:
+        components(layout, operation)  # refuses symbols
+        raise refusal("tools-basis", operation=operation, layout=layout)
+    steps = _steps(layout)
+    span = sum([d * (s - 1) for d, s in steps])
+    low = sum([d * (s - 1) for s, d in zip(layout._s, layout._d, strict=True) if d < 0])
+    return low, low + span, _first_gap(steps) == span + 1

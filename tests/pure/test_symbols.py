@@ -1,0 +1,619 @@
+"""Symbolic integers: arithmetic commutes with evaluation, answers hold for every value."""
+
+import copy
+import math
+import operator
+import pickle
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import example, given, reject
+from hypothesis import strategies as st
+
+from cute_py.errors import LayoutError, LeafTypeError, UndecidedError
+from cute_py.layout import ints
+from cute_py.layout.ints import ceil_div, min_
+from cute_py.layout.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
+from cute_py.layout.symbols import subs, sym, symbols_in
+from cute_py.layout.sympy_bridge import latex, to_sympy
+
+# name -> (multiple_of, min, max): the declarations behind `POOL`, for the oracle
+DECLARED = {
+    "M": (8, 1, 4096),
+    "N": (1, 1, None),
+    "K": (64, 64, None),
+    "i": (1, 0, None),
+    "j": (1, 0, 31),
+    "d": (3, -12, 12),
+    "z": (1, None, None),
+}
+POOL = {n: sym(n, multiple_of=k, min=lo, max=hi) for n, (k, lo, hi) in DECLARED.items()}
+M, N, K, i, j, d, z = POOL.values()
+
+PYTHON = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.floordiv,
+    "mod": operator.mod,
+    "ceil_div": lambda a, b: -(-a // b),
+    "min_": min,
+    "same": operator.eq,
+    "less": operator.lt,
+    "leq": operator.le,
+    "divides": lambda a, b: b % a == 0 if a else b == 0,
+}
+DIVISIONS = ("div", "mod", "ceil_div")
+QUESTIONS = ("same", "less", "leq", "divides")
+
+
+# -- random trees: a name, a number, or (operation, left, right)
+
+LEAVES = st.one_of(st.sampled_from(list(POOL)), st.integers(-9, 70))
+POSITIVE = st.one_of(
+    st.sampled_from([2, 3, 4, 6, 8, 16, 24, 64, "M", "N", "K"]),
+    st.tuples(st.just("mul"), st.sampled_from(["M", "N", 4]), st.sampled_from(["K", "N", 3])),
+    st.tuples(
+        st.just("add"),
+        st.sampled_from(["M", "N"]),
+        st.sampled_from(["i", "j", 1]),
+    ),
+)
+TREES = st.recursive(
+    LEAVES,
+    lambda trees: st.one_of(
+        st.tuples(st.sampled_from(["add", "sub", "mul", "min_"]), trees, trees),
+        st.tuples(st.sampled_from(DIVISIONS), trees, POSITIVE),
+    ),
+    max_leaves=6,
+)
+
+
+def symbolic(tree):
+    """Return the tree's value through the integer protocol."""
+    if isinstance(tree, tuple):
+        return getattr(ints, tree[0])(symbolic(tree[1]), symbolic(tree[2]))
+    return POOL.get(tree, tree)
+
+
+def concrete(tree, values):
+    """Return the tree's value by Python's own operators."""
+    if isinstance(tree, tuple):
+        return PYTHON[tree[0]](concrete(tree[1], values), concrete(tree[2], values))
+    return values.get(tree, tree)
+
+
+def divisors(tree):
+    if isinstance(tree, tuple):
+        yield from divisors(tree[1])
+        yield from divisors(tree[2])
+        if tree[0] in DIVISIONS:
+            yield tree[2]
+
+
+def build(tree):
+    """Return `symbolic(tree)`; divisors that may be 0 are not what these tests are about."""
+    try:
+        return symbolic(tree)
+    except UndecidedError:
+        return reject()
+
+
+def assignments(count, seed):
+    """Return random admissible values: corners, small and large ones."""
+    rng = random.Random(seed)
+    return [{name: admissible(rng, *DECLARED[name]) for name in DECLARED} for _ in range(count)]
+
+
+def admissible(rng, multiple, lo, hi):
+    lo = -50 if lo is None else math.ceil(lo / multiple)
+    hi = lo + rng.choice((2, 8, 100, 10**6)) if hi is None else hi // multiple
+    return multiple * rng.choice((lo, hi, rng.randint(lo, hi), rng.randint(lo, min(lo + 6, hi))))
+
+
+# -- laws
+
+
+@given(TREES, st.integers(0, 2**32))
+def test_evaluating_commutes_with_every_operation(tree, seed):
+    expression = build(tree)
+    for values in assignments(20, seed):
+        if all(concrete(divisor, values) for divisor in divisors(tree)):
+            assert subs(expression, values) == concrete(tree, values), values
+
+
+@given(TREES, TREES, st.sampled_from(QUESTIONS), st.integers(0, 2**32))
+@example("N", ("sub", "N", ("mod", "N", 8)), "less", 0)
+@example(("mod", "i", "M"), "M", "less", 0)
+def test_decisions_hold_for_every_admissible_value(a, b, question, seed):
+    left, right = build(a), build(b)
+    answer = getattr(ints, question)(left, right)
+    if answer is None:
+        assert ints.assumption(question, left, right)
+        return
+    for values in assignments(200, seed):
+        x, y = subs(left, values), subs(right, values)
+        assert PYTHON[question](x, y) is answer, (str(left), str(right), values)
+
+
+@given(TREES, TREES)
+def test_undecided_is_refused_with_an_assumption(a, b):
+    left, right = build(a), build(b)
+    if ints.less(left, right) is None:
+        with pytest.raises(UndecidedError) as caught:
+            ints.settle(ints.less, left, right, "composition")
+        assert caught.value.facts["assumption"] in str(caught.value)
+
+
+@given(TREES, st.integers(0, 2**32))
+def test_partial_substitution_is_substitution_in_two_steps(tree, seed):
+    expression, values = build(tree), assignments(1, seed)[0]
+    first = {name: values[name] for name in ("M", "i")}
+    assert subs(subs(expression, first), values) == subs(expression, values)
+
+
+@given(TREES)
+def test_repr_round_trips(tree):
+    expression = build(tree)
+    assert eval(repr(expression), {"sym": sym, "min_": min_, "ceil_div": ceil_div}) == expression
+
+
+@given(TREES, st.integers(0, 2**32))
+def test_str_is_python_over_the_names(tree, seed):
+    expression = build(tree)
+    for values in assignments(10, seed):
+        names = {"min": min, "ceil_div": PYTHON["ceil_div"], **values}
+        assert eval(str(expression), names) == subs(expression, values)
+
+
+@given(TREES)
+def test_pickle_and_copies_are_equal_and_hash_alike(tree):
+    expression = build(tree)
+    for twin in (
+        pickle.loads(pickle.dumps(expression)),
+        copy.deepcopy(expression),
+        copy.copy(expression),
+        build(tree),
+    ):
+        assert twin == expression
+        assert hash(twin) == hash(expression)
+        assert str(twin) == str(expression)
+
+
+@given(TREES, TREES)
+def test_ring_laws_hold_structurally(a, b):
+    x, y = build(a), build(b)
+    assert x + y == y + x
+    assert x * y == y * x
+    assert (x + y) * (x - y) == x * x - y * y
+    assert x - x == 0
+
+
+@given(TREES, POSITIVE)
+def test_quotient_and_remainder_make_the_whole(tree, divisor):
+    x, n = build(tree), build(divisor)
+    assert x // n * n + x % n == x
+    assert ints.same((x // n) * n, x - x % n) is True
+    assert ints.less(x % n, 0) is not True
+    assert ints.less(n - 1, x % n) is not True
+
+
+# -- the normal form
+
+
+def test_multiples_are_substituted():
+    assert M // 8 * 8 == M
+    assert M % 8 == 0
+    assert M % 4 == 0
+    assert (M * N + 8 * K) % 8 == 0
+    assert M // 16 * 16 != M
+    assert (M + 63) // 64 == (M + 56) // 64 == ceil_div(M, 64)
+
+
+def test_quotients_of_quotients_are_one_quotient():
+    assert i // 4 // 2 == i // 8
+    assert i // M // N == i // (M * N)
+    assert (i % 8) // 8 == 0
+    assert i % 8 % 4 == i % 4
+    assert (i * M) // (M * N) == i // N
+
+
+def test_coordinates_of_an_index_make_the_index_again():
+    c0, c1, c2 = i % M, (i // M) % N, i // (M * N)
+    assert c0 + M * c1 + M * N * c2 == i
+
+
+def test_a_settled_expression_is_an_int():
+    for expression in (M - M, M % 8, (i % 8) // 8, M // M, j // 32, 0 * N, min_(j, 31) - j):
+        assert expression.__class__ is int
+
+
+def test_minima_are_flat_and_keep_only_what_may_be_least():
+    assert min_(min_(M, N), K) == min_(K, min_(N, M))
+    assert min_(M, M + 1) == M
+    assert min_(j, 40) == j
+    assert min_(M, 64) % 8 == 0
+    assert ints.leq(min_(M, N), M)
+    assert ints.leq(min_(M, N), N)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (M, "M"),
+        (2 * M + 1, "2*M+1"),
+        (M // 8, "M//8"),
+        (3 * (M // 16), "3*(M//16)"),
+        (N - M, "N-M"),
+        (-N, "-N"),
+        (N % 4, "N%4"),
+        (i % M * K, "K*(i%M)"),
+        ((i // M) % N, "(i//M)%N"),
+        (M % 48, "M%48"),
+        (M % 3, "M%3"),
+        (M // 3, "M//3"),
+        (ceil_div(M, 64), "ceil_div(M,64)"),
+        (ceil_div(i, M), "ceil_div(i,M)"),
+        (min_(M, 64), "min(M,64)"),
+        ((N - 3 * i) // 8, "(N-3*i)//8"),
+        (i - i % N, "N*(i//N)"),
+    ],
+)
+def test_text_speaks_of_the_declared_sizes(expression, text):
+    assert str(expression) == text
+
+
+@pytest.mark.parametrize(
+    ("declared", "text"),
+    [
+        (sym("M"), "sym('M')"),
+        (sym("M", multiple_of=8, max=4096), "sym('M', multiple_of=8, max=4096)"),
+        (sym("M", min=0), "sym('M', min=0)"),
+        (sym("M", min=None, max=7), "sym('M', min=None, max=7)"),
+        (sym("M", multiple_of=8, min=9, max=31), "sym('M', multiple_of=8, min=16, max=24)"),
+        (sym("M", multiple_of=np.int64(8)), "sym('M', multiple_of=8)"),
+    ],
+)
+def test_repr_carries_the_declaration_in_canonical_form(declared, text):
+    assert repr(declared) == text
+
+
+# -- decisions that layouts need
+
+
+@pytest.mark.parametrize(
+    ("question", "a", "b", "answer"),
+    [
+        ("same", M * N, N * M, True),
+        ("same", M // 8 * 8, M, True),
+        ("same", 2 * N, 2 * M + 1, False),
+        ("same", M, 7, False),
+        ("same", M, N, None),
+        ("same", sym("P", min=4, max=4), 4, True),
+        ("less", 0, M, True),
+        ("less", M, 8, False),
+        ("less", N, 2, None),
+        ("less", i % M, M, True),
+        ("less", (i // N) % M, M, True),
+        ("less", i % 8, 8, True),
+        ("less", j, 32, True),
+        ("less", M, 4097, True),
+        ("leq", N, N * M, True),
+        ("leq", N * K, N * M * K, True),
+        ("leq", 4096 * N - M * N, -1, False),
+        ("leq", i // N * N, i, True),
+        ("leq", i // N, i, True),
+        ("leq", M, ceil_div(M, 64) * 64, True),
+        ("divides", 8, M, True),
+        ("divides", 16, M, None),
+        ("divides", 8, M + 4, False),
+        ("divides", M, M * N, True),
+        ("divides", N, M * N + N, True),
+        ("divides", K, 63, False),
+        ("divides", 8, 16 * i + N // 3 * 8, True),
+    ],
+)
+def test_decision(question, a, b, answer):
+    assert getattr(ints, question)(a, b) is answer
+
+
+@pytest.mark.parametrize(
+    ("question", "a", "b", "words"),
+    [
+        ("divides", 16, M, "M is a multiple of 16"),
+        ("divides", 12, M, "M is a multiple of 24"),
+        ("divides", 16, 2 * M + N, "N is a multiple of 16"),
+        ("divides", 32, 2 * M + N, "M is a multiple of 16 and N is a multiple of 32"),
+        ("divides", N, M, "M is a multiple of N"),
+        ("less", M, 64, "M <= 56"),
+        ("less", 1, N, "N >= 2"),
+        ("leq", 1000, M, "M >= 1000"),
+        ("leq", 2 * N, 9, "N <= 4"),
+        ("same", M, 64, "M == 64"),
+        ("same", M, N, "M == N"),
+        ("less", N * K, M, "K*N < M"),
+    ],
+)
+def test_the_assumption_that_settles_an_open_question(question, a, b, words):
+    assert getattr(ints, question)(a, b) is None
+    assert ints.assumption(question, a, b) == words
+
+
+def test_declaring_the_assumption_settles_the_question():
+    assert ints.divides(16, sym("M", multiple_of=16)) is True
+    assert ints.less(sym("M", multiple_of=8, max=56), 64) is True
+    assert ints.less(1, sym("N", min=2)) is True
+
+
+# -- Python's operators
+
+
+def test_operators_take_numpy_integers_on_either_side():
+    for result in (np.int64(3) * N, N * np.int64(3), np.int8(3) * N):
+        assert result == 3 * N
+    assert np.int64(3) - N == 3 - N
+
+
+def test_reflected_and_unary_operators():
+    assert (70 // K, 70 % K, divmod(N, 4)) == (70 // K, 70 - K * (70 // K), (N // 4, N % 4))
+    assert (+N, -1 * -N, abs(-N)) == (N, N, N)
+    assert subs(100 // N, {"N": 7}) == 14
+
+
+def test_equality_is_structural():
+    assert sym("M", multiple_of=8, max=4096) == M
+    assert sym("M", multiple_of=8) != M
+    assert M != 64
+    assert len({M, 1 * M, M // 8 * 8, N}) == 2
+
+
+def test_settled_comparisons_are_bools():
+    assert N > 0
+    assert N >= 1
+    assert M <= 4096
+    assert j < 32
+    assert not M < 8
+    assert bool(N)
+    assert int(sym("P", min=4, max=4)) == 4
+    assert list(range(sym("P", min=2, max=2))) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (lambda: bool(M < N), r"comparison: given symbols that leave open whether M < N; "),
+        (
+            lambda: i >= 5,
+            r"whether 5 <= i; .* fix: assume that i >= 5: declare it, sym\(name, mult",
+        ),
+        (lambda: bool(i), r"bool: given symbols that leave open whether i != 0"),
+        (lambda: int(M), r"int: given symbols that leave open whether M is one number"),
+        (lambda: range(M), r"fix: assume that M is fixed: declare it, .* or put in numbers"),
+        (lambda: [1, 2][N], r"int: .* whether N is one number"),
+        (lambda: abs(z), r"abs: .* whether z < 0"),
+        (lambda: N // i, r"div: given symbols that leave open whether i >= 1"),
+        (lambda: subs(M, {"M": N}), r"subs: .* whether N is a multiple of 8"),
+    ],
+)
+def test_python_needs_a_settled_answer(use, text):
+    with pytest.raises(UndecidedError, match=text):
+        use()
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "text"),
+    [
+        (
+            lambda: sym("2x"),
+            LayoutError,
+            "sym: given the name '2x'; required: a Python identifier; fix: use letters, digits",
+        ),
+        (lambda: sym(3), LayoutError, "sym: given the name 3; "),
+        (
+            lambda: sym("M", multiple_of=0),
+            LayoutError,
+            "given multiple_of=0 for M; required: a positive number; fix: leave multiple_of out",
+        ),
+        (
+            lambda: sym("M", multiple_of=8, max=7),
+            LayoutError,
+            "given M with multiple_of=8, min=1 and max=7; required: at least one multiple of 8 "
+            "from min to max; fix: lower min, raise max or weaken multiple_of",
+        ),
+        (lambda: sym("M", multiple_of=2.0), LeafTypeError, "sym: given 2.0 (float)"),
+        (lambda: sym("M", max=True), LeafTypeError, "sym: given True (bool)"),
+        (
+            lambda: sym("M") + sym("M", multiple_of=8),
+            LayoutError,
+            "given sym('M') and sym('M', multiple_of=8) in one expression; required: one "
+            "declaration for each name; fix: declare M once and use that value, or rename one",
+        ),
+        (lambda: ints.same(sym("M"), sym("M", min=2)), LayoutError, "in one expression"),
+        (lambda: ints.less(sym("N", max=4) // 3, N * M), LayoutError, "in one expression"),
+        (
+            lambda: subs(M, {"M": 12}),
+            LayoutError,
+            "subs: given M = 12; required: a value that sym('M', multiple_of=8, max=4096) admits; "
+            "fix: choose a multiple of 8 from 8 to 4096, or declare M with weaker assumptions",
+        ),
+        (lambda: subs(N, {"N": 0}), LayoutError, "fix: choose an integer from 1, or declare N"),
+        (lambda: subs(M, {"M": 8.0}), LeafTypeError, "subs: given 8.0 (float)"),
+        (
+            lambda: M / 8,
+            LeafTypeError,
+            "given M / 8; required: integer division; fix: use // for the floor, ceil_div for the",
+        ),
+        (lambda: 8 / M, LeafTypeError, "given 8 / M"),
+        (
+            lambda: M // 0,
+            LayoutError,
+            "div: given M // 0; required: a divisor other than 0; fix: check the extent or stride",
+        ),
+        (lambda: M + 0.5, LeafTypeError, "given 0.5 (float)"),
+        (lambda: M * True, LeafTypeError, "given True (bool)"),
+        (lambda: M < "4", LeafTypeError, "comparison: given '4' (str)"),
+    ],
+)
+def test_refusals_teach(use, kind, text):
+    with pytest.raises(kind) as caught:
+        use()
+    assert text in str(caught.value)
+
+
+def test_symbols_are_frozen():
+    with pytest.raises(AttributeError, match="SymInt is frozen"):
+        M.name = "N"
+    with pytest.raises(AttributeError, match="Proof is frozen"):
+        prove_equal_ints(M, M).answer = False
+
+
+# -- values
+
+
+def test_substitution_of_expressions_stays_symbolic():
+    assert subs(M // 16, {"M": 32 * sym("P", max=4)}) == 2 * sym("P", max=4)
+    assert subs(M + N, {"X": 3}) == M + N
+    assert subs(7, {"M": 8}) == 7
+
+
+def test_symbols_in_are_the_declared_ones():
+    assert symbols_in(K * (i % M) + min_(N, 4)) == (K, M, N, i)
+    assert symbols_in(5) == ()
+
+
+# -- proofs
+
+
+@given(TREES, TREES, st.sampled_from(["same", "divides"]), st.integers(0, 2**32))
+@example("N", ("mul", 2, ("div", "N", 2)), "same", 0)
+@example(2, ("mul", "z", ("add", "z", 1)), "divides", 0)
+def test_proofs_are_right(a, b, question, seed):
+    left, right = build(a), build(b)
+    proof = (prove_equal_ints if question == "same" else prove_divides_ints)(left, right)
+    if proof.answer is None:
+        assert proof.assumption
+        assert proof.counterexample is None
+    elif proof.answer:
+        for values in assignments(200, seed):
+            assert PYTHON[question](subs(left, values), subs(right, values)), values
+    else:
+        x, y = subs(left, proof.counterexample), subs(right, proof.counterexample)
+        assert not PYTHON[question](x, y)
+        assert str(proof).endswith(f"gives {x} and {y}")
+
+
+@given(TREES)
+def test_every_expression_equals_itself_rebuilt(tree):
+    assert prove_equal_ints(build(tree), build(("add", ("sub", tree, "N"), "N")))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (M // 8 * 8, M),
+        (i // 3 + (i + 1) // 3 + (i + 2) // 3, i),
+        (i * i % 4, (i % 2) * (i % 2)),
+        ((z - 1) * (z + 1) + 1, z * z),
+        (i % 4 + 4 * ((i // 4) % 3) + 12 * (i // 12), i),
+        (j // 4 * 4 + (j % 4), j),
+        ((j * j) // 1000, j * 0),
+        (min_(M, N) + min_(N, M), 2 * min_(M, N)),
+        (d * d * d * d * d // 3, d * d // 3 * d * d * d),
+    ],
+)
+def test_equal_integers_are_proved_equal(a, b):
+    proof = prove_equal_ints(a, b)
+    assert proof.answer is True
+    assert str(proof).startswith("yes: ")
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (M, 4096),
+        (M // 16 * 16, M),
+        (min_(M, 4000), M),
+        (min_(N, 10**6), N),
+        (i * N, i * N + 1),
+        ((z - 1) * (z - 2) * (z - 3), z * 0),
+        (N // 5 + N // 7, N * 12 // 35),
+        (i // N * N, i),
+        (M * N * K * i, M * N * K * (i + j)),
+    ],
+)
+def test_different_integers_have_a_counterexample(a, b):
+    proof = prove_equal_ints(a, b)
+    assert proof.answer is False
+    assert subs(a, proof.counterexample) != subs(b, proof.counterexample)
+
+
+@pytest.mark.parametrize("n", range(2, 13))
+def test_products_of_consecutive_integers_are_divisible_by_the_factorial(n):
+    product = math.prod((z + k for k in range(1, n)), start=z)
+    assert prove_divides_ints(math.factorial(n), product)
+    assert prove_divides_ints(math.factorial(n + 1), product).answer is False
+
+
+def test_fermats_little_theorem():
+    for p in range(2, 12):
+        power = math.prod([z] * p)
+        assert prove_divides_ints(p, power - z).answer is all(p % k for k in range(2, p))
+
+
+def test_what_is_not_proved_is_unknown_with_an_assumption():
+    proof = prove_equal_ints(i // N + (-i - 1) // N, -1)
+    assert proof.answer is None
+    assert str(proof).startswith("unknown: ")
+    assert proof.assumption in str(proof)
+    with pytest.raises(UndecidedError, match=r"bool\(proof\): given symbols that leave open"):
+        bool(proof)
+
+
+def test_proofs_of_numbers():
+    assert prove_equal_ints(4, 4)
+    assert str(prove_equal_ints(4, 5)) == "no: every value gives 4 and 5"
+    assert prove_divides_ints(4, 12)
+    assert not prove_divides_ints(0, 12)
+
+
+def test_proofs_are_values():
+    proof = prove_equal_ints(M, 8)
+    assert proof == Proof(False, "M=16 gives 16 and 8", {"M": 16})
+    assert pickle.loads(pickle.dumps(proof)) == proof
+    assert eval(repr(proof)) == proof
+    assert len({proof, prove_equal_ints(M, 8)}) == 1
+
+
+# -- SymPy
+
+
+@given(TREES, st.integers(0, 2**32))
+def test_sympy_computes_the_same(tree, seed):
+    expression, values = build(tree), assignments(1, seed)[0]
+    formula = to_sympy(expression)
+    at = {symbol: values[symbol.name] for symbol in formula.free_symbols}
+    assert formula.subs(at) == subs(expression, values)
+
+
+def test_sympy_symbols_have_the_declared_signs():
+    (name,) = to_sympy(M).free_symbols
+    assert name.is_integer
+    assert name.is_positive
+    (name,) = to_sympy(z).free_symbols
+    assert name.is_positive is None
+
+
+def test_latex_of_a_rounded_quotient():
+    assert latex(ceil_div(N, 64)) == r"\left\lfloor{\frac{N}{64} + \frac{63}{64}}\right\rfloor"
+
+
+def test_symbols_load_nothing_but_the_standard_library():
+    code = (
+        "import sys; from cute_py.layout.symbols import sym; M = sym('M'); str(M // 8 + M % 3); "
+        "print([m for m in ('sympy', 'numpy', 're', 'typing', 'dataclasses') if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
