@@ -12,6 +12,15 @@ _HOME = {
     "errors": (
         "CoordinateError CuteError DtypeError LayoutError LeafTypeError ParseError UndecidedError"
     ),
+    "dtypes.table": (
+        "DTYPES Dtype b1 bf16 dtype e2m1 e2m3 e3m2 e4m3 e5m2 f16 f32 f64 from_numpy int_type s16 "
+        "s2 s32 s4 s64 s8 tf32 u16 u2 u32 u4 u64 u8 ue8m0 void"
+    ),
+    "dtypes.rounding": "ROUNDINGS",
+    "dtypes.conversion": "convert decode encode",
+    "dtypes.packing": (
+        "SubbyteReference alignment_bytes pack predicate_storage sizeof_bits storage_bytes unpack"
+    ),
     "layout.tuples": (
         "Underscore _ ceil_div compatible congruent elem_geq elem_gtr elem_leq elem_less "
         "elem_scale evenly_divides inner_product prefix_product product product_each product_like "

@@ -455,8 +455,9 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     "rounding-unknown": (
         DtypeError,
         "rounding {value!r}",
-        "indeterminate, toward_zero (rz), to_nearest (rn), to_nearest_satfinite, toward_infinity (rp), "
-        "toward_neg_infinity (rm), half_ulp_truncate (rna) or half_ulp_trunc_dntz",
+        "indeterminate, toward_zero (rz), to_nearest (rn), to_nearest_satfinite, "
+        "toward_infinity (rp), toward_neg_infinity (rm), half_ulp_truncate (rna) "
+        "or half_ulp_trunc_dntz",
         "{fix}",
     ),
     "values-type": (
@@ -590,7 +591,8 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         LayoutError,
         "elements of {bits} bits",
         "a power of two of at most 32 bits",
-        "f64 and complex operands have layouts of their own in CUTLASS: build one with Swizzle and ComposedLayout",
+        "f64 and complex operands have layouts of their own in CUTLASS: build one with Swizzle and "
+        "ComposedLayout",
     ),
     "tensor-op-crosswise": (
         LayoutError,
@@ -601,20 +603,22 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     "tensor-op-tile": (
         LayoutError,
         "{contiguous} x {strided} elements with ld {ld}",
-        "contiguous and ld multiples of crosswise {crosswise}, strided one of the {rows} rows in a line, "
-        "ld at least contiguous",
+        "contiguous and ld multiples of crosswise {crosswise}, strided one of the {rows} rows in a "
+        "line, ld at least contiguous",
         "pad the tile to whole lines, or choose a smaller crosswise",
     ),
     "tensor-op-tiles": (
         LayoutError,
         "{tiles} tiles of {crosswise} elements side by side",
-        "a power of two: at {tiles} the XOR needs the row, which is no field of the offset's bits, so no Swizzle fits",
+        "a power of two: at {tiles} the XOR needs the row, which is no field of the offset's bits, "
+        "so no Swizzle fits",
         "put the tiles outermost (contiguous={crosswise}, stages={tiles}){also}",
     ),
     "tensor-op-period": (
         LayoutError,
         "strided extent {strided}",
-        "a multiple of {period}, the rows after which the XOR starts anew, so that every stage is the same map",
+        "a multiple of {period}, the rows after which the XOR starts anew, so that stacked tiles "
+        "are swizzled alike",
         "pad it to {padded}",
     ),
     # -- text: layouts and expressions
@@ -678,6 +682,24 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "unknown or no whole number of elements",
         "an address such as (0x400), (unset), or align<{period}>",
         "add it, or give the layout alone and compose it with a swizzle of elements\n{marked}",
+    ),
+    "expression-name": (
+        ParseError,
+        "the name {name!r} at position {position}, which the language does not have",
+        "a function of the layout algebra, a constant such as LayoutRight, or a declared symbol",
+        "{hint}\n{marked}",
+    ),
+    "expression-operands": (
+        ParseError,
+        "{name} at position {position} applied to {operands}: {problem}",
+        "operands of the kinds that it takes",
+        "compare the operands with the documentation of {name}\n{marked}",
+    ),
+    "expression-limit": (
+        ParseError,
+        "{given} at position {position}",
+        "{limit}, so that the command line answers at once",
+        "use cute_py from Python for larger ones\n{marked}",
     ),
     # -- whole-layout tools, F2 layouts, fit
     "tools-symbols": (

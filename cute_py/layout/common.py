@@ -118,6 +118,9 @@ def layout_add(a: Layout, b: Layout) -> Layout:
 def common_refinement(a: Layout, b: Layout) -> tuple[Any, ...] | None:
     """Return the flat shape whose boundaries are those of both coalesced layouts, or None where
     they do not nest.
+
+    >>> common_refinement(Layout((4, 6), (6, 1)), Layout((8, 3), (3, 1)))
+    (4, 2, 3)
     """
     left, right = list(coalesced(a)[0]), list(coalesced(b)[0])
     extents = []

@@ -280,7 +280,8 @@ def compact_order(shape: IntTuple, order: IntTuple) -> IntTuple:
     ranks = wrap(flatten(order))
 
     def start(rank: IntTuple, part: IntTuple) -> IntTuple:
-        below = tuple([s for s, r in zip(extents, ranks, strict=True) if r < rank])
+        lower = [ints.settle(ints.less, r, rank, "compact_order") for r in ranks]
+        below = tuple([s for s, is_lower in zip(extents, lower, strict=True) if is_lower])
         return compact_major(part, product(below))
 
     return transform_leaf(start, order, shape)

@@ -142,6 +142,9 @@ def tile_unzip(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     ((A,B),(a,b,c)).
 
     Source: cutlass layout.hpp `tile_unzip`, tuple_algorithms.hpp `zip2_by`.
+
+    >>> print(tile_unzip(logical_divide(Layout((8, 6)), (4, 3)), (4, 3)))
+    ((4,3),(2,2)):((1,8),(4,24))
     """
     if layout.__class__ is not Layout:
         return through_inner(tile_unzip, layout, tiler)

@@ -1,8 +1,8 @@
 """`F2Map`: a linear map of the bits of an offset, what two swizzles compose into when no `Swizzle`
 fits.
 
-Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819) for layouts as matrices over F2; a `Swizzle`
-is the matrix with ones on the diagonal and on a piece of one other diagonal.
+A `Swizzle` is the matrix with ones on the diagonal and on a piece of one other diagonal.
+Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819), for layouts as matrices over F2.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class F2Map:
         columns: the image of 1, 2, 4, ... (offsets of at least 0). Left out bits stay as they are.
 
     Law: m(x ^ y) == m(x) ^ m(y), for all integers x and y, negative ones in two's complement.
-    Raises LayoutError for negative images. Equal maps have equal columns: as many as bits take part.
+    Equal maps have equal columns: as many as bits take part. Raises LayoutError for negative images.
 
     >>> gray = F2Map((1, 3, 6))
     >>> print(gray, [gray(x) for x in range(9)], gray.inverse()(7))
@@ -126,7 +126,7 @@ def _trimmed(columns: list[int]) -> tuple[int, ...]:
     while count and columns[count - 1] == 1 << (count - 1):
         count -= 1
     bits = max([count, *[column.bit_length() for column in columns[:count]]])
-    return tuple([*columns[:count], *[1 << bit for bit in range(count, bits)]])
+    return (*columns[:count], *[1 << bit for bit in range(count, bits)])
 
 
 def _moves(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -156,9 +156,9 @@ def compose_maps(outer: AnyLayout, inner: AnyLayout) -> Swizzle | F2Map:
         outer: Swizzle or F2Map, applied last.
         inner: Swizzle or F2Map, applied first.
 
-    Two maps that cancel give Sw<0,0,0>. Raises LeafTypeError for operands of other kinds. C++ merges
-    swizzles of equal S by their masks, `composition(Swizzle, Swizzle)` of cutlass swizzle.hpp;
-    matrices cover the rest.
+    Two maps that cancel give Sw<0,0,0>. Raises LeafTypeError for operands of other kinds.
+    Source: cutlass swizzle.hpp `composition(Swizzle, Swizzle)` merges swizzles of equal S by their
+    masks; matrices cover the rest.
 
     >>> print(compose_maps(Swizzle(1, 0, 3), Swizzle(1, 1, 3)))
     Sw<2,0,3>
@@ -187,6 +187,11 @@ def compose_swizzles(a: Swizzle, b: Swizzle) -> Swizzle | F2Map:
 def bits_of(x: Swizzle | F2Map) -> int:
     """Return how many low bits of an offset the map reads or changes."""
     return x.swizzle_code.bit_length() if x.__class__ is Swizzle else x.bits  # type: ignore[union-attr]
+
+
+def moves_of(x: Swizzle | F2Map) -> tuple[tuple[int, int], ...]:
+    """Return (bits, right shift) of what the map XORs onto an offset."""
+    return ((x.yyy_msk, x.num_shft),) if x.__class__ is Swizzle else x._moves  # type: ignore[union-attr]
 
 
 def as_swizzle(x: F2Map) -> Swizzle | None:

@@ -12,7 +12,7 @@ from cute_py.layout.f2 import bits_of, images, is_map
 from cute_py.layout.f2_layout import F2Layout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.swizzle import Swizzle
-from cute_py.layout.tuples import canonical, leaves, product, show, transform_leaf
+from cute_py.layout.tuples import leaves, product, show, transform_leaf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def to_f2(layout: AnyLayout) -> F2Layout:
     >>> to_f2(Layout((4, 4), (1, 2)))
     Traceback (most recent call last):
     ...
-    cute_py.errors.LayoutError: to_f2: given (4,4):(1,2), whose index 6 has offset 4 where the XOR ...
+    cute_py.errors.LayoutError: to_f2: given (4,4):(1,2), whose index 6 has offset 4 ...
     """
     if layout.__class__ is F2Layout:
         return layout  # type: ignore[no-any-return]
@@ -170,8 +170,8 @@ def from_f2(f2: F2Layout) -> AnyLayout:
 
 
 def swizzles_within(used: int) -> Iterator[Swizzle]:
-    """Yield the swizzles that could matter to offsets in which only bits of `used` are set, smallest
-    first, Sw<0,0,0> before all.
+    """Yield the swizzles that could matter to offsets in which only bits of `used` are set, the
+    smallest first, Sw<0,0,0> before all.
 
     The lowest and the highest bit that such a swizzle reads is used, else a smaller one does the
     same, and it changes no bit above.
@@ -263,8 +263,8 @@ def _run_on(layout: Layout, count: int) -> Layout:
 
 
 def f2_matrix(x: AnyLayout) -> AnyLayout:
-    """Return the bit matrix of a layout or map: a NumPy uint8 array, one row for each offset bit and
-    one column for each index bit, the lowest first.
+    """Return the bit matrix of a layout or map: a NumPy uint8 array, one row for each offset bit
+    and one column for each index bit, the lowest first.
 
     Law: offset bits == matrix @ index bits, modulo 2. Raises what `to_f2` raises, and LayoutError
     where index 0 has another offset than 0, which no matrix can say.

@@ -1,7 +1,7 @@
 """`F2Layout`: a layout whose offset is the XOR of one image for every set bit of the index.
 
-Swizzled and plain layouts of powers of two, Triton's linear layouts and every bit matrix are of this
-kind. Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819).
+Swizzled and plain layouts of powers of two, Triton's linear layouts and every bit matrix are of
+this kind. Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _set = object.__setattr__
 
 
 class F2Layout:
-    """The map i -> offset ^ (XOR of bases[b] over the set bits b of i) on the coordinates of a shape.
+    """The map i -> offset ^ (XOR of bases[b] over the set bits b of i) on the indices of a shape.
 
     Args:
         shape: an int tuple whose extents are powers of two.
@@ -113,10 +113,10 @@ class F2Layout:
         return tuples.transform_leaf(take, self.shape)
 
     def __call__(self, *coord: IntTuple) -> AnyLayout:
-        """Return the offset of a coordinate or index, or the sublayout where the coordinate has `_`.
+        """Return the offset of a coordinate or index, or the sublayout where it has `_`.
 
-        What the coordinate fixes goes into the sublayout's offset. Raises CoordinateError outside of
-        the shape: a bit past the size has no image.
+        What the coordinate fixes goes into the sublayout's offset. Raises CoordinateError outside
+        of the shape: a bit past the size has no image.
         """
         c = check_coordinate(coord[0] if len(coord) == 1 else coord, self.shape)
         if has_underscore(c):
@@ -138,8 +138,9 @@ class F2Layout:
         if is_underscore(coord):
             return self
         fixed = crd2idx(_zeros(coord), self.shape)
+        origin = self.offset ^ gf2.apply(self.bases, fixed)
         bases = leaves(slice_(coord, self._nested()))
-        return F2Layout(slice_(coord, self.shape), bases, self.offset ^ gf2.apply(self.bases, fixed))
+        return F2Layout(slice_(coord, self.shape), bases, origin)
 
     def size(self) -> int:
         """Return the number of coordinates (elements)."""
@@ -193,9 +194,8 @@ class F2Layout:
         """
         result = self.left_inverse()
         if result.size() != self.size():
-            raise refusal(
-                "f2-not-onto", operation="inverse", layout=self, size=self.size(), reach=self.cosize()
-            )
+            size, reach = self.size(), self.cosize()
+            raise refusal("f2-not-onto", operation="inverse", layout=self, size=size, reach=reach)
         return result
 
 

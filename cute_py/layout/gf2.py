@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    Pivots = dict[int, tuple[int, int]]  # top bit of a vector -> (vector, the columns it is made of)
+    Pivots = dict[int, tuple[int, int]]  # top bit of a vector -> (vector, columns it is made of)
 
 
 def apply(columns: Sequence[int], x: int) -> int:
@@ -30,8 +30,8 @@ def apply(columns: Sequence[int], x: int) -> int:
 def eliminate(columns: Sequence[int]) -> tuple[Pivots, list[int]]:
     """Return a basis of the columns' span, by top bit, and a basis of the kernel.
 
-    Every vector comes with the set of columns (as bits) whose XOR it is; a kernel vector is a set of
-    columns whose XOR is 0.
+    Every vector comes with the set of columns (as bits) whose XOR it is; a kernel vector is a set
+    of columns whose XOR is 0.
 
     >>> eliminate([1, 2, 3])
     ({0: (1, 1), 1: (2, 2)}, [7])
@@ -68,7 +68,7 @@ def solve(pivots: Pivots, y: int) -> int | None:
 
 
 def left_inverse(pivots: Pivots, rows: int) -> list[int]:
-    """Return columns R, one for each of `rows` bits, with apply(R, vector) == made_of for the basis.
+    """Return columns R, one for each of `rows` bits, with apply(R, vector) == made_of.
 
     Bits that are top bit of no basis vector go to 0; that fixes R.
     """

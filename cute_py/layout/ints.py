@@ -83,7 +83,7 @@ def normalize(x: object, operation: str = "Layout", also: str = "") -> Leaf:
         from operator import index
 
         try:
-            return int(index(x))  # index() keeps subclasses of int, int() does not
+            return index(x)
         except TypeError:  # an array of several values, or a NumPy float array of none
             pass
     raise refusal("leaf-type", operation=operation, value=x, type=kind, also=also)

@@ -79,12 +79,12 @@ def _right_inverse_leaves(layout: Layout) -> Layout:
     parts: list[Layout] = []
     offset: Any = 1
     while True:
-        found = next((mode for mode in modes if ints.same(mode[1], offset)), None)
+        found = next((k for k, mode in enumerate(modes) if ints.same(mode[1], offset)), None)
         if found is None:
             return coalesce(make_layout(*parts)) if parts else Layout(1, 0)
-        modes.remove(found)
-        parts.append(Layout(found[0], found[2]))
-        offset = ints.mul(offset, found[0])
+        extent, _, prefix = modes.pop(found)
+        parts.append(Layout(extent, prefix))
+        offset = ints.mul(offset, extent)
 
 
 def _with_prefixes(layout: Layout) -> list[tuple[Any, Any, Any]]:

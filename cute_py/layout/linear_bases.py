@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout.coords import crd2idx, idx2crd
-from cute_py.layout.f2 import images
+from cute_py.layout.f2 import images as checked_images
 from cute_py.layout.f2_convert import f2_columns, from_f2, require_powers, to_f2
 from cute_py.layout.f2_layout import F2Layout
 from cute_py.layout.modes import check_coordinate
@@ -34,6 +34,7 @@ def to_linear_bases(
 
     Raises what `f2_matrix` raises; LayoutError for a wrong count of names or offsets past coshape.
 
+    >>> from cute_py import Layout
     >>> to_linear_bases(Layout((4, 2), (2, 1)), names=("lane", "register"))
     {'lane': [2, 4], 'register': [1]}
     """
@@ -45,14 +46,20 @@ def to_linear_bases(
         )
     if coshape is not None:
         _require_reach(f2, coshape)
-    return {key: [_split(x, coshape) for x in mode.bases] for key, mode in zip(keys, f2, strict=True)}
+    images = [[_split(image, coshape) for image in mode.bases] for mode in f2]
+    return dict(zip(keys, images, strict=True))
 
 
 def _require_reach(f2: F2Layout, coshape: IntTuple) -> None:
     require_powers(coshape, "to_linear_bases")
     if f2.cosize() > product(coshape):
-        facts = {"offset": f2.cosize() - 1, "coshape": show(coshape)}
-        raise refusal("f2-coshape", operation="to_linear_bases", layout=f2, **facts)
+        raise refusal(
+            "f2-coshape",
+            operation="to_linear_bases",
+            layout=f2,
+            offset=f2.cosize() - 1,
+            coshape=show(coshape),
+        )
 
 
 def _split(offset: int, coshape: IntTuple) -> IntTuple:
@@ -87,10 +94,10 @@ def from_linear_bases(
     return from_f2(F2Layout(extents[0] if len(extents) == 1 else extents, flat))
 
 
-def _as_tuple(image: Any) -> IntTuple:
+def _as_tuple(image: IntTuple) -> IntTuple:
     if isinstance(image, (list, tuple)):
         return tuple([_as_tuple(part) for part in image])
-    return images([image], "from_linear_bases")[0]
+    return checked_images([image], "from_linear_bases")[0]
 
 
 def _smallest_coshape(points: list[IntTuple]) -> IntTuple:

@@ -1,8 +1,8 @@
 """All offsets of a layout at once, as a NumPy array, and the set that they form.
 
-The offsets of s:d are sums of one term for each mode, so outer sums of ever longer arrays make them:
-one addition for each coordinate, at the speed of memory. Arrays are int64. What int64 cannot hold,
-and more than `MOST` coordinates, is refused, never wrapped or half done.
+The offsets of s:d are sums of one term for each mode, so outer sums of ever longer arrays make
+them: one addition for each coordinate, at the speed of memory. Arrays are int64. What int64 cannot
+hold, and more than `MOST` coordinates, is refused, never wrapped or half done.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MOST = 1 << 27  # coordinates that are tabulated at most: 1 GiB of int64
 RANGE = 1 << 63  # magnitudes of offsets lie below
 ROW = 512  # entries from which an outer sum runs at the speed of memory
+PIECE = 1 << 14  # entries that are worked on at a time
 COLUMNS = 16  # rows so short that they are written column by column
 
 
@@ -36,6 +37,7 @@ def offsets(layout: AnyLayout) -> AnyLayout:
 
     >>> offsets(Layout((2, 3), (3, 1)))
     array([0, 3, 1, 4, 2, 5])
+    >>> from cute_py import make_identity_layout
     >>> offsets(make_identity_layout((1, 2))).tolist()
     [[0, 0], [0, 1]]
     """
@@ -61,14 +63,12 @@ def offset_grid(layout: AnyLayout) -> AnyLayout:
     >>> offset_grid(Layout((2, 3), (3, 1))).tolist()
     [[0, 1, 2], [3, 4, 5]]
     """
-    table = offsets(layout)
-    axes = tuples.product_each(layout.shape)
-    return table.reshape(*axes, *table.shape[1:], order="F") if table.ndim == 1 else _stacked(table, axes)
-
-
-def _stacked(table: AnyLayout, axes: tuple[int, ...]) -> AnyLayout:
     import numpy as np
 
+    table = offsets(layout)
+    axes = tuples.product_each(layout.shape)
+    if table.ndim == 1:
+        return table.reshape(axes, order="F")
     return np.stack([part.reshape(axes, order="F") for part in table.T], axis=-1)
 
 
@@ -203,38 +203,64 @@ def _of_components(layout: Layout) -> AnyLayout:
 
 def _of_composed(layout: AnyLayout) -> AnyLayout:
     """Return outer(offset + inner) for all coordinates."""
-    inner = offsets(layout.inner)
-    if layout.offset.__class__ is not int or inner.ndim > 1:
-        return _one_by_one(layout, range(len(inner)), layout)
-    largest = max(abs(int(inner.min())), abs(int(inner.max()))) + abs(layout.offset)
-    require_range(layout, largest + 1)
-    return _applied(layout.outer, inner + layout.offset, layout)
+    values = offsets(layout.inner)
+    if layout.offset.__class__ is not int or values.ndim > 1:
+        return _one_by_one(layout, range(len(values)), layout)
+    if layout.inner.__class__ is Layout:
+        largest = reach(layout.inner._s, layout.inner._d)
+    else:
+        largest = int(abs(values).max())
+    require_range(layout, largest + abs(layout.offset) + 1)
+    values += layout.offset
+    return _applied(layout.outer, values, layout)
 
 
 def _applied(outer: AnyLayout, values: AnyLayout, whole: AnyLayout) -> AnyLayout:
-    """Return the outer map of every entry: by arrays where it is known to take them."""
-    from cute_py.layout.f2 import ARRAY_BITS, bits_of, is_map
+    """Return the outer map of every entry, by arrays where it is known to take them; `values` may
+    be overwritten.
+    """
+    from cute_py.layout.f2 import ARRAY_BITS, bits_of, is_map, moves_of
 
     if is_map(outer) and bits_of(outer) <= ARRAY_BITS:
-        return outer(values)
-    if outer.__class__ is Layout and outer._kind == INTS and int(values.min()) >= 0:
-        return _looked_up(outer, values, whole)
-    if hasattr(outer, "inner") and outer.offset.__class__ is int and outer.inner.__class__ is Layout:
+        return _xored(moves_of(outer), values)
+    if hasattr(outer, "inner") and outer.offset.__class__ is int:
         shifted = _applied(outer.inner, values, whole)
         require_range(whole, abs(outer.offset) + int(abs(shifted).max()) + 1)
         return _applied(outer.outer, shifted + outer.offset, whole)
-    if hasattr(outer, "bases") and 0 <= int(values.min()) and int(values.max()) < outer.size() <= MOST:
-        return offsets(outer)[values]
+    if int(values.min()) >= 0:
+        if outer.__class__ is Layout and outer._kind == INTS:
+            return _looked_up(outer, values, whole)
+        if hasattr(outer, "bases") and int(values.max()) < outer.size() <= MOST:
+            return offsets(outer)[values]
     return _one_by_one(outer, values.tolist(), whole)
+
+
+def _xored(moves: tuple[tuple[int, int], ...], values: AnyLayout) -> AnyLayout:
+    """Return the values with bits XORed onto others, in place and in pieces that stay in cache."""
+    import numpy as np
+
+    for start in range(0, len(values), PIECE):
+        piece = values[start : start + PIECE]
+        source = piece.copy() if len(moves) > 1 else piece
+        for mask, shift in moves:
+            active = source & mask
+            active = np.right_shift(active, shift, out=active) if shift >= 0 else active << -shift
+            piece ^= active
+    return values
 
 
 def _looked_up(outer: Layout, values: AnyLayout, whole: AnyLayout) -> AnyLayout:
     """Return outer(x) for every x of at least 0; the last mode runs on."""
-    import numpy as np
-
     s, d = coalesced_beyond(outer)
     top = int(values.max()) // tuples.product(tuple(s[:-1]))
     require_range(whole, reach([*s[:-1], top + 1], d) + 1)
+    return look_up(s, d, values)
+
+
+def look_up(s: list[int], d: list[int], values: AnyLayout) -> AnyLayout:
+    """Return the offset of every index in a NumPy array; the last mode of s:d runs on."""
+    import numpy as np
+
     total = np.zeros_like(values)
     for extent, step in zip(s[:-1], d[:-1], strict=True):
         values, digit = np.divmod(values, extent)

@@ -19,7 +19,15 @@ from functools import reduce
 from cute_py.layout import ints
 from cute_py.layout.basis import E, ScaledBasis
 from cute_py.layout.composed import ComposedLayout, make_composed_layout
+from cute_py.layout.f2 import F2Map, is_map
+from cute_py.layout.f2_layout import F2Layout
 from cute_py.layout.layout import Layout
+from cute_py.layout.parse_maps import (
+    read_f2_layout,
+    read_f2_map,
+    read_pycute_swizzle,
+    read_swizzle,
+)
 from cute_py.layout.parse_pointers import (
     Pointer,
     is_pointer_name,
@@ -37,8 +45,8 @@ from cute_py.layout.tuples import _, leaves
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
+    from cute_py.layout.parse_tokens import Value
     from cute_py.layout.types import AnyLayout, Leaf
 
 _SHAPE, _BASIS = 1, 2
@@ -56,11 +64,12 @@ def parse_layout(text: str, symbols: Mapping[str, Leaf] | None = None) -> AnyLay
         symbols: what the names in the text stand for, `{"M": sym("M")}`.
 
     Returns:
-        A Layout, a ComposedLayout, or the Swizzle of `Sw<3,4,3>` alone. Of a tensor the layout is
-        kept, and its pointer or first coordinate is dropped. `_8` is 8. Each `?` is a new symbol s0,
-        s1, ..., a multiple of what `?{div=8}` says, at least 1 in a shape and at least 0 in a stride.
-        A swizzle of a pointer acts on byte addresses; it is returned as the swizzle of offsets in
-        elements that has the same effect, which needs the width (`ptr[16b]`) and the address.
+        A Layout, ComposedLayout or F2Layout, or the map of `Sw<3,4,3>` alone. Of a tensor the
+        layout is kept, and its pointer or first coordinate is dropped. `_8` is 8. Each `?` is a new
+        symbol s0, s1, ..., a multiple of what `?{div=8}` says, at least 1 in a shape and at least 0
+        in a stride. A swizzle of a pointer acts on byte addresses; it is returned as the swizzle of
+        offsets in elements that has the same effect, which needs the width (`ptr[16b]`) and the
+        address.
 
     Law: parse_layout(str(x)) == x == parse_layout(repr(x)), of layouts with symbols where these are
     given. Raises ParseError with `facts["position"]` where the text cannot be read; LayoutError
@@ -84,7 +93,7 @@ def parse_layout(text: str, symbols: Mapping[str, Leaf] | None = None) -> AnyLay
     return value
 
 
-def parse(text: str, symbols: Mapping[str, Leaf] | None = None) -> Any:
+def parse(text: str, symbols: Mapping[str, Leaf] | None = None) -> Value:
     """Return what `text` describes: a layout as `parse_layout` reads it, an int tuple, a coordinate
     with `_`, or a tiler, which is a tuple of these.
 
@@ -115,7 +124,7 @@ class Notation(Reader):
         self.unknown = 0  # how many `?` were read
         self.tensor = False  # whether a pointer was read: its data may follow
 
-    def whole(self) -> Any:
+    def whole(self) -> Value:
         """Read the whole text."""
         value = self.chain()
         if self.token.kind == "end" or (self.tensor and self.token.kind in (":", "=")):
@@ -126,7 +135,7 @@ class Notation(Reader):
 
     # -- chains: A o offset o B
 
-    def chain(self) -> Any:
+    def chain(self) -> Value:
         """Read infix expressions joined by `o`."""
         parts, starts = [self.infix(_SHAPE)], [self.last]
         while self.token.kind == "name" and self.token.text == "o":
@@ -134,7 +143,7 @@ class Notation(Reader):
             parts.append(self.infix(_SHAPE))
         return self.composed(parts, starts[-1]) if len(parts) > 1 else parts[0]
 
-    def composed(self, parts: list[Any], last: Token) -> Any:
+    def composed(self, parts: list[Value], last: Token) -> Value:
         """Return the map of `A o offset o ... o B`, read from the right; `last` is the last `o`."""
         engine = None
         if len(parts) % 2 == 0 and self.is_engine(parts[0]):
@@ -155,21 +164,21 @@ class Notation(Reader):
             result = swizzled(self, engine, engine.swizzle, result)
         return result
 
-    def is_engine(self, part: Any) -> bool:
+    def is_engine(self, part: Value) -> bool:
         """Tell whether `part` is what a tensor has before its layout, a pointer or coordinate."""
         if part.__class__ is Pointer:
             return True
         return _is_int_tuple(part) and (self.tensor or part.__class__ is tuple)
 
-    def applied(self, outer: Any, inner: Any, sign: Token) -> Any:
+    def applied(self, outer: Value, inner: Value, sign: Token) -> Value:
         """Return `outer o inner` without an offset."""
-        if outer.__class__ is not Swizzle:
+        if not is_map(outer):
             raise self.fail("an offset: outer o offset o layout", sign)
         return make_composed_layout(outer, 0, inner)
 
     # -- infix expressions
 
-    def infix(self, loosest: int, grouped: bool = False) -> Any:
+    def infix(self, loosest: int, grouped: bool = False) -> Value:
         """Read operands joined by signs that bind at least as tightly as `loosest`."""
         left = self.operand(grouped)
         while _BINDING.get(self.token.kind, 0) >= loosest:
@@ -178,9 +187,11 @@ class Notation(Reader):
             left = self.joined(left, self.advance())
         return left
 
-    def joined(self, left: Any, sign: Token) -> Any:
+    def joined(self, left: Value, sign: Token) -> Value:
         """Read the right operand of a sign, and return what the sign makes of both."""
         if sign.kind == ":":
+            if self.token.text == "F2" and _is_int_tuple(left):
+                return read_f2_layout(self, left)
             right = self.stride()
             if not (_is_int_tuple(left) and _is_int_tuple(right)):
                 raise self.fail("integers, nested alike, on both sides of ':'", sign)
@@ -194,14 +205,14 @@ class Notation(Reader):
             raise self.fail("a divisor other than 0 after it", sign)
         return _ARITHMETIC[sign.kind](left, right)
 
-    def stride(self) -> Any:
+    def stride(self) -> Value:
         """Read an int tuple in which a `?` may be 0."""
         least, self.least = self.least, 0
         value = self.infix(_BASIS)
         self.least = least
         return value
 
-    def basis(self, left: Any, sign: Token) -> ScaledBasis:
+    def basis(self, left: Value, sign: Token) -> ScaledBasis:
         """Read the mode of `v@j@i`, of which the last is the outermost."""
         mode = number(self.expect("number", "the number of a mode"))
         if not ints.is_leaf(left):
@@ -211,14 +222,14 @@ class Notation(Reader):
 
     # -- operands
 
-    def operand(self, grouped: bool = False) -> Any:
+    def operand(self, grouped: bool = False) -> Value:
         """Read an operand and its minus signs; `grouped`: (x) is x here, not a rank-1 tuple."""
         sign, negative = self.token, False
         while self.accept("-"):
             negative = not negative
         kind = self.token.kind
         if kind == "number":
-            value: Any = self.number()
+            value: Value = self.number()
         elif kind in ("(", "[", "<"):
             value = self.brackets(grouped or sign.kind == "-")
         elif kind == "name":
@@ -242,11 +253,11 @@ class Notation(Reader):
         """Read a number."""
         return number(self.advance())
 
-    def postfix(self, value: Any) -> Any:
+    def postfix(self, value: Value) -> Value:
         """Read what follows an operand; nothing, in the notation."""
         return value
 
-    def brackets(self, grouped: bool) -> Any:
+    def brackets(self, grouped: bool) -> Value:
         """Read a tuple, or an expression in parentheses."""
         opening = self.open()
         modes, comma = self.items(opening)
@@ -257,16 +268,16 @@ class Notation(Reader):
                 return mode
         return tuple(modes)
 
-    def items(self, opening: Token) -> tuple[list[Any], bool]:
+    def items(self, opening: Token) -> tuple[list[Value], bool]:
         """Read what stands between brackets, and tell whether it ends with a comma."""
-        modes: list[Any] = []
+        modes: list[Value] = []
         while self.token.kind not in (")", "]", ">"):
             modes.append(self.chain())
             if not (self.accept(",") or (opening.kind != "(" and self.accept(";"))):
                 return modes, False
         return modes, bool(modes)
 
-    def groups(self, value: Any) -> bool:
+    def groups(self, value: Value) -> bool:
         """Tell from what follows whether parentheses around `value` only group."""
         if callable(value):
             return self.token.text == "o" or (self.adjacent() and self.token.kind in ("(", "["))
@@ -295,7 +306,7 @@ class Notation(Reader):
 
     # -- names
 
-    def named(self) -> Any:
+    def named(self) -> Value:
         """Read what begins with a name."""
         name, follower = self.token, self._scan(self.token.end)
         text, opens = name.text, follower.kind
@@ -310,7 +321,9 @@ class Notation(Reader):
         if text in ("Sw", "S") and opens == "<":
             return self.swizzle()
         if text.startswith("SW_"):
-            return self.pycute_swizzle()
+            return read_pycute_swizzle(self)
+        if text == "F2" and opens == "[":
+            return read_f2_map(self)
         if text == "tensor" and opens in ("<", "("):
             return read_tensor(self)
         if is_pointer_name(text, opens):
@@ -319,7 +332,7 @@ class Notation(Reader):
             return read_type(self)
         return self.reference(self.advance())
 
-    def reference(self, name: Token) -> Any:
+    def reference(self, name: Token) -> Value:
         """Read the arguments of a call, or return what a name stands for."""
         if self.token.kind != "(":
             raise self.refuse("text-symbol", name, name=name.text)
@@ -328,13 +341,9 @@ class Notation(Reader):
             raise self.fail(f"a layout, or one of the calls {', '.join(_CALLS)}", name)
         return self.call(name, function)
 
-    def swizzle(self) -> Any:
+    def swizzle(self) -> Value:
         """Read `Sw<3,4,3>`, which may be the swizzle of a pointer."""
-        self.advance()
-        self.open()
-        b, m, s = self.integer(","), self.integer(","), self.integer()
-        self.close()
-        value = Swizzle(b, m, s)
+        value = read_swizzle(self)
         if self.token.kind == "name" and self.adjacent():
             return self.pointer(value)
         return value
@@ -344,39 +353,19 @@ class Notation(Reader):
         self.tensor = True
         return read_pointer(self, swizzle)
 
-    def pycute_swizzle(self) -> Swizzle:
-        """Read pycute's `SW_3_4_3`; a negative shift is two tokens there, `SW_3_4_` and `-3`."""
-        name = self.advance()
-        parts = name.text.split("_")[1:]
-        if parts[-1] == "" and self.token.kind == "-" and self.adjacent():
-            self.advance()
-            parts[-1] = "-" + self.expect("number", "a number").text
-        values = [static_int("_" + part.removeprefix("-")) for part in parts]
-        if len(parts) != 3 or None in values:
-            raise self.fail("SW_ and three numbers, joined by '_'", name)
-        return Swizzle(*[int(part) for part in parts])
-
-    def integer(self, then: str = "") -> int:
-        """Read a number with or without a minus sign, and the sign that comes then."""
-        negative = self.accept("-")
-        value = number(self.expect("number", "a number"))
-        if then:
-            self.expect(then)
-        return -value if negative else value
-
     # -- calls
 
-    def call(self, name: Token, function: Callable[..., Any]) -> Any:
+    def call(self, name: Token, function: Callable[..., Value]) -> Value:
         """Read the arguments of `function` and return its value."""
         args, named = self.arguments(function)
         self.bind(name, function, args, named)
         return function(*args, **named)
 
-    def arguments(self, function: object) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, function: object) -> tuple[list[Value], dict[str, Value]]:
         """Read `(x, y, key=z)`."""
         self.open()
-        args: list[Any] = []
-        named: dict[str, Any] = {}
+        args: list[Value] = []
+        named: dict[str, Value] = {}
         least = self.least
         while self.token.kind != ")":
             self.least = 0 if function is Layout and args else least
@@ -392,12 +381,16 @@ class Notation(Reader):
         self.close("',' or ')'")
         return args, named
 
-    def argument(self) -> Any:
+    def argument(self) -> Value:
         """Read one argument; `_` as a value of its own is None to functions."""
         return self.chain()
 
     def bind(
-        self, name: Token, function: Callable[..., Any], args: list[Any], named: dict[str, Any]
+        self,
+        name: Token,
+        function: Callable[..., Value],
+        args: list[Value],
+        named: dict[str, Value],
     ) -> None:
         """Refuse arguments that do not fit the function's parameters."""
         from inspect import signature
@@ -417,10 +410,12 @@ def _minimum(*values: Leaf) -> Leaf:
     return reduce(ints.min_, values)
 
 
-_CALLS: dict[str, Callable[..., Any]] = {
+_CALLS: dict[str, Callable[..., Value]] = {
     "Layout": Layout,
     "ComposedLayout": ComposedLayout,
     "Swizzle": Swizzle,
+    "F2Map": F2Map,
+    "F2Layout": F2Layout,
     "E": E,
     "ScaledBasis": ScaledBasis,
     "sym": sym,
@@ -430,7 +425,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _is_int_tuple(x: Any) -> bool:
+def _is_int_tuple(x: Value) -> bool:
     return all(ints.is_leaf(leaf) for leaf in leaves(x))
 
 

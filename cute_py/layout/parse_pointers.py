@@ -19,9 +19,8 @@ from cute_py.layout.swizzle import Swizzle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from cute_py.layout.parse import Notation
+    from cute_py.layout.parse_tokens import Value
     from cute_py.layout.types import AnyLayout
 
 _OPENING, _CLOSING = ("(", "[", "<"), (")", "]", ">")
@@ -108,14 +107,16 @@ def read_ir(notation: Notation) -> AnyLayout:
     return swizzled(notation, pointer, swizzle, value)
 
 
-def _quoted(notation: Notation) -> Any:
+def _quoted(notation: Notation) -> Value:
     notation.expect('"', "a layout in quotes")
     value = notation.chain()
     notation.expect('"')
     return value
 
 
-def swizzled(notation: Notation, pointer: Pointer, outer: Any, layout: AnyLayout) -> AnyLayout:
+def swizzled(
+    notation: Notation, pointer: Pointer, outer: Value, layout: AnyLayout
+) -> AnyLayout:
     """Return the swizzle of bytes at `pointer`, as a swizzle of the offsets of `layout` (elements).
 
     Offsets count from the last address before the pointer that is a multiple of the swizzle's
@@ -160,7 +161,7 @@ def _group_or_word(notation: Notation) -> list[Token]:
 
 
 def _bits(words: list[Token]) -> int | None:
-    """Return the width in `[16b]`, `ptr_16b`, or of a dtype such as f16; of sparse elements none."""
+    """Return the width in `[16b]`, `ptr_16b`, or a dtype such as f16; sparse elements have none."""
     if any("sparse" in word.text for word in words):
         return None
     for word, after in zip(words, [*words[1:], None], strict=True):
@@ -178,7 +179,7 @@ def _width(name: str) -> int | None:
 
 
 def _dtype_width(name: str) -> int | None:
-    """Return the width of f16, bf16, tf32, i8, f8E4M3FN, ...: the digits after the first letters."""
+    """Return the width of f16, bf16, tf32, i8, f8E4M3FN: the digits after the first letters."""
     rest = name.lstrip("bfistu")
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     known = name[: len(name) - len(rest)] in _DTYPES

@@ -11,7 +11,11 @@ from cute_py.layout.tuples import MAX_DEPTH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
     from cute_py.errors import CuteError
+
+    Value: TypeAlias = Any  # what a text stands for: a layout, a map, an int tuple, a tiler
 
 MAX_TEXT = 1 << 16  # characters
 MAX_NESTING = MAX_DEPTH + 8  # brackets: those of a layout, and a few calls or types around it
@@ -120,6 +124,7 @@ class Reader:
         return refusal(
             code,
             operation=self.operation,
+            where=None,
             found=str(token),
             position=token.start,
             marked=marked(self.text, token.start),

@@ -17,16 +17,15 @@ from cute_py.layout.tuples import _
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
-
     from cute_py.layout.parse import Notation
+    from cute_py.layout.parse_tokens import Value
 
 _TUPLES = ("tuple", "Shape", "Stride", "Coord", "Step", "Tile", "ArithmeticTuple")
 _CONSTANTS = ("C", "Int", "constant", "integral_constant")
 _INTEGERS = (
-    "int unsigned signed long short char size_t ptrdiff_t "
-    "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t"
-).split()
+    *("int", "unsigned", "signed", "long", "short", "char", "size_t", "ptrdiff_t"),
+    *("int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t"),
+)
 _SUFFIXES = ("u", "l", "ul", "lu", "ll", "ull")
 _EXPECTED = "Layout, ComposedLayout, Swizzle, tuple, Shape, Stride, C, Int, ScaledBasis, E or int"
 
@@ -37,7 +36,7 @@ def static_int(text: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdecimal() else None
 
 
-def read_type(notation: Notation) -> Any:
+def read_type(notation: Notation) -> Value:
     """Read a type: a layout, a swizzle, an int tuple or an integer, dynamic ones as new symbols."""
     value = _type(notation)
     if notation.token.kind == "{" and notation.adjacent():  # Layout<...>{}, a value of the type
@@ -46,7 +45,7 @@ def read_type(notation: Notation) -> Any:
     return value
 
 
-def _type(notation: Notation) -> Any:
+def _type(notation: Notation) -> Value:
     name = _qualified(notation)
     if (value := static_int(name.text)) is not None:
         return value
@@ -75,12 +74,14 @@ def _qualified(notation: Notation) -> Token:
     return name
 
 
-def _arguments(notation: Notation, read: Callable[[Notation], Any], first: Any = None) -> list[Any]:
+def _arguments(
+    notation: Notation, read: Callable[[Notation], Value], first: Value = None
+) -> list[Value]:
     """Read the arguments between < and >, the first one with `first` if that is given."""
     if notation.token.kind != "<":
         raise notation.fail("'<'")
     notation.open()
-    values: list[Any] = []
+    values: list[Value] = []
     while notation.token.kind != ">":
         values.append((first or read)(notation))
         first = None
@@ -90,7 +91,7 @@ def _arguments(notation: Notation, read: Callable[[Notation], Any], first: Any =
     return values
 
 
-def _count(notation: Notation, name: Token, values: list[Any], least: int, most: int) -> None:
+def _count(notation: Notation, name: Token, values: list[Value], least: int, most: int) -> None:
     if not least <= len(values) <= most:
         counts = str(least) if least == most else f"{least} to {most}"
         raise notation.fail(f"{counts} arguments of {name.text}", name)
@@ -110,7 +111,7 @@ def _integer(notation: Notation) -> int:
 
 
 def _layout(notation: Notation, name: Token) -> Layout:
-    def read(notation: Notation) -> Any:
+    def read(notation: Notation) -> Value:
         value = _type(notation)
         notation.least = 0  # what follows is the stride
         return value
@@ -122,7 +123,7 @@ def _layout(notation: Notation, name: Token) -> Layout:
     return Layout(*parts)
 
 
-def _composed(notation: Notation, name: Token) -> Any:
+def _composed(notation: Notation, name: Token) -> Value:
     parts = _arguments(notation, _type)
     _count(notation, name, parts, 3, 3)
     return notation.composed(parts, name)
@@ -134,14 +135,14 @@ def _swizzle(notation: Notation, name: Token) -> Swizzle:
     return Swizzle(*parts, *parts[: 3 - len(parts)])  # the shift is B if it is left out
 
 
-def _tuple(notation: Notation, name: Token) -> tuple[Any, ...]:
+def _tuple(notation: Notation, name: Token) -> tuple[Value, ...]:
     return tuple(_arguments(notation, _type))
 
 
 def _constant(notation: Notation, name: Token) -> int:
     """Read `C<4>`, `Int<4>` or `integral_constant<int, 4>`."""
 
-    def value_type(notation: Notation) -> Any:
+    def value_type(notation: Notation) -> Value:
         if notation.token.kind != "name":
             return _integer(notation)
         while notation.token.kind == "name":
@@ -172,7 +173,7 @@ def _flag(notation: Notation, name: Token) -> Pointer:
     return Pointer(name, bits=bits[0], address=0)
 
 
-_BUILDERS: dict[str, Callable[[Notation, Token], Any]] = {
+_BUILDERS: dict[str, Callable[[Notation, Token], Value]] = {
     "Layout": _layout,
     "ComposedLayout": _composed,
     "Swizzle": _swizzle,

@@ -287,14 +287,15 @@ def _refute_class(p: Polynomial, n: int, images: dict[Symbol, Polynomial]) -> Po
 def _search(question: str, a: Polynomial, b: Polynomial, reason: str) -> Verdict:
     symbols = symbols_of(a, b)
     count = max(2, int(_MAX_POINTS ** (1 / len(symbols))))
+    if prod(map(_size, symbols)) <= _MAX_POINTS:
+        count = _MAX_POINTS
     marks = sorted(_constants(a) | _constants(b))
     grid = [_candidates(s, count, marks) for s in symbols]
     for at in islice(product(*grid), _MAX_POINTS):
         point = {s.name: x for s, x in zip(symbols, at, strict=True)}
         if not _holds(question, evaluate(a, point), evaluate(b, point)):
             return False, "", point
-    tried_all = all(_is_all_of(s, values) for s, values in zip(symbols, grid, strict=True))
-    if tried_all and prod(map(len, grid)) <= _MAX_POINTS:
+    if prod(map(_size, symbols)) <= _MAX_POINTS:
         return True, "it holds for each of the finitely many values", None
     return None, f"{reason}, and no counterexample among small values", None
 
@@ -339,6 +340,8 @@ def _values(symbol: Symbol, count: int) -> Iterator[int]:
     return iter(sorted(range(top - count + 1, top + 1), key=abs))
 
 
-def _is_all_of(symbol: Symbol, values: list[int]) -> bool:
-    lo, hi = symbol.lo, symbol.hi
-    return lo is not None and hi is not None and len(values) == hi - lo + 1
+def _size(symbol: Symbol) -> int:
+    """Return how many values the symbol admits, more than are ever tried for no bound."""
+    if symbol.lo is None or symbol.hi is None:
+        return _MAX_POINTS + 1
+    return symbol.hi - symbol.lo + 1

@@ -80,8 +80,8 @@ def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
 
 
 def _is_legible(mode: tuple[int, int], steps: Steps) -> bool:
-    """Return whether offsets give away the mode's index: by their size, for a stride beyond what the
-    other modes reach together, or by their remainder modulo the other strides.
+    """Return whether offsets give away the mode's index: by their size, for a stride beyond what
+    the other modes reach together, or by their remainder modulo the other strides.
     """
     others = list(steps)
     others.remove(mode)
@@ -93,7 +93,7 @@ def _is_legible(mode: tuple[int, int], steps: Steps) -> bool:
 
 
 def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    """Return whether i steps of mode a are j steps of mode b, for some i and j within their extents."""
+    """Return whether i steps of mode a are j steps of mode b, for i and j within their extents."""
     common = gcd(a[0], b[0])
     return b[0] // common < a[1] and a[0] // common < b[1]
 
@@ -123,8 +123,8 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
 
     Args:
         layout: a Layout, ComposedLayout or F2Layout.
-        codomain: how many offsets (elements); left out, the cosize. A layout that yields coordinates
-            is asked for its coshape, every coordinate of it.
+        codomain: how many offsets (elements); left out, the cosize. A layout that yields
+            coordinates is asked for every coordinate of its coshape.
 
     Raises LayoutError for symbols, and where neither strides nor 2**27 offsets decide.
 
@@ -195,7 +195,7 @@ def _hits_all(table: AnyLayout, low: int, count: int) -> bool:
 
 
 def _xors_onto(layout: AnyLayout, count: int) -> bool:
-    """Decide for an F2Layout: the span has all below a power of two or not all of the half below."""
+    """Decide for an F2Layout: what is closed under XOR has all below 2**n if it has 1, 2, 4, ..."""
     if count <= 0:
         return True
     pivots = gf2.eliminate(layout.bases)[0]
@@ -206,7 +206,7 @@ def _xors_onto(layout: AnyLayout, count: int) -> bool:
 
 def _filled_aligned(layout: AnyLayout) -> int:
     """Return the n for which a composed layout hits 0 .. n - 1 and nothing else, because the inner
-    layout does and the outer map permutes aligned runs that make up n; 0 if that does not settle it.
+    layout does and the outer map permutes aligned runs that make up n; 0 if that is not known.
     """
     from cute_py.layout.f2 import bits_of
 
@@ -241,7 +241,8 @@ def is_bijective(layout: AnyLayout, codomain: int | None = None) -> bool:
 def is_permutation(layout: AnyLayout) -> bool:
     """Return whether the layout only reorders the offsets 0 .. size - 1.
 
-    A layout that yields coordinates is asked for `is_bijective`. Raises what `is_surjective` raises.
+    A layout that yields coordinates is asked for `is_bijective`. Raises what `is_surjective`
+    raises.
 
     >>> is_permutation(Layout((4, 8), (8, 1))), is_permutation(Layout((4, 8), (0, 1)))
     (True, False)
@@ -299,9 +300,9 @@ def contains(a: AnyLayout, b: AnyLayout) -> bool:
     >>> contains(Layout((4, 8), (8, 1)), Layout(16, 2)), contains(Layout(16, 2), Layout(4, 1))
     (True, False)
     """
-    bounds = _bounds(a, "contains"), _bounds(b, "contains")
-    if bounds[0] is not None and bounds[1] is not None:
-        (low, high, gapless), (least, most, _) = bounds
+    outer, inner = _bounds(a, "contains"), _bounds(b, "contains")
+    if outer is not None and inner is not None:
+        (low, high, gapless), (least, most, _) = outer, inner
         if not low <= least <= most <= high:
             return False
         if gapless:
@@ -321,9 +322,9 @@ def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
     (False, True)
     """
     shift = ints.as_int(ints.normalize(offset, "overlaps"), "overlaps")
-    bounds = _bounds(a, "overlaps"), _bounds(b, "overlaps")
-    if bounds[0] is not None and bounds[1] is not None:
-        (low, high, gapless), (least, most, solid) = bounds
+    one, other = _bounds(a, "overlaps"), _bounds(b, "overlaps")
+    if one is not None and other is not None:
+        (low, high, gapless), (least, most, solid) = one, other
         if high < least + shift or most + shift < low:
             return False
         steps = [d for d, _ in _steps(a) + _steps(b)]

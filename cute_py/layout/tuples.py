@@ -141,12 +141,20 @@ def inner_product(a: IntTuple, b: IntTuple) -> IntTuple:
 
 
 def wrap(x: IntTuple) -> tuple[Any, ...]:
-    """Return `x` if it is a tuple, else the rank-1 tuple of it."""
+    """Return `x` if it is a tuple, else the rank-1 tuple of it.
+
+    >>> wrap(4), wrap((4, 2))
+    ((4,), (4, 2))
+    """
     return x if x.__class__ is tuple else (x,)
 
 
 def unwrap(x: IntTuple) -> IntTuple:
-    """Return the only mode of a rank-1 tuple, however often wrapped; anything else as it is."""
+    """Return the only mode of a rank-1 tuple, however often wrapped; anything else as it is.
+
+    >>> unwrap(((4,),)), unwrap((4, 2))
+    (4, (4, 2))
+    """
     while x.__class__ is tuple and len(x) == 1:
         x = x[0]
     return x
@@ -407,14 +415,20 @@ def elem_leq(a: IntTuple, b: IntTuple) -> bool:
 
 
 def elem_gtr(a: IntTuple, b: IntTuple) -> bool:
-    """Return `not elem_leq(a, b)`, as CUTLASS's Coord defines it: (1,5) and (2,4) are each greater
-    than the other.
+    """Return `not elem_leq(a, b)`, as CUTLASS's Coord defines it.
+
+    >>> elem_gtr((1, 5), (2, 4)), elem_gtr((2, 4), (1, 5))
+    (True, True)
     """
     return not elem_leq(a, b)
 
 
 def elem_geq(a: IntTuple, b: IntTuple) -> bool:
-    """Return `not elem_less(a, b)`, as CUTLASS's Coord defines it."""
+    """Return `not elem_less(a, b)`, as CUTLASS's Coord defines it.
+
+    >>> elem_geq((1, 5), (2, 5))
+    True
+    """
     return not elem_less(a, b)
 
 

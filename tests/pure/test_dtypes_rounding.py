@@ -123,6 +123,8 @@ def test_any_integer_by_the_definition(x, row, mode):
 @given(x=st.integers(-(1 << 2000), 1 << 2000))
 @example(x=(1 << 53) + 1)
 @example(x=(1 << 1024) - 1)
+@example(x=1 << 5000)
+@example(x=-(1 << 70_000))
 @example(x=(1 << 64) + (1 << 11))
 @example(x=(1 << 64) + (1 << 11) + 1)
 def test_integers_to_f64_as_python_rounds_them(x):

@@ -1,6 +1,7 @@
 """Symbolic integers: arithmetic commutes with evaluation, answers hold for every value."""
 
 import copy
+import itertools
 import math
 import operator
 import pickle
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 from cute_py.errors import LayoutError, LeafTypeError, UndecidedError
 from cute_py.layout import ints
 from cute_py.layout.ints import ceil_div, min_
+from cute_py.layout.symbol_bounds import bounds
 from cute_py.layout.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
-from cute_py.layout.symbols import subs, sym, symbols_in
+from cute_py.layout.symbols import subs, sym, symbols_in, terms_of
 from cute_py.layout.sympy_bridge import latex, to_sympy
 
 # name -> (multiple_of, min, max): the declarations behind `POOL`, for the oracle
@@ -62,21 +64,28 @@ POSITIVE = st.one_of(
         st.sampled_from(["i", "j", 1]),
     ),
 )
-TREES = st.recursive(
-    LEAVES,
-    lambda trees: st.one_of(
-        st.tuples(st.sampled_from(["add", "sub", "mul", "min_"]), trees, trees),
-        st.tuples(st.sampled_from(DIVISIONS), trees, POSITIVE),
-    ),
-    max_leaves=6,
-)
 
 
-def symbolic(tree):
+def trees(leaves):
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.tuples(st.sampled_from(["add", "sub", "mul", "min_"]), inner, inner),
+            st.tuples(st.sampled_from(DIVISIONS), inner, POSITIVE),
+        ),
+        max_leaves=6,
+    )
+
+
+TREES = trees(LEAVES)
+SMALL_TREES = trees(st.one_of(st.sampled_from(list("MNKijz")), st.integers(-9, 9)))
+
+
+def symbolic(tree, named=POOL):
     """Return the tree's value through the integer protocol."""
     if isinstance(tree, tuple):
-        return getattr(ints, tree[0])(symbolic(tree[1]), symbolic(tree[2]))
-    return POOL.get(tree, tree)
+        return getattr(ints, tree[0])(symbolic(tree[1], named), symbolic(tree[2], named))
+    return named.get(tree, tree)
 
 
 def concrete(tree, values):
@@ -94,10 +103,10 @@ def divisors(tree):
             yield tree[2]
 
 
-def build(tree):
+def build(tree, named=POOL):
     """Return `symbolic(tree)`; divisors that may be 0 are not what these tests are about."""
     try:
-        return symbolic(tree)
+        return symbolic(tree, named)
     except UndecidedError:
         return reject()
 
@@ -137,6 +146,51 @@ def test_decisions_hold_for_every_admissible_value(a, b, question, seed):
     for values in assignments(200, seed):
         x, y = subs(left, values), subs(right, values)
         assert PYTHON[question](x, y) is answer, (str(left), str(right), values)
+
+
+SMALL = {
+    "M": (2, 2, 6),
+    "N": (1, 1, 3),
+    "K": (1, 1, 2),
+    "i": (1, 0, 3),
+    "j": (1, 0, 1),
+    "z": (1, -3, 2),
+}
+SMALL_VALUES = [
+    dict(zip(SMALL, values, strict=True))
+    for values in itertools.product(*(range(lo, hi + 1, k) for k, lo, hi in SMALL.values()))
+]
+
+
+def small(tree):
+    """Return the tree with symbols of few values, and all values that it takes."""
+    named = {n: sym(n, multiple_of=k, min=lo, max=hi) for n, (k, lo, hi) in SMALL.items()}
+    expression = build(tree, named)
+    return expression, [concrete(tree, values) for values in SMALL_VALUES]
+
+
+@given(SMALL_TREES)
+@example(("mul", "z", ("add", "z", "N")))
+@example(("mod", "i", "M"))
+def test_bounds_hold_for_all_of_a_few_values(tree):
+    expression, values = small(tree)
+    lo, hi = bounds(terms_of(expression))
+    assert lo <= min(values)
+    assert hi >= max(values)
+
+
+@given(SMALL_TREES, SMALL_TREES, st.sampled_from(QUESTIONS))
+def test_decisions_are_the_only_answer_for_all_of_a_few_values(a, b, question):
+    (left, xs), (right, ys) = small(a), small(b)
+    answers = {PYTHON[question](x, y) for x, y in zip(xs, ys, strict=True)}
+    assert {getattr(ints, question)(left, right)} <= answers | {None}
+
+
+@given(SMALL_TREES, SMALL_TREES, st.sampled_from(["same", "divides"]))
+def test_proofs_decide_whatever_has_few_values(a, b, question):
+    (left, xs), (right, ys) = small(a), small(b)
+    proof = (prove_equal_ints if question == "same" else prove_divides_ints)(left, right)
+    assert proof.answer is all(map(PYTHON[question], xs, ys))
 
 
 @given(TREES, TREES)
@@ -216,6 +270,7 @@ def test_multiples_are_substituted():
 def test_quotients_of_quotients_are_one_quotient():
     assert i // 4 // 2 == i // 8
     assert i // M // N == i // (M * N)
+    assert (i // 3 + 1) // 4 == (i + 3) // 12
     assert (i % 8) // 8 == 0
     assert i % 8 % 4 == i % 4
     assert (i * M) // (M * N) == i // N
@@ -249,6 +304,7 @@ def test_minima_are_flat_and_keep_only_what_may_be_least():
         (3 * (M // 16), "3*(M//16)"),
         (N - M, "N-M"),
         (-N, "-N"),
+        (-(N // 3), "-(N//3)"),
         (N % 4, "N%4"),
         (i % M * K, "K*(i%M)"),
         ((i // M) % N, "(i//M)%N"),
@@ -300,6 +356,9 @@ def test_repr_carries_the_declaration_in_canonical_form(declared, text):
         ("less", (i // N) % M, M, True),
         ("less", i % 8, 8, True),
         ("less", j, 32, True),
+        ("less", (-5) // N, 0, True),
+        ("leq", i % M, 4095, True),
+        ("less", i % M, 4095, None),
         ("less", M, 4097, True),
         ("leq", N, N * M, True),
         ("leq", N * K, N * M * K, True),
@@ -535,6 +594,7 @@ def test_equal_integers_are_proved_equal(a, b):
     [
         (M, 4096),
         (M // 16 * 16, M),
+        (j // 31, j * 0),
         (min_(M, 4000), M),
         (min_(N, 10**6), N),
         (i * N, i * N + 1),

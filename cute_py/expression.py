@@ -1,0 +1,294 @@
+"""A small expression language over the layout algebra, for the command line.
+
+    composition((6,2):(8,2), (4,3):(3,1))       functions of cute_py, by name
+    zipped_divide((128,64):(64,1), (8:1, _))    tilers: tuples of layouts, integers and _
+    ((4,8):(8,1))(2,3)   Sw<3,4,3>(513)         evaluation of what can be called
+    coalesce((2,(1,6)):(1,(6,2)))[0]            modes
+    (4,8):(8,1) o (2,2):(1,2)                   composition, once more
+
+Layouts are written as `parse_layout` reads them. The text is evaluated while it is read: no name
+reaches Python except through the table of functions, and the limits below keep values small.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import CuteError
+from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.layout import Layout
+from cute_py.layout.parse import Notation
+from cute_py.layout.tuples import leaves
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from cute_py.layout.parse_tokens import Token, Value
+    from cute_py.layout.types import Leaf
+
+MAX_EXPRESSION = 1 << 13  # characters
+MAX_INTEGER = 1 << 63  # magnitude
+MAX_LEAVES = 1 << 12  # of one value
+MAX_RANK = 1 << 10  # modes that one call may append, and the modes that a basis may name
+MAX_ELEMENTS = 1 << 22  # coordinates of an operand whose offsets are all looked at
+SHOWN = 256  # entries of an array that are written out
+
+# What the table leaves out, and why.
+LEFT_OUT = {
+    "Proof": "a class; prove_equal and the like make its values",
+    "SymInt": "a class; sym makes its values",
+    "Underscore": "a class; its only value is _",
+    "coordinates": "yields one coordinate after the other",
+    "parse_layout": "takes a text; layouts are written as they are",
+    "transform_leaf": "takes a Python function",
+}
+# The modules whose functions look at extents and strides, not at all coordinates one by one.
+CLOSED_FORM = frozenset(
+    f"cute_py.layout.{name}"
+    for name in (
+        "tuples basis coords layout build modes coalesce composition complement inverse divide "
+        "product recast common swizzle composed classical tensorop symbols explain"
+    ).split()
+)
+CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")
+_WORDS = {"true": True, "false": False}
+
+
+def evaluate(text: str, symbols: Mapping[str, Leaf] | None = None) -> Value:
+    """Return the value of an expression.
+
+    Args:
+        text: the expression, at most 8192 characters.
+        symbols: what other names stand for, `{"M": sym("M")}`.
+
+    Raises ParseError, with `facts["position"]`, for what cannot be read, for calls that do not fit,
+    and for values beyond the limits of this module; whatever the functions raise.
+
+    >>> print(evaluate("composition((6,2):(8,2), (4,3):(3,1))"))
+    ((2,2),3):((24,2),8)
+    >>> evaluate("((4,8):(8,1))(2,3)"), evaluate("size((2,(3,4)))")
+    (19, 24)
+    >>> evaluate("complemnt(4:2, 64)")
+    Traceback (most recent call last):
+    ...
+    cute_py.errors.ParseError: eval: given the name 'complemnt' at position 0, ...
+    """
+    return Expression(text, "eval", symbols, MAX_EXPRESSION).whole()
+
+
+def functions() -> list[str]:
+    """Return the names of the functions of the language, sorted.
+
+    >>> "composition" in functions(), "coordinates" in functions()
+    (True, False)
+    """
+    return sorted(set(_public()) - set(CONSTANTS))
+
+
+def show(value: Value) -> str:
+    """Return a value as the command line prints it: CuTe notation, true, false and none.
+
+    >>> show((Layout(4, 1), (2, True), None))
+    '(4:1,(2,true),none)'
+    """
+    if isinstance(value, (tuple, list)):
+        return f"({','.join([show(part) for part in value])})"
+    if value is None or value.__class__ is bool or type(value).__name__ == "bool_":
+        return str(value).lower()
+    if hasattr(value, "tolist"):
+        return _show_array(value)
+    return str(value)
+
+
+def _show_array(values: Value) -> str:
+    flat = values.reshape(-1)
+    if flat.size <= SHOWN:
+        return show(values.tolist())
+    first = ",".join([show(entry) for entry in flat[:SHOWN].tolist()])
+    return f"({first},...) ({flat.size} entries)"
+
+
+# -- the table of names
+
+
+def _public() -> list[str]:
+    import cute_py
+
+    return [
+        name
+        for name, module in cute_py._MODULE.items()
+        if module.startswith("layout.") and name != "_" and name not in LEFT_OUT
+    ]
+
+
+def _value(name: str) -> Value:
+    import cute_py
+
+    return getattr(cute_py, name)
+
+
+# -- the language: the notation, and more
+
+
+class Expression(Notation):
+    """The notation with functions, evaluation, modes and composition."""
+
+    __slots__ = ()
+
+    def reference(self, name: Token) -> Value:
+        """Read the arguments of a function, or return what a name stands for."""
+        calls = self.token.kind == "("
+        if name.text in _WORDS and not calls:
+            return _WORDS[name.text]
+        if name.text in ("min", "min_") and calls:
+            return super().reference(name)
+        if name.text not in _public():
+            raise self.refuse("expression-name", name, name=name.text, hint=_hint(name.text))
+        if name.text in CONSTANTS:
+            return _value(name.text)
+        if not calls:
+            raise self.fail(f"'(' and the operands of {name.text}")
+        return self.call(name, _value(name.text))
+
+    def call(self, name: Token, function: Callable[..., Value]) -> Value:
+        """Read the arguments of `function` and return its value."""
+        args, named = self.arguments(function)
+        self.bind(name, function, args, named)
+        self.check_operands(name, function, args, named)
+        return self.checked(self.apply(name, function, args, named), name)
+
+    def postfix(self, value: Value) -> Value:
+        """Read `x(2,3)` and `x[0]`, without a blank between."""
+        while self.adjacent() and (callable(value) or value.__class__ is tuple):
+            opening = self.token
+            if opening.kind == "[":
+                path = self.brackets(grouped=False)
+                value = self.apply(opening, _mode, [value, path], {})
+            elif opening.kind != "(":
+                break
+            elif callable(value):
+                args, named = self.arguments(value)
+                value = self.checked(self.apply(opening, value, args, named), opening)
+            else:
+                raise self.fail("a layout in parentheses before its coordinate, ((4,8):(8,1))(2,3)")
+        return value
+
+    def applied(self, outer: Value, inner: Value, sign: Token) -> Value:
+        """Return `outer o inner`, their composition."""
+        from cute_py.layout.composition import composition
+
+        if not callable(outer):
+            raise self.fail("a layout or a map on both sides of 'o'", sign)
+        return self.checked(self.apply(sign, composition, [outer, inner], {}), sign)
+
+    def number(self) -> int:
+        """Read a number of at most 64 bits."""
+        token = self.token
+        return int(self.checked(super().number(), token))
+
+    def joined(self, left: Value, sign: Token) -> Value:
+        """Return what a sign makes of both operands, if it stays within the limits."""
+        return self.checked(super().joined(left, sign), sign)
+
+    # -- calls that fail, and limits
+
+    def apply(
+        self,
+        name: Token,
+        function: Callable[..., Value],
+        args: list[Value],
+        named: dict[str, Value],
+    ) -> Value:
+        """Return the value of a call; operands of the wrong kind are refused at the name."""
+        try:
+            return function(*args, **named)
+        except CuteError:
+            raise
+        except Exception as problem:
+            operands = ", ".join([show(x) for x in (*args, *named.values())])
+            raise self.refuse(
+                "expression-operands",
+                name,
+                name=name.text,
+                operands=operands,
+                problem=f"{type(problem).__name__}: {problem}",
+            ) from problem
+
+    def check_operands(
+        self,
+        name: Token,
+        function: Callable[..., Value],
+        args: list[Value],
+        named: dict[str, Value],
+    ) -> None:
+        """Refuse operands that would make the function look at, or make, too much."""
+        from inspect import signature
+
+        bound = signature(function).bind(*args, **named).arguments
+        rank = bound.get("up_to_rank")
+        if rank.__class__ is int and rank > MAX_RANK:
+            raise self.beyond(name, f"rank {rank}", f"ranks up to {MAX_RANK}")
+        if name.text != "sym" and any(x.__class__ is str for x in bound.values()):
+            raise self.fail(f"layouts and integers as operands of {name.text}", name)
+        if function.__module__ not in CLOSED_FORM:
+            for operand in bound.values():
+                self.check_size(name, operand)
+
+    def check_size(self, name: Token, operand: Value) -> None:
+        """Refuse an operand with more coordinates than are looked at."""
+        size = operand.size() if hasattr(operand, "size") and callable(operand) else 0
+        if size.__class__ is int and size > MAX_ELEMENTS:
+            raise self.beyond(name, f"{size} elements", f"at most {MAX_ELEMENTS} elements")
+
+    def checked(self, value: Value, token: Token) -> Value:
+        """Return a value that is within the limits."""
+        count = 0
+        for leaf in _leaves(value):
+            count += 1
+            if count > MAX_LEAVES:
+                raise self.beyond(token, f"over {MAX_LEAVES} leaves", f"at most {MAX_LEAVES} leaves")
+            if leaf.__class__ is int and abs(leaf) > MAX_INTEGER:
+                raise self.beyond(token, f"the integer {_shortened(leaf)}", "magnitudes up to 2**63")
+            if leaf.__class__ is ScaledBasis and max(leaf.path, default=0) >= MAX_RANK:
+                raise self.beyond(token, f"mode {max(leaf.path)}", f"modes below {MAX_RANK}")
+        return value
+
+    def beyond(self, token: Token, given: str, limit: str) -> CuteError:
+        """Return the refusal of a value beyond the limits of the language."""
+        return self.refuse("expression-limit", token, given=given, limit=limit)
+
+
+def _mode(value: Value, path: tuple[Value, ...]) -> Value:
+    """Return the mode at a path, of a layout or of a tuple."""
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _leaves(value: Value) -> Iterator[Value]:
+    """Yield the leaves of int tuples, tilers, layouts and composed layouts."""
+    if value.__class__ is Layout:
+        yield from value._s
+        yield from value._d
+    elif value.__class__ is ComposedLayout:
+        yield value.offset
+        yield from _leaves(value.inner)
+        yield from _leaves(value.outer)
+    elif value.__class__ is tuple:
+        for leaf in leaves(value):
+            yield from _leaves(leaf)
+    else:
+        yield value
+        yield getattr(value, "value", None)
+
+
+def _shortened(value: int) -> str:
+    return f"of {value.bit_length()} bits" if value.bit_length() > 128 else str(value)
+
+
+def _hint(name: str) -> str:
+    from difflib import get_close_matches
+
+    known = [*functions(), *CONSTANTS, *_WORDS]
+    close = get_close_matches(name, known, 3) or get_close_matches(name.lower(), known, 3, 0.5)
+    return f"did you mean {' or '.join(close)}?" if close else "see cute-py eval --list"

@@ -1,0 +1,51 @@
+"""The public names: resolved on first use, typed in the stub, documented with an example."""
+
+import builtins
+import inspect
+from pathlib import Path
+
+import pytest
+
+import cute_py as cute
+
+STUB = Path(cute.__file__).with_suffix(".pyi")
+
+
+def stub_text():
+    """Return what __init__.pyi has to say: an import of every public name from the module that defines it."""
+    lines = ['"""Public names, for type checkers; `_HOME` in __init__.py is the source."""', ""]
+    for module, names in cute._HOME.items():
+        lines += [
+            f"from cute_py.{module} import {name} as {name}" for name in sorted(names.split())
+        ]
+    return "\n".join([*lines, "", "__version__: str", ""])
+
+
+def test_the_stub_lists_what_the_package_resolves(request):
+    if request.config.getoption("--update-golden", default=False):
+        STUB.write_text(stub_text())
+    assert STUB.read_text() == stub_text()
+
+
+def test_star_import_hides_no_builtin():
+    assert not set(cute.__all__) & set(dir(builtins))
+    assert callable(cute.filter)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        cute.no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize("name", sorted(cute._MODULE))
+def test_every_name_resolves_to_its_module_and_is_documented(name):
+    value = getattr(cute, name)
+    assert name in dir(cute)
+    if not (inspect.isfunction(value) or inspect.isclass(value)):
+        return
+    assert value.__module__ == f"cute_py.{cute._MODULE[name]}"
+    doc = inspect.getdoc(value)
+    assert doc, f"{name} has no docstring"
+    assert doc.endswith(".") or ">>>" in doc
+    if inspect.isfunction(value):
+        assert ">>>" in doc, f"{name} has no doctest"
