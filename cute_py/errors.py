@@ -174,7 +174,7 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     ),
     "composition-departs": (
         LayoutError,
-        "a={a} and b={b}: at coordinate number {index}, mode {mode} of b reaches index {visited} "
+        "a={a} and b={b}: at coordinate number {index}, {place} reaches index {visited} "
         "of a, which is {got}, but the layout that fits all coordinates before gives {fitted}",
         "a(b(c)) that some layout refining b's shape computes",
         "{repairs}",
@@ -670,6 +670,12 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "{name}{form}",
         "pass these arguments, in this order\n{marked}",
     ),
+    "text-operands": (
+        ParseError,
+        "{name} at position {position} applied to {operands}: {problem}",
+        "operands of the kinds that it takes",
+        "compare the operands with the documentation of {name}\n{marked}",
+    ),
     "text-pointer-width": (
         ParseError,
         "a pointer at position {position} that does not tell the width of its elements, under {swizzle}",
@@ -689,12 +695,6 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "a function of the layout algebra, a constant such as LayoutRight, or a declared symbol",
         "{hint}\n{marked}",
     ),
-    "expression-operands": (
-        ParseError,
-        "{name} at position {position} applied to {operands}: {problem}",
-        "operands of the kinds that it takes",
-        "compare the operands with the documentation of {name}\n{marked}",
-    ),
     "expression-limit": (
         ParseError,
         "{given} at position {position}",
@@ -702,6 +702,73 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "use cute_py from Python for larger ones\n{marked}",
     ),
     # -- whole-layout tools, F2 layouts, fit
+    "fit-no-form": (
+        LayoutError,
+        "{count} offsets, which go like {layout} up to index {index}, where the table has {got} "
+        "and that layout {fitted}",
+        "offsets of a Layout, of Swizzle o offset o Layout, or linear over F2 ({tried})",
+        "{repair}",
+    ),
+    "fit-function": (
+        LayoutError,
+        "the function {function!r} without a shape",
+        "a shape, whose coordinates it is called with",
+        "pass shape=..., one argument of the function for each mode",
+    ),
+    "fit-empty": (
+        LayoutError,
+        "a table without entries",
+        "at least one entry, in a list, array or dict",
+        "pass a list even for a single offset",
+    ),
+    "fit-ragged": (
+        LayoutError,
+        "rows of different lengths",
+        "a table that fills its shape",
+        "pad the rows, or fit them one by one",
+    ),
+    "fit-key": (
+        LayoutError,
+        "coordinate {key} beside {first}",
+        "coordinates of at least 0 that nest alike",
+        "write all keys as int tuples of one profile",
+    ),
+    "fit-incomplete": (
+        LayoutError,
+        "{count} coordinates that span {shape}, but not {missing}",
+        "an offset for every coordinate of the shape",
+        "add that coordinate, or fit a part that is complete",
+    ),
+    "fit-shape": (
+        LayoutError,
+        "{count} entries for shape {shape}",
+        "one entry for each coordinate",
+        "pass a shape of that size",
+    ),
+    "fit-coordinates": (
+        LayoutError,
+        "entries that are coordinates, such as {entry}",
+        "offsets",
+        "pass coshape=..., the shape that they are coordinates of",
+    ),
+    "fit-entry": (
+        LayoutError,
+        "entry {entry} for coshape {coshape}",
+        "coordinates inside of coshape",
+        "pass the coshape that holds them all; with none, entries are offsets",
+    ),
+    "fit-size": (
+        LayoutError,
+        "a table of {count} entries",
+        "at most {limit}",
+        "fit a part of it that shows the pattern",
+    ),
+    "fit-range": (
+        LayoutError,
+        "entry {value}",
+        "entries below 2**61 in magnitude",
+        "subtract the first entry, or count in larger elements",
+    ),
     "tools-symbols": (
         UndecidedError,
         "{layout}, whose offsets depend on symbols",

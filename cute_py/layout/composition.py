@@ -49,7 +49,7 @@ def composition(a: AnyLayout, b: Tiler) -> AnyLayout:
         if b.__class__ is Layout:
             if a._kind == INTS and b._kind == INTS:
                 try:
-                    return made(_compose_ints(a, b), "composition", a, b)
+                    return made(compose_ints(a, b), "composition", a, b)
                 except Departs as departs:
                     refuse(a, b, departs)
             return made(_compose_leaves(a, b), "composition", a, b)
@@ -76,12 +76,13 @@ def _by_mode(a: Layout, tiler: tuple[Any, ...]) -> Layout:
 def compose_or_none(a: Layout, b: Layout) -> Layout | None:
     """Return composition(a, b) of all-int layouts, or None where it does not exist."""
     try:
-        return _compose_ints(a, b)
+        return compose_ints(a, b)
     except Departs:
         return None
 
 
-def _compose_ints(a: Layout, b: Layout) -> Layout:
+def compose_ints(a: Layout, b: Layout) -> Layout:
+    """Return composition(a, b) of all-int layouts; raise Departs where it does not exist."""
     extents, strides = coalesced_beyond(a)
     if len(extents) == 1:
         return _scaled(b, strides[0])

@@ -9,7 +9,7 @@ coordinate that departs" a search for the first carry.
 
 from __future__ import annotations
 
-from cute_py.errors import refusal
+from cute_py.errors import format_mode, refusal
 from cute_py.layout.layout import Layout, _offset, raw
 
 TYPE_CHECKING = False
@@ -255,27 +255,35 @@ def first_in_window(step: int, modulus: int, low: int, high: int) -> int | None:
     return -(-(low + modulus * lap) // step)
 
 
-def refuse(a: Layout, b: Layout, departs: Departs) -> NoReturn:
+def refuse(
+    a: Layout,
+    b: Layout,
+    departs: Departs,
+    given: Layout | None = None,
+    shown: Callable[[int], object] = int,
+) -> NoReturn:
     """Raise the refusal of composition(a, b), with its witness and the repairs that were tried and
-    hold.
+    hold. `given` is what the user passed where a stands for it, `shown` turns a's values back.
     """
     coord, sign = _place(departs, b)
     mode = next((k for k in reversed(range(len(coord))) if coord[k]), 0)
     index = 0
     for c, extent in zip(reversed(coord), reversed(b._s), strict=True):
         index = index * extent + c
+    path = leaf_path(b.shape, mode)
     raise refusal(
         "composition-departs",
         operation="composition",
-        a=a,
+        a=given or a,
         b=b,
-        mode=leaf_path(b.shape, mode),
+        mode=path,
+        place=f"mode {format_mode(path)} of b" if path else "b",
         index=index,
         visited=_dot(coord, b._d),
-        got=sign * departs.got,
-        fitted=sign * departs.fitted,
+        got=shown(sign * departs.got),
+        fitted=shown(sign * departs.fitted),
         repairs=", or ".join(
-            [*_repairs(a, b, mode), f"keep the pair as make_composed_layout({a}, 0, {b})"]
+            [*_repairs(a, b, mode), f"keep the pair as make_composed_layout({given or a}, 0, {b})"]
         ),
     ) from None
 

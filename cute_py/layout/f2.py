@@ -29,8 +29,9 @@ class F2Map:
     Args:
         columns: the image of 1, 2, 4, ... (offsets of at least 0). Left out bits stay as they are.
 
-    Law: m(x ^ y) == m(x) ^ m(y), for all integers x and y, negative ones in two's complement.
-    Equal maps have equal columns: as many as bits take part. Raises LayoutError for negative images.
+    Law: m(x ^ y) == m(x) ^ m(y) for all integers x and y, negative ones in two's complement.
+    Equal maps have equal columns, one for each bit that takes part. Raises LayoutError for images
+    below 0.
 
     >>> gray = F2Map((1, 3, 6))
     >>> print(gray, [gray(x) for x in range(9)], gray.inverse()(7))
@@ -59,7 +60,7 @@ class F2Map:
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not F2Map:
             return NotImplemented
-        return bool(self.columns == other.columns)  # type: ignore[attr-defined]
+        return bool(self.columns == other.columns)
 
     def __hash__(self) -> int:
         return hash((F2Map, self.columns))

@@ -39,7 +39,7 @@ def to_f2(layout: AnyLayout) -> F2Layout:
     cute_py.errors.LayoutError: to_f2: given (4,4):(1,2), whose index 6 has offset 4 ...
     """
     if layout.__class__ is F2Layout:
-        return layout  # type: ignore[no-any-return]
+        return layout
     if not hasattr(layout, "inner") and layout.__class__ is not Layout:
         raise refusal("not-a-layout", operation="to_f2", value=layout, type=type(layout).__name__)
     require_powers(layout.shape, "to_f2")

@@ -69,7 +69,7 @@ class F2Layout:
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not F2Layout:
             return NotImplemented
-        return bool(self._key == other._key)  # type: ignore[attr-defined]
+        return bool(self._key == other._key)
 
     def __hash__(self) -> int:
         return hash(self._key)

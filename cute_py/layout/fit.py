@@ -1,27 +1,34 @@
 """The inverse problem: which layout has these offsets?
 
 A coalesced layout can be read off its offsets: its first mode is the longest linear run from index
-0, and the rest is the layout of the entries that start a run. Modes are read one by one and the whole table is
-compared with what they give, so a fit is unique and never wrong. Swizzles undo themselves: a table
-is Swizzle o offset o Layout if the swizzled table is offset + layout, and there are few swizzles.
+0, and the rest is the layout of the entries that start a run. Modes are read one by one and the
+whole table is compared with what they give, so a fit is unique and never wrong. Swizzles undo
+themselves: a table is Swizzle o offset o Layout if the swizzled table is offset + layout, and there
+are few swizzles.
 """
 
 from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout.coords import idx2crd
-from cute_py.layout.f2_convert import from_f2, swizzled, swizzles_within, table_bases, table_misfit
+from cute_py.layout.f2_convert import (
+    from_f2,
+    merged,
+    swizzled,
+    swizzles_within,
+    table_bases,
+    table_misfit,
+)
 from cute_py.layout.f2_layout import F2Layout
 from cute_py.layout.layout import Layout, _offset, raw_flat
 from cute_py.layout.offsets import look_up, outer_sums
 from cute_py.layout.swizzle import Swizzle
 from cute_py.layout.tables import read_table
-from cute_py.layout.tuples import leaves, show, transform_leaf
+from cute_py.layout.tuples import leaves, transform_leaf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
-
+    from cute_py.errors import CuteError
     from cute_py.layout.types import AnyLayout, IntTuple
 
     Modes = list[tuple[int, int]]  # (extent, stride)
@@ -41,7 +48,7 @@ def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyL
         table: offsets (elements, negative ones too): a flat list or NumPy array in
             colexicographical order; an n-d one, whose axes are the modes, axis 0 the fastest; a
             dict from coordinates to offsets; or a function of one argument for each mode.
-        shape: the shape that a flat table or a function is read with; the result's shape refines it.
+        shape: the shape of a flat table or a function; the result's shape refines it.
         coshape: with it, entries are coordinates in coshape (a last axis, or tuples), and the
             offset of one is its colexicographical index.
 
@@ -70,7 +77,7 @@ def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyL
         found = _swizzled_fit(values, extents)
         if found is not None:
             return _built(profile, found[1], found[0], found[0](int(values[0])))
-    _refuse(values, profile, modes)
+    raise _no_form(values, profile, modes)
 
 
 def _built(profile: IntTuple, modes: list[Modes], swizzle: Swizzle, origin: int) -> AnyLayout:
@@ -138,20 +145,14 @@ def _run(entries: AnyLayout, swizzle: Swizzle, origin: int, stride: int) -> int:
     return len(entries)
 
 
-def _fits(
-    values: AnyLayout, modes: list[Modes], extents: list[int], swizzle: Swizzle
-) -> bool:
+def _fits(values: AnyLayout, modes: list[Modes], extents: list[int], swizzle: Swizzle) -> bool:
     """Return whether the modes give every entry, in ever larger parts of the table.
 
     int64 may wrap in the sums without harm: an entry that has one smaller digit is checked before
     and below 2**62 from the first, and so is one step, so that no first mismatch hides.
     """
-    for part, extent in zip(modes, extents, strict=True):
-        size = 1
-        for run, _ in part:
-            size *= run
-        if size != extent:
-            return False
+    if any(_size(part) != extent for part, extent in zip(modes, extents, strict=True)):
+        return False
     s, d = _split([mode for part in modes for mode in part])
     origin = swizzle(int(values[0]))
     size, checked = 1, BLOCK
@@ -169,28 +170,114 @@ def _swizzled_fit(values: AnyLayout, extents: list[int]) -> tuple[Swizzle, list[
     """Return the smallest swizzle under which the table is a layout, and its modes."""
     import numpy as np
 
+    heads = _heads(values, extents)
     for swizzle in swizzles_within(int(np.bitwise_or.reduce(values))):
-        modes = _modes(values, extents, swizzle)
-        if _fits(values, modes, extents, swizzle):
-            return swizzle, modes
+        if all(_may_begin(head, extent, swizzle) for head, extent in heads):
+            modes = _modes(values, extents, swizzle)
+            if _fits(values, modes, extents, swizzle):
+                return swizzle, modes
     return None
+
+
+def _heads(values: AnyLayout, extents: list[int]) -> list[tuple[list[int], int]]:
+    """Return the first four entries, and the extent, of every axis that has four."""
+    heads, step = [], 1
+    for extent in extents:
+        if extent >= 4:
+            heads.append((values[: 4 * step : step].tolist(), extent))
+        step *= extent
+    return heads
+
+
+def _may_begin(head: list[int], extent: int, swizzle: Swizzle) -> bool:
+    """Return whether an axis can start like this: with a run of two, of three, or of four or more.
+
+    It rules out nearly all swizzles in a microsecond.
+    """
+    first, second, third, fourth = [swizzle(entry) for entry in head]
+    step = second - first
+    if third - second == step:
+        return fourth - third == step or extent % 3 == 0
+    return fourth - third == step and extent % 2 == 0
 
 
 # -- refusing
 
 
-def _refuse(values: AnyLayout, profile: IntTuple, modes: list[Modes]) -> NoReturn:
+def _no_form(values: AnyLayout, profile: IntTuple, modes: list[Modes]) -> CuteError:
+    """Return the refusal: the first index at which the modes found, the last running on, depart."""
+    extents = list(leaves(profile))
     origin = int(values[0])
-    guess = _guess(values, list(leaves(profile)), modes) + origin
-    wrong = guess != values
+    wrong = _run_on(extents, modes) + origin != values
     index = int(wrong.argmax())
-    fitted = transform_leaf(lambda _, part: part, profile, profile)
-    raise refusal(
+    coord = idx2crd(index, tuple(extents))
+    parts = [_offset(c, *_split(part)) for c, part in zip(coord, modes, strict=True)]
+    fitted = sum(parts) + origin
+    seen = [_seen(c, part) for c, part in zip(coord, modes, strict=True)]
+    layout = str(_built(profile, seen, IDENTITY, 0))
+    return refusal(
         "fit-no-form",
         operation="fit",
         count=len(values),
-        shape=show(profile),
+        layout=f"{origin} + {layout}" if origin else layout,
         index=index,
         got=int(values[index]),
-        fitted=int(guess[index]),
+        fitted=fitted,
+        tried=_tried(values, extents),
+        repair=_repair(wrong, extents, modes, fitted),
     )
+
+
+def _seen(coord: int, modes: Modes) -> Modes:
+    """Return the modes that a coordinate has a digit in, and those below."""
+    size, seen = 1, []
+    for extent, stride in modes:
+        if size > coord:
+            break
+        seen.append((extent, stride))
+        size *= extent
+    return seen
+
+
+def _run_on(extents: list[int], modes: list[Modes]) -> AnyLayout:
+    """Return what the modes give at every index, the last one of each axis running on."""
+    import numpy as np
+
+    total = np.zeros(1, dtype=np.int64)
+    for extent, part in zip(extents, modes, strict=True):
+        axis = look_up(*_split(part), np.arange(extent, dtype=np.int64))
+        total = np.add.outer(axis, total).reshape(-1)
+    return total
+
+
+def _tried(values: AnyLayout, extents: list[int]) -> str:
+    """Say why the other two forms do not fit either."""
+    if int(values.min()) < 0:
+        return "swizzles and F2 need offsets of at least 0"
+    swizzles = f"no swizzle of the {int(values.max()).bit_length()} offset bits makes it a layout"
+    odd = next((extent for extent in extents if extent & (extent - 1)), None)
+    if odd is not None:
+        return f"{swizzles}; for F2, extent {odd} is no power of two"
+    index, got, fitted = table_misfit(values) or (0, 0, 0)
+    return f"{swizzles}; over F2, index {index} has {got} where the XOR of its bits is {fitted}"
+
+
+def _repair(wrong: AnyLayout, extents: list[int], modes: list[Modes], fitted: int) -> str:
+    """Return a change that was checked: of one entry, or of the length of a flat table."""
+    index = int(wrong.argmax())
+    whole = all(_size(part) == extent for part, extent in zip(modes, extents, strict=True))
+    if whole and int(wrong.sum()) == 1:
+        return f"that entry alone is off: put {fitted} there"
+    if len(extents) > 1:
+        return "fit the modes one at a time to see which one bends, or keep the array"
+    *inner, (_, stride) = _seen(index, modes[0])
+    rows = index // _size(inner)
+    start = merged([*inner, (rows, stride)])
+    return f"fit the first {start.size()} entries alone, {start}, or keep the array"
+
+
+def _size(modes: Modes) -> int:
+    size = 1
+    for extent, _ in modes:
+        size *= extent
+    return size

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout import ints
-from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.coalesce import coalesced_beyond
+from cute_py.layout.exact import Departs, refuse
 from cute_py.layout.layout import BASIS, INTS, Layout
+from cute_py.layout.tuples import show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,19 +139,28 @@ def _packed(a: Layout, b: Layout) -> Layout:
     """Compose through integers: component k of the coordinate becomes the k-th digit, in a radix
     that nothing reaches.
     """
+    from cute_py.layout.composition import compose_ints
+
     paths = sorted({step.path for step in a._d if step.__class__ is ScaledBasis})
     if any(step.__class__ is not ScaledBasis and step for step in a._d):
         odd = next(step for step in a._d if step.__class__ is not ScaledBasis and step)
         raise refusal("mixed-strides", operation="composition", value=odd, basis=a)
-    reach = 1 + sum((s - 1) * abs(d) for s, d in zip(b._s, b._d, strict=True))
+    reach = 1 + sum(s * abs(d) for s, d in zip(b._s, b._d, strict=True))
     largest = max(abs(step.value) for step in a._d if step.__class__ is ScaledBasis)
     radix = 4 * reach * (largest + 1)
 
     def pack(step: Leaf) -> int:
         return step.value * radix ** paths.index(step.path) if step.__class__ is ScaledBasis else 0
 
+    def coordinate(value: int) -> str:
+        parts = _digits(value, radix, len(paths))
+        return show(sum_steps([(x, ScaledBasis(1, p)) for x, p in zip(parts, paths, strict=True)]))
+
     packed = Layout(a.shape, _map_leaves(pack, a.stride))
-    result = _compose(packed, b)
+    try:
+        result = compose_ints(packed, b)
+    except Departs as departs:
+        refuse(packed, b, departs, given=a, shown=coordinate)
     return Layout(result.shape, _map_leaves(lambda x: _unpack(x, radix, paths, a), result.stride))
 
 
@@ -157,20 +168,22 @@ def _map_leaves(f: Callable[[Any], Any], x: Leaf) -> Leaf:
     return tuple([_map_leaves(f, mode) for mode in x]) if x.__class__ is tuple else f(x)
 
 
-def _unpack(packed: int, radix: int, paths: list[tuple[int, ...]], a: Layout) -> Leaf:
-    parts = []
-    for path in paths:
+def _digits(packed: int, radix: int, count: int) -> list[int]:
+    """Return the signed digits of `packed`, each between -radix/2 and radix/2."""
+    digits = []
+    for _ in range(count):
         digit = (packed + radix // 2) % radix - radix // 2
         packed = (packed - digit) // radix
-        if digit:
-            parts.append(ScaledBasis(digit, path))
+        digits.append(digit)
+    return digits
+
+
+def _unpack(packed: int, radix: int, paths: list[tuple[int, ...]], a: Layout) -> Leaf:
+    digits = zip(_digits(packed, radix, len(paths)), paths, strict=True)
+    parts = [ScaledBasis(digit, path) for digit, path in digits if digit]
     if len(parts) > 1:
-        raise refusal(
-            "composition-diagonal",
-            operation="composition",
-            a=a,
-            strides=" + ".join(map(str, parts)),
-        )
+        steps = " + ".join(map(str, parts))
+        raise refusal("composition-diagonal", operation="composition", a=a, strides=steps)
     return parts[0] if parts else 0
 
 

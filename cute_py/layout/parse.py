@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from functools import reduce
 
+from cute_py.errors import CuteError
 from cute_py.layout import ints
 from cute_py.layout.basis import E, ScaledBasis
 from cute_py.layout.composed import ComposedLayout, make_composed_layout
@@ -36,11 +37,11 @@ from cute_py.layout.parse_pointers import (
     read_tensor,
     swizzled,
 )
-from cute_py.layout.parse_tokens import MAX_TEXT, Reader, Token, number
+from cute_py.layout.parse_tokens import MAX_NESTING, MAX_TEXT, Reader, Token, number
 from cute_py.layout.parse_types import read_type, static_int
 from cute_py.layout.swizzle import Swizzle
-from cute_py.layout.symbols import sym
-from cute_py.layout.tuples import _, leaves
+from cute_py.layout.symbols import SymInt, sym, terms_of
+from cute_py.layout.tuples import MAX_DEPTH, _, leaves, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
     from cute_py.layout.parse_tokens import Value
     from cute_py.layout.types import AnyLayout, Leaf
+
+MAX_TERMS = 256  # of a symbolic sum
 
 _SHAPE, _BASIS = 1, 2
 _BINDING = {":": _SHAPE, "@": _BASIS, "+": 3, "-": 3, "*": 4, "//": 4, "%": 4}
@@ -127,6 +130,8 @@ class Notation(Reader):
     def whole(self) -> Value:
         """Read the whole text."""
         value = self.chain()
+        if any(leaf.__class__ in (Pointer, str) for leaf in leaves(value)):
+            raise self.fail("'o' and a layout")
         if self.token.kind == "end" or (self.tensor and self.token.kind in (":", "=")):
             return value
         if callable(value) and _is_grid(self.text[self.last.end :]):
@@ -139,6 +144,8 @@ class Notation(Reader):
         """Read infix expressions joined by `o`."""
         parts, starts = [self.infix(_SHAPE)], [self.last]
         while self.token.kind == "name" and self.token.text == "o":
+            if len(parts) > MAX_NESTING:
+                raise self.refuse("text-too-deep", self.token, limit=MAX_NESTING)
             starts.append(self.advance())
             parts.append(self.infix(_SHAPE))
         return self.composed(parts, starts[-1]) if len(parts) > 1 else parts[0]
@@ -203,7 +210,10 @@ class Notation(Reader):
             raise self.fail(f"integers on both sides of {sign.kind!r}", sign)
         if sign.kind in ("//", "%") and ints.is_zero(right):
             raise self.fail("a divisor other than 0 after it", sign)
-        return _ARITHMETIC[sign.kind](left, right)
+        value = _ARITHMETIC[sign.kind](left, right)
+        if value.__class__ is SymInt and len(terms_of(value)) > MAX_TERMS:
+            raise self.fail(f"a sum of at most {MAX_TERMS} terms", sign)
+        return value
 
     def stride(self) -> Value:
         """Read an int tuple in which a `?` may be 0."""
@@ -218,6 +228,8 @@ class Notation(Reader):
         if not ints.is_leaf(left):
             raise self.fail("an integer before '@'", sign)
         path = left.path if left.__class__ is ScaledBasis else ()
+        if len(path) == MAX_DEPTH:
+            raise self.refuse("text-too-deep", sign, limit=MAX_DEPTH)
         return ScaledBasis(getattr(left, "value", left), (mode, *path))
 
     # -- operands
@@ -314,7 +326,7 @@ class Notation(Reader):
             return self.symbols[self.advance().text]
         if text in ("_", "None"):
             self.advance()
-            return _
+            return _ if text == "_" else None
         if (value := static_int(text)) is not None:
             self.advance()
             return value
@@ -359,7 +371,7 @@ class Notation(Reader):
         """Read the arguments of `function` and return its value."""
         args, named = self.arguments(function)
         self.bind(name, function, args, named)
-        return function(*args, **named)
+        return self.apply(name, function, args, named)
 
     def arguments(self, function: object) -> tuple[list[Value], dict[str, Value]]:
         """Read `(x, y, key=z)`."""
@@ -372,18 +384,14 @@ class Notation(Reader):
             if self.token.kind == "name" and self._scan(self.token.end).kind == "=":
                 key = self.advance().text
                 self.advance()
-                named[key] = self.argument()
+                named[key] = self.chain()
             else:
-                args.append(self.argument())
+                args.append(self.chain())
             if not self.accept(","):
                 break
         self.least = least
         self.close("',' or ')'")
         return args, named
-
-    def argument(self) -> Value:
-        """Read one argument; `_` as a value of its own is None to functions."""
-        return self.chain()
 
     def bind(
         self,
@@ -404,6 +412,27 @@ class Notation(Reader):
             raise self.refuse(
                 "text-arguments", name, name=name.text, problem=problem, form=form
             ) from None
+
+    def apply(
+        self,
+        name: Token,
+        function: Callable[..., Value],
+        args: list[Value],
+        named: dict[str, Value],
+    ) -> Value:
+        """Return the value of a call; operands of the wrong kind are refused at the name."""
+        try:
+            return function(*args, **named)
+        except CuteError:
+            raise
+        except Exception as problem:
+            raise self.refuse(
+                "text-operands",
+                name,
+                name=name.text,
+                operands=", ".join([show(x) for x in (*args, *named.values())]),
+                problem=f"{type(problem).__name__}: {problem}",
+            ) from problem
 
 
 def _minimum(*values: Leaf) -> Leaf:

@@ -114,9 +114,7 @@ def _quoted(notation: Notation) -> Value:
     return value
 
 
-def swizzled(
-    notation: Notation, pointer: Pointer, outer: Value, layout: AnyLayout
-) -> AnyLayout:
+def swizzled(notation: Notation, pointer: Pointer, outer: Value, layout: AnyLayout) -> AnyLayout:
     """Return the swizzle of bytes at `pointer`, as a swizzle of the offsets of `layout` (elements).
 
     Offsets count from the last address before the pointer that is a multiple of the swizzle's

@@ -17,6 +17,7 @@ from cute_py.layout.tuples import _
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
     from cute_py.layout.parse import Notation
     from cute_py.layout.parse_tokens import Value
 

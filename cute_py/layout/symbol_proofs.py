@@ -315,6 +315,8 @@ def _constants(p: Polynomial) -> set[int]:
 
 def _candidates(symbol: Symbol, count: int, marks: list[int]) -> list[int]:
     """Return up to `count` values to try: small ones, those around the marks, the last."""
+    if _size(symbol) <= count:
+        return list(_values(symbol, count))
     turns = {mark // unit for mark in marks for unit in (1, symbol.multiple_of)}
     near = {turn + step for turn in turns for step in (-1, 0, 1)}
     far = [symbol.hi] if symbol.hi is not None else []

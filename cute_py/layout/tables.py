@@ -1,4 +1,4 @@
-"""What `fit` accepts as a table of offsets, read into one flat NumPy array and the shape it is of."""
+"""What `fit` accepts as a table of offsets, read into one flat NumPy array and its shape."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 BOUND = 1 << 61  # entries lie below in magnitude, so that sums of two differences stay in int64
 
 
-def read_table(
-    table: object, shape: IntTuple, coshape: IntTuple
-) -> tuple[AnyLayout, IntTuple]:
+def read_table(table: object, shape: IntTuple, coshape: IntTuple) -> tuple[AnyLayout, IntTuple]:
     """Return the entries in colexicographical order (NumPy int64) and the shape; see `fit`.
 
     Raises LayoutError for empty, ragged and incomplete tables, shapes of another size and entries

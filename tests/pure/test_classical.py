@@ -346,58 +346,70 @@ def test_constructors_take_symbols():
     assert str(cute.column_major((M, K), sym("ldm"))) == "(M,K):(1,ldm)"
 
 
-SHAPES = {
-    "given (3,4,5); required: one integer for each of (rows,columns); fix: give whole extents": (
-        lambda: cute.row_major((3, 4, 5))
-    ),
-    "given ((2,2),4); required: one integer for each of (contiguous,strided)": (
-        lambda: cute.pitch_linear(((2, 2), 4))
-    ),
-    "given ((2,2),4); required: one integer for each of (extent,...)": (
-        lambda: cute.affine_rank_n(((2, 2), 4))
-    ),
-    "given (5,6); required: one integer for each of (sM,sH,sB)": (
-        lambda: cute.tensor_dmhb(1, 2, 3, 4, (5, 6))
-    ),
-    "given extent 0 in mode 0": lambda: cute.row_major((0, 4)),
-    "given extent 0 in mode interleave": lambda: cute.row_major_interleaved((4, 4), 0),
-    "shape and stride of the same profile": lambda: cute.affine_rank_2((4, 4), (1, 2, 3)),
-}
-PITCHES = {
-    "row_major: given ldm = 3, where one step holds 4 elements": (
-        lambda: cute.row_major((3, 4), ldm=3)
-    ),
-    "required: at least 4, so that lines do not overlap, or 0 to repeat one line; fix: leave it": (
-        lambda: cute.column_major((4, 3), ldm=-4)
-    ),
-    "ldm = 7, where one step holds 8": lambda: cute.column_major_interleaved((4, 8), 2, 7),
-    "s1 = 11, where one step holds 12": lambda: cute.tensor_nhwc(1, 2, 3, 4, (4, 11, 24)),
-    "columns + padding = 4, where one step holds 5": lambda: cute.pitched((5, 3), -1),
-}
-OTHERS = {
-    "given order (0,0) for (2,3):(1,2); required: each mode of 0 to 1 once; fix: name every": (
-        lambda: cute.permuted(cute.Layout((2, 3)), (0, 0))
-    ),
-    "required: each mode of 0 to 2 once": lambda: cute.permuted(cute.Layout((2, 3, 4)), (0, 1)),
-    "capacity: given 4:-1; required: strides of 0 or more, alone or under a swizzle of whole": (
-        lambda: cute.capacity(cute.Layout(4, -1))
-    ),
-    "or under a swizzle of whole lines; fix: use cosize": (
-        lambda: cute.capacity(cute.make_identity_layout((2, 3)))
-    ),
-    "capacity: given Sw<2,0,2> o 1 o 16:1": (
-        lambda: cute.capacity(cute.ComposedLayout(cute.Swizzle(2, 0, 2), 1, cute.Layout(16)))
-    ),
-    "capacity: given Sw<1,2,-2> o 0 o 20:1": (
-        lambda: cute.capacity(cute.ComposedLayout(cute.Swizzle(1, 2, -2), 0, cute.Layout(20)))
-    ),
+REFUSED = {
+    "classical-shape": {
+        "given (3,4,5); required: one integer for each of (rows,columns); fix: give whole": (
+            lambda: cute.row_major((3, 4, 5))
+        ),
+        "given ((2,2),4); required: one integer for each of (contiguous,strided)": (
+            lambda: cute.pitch_linear(((2, 2), 4))
+        ),
+        "given ((2,2),4); required: one integer for each of (extent,...)": (
+            lambda: cute.affine_rank_n(((2, 2), 4))
+        ),
+        "given (5,6); required: one integer for each of (sM,sH,sB)": (
+            lambda: cute.tensor_dmhb(1, 2, 3, 4, (5, 6))
+        ),
+    },
+    "pitch": {
+        "row_major: given ldm = 3, where one step holds 4 elements": (
+            lambda: cute.row_major((3, 4), ldm=3)
+        ),
+        "required: at least 4, so that lines do not overlap, or 0 to repeat one line; fix: leave": (
+            lambda: cute.column_major((4, 3), ldm=-4)
+        ),
+        "ldm = 7, where one step holds 8": lambda: cute.column_major_interleaved((4, 8), 2, 7),
+        "s1 = 11, where one step holds 12": lambda: cute.tensor_nhwc(1, 2, 3, 4, (4, 11, 24)),
+        "columns + padding = 4, where one step holds 5": lambda: cute.pitched((5, 3), -1),
+    },
+    "permutation": {
+        "given order (0,0) for (2,3):(1,2); required: each mode of 0 to 1 once; fix: name every": (
+            lambda: cute.permuted(cute.Layout((2, 3)), (0, 0))
+        ),
+        "required: each mode of 0 to 2 once": lambda: cute.permuted(cute.Layout((2, 3, 4)), (0, 1)),
+    },
+    "capacity": {
+        "given 4:-1; required: strides of 0 or more, alone or under a swizzle of whole lines": (
+            lambda: cute.capacity(cute.Layout(4, -1))
+        ),
+        "or under a swizzle of whole lines; fix: use cosize": (
+            lambda: cute.capacity(cute.make_identity_layout((2, 3)))
+        ),
+        "given Sw<2,0,2> o 1 o 16:1": (
+            lambda: cute.capacity(cute.ComposedLayout(cute.Swizzle(2, 0, 2), 1, cute.Layout(16)))
+        ),
+        "given Sw<1,2,-2> o 0 o 20:1": (
+            lambda: cute.capacity(cute.ComposedLayout(cute.Swizzle(1, 2, -2), 0, cute.Layout(20)))
+        ),
+    },
+    "extent-not-positive": {
+        "given extent 0 in mode 0": lambda: cute.row_major((0, 4)),
+        "given extent 0 in mode interleave": lambda: cute.row_major_interleaved((4, 4), 0),
+    },
+    "not-congruent": {
+        "stride of the same profile": lambda: cute.affine_rank_2((4, 4), (1, 2, 3)),
+    },
 }
 
 
-@pytest.mark.parametrize(("text", "build"), (SHAPES | PITCHES | OTHERS).items())
-def test_refusals_teach(text, build):
-    with pytest.raises(LayoutError, match=re.escape(text)):
+@pytest.mark.parametrize(
+    ("code", "text", "build"),
+    [(code, *case) for code, cases in REFUSED.items() for case in cases.items()],
+)
+def test_refusals_teach(code, text, build):
+    with pytest.raises(LayoutError, match=re.escape(text)) as refused:
         build()
+    assert refused.value.code == code
 
 
 @pytest.mark.parametrize("wrong", [True, 2.0, "4", None])

@@ -127,6 +127,7 @@ def admissible(rng, multiple, lo, hi):
 
 
 @given(TREES, st.integers(0, 2**32))
+@example(("div", ("add", ("div", "i", 3), ("mul", 2, "N")), 8), 0)
 def test_evaluating_commutes_with_every_operation(tree, seed):
     expression = build(tree)
     for values in assignments(20, seed):
@@ -171,6 +172,8 @@ def small(tree):
 
 @given(SMALL_TREES)
 @example(("mul", "z", ("add", "z", "N")))
+@example(("mul", "z", "z"))
+@example(("sub", "z", ("div", "z", "N")))
 @example(("mod", "i", "M"))
 def test_bounds_hold_for_all_of_a_few_values(tree):
     expression, values = small(tree)
@@ -274,6 +277,7 @@ def test_quotients_of_quotients_are_one_quotient():
     assert (i % 8) // 8 == 0
     assert i % 8 % 4 == i % 4
     assert (i * M) // (M * N) == i // N
+    assert (i % 4 + 8 * N) // 8 == N
 
 
 def test_coordinates_of_an_index_make_the_index_again():
@@ -284,6 +288,14 @@ def test_coordinates_of_an_index_make_the_index_again():
 def test_a_settled_expression_is_an_int():
     for expression in (M - M, M % 8, (i % 8) // 8, M // M, j // 32, 0 * N, min_(j, 31) - j):
         assert expression.__class__ is int
+
+
+def test_negative_divisors_are_pythons():
+    for n in (-3, -8, -1 * K, -N):
+        for value in (0, 5, 64, 100):
+            at = {"i": value, "K": 128, "N": 7}
+            assert subs(i // n, at) == value // subs(n, at)
+            assert subs(i % n, at) == value % subs(n, at)
 
 
 def test_minima_are_flat_and_keep_only_what_may_be_least():
@@ -575,6 +587,10 @@ def test_every_expression_equals_itself_rebuilt(tree):
         (M // 8 * 8, M),
         (i // 3 + (i + 1) // 3 + (i + 2) // 3, i),
         (i * i % 4, (i % 2) * (i % 2)),
+        (
+            (i % 2) * (i % 2) + (i % 3) * (i % 3) * (i % 3),
+            (i % 2) + 3 * (i % 3) * (i % 3) - 2 * (i % 3),
+        ),
         ((z - 1) * (z + 1) + 1, z * z),
         (i % 4 + 4 * ((i // 4) % 3) + 12 * (i // 12), i),
         (j // 4 * 4 + (j % 4), j),
@@ -621,6 +637,12 @@ def test_fermats_little_theorem():
     for p in range(2, 12):
         power = math.prod([z] * p)
         assert prove_divides_ints(p, power - z).answer is all(p % k for k in range(2, p))
+
+
+def test_all_of_many_values_are_tried():
+    s = sym("s", min=1, max=4096)
+    hole = min_(s % 63 + s % 65, 1)  # 1 but for s = 63 * 65
+    assert prove_equal_ints(hole, 1).counterexample == {"s": 4095}
 
 
 def test_what_is_not_proved_is_unknown_with_an_assumption():

@@ -278,6 +278,7 @@ def test_single_loads_of_32_bits_are_free_of_conflicts_in_the_map_of_32_bits_onl
 def test_three_stages_side_by_side_are_refused_with_two_ways_out():
     with pytest.raises(LayoutError) as refused:
         cute.tensor_op_multiplicand(16, 32, 96, 16)
+    assert refused.value.code == "tensor-op-tiles"
     assert str(refused.value) == (
         "tensor_op_multiplicand: given 3 tiles of 32 elements side by side; required: a power of "
         "two: at 3 the XOR needs the row, which is no field of the offset's bits, so no Swizzle "
@@ -290,42 +291,59 @@ def test_three_stages_side_by_side_are_refused_with_two_ways_out():
 
 
 REFUSED = {
-    "given elements of 64 bits; required: a power of two of at most 32 bits; fix: f64 and": (
-        lambda: cute.tensor_op_swizzle(64, 16)
-    ),
-    "given elements of 12 bits": lambda: cute.tensor_op_multiplicand(12, 64, 64, 8),
-    "given crosswise 48 for elements of 16 bits; required: 64, 32, 16: a line of 128 bytes": (
-        lambda: cute.tensor_op_multiplicand(16, 48, 48, 8)
-    ),
-    "given 40 x 8 elements with ld 40; required: contiguous and ld multiples of crosswise 32": (
-        lambda: cute.tensor_op_multiplicand(16, 32, 40, 8)
-    ),
-    "given 32 x 3 elements with ld 32; required: contiguous and ld multiples of crosswise 32, "
-    "strided one of the 2 rows in a line, ld at least contiguous; fix: pad the tile": (
-        lambda: cute.tensor_op_multiplicand(16, 32, 32, 3)
-    ),
-    "given 64 x 8 elements with ld 32": lambda: cute.tensor_op_multiplicand(16, 32, 64, 8, 32),
-    "given 0 x 8 elements": lambda: cute.tensor_op_multiplicand(16, 32, 0, 8),
-    "given strided extent 4; required: a multiple of 8, the rows after which the XOR starts anew, "
-    "so that stacked tiles are swizzled alike; fix: pad it to 8": (
-        lambda: cute.tensor_op_multiplicand(16, 32, 32, 4, stages=2)
-    ),
-    "in_coordinates: given strided extent 20; required: a multiple of 8": (
-        lambda: cute.tensor_op_multiplicand_in_coordinates(16, 64, 192, 20)
-    ),
-    "fix: put the tiles outermost (contiguous=32, stages=3)": (
-        lambda: cute.tensor_op_multiplicand_congruous(32, 32, 96, 8)
-    ),
-    "given (64,8,3):(1,192,64) o 0 o Sw<2,3,3> o 0 o ((32,3),(2,8)):((1,512),(32,64)); required": (
-        lambda: cute.capacity(cute.tensor_op_multiplicand_in_coordinates(16, 32, 96, 16))
-    ),
+    "tensor-op-bits": {
+        "given elements of 64 bits; required: a power of two of at most 32 bits; fix: f64 and": (
+            lambda: cute.tensor_op_swizzle(64, 16)
+        ),
+        "given elements of 12 bits": lambda: cute.tensor_op_multiplicand(12, 64, 64, 8),
+    },
+    "tensor-op-crosswise": {
+        "given crosswise 48 for elements of 16 bits; required: 64, 32, 16: a line of 128 bytes": (
+            lambda: cute.tensor_op_multiplicand(16, 48, 48, 8)
+        ),
+    },
+    "tensor-op-tile": {
+        "given 40 x 8 elements with ld 40; required: contiguous and ld multiples of crosswise 32": (
+            lambda: cute.tensor_op_multiplicand(16, 32, 40, 8)
+        ),
+        "strided one of the 2 rows in a line, ld at least contiguous; fix: pad the tile": (
+            lambda: cute.tensor_op_multiplicand(16, 32, 32, 3)
+        ),
+        "given 64 x 8 elements with ld 32": (
+            lambda: cute.tensor_op_multiplicand(16, 32, 64, 8, ld=32)
+        ),
+        "given 0 x 8 elements": lambda: cute.tensor_op_multiplicand(16, 32, 0, 8),
+    },
+    "tensor-op-period": {
+        "given strided extent 4; required: a multiple of 8, the rows after which the XOR starts "
+        "anew, so that stacked tiles are swizzled alike; fix: pad it to 8": (
+            lambda: cute.tensor_op_multiplicand(16, 32, 32, 4, stages=2)
+        ),
+        "in_coordinates: given strided extent 20; required: a multiple of 8": (
+            lambda: cute.tensor_op_multiplicand_in_coordinates(16, 64, 192, 20)
+        ),
+    },
+    "tensor-op-tiles": {
+        "fix: put the tiles outermost (contiguous=32, stages=3)": (
+            lambda: cute.tensor_op_multiplicand_congruous(32, 32, 96, 8)
+        ),
+    },
+    "capacity": {
+        "given (64,8,3):(1,192,64) o 0 o Sw<2,3,3> o 0 o ((32,3),(2,8)):((1,512),(32,64))": (
+            lambda: cute.capacity(cute.tensor_op_multiplicand_in_coordinates(16, 32, 96, 16))
+        ),
+    },
 }
 
 
-@pytest.mark.parametrize(("text", "build"), REFUSED.items())
-def test_refusals_teach(text, build):
-    with pytest.raises(LayoutError, match=re.escape(text)):
+@pytest.mark.parametrize(
+    ("code", "text", "build"),
+    [(code, *case) for code, cases in REFUSED.items() for case in cases.items()],
+)
+def test_refusals_teach(code, text, build):
+    with pytest.raises(LayoutError, match=re.escape(text)) as refused:
         build()
+    assert refused.value.code == code
 
 
 def test_arguments_are_integers():

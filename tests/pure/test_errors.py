@@ -1,0 +1,339 @@
+"""Refusals teach: what was given, what is required, how to fix it; and the fix holds.
+
+`EXAMPLES` makes each refusal of the layout algebra once, with a real call. docs/errors.md shows their
+messages, and must list every code of `WORDINGS`.
+"""
+
+import math
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import cute_py as cute
+from cute_py import E, Layout, Swizzle, composition, make_composed_layout, make_identity_layout, sym
+from cute_py.errors import WORDINGS, refusal
+from tests import model
+from tests.strategies import compact_layouts, layouts
+
+DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
+ROW = Layout((4, 8), (8, 1))
+K = sym("K", multiple_of=4, min=4)
+
+
+def nested(levels):
+    shape = 2
+    for _ in range(levels):
+        shape = (shape,)
+    return shape
+
+
+# code -> (a call that is refused with it, what its message must say)
+EXAMPLES = {
+    "leaf-type": (lambda: Layout(4.0), "Layout: given 4.0 (float); required: integers"),
+    "extent-not-positive": (lambda: Layout((4, 0)), "extent 0 in mode 1"),
+    "not-congruent": (lambda: Layout((4, 8), (1,)), "shape (4,8) with stride (1)"),
+    "too-deep": (lambda: Layout(nested(65)), "at most 64 levels"),
+    "not-a-layout": (lambda: cute.complement(5), "complement: given 5 (int); required: a layout"),
+    "basis-path": (lambda: E(-1), "E: given path (-1,)"),
+    "mixed-strides": (
+        lambda: Layout((4, 8), (1, E(1)))(1, 1),
+        "integer stride 1 beside coordinate strides 1@1",
+    ),
+    "profile-mismatch": (lambda: cute.inner_product((1, 2), 3), "given (1,2) facing 3"),
+    "not-divisible": (lambda: cute.shape_div(6, 4), "pad 6 to a multiple of 4"),
+    "coordinate-profile": (lambda: ROW(1, 2, 3), "coordinate (1,2,3) for shape (4,8)"),
+    "coordinate-range": (lambda: ROW(4, 0), "4 in mode 0; required: 0 <= entry < 4"),
+    "mode-range": (lambda: cute.get(ROW, 2), "mode 2 of (4,8):(8,1)"),
+    "mode-interval": (lambda: cute.take(ROW, 1, 1), "modes 1 to 1 of (4,8):(8,1) (rank 2)"),
+    "rank-target": (
+        lambda: cute.append(Layout((2, 3, 4)), Layout(1, 0), 2),
+        "rank 2 for (2,3,4):(1,2,6), which has rank 3",
+    ),
+    "profile-rank": (lambda: cute.coalesce(ROW, (1, 1, 1)), "profile (1,1,1) for (4,8):(8,1)"),
+    "tiler-rank": (
+        lambda: cute.logical_divide(ROW, (2, 2, 2)),
+        "a tiler of 3 modes for (4,8):(8,1) (rank 2)",
+    ),
+    "tiler-type": (lambda: composition(ROW, "4:1"), "given '4:1' (str); required: a layout"),
+    "composition-departs": (
+        lambda: composition(Layout((4, 6), (1, 5)), Layout(3, 3)),
+        "given a=(4,6):(1,5) and b=3:3: at coordinate number 2",
+    ),
+    "composition-too-large": (
+        lambda: composition(Layout((4, 4), (1, 5)), Layout((2**13, 2**13), (1, -1))),
+        "whose carries may cancel or whose strides differ in sign",
+    ),
+    "composition-diagonal": (
+        lambda: composition(make_identity_layout((2, 2)), Layout(2, 3)),
+        "one step would be 1@0 + 1@1",
+    ),
+    "composition-symbols": (
+        lambda: composition(Layout((6, sym("M")), (1, 10)), Layout(4, 4)),
+        "4 and 6, of which neither is known to divide the other",
+    ),
+    "composition-carry": (
+        lambda: composition(Layout((K, 8), (1, 100)), Layout((2, K), (1, 1))),
+        "the modes of b add up to K in a digit of a of extent K",
+    ),
+    "complement-overlap": (
+        lambda: cute.complement(Layout((4, 2), (1, 2)), 16),
+        "mode 1 (stride 2) steps inside of the 4 offsets",
+    ),
+    "complement-gap": (
+        lambda: cute.complement(Layout((2, 2), (1, 3)), 6),
+        "mode 1 has stride 3, no multiple of the 2 offsets",
+    ),
+    "complement-basis": (
+        lambda: cute.complement(make_identity_layout((4, 8)), 32),
+        "coordinate stride 1@0; required: integer strides",
+    ),
+    "inverse-basis": (
+        lambda: cute.right_inverse(make_identity_layout((4, 8))),
+        "coordinate stride 1@0; required: integer strides",
+    ),
+    "left-inverse": (
+        lambda: cute.left_inverse(Layout((2, 2), (2, 3))),
+        "stride 3 above a mode of stride 2 that fills 4 offsets",
+    ),
+    "tile-to-shape": (
+        lambda: cute.tile_to_shape(Layout((4, 4)), (10, 8)),
+        "pad the shape to (12,8)",
+    ),
+    "not-compact": (
+        lambda: cute.get_hier_coord(Layout((4, 2), (1, 8)), 5),
+        "no coordinate has offset 5",
+    ),
+    "upcast-stride": (
+        lambda: cute.upcast(Layout((4, 2), (1, 6)), 4),
+        "by 4: stride 6 in mode 1; required: strides that divide 4",
+    ),
+    "upcast-overlap": (
+        lambda: cute.upcast(Layout((2, 2), (1, 1)), 2),
+        "modes with strides below 2 together reach offset 2",
+    ),
+    "downcast-unit": (lambda: cute.downcast(Layout(4, 2), 2), "4:2 by 2: 0 modes have stride 1"),
+    "swizzle-parameters": (lambda: Swizzle(3, 0, 2), "Swizzle(3, 0, 2); required: B >= 0"),
+    "swizzle-masks": (lambda: cute.make_swizzle(0b101, 0b10), "Y mask 0b101 and Z mask 0b10"),
+    "swizzle-factor": (lambda: cute.upcast(Swizzle(1, 3, 1), 3), "Sw<1,3,1> by 3"),
+    "swizzle-through": (
+        lambda: composition(Layout((8, 32), (32, 1)), Swizzle(3, 4, 3)),
+        "layout (8,32):(32,1) after Sw<3,4,3>",
+    ),
+    "upcast-swizzle": (lambda: cute.upcast(Swizzle(3, 2, -3), 32), "a factor of at most 4"),
+    "upcast-offset": (
+        lambda: cute.upcast(make_composed_layout(Swizzle(1, 3, 3), 3, Layout(8)), 2),
+        "offset 3 by 2",
+    ),
+    "composed-outer": (
+        lambda: make_composed_layout("Sw", 0, Layout(4)),
+        "given 'Sw' (str) as outer map",
+    ),
+    "no-stride": (
+        lambda: make_composed_layout(Swizzle(1, 0, 1), 0, Layout(4)).stride,
+        "Sw<1,0,1> o 0 o 4:1",
+    ),
+    "composition-offset": (
+        lambda: composition(Layout(64), make_composed_layout(Swizzle(1, 0, 1), 3, Layout(4))),
+        "b=Sw<1,0,1> o 3 o 4:1; required: a swizzle without offset",
+    ),
+    "complement-swizzle": (
+        lambda: cute.complement(make_composed_layout(Swizzle(1, 0, 1), 0, Layout(2, 2)), 8),
+        "swizzle moves offsets into the gaps",
+    ),
+    "inverse-offset": (
+        lambda: cute.right_inverse(make_composed_layout(Swizzle(1, 0, 1), 3, Layout(4))),
+        "Sw<1,0,1> o 3 o 4:1; required: a swizzle, with offset 0",
+    ),
+    "too-large": (
+        lambda: cute.cosize(make_composed_layout(Swizzle(1, 0, 1), 1, Layout(2**25, 3))),
+        "each of which must be tried",
+    ),
+    "size-mismatch": (
+        lambda: cute.layout_add(Layout(4), Layout(6)),
+        "4:1 of size 4 and 6:1 of size 6",
+    ),
+    "layout-add": (
+        lambda: cute.layout_add(Layout((2, 3), (1, 5)), Layout((3, 2), (1, 7))),
+        "at index 3 the sum is 13, but the layout that fits before it gives 9",
+    ),
+    "composition-codomain": (
+        lambda: composition(Layout((4, 8)), Layout(2, E(3))),
+        "coordinate stride 1@3 names mode 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_refusal_has_its_code_class_and_words(code):
+    call, words = EXAMPLES[code]
+    with pytest.raises(cute.CuteError, match=re.escape(words)) as caught:
+        call()
+    assert caught.value.code == code
+    assert type(caught.value) is WORDINGS[code][0]
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_refusal_names_operation_given_required_and_fix(code):
+    message = str(raised(EXAMPLES[code][0]))
+    assert re.fullmatch(r"\w+: given .+; required: .+; fix: .+", message), message
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_refusal_names_an_operation_of_cute_py(code):
+    facts = raised(EXAMPLES[code][0]).facts
+    assert facts["operation"] == "layout" or hasattr(cute, facts["operation"])
+
+
+def raised(call):
+    with pytest.raises(cute.CuteError) as caught:
+        call()
+    return caught.value
+
+
+def test_refusal_survives_pickling():
+    error = raised(EXAMPLES["tile-to-shape"][0])
+    twin = pickle.loads(pickle.dumps(error))
+    assert (type(twin), str(twin), twin.code) == (type(error), str(error), error.code)
+
+
+def test_refusal_tells_the_line_of_a_kernel():
+    error = refusal("not-divisible", operation="shape_div", where="gemm.py:31", a=6, b=4)
+    assert str(error).endswith(" (gemm.py:31)")
+
+
+# -- the fix holds
+
+
+def test_composition_departs_tells_place_values_and_repairs():
+    """The message for the call that style.md shows, word for word."""
+    message = str(raised(lambda: composition(Layout((4, 6), (1, 5)), Layout(3, 3))))
+    for words in (
+        "a=(4,6):(1,5) and b=3:3",
+        "reaches index 6 of a, which is 7",
+        "the layout that fits all coordinates before gives 6",
+        "shrink b from 3 to 2",
+        "pad extent 4 of a to 5",
+        "make_composed_layout((4,6):(1,5), 0, 3:3)",
+    ):
+        assert words in message
+    assert model.table(composition(Layout((4, 6), (1, 5)), Layout(2, 3))) == [0, 3]
+    assert composition(Layout((5, 6), (1, 5)), Layout(3, 3)) == Layout(3, 3)
+
+
+@given(layouts(max_leaves=3, max_size=64), layouts(max_leaves=2, max_size=32))
+def test_composition_repair_of_padding_a_holds(a, b):
+    assume(isinstance(model.exists_composition(a, b), model.Departure))
+    flat = model.modes(cute.coalesce(a))
+    repairs = raised(lambda: composition(a, b)).facts["repairs"]
+    for old, new in re.findall(r"pad extent (\d+) of a to (\d+)", repairs):
+        padded = [
+            [(int(new) if k == place else s, d) for k, (s, d) in enumerate(flat)]
+            for place, (s, _) in enumerate(flat)
+            if s == int(old)
+        ]
+        shapes = [Layout(*map(tuple, zip(*pairs, strict=True))) for pairs in padded]
+        assert any(
+            not isinstance(model.exists_composition(each, b), model.Departure) for each in shapes
+        )
+
+
+@given(layouts(max_leaves=3, max_size=64), st.integers(1, 200))
+def test_complement_repair_of_the_stride_holds(layout, target):
+    """The stride that the refusal offers mends that mode; a later one may be refused in its turn."""
+    try:
+        cute.complement(layout, target)
+    except cute.LayoutError as refused:
+        facts = refused.facts
+        offered = facts["filled"] if refused.code == "complement-overlap" else facts["upper"]
+        path, strides = facts["mode"], layout.stride
+        mended = Layout(layout.shape, replaced(strides, path, offered))
+        try:
+            cute.complement(mended, target)
+        except cute.LayoutError as again:
+            assert again.facts["filled"] > facts["filled"] or again.facts["mode"] != path
+
+
+def replaced(x, path, leaf):
+    """Return the int tuple with the leaf at a path replaced."""
+    if not path:
+        return leaf
+    return (*x[: path[0]], replaced(x[path[0]], path[1:], leaf), *x[path[0] + 1 :])
+
+
+@given(layouts(max_leaves=3), st.sampled_from((2, 3, 4, 8)))
+def test_upcast_repair_of_the_factor_holds_for_that_mode(layout, n):
+    try:
+        cute.upcast(layout, n)
+    except cute.LayoutError as refused:
+        assume(refused.code == "upcast-stride")
+        alignment, stride = refused.facts["alignment"], refused.facts["stride"]
+        assert alignment == math.gcd(n, stride)
+        assert f"upcast by {alignment}," in str(refused)
+
+
+@given(compact_layouts(max_leaves=2, max_size=32), st.data())
+def test_tile_to_shape_repair_of_the_shape_holds(block, data):
+    shape = tuple(data.draw(st.integers(1, 20)) for _ in range(len(block)))
+    try:
+        cute.tile_to_shape(block, shape)
+    except cute.LayoutError as refused:
+        rounded = eval(refused.facts["rounded"].replace(")", ",)"))
+        assert all(new >= old for new, old in zip(rounded, shape, strict=True))
+        assert cute.size(cute.tile_to_shape(block, rounded)) == math.prod(rounded)
+
+
+@pytest.mark.parametrize(
+    ("operation", "operands"),
+    [
+        (cute.logical_divide, (Layout((6, 6), (6, 1)), Layout(4))),
+        (cute.zipped_divide, (Layout((6, 6), (6, 1)), Layout(4))),
+        (cute.flat_divide, (Layout((6, 6), (6, 1)), Layout(4))),
+        (cute.logical_product, (Layout((2, 2, 2, 2), (4, 48, 24, 1)), Layout((2, 4), (4, 1)))),
+        (cute.tile_to_shape, (Layout(2, 3), (8,))),
+    ],
+)
+def test_refusal_inside_of_an_operation_names_it_and_its_operands(operation, operands):
+    """The user called a divide or product: that, not the composition in it, is what the words are about."""
+    message = str(raised(lambda: operation(*operands)))
+    assert operation.__name__ in message
+    assert str(operands[0]) in message
+
+
+# -- docs/errors.md
+
+
+def documented():
+    """Return code -> (class, when, example) of the table of docs/errors.md."""
+    rows = {}
+    for line in DOCS.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        if len(cells) == 4 and re.fullmatch(r"`[a-z0-9-]+`", cells[0]):
+            rows[cells[0].strip("`")] = cells[1:]
+    return rows
+
+
+def test_every_wording_is_documented_in_order():
+    assert list(documented()) == list(WORDINGS)
+
+
+@pytest.mark.parametrize("code", WORDINGS)
+def test_documented_example_has_the_wording(code):
+    """The class is right, and the example is the wording with its fields filled in."""
+    kind, when, example = documented()[code]
+    assert kind == f"`{WORDINGS[code][0].__name__}`"
+    assert when
+    given_, required, fix = (
+        "(.+)".join(re.escape(text) for text in re.split(r"\{[^}]*\}", wording))
+        for wording in WORDINGS[code][1:]
+    )
+    pattern = rf"`+ ?\w+: given {given_}; required: {required}; fix: {fix} ?`+"
+    assert re.fullmatch(pattern, example), example
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_documented_example_is_a_real_message(code):
+    assert documented()[code][2].strip("`").strip() == str(raised(EXAMPLES[code][0]))
