@@ -34,19 +34,24 @@ _HOME = {
     ),
     "layout.layout": "Layout make_layout",
     "layout.build": "make_fragment_like make_identity_layout make_layout_like make_ordered_layout",
-    "layout.modes": (
-        "append coprofile coshape cosize depth dice domain_offset flatten get get_1d_coord "
-        "get_flat_coord get_hier_coord group_modes is_static prepend rank replace select shape "
-        "size slice_ slice_and_offset stride take unflatten zip_"
+    "layout.queries": (
+        "coprofile coshape cosize depth get_1d_coord get_flat_coord get_hier_coord is_static rank "
+        "shape size stride"
     ),
+    "layout.modes": (
+        "append flatten get group_modes prepend replace select take unflatten zip_"
+    ),
+    "layout.slicing": "dice domain_offset slice_ slice_and_offset",
     "layout.coalesce": "coalesce filter filter_zeros",
     "layout.composition": "composition",
     "layout.complement": "complement",
     "layout.inverse": "left_inverse nullspace right_inverse",
+    "layout.ints": "min_",
     "layout.symbols": "SymInt sym",
     "layout.symbol_proofs": "Proof",
     "layout.proofs": "formula prove_bijective prove_divides prove_equal substitute",
     "layout.explain": "explain",
+    "layout.parse": "parse_layout",
     "layout.divide": "flat_divide logical_divide tile_unzip tiled_divide zipped_divide",
     "layout.product": (
         "blocked_product flat_product logical_product raked_product tile_to_shape tiled_product "

@@ -181,7 +181,7 @@ def _facts(layout: AnyLayout) -> Iterator[tuple[str, str]]:
 
 
 def _layout_facts(layout: AnyLayout) -> Iterator[tuple[str, str]]:
-    from cute_py.layout import modes
+    from cute_py.layout import queries
     from cute_py.layout.coalesce import coalesce
     from cute_py.layout.f2_layout import F2Layout
     from cute_py.layout.tools import is_bijective, is_injective
@@ -189,8 +189,8 @@ def _layout_facts(layout: AnyLayout) -> Iterator[tuple[str, str]]:
     yield "layout", str(layout)
     yield "size", _answer(layout.size)
     yield "cosize", _answer(layout.cosize)
-    yield "rank", _answer(lambda: modes.rank(layout.shape))
-    yield "depth", _answer(lambda: modes.depth(layout.shape))
+    yield "rank", _answer(lambda: queries.rank(layout.shape))
+    yield "depth", _answer(lambda: queries.depth(layout.shape))
     if layout.__class__ is not F2Layout:
         yield "coalesced", _answer(lambda: coalesce(layout))
     if not _is_symbolic(layout):

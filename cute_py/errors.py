@@ -770,7 +770,7 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "subtract the first entry, or count in larger elements",
     ),
     "tools-symbols": (
-        UndecidedError,
+        LayoutError,
         "{layout}, whose offsets depend on symbols",
         "numbers to tabulate",
         "put in numbers (subs), or ask prove_equal, prove_bijective or formula",

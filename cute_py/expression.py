@@ -44,7 +44,7 @@ LEFT_OUT = {
 }
 # The modules whose functions look at extents and strides, not at all coordinates one by one.
 CLOSED_FORM = (
-    *("tuples", "basis", "coords", "layout", "build", "modes", "coalesce", "composition"),
+    *("tuples", "basis", "coords", "layout", "build", "queries", "modes", "slicing", "coalesce", "composition"),
     *("complement", "inverse", "divide", "product", "recast", "common", "swizzle", "composed"),
     *("classical", "tensorop", "symbols", "explain"),
 )

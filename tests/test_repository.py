@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -166,11 +167,15 @@ def test_coverage_row_names_what_exists(row):
         assert f"def {test}" in read(file), f"{file} has no {test}"
 
 
+@cache
+def text_of_all_tests():
+    return "".join(read(path) for path in sorted((ROOT / "tests").rglob("test_*.py")))
+
+
 @pytest.mark.parametrize("code", WORDINGS)
 def test_wording_is_documented_and_tested(code):
     assert f"`{code}`" in read("docs/errors.md")
-    tests = (file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
-    assert any(f'"{code}"' in text for text in tests)
+    assert f'"{code}"' in text_of_all_tests()
 
 
 # -- words that belong elsewhere
@@ -211,17 +216,15 @@ def small_suite(tmp_path):
     (tests / "gpu" / "test_gpu.py").write_text("def test_needs_gpu():\n    assert False\n")
     (tests / "test_any.py").write_text(
         "import pytest\n"
-        "def test_quick():\n    assert True\n"
         "@pytest.mark.slow\ndef test_slow():\n    assert True\n"
         "def test_golden(golden):\n    golden('a.txt', 'text')\n"
     )
 
     def run(*options):
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
         done = subprocess.run(
-            command,
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options],
             cwd=tmp_path,
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             capture_output=True,
             encoding="utf-8",
         )
@@ -230,15 +233,10 @@ def small_suite(tmp_path):
     return run
 
 
-def test_gpu_tests_skip_with_a_reason_and_slow_ones_wait_for_the_option(small_suite):
-    report = small_suite("--deselect", "tests/test_any.py::test_golden")
+def test_gpu_tests_skip_slow_ones_wait_and_golden_files_are_compared(small_suite):
+    report = small_suite()
     assert "no NVIDIA GPU on this machine" in report
-    assert "1 passed, 1 skipped, 2 deselected" in report
-    assert "2 passed, 1 skipped, 1 deselected" in small_suite("--slow", "-k", "not golden")
-    assert "1 passed, 3 deselected" in small_suite("-m", "pure", "-k", "quick", "--slow")
-
-
-def test_golden_files_are_compared_or_updated(small_suite):
-    assert "pytest --update-golden writes it" in small_suite("-k", "golden")
-    assert "1 passed" in small_suite("-k", "golden", "--update-golden")
-    assert "1 passed" in small_suite("-k", "golden")
+    assert "pytest --update-golden writes it" in report
+    assert "1 failed, 1 skipped, 1 deselected" in report
+    assert "2 passed, 1 deselected" in small_suite("--slow", "--update-golden", "-m", "pure")
+    assert "1 passed, 1 skipped, 1 deselected" in small_suite()

@@ -9,7 +9,8 @@ from cute_py.layout import ints, tuples
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.coords import compact_col_major, compact_order
 from cute_py.layout.layout import Layout, made
-from cute_py.layout.modes import get, inner_of, take
+from cute_py.layout.modes import get, take
+from cute_py.layout.queries import inner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

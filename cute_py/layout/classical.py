@@ -12,7 +12,8 @@ from cute_py.errors import refusal
 from cute_py.layout import ints, tuples
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
-from cute_py.layout.modes import rank, select
+from cute_py.layout.modes import select
+from cute_py.layout.queries import rank
 from cute_py.layout.swizzle import Swizzle
 
 TYPE_CHECKING = False

@@ -146,7 +146,7 @@ def _layout_of(modes: list[tuple[Any, Any]]) -> Layout:
 def _all_int(target: IntTuple) -> bool:
     """Return whether the target is None, an int or a flat tuple of ints."""
     if target.__class__ is tuple:
-        return all([extent.__class__ is int for extent in target])
+        return all(extent.__class__ is int for extent in target)
     return target is None or target.__class__ is int
 
 
@@ -180,7 +180,7 @@ def _copies(filled: Leaf, target: IntTuple) -> AnyLayout:
 
 def _too_few(layout: Layout, repeats: list[Any], target: IntTuple) -> bool:
     from cute_py.layout.coalesce import filter_zeros
-    from cute_py.layout.modes import cosize
+    from cute_py.layout.queries import cosize
 
     dense = filter_zeros(layout)
     needed = cosize(dense) if target is None else product(target)

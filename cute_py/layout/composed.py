@@ -224,7 +224,7 @@ def _after_layout(a: Layout, b: ComposedLayout) -> AnyLayout:
     if ints.is_zero(b.offset) is not True or not _is_map(b.outer):
         raise refusal("composition-offset", operation="composition", a=a, b=b)
     from cute_py.layout.composition import composition
-    from cute_py.layout.modes import cosize
+    from cute_py.layout.queries import cosize
 
     return composition(swizzle_through(a, b.outer, cosize(b.inner)), b.inner)
 
@@ -304,7 +304,7 @@ def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     disjoint and the free modes do not reach both ends of a swizzled bit pair, the result is a plain
     Layout. Else the swizzle stays.
     """
-    from cute_py.layout.modes import slice_, slice_and_offset
+    from cute_py.layout.slicing import slice_, slice_and_offset
 
     x = require_composed(x, "slice_")
     free, fixed = slice_and_offset(coord, x.inner)
@@ -337,16 +337,16 @@ def offset_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, int]:
 
 def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> AnyLayout:
     """Return cosize or coshape of what a composed layout really reaches."""
-    from cute_py.layout import modes
+    from cute_py.layout import modes, queries
 
     x = require_composed(x, name)
     part = x if mode == () else modes.get(x, mode)
     if part.__class__ is Layout:
-        return getattr(modes, name)(part)
+        return getattr(queries, name)(part)
     if (
         part.outer.__class__ is Swizzle
         and part.offset == 0
-        and modes.cosize(part.inner) % part.outer.period == 0
+        and queries.cosize(part.inner) % part.outer.period == 0
     ):
         from cute_py.layout.tools import is_bijective
 

@@ -10,7 +10,7 @@ from cute_py.errors import refusal
 from cute_py.layout import gf2, tuples
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.f2 import images
-from cute_py.layout.modes import check_coordinate, slice_
+from cute_py.layout.slicing import check_coordinate, slice_
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, leaves, show
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cute_py.layout.modes import is_static, size
+from cute_py.layout.queries import is_static, size
 from cute_py.layout.tuples import rank, show
 
 TYPE_CHECKING = False

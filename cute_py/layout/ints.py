@@ -135,7 +135,11 @@ def ceil_div(a: Leaf, b: Leaf) -> Leaf:
 
 
 def min_(a: Leaf, b: Leaf) -> Leaf:
-    """Return the smaller of a and b."""
+    """Return the smaller of a and b.
+
+    >>> min_(3, 4)
+    3
+    """
     if a.__class__ is int and b.__class__ is int:
         return a if a <= b else b
     return _compute("min", a, b)

@@ -128,11 +128,11 @@ class Layout:
 
     def _at(self, coord: IntTuple) -> IntTuple:
         if has_underscore(coord):
-            from cute_py.layout.modes import slice_
+            from cute_py.layout.slicing import slice_
 
             return slice_(coord, self)
         from cute_py.layout.coords import crd2idx
-        from cute_py.layout.modes import check_coordinate
+        from cute_py.layout.slicing import check_coordinate
 
         return crd2idx(check_coordinate(coord, self.shape), self.shape, self.stride)
 
@@ -147,7 +147,7 @@ class Layout:
 
     def cosize(self) -> IntTuple:
         """Return one more than the largest |offset| that the strides can reach; see `cosize`."""
-        from cute_py.layout.modes import cosize
+        from cute_py.layout.queries import cosize
 
         return cosize(self)
 
@@ -196,7 +196,7 @@ class Layout:
         """Return the coordinate, congruent to the shape, whose offset is `index`. The layout must
         be compact.
         """
-        from cute_py.layout.modes import get_hier_coord
+        from cute_py.layout.queries import get_hier_coord
 
         return get_hier_coord(self, index)
 
@@ -204,13 +204,13 @@ class Layout:
         """Return the coordinate with one index per mode whose offset is `index`. The layout must be
         compact.
         """
-        from cute_py.layout.modes import get_flat_coord
+        from cute_py.layout.queries import get_flat_coord
 
         return get_flat_coord(self, index)
 
     def get_1d_coord(self, index: Leaf) -> IntTuple:
         """Return the index whose offset is `index`. The layout must be compact."""
-        from cute_py.layout.modes import get_1d_coord
+        from cute_py.layout.queries import get_1d_coord
 
         return get_1d_coord(self, index)
 
@@ -364,7 +364,7 @@ def _check_modes(
             for i, pair in enumerate(zip(shape, stride, strict=True))
         ]
         return max(kinds, default=INTS)
-    if ints.less(shape, 1):
+    if not ints.settle(ints.leq, 1, shape, "Layout"):
         raise refusal("extent-not-positive", operation="Layout", value=shape, mode=mode)
     s.append(shape)
     d.append(stride)

@@ -10,7 +10,7 @@ from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.f2 import images as checked_images
 from cute_py.layout.f2_convert import f2_columns, from_f2, require_powers, to_f2
 from cute_py.layout.f2_layout import F2Layout
-from cute_py.layout.modes import check_coordinate
+from cute_py.layout.slicing import check_coordinate
 from cute_py.layout.tuples import product, show, wrap
 
 TYPE_CHECKING = False

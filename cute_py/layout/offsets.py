@@ -180,7 +180,7 @@ def components(layout: Layout, operation: str) -> list[Layout]:
     if layout._kind != BASIS:
         raise refusal("tools-symbols", operation=operation, layout=layout)
     from cute_py.layout.basis import make_basis_like
-    from cute_py.layout.modes import coshape
+    from cute_py.layout.queries import coshape
 
     parts = []
     for leaf in tuples.leaves(make_basis_like(coshape(layout))):

@@ -70,6 +70,8 @@ def read_f2_map(notation: Notation) -> F2Map:
 def read_f2_layout(notation: Notation, shape: IntTuple) -> F2Layout:
     """Read what follows the colon of `(2,4):F2((1),(3,6))^5`."""
     notation.advance()
+    if notation.token.kind != "(":
+        raise notation.fail("'(' and the images of the bits")
     bases = notation.brackets(grouped=False)
     offset = 0
     if notation.accept("^"):

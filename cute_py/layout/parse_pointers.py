@@ -194,8 +194,9 @@ def _address(words: list[Token]) -> int | None:
         if word.text in ("unset", "nil"):
             return 0
         if word.text.startswith("0x"):
-            bits = [number(w) for w in words[i + 2 : i + 3] if words[i + 1].text == "."]
-            return 8 * number(word) + sum(bits)
+            point, bit = words[i + 1 : i + 3] if len(words) > i + 2 else (word, word)
+            within = number(bit) if point.kind == "." and bit.kind == "number" else 0
+            return 8 * number(word) + within
     return None
 
 

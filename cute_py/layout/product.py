@@ -12,7 +12,8 @@ from cute_py.layout.composition import composition
 from cute_py.layout.coords import LayoutLeft, compact_order
 from cute_py.layout.divide import as_layout, check_rank, through_inner, tile_unzip, unpacked
 from cute_py.layout.layout import Layout, made, make_layout
-from cute_py.layout.modes import append, cosize, zip_
+from cute_py.layout.modes import append, zip_
+from cute_py.layout.queries import cosize
 from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, product_each
 
 TYPE_CHECKING = False

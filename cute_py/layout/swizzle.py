@@ -210,7 +210,7 @@ def max_common_layout_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     from cute_py.layout.common import max_common_layout
     from cute_py.layout.composition import composition
     from cute_py.layout.layout import Layout
-    from cute_py.layout.modes import inner_of
+    from cute_py.layout.queries import inner_of
 
     common = max_common_layout(inner_of(a), inner_of(b))
     limit = _contiguous(a, b)
@@ -224,7 +224,7 @@ def max_common_vector_special(a: AnyLayout, b: AnyLayout) -> int:
     stays contiguous.
     """
     from cute_py.layout.common import max_common_vector
-    from cute_py.layout.modes import inner_of
+    from cute_py.layout.queries import inner_of
 
     vector: int = max_common_vector(inner_of(a), inner_of(b))
     limit = _contiguous(a, b)

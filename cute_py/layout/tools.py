@@ -13,7 +13,7 @@ from cute_py.errors import refusal
 from cute_py.layout import gf2, ints
 from cute_py.layout.coalesce import coalesced
 from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout
-from cute_py.layout.modes import coprofile
+from cute_py.layout.queries import coprofile
 from cute_py.layout.offsets import (
     MOST,
     components,
@@ -25,6 +25,8 @@ from cute_py.layout.offsets import (
     require_range,
 )
 from cute_py.layout.offsets import offsets as offsets  # found here by Layout.offsets
+
+from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +68,9 @@ def _steps(layout: Layout) -> Steps:
 
 
 def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
-    """Decide by taking away modes whose index the offset gives away; two modes that meet say no."""
+    """Decide by taking away modes whose index the offset gives away. Two modes that meet say no, and
+    so do more indices than offsets.
+    """
     core = list(steps)
     while (known := next((mode for mode in core if _is_legible(mode, core)), None)) is not None:
         core.remove(known)
@@ -75,6 +79,8 @@ def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
     if any(_meet(a, b) for i, a in enumerate(core) for b in core[:i]):
         return False
     d, s = [list(part) for part in zip(*core, strict=True)]
+    if product(tuple(s)) > reach(s, d) // gcd(*d) + 1:
+        return False
     table = _tabulated(s, d, layout, "is_injective")
     return len(distinct(table)) == len(table)
 
@@ -99,9 +105,7 @@ def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> AnyLayout:
-    size = 1
-    for extent in s:
-        size *= extent
+    size = product(tuple(s))
     if size > MOST:
         raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=MOST)
     require_range(layout, reach(s, d) + 1)

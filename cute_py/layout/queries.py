@@ -1,0 +1,206 @@
+"""Queries of layouts and int tuples: shape, stride, size, rank, depth, cosize, coshape, and
+coordinates of offsets.
+
+Source: cutlass include/cute/layout.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import ints, tuples
+from cute_py.layout.coords import crd2idx, idx2crd
+from cute_py.layout.layout import Layout
+from cute_py.layout.tuples import is_underscore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Mode
+
+
+def shape(x: AnyLayout, mode: Mode = ()) -> AnyLayout:
+    """Return the shape of a layout (or an int tuple itself), or of the mode at a path.
+
+    >>> shape(Layout((4, (2, 3))), (1, 0))
+    2
+    """
+    return at_path(tuples.shape_of(x), mode, x)
+
+
+def stride(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
+    """Return the stride of a layout, or of the mode at a path.
+
+    >>> stride(Layout((4, 8), (8, 1)), 0)
+    8
+    """
+    return at_path(layout.stride, mode, layout)
+
+
+def size(x: AnyLayout, mode: Mode = ()) -> AnyLayout:
+    """Return the number of coordinates of a layout or shape (elements), or of the mode at a path.
+
+    >>> size(Layout((4, 8))), size((4, (2, 3)), 1)
+    (32, 6)
+    """
+    return tuples.product(shape(x, mode))
+
+
+def rank(x: AnyLayout, mode: Mode = ()) -> int:
+    """Return the number of modes of a layout or int tuple, or of the mode at a path; an integer has
+    rank 1.
+
+    >>> rank(Layout((4, (2, 3)))), rank(Layout((4, (2, 3))), 1)
+    (2, 2)
+    """
+    return tuples.rank(shape(x, mode))
+
+
+def depth(x: AnyLayout, mode: Mode = ()) -> int:
+    """Return how deep a layout or int tuple nests: 0 for an integer, 1 for a flat tuple.
+
+    >>> depth(Layout((4, (2, 3)))), depth(7)
+    (2, 0)
+    """
+    return tuples.depth(shape(x, mode))
+
+
+def coshape(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
+    """Return the smallest coordinate that is above every offset the strides can reach, taken in
+    magnitude.
+
+    Law: product(coshape(L)) == cosize(L). Source: cutlass layout.hpp `coshape`.
+
+    >>> from cute_py import make_identity_layout
+    >>> coshape(Layout((4, 8), (8, 1))), coshape(make_identity_layout((4, 8)))
+    (32, (4, 8))
+    """
+    if layout.__class__ is not Layout:
+        return query_composed("coshape", layout, mode)
+    from cute_py.layout.basis import sum_steps
+
+    parts = zip(
+        tuples.leaves(shape(layout, mode)), tuples.leaves(stride(layout, mode)), strict=True
+    )
+    reach = [(ints.sub(s, 1), _magnitude(d)) for s, d in parts]
+    return tuples.transform_leaf(lambda c: ints.add(c, 1), sum_steps(reach))
+
+
+def _magnitude(step: Leaf) -> AnyLayout:
+    if hasattr(step, "path"):
+        return step.__class__(ints.abs_(step.value), step.path)
+    return ints.abs_(step)
+
+
+def cosize(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
+    """Return one more than the largest offset that the strides can reach, taken in magnitude
+    (elements).
+
+    With strides >= 0 that is max(offsets) + 1, what an allocation needs. For a ComposedLayout CuTe
+    gives the inner layout's cosize; here it is what the whole layout reaches. Source: cutlass
+    layout.hpp `cosize`.
+
+    >>> cosize(Layout((4, 8), (8, 1))), cosize(Layout((4, 2), (-1, 4)))
+    (32, 8)
+    """
+    if layout.__class__ is not Layout:
+        return query_composed("cosize", layout, mode)
+    return tuples.product(coshape(layout, mode))
+
+
+def coprofile(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
+    """Return zeros in the profile of what the layout yields: 0 for offsets, a tuple for
+    coordinates.
+
+    >>> from cute_py import make_identity_layout
+    >>> coprofile(Layout((4, 8))), coprofile(make_identity_layout((4, (2, 3))))
+    (0, (0, (0, 0)))
+    """
+    return tuples.repeat_like(coshape(layout, mode), 0)
+
+
+def is_static(x: AnyLayout) -> bool:
+    """Return whether every leaf of an int tuple or layout is known, that is, holds no symbol.
+
+    >>> is_static(Layout((4, 8)))
+    True
+    """
+    if x.__class__ is Layout:
+        return all(ints.is_static(leaf) for leaf in (*x._s, *x._d))
+    if hasattr(x, "inner"):
+        return is_static(x.inner) and ints.is_static(x.offset)
+    return all(is_underscore(leaf) or ints.is_static(leaf) for leaf in tuples.leaves(x))
+
+
+def at_path(part: IntTuple, mode: Mode, whole: IntTuple) -> IntTuple:
+    """Return the part of an int tuple at an index or path; refuse one that `whole` lacks."""
+    for step in mode if mode.__class__ is tuple else (mode,):
+        modes = part if part.__class__ is tuple else (part,)
+        if step.__class__ is not int or not -len(modes) <= step < len(modes):
+            text = tuples.show(whole) if whole.__class__ is tuple else str(whole)
+            raise refusal(
+                "mode-range",
+                operation="get",
+                mode=mode,
+                layout=text,
+                rank=len(modes),
+                last=len(modes) - 1,
+            )
+        part = modes[step]
+    return part
+
+
+def inner_of(layout: AnyLayout) -> AnyLayout:
+    """Return the inner layout of a composed layout, and a plain layout as it is."""
+    return layout.inner if hasattr(layout, "inner") else layout
+
+
+def query_composed(name: str, layout: AnyLayout, mode: Mode) -> AnyLayout:
+    """Return `name` of a composed layout, which enumerates it."""
+    from cute_py.layout import composed
+
+    return composed.query_composed(name, layout, mode)
+
+
+# -- the inverse direction, for compact layouts
+
+
+def get_hier_coord(layout: Layout, index: Leaf) -> AnyLayout:
+    """Return the coordinate congruent to the shape with layout(coordinate) == index.
+
+    Raises LayoutError when that is not so, that is, when the layout is not compact.
+    Source: cutlass layout.hpp `get_hier_coord`.
+
+    >>> get_hier_coord(Layout((4, (2, 4)), (8, (4, 1))), 11)
+    (1, (0, 3))
+    """
+    coord = idx2crd(index, layout.shape, layout.stride) if _compact(layout) else None
+    if coord is None or ints.same(crd2idx(coord, layout.shape, layout.stride), index) is False:
+        raise refusal("not-compact", operation="get_hier_coord", layout=layout, index=index)
+    return coord
+
+
+def _compact(layout: Layout) -> bool:
+    return all(
+        ints.is_zero(d) is not True or ints.is_one(s)
+        for s, d in zip(layout._s, layout._d, strict=True)
+    )
+
+
+def get_flat_coord(layout: Layout, index: Leaf) -> AnyLayout:
+    """Return the coordinate with one index per top-level mode and layout(coordinate) == index.
+
+    >>> get_flat_coord(Layout((4, (2, 4)), (8, (4, 1))), 11)
+    (1, 6)
+    """
+    coord = get_hier_coord(layout, index)
+    modes = zip(tuples.wrap(coord), tuples.wrap(layout.shape), strict=True)
+    flat = tuple([crd2idx(c, s) for c, s in modes])
+    return flat if len(flat) > 1 else flat[0]
+
+
+def get_1d_coord(layout: Layout, index: Leaf) -> AnyLayout:
+    """Return the index i with layout(i) == index.
+
+    >>> get_1d_coord(Layout((4, 8), (8, 1)), 11)
+    13
+    """
+    return crd2idx(get_hier_coord(layout, index), layout.shape)

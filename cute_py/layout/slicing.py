@@ -1,0 +1,146 @@
+"""Slices: fix part of a coordinate, keep the rest. Source: cutlass include/cute/underscore.hpp,
+layout.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import ints, tuples
+from cute_py.layout.coords import crd2idx
+from cute_py.layout.layout import Layout
+from cute_py.layout.modes import each
+from cute_py.layout.tuples import is_underscore, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+
+
+def slice_(coord: IntTuple, x: AnyLayout) -> AnyLayout:
+    """Return the modes that `coord` leaves free (`_` or None), from whatever depth, side by side.
+
+    Source: cutlass underscore.hpp `slice`. For the offset that the fixed part adds, see
+    `slice_and_offset`.
+
+    >>> from cute_py.layout.tuples import _
+    >>> print(slice_((_, (1, _)), Layout((4, (2, 3)))))
+    (4,3):(1,8)
+    """
+    if x.__class__ is Layout or isinstance(x, (int, tuple)):
+        return each(x, "slice_", lambda part: _keep(coord, part, free=True), coord)
+    return slice_and_offset(coord, x)[0]
+
+
+def dice(coord: IntTuple, x: AnyLayout) -> AnyLayout:
+    """Return the modes that `coord` fixes: what `slice_` drops.
+
+    >>> from cute_py.layout.tuples import _
+    >>> print(dice((_, 1), Layout((4, 8))))
+    (8):(4)
+    """
+    return each(x, "dice", lambda part: _keep(coord, part, free=False), coord)
+
+
+def _keep(coord: IntTuple, part: IntTuple, *, free: bool) -> AnyLayout:
+    if coord.__class__ is not tuple:
+        return part if is_underscore(coord) is free else ()
+    return tuple(_kept(coord, part, free))
+
+
+def _kept(coord: IntTuple, part: IntTuple, free: bool) -> list[Any]:
+    if coord.__class__ is not tuple:
+        return [part] if is_underscore(coord) is free else []
+    if part.__class__ is not tuple or len(part) != len(coord):
+        raise refusal("coordinate-profile", operation="slice_", coord=show(coord), shape=show(part))
+    return [kept for pair in zip(coord, part, strict=True) for kept in _kept(*pair, free)]
+
+
+def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
+    """Return the sublayout that `coord` leaves free, and the offset that its fixed part adds.
+
+    Law: layout(c with x for _) == sub(x) + offset. For a swizzled layout see
+    `composed.slice_and_offset`. Raises CoordinateError where the fixed part lies outside of the
+    shape.
+
+    >>> from cute_py.layout.tuples import _
+    >>> sub, offset = slice_and_offset((2, _), Layout((4, 8), (8, 1)))
+    >>> print(sub, offset)
+    (8):(1) 16
+    """
+    if x.__class__ is not Layout:
+        from cute_py.layout.composed import slice_composed
+
+        return slice_composed(coord, x)
+    fixed = _with_zeros(check_coordinate(coord, x.shape))
+    return slice_(coord, x), crd2idx(fixed, x.shape, x.stride)
+
+
+def _with_zeros(coord: IntTuple) -> AnyLayout:
+    if coord.__class__ is tuple:
+        return tuple([_with_zeros(c) for c in coord])
+    return 0 if is_underscore(coord) else coord
+
+
+def domain_offset(coord: IntTuple, layout: AnyLayout) -> tuple[Any, Any]:
+    """Return the layout and the offset of its origin moved to `coord`; a composed layout keeps the
+    offset inside.
+
+    >>> print(*domain_offset((1, 2), Layout((4, 8))))
+    (4,8):(1,4) 9
+    """
+    if layout.__class__ is not Layout:
+        from cute_py.layout.composed import offset_composed
+
+        return offset_composed(coord, layout)
+    return layout, layout(coord)
+
+
+def check_coordinate(coord: IntTuple, shape: IntTuple) -> AnyLayout:
+    """Return `coord` normalised; refuse one that is negative, out of range or of another profile.
+
+    A whole index may run past the size, a part of a tuple may not.
+    """
+    if coord.__class__ is tuple or is_underscore(coord):
+        return _check_part(coord, shape, coord, shape, ())
+    index = ints.normalize(coord, "layout", ", or tuples of these, or _")
+    if ints.less(index, 0):
+        _refuse_coordinate(coord, shape, index, (), shape)
+    return index
+
+
+def _check_part(
+    coord: IntTuple, part: IntTuple, whole: IntTuple, shape: IntTuple, mode: tuple[int, ...]
+) -> AnyLayout:
+    if coord.__class__ is tuple:
+        if part.__class__ is not tuple or len(part) != len(coord):
+            raise refusal(
+                "coordinate-profile", operation="layout", coord=show(whole), shape=show(shape)
+            )
+        return tuple(
+            [
+                _check_part(c, p, whole, shape, (*mode, i))
+                for i, (c, p) in enumerate(zip(coord, part, strict=True))
+            ]
+        )
+    if is_underscore(coord):
+        return coord
+    index = ints.normalize(coord, "layout", ", or tuples of these, or _")
+    if ints.less(index, 0) or ints.leq(tuples.product(part), index):
+        _refuse_coordinate(whole, shape, index, mode, part)
+    return index
+
+
+def _refuse_coordinate(
+    coord: IntTuple, shape: IntTuple, value: Leaf, mode: tuple[int, ...], part: IntTuple
+) -> None:
+    raise refusal(
+        "coordinate-range",
+        operation="layout",
+        coord=show(coord),
+        shape=show(shape),
+        value=value,
+        mode=mode,
+        size=tuples.product(part),
+    )
