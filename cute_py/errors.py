@@ -266,6 +266,55 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "exactly one mode of more than one element with stride 1 or -1, to be split",
         "append a mode 1:1 for single elements, or coalesce first",
     ),
+    # -- tiled operations
+    "tiled-permutation": (
+        LayoutError,
+        "{atom} with permutation {permutation} in {mode}",
+        "a tile that is a multiple of the {atoms} elements of the atoms side by side",
+        "use {atoms} or a multiple of it, or _ for exactly that",
+    ),
+    "tiled-rank": (
+        LayoutError,
+        "atom layout {layout} and permutation {permutation}",
+        "at most three modes each: M, N and K",
+        "group modes, or drop the ones beyond K",
+    ),
+    "partition-rank": (
+        LayoutError,
+        "{layout}",
+        "at least the two modes of the operand: (M,K), (N,K) or (M,N), or the modes of the tiler",
+        "append modes of extent 1, or group the others",
+    ),
+    "partition-divides": (
+        LayoutError,
+        "extent {extent} in {mode} for a tile of {tile}",
+        "an extent that the tile divides",
+        "pad it to {padded}, or tile it with local_tile and predicates first",
+    ),
+    "thread-range": (
+        CoordinateError,
+        "thread {thread} of {layout}",
+        "one of the {threads} threads of the tiled operation",
+        "launch as many threads as size() says, or leave the others out",
+    ),
+    "copy-threads": (
+        LayoutError,
+        "{threads} threads for {atom}, which needs {needed}",
+        "a multiple of the threads of the copy atom",
+        "use a thread layout of a multiple of {needed} threads",
+    ),
+    "copy-values": (
+        LayoutError,
+        "{values} values a thread for {atom}, which moves {needed}",
+        "a multiple of the values that the copy atom moves per thread",
+        "use a value layout of a multiple of {needed} values, or a narrower copy atom",
+    ),
+    "copy-codomain": (
+        LayoutError,
+        "thread-value layout {tv} and data {data}",
+        "addresses that exist in the data layout",
+        "shrink the thread-value layout, or extend the data layout",
+    ),
     # -- swizzles and composed layouts
     "swizzle-parameters": (
         LayoutError,

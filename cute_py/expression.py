@@ -44,9 +44,9 @@ LEFT_OUT = {
 }
 # The modules whose functions look at extents and strides, not at all coordinates one by one.
 CLOSED_FORM = (
-    *("tuples", "basis", "coords", "layout", "build", "queries", "modes", "slicing", "coalesce", "composition"),
-    *("complement", "inverse", "divide", "product", "recast", "common", "swizzle", "composed"),
-    *("classical", "tensorop", "symbols", "explain"),
+    *("tuples", "basis", "coords", "layout", "build", "queries", "modes", "slicing", "coalesce"),
+    *("composition", "complement", "inverse", "divide", "product", "recast", "common", "swizzle"),
+    *("composed", "classical", "tensorop", "symbols", "explain"),
 )
 CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")
 _WORDS = {"true": True, "false": False}
@@ -91,7 +91,7 @@ def show(value: Value) -> str:
     """
     if isinstance(value, (tuple, list)):
         return f"({','.join([show(part) for part in value])})"
-    if value is None or value.__class__ is bool or type(value).__name__ == "bool_":
+    if value is None or value.__class__ is bool:
         return str(value).lower()
     if hasattr(value, "tolist"):
         return _show_array(value)
@@ -152,8 +152,11 @@ class Expression(Notation):
     def call(self, name: Token, function: Callable[..., Value]) -> Value:
         """Read the arguments of `function` and return its value."""
         args, named = self.arguments(function)
-        self.bind(name, function, args, named)
-        self.check_operands(name, function, args, named)
+        rank = self.bind(name, function, args, named).get("up_to_rank")
+        if rank.__class__ is int and rank > MAX_RANK:
+            raise self.beyond(name, f"rank {rank}", f"ranks up to {MAX_RANK}")
+        for operand in (*args, *named.values()):
+            self.check_operand(name, function, operand)
         return self.checked(self.apply(name, function, args, named), name)
 
     def postfix(self, value: Value) -> Value:
@@ -191,28 +194,12 @@ class Expression(Notation):
 
     # -- limits
 
-    def check_operands(
-        self,
-        name: Token,
-        function: Callable[..., Value],
-        args: list[Value],
-        named: dict[str, Value],
-    ) -> None:
-        """Refuse operands that would make the function look at, or make, too much."""
-        from inspect import signature
-
-        bound = signature(function).bind(*args, **named).arguments
-        rank = bound.get("up_to_rank")
-        if rank.__class__ is int and rank > MAX_RANK:
-            raise self.beyond(name, f"rank {rank}", f"ranks up to {MAX_RANK}")
-        if name.text != "sym" and any(x.__class__ is str for x in bound.values()):
+    def check_operand(self, name: Token, function: Callable[..., Value], operand: Value) -> None:
+        """Refuse a text, and a layout whose coordinates are too many to look at each."""
+        if operand.__class__ is str and name.text != "sym":
             raise self.fail(f"layouts and integers as operands of {name.text}", name)
-        if function.__module__.rpartition(".")[2] not in CLOSED_FORM:
-            for operand in bound.values():
-                self.check_size(name, operand)
-
-    def check_size(self, name: Token, operand: Value) -> None:
-        """Refuse an operand with more coordinates than are looked at."""
+        if function.__module__.rpartition(".")[2] in CLOSED_FORM:
+            return
         size = operand.size() if hasattr(operand, "size") and callable(operand) else 0
         if size.__class__ is int and size > MAX_ELEMENTS:
             raise self.beyond(name, f"{size} elements", f"at most {MAX_ELEMENTS} elements")

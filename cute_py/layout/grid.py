@@ -25,14 +25,14 @@ def text_grid(layout: AnyLayout, rows: int = ROWS, columns: int = COLUMNS) -> st
 
     >>> from cute_py import Layout
     >>> print(text_grid(Layout((2, 3), (3, 1))))
-         0  1  2
-      +---------
-     0|  0  1  2
-     1|  3  4  5
+        0 1 2
+      +------
+     0| 0 1 2
+     1| 3 4 5
     >>> print(text_grid(Layout((64, 64)), 1, 3))
-         0  1   2
-      +----------
-     0|  0 64 128
+        0  1   2
+      +---------
+     0| 0 64 128
     (row 0 of 64, columns 0 to 2 of 64)
     """
     shape = layout.shape

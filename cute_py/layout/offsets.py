@@ -114,7 +114,7 @@ def holes(layout: AnyLayout) -> AnyLayout:
     import numpy as np
 
     table = one_axis(layout, "holes")
-    cosize = 1 + int(np.abs(table).max())
+    cosize = layout.cosize() if layout.__class__ is Layout else 1 + int(np.abs(table).max())
     if cosize > MOST:
         facts = {"layout": layout, "size": cosize, "limit": MOST}
         raise refusal("tools-size", operation="holes", **facts)

@@ -340,7 +340,7 @@ class Notation(Reader):
             return read_tensor(self)
         if is_pointer_name(text, opens):
             return self.pointer()
-        if opens in ("<", "::"):
+        if opens in ("<", "::") or text in ("struct", "class", "const"):
             return read_type(self)
         return self.reference(self.advance())
 
@@ -399,13 +399,13 @@ class Notation(Reader):
         function: Callable[..., Value],
         args: list[Value],
         named: dict[str, Value],
-    ) -> None:
-        """Refuse arguments that do not fit the function's parameters."""
+    ) -> dict[str, Value]:
+        """Return the arguments by parameter; refuse those that do not fit."""
         from inspect import signature
 
         accepted = signature(function)
         try:
-            accepted.bind(*args, **named)
+            return accepted.bind(*args, **named).arguments
         except TypeError as problem:
             bare = [p.replace(annotation=p.empty) for p in accepted.parameters.values()]
             form = str(accepted.replace(parameters=bare, return_annotation=accepted.empty))

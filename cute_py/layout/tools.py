@@ -13,7 +13,6 @@ from cute_py.errors import refusal
 from cute_py.layout import gf2, ints
 from cute_py.layout.coalesce import coalesced
 from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout
-from cute_py.layout.queries import coprofile
 from cute_py.layout.offsets import (
     MOST,
     components,
@@ -25,7 +24,7 @@ from cute_py.layout.offsets import (
     require_range,
 )
 from cute_py.layout.offsets import offsets as offsets  # found here by Layout.offsets
-
+from cute_py.layout.queries import coprofile
 from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
@@ -68,8 +67,8 @@ def _steps(layout: Layout) -> Steps:
 
 
 def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
-    """Decide by taking away modes whose index the offset gives away. Two modes that meet say no, and
-    so do more indices than offsets.
+    """Decide by taking away modes whose index the offset gives away. Two modes that meet say no,
+    and so do more indices than offsets.
     """
     core = list(steps)
     while (known := next((mode for mode in core if _is_legible(mode, core)), None)) is not None:

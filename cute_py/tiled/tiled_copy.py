@@ -1,0 +1,331 @@
+"""`TiledCopy`: a copy atom repeated over threads and values, and a thread's part of source and destination.
+
+Source: cutlass include/cute/atom/copy_atom.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import ints, tuples
+from cute_py.layout.coalesce import coalesce, filter
+from cute_py.layout.composed import on_inner
+from cute_py.layout.composition import composition
+from cute_py.layout.divide import zipped_divide
+from cute_py.layout.inverse import left_inverse, right_inverse
+from cute_py.layout.layout import Layout, make_layout
+from cute_py.layout.modes import append, get, prepend, replace, zip_
+from cute_py.layout.product import logical_product, raked_product
+from cute_py.layout.queries import size
+from cute_py.layout.recast import upcast
+from cute_py.layout.slicing import slice_
+from cute_py.layout.tuples import _
+from cute_py.tiled.views import on_layout, part_at, whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from cute_py.atoms.copy import Copy_Atom
+    from cute_py.layout.types import AnyLayout, Leaf, Tiler
+    from cute_py.tiled.tiled_mma import TiledMMA
+
+_set = object.__setattr__
+
+
+class TiledCopy:
+    """A copy atom tiled over threads and values.
+
+    Args:
+        atom: the Copy_Atom.
+        layout_tv: (thread, value) -> index in the tile.
+        tiler_mn: the tile: a shape, or a tuple of layouts that pick its elements out of each mode.
+
+    Raises LayoutError where the threads or values are no multiple of the atom's.
+    """
+
+    __slots__ = ("atom", "layout_tv", "tiler_mn")
+    atom: Copy_Atom
+    layout_tv: Layout
+    tiler_mn: Tiler
+
+    def __init__(self, atom: Copy_Atom, layout_tv: Layout, tiler_mn: Tiler) -> None:
+        """Check that the atom divides the threads and values."""
+        threads, values = size(layout_tv, 0), size(layout_tv, 1)
+        if threads % atom.num_threads:
+            raise refusal(
+                "copy-threads",
+                operation="make_tiled_copy",
+                atom=atom,
+                threads=threads,
+                needed=atom.num_threads,
+            )
+        if values % atom.num_values:
+            raise refusal(
+                "copy-values",
+                operation="make_tiled_copy",
+                atom=atom,
+                values=values,
+                needed=atom.num_values,
+            )
+        _set(self, "atom", atom)
+        _set(self, "layout_tv", layout_tv)
+        _set(self, "tiler_mn", tiler_mn)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"TiledCopy is frozen: cannot set {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TiledCopy, self._key
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.atom, self.layout_tv, self.tiler_mn
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is TiledCopy and self._key == other._key  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"TiledCopy({self.atom!r}, {self.layout_tv!r}, {self.tiler_mn!r})"
+
+    def __str__(self) -> str:
+        lines = [
+            "TiledCopy",
+            f"  Tiler_MN:       {tuples.show(self.tiler_mn)}",
+            f"  TiledLayout_TV: {self.layout_tv}",
+            f"  {self.atom}",
+        ]
+        return "\n".join(lines)
+
+    # -- sizes
+
+    def size(self) -> int:
+        """Return the number of threads."""
+        return size(self.layout_tv, 0)  # type: ignore[no-any-return]
+
+    @property
+    def tile_shape(self) -> tuple[int, ...]:
+        """The extents of the tile that one pass of all threads moves (elements)."""
+        return tuple([size(part) for part in tuples.wrap(self.tiler_mn)])
+
+    def tile_size(self, mode: int) -> int:
+        """Return the tile's extent in one mode (elements)."""
+        return self.tile_shape[mode]
+
+    # -- the whole tile, by threads and values
+
+    def tidfrg_S(self, source: AnyLayout) -> AnyLayout:  # noqa: N802 (CuTe's name)
+        """Return the source (M,N,...) as (Thr,(FrgV,FrgX),(RestM,RestN,...))."""
+        return self._tidfrg("S", source)
+
+    def tidfrg_D(self, destination: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return the destination (M,N,...) as (Thr,(FrgV,FrgX),(RestM,RestN,...))."""
+        return self._tidfrg("D", destination)
+
+    def _tidfrg(self, side: str, x: AnyLayout) -> AnyLayout:
+        return on_layout(lambda layout: self._tidfrg_layout(side, layout), x)
+
+    def _tidfrg_layout(self, side: str, layout: AnyLayout) -> AnyLayout:
+        if layout.__class__ is not Layout:
+            return on_inner(f"partition_{side}", lambda x: self._tidfrg_layout(side, x), layout)
+        tiles = self.tile_shape
+        if len(layout) < len(tiles):
+            raise refusal("partition-rank", operation=f"partition_{side}", layout=layout)
+        for k, tile in enumerate(tiles):
+            extent = size(layout, k)
+            if not ints.settle(ints.divides, tile, extent, f"partition_{side}"):
+                raise refusal(
+                    "partition-divides",
+                    operation=f"partition_{side}",
+                    mode=f"mode {k}",
+                    extent=extent,
+                    tile=tile,
+                    padded=-(-extent // tile) * tile,
+                )
+        return self._tile_to_threads(side, zipped_divide(layout, self.tiler_mn))
+
+    def _tile_to_threads(self, side: str, tiled: Layout) -> Layout:
+        """Return ((TileM,TileN,...),Rest) as (Thr,(FrgV,FrgX),Rest)."""
+        part = self.atom.src_tv if side == "S" else self.atom.dst_tv
+        to_reference = composition(right_inverse(self.atom.ref_tv), part)
+        atoms = zipped_divide(self.layout_tv, (self.atom.num_threads, self.atom.num_values))
+        by_part = composition(atoms, (to_reference, _))  # ((thr,val),(rest_thr,rest_val))
+        thrval = coalesce(zip_(by_part), (1, (1, 1)))  # ((thr,rest_thr),(val,rest_val)) -> (m,n)
+        return slice_(((_, _), _), composition(tiled, (thrval, _)))  # type: ignore[no-any-return]
+
+    def get_layoutS_TV(self) -> Layout:  # noqa: N802
+        """Return (thread, value) -> index in the tile, as the source is read."""
+        return self._layout_tv("S")
+
+    def get_layoutD_TV(self) -> Layout:  # noqa: N802
+        """Return (thread, value) -> index in the tile, as the destination is written."""
+        return self._layout_tv("D")
+
+    def _layout_tv(self, side: str) -> Layout:
+        shape = tuple([tuples.shape_of(part) for part in tuples.wrap(self.tiler_mn)])
+        return slice_((_, _, 0), self._tile_to_threads(side, Layout((shape, 1))))  # type: ignore[no-any-return]
+
+    # -- one thread
+
+    def get_slice(self, thread: Leaf) -> ThrCopy:
+        """Return the view of one thread: an index from 0 to size() - 1.
+
+        Raises CoordinateError for a thread that is not part of the tiled operation.
+        """
+        return ThrCopy(self, thread)
+
+    def get_thread_slice(self, thread: Leaf) -> ThrCopy:
+        """Return `get_slice(thread)`."""
+        return ThrCopy(self, thread)
+
+    def retile(self, fragment: AnyLayout) -> AnyLayout:
+        """Return a fragment of registers (V,RestM,RestN,...) in the order in which this copy moves them; moves no data.
+
+        The first size(V) values of the thread-value layout must be those of the fragment.
+        """
+        return on_layout(self._retile_layout, fragment)
+
+    def _retile_layout(self, layout: AnyLayout) -> AnyLayout:
+        if layout.__class__ is not Layout:
+            return on_inner("retile", self._retile_layout, layout)
+        values = size(layout, 0)
+        shape = tuple([tuples.shape_of(part) for part in tuples.wrap(self.tiler_mn)])
+        by_tile = upcast(right_inverse(self.layout_tv).with_shape(shape), self.size() * values)
+        order = logical_product(Layout(values), right_inverse(by_tile))
+        by_atom = zipped_divide(order, Layout(self.atom.num_values))
+        tile = prepend(tuples.product_each(by_tile.shape), values)
+        moved = composition(zipped_divide(layout, tile), (by_atom, _))
+        return slice_((_, (0, *[_] * (len(layout) - 1))), moved)
+
+
+class ThrCopy:
+    """One thread of a TiledCopy: its parts of source and destination."""
+
+    __slots__ = ("thr_idx", "tiled_copy")
+    tiled_copy: TiledCopy
+    thr_idx: Leaf
+
+    def __init__(self, tiled_copy: TiledCopy, thr_idx: Leaf) -> None:
+        """Check the thread."""
+        if ints.less(thr_idx, 0) or ints.leq(tiled_copy.size(), thr_idx):
+            raise refusal(
+                "thread-range",
+                operation="get_slice",
+                thread=thr_idx,
+                threads=tiled_copy.size(),
+                layout=get(tiled_copy.layout_tv, 0),
+            )
+        _set(self, "tiled_copy", tiled_copy)
+        _set(self, "thr_idx", thr_idx)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"ThrCopy is frozen: cannot set {name}")
+
+    def __repr__(self) -> str:
+        return f"{self.tiled_copy!r}.get_slice({self.thr_idx!r})"
+
+    def partition_S(self, source: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return this thread's (CPY,CPY_M,CPY_N,...) of the source: a tensor, or (layout, offset) of a layout."""
+        return self._partition("S", source)
+
+    def partition_D(self, destination: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return this thread's (CPY,CPY_M,CPY_N,...) of the destination: a tensor, or (layout, offset) of a layout."""
+        return self._partition("D", destination)
+
+    def _partition(self, side: str, x: AnyLayout) -> AnyLayout:
+        return part_at((self.thr_idx, _, whole(len(x))), self.tiled_copy._tidfrg(side, x))
+
+    def retile_S(self, fragment: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return the fragment in the order in which the copy reads it; see `TiledCopy.retile`."""
+        return self.tiled_copy.retile(fragment)
+
+    def retile_D(self, fragment: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return the fragment in the order in which the copy writes it; see `TiledCopy.retile`."""
+        return self.tiled_copy.retile(fragment)
+
+
+# -- ways to make one
+
+
+def make_tiled_copy(
+    atom: Copy_Atom, thr_layout: AnyLayout = 1, val_layout: AnyLayout = 1
+) -> TiledCopy:
+    """Return the copy of a tile in which threads are laid out by `thr_layout` and each holds `val_layout` values.
+
+    Both map a coordinate (m,n) of the tile to a thread or value index; their raked product is the tile.
+    Raises LayoutError where threads or values are no multiple of the atom's. Source: cutlass copy_atom.hpp `make_tiled_copy`.
+    """
+    threads, values = (x if x.__class__ is Layout else Layout(x) for x in (thr_layout, val_layout))
+    layout_mn = raked_product(threads, values)
+    layout_tv = right_inverse(layout_mn).with_shape((size(threads), size(values)))
+    return TiledCopy(atom, layout_tv, tuples.product_each(layout_mn.shape))
+
+
+def make_tiled_copy_tv(atom: Copy_Atom, layout_tv: Layout, tiler_mn: Tiler) -> TiledCopy:
+    """Return the copy whose thread-value layout, (thread, value) -> index in the tile, is given."""
+    return TiledCopy(atom, layout_tv, tiler_mn)
+
+
+def make_tiled_copy_A(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:  # noqa: N802 (CuTe's name)
+    """Return the copy that brings each thread the elements of A that `mma` gives it."""
+    return TiledCopy(atom, mma.get_layoutA_TV(), (mma.tile_size(0), mma.tile_size(2)))
+
+
+def make_tiled_copy_B(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:  # noqa: N802
+    """Return the copy that brings each thread the elements of B that `mma` gives it."""
+    return TiledCopy(atom, mma.get_layoutB_TV(), (mma.tile_size(1), mma.tile_size(2)))
+
+
+def make_tiled_copy_C(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:  # noqa: N802
+    """Return the copy that moves the elements of C that `mma` gives each thread."""
+    return TiledCopy(atom, mma.get_layoutC_TV(), (mma.tile_size(0), mma.tile_size(1)))
+
+
+def make_tiled_copy_C_atom(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:  # noqa: N802
+    """Return the smallest copy that can retile the C of `mma`: for epilogues that store it in parts."""
+    whole = mma.get_layoutC_TV()
+    if atom.num_values > size(whole, 1):
+        raise refusal(
+            "copy-values",
+            operation="make_tiled_copy_C_atom",
+            atom=atom,
+            values=size(whole, 1),
+            needed=atom.num_values,
+        )
+    layout_tv = composition(whole, Layout((size(whole, 0), atom.num_values)))
+    return _active_part(atom, layout_tv, (mma.tile_size(0), mma.tile_size(1)))
+
+
+def make_cotiled_copy(atom: Copy_Atom, atom_tv: Layout, data: Layout) -> TiledCopy:
+    """Return the copy whose (thread, value) -> address layout is given, for data of that layout.
+
+    Raises LayoutError where an address does not exist in `data`. Source: cutlass copy_atom.hpp `make_cotiled_copy`.
+    """
+    inverse = make_layout(left_inverse(data), Layout(1, 0))  # address -> coordinate
+    layout_tv = composition(inverse, atom_tv)
+    padded = make_layout(data, Layout(1, 0))
+    if coalesce(composition(padded, get(layout_tv, 1))) != coalesce(get(atom_tv, 1)):
+        raise refusal("copy-codomain", operation="make_cotiled_copy", tv=atom_tv, data=data)
+    return _active_part(atom, layout_tv, tuples.product_each(data.shape))
+
+
+def _active_part(atom: Copy_Atom, layout_tv: Layout, shape: tuple[int, ...]) -> TiledCopy:
+    """Return the copy of the elements that layout_tv reaches, with a tiler that picks them out of `shape`."""
+    zeros = tuples.repeat_like(shape, 0)
+    tiler = tuple(
+        [filter(composition(Layout(shape, replace(zeros, i, 1)), layout_tv)) for i in range(len(shape))]
+    )
+    to_tile = left_inverse(composition(Layout(shape), tiler))
+    return TiledCopy(atom, composition(to_tile, layout_tv), tiler)
+
+
+def make_tiled_copy_S(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:  # noqa: N802
+    """Return the copy with the thread-value layout that `tiled_copy` reads its source with."""
+    return TiledCopy(atom, tiled_copy.get_layoutS_TV(), tiled_copy.tiler_mn)
+
+
+def make_tiled_copy_D(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:  # noqa: N802
+    """Return the copy with the thread-value layout that `tiled_copy` writes its destination with."""
+    return TiledCopy(atom, tiled_copy.get_layoutD_TV(), tiled_copy.tiler_mn)

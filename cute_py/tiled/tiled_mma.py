@@ -1,0 +1,350 @@
+"""`TiledMMA`: an MMA atom repeated over warps (atom layout) and values (permutation), and a thread's part of A, B and C.
+
+Source: cutlass include/cute/atom/mma_atom.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import CuteError, LayoutError, refusal
+from cute_py.layout import ints, tuples
+from cute_py.layout.build import make_fragment_like
+from cute_py.layout.complement import complement
+from cute_py.layout.composed import on_inner
+from cute_py.layout.composition import composition
+from cute_py.layout.divide import logical_divide, zipped_divide
+from cute_py.layout.inverse import right_inverse
+from cute_py.layout.layout import Layout, make_layout
+from cute_py.layout.modes import append, get
+from cute_py.layout.product import tiled_product
+from cute_py.layout.queries import get_flat_coord, size
+from cute_py.layout.slicing import slice_
+from cute_py.layout.tuples import _, is_underscore
+from cute_py.tiled.views import on_layout, part_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from cute_py.atoms.mma import MMA_Atom
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Tiler
+
+_set = object.__setattr__
+
+# operand -> its two modes in MNK, and the thread modes of ThrLayoutVMNK that split them
+_MODES = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
+
+
+class TiledMMA:
+    """An MMA atom tiled over threads and values.
+
+    Args:
+        atom: the MMA_Atom.
+        atom_layout_mnk: how many atoms side by side in M, N and K, each on its own threads (warps for mma.sync).
+        permutation_mnk: per mode of MNK the tile as an integer or a layout, or `_` for atom extent times atoms.
+
+    Raises LayoutError where the permutation is no multiple of the atoms side by side.
+    """
+
+    __slots__ = ("atom", "atom_layout_mnk", "permutation_mnk", "thr_layout_vmnk")
+    atom: MMA_Atom
+    atom_layout_mnk: Layout
+    permutation_mnk: tuple[Tiler, Tiler, Tiler]
+    thr_layout_vmnk: Layout
+
+    def __init__(
+        self, atom: MMA_Atom, atom_layout_mnk: Layout, permutation_mnk: tuple[Tiler, ...]
+    ) -> None:
+        """Tile the atom; see `make_tiled_mma`."""
+        _set(self, "atom", atom)
+        _set(self, "atom_layout_mnk", atom_layout_mnk)
+        _set(self, "thr_layout_vmnk", tiled_product(atom.thr_id, atom_layout_mnk))
+        _set(self, "permutation_mnk", tuple([self._tile(i, p) for i, p in enumerate(permutation_mnk)]))
+
+    def _tile(self, i: int, permutation: Tiler) -> Tiler:
+        atoms = self.atom.shape_mnk[i] * size(self.thr_layout_vmnk, i + 1)
+        if is_underscore(permutation):
+            return atoms
+        if size(permutation) % atoms:
+            raise refusal(
+                "tiled-permutation",
+                operation="make_tiled_mma",
+                atom=self.atom,
+                mode="MNK"[i],
+                permutation=tuples.show(permutation),
+                atoms=atoms,
+            )
+        return permutation
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"TiledMMA is frozen: cannot set {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TiledMMA, self._key
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.atom, self.atom_layout_mnk, self.permutation_mnk
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is TiledMMA and self._key == other._key  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"TiledMMA({self.atom!r}, {self.atom_layout_mnk!r}, {self.permutation_mnk!r})"
+
+    def __str__(self) -> str:
+        lines = [
+            "TiledMMA",
+            f"  ThrLayoutVMNK:  {self.thr_layout_vmnk}",
+            f"  PermutationMNK: {tuples.show(self.permutation_mnk)}",
+            f"  {self.atom}",
+        ]
+        return "\n".join(lines)
+
+    # -- sizes
+
+    def size(self) -> int:
+        """Return the number of threads."""
+        return size(self.thr_layout_vmnk)  # type: ignore[no-any-return]
+
+    @property
+    def tile_shape(self) -> tuple[int, int, int]:
+        """The (M, N, K) of the tile that all threads compute in one pass (elements)."""
+        m, n, k = (size(tile) for tile in self.permutation_mnk)
+        return m, n, k
+
+    def tile_size(self, mode: int) -> int:
+        """Return the tile's extent in mode 0 (M), 1 (N) or 2 (K) (elements)."""
+        return self.tile_shape[mode]
+
+    # -- the whole tile, by threads and values
+
+    def thrfrg_A(self, a: AnyLayout) -> AnyLayout:  # noqa: N802 (CuTe's name)
+        """Return (M,K,...) as ((ThrV,(ThrM,ThrK)),(FrgV,(RestM,RestK,...)))."""
+        return self._thrfrg("A", a)
+
+    def thrfrg_B(self, b: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return (N,K,...) as ((ThrV,(ThrN,ThrK)),(FrgV,(RestN,RestK,...)))."""
+        return self._thrfrg("B", b)
+
+    def thrfrg_C(self, c: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return (M,N,...) as ((ThrV,(ThrM,ThrN)),(FrgV,(RestM,RestN,...)))."""
+        return self._thrfrg("C", c)
+
+    def _thrfrg(self, operand: str, x: AnyLayout) -> AnyLayout:
+        return on_layout(lambda layout: self._thrfrg_layout(operand, layout), x)
+
+    def _thrfrg_layout(self, operand: str, layout: AnyLayout) -> AnyLayout:
+        if layout.__class__ is not Layout:
+            return on_inner(f"thrfrg_{operand}", lambda x: self._thrfrg_layout(operand, x), layout)
+        if len(layout) < 2:
+            raise refusal("partition-rank", operation=f"thrfrg_{operand}", layout=layout)
+        modes = _MODES[operand]
+        atom_tv = {"A": self.atom.a_tv, "B": self.atom.b_tv, "C": self.atom.c_tv}[operand]
+        permuted = logical_divide(layout, tuple([self.permutation_mnk[i] for i in modes]))
+        self._check_tile(operand, layout, modes)
+        atom_tile = tuple([Layout(self.atom.shape_mnk[i]) for i in modes])
+        tiles = zipped_divide(permuted, atom_tile)  # ((AtomX,AtomY),(RestX,RestY,...))
+        by_thread = composition(tiles, (atom_tv, _))  # ((ThrV,FrgV),(RestX,RestY,...))
+        threads = tuple([Layout(size(self.thr_layout_vmnk, i + 1)) for i in modes])
+        return _regroup(by_thread, zipped_divide(get(by_thread, 1), threads))
+
+    def _check_tile(self, operand: str, layout: AnyLayout, modes: tuple[int, int]) -> None:
+        """Refuse a tensor whose extents the tile is known not to divide."""
+        for k, i in enumerate(modes):
+            extent, tile = size(layout, k), self.tile_size(i)
+            if not ints.settle(ints.divides, tile, extent, f"partition_{operand}"):
+                raise refusal(
+                    "partition-divides",
+                    operation=f"partition_{operand}",
+                    mode="MNK"[i],
+                    extent=extent,
+                    tile=tile,
+                    padded=-(-extent // tile) * tile,
+                )
+
+    # -- one thread
+
+    def get_slice(self, thread: Leaf) -> ThrMMA:
+        """Return the view of one thread: an index from 0 to size() - 1.
+
+        Raises CoordinateError for a thread that is not part of the tiled operation.
+        """
+        return ThrMMA(self, thread)
+
+    def get_thread_slice(self, thread: Leaf) -> ThrMMA:
+        """Return `get_slice(thread)`."""
+        return ThrMMA(self, thread)
+
+    def partition_shape_A(self, shape_mk: IntTuple) -> IntTuple:  # noqa: N802
+        """Return the shape (FrgV,RestM,RestK) of a thread's part of A."""
+        return self._partition_shape("A", shape_mk)
+
+    def partition_shape_B(self, shape_nk: IntTuple) -> IntTuple:  # noqa: N802
+        """Return the shape (FrgV,RestN,RestK) of a thread's part of B."""
+        return self._partition_shape("B", shape_nk)
+
+    def partition_shape_C(self, shape_mn: IntTuple) -> IntTuple:  # noqa: N802
+        """Return the shape (FrgV,RestM,RestN) of a thread's part of C."""
+        return self._partition_shape("C", shape_mn)
+
+    def _partition_shape(self, operand: str, shape: IntTuple) -> IntTuple:
+        layout = self._thrfrg(operand, Layout(shape))
+        return slice_((0, (_, (_,) * len(tuples.wrap(shape)))), layout).shape
+
+    # -- (thread, value) -> index in the tile
+
+    def get_layoutA_TV(self) -> Layout:  # noqa: N802
+        """Return (thread, value) -> m + M*k over the tile; threads along N read the same elements."""
+        return self._layout_tv("A")
+
+    def get_layoutB_TV(self) -> Layout:  # noqa: N802
+        """Return (thread, value) -> n + N*k over the tile; threads along M read the same elements."""
+        return self._layout_tv("B")
+
+    def get_layoutC_TV(self) -> Layout:  # noqa: N802
+        """Return (thread, value) -> m + M*n over the tile; threads along K hold partial sums of the same elements."""
+        return self._layout_tv("C")
+
+    def _layout_tv(self, operand: str) -> Layout:
+        modes = _MODES[operand]
+        reference = Layout(tuple([self.tile_size(i) for i in modes]))
+        layout = self._thrfrg(operand, reference)
+        if operand != "C" or size(self.thr_layout_vmnk, 3) > 1:
+            layout = composition(layout, ((_, self._broadcast(operand)), _))
+        return composition(layout, (self._thread_to_vmnk(), _))  # type: ignore[no-any-return]
+
+    def _broadcast(self, operand: str) -> tuple[Tiler, Tiler]:
+        """Return a tiler that turns the operand's two thread modes into (ThrM,ThrN,ThrK), with stride 0 along the missing one."""
+        m, n, k = (size(self.thr_layout_vmnk, i) for i in (1, 2, 3))
+        if operand == "C":
+            return _, Layout((n, k), (1, 0))
+        return Layout((m, n), (1, 0) if operand == "A" else (0, 1)), _
+
+    def _thread_to_vmnk(self) -> Layout:
+        """Return thread index -> index in (ThrV,ThrM,ThrN,ThrK)."""
+        whole = make_layout(self.thr_layout_vmnk, complement(self.thr_layout_vmnk))
+        return composition(Layout((self.size(), 1), (1, 0)), right_inverse(whole))  # type: ignore[no-any-return]
+
+
+def _regroup(by_thread: Layout, rest: Layout) -> Layout:
+    """Join ((ThrV,FrgV),...) and ((ThrX,ThrY),(RestX,RestY,...)) to ((ThrV,(ThrX,ThrY)),(FrgV,(RestX,RestY,...)))."""
+    (thr_v, frg_v), (thr, rests) = get(by_thread, 0), rest
+    return make_layout(make_layout(thr_v, thr), make_layout(frg_v, rests))
+
+
+class ThrMMA:
+    """One thread of a TiledMMA: its parts of A, B and C, and the register fragments for them."""
+
+    __slots__ = ("thr_idx", "thr_vmnk", "tiled_mma")
+    tiled_mma: TiledMMA
+    thr_idx: Leaf
+    thr_vmnk: tuple[Leaf, Leaf, Leaf, Leaf]
+
+    def __init__(self, tiled_mma: TiledMMA, thr_idx: Leaf) -> None:
+        """Locate the thread in (ThrV,ThrM,ThrN,ThrK)."""
+        _set(self, "tiled_mma", tiled_mma)
+        _set(self, "thr_idx", thr_idx)
+        try:
+            _set(self, "thr_vmnk", get_flat_coord(tiled_mma.thr_layout_vmnk, thr_idx))
+        except LayoutError:
+            raise _no_thread(tiled_mma, thr_idx) from None
+        if thr_idx.__class__ is int and thr_idx < 0:
+            raise _no_thread(tiled_mma, thr_idx)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"ThrMMA is frozen: cannot set {name}")
+
+    def __repr__(self) -> str:
+        return f"{self.tiled_mma!r}.get_slice({self.thr_idx!r})"
+
+    def partition_A(self, a: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return this thread's (FrgV,RestM,RestK,...) of A (M,K,...): a tensor, or (layout, offset) of a layout."""
+        return self._partition("A", a)
+
+    def partition_B(self, b: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return this thread's (FrgV,RestN,RestK,...) of B (N,K,...): a tensor, or (layout, offset) of a layout."""
+        return self._partition("B", b)
+
+    def partition_C(self, c: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return this thread's (FrgV,RestM,RestN,...) of C (M,N,...): a tensor, or (layout, offset) of a layout."""
+        return self._partition("C", c)
+
+    def _partition(self, operand: str, x: AnyLayout) -> AnyLayout:
+        v, *mnk = self.thr_vmnk
+        thread = (v, tuple([mnk[i] for i in _MODES[operand]]))
+        layout = self.tiled_mma._thrfrg(operand, x)
+        return part_at((thread, (_, (_,) * len(x))), layout)
+
+    def make_fragment_A(self, part: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return registers (or, for an operand in shared memory, descriptors) for a part of A."""
+        return self._fragment("A", part)
+
+    def make_fragment_B(self, part: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return registers (or, for an operand in shared memory, descriptors) for a part of B."""
+        return self._fragment("B", part)
+
+    def make_fragment_C(self, part: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return registers for a part of C: compact, in column-major order."""
+        return self._fragment("C", part)
+
+    def _fragment(self, operand: str, part: AnyLayout) -> AnyLayout:
+        layout = part.layout if hasattr(part, "with_layout") else part
+        compact = Layout(layout.shape) if operand == "C" else make_fragment_like(layout)
+        if not hasattr(part, "with_layout"):
+            return compact
+        from cute_py.layout.tensor import make_rmem_tensor
+
+        dtype = {"A": self.tiled_mma.atom.a_type, "B": self.tiled_mma.atom.b_type}
+        return make_rmem_tensor(dtype.get(operand, self.tiled_mma.atom.c_type), compact)
+
+    def partition_fragment_A(self, a: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return make_fragment_A(partition_A(a))."""
+        return self._partition_fragment("A", a)
+
+    def partition_fragment_B(self, b: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return make_fragment_B(partition_B(b))."""
+        return self._partition_fragment("B", b)
+
+    def partition_fragment_C(self, c: AnyLayout) -> AnyLayout:  # noqa: N802
+        """Return make_fragment_C(partition_C(c))."""
+        return self._partition_fragment("C", c)
+
+    def _partition_fragment(self, operand: str, x: AnyLayout) -> AnyLayout:
+        part = self._partition(operand, x)
+        return self._fragment(operand, part if hasattr(part, "with_layout") else part[0])
+
+
+def _no_thread(tiled: TiledMMA, thread: Leaf) -> CuteError:
+    return refusal("thread-range", operation="get_slice", thread=thread, threads=tiled.size(), layout=tiled.thr_layout_vmnk)
+
+
+def make_tiled_mma(
+    atom: MMA_Atom, atom_layout_mnk: AnyLayout = (1, 1, 1), permutation_mnk: Tiler = (_, _, _)
+) -> TiledMMA:
+    """Return the atom tiled over atom_layout_mnk threads and permutation_mnk values.
+
+    Args:
+        atom: an MMA_Atom, or its name.
+        atom_layout_mnk: a layout or shape of atoms in M, N, K (missing modes count as 1).
+        permutation_mnk: per mode an integer, a layout or `_`.
+
+    Raises LayoutError where the permutation is no multiple of the atoms side by side.
+    Source: cutlass mma_atom.hpp `make_tiled_mma`.
+
+    >>> mma = make_tiled_mma("SM80_16x8x16_F32BF16BF16F32_TN", (2, 2, 1), (32, 32, 16))
+    >>> mma.size(), mma.tile_shape, mma.partition_shape_C((128, 128))
+    (128, (32, 32, 16), ((2, 2), 4, 8))
+    """
+    if isinstance(atom, str):
+        from cute_py.atoms import get as get_atom
+
+        atom = get_atom(atom)
+    layout = atom_layout_mnk if atom_layout_mnk.__class__ is Layout else Layout(atom_layout_mnk)
+    permutation = tuples.wrap(permutation_mnk)
+    if len(layout) > 3 or len(permutation) > 3:
+        raise refusal("tiled-rank", operation="make_tiled_mma", layout=layout, permutation=tuples.show(permutation))
+    padded = (*permutation, *[_] * (3 - len(permutation)))
+    return TiledMMA(atom, append(layout, Layout(1, 0), 3), padded)

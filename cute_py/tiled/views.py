@@ -1,0 +1,27 @@
+"""How tiled operations look at their operands: a Tensor is changed through its layout, a Layout is changed itself."""
+
+from __future__ import annotations
+
+from cute_py.layout.slicing import slice_and_offset
+from cute_py.layout.tuples import _
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cute_py.layout.types import AnyLayout, IntTuple
+
+
+def on_layout(change: Callable[[AnyLayout], AnyLayout], x: AnyLayout) -> AnyLayout:
+    """Return `change` of a layout, or the tensor with its layout changed."""
+    return x.with_layout(change(x.layout)) if hasattr(x, "with_layout") else change(x)
+
+
+def part_at(coord: IntTuple, x: AnyLayout) -> AnyLayout:
+    """Return what `coord` leaves free: a tensor of a tensor, (layout, offset) of a layout."""
+    return x[coord] if hasattr(x, "with_layout") else slice_and_offset(coord, x)
+
+
+def whole(rank: int) -> IntTuple:
+    """Return the coordinate that leaves all of `rank` modes free: `_` itself for one mode, as CuTe's repeat<1>."""
+    return (_,) * rank if rank > 1 else _
