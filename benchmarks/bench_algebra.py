@@ -1,8 +1,8 @@
-"""The layout algebra against pycute: five operations on five layouts, in one process, interleaved.
+"""The layout algebra against pycute: five operations on five layouts, interleaved in one process.
 
-Cold: neither library remembers a result (checked: two calls give two objects), so every call does its
-work, exact checks included. Answers are compared before anything is timed. A figure is the best of
-many rounds; in each round our calls and pycute's take turns.
+Cold: neither library remembers a result (checked: two calls give two objects), so every call does
+its work, exact checks included. Answers are compared before anything is timed. A figure is the best
+of many rounds; in each round our calls and pycute's take turns.
 
     python benchmarks/bench_algebra.py [--rounds 40]
 """
@@ -62,7 +62,9 @@ def prepare(name, make_operands, shape, stride):
         assert operation(*operands) is not operation(*operands)
         calls.append((operation, operands))
     ours, theirs = (operation(*operands) for operation, operands in calls)
-    assert table_of(ours) == table_of(theirs), f"{name} on {shape}:{stride}: {ours}, pycute {theirs}"
+    assert table_of(ours) == table_of(theirs), (
+        f"{name} on {shape}:{stride}: {ours}, pycute {theirs}"
+    )
     return calls
 
 
@@ -99,7 +101,7 @@ def offsets_of_a_million(rounds):
 
 
 def composition_of_a_million(rounds):
-    """Return the best time, in microseconds, of composing a mode of 2^20 values: no table is made."""
+    """Return the best time, in microseconds, of composing a mode of 2^20 values."""
     a, b = cute.Layout((2**20, 2**20), (1, 2**20 + 3)), cute.Layout(2**20, 2**10)
     result = cute.composition(a, b)
     assert str(result) == "(1024,1024):(1024,1048579)"
@@ -116,10 +118,15 @@ def main():
     ratios = [ours / theirs for _, _, ours, theirs in rows]
     table(
         ("operation", "layout", "cute_py us", "pycute us", "ratio"),
-        [(*r[:2], f"{r[2]:.2f}", f"{r[3]:.2f}", f"{q:.2f}") for r, q in zip(rows, ratios, strict=True)],
+        [
+            (*r[:2], f"{r[2]:.2f}", f"{r[3]:.2f}", f"{q:.2f}")
+            for r, q in zip(rows, ratios, strict=True)
+        ],
     )
     over = sum(ratio > LIMIT for ratio in ratios)
-    print(f"\nworst ratio {max(ratios):.2f}, limit {LIMIT}, over the limit: {over} of {len(ratios)}")
+    print(
+        f"\nworst ratio {max(ratios):.2f}, limit {LIMIT}, over the limit: {over} of {len(ratios)}"
+    )
     million = offsets_of_a_million(rounds)
     composing = composition_of_a_million(rounds)
     print(f"offsets() of 10^6 coordinates, warm: {million:.2f} ms (limit 5)")

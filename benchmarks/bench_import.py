@@ -17,7 +17,7 @@ from time import perf_counter
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.report import save, table
+from benchmarks.report import save, table  # noqa: E402
 
 FIRST_COMPOSITION = (
     "import cute_py as cute\n"

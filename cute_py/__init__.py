@@ -13,8 +13,8 @@ _HOME = {
         "CoordinateError CuteError DtypeError LayoutError LeafTypeError ParseError UndecidedError"
     ),
     "dtypes.table": (
-        "DTYPES Dtype b1 bf16 dtype e2m1 e2m3 e3m2 e4m3 e5m2 f16 f32 f64 from_numpy int_type s16 "
-        "s2 s32 s4 s64 s8 tf32 u16 u2 u32 u4 u64 u8 ue8m0 void"
+        "DTYPES Dtype b1 bf16 dtype e2m1 e2m3 e3m2 e4m3 e5m2 f16 f32 f64 from_numpy int_type "
+        "s16 s2 s32 s4 s64 s8 tf32 u16 u2 u32 u4 u64 u8 ue8m0 void"
     ),
     "dtypes.rounding": "ROUNDINGS",
     "dtypes.conversion": "convert decode encode",
@@ -23,9 +23,9 @@ _HOME = {
     ),
     "layout.tuples": (
         "Underscore _ ceil_div compatible congruent elem_geq elem_gtr elem_leq elem_less "
-        "elem_scale evenly_divides inner_product prefix_product product product_each product_like "
-        "repeat_like round_up shape_div transform_leaf unwrap weakly_compatible weakly_congruent "
-        "wrap"
+        "elem_scale evenly_divides inner_product prefix_product product product_each "
+        "product_like repeat_like round_up shape_div transform_leaf unwrap weakly_compatible "
+        "weakly_congruent wrap"
     ),
     "layout.basis": "E ScaledBasis make_basis_like",
     "layout.coords": (
@@ -35,12 +35,10 @@ _HOME = {
     "layout.layout": "Layout make_layout",
     "layout.build": "make_fragment_like make_identity_layout make_layout_like make_ordered_layout",
     "layout.queries": (
-        "coprofile coshape cosize depth get_1d_coord get_flat_coord get_hier_coord is_static rank "
-        "shape size stride"
+        "coprofile coshape cosize depth get_1d_coord get_flat_coord get_hier_coord is_static "
+        "rank shape size stride"
     ),
-    "layout.modes": (
-        "append flatten get group_modes prepend replace select take unflatten zip_"
-    ),
+    "layout.modes": "append flatten get group_modes prepend replace select take unflatten zip_",
     "layout.slicing": "dice domain_offset slice_ slice_and_offset",
     "layout.coalesce": "coalesce filter filter_zeros",
     "layout.composition": "composition",
@@ -73,15 +71,26 @@ _HOME = {
         "common_refinement domain_distribute layout_add make_layout_tv max_common_layout "
         "max_common_vector"
     ),
+    "layout.engine": "Coordinates Engine Memory Pointer add_coordinates",
+    "layout.host_engine": "ArrayEngine PackedEngine",
+    "layout.tensor": (
+        "Tensor make_coord_tensor make_host_tensor make_identity_tensor make_ptr make_rmem_tensor "
+        "make_tensor make_tensor_like"
+    ),
+    "layout.partition": "inner_partition local_partition local_tile outer_partition",
+    "layout.retype": "recast",
     "layout.classical": (
-        "affine_rank_2 affine_rank_n capacity column_major column_major_interleaved filter_krsc permuted pitch_linear"
-        " pitched row_major row_major_interleaved tensor_bhmk tensor_bmhk tensor_dmhb tensor_ndhwc tensor_nhwc"
+        "affine_rank_2 affine_rank_n capacity column_major column_major_interleaved filter_krsc "
+        "permuted pitch_linear pitched row_major row_major_interleaved tensor_bhmk tensor_bmhk "
+        "tensor_dmhb tensor_ndhwc tensor_nhwc"
     ),
     "layout.tensorop": (
-        "column_major_tensor_op_multiplicand_congruous column_major_tensor_op_multiplicand_crosswise"
-        " row_major_tensor_op_multiplicand_congruous row_major_tensor_op_multiplicand_crosswise"
-        " tensor_op_multiplicand tensor_op_multiplicand_congruous tensor_op_multiplicand_crosswise"
-        " tensor_op_multiplicand_in_coordinates tensor_op_swizzle"
+        "column_major_tensor_op_multiplicand_congruous "
+        "column_major_tensor_op_multiplicand_crosswise "
+        "row_major_tensor_op_multiplicand_congruous row_major_tensor_op_multiplicand_crosswise "
+        "tensor_op_multiplicand tensor_op_multiplicand_congruous "
+        "tensor_op_multiplicand_crosswise tensor_op_multiplicand_in_coordinates "
+        "tensor_op_swizzle"
     ),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names.split()}

@@ -34,6 +34,11 @@ class CuteError(Exception):
         """Pickle by message, code and facts."""
         return type(self), (self.args[0], self.code, self.facts)
 
+    def inside(self, call: str) -> CuteError:
+        """Return this error as it came up inside of `call`, the outermost one that the user made."""
+        said = str(self.facts.get("said", self.args[0]))
+        return type(self)(f"{call}: {said}", self.code, {**self.facts, "said": said, "call": call})
+
 
 class LayoutError(CuteError, ValueError):
     """A layout, shape, stride or tiler is malformed, or an operation on layouts has no exact
@@ -140,6 +145,12 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "mode {mode} of {layout}",
         "a mode of rank {rank}: 0 to {last}",
         "count modes from 0; group_modes and flatten change the rank",
+    ),
+    "mode-list": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a list of mode indices",
+        "write [0, 2] for modes 0 and 2",
     ),
     "mode-interval": (
         CoordinateError,
@@ -393,7 +404,7 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         LeafTypeError,
         "{value!r}",
         "an operation of cute_py with its operands, a layout, or a caught CuteError",
-        "call explain(\"composition\", a, b), explain(layout) or explain(error)",
+        'call explain("composition", a, b), explain(layout) or explain(error)',
     ),
     "size-mismatch": (
         LayoutError,
@@ -407,6 +418,12 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "gives {fitted}",
         "a sum that some layout computes",
         "regroup both to a common shape, or add the offsets as arrays",
+    ),
+    "composition-cancels": (
+        LayoutError,
+        "layouts whose carries cancel for more than {limit} coordinates",
+        "carries that can be judged one by one",
+        "compose smaller parts, or keep the pair with make_composed_layout",
     ),
     "composition-codomain": (
         LayoutError,
@@ -711,7 +728,8 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         ParseError,
         "the name {name!r} at position {position}, which stands for nothing here",
         "numbers, and symbols that were declared",
-        "declare it, symbols={{{name!r}: sym({name!r})}}, or remove a label that is no part of the layout\n{marked}",
+        "declare it, symbols={{{name!r}: sym({name!r})}}, or remove a label that is no part of "
+        "the layout\n{marked}",
     ),
     "text-arguments": (
         ParseError,
@@ -727,9 +745,11 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     ),
     "text-pointer-width": (
         ParseError,
-        "a pointer at position {position} that does not tell the width of its elements, under {swizzle}",
+        "a pointer at position {position} that does not tell the width of its elements, under "
+        "{swizzle}",
         "the width, as in smem_ptr[16b] or ptr<f16, smem>: a swizzle of a pointer maps bytes",
-        "add the width, or give the layout alone and compose it with a swizzle of elements\n{marked}",
+        "add the width, or give the layout alone and compose it with a swizzle of "
+        "elements\n{marked}",
     ),
     "text-pointer-address": (
         ParseError,
@@ -892,7 +912,8 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     ),
     "f2-not-linear": (
         LayoutError,
-        "{layout}, whose index {index} has offset {got} where the XOR of its bits' offsets is {fitted}",
+        "{layout}, whose index {index} has offset {got} where the XOR of its bits' offsets is "
+        "{fitted}",
         "a map that is linear over F2: modes that share no bit of the offset",
         "use strides that reach past the modes below, or stay with offsets()",
     ),
@@ -900,7 +921,8 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         LayoutError,
         "{layout} with strides {stride}",
         "integer strides",
-        "put in numbers for symbols; compose a layout of the codomain with one that yields coordinates",
+        "put in numbers for symbols; compose a layout of the codomain with one that yields "
+        "coordinates",
     ),
     "f2-reach": (
         LayoutError,
@@ -937,6 +959,348 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "the images {points}",
         "coordinates of one coshape",
         "pass flat tuples of one length, or the coshape that they are coordinates of",
+    ),
+    # -- atoms: matrix instructions
+    "arch-name": (
+        LayoutError,
+        "architecture {arch!r}",
+        "sm_ and a number, such as sm_80 or sm_90a",
+        "compute capability 9.0 is sm_90, its own features are sm_90a",
+    ),
+    "atom-unknown": (
+        LayoutError,
+        "{name}",
+        "the name of an atom, spelled as in CuTe",
+        "{hint}",
+    ),
+    "atom-parameters": (
+        LayoutError,
+        "{given}",
+        "template parameters of the atom: {parameters}",
+        "pass them in this order or by name, or take another atom",
+    ),
+    "atom-argument": (
+        LayoutError,
+        "{parameter}={value}",
+        "{parameter} of {allowed}",
+        "A in registers is K-major, as are all inputs but 16-bit ones; a scale is a sign",
+    ),
+    "atom-no-ptx": (
+        LayoutError,
+        "{atom}, which has no PTX text",
+        "an atom with an instruction of its own",
+        "UniversalFMA is arithmetic; rows that are not runnable are data",
+    ),
+    "atom-operand": (
+        LayoutError,
+        "{given} registers for an operand of {count}",
+        "{count} registers of type {ptx_type}",
+        "pass one name for each register, as MMA_Atom.registers counts them",
+    ),
+    # -- tensors
+    "tensor-source": (
+        LeafTypeError,
+        "a {type}",
+        "a NumPy array, an engine (Pointer, Memory, another tensor's data), or a coordinate",
+        "pass numpy.asarray(x), or make_ptr(dtype, address) for a device address",
+    ),
+    "tensor-layout": (
+        LeafTypeError,
+        "{engine} alone",
+        "a layout for what has no shape of its own",
+        "pass a Layout, or a shape for the compact one",
+    ),
+    "tensor-dtype": (
+        DtypeError,
+        "a dtype for {engine}, which has one",
+        "a dtype with NumPy arrays only",
+        "use recast(tensor, dtype) to read the memory otherwise",
+    ),
+    "tensor-codomain": (
+        LayoutError,
+        "{layout}, which yields coordinates, over {engine}",
+        "a layout that yields offsets",
+        "use make_coord_tensor(layout), whose elements are coordinates",
+    ),
+    "tensor-bounds": (
+        CoordinateError,
+        "{layout} over {engine}: coordinate {coord} has offset {offset}",
+        "offsets from {low} to {high}, where the memory has elements",
+        "shrink the layout; for a tile that over-covers, test elem_less(coordinate, shape) first",
+    ),
+    "tensor-iteration": (
+        LeafTypeError,
+        "{tensor} to iterate over",
+        "a coordinate or an index for each element",
+        "use to_numpy(), or tensor[c] for c in coordinates(tensor.shape)",
+    ),
+    "tensor-product": (
+        LayoutError,
+        "{tensor}",
+        "a layout: a product reaches further than the memory of the tensor",
+        "take the {operation} of tensor.layout, and make_tensor of it over memory that is larger",
+    ),
+    "tensor-shape": (
+        LayoutError,
+        "values of shape {given} for a tensor of {shape}",
+        "one value, or an array with one axis for each top-level mode",
+        "reshape the array, or group the modes of the tensor",
+    ),
+    "tensor-overlap": (
+        LayoutError,
+        "two values for offset {offset} of {layout}, which has the coordinates {a} and {b} there",
+        "one value for each element of the memory",
+        "write to filter_zeros(tensor), or give both coordinates the same value",
+    ),
+    "tensor-no-view": (
+        LayoutError,
+        "{tensor} without a copy",
+        "a copy: elements are gathered in the order of the coordinates",
+        "leave copy=False out, or take tensor.data.memory, which is shared",
+    ),
+    "not-a-tensor": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a tensor here",
+        "build one with make_tensor(array, layout)",
+    ),
+    "coordinates-dtype": (
+        DtypeError,
+        "{tensor}, whose elements are coordinates",
+        "a dtype for the elements of the new tensor",
+        "pass dtype=, such as b1 for predicates",
+    ),
+    "engine-unreadable": (
+        LayoutError,
+        "{engine}, whose elements the host does not have",
+        "elements in memory of the host to read, and no coordinates to write",
+        "use make_tensor(array, layout) on the host; a kernel reads device memory",
+    ),
+    "memory-space": (
+        LayoutError,
+        "{value!r} as a memory space",
+        "gmem, smem or rmem",
+        "say where the elements are; memory of the host is a NumPy array",
+    ),
+    "memory-name": (
+        LayoutError,
+        "the name {value!r}",
+        "a Python identifier",
+        "use letters, digits and _, not starting with a digit",
+    ),
+    "pointer-address": (
+        LayoutError,
+        "the address {value} for elements of {to}",
+        "a multiple of {size} bytes, at least 0",
+        "align the address, or recast to a smaller type",
+    ),
+    "array-empty": (
+        LayoutError,
+        "an array of shape {shape}",
+        "at least one element",
+        "leave empty arrays out: a layout has no extent 0",
+    ),
+    "array-strides": (
+        LayoutError,
+        "an array with a stride of {step} bytes in axis {axis}",
+        "strides that are multiples of the {size} bytes of an element",
+        "copy it with numpy.ascontiguousarray(x)",
+    ),
+    "array-dtype": (
+        DtypeError,
+        "an array of {given} as {to}",
+        "an array of the type that holds {to}, unsigned words of its size, or packed words for a "
+        "type below a byte",
+        "use make_host_tensor(shape, {to!r}, values), which converts and packs",
+    ),
+    "words-apart": (
+        LayoutError,
+        "packed words with a stride of {step} bytes",
+        "words of {size} bytes side by side",
+        "copy them with numpy.ascontiguousarray(words)",
+    ),
+    "recast-engine": (
+        DtypeError,
+        "{engine}, which has no bits",
+        "elements in memory",
+        "recast the tensor of the data, and partition coordinates by the new layout",
+    ),
+    "recast-unpacked": (
+        DtypeError,
+        "elements of {to} in bytes of their own",
+        "packed elements",
+        "copy them to make_host_tensor(shape, {to!r}), which packs",
+    ),
+    "recast-origin": (
+        LayoutError,
+        "{tensor}: its lowest bits begin at element {offset} of the memory",
+        "a multiple of {n}, so that the new elements are aligned",
+        "move the origin with domain_offset, or recast before slicing",
+    ),
+    "recast-backwards": (
+        LayoutError,
+        "{layout} by {n}: a swizzle above strides that run backwards",
+        "strides of at least 0 below a swizzle",
+        "reverse the mode first, or recast the tensor without the swizzle",
+    ),
+    "thread-range": (
+        CoordinateError,
+        "thread {index} of {layout}",
+        "0 <= thread < {count}",
+        "use thread % {count}, or a larger thread layout",
+    ),
+    # -- copy atoms
+    "copy-op": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a copy instruction: a Copy_Op, or its name as text",
+        'pass a row, such as SM75_U32x4_LDSM_N, or get_copy("UniversalCopy", 128)',
+    ),
+    "copy-unknown": (
+        LayoutError,
+        "{name!r}",
+        "the name of a copy instruction",
+        "one of {nearest}",
+    ),
+    "copy-arguments": (
+        LayoutError,
+        "{name} with arguments {given}",
+        "the template arguments of the instruction, in bits",
+        "write {example}, or pass the numbers after the name",
+    ),
+    "copy-width": (
+        LayoutError,
+        "{bits} bits",
+        "{widths} bits",
+        "copy with one of these widths, several times if need be",
+    ),
+    "copy-bulk-bits": (
+        LayoutError,
+        "{bits} bits",
+        "a multiple of 128 bits (16 bytes)",
+        "round the copy up, or move the rest by UniversalCopy",
+    ),
+    "copy-spaces": (
+        LayoutError,
+        "a move from {src} to {dst}",
+        "registers (rmem) on one side, gmem or smem on the other",
+        "go through registers, or use cp.async from gmem to smem",
+    ),
+    "copy-no-ptx": (
+        LayoutError,
+        "{op}, which is no single instruction",
+        "a row with PTX text",
+        "move(bits, src_space, dst_space) is a load or store; auto-vectorising copies choose one",
+    ),
+    "copy-operands": (
+        LayoutError,
+        "{op} with operands {given}",
+        "{wanted}",
+        "pass one list of registers for each operand, as long as it has registers",
+    ),
+    "copy-value-type": (
+        LayoutError,
+        "{op} with values of {bits} bits ({dtype}); its {side} is {layout} in bits",
+        "values that stay whole in one thread: at most {most} bits",
+        "copy as values of {most} bits or less, or take another instruction",
+    ),
+    "copy-value-bits": (
+        LayoutError,
+        "{op}, which moves {moved} bits of the {side}, with values of {bits} bits ({dtype})",
+        "a whole number of values",
+        "take a wider instruction, or narrower values",
+    ),
+    "gmma-atom": (
+        LayoutError,
+        "major {major!r} and swizzle {swizzle!r}",
+        'major "K" or "MN" and swizzle "INTER", "SW32", "SW64" or "SW128"',
+        "name the contiguous mode, and a row of 16, 32, 64 or 128 bytes",
+    ),
+    "gmma-major": (
+        LayoutError,
+        "major {major!r}",
+        '"K" or "MN"',
+        "name the mode of the tile that is contiguous in shared memory",
+    ),
+    "gmma-canonical": (
+        LayoutError,
+        "{layout} of {bits}-bit elements as {major}-major tile: {found}",
+        "rows of 16, 32, 64 or 128 bytes in groups of 8, 32 bytes of K in all (MN-major: 256 / bits "
+        "rows)",
+        "build the tile with tile_to_shape of a Layout_{major}_..._Atom, and cut it to one "
+        "instruction's (MN, K)",
+    ),
+    "gmma-address": (
+        LayoutError,
+        "address {address}",
+        "a multiple of 16 bytes below 256 KiB",
+        "align the tile in shared memory",
+    ),
+    "smem-swizzle": (
+        LayoutError,
+        "{layout}",
+        "Sw<0,4,3>, Sw<1,4,3>, Sw<2,4,3> or Sw<3,4,3> on byte addresses",
+        "build the layout from a Layout_K_..._Atom or Layout_MN_..._Atom of the element type",
+    ),
+    "tma-op": (
+        LayoutError,
+        "{op!r}",
+        "one of {known}",
+        "pass the function or its name, without rank",
+    ),
+    "tma-rank": (
+        LayoutError,
+        "{rank} dimensions",
+        "1 to 5",
+        "merge modes of the tensor that are contiguous, or fix one of them",
+    ),
+    "tma-tile": (
+        LayoutError,
+        "tile {tile} for shared memory {layout}, which has {size} elements",
+        "as many elements on both sides",
+        "pass cta_tile as the extents of the shared-memory layout, mode by mode",
+    ),
+    "tma-vector": (
+        LayoutError,
+        "tensor {gmem} and shared memory {smem} of tile {tile}",
+        "shared memory that walks along a mode of the tensor, one element at a time",
+        "let the contiguous mode of the shared-memory layout start at the beginning of a mode",
+    ),
+    "tma-major": (
+        LayoutError,
+        "tensor {gmem}, whose mode {mode} is contiguous in shared memory and has stride {stride}",
+        "stride 1 in that mode",
+        "make shared memory contiguous along the mode of the tensor that has stride 1",
+    ),
+    "tma-stride": (
+        LayoutError,
+        "tensor {gmem} of {dtype}, stride {stride} in mode {mode}",
+        "strides that are multiples of 16 bytes, here {multiple} elements",
+        "pad the rows of the tensor, or copy with cp.async",
+    ),
+    "tma-box": (
+        LayoutError,
+        "a box {box} of {dtype}",
+        "at most {most} elements in each dimension",
+        "take a smaller tile, or split the mode in the shared-memory layout",
+    ),
+    "tma-row": (
+        LayoutError,
+        "a box {box} of {dtype}, whose rows have {bits} bits",
+        "rows of a multiple of 16 bytes",
+        "widen the tile along its contiguous mode",
+    ),
+    "tma-span": (
+        LayoutError,
+        "a box {box} of {dtype}, whose rows have {bytes} bytes, with swizzle {mode_name}",
+        "rows within the swizzle's span of {span} bytes, here {most} elements",
+        "build the shared-memory layout from atoms of that width with tile_to_shape",
+    ),
+    "tma-multicast": (
+        LayoutError,
+        "a box {box} over {multicast} CTAs",
+        "extents, from the outermost on, that the CTAs divide",
+        "take a tile that is a multiple of the number of CTAs",
     ),
 }
 

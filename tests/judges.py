@@ -1,11 +1,12 @@
 """Judges: one operation of cute_py on one random input, compared with the brute-force model.
 
-A judge returns a verdict: "right", "rightly refused", "wrong" or "refused without need". `count` runs a
-judge over many inputs and fails, with the first offenders, unless all verdicts are of the first two
-kinds. The normal suite runs a few thousand of each, tests/slow the numbers of the project's promise.
+A judge returns a verdict: "right", "rightly refused", "wrong" or "refused without need". `count`
+runs a judge over many inputs and fails, with the first offenders, unless all verdicts are of the
+first two kinds. The normal suite runs a few thousand of each, tests/slow the promised numbers.
 """
 
 from collections import Counter
+from itertools import pairwise
 
 import cute_py as cute
 from tests import model
@@ -61,7 +62,7 @@ def nested(rng, layout):
 
 
 def chain_layout(rng, rank, extents=EXTENTS, broadcast=0.2):
-    """Return a shuffled layout of the chain class, in which each mode's room divides the next stride."""
+    """Return a shuffled layout in which extent*stride of each mode divides the next stride."""
     pairs, filled = [], 1
     for _ in range(rank):
         extent, gap = rng.choice(extents), rng.choice((1, 1, 1, 2, 3))
@@ -107,10 +108,10 @@ def judge_complement(layout, target):
     except cute.LayoutError:
         return NEEDLESS if model.is_chain(pairs) else REFUSED
     rest = model.table(result)
-    if rest[0] != 0 or any(x >= y for x, y in zip(rest, rest[1:], strict=False)):
+    if rest[0] != 0 or any(x >= y for x, y in pairwise(rest)):
         return WRONG
     both = sorted(x + y for x in model.sums(pairs) for y in rest)
-    if any(x == y for x, y in zip(both, both[1:], strict=False)):
+    if any(x == y for x, y in pairwise(both)):
         return WRONG
     filled = max(model.sums(pairs)) + 1
     if len(both) < (filled if target is None else target):

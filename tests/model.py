@@ -1,7 +1,8 @@
 """The brute-force model: layouts as tables of offsets, straight from the definitions.
 
-Nothing here uses cute_py. A layout is anything with `.shape` and `.stride`, or a pair of int tuples;
-all that is read of it are its leaves, and every question is settled by trying all coordinates.
+Nothing here uses cute_py. A layout is anything with `.shape` and `.stride`, or a pair of int
+tuples; all that is read of it are its leaves, and every question is settled by trying all
+coordinates.
 """
 
 from itertools import accumulate
@@ -19,9 +20,7 @@ def leaves(x):
 
 def modes(layout):
     """Return the (extent, stride) pairs of the leaves of a layout, or of a (shape, stride) pair."""
-    shape, stride = (
-        layout if isinstance(layout, tuple) else (layout.shape, layout.stride)
-    )
+    shape, stride = layout if isinstance(layout, tuple) else (layout.shape, layout.stride)
     return list(zip(leaves(shape), leaves(stride), strict=True))
 
 
@@ -44,7 +43,7 @@ def sums(pairs):
 
 
 def value(pairs, index):
-    """Return the offset of an index of flat modes: the last mode runs on, a negative index mirrors."""
+    """Return the offset of an index: the last mode runs on, a negative index mirrors."""
     if index < 0:
         return -value(pairs, -index)
     if not pairs:
@@ -79,8 +78,8 @@ class Departure(NamedTuple):
 def fit(values):
     """Return the flat modes whose table is `values` (which starts with 0), or the first Departure.
 
-    The first mode of a layout without splits is its longest linear run from 0, and every run-th value
-    is again a table of a layout. So the fit is the only candidate.
+    The first mode of a layout without splits is its longest linear run from 0, and every run-th
+    value is again a table of a layout. So the fit is the only candidate.
     """
     pairs, rest = [], values
     while len(rest) > 1:
@@ -105,8 +104,8 @@ def composed_table(a, b):
 def exists_composition(a, b):
     """Return, leaf by leaf of b, the modes of the layout that computes a(b(c)), or the Departure.
 
-    A layout that refines b's shape restricts to one mode per leaf of b, whose fit is unique; and it is
-    their sum. So it exists if and only if every leaf fits and the sum of the fits is a(b(c)).
+    A layout that refines b's shape restricts to one mode per leaf of b, whose fit is unique; and it
+    is their sum. So it exists if and only if every leaf fits and the sum of the fits is a(b(c)).
     """
     pairs, fits, below = modes(a), [], 1
     for extent, stride in modes(b):
@@ -161,7 +160,8 @@ def is_chain(pairs):
 
 
 def is_staircase(pairs):
-    """Return whether, sorted by stride, each stride reaches past the mode below and is a multiple of its stride.
+    """Return whether, sorted by stride, each stride reaches past the mode below and is a multiple
+    of its stride.
 
     Modes of extent 1 and stride 0 do not count. This is the class that left_inverse answers for.
     """

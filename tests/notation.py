@@ -1,8 +1,8 @@
-"""The notation of the golden data and of docs/differences.md, read and written without cute_py's parser.
+"""The notation of the golden data and of docs/differences.md, read and written on its own.
 
-    value   (2,(3,4))   5   -1   _   3@1@0        tuple, integer, whole mode, coordinate stride
-    layout  value:value   Sw<3,4,3>   Sw<3,4,3> o 0 o (8,64):(64,1)
-    tiler   (4:1,8,_)                             a tuple of layouts, integers and _
+value   (2,(3,4))   5   -1   _   3@1@0        tuple, integer, whole mode, coordinate stride
+layout  value:value   Sw<3,4,3>   Sw<3,4,3> o 0 o (8,64):(64,1)
+tiler   (4:1,8,_)                             a tuple of layouts, integers and _
 """
 
 import json

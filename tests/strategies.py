@@ -1,9 +1,9 @@
 """Hypothesis strategies for the layout algebra; all of them shrink towards small flat layouts.
 
-Sizes stay small (at most a few thousand coordinates), so that the brute-force model can try them all.
+Sizes stay small (at most a thousand coordinates), so that the brute-force model can try them all.
 """
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import prod
 from operator import mul
 
@@ -33,7 +33,7 @@ def profiles(draw, leaves, max_depth=3):
     bounds = [0, *sorted(cuts), len(leaves)]
     if len(bounds) == 2:
         return tuple(leaves)
-    groups = [leaves[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    groups = [leaves[a:b] for a, b in pairwise(bounds)]
     return tuple(
         group[0] if len(group) == 1 else draw(profiles(group, max_depth=max_depth - 1))
         for group in groups
@@ -49,7 +49,9 @@ def int_tuples(draw, leaf=extents, max_leaves=4):
 
 def shapes(max_leaves=4, max_size=MAX_SIZE):
     """Draw a shape: an integer or a nested tuple of positive integers."""
-    return int_tuples(extents, max_leaves).filter(lambda shape: prod(model.leaves(shape)) <= max_size)
+    return int_tuples(extents, max_leaves).filter(
+        lambda shape: prod(model.leaves(shape)) <= max_size
+    )
 
 
 def like(profile, leaf):

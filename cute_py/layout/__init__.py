@@ -1,1 +1,1 @@
-"""The layout algebra: int tuples, layouts, swizzles, symbols. Public names are exported by `cute_py`."""
+"""The layout algebra: int tuples, layouts, swizzles, symbols; `cute_py` exports its names."""

@@ -66,9 +66,9 @@ class ScaledBasis:
             return None if None in zero else all(zero)
         return NotImplemented  # type: ignore[no-any-return]
 
-    def cute_is_static(self) -> bool:
-        """Tell whether the value is known."""
-        return ints.is_static(self.value)
+    def cute_value(self) -> int | None:
+        """Return None: a step along a mode is no number, even if its value is known."""
+        return None
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not ScaledBasis:
@@ -88,7 +88,9 @@ class ScaledBasis:
 
     def __repr__(self) -> str:
         unit = "E({})".format(", ".join(str(step) for step in self.path))
-        return unit if self.value == 1 else f"{self.value!r}*{unit}"
+        if self.value.__class__ is not int:
+            return f"({self.value!r})*{unit}"
+        return unit if self.value == 1 else f"{self.value}*{unit}"
 
     def __str__(self) -> str:
         return "@".join(str(part) for part in (self.value, *reversed(self.path)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from cute_py.layout import ints, tuples
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.coords import compact_col_major, compact_order
-from cute_py.layout.layout import Layout, made
+from cute_py.layout.layout import Layout, made, require_layout
 from cute_py.layout.modes import get, take
 from cute_py.layout.queries import inner_of
 
@@ -26,7 +26,7 @@ def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
     >>> print(make_ordered_layout((2, 3, 4, 5), (0, 2, 3, 1)))
     (2,3,4,5):(1,10,30,2)
     """
-    shape = tuples.canonical(shape, "make_ordered_layout")
+    shape = tuples.read(shape, "make_ordered_layout")
     return Layout(shape, compact_order(shape, order))
 
 
@@ -40,6 +40,7 @@ def make_layout_like(layout: AnyLayout) -> Layout:
     (2,2,2,2):(0,2,4,1)
     """
     inner = inner_of(layout)
+    require_layout(inner, "make_layout_like")
     dense = _without_broadcast(inner.stride, inner.shape)
     return made(Layout(inner.shape, compact_order(dense, inner.stride)), "make_layout_like", inner)
 
@@ -48,9 +49,10 @@ def _without_broadcast(stride: IntTuple, shape: IntTuple) -> AnyLayout:
     return tuples.transform_leaf(lambda d, s: 1 if ints.is_zero(d) else s, stride, shape)
 
 
-def make_fragment_like(layout: AnyLayout) -> Layout:
+def make_fragment_like(layout: AnyLayout, dtype: object = None) -> AnyLayout:
     """Return the compact layout of registers for `layout`: mode 0 dense and column-major, the
-    others in their order.
+    others in their order. Of a tensor, a new tensor of that layout, as `make_tensor_like` makes it;
+    `dtype` is then the type of its elements, left out that of the tensor.
 
     Source: cutlass layout.hpp `make_fragment_like`.
 
@@ -59,9 +61,9 @@ def make_fragment_like(layout: AnyLayout) -> Layout:
     """
     from cute_py.layout.product import tiled_product
 
-    if isinstance(layout, (int, tuple)):
-        return Layout(layout)
     inner = inner_of(layout)
+    if inner.__class__ is not Layout:
+        return Layout(inner)
     if len(inner) == 1:
         return Layout(inner.shape)
     first, others = get(inner, 0), take(inner, 1, len(inner))
@@ -79,5 +81,5 @@ def make_identity_layout(shape: IntTuple) -> Layout:
     >>> print(make_identity_layout((4, (2, 3))), make_identity_layout((4, 8))(9))
     (4,(2,3)):(1@0,(1@0@1,1@1@1)) (1, 2)
     """
-    shape = tuples.canonical(shape, "make_identity_layout")
+    shape = tuples.read(shape, "make_identity_layout")
     return Layout(shape, make_basis_like(shape))

@@ -15,8 +15,8 @@ from cute_py.layout.coalesce import coalesce, coalesced
 from cute_py.layout.composition import composition
 from cute_py.layout.coords import compact_col_major
 from cute_py.layout.inverse import right_inverse
-from cute_py.layout.layout import Layout, made
-from cute_py.layout.tuples import flatten, shape_of, wrap
+from cute_py.layout.layout import Layout, made, require_layout
+from cute_py.layout.tuples import flatten, read, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def domain_distribute(a: AnyLayout, n: int) -> Layout:
     >>> print(domain_distribute((15, 14), 6))
     (3,2):(1,15)
     """
-    extents = wrap(flatten(shape_of(a)))
+    extents = wrap(flatten(read(a, "domain_distribute")))
     rest = ints.as_int(ints.normalize(n, "domain_distribute"), "domain_distribute")
     parts = []
     for extent in extents:
@@ -103,6 +103,8 @@ def layout_add(a: Layout, b: Layout) -> Layout:
     >>> print(layout_add(Layout((4, 8), (8, 1)), Layout((4, 8), (0, 32))))
     (4,8):(8,33)
     """
+    require_layout(a, "layout_add")
+    require_layout(b, "layout_add")
     if ints.settle(ints.same, a.size(), b.size(), "layout_add") is False:
         raise refusal(
             "size-mismatch", operation="layout_add", a=a, b=b, left=a.size(), right=b.size()
@@ -122,6 +124,8 @@ def common_refinement(a: Layout, b: Layout) -> tuple[Any, ...] | None:
     >>> common_refinement(Layout((4, 6), (6, 1)), Layout((8, 3), (3, 1)))
     (4, 2, 3)
     """
+    require_layout(a, "common_refinement")
+    require_layout(b, "common_refinement")
     left, right = list(coalesced(a)[0]), list(coalesced(b)[0])
     extents = []
     while left and right:

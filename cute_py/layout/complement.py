@@ -10,7 +10,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.layout import INTS, Layout, made, raw_flat
-from cute_py.layout.tuples import canonical, ceil_div, product
+from cute_py.layout.tuples import ceil_div, leaves, product, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> AnyLayout:
 
         return complement_composed(layout, target)
     if target is not None and target.__class__ is not int:
-        target = canonical(getattr(target, "shape", target), "complement")
+        target = _checked_target(read(target, "complement"))
     if layout._kind != INTS or not _all_int(target):
         return made(_complement_leaves(layout, target), "complement", layout, target)
     extents: list[int] = []
@@ -141,6 +141,13 @@ def _layout_of(modes: list[tuple[Any, Any]]) -> Layout:
     if len(kept) == 1:
         return Layout(*kept[0])
     return Layout(tuple([mode[0] for mode in kept]), tuple([mode[1] for mode in kept]))
+
+
+def _checked_target(target: IntTuple) -> IntTuple:
+    for extent in leaves(target):
+        if ints.less(extent, 1):
+            raise refusal("extent-not-positive", operation="complement", value=extent, mode=())
+    return target
 
 
 def _all_int(target: IntTuple) -> bool:

@@ -83,7 +83,8 @@ class ComposedLayout:
         return f"ComposedLayout({self.outer!r}, {self.offset!r}, {self.inner!r})"
 
     def __str__(self) -> str:
-        return f"{self.outer} o {self.offset} o {self.inner}"
+        outer = f"({self.outer})" if self.outer.__class__ is ComposedLayout else str(self.outer)
+        return f"{outer} o {self.offset} o {self.inner}"
 
     @property
     def shape(self) -> AnyLayout:
@@ -169,7 +170,9 @@ def require_composed(x: AnyLayout, operation: str) -> ComposedLayout:
 
 
 def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> AnyLayout:
-    """Return x with its inner layout changed; refuse what is no layout at all."""
+    """Return x, a composed layout or a tensor, with its layout changed; refuse what is neither."""
+    if hasattr(x.__class__, "with_layout"):
+        return x.with_layout(change(x.layout), operation)
     x = require_composed(x, operation)
     return composed(x.outer, x.offset, change(x.inner))
 
@@ -185,6 +188,8 @@ def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
         return composed(a.outer, a.offset, composition(a.inner, b))
     if _is_map(a):
         return _after_map(a, b)
+    if hasattr(a.__class__, "with_layout"):
+        return on_inner("composition", lambda layout: layout.compose(b), a)
     if a.__class__ is not Layout:
         raise refusal("not-a-layout", operation="composition", value=a, type=type(a).__name__)
     if b.__class__ is ComposedLayout:
@@ -339,8 +344,9 @@ def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> AnyLayout:
     """Return cosize or coshape of what a composed layout really reaches."""
     from cute_py.layout import modes, queries
 
-    x = require_composed(x, name)
-    part = x if mode == () else modes.get(x, mode)
+    x = getattr(x, "layout", x)
+    x = x if x.__class__ is Layout else require_composed(x, name)
+    part = modes.get(x, mode) if mode != () else x
     if part.__class__ is Layout:
         return getattr(queries, name)(part)
     if (

@@ -66,7 +66,9 @@ def composition(a: AnyLayout, b: Tiler) -> AnyLayout:
 
 def _by_mode(a: Layout, tiler: tuple[Any, ...]) -> Layout:
     if len(tiler) > len(a):
-        raise refusal("tiler-rank", operation="composition", tiler=tiler, layout=a, rank=len(a))
+        raise refusal(
+            "tiler-rank", operation="composition", tiler=len(tiler), layout=a, rank=len(a)
+        )
     if not tiler:
         return raw((), (), [], [])
     modes = [composition(mode, part) for mode, part in zip(a, tiler, strict=False)]

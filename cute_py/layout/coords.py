@@ -12,10 +12,13 @@ from cute_py.layout import ints
 from cute_py.layout.basis import make_basis_like, sum_steps
 from cute_py.layout.ints import add, div, mod, mul
 from cute_py.layout.tuples import (
+    congruent,
     flatten,
+    is_shaped,
     leaves,
     product,
     product_like,
+    read,
     show,
     transform_leaf,
     unflatten,
@@ -68,12 +71,13 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTup
     >>> crd2idx((1, 2), (4, 8), (8, 1)), crd2idx(9, (4, 8), (8, 1)), crd2idx((1, 2), (4, 8))
     (10, 10, 9)
     """
-    if hasattr(shape, "stride"):
+    if is_shaped(shape):
         shape, stride = shape.shape, shape.stride
+    coord, shape = read(coord, "crd2idx"), read(shape, "crd2idx")
     if stride is None:
         return _horner(coord, shape)
     steps: list[tuple[Any, Any]] = []
-    _steps(coord, shape, stride, steps)
+    _steps(coord, shape, read(stride, "crd2idx"), steps)
     return sum_steps(steps)
 
 
@@ -136,6 +140,8 @@ def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
     >>> idx2crd(9, (4, 8)), idx2crd(9, (4, 8), (8, 1)), idx2crd((3, 5), (4, (2, 4)))
     ((1, 2), (1, 1), (3, (1, 2)))
     """
+    index, shape = read(index, "idx2crd"), read(shape, "idx2crd")
+    stride = None if stride is None else read(stride, "idx2crd")
     if index.__class__ is tuple:
         if shape.__class__ is not tuple or len(index) != len(shape):
             raise refusal(
@@ -176,6 +182,7 @@ def crd2crd(coord: IntTuple, source: IntTuple, target: IntTuple) -> IntTuple:
     >>> crd2crd((1, 3), (4, 8), (2, 16)), crd2crd(13, (4, 8), (2, 16))
     ((1, 3), (1, 6))
     """
+    coord, source, target = (read(x, "crd2crd") for x in (coord, source, target))
     if coord.__class__ is tuple and source.__class__ is tuple and target.__class__ is tuple:
         if not len(coord) == len(source) == len(target):
             raise refusal(
@@ -195,6 +202,11 @@ def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTu
     >>> increment((1, (0, 2)), (2, (3, 4))), increment((1, 3), (2, 4))
     ((0, (1, 2)), (0, 0))
     """
+    coord, shape = read(coord, "increment"), read(shape, "increment")
+    if not congruent(coord, shape):
+        raise refusal(
+            "coordinate-profile", operation="increment", coord=show(coord), shape=show(shape)
+        )
     basis = list(leaves(make_basis_like(shape))) if order is None else list(order)
     paths = [leaf.path if hasattr(leaf, "path") else () for leaf in leaves(make_basis_like(shape))]
     values = dict(zip(paths, leaves(coord), strict=True))
@@ -218,6 +230,7 @@ def coordinates(shape: IntTuple) -> Iterator[Any]:
     >>> list(coordinates((2, (1, 2))))
     [(0, (0, 0)), (1, (0, 0)), (0, (0, 1)), (1, (0, 1))]
     """
+    shape = read(shape, "coordinates")
     for index in range(ints.as_int(product(shape), "coordinates")):
         yield _split(index, shape)
 
@@ -231,6 +244,7 @@ def compact_major(shape: IntTuple, current: IntTuple = 1, major: Major = LayoutL
     >>> compact_major((2, (3, 1), 4)), compact_major((2, (3, 4)), major=LayoutRight)
     ((1, (2, 0), 6), (12, (4, 1)))
     """
+    shape, current = read(shape, "compact_major"), read(current, "compact_major")
     if current.__class__ is tuple:
         if shape.__class__ is not tuple or len(shape) != len(current):
             raise refusal(
@@ -276,6 +290,7 @@ def compact_order(shape: IntTuple, order: IntTuple) -> IntTuple:
     """
     if isinstance(order, Major):
         return compact_major(shape, 1, order)
+    shape, order = read(shape, "compact_order"), read(order, "compact_order")
     extents = wrap(flatten(product_like(shape, order)))
     ranks = wrap(flatten(order))
 

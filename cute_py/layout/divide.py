@@ -10,7 +10,7 @@ from cute_py.layout import ints
 from cute_py.layout.coalesce import coalesced
 from cute_py.layout.complement import complement
 from cute_py.layout.composition import composition
-from cute_py.layout.layout import Layout, made, make_layout
+from cute_py.layout.layout import Layout, made, make_layout, step
 from cute_py.layout.tuples import is_underscore, wrap
 
 TYPE_CHECKING = False
@@ -39,16 +39,23 @@ def logical_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     if layout.__class__ is not Layout:
         return through_inner(logical_divide, layout, tiler)
     if tiler.__class__ is Layout:
-        rest = complement(tiler, _target(layout))
-        return made(composition(layout, make_layout(tiler, rest)), "logical_divide", layout, tiler)
+        return step("logical_divide", (layout, tiler), lambda: _divided(layout, tiler))
     if tiler.__class__ is tuple:
         check_rank("logical_divide", layout, tiler)
-        parts = [logical_divide(m, t) for m, t in zip(layout, tiler, strict=False)]
-        result = make_layout(*parts, *list(layout)[len(tiler) :])
-        return made(result, "logical_divide", layout, tiler)
+        return step("logical_divide", (layout, tiler), lambda: _divided_by_mode(layout, tiler))
     if is_underscore(tiler):
         return layout
     return logical_divide(layout, as_layout(tiler, "logical_divide"))
+
+
+def _divided(layout: Layout, tiler: Layout) -> Layout:
+    pair = make_layout(tiler, complement(tiler, _target(layout)))
+    return composition(layout, pair)  # type: ignore[no-any-return]
+
+
+def _divided_by_mode(layout: Layout, tiler: tuple[Tiler, ...]) -> Layout:
+    parts = [logical_divide(m, t) for m, t in zip(layout, tiler, strict=False)]
+    return make_layout(*parts, *list(layout)[len(tiler) :])
 
 
 def _target(layout: Layout) -> AnyLayout:
@@ -86,10 +93,12 @@ def zipped_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if layout.__class__ is not Layout:
         return through_inner(zipped_divide, layout, tiler)
-    divided = logical_divide(layout, tiler)
-    return made(
-        tile_unzip(_with_whole_modes(divided, tiler), tiler), "zipped_divide", layout, tiler
-    )
+    return step("zipped_divide", (layout, tiler), lambda: _zipped(layout, tiler))
+
+
+def _zipped(layout: Layout, tiler: Tiler) -> Layout:
+    divided = _with_whole_modes(logical_divide(layout, tiler), tiler)
+    return tile_unzip(divided, tiler)  # type: ignore[no-any-return]
 
 
 def tiled_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
@@ -100,8 +109,12 @@ def tiled_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if layout.__class__ is not Layout:
         return through_inner(tiled_divide, layout, tiler)
+    return step("tiled_divide", (layout, tiler), lambda: _unzipped(layout, tiler, flat=False))
+
+
+def _unzipped(layout: Layout, tiler: Tiler, *, flat: bool) -> Layout:
     tiles, rests = zipped_divide(layout, tiler)
-    return made(_side_by_side([tiles], rests), "tiled_divide", layout, tiler)
+    return make_layout(*(unpacked(tiles) if flat else [tiles]), *unpacked(rests))
 
 
 def flat_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
@@ -112,12 +125,7 @@ def flat_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if layout.__class__ is not Layout:
         return through_inner(flat_divide, layout, tiler)
-    tiles, rests = zipped_divide(layout, tiler)
-    return made(_side_by_side(unpacked(tiles), rests), "flat_divide", layout, tiler)
-
-
-def _side_by_side(front: list[Layout], rests: Layout) -> Layout:
-    return make_layout(*front, *unpacked(rests))
+    return step("flat_divide", (layout, tiler), lambda: _unzipped(layout, tiler, flat=True))
 
 
 def unpacked(part: Layout) -> list[Layout]:

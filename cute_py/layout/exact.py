@@ -93,11 +93,62 @@ def _misfit(value: Callable[[int], int], modes: list[tuple[int, int]], count: in
 def fit_mode(
     extents: list[int], strides: list[int], extent: int, step: int
 ) -> list[tuple[int, int]]:
-    """Return the modes of i -> A(i*step), i < extent; raise Departs where they are no layout."""
-    fitted = fit_values(lambda i: _offset(i * step, extents, strides), extent)
-    if isinstance(fitted, Misfit):
-        raise Departs(fitted.got, fitted.fitted, mode=(extent, step, fitted.index))
-    return fitted
+    """Return the modes of i -> A(i*step), i < extent; raise Departs where they are no layout.
+
+    The first mode is the longest linear run; the others are the modes of every run-th value, once
+    the run is known to add up with them. Both are found in closed form.
+    """
+
+    def value(i: int) -> int:
+        return _offset(i * step, extents, strides)
+
+    modes: list[tuple[int, int]] = []
+    hop, rest = 1, extent
+    while rest > 1:
+        stride = value(hop)
+        run = _linear_run(lambda i, hop=hop: value(hop * i), extents, hop * step, rest)  # type: ignore[misc]
+        modes.append((run, stride))
+        if rest % run:
+            raise Departs(value(hop * run), run * stride, mode=(extent, step, hop * run))
+        pair = raw((run, rest // run), (1, run), [run, rest // run], [hop * step, hop * run * step])
+        for i, j in _doubtful(pair, extents):
+            got, fitted = value(hop * (i + run * j)), value(hop * i) + value(hop * run * j)
+            if got != fitted:
+                raise Departs(got, fitted, mode=(extent, step, hop * (i + run * j)))
+        hop, rest = hop * run, rest // run
+    return modes
+
+
+def _linear_run(value: Callable[[int], int], extents: list[int], step: int, count: int) -> int:
+    """Return the largest n <= count with value(i) == i*value(1) for all i < n.
+
+    With r_k = step mod P_k, value departs first where some floor(r_k i / P_k) becomes 1, unless
+    several cancel there.
+    """
+    run, period = count, 1
+    for size in extents[:-1]:
+        period *= size
+        if step % period:
+            run = min(run, -(-period // (step % period)))
+    last = min(count, run + ENUMERATED)
+    while run < last and value(run) == run * value(1):
+        run += 1
+    if run == last < count:
+        raise refusal("composition-cancels", operation="composition", limit=ENUMERATED)
+    return run
+
+
+def _doubtful(pair: Layout, extents: list[int]) -> Iterator[list[int]]:
+    """Yield the coordinates of `pair` at which its two modes may not add up: the first that
+    carries, and if that cancels, all of them.
+    """
+    carry = first_carry(pair, extents)
+    if carry is None:
+        return
+    yield carry
+    if pair.size() > ENUMERATED_AT_MOST:
+        raise refusal("composition-cancels", operation="composition", limit=ENUMERATED_AT_MOST)
+    yield from _coordinates(pair._s)
 
 
 def check_carry(b: Layout, extents: list[int], strides: list[int], result: Layout) -> None:

@@ -23,7 +23,7 @@ from cute_py.layout.f2_layout import F2Layout
 from cute_py.layout.layout import Layout, _offset, raw_flat
 from cute_py.layout.offsets import look_up, outer_sums
 from cute_py.layout.swizzle import Swizzle
-from cute_py.layout.tables import read_table
+from cute_py.layout.tables import BOUND, read_table
 from cute_py.layout.tuples import leaves, transform_leaf
 
 TYPE_CHECKING = False
@@ -54,8 +54,8 @@ def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyL
 
     Law: offsets(fit(table)) is the table. The modes are coalesced within the modes of the shape. A
     first entry other than 0 becomes the offset: Sw<0,0,0> o offset o Layout. Of several swizzles
-    the smallest is taken (by B, then M, then |S|), of those that stay within the bits of the
-    largest entry. Raises LayoutError, with the first index at which no layout goes on, both values
+    the smallest is taken (by B, then M, then |S|), of those that stay within the bits that entries
+    have set. Raises LayoutError, with the first index at which no layout goes on, both values
     and what was tried, where there is no such form; and for tables that are empty, ragged,
     incomplete, beyond 2**27 entries or 2**61 in magnitude.
 
@@ -69,15 +69,15 @@ def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyL
     modes = _modes(values, extents, IDENTITY)
     if _fits(values, modes, extents, IDENTITY):
         return _built(profile, modes, IDENTITY, int(values[0]))
-    if int(values.min()) >= 0:
-        powers = all(extent & (extent - 1) == 0 for extent in extents)
-        if powers and table_misfit(values) is None:
-            origin, bases = table_bases(values)
-            return from_f2(F2Layout(profile, bases, origin))
-        found = _swizzled_fit(values, extents)
-        if found is not None:
-            return _built(profile, found[1], found[0], found[0](int(values[0])))
-    raise _no_form(values, profile, modes)
+    powers = all(extent & (extent - 1) == 0 for extent in extents)
+    if powers and int(values.min()) >= 0 and table_misfit(values) is None:
+        origin, bases = table_bases(values)
+        return from_f2(F2Layout(profile, bases, origin))
+    found = _swizzled_fit(values, extents)
+    if found is None:
+        raise _no_form(values, profile, modes)
+    swizzle, modes = found
+    return _built(profile, modes, swizzle, swizzle(int(values[0])))
 
 
 def _built(profile: IntTuple, modes: list[Modes], swizzle: Swizzle, origin: int) -> AnyLayout:
@@ -168,15 +168,24 @@ def _fits(values: AnyLayout, modes: list[Modes], extents: list[int], swizzle: Sw
 
 def _swizzled_fit(values: AnyLayout, extents: list[int]) -> tuple[Swizzle, list[Modes]] | None:
     """Return the smallest swizzle under which the table is a layout, and its modes."""
-    import numpy as np
-
     heads = _heads(values, extents)
-    for swizzle in swizzles_within(int(np.bitwise_or.reduce(values))):
+    for swizzle in swizzles_within(_used_bits(values)):
         if all(_may_begin(head, extent, swizzle) for head, extent in heads):
             modes = _modes(values, extents, swizzle)
             if _fits(values, modes, extents, swizzle):
                 return swizzle, modes
     return None
+
+
+def _used_bits(values: AnyLayout) -> int:
+    """Return the bits that are set in any entry; of the endless sign bits of negative ones, one."""
+    import numpy as np
+
+    used = int(np.bitwise_or.reduce(values))
+    if used < 0:
+        bits = max(int(values.max()), ~int(values.min())).bit_length() + 1
+        used &= min(1 << bits, BOUND) - 1
+    return used
 
 
 def _heads(values: AnyLayout, extents: list[int]) -> list[tuple[list[int], int]]:
@@ -252,12 +261,13 @@ def _run_on(extents: list[int], modes: list[Modes]) -> AnyLayout:
 
 def _tried(values: AnyLayout, extents: list[int]) -> str:
     """Say why the other two forms do not fit either."""
-    if int(values.min()) < 0:
-        return "swizzles and F2 need offsets of at least 0"
-    swizzles = f"no swizzle of the {int(values.max()).bit_length()} offset bits makes it a layout"
+    bits = _used_bits(values).bit_length()
+    swizzles = f"no swizzle of the {bits} offset bits makes it a layout"
     odd = next((extent for extent in extents if extent & (extent - 1)), None)
     if odd is not None:
         return f"{swizzles}; for F2, extent {odd} is no power of two"
+    if int(values.min()) < 0:
+        return f"{swizzles}; F2 needs offsets of at least 0"
     index, got, fitted = table_misfit(values) or (0, 0, 0)
     return f"{swizzles}; over F2, index {index} has {got} where the XOR of its bits is {fitted}"
 
@@ -265,8 +275,7 @@ def _tried(values: AnyLayout, extents: list[int]) -> str:
 def _repair(wrong: AnyLayout, extents: list[int], modes: list[Modes], fitted: int) -> str:
     """Return a change that was checked: of one entry, or of the length of a flat table."""
     index = int(wrong.argmax())
-    whole = all(_size(part) == extent for part, extent in zip(modes, extents, strict=True))
-    if whole and int(wrong.sum()) == 1:
+    if int(wrong.sum()) == 1:
         return f"that entry alone is off: put {fitted} there"
     if len(extents) > 1:
         return "fit the modes one at a time to see which one bends, or keep the array"

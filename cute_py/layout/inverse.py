@@ -75,7 +75,7 @@ def _tied_places(layout: Layout) -> dict[int, tuple[int, int]]:
 
 
 def _right_inverse_leaves(layout: Layout) -> Layout:
-    modes = _with_prefixes(layout)
+    modes = _with_prefixes(layout, "right_inverse")
     parts: list[Layout] = []
     offset: Any = 1
     while True:
@@ -87,7 +87,7 @@ def _right_inverse_leaves(layout: Layout) -> Layout:
         offset = ints.mul(offset, extent)
 
 
-def _with_prefixes(layout: Layout) -> list[tuple[Any, Any, Any]]:
+def _with_prefixes(layout: Layout, operation: str) -> list[tuple[Any, Any, Any]]:
     """Return (extent, stride, prefix product) of the coalesced modes, without stride-0 and extent-1
     ones.
     """
@@ -96,7 +96,7 @@ def _with_prefixes(layout: Layout) -> list[tuple[Any, Any, Any]]:
     prefix: Any = 1
     for extent, stride in zip(extents, strides, strict=True):
         if hasattr(stride, "path"):
-            raise refusal("inverse-basis", operation="inverse", layout=layout, stride=stride)
+            raise refusal("inverse-basis", operation=operation, layout=layout, stride=stride)
         if not ints.is_zero(stride) and not ints.is_one(extent):
             modes.append((extent, stride, prefix))
         prefix = ints.mul(prefix, extent)
@@ -119,7 +119,7 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
         return layout if is_underscore(layout) else _composed("left_inverse", layout)
     from cute_py.layout.complement import by_stride
 
-    modes = _with_prefixes(layout)
+    modes = _with_prefixes(layout, "left_inverse")
     if not modes:
         return made(Layout(layout.size(), 0), "left_inverse", layout)
     ordered = by_stride(modes) if layout._kind != INTS else sorted(modes, key=lambda m: m[1])

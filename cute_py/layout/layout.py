@@ -7,13 +7,13 @@ Representation and Algebra" (arXiv 2603.02298); cutlass include/cute/layout.hpp.
 
 from __future__ import annotations
 
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal
 from cute_py.layout import ints
-from cute_py.layout.tuples import MAX_DEPTH, has_underscore, show
+from cute_py.layout.tuples import MAX_DEPTH, depth, has_underscore, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
     from cute_py.layout.coords import Major
@@ -128,9 +128,9 @@ class Layout:
 
     def _at(self, coord: IntTuple) -> IntTuple:
         if has_underscore(coord):
-            from cute_py.layout.slicing import slice_
+            from cute_py.layout.slicing import slice_and_offset
 
-            return slice_(coord, self)
+            return slice_and_offset(coord, self)[0]
         from cute_py.layout.coords import crd2idx
         from cute_py.layout.slicing import check_coordinate
 
@@ -224,6 +224,12 @@ class Layout:
         return fit(table)
 
 
+def require_layout(x: object, operation: str) -> None:
+    """Refuse what is no Layout."""
+    if x.__class__ is not Layout:
+        raise refusal("not-a-layout", operation=operation, value=x, type=type(x).__name__)
+
+
 def raw(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], kind: int = INTS) -> Layout:
     """Return the layout of parts that are known to be well formed: s and d are the leaves of shape
     and stride.
@@ -258,6 +264,17 @@ def made(layout: Layout, operation: str, *operands: object) -> Layout:
     return layout
 
 
+def step(operation: str, operands: tuple[Any, ...], compute: Callable[[], Layout]) -> Layout:
+    """Return `compute()` as the result of a public operation: it has that history, and what is
+    refused inside of it is reported as part of that call.
+    """
+    try:
+        return made(compute(), operation, *operands)
+    except CuteError as error:
+        shown = ", ".join(show(operand) for operand in operands)
+        raise error.inside(f"{operation}({shown})") from None
+
+
 def _forgotten(x: object) -> IntTuple:
     return raw(x.shape, x.stride, x._s, x._d, x._kind) if x.__class__ is Layout else x
 
@@ -281,15 +298,14 @@ def make_layout(*parts: object) -> Layout:
     kind = 0
     layouts: Any = parts
     for part in layouts:
-        if part.__class__ is not Layout:
-            raise refusal(
-                "not-a-layout", operation="make_layout", value=part, type=type(part).__name__
-            )
+        require_layout(part, "make_layout")
         s += part._s
         d += part._d
         kind |= part._kind
     shape = tuple([part.shape for part in layouts])
     stride = tuple([part.stride for part in layouts])
+    if any(part.__class__ is tuple and depth(part) >= MAX_DEPTH for part in shape):
+        raise refusal("too-deep", operation="make_layout", limit=MAX_DEPTH)
     return raw(shape, stride, s, d, min(kind, SYMBOLS))
 
 

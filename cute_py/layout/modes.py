@@ -27,7 +27,7 @@ def get(x: AnyLayout, mode: Mode) -> AnyLayout:
     2:1
     """
     if x.__class__ is Layout:
-        if mode == ():
+        if mode.__class__ is tuple and not mode:
             return x
         return made(Layout(at_path(x.shape, mode, x), at_path(x.stride, mode, x)), "get", x, mode)
     return _through(x, lambda part: get(part, mode), lambda part: at_path(part, mode, x))
@@ -39,6 +39,7 @@ def take(x: AnyLayout, begin: int, end: int) -> AnyLayout:
     >>> print(take(Layout((2, 3, 4)), 1, 3))
     (3,4):(2,6)
     """
+    begin, end = tuples.index_of(begin, "take"), tuples.index_of(end, "take")
     _interval("take", x, begin, end)
     return select(x, list(range(begin, end)))
 
@@ -49,6 +50,8 @@ def select(x: AnyLayout, modes: Mode) -> AnyLayout:
     >>> print(select(Layout((2, 3, 4)), [2, 0]))
     (4,2):(6,1)
     """
+    if not isinstance(modes, (list, tuple, range)):
+        raise refusal("mode-list", operation="select", value=modes, type=type(modes).__name__)
     return each(x, "select", lambda part: tuple([at_path(part, i, x) for i in modes]), modes)
 
 
@@ -59,7 +62,8 @@ def group_modes(x: AnyLayout, begin: int, end: int | None = None) -> AnyLayout:
     >>> print(group_modes(Layout((2, 3, 4)), 0, 2))
     ((2,3),4):((1,2),6)
     """
-    stop = rank(x) if end is None else end
+    begin = tuples.index_of(begin, "group_modes")
+    stop = rank(x) if end is None else tuples.index_of(end, "group_modes")
     _interval("group_modes", x, begin, stop)
 
     def group(part: IntTuple) -> AnyLayout:
@@ -194,7 +198,7 @@ def _through(
     x: AnyLayout, on_layout: Callable[[Any], Any], on_tuple: Callable[[Any], Any]
 ) -> AnyLayout:
     if isinstance(x, (int, tuple)) or ints.is_leaf(x):
-        return on_tuple(x)
+        return on_tuple(tuples.read(x, "modes"))
     from cute_py.layout.composed import on_inner
 
     return on_inner("modes", on_layout, x)

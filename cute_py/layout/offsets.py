@@ -204,7 +204,9 @@ def _of_components(layout: Layout) -> AnyLayout:
 def _of_composed(layout: AnyLayout) -> AnyLayout:
     """Return outer(offset + inner) for all coordinates."""
     values = offsets(layout.inner)
-    if layout.offset.__class__ is not int or values.ndim > 1:
+    if layout.offset.__class__ is not int:
+        raise refusal("tools-symbols", operation="offsets", layout=layout)
+    if values.ndim > 1:
         return _one_by_one(layout, range(len(values)), layout)
     if layout.inner.__class__ is Layout:
         largest = reach(layout.inner._s, layout.inner._d)

@@ -11,7 +11,7 @@ from cute_py.layout.complement import hull
 from cute_py.layout.composition import composition
 from cute_py.layout.coords import LayoutLeft, compact_order
 from cute_py.layout.divide import as_layout, check_rank, through_inner, tile_unzip, unpacked
-from cute_py.layout.layout import Layout, made, make_layout
+from cute_py.layout.layout import Layout, make_layout, step
 from cute_py.layout.modes import append, zip_
 from cute_py.layout.queries import cosize
 from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, product_each
@@ -43,16 +43,22 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
 
         return product_with_composed(block, tiler)
     if tiler.__class__ is Layout:
-        result = make_layout(block, composition(hull(block, cosize(tiler)), tiler))
-        return made(result, "logical_product", block, tiler)
+        return step("logical_product", (block, tiler), lambda: _repeated(block, tiler))
     if tiler.__class__ is tuple:
         check_rank("logical_product", block, tiler)
-        parts = [logical_product(m, t) for m, t in zip(block, tiler, strict=False)]
-        result = make_layout(*parts, *list(block)[len(tiler) :])
-        return made(result, "logical_product", block, tiler)
+        return step("logical_product", (block, tiler), lambda: _repeated_by_mode(block, tiler))
     if is_underscore(tiler):
         return block
     return logical_product(block, as_layout(tiler, "logical_product"))
+
+
+def _repeated(block: Layout, tiler: Layout) -> Layout:
+    return make_layout(block, composition(hull(block, cosize(tiler)), tiler))
+
+
+def _repeated_by_mode(block: Layout, tiler: tuple[Tiler, ...]) -> Layout:
+    parts = [logical_product(m, t) for m, t in zip(block, tiler, strict=False)]
+    return make_layout(*parts, *list(block)[len(tiler) :])
 
 
 def zipped_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
@@ -63,7 +69,9 @@ def zipped_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if block.__class__ is not Layout:
         return through_inner(zipped_product, block, tiler)
-    return made(tile_unzip(logical_product(block, tiler), tiler), "zipped_product", block, tiler)
+    return step(
+        "zipped_product", (block, tiler), lambda: tile_unzip(logical_product(block, tiler), tiler)
+    )
 
 
 def tiled_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
@@ -75,8 +83,12 @@ def tiled_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if block.__class__ is not Layout:
         return through_inner(tiled_product, block, tiler)
+    return step("tiled_product", (block, tiler), lambda: _unzipped(block, tiler, flat=False))
+
+
+def _unzipped(block: Layout, tiler: Tiler, *, flat: bool) -> Layout:
     blocks, copies = zipped_product(block, tiler)
-    return made(make_layout(blocks, *unpacked(copies)), "tiled_product", block, tiler)
+    return make_layout(*(unpacked(blocks) if flat else [blocks]), *unpacked(copies))
 
 
 def flat_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
@@ -88,9 +100,7 @@ def flat_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if block.__class__ is not Layout:
         return through_inner(flat_product, block, tiler)
-    blocks, copies = zipped_product(block, tiler)
-    result = make_layout(*unpacked(blocks), *unpacked(copies))
-    return made(result, "flat_product", block, tiler)
+    return step("flat_product", (block, tiler), lambda: _unzipped(block, tiler, flat=True))
 
 
 def blocked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
@@ -104,8 +114,7 @@ def blocked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if block.__class__ is not Layout:
         return through_inner(blocked_product, block, tiler)
-    blocks, copies = _ranked_product(block, tiler, "blocked_product")
-    return made(zip_(blocks, copies), "blocked_product", block, tiler)
+    return step("blocked_product", (block, tiler), lambda: zip_(*_ranked_product(block, tiler)))
 
 
 def raked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
@@ -119,12 +128,13 @@ def raked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if block.__class__ is not Layout:
         return through_inner(raked_product, block, tiler)
-    blocks, copies = _ranked_product(block, tiler, "raked_product")
-    return made(zip_(copies, blocks), "raked_product", block, tiler)
+    return step(
+        "raked_product", (block, tiler), lambda: zip_(*reversed(_ranked_product(block, tiler)))
+    )
 
 
-def _ranked_product(block: Layout, tiler: Tiler, operation: str) -> tuple[Layout, Layout]:
-    tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, operation)
+def _ranked_product(block: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
+    tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "product")
     rank = max(len(block), len(tiler))
     blocks, copies = logical_product(append(block, None, rank), append(tiler, None, rank))
     return blocks, copies
@@ -150,7 +160,7 @@ def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLef
         from cute_py.layout.composed import on_inner
 
         return on_inner("tile_to_shape", lambda inner: tile_to_shape(inner, shape, order), block)
-    shape = tuples.canonical(tuples.shape_of(shape), "tile_to_shape")
+    shape = tuples.read(shape, "tile_to_shape")
     rank = tuples.rank(shape)
     if len(block) > rank:
         raise refusal(
@@ -167,5 +177,5 @@ def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLef
             rounded=tuples.show(tuples.round_up(target, block_shape)),
         )
     copies = ceil_div(target, block_shape)
-    result = blocked_product(padded, Layout(copies, compact_order(copies, order)))
-    return made(result, "tile_to_shape", block, shape, order)
+    positions = Layout(copies, compact_order(copies, order))
+    return step("tile_to_shape", (block, shape, order), lambda: blocked_product(padded, positions))

@@ -6,10 +6,10 @@ Source: cutlass include/cute/layout.hpp.
 
 from __future__ import annotations
 
-from cute_py.errors import refusal
+from cute_py.errors import LeafTypeError, refusal
 from cute_py.layout import ints, tuples
 from cute_py.layout.coords import crd2idx, idx2crd
-from cute_py.layout.layout import Layout
+from cute_py.layout.layout import Layout, require_layout
 from cute_py.layout.tuples import is_underscore
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ def shape(x: AnyLayout, mode: Mode = ()) -> AnyLayout:
     >>> shape(Layout((4, (2, 3))), (1, 0))
     2
     """
-    return at_path(tuples.shape_of(x), mode, x)
+    return at_path(tuples.read(x, "shape"), mode, x)
 
 
 def stride(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
@@ -32,6 +32,8 @@ def stride(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
     >>> stride(Layout((4, 8), (8, 1)), 0)
     8
     """
+    if not tuples.is_shaped(layout):
+        require_layout(layout, "stride")
     return at_path(layout.stride, mode, layout)
 
 
@@ -124,17 +126,25 @@ def is_static(x: AnyLayout) -> bool:
     True
     """
     if x.__class__ is Layout:
-        return all(ints.is_static(leaf) for leaf in (*x._s, *x._d))
+        return all(_known(leaf) for leaf in (*x._s, *x._d))
     if hasattr(x, "inner"):
         return is_static(x.inner) and ints.is_static(x.offset)
-    return all(is_underscore(leaf) or ints.is_static(leaf) for leaf in tuples.leaves(x))
+    if hasattr(x, "with_layout"):
+        return is_static(x.layout)
+    leaves = [leaf for leaf in tuples.leaves(x) if not is_underscore(leaf)]
+    return all(_known(ints.normalize(leaf, "is_static")) for leaf in leaves)
+
+
+def _known(leaf: Leaf) -> bool:
+    return ints.is_static(leaf.value if hasattr(leaf, "path") else leaf)
 
 
 def at_path(part: IntTuple, mode: Mode, whole: IntTuple) -> IntTuple:
     """Return the part of an int tuple at an index or path; refuse one that `whole` lacks."""
     for step in mode if mode.__class__ is tuple else (mode,):
         modes = part if part.__class__ is tuple else (part,)
-        if step.__class__ is not int or not -len(modes) <= step < len(modes):
+        step = step if step.__class__ is int else _mode_index(step)
+        if step is None or not -len(modes) <= step < len(modes):
             text = tuples.show(whole) if whole.__class__ is tuple else str(whole)
             raise refusal(
                 "mode-range",
@@ -146,6 +156,14 @@ def at_path(part: IntTuple, mode: Mode, whole: IntTuple) -> IntTuple:
             )
         part = modes[step]
     return part
+
+
+def _mode_index(step: object) -> int | None:
+    """Return a NumPy integer as int, None for what is no index."""
+    try:
+        return ints.as_int(ints.normalize(step, "get"), "get")
+    except LeafTypeError:
+        return None
 
 
 def inner_of(layout: AnyLayout) -> AnyLayout:
@@ -172,6 +190,8 @@ def get_hier_coord(layout: Layout, index: Leaf) -> AnyLayout:
     >>> get_hier_coord(Layout((4, (2, 4)), (8, (4, 1))), 11)
     (1, (0, 3))
     """
+    require_layout(layout, "get_hier_coord")
+    index = ints.normalize(index, "get_hier_coord")
     coord = idx2crd(index, layout.shape, layout.stride) if _compact(layout) else None
     if coord is None or ints.same(crd2idx(coord, layout.shape, layout.stride), index) is False:
         raise refusal("not-compact", operation="get_hier_coord", layout=layout, index=index)
@@ -191,6 +211,7 @@ def get_flat_coord(layout: Layout, index: Leaf) -> AnyLayout:
     >>> get_flat_coord(Layout((4, (2, 4)), (8, (4, 1))), 11)
     (1, 6)
     """
+    require_layout(layout, "get_flat_coord")
     coord = get_hier_coord(layout, index)
     modes = zip(tuples.wrap(coord), tuples.wrap(layout.shape), strict=True)
     flat = tuple([crd2idx(c, s) for c, s in modes])
@@ -203,4 +224,5 @@ def get_1d_coord(layout: Layout, index: Leaf) -> AnyLayout:
     >>> get_1d_coord(Layout((4, 8), (8, 1)), 11)
     13
     """
+    require_layout(layout, "get_1d_coord")
     return crd2idx(get_hier_coord(layout, index), layout.shape)

@@ -11,14 +11,14 @@ from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.coalesce import coalesce
 from cute_py.layout.layout import Layout, made
-from cute_py.layout.tuples import transform_leaf
+from cute_py.layout.tuples import transform_leaf, unflatten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
 
 
 def upcast(x: AnyLayout, n: int) -> AnyLayout:
@@ -108,12 +108,19 @@ def downcast(x: AnyLayout, n: int) -> AnyLayout:
     n = _factor(n, "downcast")
     if x.__class__ is not Layout:
         return _special("downcast", x, n)
-    units = [s for s, d in zip(x._s, x._d, strict=True) if _is_unit(d)]
-    if (n > 1 and sum(1 for s in units if not ints.is_one(s)) > 1) or not units:
+    units = [k for k, d in enumerate(x._d) if _is_unit(d)]
+    wide = [k for k in units if not ints.is_one(x._s[k])]
+    if not units or (n > 1 and len(wide) > 1):
         raise refusal("downcast-unit", operation="downcast", layout=x, n=n, count=len(units))
-    shape = transform_leaf(lambda s, d: ints.mul(s, n) if _is_unit(d) else s, x.shape, x.stride)
-    stride = transform_leaf(lambda d: d if _is_unit(d) else ints.mul(d, n), x.stride)
+    leaf = (wide or units)[0]
+    s = [ints.mul(extent, n) if k == leaf else extent for k, extent in enumerate(x._s)]
+    d = [step if k == leaf else ints.mul(step, n) for k, step in enumerate(x._d)]
+    shape, stride = (_like(part, x.shape) for part in (s, d))
     return made(Layout(shape, stride), "downcast", x, n)
+
+
+def _like(leaves: list[Leaf], profile: IntTuple) -> IntTuple:
+    return unflatten(tuple(leaves), profile) if profile.__class__ is tuple else leaves[0]
 
 
 def _is_unit(step: Leaf) -> bool:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def slice_(coord: IntTuple, x: AnyLayout) -> AnyLayout:
-    """Return the modes that `coord` leaves free (`_` or None), from whatever depth, side by side.
+    """Return the modes that `coord` leaves free (`_` or None), from whatever depth, side by side;
+    of a tensor, that part of it.
 
     Source: cutlass underscore.hpp `slice`. For the offset that the fixed part adds, see
     `slice_and_offset`.
@@ -30,6 +31,8 @@ def slice_(coord: IntTuple, x: AnyLayout) -> AnyLayout:
     """
     if x.__class__ is Layout or isinstance(x, (int, tuple)):
         return each(x, "slice_", lambda part: _keep(coord, part, free=True), coord)
+    if hasattr(x, "with_layout"):
+        return x.slice(coord)
     return slice_and_offset(coord, x)[0]
 
 
@@ -45,13 +48,21 @@ def dice(coord: IntTuple, x: AnyLayout) -> AnyLayout:
 
 def _keep(coord: IntTuple, part: IntTuple, *, free: bool) -> AnyLayout:
     if coord.__class__ is not tuple:
-        return part if is_underscore(coord) is free else ()
+        return part if _is_free(coord) is free else ()
     return tuple(_kept(coord, part, free))
+
+
+def _is_free(coord: IntTuple) -> bool:
+    """Return whether the coordinate is `_`; refuse what is no integer either."""
+    if is_underscore(coord):
+        return True
+    ints.normalize(coord, "slice_", ", or tuples of these, or _")
+    return False
 
 
 def _kept(coord: IntTuple, part: IntTuple, free: bool) -> list[Any]:
     if coord.__class__ is not tuple:
-        return [part] if is_underscore(coord) is free else []
+        return [part] if _is_free(coord) is free else []
     if part.__class__ is not tuple or len(part) != len(coord):
         raise refusal("coordinate-profile", operation="slice_", coord=show(coord), shape=show(part))
     return [kept for pair in zip(coord, part, strict=True) for kept in _kept(*pair, free)]
@@ -83,13 +94,15 @@ def _with_zeros(coord: IntTuple) -> AnyLayout:
     return 0 if is_underscore(coord) else coord
 
 
-def domain_offset(coord: IntTuple, layout: AnyLayout) -> tuple[Any, Any]:
-    """Return the layout and the offset of its origin moved to `coord`; a composed layout keeps the
-    offset inside.
+def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:  # noqa: ANN401 (see below)
+    """Return (layout, offset) of a layout whose origin is moved to `coord`; a composed layout keeps
+    the offset inside. Of a tensor, the tensor so moved, also to outside of its shape.
 
     >>> print(*domain_offset((1, 2), Layout((4, 8))))
     (4,8):(1,4) 9
     """
+    if hasattr(layout, "with_layout"):
+        return layout.domain_offset(coord)
     if layout.__class__ is not Layout:
         from cute_py.layout.composed import offset_composed
 

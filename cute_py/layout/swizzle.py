@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout import ints
+from cute_py.layout.tuples import index_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ def make_swizzle(yyy_msk: int, zzz_msk: int) -> Swizzle:
     >>> print(make_swizzle(0b1000, 0b0100), make_swizzle(0b11000000, 0b00000110))
     Sw<1,2,1> Sw<2,1,5>
     """
+    yyy_msk, zzz_msk = index_of(yyy_msk, "make_swizzle"), index_of(zzz_msk, "make_swizzle")
     bits = yyy_msk.bit_count()
     low_y, low_z = _trailing_zeros(yyy_msk), _trailing_zeros(zzz_msk)
     base, shift = min(low_y, low_z) % 32, low_y - low_z
@@ -189,18 +191,29 @@ def max_alignment_special(x: AnyLayout) -> int:
     """
     from math import gcd
 
+    from cute_py.layout.composed import require_composed
     from cute_py.layout.recast import max_alignment
 
     if x.__class__ is Swizzle:
         return 1 << x.num_base
-    if x.__class__ is int:
-        return abs(x)
+    if hasattr(x, "__index__"):
+        return abs(index_of(x, "max_alignment"))
+    x = require_composed(x, "max_alignment")
     if x.outer.__class__ is not Swizzle:
         return 1
     return gcd(1 << x.outer.num_base, abs(x.offset), max_alignment(x.inner))
 
 
 # -- common vectors (dispatched by `common`)
+
+
+def _inner_layouts(a: AnyLayout, b: AnyLayout, operation: str) -> tuple[AnyLayout, AnyLayout]:
+    from cute_py.layout.layout import require_layout
+    from cute_py.layout.queries import inner_of
+
+    for x in (a, b):
+        require_layout(inner_of(x), operation)
+    return inner_of(a), inner_of(b)
 
 
 def max_common_layout_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
@@ -210,9 +223,8 @@ def max_common_layout_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     from cute_py.layout.common import max_common_layout
     from cute_py.layout.composition import composition
     from cute_py.layout.layout import Layout
-    from cute_py.layout.queries import inner_of
 
-    common = max_common_layout(inner_of(a), inner_of(b))
+    common = max_common_layout(*_inner_layouts(a, b, "max_common_layout"))
     limit = _contiguous(a, b)
     return (
         common if limit is None or limit >= common.size() else composition(common, Layout(limit, 1))
@@ -224,9 +236,8 @@ def max_common_vector_special(a: AnyLayout, b: AnyLayout) -> int:
     stays contiguous.
     """
     from cute_py.layout.common import max_common_vector
-    from cute_py.layout.queries import inner_of
 
-    vector: int = max_common_vector(inner_of(a), inner_of(b))
+    vector: int = max_common_vector(*_inner_layouts(a, b, "max_common_vector"))
     limit = _contiguous(a, b)
     return vector if limit is None else min(vector, limit)
 

@@ -97,6 +97,7 @@ def product(x: IntTuple) -> IntTuple:
     >>> product((2, (3, 4))), product(())
     (24, 1)
     """
+    x = read(x, "product")
     total: Any = 1
     for leaf in leaves(x):
         total = mul(total, leaf)
@@ -109,6 +110,7 @@ def product_each(x: IntTuple) -> IntTuple:
     >>> product_each(((2, 3), 4))
     (6, 4)
     """
+    x = read(x, "product_each")
     return tuple([product(mode) for mode in wrap(x)])
 
 
@@ -118,6 +120,7 @@ def product_like(x: IntTuple, guide: IntTuple) -> IntTuple:
     >>> product_like(((2, 3), (4, 5)), (0, (0, 0)))
     (6, (4, 5))
     """
+    x = read(x, "product_like")
     return transform_leaf(lambda _leaf, part: product(part), guide, x)
 
 
@@ -129,6 +132,7 @@ def inner_product(a: IntTuple, b: IntTuple) -> IntTuple:
     >>> inner_product((1, (2, 3)), (4, (5, 6)))
     32
     """
+    a, b = read(a, "inner_product"), read(b, "inner_product")
     if a.__class__ is tuple and b.__class__ is tuple:
         _same_rank("inner_product", a, b)
         total: Any = 0
@@ -166,6 +170,7 @@ def flatten(x: IntTuple) -> IntTuple:
     >>> flatten((2, ((3, 4), 5))), flatten(7)
     ((2, 3, 4, 5), 7)
     """
+    x = read(x, "flatten")
     return tuple(leaves(x)) if x.__class__ is tuple else x
 
 
@@ -220,6 +225,7 @@ def prefix_product(x: IntTuple, start: IntTuple = 1) -> IntTuple:
     >>> prefix_product((2, (3, 4)))
     (1, (2, 6))
     """
+    x = read(x, "prefix_product")
     strides: list[Any] = []
     for leaf in leaves(x):
         strides.append(start)
@@ -237,16 +243,17 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
     >>> ceil_div(9, 4), ceil_div((8, 4), 16), ceil_div((9, 8), (4, 2))
     (3, (1, 2), (3, 4))
     """
-    if not isinstance(b, (int, tuple)) and hasattr(b, "stride"):
+    if is_shaped(b):
         from cute_py.layout.complement import complement
 
-        return complement(b, getattr(a, "shape", a)).shape
+        return complement(b, read(a, "ceil_div")).shape
+    a, b = read(a, "ceil_div"), read(b, "ceil_div")
     if a.__class__ is tuple and b.__class__ is tuple:
         _rank_fits("ceil_div", a, b)
         return tuple([ceil_div(x, y) for x, y in _paired(a, b)])
     if a.__class__ is tuple:
         return _fold_division(ceil_div, a, b)
-    return ints.ceil_div(a, product(b))
+    return ints.ceil_div(a, _divisor(a, b, "ceil_div"))
 
 
 def _fold_division(
@@ -267,12 +274,13 @@ def round_up(a: IntTuple, b: IntTuple) -> IntTuple:
     >>> round_up(134, 16), round_up((5, 9), (4, 3))
     (144, (8, 9))
     """
+    a, b = read(a, "round_up"), read(b, "round_up")
     if a.__class__ is tuple and b.__class__ is tuple:
         _rank_fits("round_up", a, b)
         return tuple([round_up(x, y) for x, y in _paired(a, b)])
     if a.__class__ is tuple or b.__class__ is tuple:
         raise refusal("profile-mismatch", operation="round_up", a=show(a), b=show(b))
-    return mul(ints.ceil_div(a, b), b)
+    return mul(ints.ceil_div(a, _divisor(a, b, "round_up")), b)
 
 
 def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
@@ -284,12 +292,13 @@ def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
     >>> shape_div((4, 5, 6), 40), shape_div(2, 24)
     ((1, 1, 3), 1)
     """
+    a, b = read(a, "shape_div"), read(b, "shape_div")
     if a.__class__ is tuple and b.__class__ is tuple:
         _same_rank("shape_div", a, b)
         return tuple([shape_div(x, y) for x, y in zip(a, b, strict=True)])
     if a.__class__ is tuple:
         return _fold_division(shape_div, a, b)
-    b = product(b)
+    b = _divisor(a, b, "shape_div")
     down, up = divides(b, a), divides(a, b)
     if down is False and up is False:
         raise refusal("not-divisible", operation="shape_div", a=a, b=b)
@@ -304,6 +313,7 @@ def elem_scale(a: IntTuple, b: IntTuple) -> IntTuple:
     >>> elem_scale((2, 3), ((2, 2), 5))
     (8, 15)
     """
+    a, b = read(a, "elem_scale"), read(b, "elem_scale")
     return transform_leaf(lambda x, y: mul(x, product(y)), a, b)
 
 
@@ -313,7 +323,7 @@ def congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> congruent((2, (3, 4)), (1, (0, 5))), congruent((2, 3), 6)
     (True, False)
     """
-    a, b = shape_of(a), shape_of(b)
+    a, b = read(a, "congruent"), read(b, "congruent")
     if a.__class__ is tuple and b.__class__ is tuple:
         return len(a) == len(b) and all(congruent(x, y) for x, y in zip(a, b, strict=True))
     return a.__class__ is not tuple and b.__class__ is not tuple
@@ -325,7 +335,7 @@ def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
     >>> weakly_congruent(2, (2, 1)), weakly_congruent((2, 1), 2)
     (True, False)
     """
-    a, b = shape_of(a), shape_of(b)
+    a, b = read(a, "weakly_congruent"), read(b, "weakly_congruent")
     if a.__class__ is not tuple:
         return True
     if b.__class__ is not tuple or len(a) != len(b):
@@ -340,7 +350,7 @@ def compatible(a: IntTuple, b: IntTuple) -> bool:
     >>> compatible(24, (4, 6)), compatible((4, 6), 24), compatible((4, 6), ((2, 2), 6))
     (True, False, True)
     """
-    a, b = shape_of(a), shape_of(b)
+    a, b = read(a, "compatible"), read(b, "compatible")
     if a.__class__ is not tuple:
         return ints.settle(same, a, product(b), "compatible")
     if b.__class__ is not tuple or len(a) != len(b):
@@ -354,7 +364,7 @@ def weakly_compatible(a: IntTuple, b: IntTuple) -> bool:
     >>> weakly_compatible(6, (4, 6)), weakly_compatible((4, 5), ((2, 4), 6))
     (True, False)
     """
-    a, b = shape_of(a), shape_of(b)
+    a, b = read(a, "weakly_compatible"), read(b, "weakly_compatible")
     if a.__class__ is not tuple:
         return ints.settle(divides, a, product(b), "weakly_compatible")
     if b.__class__ is not tuple or len(a) != len(b):
@@ -374,10 +384,9 @@ def evenly_divides(a: IntTuple, b: IntTuple) -> bool:
         if len(b) > rank(a):
             return False
         return all(evenly_divides(x, y) for x, y in zip(wrap(a), b, strict=False))
-    tiles = product(ceil_div(shape_of(a), b))
-    return ints.settle(
-        same, product(shape_of(a)), mul(product(shape_of(b)), tiles), "evenly_divides"
-    )
+    a = read(a, "evenly_divides")
+    tiles = product(ceil_div(a, b))
+    return ints.settle(same, product(a), mul(product(b), tiles), "evenly_divides")
 
 
 def _elementwise(
@@ -401,6 +410,7 @@ def elem_less(a: IntTuple, b: IntTuple) -> bool:
     >>> elem_less((1, 5), (2, 6)), elem_less((1, 5), (2, 4))
     (True, False)
     """
+    a, b = read(a, "elem_less"), read(b, "elem_less")
     return _elementwise("elem_less", less, a, b)
 
 
@@ -411,6 +421,7 @@ def elem_leq(a: IntTuple, b: IntTuple) -> bool:
     >>> elem_leq((1, 6), (2, 6))
     True
     """
+    a, b = read(a, "elem_leq"), read(b, "elem_leq")
     return _elementwise("elem_leq", ints.leq, a, b)
 
 
@@ -432,9 +443,35 @@ def elem_geq(a: IntTuple, b: IntTuple) -> bool:
     return not elem_less(a, b)
 
 
+def is_shaped(x: object) -> bool:
+    """Return whether x is a layout or tensor: it has a shape and is no (NumPy) integer."""
+    return x.__class__ is not int and hasattr(x, "shape") and not hasattr(x, "__index__")
+
+
 def shape_of(x: IntTuple) -> IntTuple:
-    """Return the shape of a layout, and an int tuple as it is."""
-    return x if isinstance(x, (int, tuple)) else getattr(x, "shape", x)
+    """Return the shape of a layout, and anything else as it is."""
+    return x.shape if is_shaped(x) else x
+
+
+def read(x: IntTuple, operation: str) -> IntTuple:
+    """Return an operand as an int tuple: the shape of a layout, NumPy ints made ints.
+
+    Refuses what is no int tuple, and nests that are too deep. Every public function reads its
+    operands by this.
+    """
+    return x if x.__class__ is int else canonical(shape_of(x), operation)
+
+
+def index_of(x: IntTuple, operation: str) -> int:
+    """Return an operand that counts modes or elements as an int."""
+    return ints.as_int(ints.normalize(x, operation), operation)
+
+
+def _divisor(a: Leaf, b: IntTuple, operation: str) -> Leaf:
+    divisor = product(b)
+    if ints.is_zero(divisor):
+        raise refusal("divide-by-zero", operation=operation, a=a, b=divisor)
+    return divisor
 
 
 def show(x: IntTuple) -> str:

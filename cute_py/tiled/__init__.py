@@ -1,5 +1,6 @@
 """Tiled operations: an atom repeated over threads and values, and a thread's part of a tensor.
 
-`tiled_mma` tiles MMA atoms, `tiled_copy` copy atoms; `thread_maps` holds the maps of CUTLASS 2.x, `coverage` the proof that
-every element is touched once, `suggest` what a kernel author would otherwise derive by hand. Public names are exported by `cute_py`.
+`tiled_mma` tiles MMA atoms, `tiled_copy` copy atoms; `thread_maps` holds the maps of CUTLASS 2.x,
+`coverage` the proof that every element is touched once, `suggest` what a kernel author would
+otherwise derive by hand. Public names are exported by `cute_py`.
 """

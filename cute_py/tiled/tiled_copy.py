@@ -1,4 +1,5 @@
-"""`TiledCopy`: a copy atom repeated over threads and values, and a thread's part of source and destination.
+"""`TiledCopy`: a copy atom repeated over threads and values, and a thread's part of source and
+destination.
 
 Source: cutlass include/cute/atom/copy_atom.hpp.
 """
@@ -13,7 +14,7 @@ from cute_py.layout.composition import composition
 from cute_py.layout.divide import zipped_divide
 from cute_py.layout.inverse import left_inverse, right_inverse
 from cute_py.layout.layout import Layout, make_layout
-from cute_py.layout.modes import append, get, prepend, replace, zip_
+from cute_py.layout.modes import get, prepend, replace, zip_
 from cute_py.layout.product import logical_product, raked_product
 from cute_py.layout.queries import size
 from cute_py.layout.recast import upcast
@@ -116,11 +117,11 @@ class TiledCopy:
 
     # -- the whole tile, by threads and values
 
-    def tidfrg_S(self, source: AnyLayout) -> AnyLayout:  # noqa: N802 (CuTe's name)
+    def tidfrg_S(self, source: AnyLayout) -> AnyLayout:
         """Return the source (M,N,...) as (Thr,(FrgV,FrgX),(RestM,RestN,...))."""
         return self._tidfrg("S", source)
 
-    def tidfrg_D(self, destination: AnyLayout) -> AnyLayout:  # noqa: N802
+    def tidfrg_D(self, destination: AnyLayout) -> AnyLayout:
         """Return the destination (M,N,...) as (Thr,(FrgV,FrgX),(RestM,RestN,...))."""
         return self._tidfrg("D", destination)
 
@@ -155,11 +156,11 @@ class TiledCopy:
         thrval = coalesce(zip_(by_part), (1, (1, 1)))  # ((thr,rest_thr),(val,rest_val)) -> (m,n)
         return slice_(((_, _), _), composition(tiled, (thrval, _)))  # type: ignore[no-any-return]
 
-    def get_layoutS_TV(self) -> Layout:  # noqa: N802
+    def get_layoutS_TV(self) -> Layout:
         """Return (thread, value) -> index in the tile, as the source is read."""
         return self._layout_tv("S")
 
-    def get_layoutD_TV(self) -> Layout:  # noqa: N802
+    def get_layoutD_TV(self) -> Layout:
         """Return (thread, value) -> index in the tile, as the destination is written."""
         return self._layout_tv("D")
 
@@ -181,7 +182,8 @@ class TiledCopy:
         return ThrCopy(self, thread)
 
     def retile(self, fragment: AnyLayout) -> AnyLayout:
-        """Return a fragment of registers (V,RestM,RestN,...) in the order in which this copy moves them; moves no data.
+        """Return a fragment of registers (V,RestM,RestN,...) in the order in which this copy moves
+        them; moves no data.
 
         The first size(V) values of the thread-value layout must be those of the fragment.
         """
@@ -226,22 +228,26 @@ class ThrCopy:
     def __repr__(self) -> str:
         return f"{self.tiled_copy!r}.get_slice({self.thr_idx!r})"
 
-    def partition_S(self, source: AnyLayout) -> AnyLayout:  # noqa: N802
-        """Return this thread's (CPY,CPY_M,CPY_N,...) of the source: a tensor, or (layout, offset) of a layout."""
+    def partition_S(self, source: AnyLayout) -> AnyLayout:
+        """Return this thread's (CPY,CPY_M,CPY_N,...) of the source: a tensor, or (layout, offset)
+        of a layout.
+        """
         return self._partition("S", source)
 
-    def partition_D(self, destination: AnyLayout) -> AnyLayout:  # noqa: N802
-        """Return this thread's (CPY,CPY_M,CPY_N,...) of the destination: a tensor, or (layout, offset) of a layout."""
+    def partition_D(self, destination: AnyLayout) -> AnyLayout:
+        """Return this thread's (CPY,CPY_M,CPY_N,...) of the destination: a tensor, or (layout,
+        offset) of a layout.
+        """
         return self._partition("D", destination)
 
     def _partition(self, side: str, x: AnyLayout) -> AnyLayout:
         return part_at((self.thr_idx, _, whole(len(x))), self.tiled_copy._tidfrg(side, x))
 
-    def retile_S(self, fragment: AnyLayout) -> AnyLayout:  # noqa: N802
+    def retile_S(self, fragment: AnyLayout) -> AnyLayout:
         """Return the fragment in the order in which the copy reads it; see `TiledCopy.retile`."""
         return self.tiled_copy.retile(fragment)
 
-    def retile_D(self, fragment: AnyLayout) -> AnyLayout:  # noqa: N802
+    def retile_D(self, fragment: AnyLayout) -> AnyLayout:
         """Return the fragment in the order in which the copy writes it; see `TiledCopy.retile`."""
         return self.tiled_copy.retile(fragment)
 
@@ -252,10 +258,12 @@ class ThrCopy:
 def make_tiled_copy(
     atom: Copy_Atom, thr_layout: AnyLayout = 1, val_layout: AnyLayout = 1
 ) -> TiledCopy:
-    """Return the copy of a tile in which threads are laid out by `thr_layout` and each holds `val_layout` values.
+    """Return the copy of a tile in which threads are laid out by `thr_layout` and each holds
+    `val_layout` values.
 
-    Both map a coordinate (m,n) of the tile to a thread or value index; their raked product is the tile.
-    Raises LayoutError where threads or values are no multiple of the atom's. Source: cutlass copy_atom.hpp `make_tiled_copy`.
+    Both map a coordinate (m,n) of the tile to a thread or value index; their raked product is the
+    tile. Raises LayoutError where threads or values are no multiple of the atom's. Source: cutlass
+    copy_atom.hpp `make_tiled_copy`.
     """
     threads, values = (x if x.__class__ is Layout else Layout(x) for x in (thr_layout, val_layout))
     layout_mn = raked_product(threads, values)
@@ -268,23 +276,25 @@ def make_tiled_copy_tv(atom: Copy_Atom, layout_tv: Layout, tiler_mn: Tiler) -> T
     return TiledCopy(atom, layout_tv, tiler_mn)
 
 
-def make_tiled_copy_A(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:  # noqa: N802 (CuTe's name)
+def make_tiled_copy_A(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
     """Return the copy that brings each thread the elements of A that `mma` gives it."""
     return TiledCopy(atom, mma.get_layoutA_TV(), (mma.tile_size(0), mma.tile_size(2)))
 
 
-def make_tiled_copy_B(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:  # noqa: N802
+def make_tiled_copy_B(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
     """Return the copy that brings each thread the elements of B that `mma` gives it."""
     return TiledCopy(atom, mma.get_layoutB_TV(), (mma.tile_size(1), mma.tile_size(2)))
 
 
-def make_tiled_copy_C(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:  # noqa: N802
+def make_tiled_copy_C(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
     """Return the copy that moves the elements of C that `mma` gives each thread."""
     return TiledCopy(atom, mma.get_layoutC_TV(), (mma.tile_size(0), mma.tile_size(1)))
 
 
-def make_tiled_copy_C_atom(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:  # noqa: N802
-    """Return the smallest copy that can retile the C of `mma`: for epilogues that store it in parts."""
+def make_tiled_copy_C_atom(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
+    """Return the smallest copy that can retile the C of `mma`: for epilogues that store it in
+    parts.
+    """
     whole = mma.get_layoutC_TV()
     if atom.num_values > size(whole, 1):
         raise refusal(
@@ -301,7 +311,8 @@ def make_tiled_copy_C_atom(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:  # noqa
 def make_cotiled_copy(atom: Copy_Atom, atom_tv: Layout, data: Layout) -> TiledCopy:
     """Return the copy whose (thread, value) -> address layout is given, for data of that layout.
 
-    Raises LayoutError where an address does not exist in `data`. Source: cutlass copy_atom.hpp `make_cotiled_copy`.
+    Raises LayoutError where an address does not exist in `data`. Source: cutlass copy_atom.hpp
+    `make_cotiled_copy`.
     """
     inverse = make_layout(left_inverse(data), Layout(1, 0))  # address -> coordinate
     layout_tv = composition(inverse, atom_tv)
@@ -312,20 +323,25 @@ def make_cotiled_copy(atom: Copy_Atom, atom_tv: Layout, data: Layout) -> TiledCo
 
 
 def _active_part(atom: Copy_Atom, layout_tv: Layout, shape: tuple[int, ...]) -> TiledCopy:
-    """Return the copy of the elements that layout_tv reaches, with a tiler that picks them out of `shape`."""
+    """Return the copy of the elements that layout_tv reaches, with a tiler that picks them out of
+    `shape`.
+    """
     zeros = tuples.repeat_like(shape, 0)
     tiler = tuple(
-        [filter(composition(Layout(shape, replace(zeros, i, 1)), layout_tv)) for i in range(len(shape))]
+        [
+            filter(composition(Layout(shape, replace(zeros, i, 1)), layout_tv))
+            for i in range(len(shape))
+        ]
     )
     to_tile = left_inverse(composition(Layout(shape), tiler))
     return TiledCopy(atom, composition(to_tile, layout_tv), tiler)
 
 
-def make_tiled_copy_S(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:  # noqa: N802
+def make_tiled_copy_S(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:
     """Return the copy with the thread-value layout that `tiled_copy` reads its source with."""
     return TiledCopy(atom, tiled_copy.get_layoutS_TV(), tiled_copy.tiler_mn)
 
 
-def make_tiled_copy_D(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:  # noqa: N802
+def make_tiled_copy_D(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:
     """Return the copy with the thread-value layout that `tiled_copy` writes its destination with."""
     return TiledCopy(atom, tiled_copy.get_layoutD_TV(), tiled_copy.tiler_mn)

@@ -1,4 +1,5 @@
-"""`TiledMMA`: an MMA atom repeated over warps (atom layout) and values (permutation), and a thread's part of A, B and C.
+"""`TiledMMA`: an MMA atom repeated over warps (atom layout) and values (permutation), and a
+thread's part of A, B and C.
 
 Source: cutlass include/cute/atom/mma_atom.hpp.
 """
@@ -39,8 +40,10 @@ class TiledMMA:
 
     Args:
         atom: the MMA_Atom.
-        atom_layout_mnk: how many atoms side by side in M, N and K, each on its own threads (warps for mma.sync).
-        permutation_mnk: per mode of MNK the tile as an integer or a layout, or `_` for atom extent times atoms.
+        atom_layout_mnk: how many atoms side by side in M, N and K, each on its own threads (warps
+            for mma.sync).
+        permutation_mnk: per mode of MNK the tile as an integer or a layout, or `_` for atom extent
+            times atoms.
 
     Raises LayoutError where the permutation is no multiple of the atoms side by side.
     """
@@ -58,7 +61,11 @@ class TiledMMA:
         _set(self, "atom", atom)
         _set(self, "atom_layout_mnk", atom_layout_mnk)
         _set(self, "thr_layout_vmnk", tiled_product(atom.thr_id, atom_layout_mnk))
-        _set(self, "permutation_mnk", tuple([self._tile(i, p) for i, p in enumerate(permutation_mnk)]))
+        _set(
+            self,
+            "permutation_mnk",
+            tuple([self._tile(i, p) for i, p in enumerate(permutation_mnk)]),
+        )
 
     def _tile(self, i: int, permutation: Tiler) -> Tiler:
         atoms = self.atom.shape_mnk[i] * size(self.thr_layout_vmnk, i + 1)
@@ -121,15 +128,15 @@ class TiledMMA:
 
     # -- the whole tile, by threads and values
 
-    def thrfrg_A(self, a: AnyLayout) -> AnyLayout:  # noqa: N802 (CuTe's name)
+    def thrfrg_A(self, a: AnyLayout) -> AnyLayout:
         """Return (M,K,...) as ((ThrV,(ThrM,ThrK)),(FrgV,(RestM,RestK,...)))."""
         return self._thrfrg("A", a)
 
-    def thrfrg_B(self, b: AnyLayout) -> AnyLayout:  # noqa: N802
+    def thrfrg_B(self, b: AnyLayout) -> AnyLayout:
         """Return (N,K,...) as ((ThrV,(ThrN,ThrK)),(FrgV,(RestN,RestK,...)))."""
         return self._thrfrg("B", b)
 
-    def thrfrg_C(self, c: AnyLayout) -> AnyLayout:  # noqa: N802
+    def thrfrg_C(self, c: AnyLayout) -> AnyLayout:
         """Return (M,N,...) as ((ThrV,(ThrM,ThrN)),(FrgV,(RestM,RestN,...)))."""
         return self._thrfrg("C", c)
 
@@ -178,15 +185,15 @@ class TiledMMA:
         """Return `get_slice(thread)`."""
         return ThrMMA(self, thread)
 
-    def partition_shape_A(self, shape_mk: IntTuple) -> IntTuple:  # noqa: N802
+    def partition_shape_A(self, shape_mk: IntTuple) -> IntTuple:
         """Return the shape (FrgV,RestM,RestK) of a thread's part of A."""
         return self._partition_shape("A", shape_mk)
 
-    def partition_shape_B(self, shape_nk: IntTuple) -> IntTuple:  # noqa: N802
+    def partition_shape_B(self, shape_nk: IntTuple) -> IntTuple:
         """Return the shape (FrgV,RestN,RestK) of a thread's part of B."""
         return self._partition_shape("B", shape_nk)
 
-    def partition_shape_C(self, shape_mn: IntTuple) -> IntTuple:  # noqa: N802
+    def partition_shape_C(self, shape_mn: IntTuple) -> IntTuple:
         """Return the shape (FrgV,RestM,RestN) of a thread's part of C."""
         return self._partition_shape("C", shape_mn)
 
@@ -196,16 +203,18 @@ class TiledMMA:
 
     # -- (thread, value) -> index in the tile
 
-    def get_layoutA_TV(self) -> Layout:  # noqa: N802
+    def get_layoutA_TV(self) -> Layout:
         """Return (thread, value) -> m + M*k over the tile; threads along N read the same elements."""
         return self._layout_tv("A")
 
-    def get_layoutB_TV(self) -> Layout:  # noqa: N802
+    def get_layoutB_TV(self) -> Layout:
         """Return (thread, value) -> n + N*k over the tile; threads along M read the same elements."""
         return self._layout_tv("B")
 
-    def get_layoutC_TV(self) -> Layout:  # noqa: N802
-        """Return (thread, value) -> m + M*n over the tile; threads along K hold partial sums of the same elements."""
+    def get_layoutC_TV(self) -> Layout:
+        """Return (thread, value) -> m + M*n over the tile; threads along K hold partial sums of the
+        same elements.
+        """
         return self._layout_tv("C")
 
     def _layout_tv(self, operand: str) -> Layout:
@@ -217,7 +226,9 @@ class TiledMMA:
         return composition(layout, (self._thread_to_vmnk(), _))  # type: ignore[no-any-return]
 
     def _broadcast(self, operand: str) -> tuple[Tiler, Tiler]:
-        """Return a tiler that turns the operand's two thread modes into (ThrM,ThrN,ThrK), with stride 0 along the missing one."""
+        """Return a tiler that turns the operand's two thread modes into (ThrM,ThrN,ThrK), with
+        stride 0 along the missing one.
+        """
         m, n, k = (size(self.thr_layout_vmnk, i) for i in (1, 2, 3))
         if operand == "C":
             return _, Layout((n, k), (1, 0))
@@ -230,7 +241,9 @@ class TiledMMA:
 
 
 def _regroup(by_thread: Layout, rest: Layout) -> Layout:
-    """Join ((ThrV,FrgV),...) and ((ThrX,ThrY),(RestX,RestY,...)) to ((ThrV,(ThrX,ThrY)),(FrgV,(RestX,RestY,...)))."""
+    """Join ((ThrV,FrgV),...) and ((ThrX,ThrY),(RestX,RestY,...)) to
+    ((ThrV,(ThrX,ThrY)),(FrgV,(RestX,RestY,...))).
+    """
     (thr_v, frg_v), (thr, rests) = get(by_thread, 0), rest
     return make_layout(make_layout(thr_v, thr), make_layout(frg_v, rests))
 
@@ -260,16 +273,22 @@ class ThrMMA:
     def __repr__(self) -> str:
         return f"{self.tiled_mma!r}.get_slice({self.thr_idx!r})"
 
-    def partition_A(self, a: AnyLayout) -> AnyLayout:  # noqa: N802
-        """Return this thread's (FrgV,RestM,RestK,...) of A (M,K,...): a tensor, or (layout, offset) of a layout."""
+    def partition_A(self, a: AnyLayout) -> AnyLayout:
+        """Return this thread's (FrgV,RestM,RestK,...) of A (M,K,...): a tensor, or (layout, offset)
+        of a layout.
+        """
         return self._partition("A", a)
 
-    def partition_B(self, b: AnyLayout) -> AnyLayout:  # noqa: N802
-        """Return this thread's (FrgV,RestN,RestK,...) of B (N,K,...): a tensor, or (layout, offset) of a layout."""
+    def partition_B(self, b: AnyLayout) -> AnyLayout:
+        """Return this thread's (FrgV,RestN,RestK,...) of B (N,K,...): a tensor, or (layout, offset)
+        of a layout.
+        """
         return self._partition("B", b)
 
-    def partition_C(self, c: AnyLayout) -> AnyLayout:  # noqa: N802
-        """Return this thread's (FrgV,RestM,RestN,...) of C (M,N,...): a tensor, or (layout, offset) of a layout."""
+    def partition_C(self, c: AnyLayout) -> AnyLayout:
+        """Return this thread's (FrgV,RestM,RestN,...) of C (M,N,...): a tensor, or (layout, offset)
+        of a layout.
+        """
         return self._partition("C", c)
 
     def _partition(self, operand: str, x: AnyLayout) -> AnyLayout:
@@ -278,15 +297,15 @@ class ThrMMA:
         layout = self.tiled_mma._thrfrg(operand, x)
         return part_at((thread, (_, (_,) * len(x))), layout)
 
-    def make_fragment_A(self, part: AnyLayout) -> AnyLayout:  # noqa: N802
+    def make_fragment_A(self, part: AnyLayout) -> AnyLayout:
         """Return registers (or, for an operand in shared memory, descriptors) for a part of A."""
         return self._fragment("A", part)
 
-    def make_fragment_B(self, part: AnyLayout) -> AnyLayout:  # noqa: N802
+    def make_fragment_B(self, part: AnyLayout) -> AnyLayout:
         """Return registers (or, for an operand in shared memory, descriptors) for a part of B."""
         return self._fragment("B", part)
 
-    def make_fragment_C(self, part: AnyLayout) -> AnyLayout:  # noqa: N802
+    def make_fragment_C(self, part: AnyLayout) -> AnyLayout:
         """Return registers for a part of C: compact, in column-major order."""
         return self._fragment("C", part)
 
@@ -300,15 +319,15 @@ class ThrMMA:
         dtype = {"A": self.tiled_mma.atom.a_type, "B": self.tiled_mma.atom.b_type}
         return make_rmem_tensor(dtype.get(operand, self.tiled_mma.atom.c_type), compact)
 
-    def partition_fragment_A(self, a: AnyLayout) -> AnyLayout:  # noqa: N802
+    def partition_fragment_A(self, a: AnyLayout) -> AnyLayout:
         """Return make_fragment_A(partition_A(a))."""
         return self._partition_fragment("A", a)
 
-    def partition_fragment_B(self, b: AnyLayout) -> AnyLayout:  # noqa: N802
+    def partition_fragment_B(self, b: AnyLayout) -> AnyLayout:
         """Return make_fragment_B(partition_B(b))."""
         return self._partition_fragment("B", b)
 
-    def partition_fragment_C(self, c: AnyLayout) -> AnyLayout:  # noqa: N802
+    def partition_fragment_C(self, c: AnyLayout) -> AnyLayout:
         """Return make_fragment_C(partition_C(c))."""
         return self._partition_fragment("C", c)
 
@@ -318,7 +337,13 @@ class ThrMMA:
 
 
 def _no_thread(tiled: TiledMMA, thread: Leaf) -> CuteError:
-    return refusal("thread-range", operation="get_slice", thread=thread, threads=tiled.size(), layout=tiled.thr_layout_vmnk)
+    return refusal(
+        "thread-range",
+        operation="get_slice",
+        thread=thread,
+        threads=tiled.size(),
+        layout=tiled.thr_layout_vmnk,
+    )
 
 
 def make_tiled_mma(
@@ -345,6 +370,11 @@ def make_tiled_mma(
     layout = atom_layout_mnk if atom_layout_mnk.__class__ is Layout else Layout(atom_layout_mnk)
     permutation = tuples.wrap(permutation_mnk)
     if len(layout) > 3 or len(permutation) > 3:
-        raise refusal("tiled-rank", operation="make_tiled_mma", layout=layout, permutation=tuples.show(permutation))
+        raise refusal(
+            "tiled-rank",
+            operation="make_tiled_mma",
+            layout=layout,
+            permutation=tuples.show(permutation),
+        )
     padded = (*permutation, *[_] * (3 - len(permutation)))
     return TiledMMA(atom, append(layout, Layout(1, 0), 3), padded)

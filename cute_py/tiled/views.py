@@ -1,4 +1,6 @@
-"""How tiled operations look at their operands: a Tensor is changed through its layout, a Layout is changed itself."""
+"""How tiled operations look at their operands: a Tensor is changed through its layout, a Layout is
+changed itself.
+"""
 
 from __future__ import annotations
 
@@ -23,5 +25,7 @@ def part_at(coord: IntTuple, x: AnyLayout) -> AnyLayout:
 
 
 def whole(rank: int) -> IntTuple:
-    """Return the coordinate that leaves all of `rank` modes free: `_` itself for one mode, as CuTe's repeat<1>."""
+    """Return the coordinate that leaves all of `rank` modes free: `_` itself for one mode, as
+    CuTe's repeat<1>.
+    """
     return (_,) * rank if rank > 1 else _

@@ -35,7 +35,7 @@ def refusal_of(a, b):
 @example(Layout((4, 6, 8), (2, 3, 5)), Layout(6, 3))  # NVIDIA/cutlass issue 3177
 @example(Layout((2, 2, 8), (1, 3, 5)), Layout((2, 2), (1, 3)))  # carries, and is right
 def test_composition_law_or_refusal(a, b):
-    """R(c) == a(b(c)); refused, with the first coordinate that departs, exactly if there is no R."""
+    """R(c) == a(b(c)); refused, with the first departing coordinate, exactly if there is no R."""
     exists = model.exists_composition(a, b)
     if isinstance(exists, model.Departure):
         facts = refusal_of(a, b).facts
@@ -135,7 +135,9 @@ def test_composition_with_an_integer_is_the_compact_layout_of_it():
 
 
 def test_composition_refuses_more_tiler_entries_than_modes():
-    with pytest.raises(cute.LayoutError, match=r"a tiler of 3 modes for \(4,8\):\(1,4\) \(rank 2\)") as caught:
+    with pytest.raises(
+        cute.LayoutError, match=r"a tiler of 3 modes for \(4,8\):\(1,4\) \(rank 2\)"
+    ) as caught:
         composition(Layout((4, 8)), (2, 2, 2))
     assert caught.value.code == "tiler-rank"
 
@@ -191,8 +193,10 @@ def test_composition_refusal_names_the_operands_that_were_given(shape, b):
     identity = cute.make_identity_layout(shape)
     try:
         composition(identity, b)
+        message = ""
     except cute.LayoutError as refusal:
-        assert f"a={identity}" in str(refusal)
+        message = str(refusal)
+    assert message == "" or f"a={identity}" in message
 
 
 @given(chain_layouts(max_leaves=3), st.data())
@@ -209,7 +213,7 @@ def test_composition_agrees_at_a_random_coordinate(a, data):
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [
-        # Cecka, arXiv 2603.02298, section 3.3: legal after truncation, though a stride "apparently" fails
+        # Cecka, arXiv 2603.02298, section 3.3: legal, though a stride "apparently" does not divide
         (Layout((4, 2, 8), (3, 12, 97)), Layout(3, 3), "3:9"),
         # CuTe documentation, 02_layout_algebra: the worked examples of composition
         (Layout((6, 2), (8, 2)), Layout((4, 3), (3, 1)), "((2,2),3):((24,2),8)"),
@@ -280,7 +284,7 @@ def test_composition_of_a_million_values_takes_the_closed_form():
 @given(st.integers(1, 2**30), st.integers(0, 2**30), st.integers(0, 2**30))
 def test_composition_of_a_single_mode_multiplies_strides(extent, step, stride):
     result = composition(Layout(2**40, stride), Layout(extent, step))
-    assert model.modes(result) == [(extent, step * stride if extent > 1 else step * stride)]
+    assert model.modes(result) == [(extent, step * stride)]
 
 
 @given(st.integers(1, 20), st.integers(1, 20), st.integers(0, 19), st.integers(0, 20), st.data())

@@ -1,9 +1,10 @@
 """What CuTe C++ answers (tests/golden), replayed: the same text, or a reason why not.
 
 - A case that CuTe admits gives the same text, or stands in docs/differences.md.
-- A case that CuTe refuses, or answers against its own definition, is refused or is right by the model.
+- A case that CuTe refuses, or answers against its own definition, is refused or right by the model.
 """
 
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 
@@ -118,7 +119,7 @@ def product_is_right(block, tiler, result):
     moves = [at(result, t * len(cells)) for t in range(len(places))]
     repeats = table(result) == [cell + move for move in moves for cell in cells]
     ordered = sorted(set(zip(places, moves, strict=True)))
-    increasing = all(x < y for (_, x), (_, y) in zip(ordered, ordered[1:], strict=False))
+    increasing = all(x < y for (_, x), (_, y) in pairwise(ordered))
     distinct = len({cell + move for cell in cells for move in moves})
     return repeats and increasing and distinct == len(set(cells)) * len(set(moves))
 
@@ -175,8 +176,10 @@ MEANINGS = {
     "max_common_layout": common_layout_is_right,
     "max_common_vector": lambda a, b, result: result == common_vector(a, b),
     "recast_layout": recast_is_right,
-    "right_inverse": lambda layout, result: [at(layout, at(result, k)) for k in range(cute.size(result))]
-    == list(range(cute.size(result))),
+    "right_inverse": lambda layout, result: (
+        [at(layout, at(result, k)) for k in range(cute.size(result))]
+        == list(range(cute.size(result)))
+    ),
     "slice_and_offset": slice_is_right,
 }
 
@@ -297,12 +300,23 @@ def test_differences_where_we_answer_are_right_by_the_model():
 # -- the notation
 
 
+@pytest.mark.parametrize("written", ["5", "-5", "()", "_", "(2,(3,4))", "(_,3)", "(4:1,8,_)"])
+def test_notation_of_tuples_is_read_and_written_alike(written):
+    assert text(read_text(written)) == written
+
+
 @pytest.mark.parametrize(
     "written",
-    ["(2,(3,4))", "4:1", "(4):(1)", "((2,4),8):((1,16),2)", "(4,8):(1@0,3@1@1)", "_", "(_,3)"]
-    + ["Sw<3,4,-3>", "Sw<3,4,3> o 16 o (8,64):(64,1)", "(4:1,8,_)", "-5", "()"],
+    [
+        "4:1",
+        "(4):(1)",
+        "((2,4),8):((1,16),2)",
+        "(4,8):(1@0,3@1@1)",
+        "Sw<3,4,-3>",
+        "Sw<3,4,3> o 16 o (8,64):(64,1)",
+    ],
 )
-def test_notation_is_read_and_written_alike(written):
+def test_notation_of_layouts_is_read_and_written_alike(written):
     assert text(read_text(written)) == written
 
 

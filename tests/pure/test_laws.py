@@ -27,7 +27,9 @@ from tests.strategies import (
 
 # The inputs of most complement and divide laws: about half of them are answered, half refused.
 any_or_chain = st.one_of(chain_layouts(max_leaves=3, broadcast=True), layouts(max_leaves=3))
-small_tilers = st.one_of(chain_layouts(max_leaves=2, max_size=32), layouts(max_leaves=2, max_size=32))
+small_tilers = st.one_of(
+    chain_layouts(max_leaves=2, max_size=32), layouts(max_leaves=2, max_size=32)
+)
 
 
 def answered(operation, *operands):
@@ -99,7 +101,10 @@ def test_flatten_and_group_modes_keep_the_function(layout, data):
     end = data.draw(st.integers(begin + 1, len(flat)))
     grouped = cute.group_modes(flat, begin, end)
     assert model.table(grouped) == model.table(layout)
-    assert cute.unflatten(cute.make_layout(*[Layout(*p) for p in model.modes(flat)]), layout.shape) == layout
+    assert (
+        cute.unflatten(cute.make_layout(*[Layout(*p) for p in model.modes(flat)]), layout.shape)
+        == layout
+    )
 
 
 @given(layouts(), layouts())
@@ -243,7 +248,9 @@ def test_complement_of_a_chain_leaves_no_hole(layout, target):
 @example(Layout((4, 2), (1, 2)), 16)
 def test_complement_of_an_overlapping_layout_is_refused(layout, target):
     assume(not model.is_injective(model.dense(layout)))
-    with pytest.raises(cute.LayoutError, match=r"modes that do not overlap|multiple of extent\*stride"):
+    with pytest.raises(
+        cute.LayoutError, match=r"modes that do not overlap|multiple of extent\*stride"
+    ):
         cute.complement(layout, target)
 
 
@@ -369,7 +376,9 @@ def test_zipped_divide_gathers_the_tiles_of_each_mode(data):
 
 
 def _tile_sizes(layout, tiler):
-    for mode, part in zip(layout, tiler, strict=False) if isinstance(tiler, tuple) else [(layout, tiler)]:
+    for mode, part in (
+        zip(layout, tiler, strict=False) if isinstance(tiler, tuple) else [(layout, tiler)]
+    ):
         yield cute.size(mode) if part is cute._ else cute.size(part)
 
 
@@ -441,7 +450,7 @@ def test_zipped_tiled_and_flat_product_are_logical_product_with_other_brackets(b
 
 @given(compact_layouts(max_leaves=3, max_size=64), st.data())
 def test_tile_to_shape_covers_the_shape(block, data):
-    """A compact block fills the shape without holes, in any order, and each mode is (block, copies)."""
+    """A compact block fills the shape without holes, in any order; each mode is (block, copies)."""
     rank = data.draw(st.integers(len(block), len(block) + 1))
     padded = cute.append(block, None, rank)
     copies = [data.draw(st.integers(1, 3)) for _ in range(rank)]
@@ -451,7 +460,7 @@ def test_tile_to_shape_covers_the_shape(block, data):
     result = cute.tile_to_shape(block, shape, tuple(order))
     assert sorted(model.table(result)) == list(range(prod(shape)))
     assert cute.compatible(shape, result)
-    assert [list(mode)[0] for mode in result] == list(padded)
+    assert [mode[0] for mode in result] == list(padded)
 
 
 @given(chain_layouts(max_leaves=2, max_size=32), st.data())
@@ -577,7 +586,9 @@ def test_identity_layout_maps_every_coordinate_to_itself(shape):
 def test_ordered_layout_is_compact_and_follows_the_order(shape, data):
     leaves = model.leaves(shape)
     order = data.draw(st.permutations(range(len(leaves))))
-    layout = cute.make_ordered_layout(shape, cute.unflatten(tuple(order), shape) if isinstance(shape, tuple) else 0)
+    layout = cute.make_ordered_layout(
+        shape, cute.unflatten(tuple(order), shape) if isinstance(shape, tuple) else 0
+    )
     assert sorted(model.table(layout)) == list(range(layout.size()))
     steps = [(rank, d) for rank, (s, d) in zip(order, model.modes(layout), strict=True) if s > 1]
     assert [d for _, d in sorted(steps)] == sorted(d for _, d in steps)
@@ -589,7 +600,11 @@ def test_layout_like_is_compact_in_the_same_order(layout):
     assert like.shape == layout.shape
     pairs = model.dense(like)
     assert sorted(model.sums(pairs)) == list(range(prod(s for s, _ in pairs)))
-    steps = [(d, e) for (_, d), (_, e) in zip(model.modes(layout), model.modes(like), strict=True) if d and e]
+    steps = [
+        (d, e)
+        for (_, d), (_, e) in zip(model.modes(layout), model.modes(like), strict=True)
+        if d and e
+    ]
     assert [e for _, e in sorted(steps)] == sorted(e for _, e in steps)
 
 
@@ -644,7 +659,9 @@ def test_composed_layout_is_outer_of_offset_plus_inner(layout):
 def test_inverses_of_a_swizzled_layout_undo_it(swizzle, inner):
     layout, size = cute.make_composed_layout(swizzle, 0, inner), inner.size()
     inverse = answered(cute.right_inverse, layout)
-    assert [layout(inverse(k)) for k in range(cute.size(inverse))] == list(range(cute.size(inverse)))
+    assert [layout(inverse(k)) for k in range(cute.size(inverse))] == list(
+        range(cute.size(inverse))
+    )
     left = answered(cute.left_inverse, layout)
     assert [left(layout(i)) for i in range(size)] == list(range(size))
 

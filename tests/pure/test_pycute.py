@@ -1,7 +1,7 @@
 """pycute, NVIDIA's Python prototype: a second opinion, and its own semantics through our names.
 
-Where pycute (in nvidia-cutlass 4.2.0) is right by the brute-force model, cute_py gives the same function.
-Where it is silently wrong, cute_py is right or refuses; the counts are printed.
+Where pycute (in nvidia-cutlass 4.2.0) is right by the brute-force model, cute_py gives the same
+function. Where it is silently wrong, cute_py is right or refuses; the counts are printed.
 """
 
 import os
@@ -71,7 +71,9 @@ def test_composition_agrees_with_pycute_where_that_is_right(pycute):
 
 def test_coalesce_and_filter_agree_with_pycute(pycute):
     for layout, _ in pairs(2):
-        assert model.table(cute.coalesce(layout)) == model.table(pycute.coalesce(theirs(pycute, layout)))
+        assert model.table(cute.coalesce(layout)) == model.table(
+            pycute.coalesce(theirs(pycute, layout))
+        )
         image = set(model.table(pycute.filter(theirs(pycute, layout))))
         assert set(model.table(cute.filter(layout))) == image
 
@@ -133,7 +135,9 @@ def test_divide_agrees_with_pycute_where_that_is_right(pycute, name):
 def _is_divided(result, layout, tiler):
     """Return whether the result is layout o (tiler, complement of tiler in the layout's size)."""
     target = cute.coalesce(layout).shape
-    indices = [x + y for y in model.table(cute.complement(tiler, target)) for x in model.table(tiler)]
+    indices = [
+        x + y for y in model.table(cute.complement(tiler, target)) for x in model.table(tiler)
+    ]
     pairs_of = model.modes(layout)
     return model.table(result) == [model.value(pairs_of, index) for index in indices]
 
@@ -157,7 +161,7 @@ def test_product_agrees_with_pycute_on_chains(pycute):
 
 # -- pycute's semantics through our names, as its own suite imports them
 
-SEMANTICS = '''
+SEMANTICS = """
 import sys
 from pycute import *
 
@@ -190,15 +194,19 @@ for layout in (Layout((2, (1, 6)), (1, (6, 2))), Layout((1, 1)), Layout(((2, 2),
     assert [merged(i) for i in range(size(layout))] == [layout(i) for i in range(size(layout))]
 
 # composition is the composition of functions
-pairs = [(Layout(1, 0), Layout(1, 0)), (Layout(4), Layout(4)), (Layout((4, 3)), Layout(12)),
-         (Layout(12), Layout((4, 3))), (Layout((4, 3)), Layout(6, 2)), (Layout((4, 3), (3, 1)), Layout(12)),
-         (Layout((4, 6, 8)), Layout(6, 12)), (Layout((4, 8)), Layout((2, 2), (4, 8)))]
+pairs = [
+    (Layout(1, 0), Layout(1, 0)), (Layout(4), Layout(4)), (Layout((4, 3)), Layout(12)),
+    (Layout(12), Layout((4, 3))), (Layout((4, 3)), Layout(6, 2)),
+    (Layout((4, 6, 8)), Layout(6, 12)),
+    (Layout((4, 3), (3, 1)), Layout(12)), (Layout((4, 8)), Layout((2, 2), (4, 8))),
+]
 for a, b in pairs:
     r = composition(a, b)
     assert [r(i) for i in range(size(b))] == [a(b(i)) for i in range(size(b))], (a, b)
 
 # complement, with a target and without one: ordered and disjoint
-for layout, *target in ((Layout(4, 2), 24), (Layout((2, 4), (1, 6)), 60), (Layout((2, 2), (1, 4)),)):
+cases = (Layout(4, 2), 24), (Layout((2, 4), (1, 6)), 60), (Layout((2, 2), (1, 4)),)
+for layout, *target in cases:
     rest = complement(layout, *target)
     starts = [rest(j) for j in range(size(rest))]
     assert starts == sorted(set(starts))
@@ -206,13 +214,14 @@ for layout, *target in ((Layout(4, 2), 24), (Layout((2, 4), (1, 6)), 60), (Layou
     assert len(set(reached)) == len(reached) >= (target[0] if target else 1)
 
 # inverses
-for layout in (Layout(4), Layout((4, 2), (2, 1)), Layout((2, 4, 6), (4, 1, 8)), Layout((4, 2), (1, 16))):
+shapes = Layout((4, 2), (2, 1)), Layout((2, 4, 6), (4, 1, 8)), Layout((4, 2), (1, 16))
+for layout in shapes:
     right = right_inverse(layout)
     assert [layout(right(k)) for k in range(size(right))] == list(range(size(right)))
     left = left_inverse(layout)
     assert [left(layout(i)) for i in range(size(layout))] == list(range(size(layout)))
 print("all is well")
-'''
+"""
 
 
 def test_semantics_of_pycute_hold_through_the_shim(tmp_path):

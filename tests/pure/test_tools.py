@@ -129,6 +129,7 @@ def test_offsets_are_a_fresh_array():
 @given(every_kind)
 @example(Layout((2, 3, 4), (6, 4, 3)))
 @example(Layout((3, 3, 3), (4, 6, 9)))
+@example(Layout((2, 4, 2, 2), (5, 10, 11, 12)))
 @example(Layout((4, 4), (0, 1)))
 def test_is_injective_is_one_offset_for_each_coordinate(layout):
     offsets = table(layout)
@@ -139,6 +140,8 @@ def test_is_injective_is_one_offset_for_each_coordinate(layout):
 @example(Layout((2, 2), (-3, 5)), 2)
 @example(Layout((2, 3), (-1, 4)), 1)
 @example(Layout((2, 2), (-1, 1)), None)
+@example(Layout((3, 3), (-2, 3)), 5)
+@example(ComposedLayout(Swizzle(1, 0, 1), 0, Layout(3)), None)
 @example(F2Layout(4, (1, 4), 1), 2)
 def test_is_surjective_is_every_offset_of_the_codomain_hit(layout, codomain):
     wanted = cosize(layout) if codomain is None else codomain
@@ -273,50 +276,87 @@ def symbolic():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("code", "call", "message"),
     [
         (
+            "tools-symbols",
             lambda: cute.offsets(symbolic()),
             r"offsets: given \(M,4\):\(1,M\), whose offsets depend on symbols; required: numbers",
         ),
-        (lambda: cute.is_injective(symbolic()), "is_injective: given .* depend on symbols"),
-        (lambda: cute.is_surjective(symbolic(), 3), "is_surjective: given .* depend on symbols"),
-        (lambda: cute.contains(symbolic(), Layout(4)), "contains: given .* depend on symbols"),
         (
+            "tools-symbols",
+            lambda: cute.offsets(ComposedLayout(Swizzle(1, 0, 1), cute.sym("M"), Layout(4))),
+            r"offsets: given Sw<1,0,1> o M o 4:1, whose offsets depend on symbols",
+        ),
+        (
+            "tools-symbols",
+            lambda: cute.is_injective(symbolic()),
+            "is_injective: given .* depend on symbols",
+        ),
+        (
+            "tools-symbols",
+            lambda: cute.is_surjective(symbolic(), 3),
+            "is_surjective: given .* depend on symbols",
+        ),
+        (
+            "tools-symbols",
+            lambda: cute.contains(symbolic(), Layout(4)),
+            "contains: given .* depend on symbols",
+        ),
+        (
+            "tools-symbols",
             lambda: cute.equivalent(symbolic(), Layout((cute.sym("M"), 4), (4, 1))),
             r"equivalent: given \(M,4\):\(1,M\) and \(M,4\):\(4,1\), .*; fix: put in numbers",
         ),
         (
+            "tools-size",
             lambda: cute.offsets(Layout(1 << 40)),
             "offsets: given 1099511627776:1, for which 1099511627776 offsets would have to be "
             "tabulated; required: at most 134217728; fix: ask for a mode or a tile of it",
         ),
-        (lambda: cute.holes(Layout(2, 1 << 40)), "holes: given 2:1099511627776, for which"),
         (
+            "tools-size",
+            lambda: cute.holes(Layout(2, 1 << 40)),
+            "holes: given 2:1099511627776, for which",
+        ),
+        (
+            "tools-size",
             lambda: cute.is_injective(Layout((1024, 1024, 1024), (2097143, 2097131, 2097133))),
             "is_injective: given .*, for which 1073741824 offsets",
         ),
         (
+            "tools-range",
             lambda: cute.offsets(Layout(4, 1 << 62)),
-            "offsets: given 4:4611686018427387904, which reaches 13835058055282163712 in magnitude; "
-            "required: offsets that int64 holds",
+            "offsets: given 4:4611686018427387904, which reaches 13835058055282163712 in "
+            "magnitude; required: offsets that int64 holds",
         ),
         (
+            "tools-range",
             lambda: cute.offsets(ComposedLayout(Swizzle(1, 0, 1), 1 << 63, Layout(4))),
             "which reaches 9223372036854775811",
         ),
         (
+            "tools-basis",
             lambda: cute.holes(cute.make_identity_layout((4, 2))),
             r"holes: given \(4,2\):\(1@0,1@1\), which yields coordinates; required: a layout that "
             "yields offsets; fix: compose a layout of the codomain with it",
         ),
-        (lambda: cute.is_surjective(cute.make_identity_layout((4, 2)), 8), "yields coordinates"),
-        (lambda: cute.overlaps(Layout(4), cute.make_identity_layout((4, 2))), "yields coordinates"),
+        (
+            "tools-basis",
+            lambda: cute.is_surjective(cute.make_identity_layout((4, 2)), 8),
+            "yields coordinates",
+        ),
+        (
+            "tools-basis",
+            lambda: cute.overlaps(Layout(4), Layout(4, cute.E(0))),
+            "yields coordinates",
+        ),
     ],
 )
-def test_refusals_say_what_was_given_what_is_required_and_the_fix(call, message):
-    with pytest.raises(LayoutError, match=message):
+def test_refusals_say_what_was_given_what_is_required_and_the_fix(code, call, message):
+    with pytest.raises(LayoutError, match=message) as caught:
         call()
+    assert caught.value.code == code
 
 
 def test_what_is_no_layout_is_refused():

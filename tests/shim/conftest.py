@@ -1,3 +1,3 @@
-"""The shim is put on the path of a subprocess by test_pycute.py; it must not shadow the real pycute here."""
+"""The shim is for the path of a subprocess (test_pycute.py); here it must not shadow pycute."""
 
 collect_ignore = ["pycute"]

@@ -1,5 +1,5 @@
-"""The promise in numbers: at least 100,000 random pairs for composition and 50,000 layouts for each other
-operation against the brute-force model, 0 wrong and 0 refused without need. The counts are printed.
+"""The promise in numbers: at least 100,000 random pairs for composition and 50,000 layouts for each
+other operation against the brute-force model, 0 wrong and 0 refused without need. Prints counts.
 
     python -m pytest --slow -rP tests/slow
 """

@@ -1,6 +1,6 @@
 """cute_py under the names of pycute, so that pycute's own test suite runs against it.
 
-    PYTHONPATH=tests/shim:. python -m pytest <cutlass>/test/python/pycute
+PYTHONPATH=tests/shim:. python -m pytest <cutlass>/test/python/pycute
 """
 
 from abc import ABC
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-class Integer(ABC):
+class Integer(ABC):  # noqa: B024 (as in pycute: a kind to ask about, not to derive from)
     """Python and NumPy integers are instances, bool and float are not."""
 
     @classmethod

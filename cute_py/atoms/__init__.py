@@ -1,0 +1,46 @@
+"""Atoms: one frozen row for each hardware instruction on tiles.
+
+`get(name)` and `cute.atoms.NAME` give a row, `find(a=..., b=..., c=..., arch=...)` lists what fits,
+`table()` prints all. Importing this package loads no rows; a name loads its family's module.
+
+>>> import cute_py.atoms
+>>> print(cute_py.atoms.SM75_16x8x8_F32F16F16F32_TN.b_tv)
+((4,8),2):((16,1),8)
+"""
+
+from __future__ import annotations
+
+# module -> the public names that it defines
+_HOME = {
+    "mma": "MMA_Atom Operand",
+    "registry": "get names rows",
+    "search": "find table",
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
+
+__all__ = sorted(_MODULE)
+
+
+def __getattr__(name: str) -> object:
+    """Resolve a public name, or else the row of that name (PEP 562)."""
+    module = _MODULE.get(name)
+    if module is not None:
+        value = getattr(__import__(f"cute_py.atoms.{module}", fromlist=[name]), name)
+        globals()[name] = value
+        return value
+    if not name.startswith(("SM", "Universal")):
+        raise AttributeError(f"module 'cute_py.atoms' has no attribute {name!r}")
+    from cute_py.atoms.registry import get
+    from cute_py.errors import CuteError
+
+    try:
+        return get(name)
+    except CuteError as error:
+        raise AttributeError(str(error)) from None
+
+
+def __dir__() -> list[str]:
+    """List the public names and those of all rows."""
+    from cute_py.atoms.registry import names
+
+    return sorted({*globals(), *_MODULE, *names()})

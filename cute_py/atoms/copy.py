@@ -1,0 +1,344 @@
+"""`Copy_Op`, one row for each copy instruction, and `Copy_Atom`, a row read in values of a type.
+
+A row maps (thread, value) to the bits that one instruction moves: `src_tv` where it reads, `dst_tv`
+where it writes. The order of the bits is arbitrary, but common to both sides, so that a source bit
+and a destination bit with the same number hold the same data. Source: cutlass
+include/cute/atom/copy_traits.hpp, copy_atom.hpp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cute_py.atoms.arch import holds, since
+from cute_py.atoms.mma import Operand
+from cute_py.dtypes.table import Dtype, dtype, int_type
+from cute_py.errors import LayoutError, refusal
+from cute_py.layout.layout import Layout
+from cute_py.layout.queries import size
+from cute_py.layout.recast import recast_layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cute_py.dtypes.table import DtypeLike
+
+ONE_THREAD = Layout(1, 0)
+WARP = Layout(32, 1)
+
+ADDRESS_32 = Operand(1, "b32", vector=False)  # of shared memory
+ADDRESS_64 = Operand(1, "b64", vector=False)  # of global memory, or of a tensor map
+NUMBER_32 = Operand(1, "b32", vector=False)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Copy_Op:
+    """One copy instruction.
+
+    Attributes:
+        name: CuTe's name.
+        args: CuTe's template arguments, in bits; () if there are none.
+        thr_id: logical thread -> thread index.
+        src_tv: (thread, value) -> bit, where the instruction reads. A stride 0 in the thread mode:
+            several threads hold the same bits, or their part is not read (ldmatrix .x1 takes its
+            row addresses from threads 0 to 7 alone).
+        dst_tv: (thread, value) -> bit, where it writes.
+        ref_tv: (thread, value) -> bit, the side in whose order a TiledCopy counts (CuTe's
+            RefLayout).
+        src_space: memory of the source: gmem, smem, rmem, tmem, or any.
+        dst_space: memory of the destination.
+        alignment_bits: alignment of a thread's address in memory; in rmem there are no addresses.
+        min_arch: the oldest architecture that has the instruction.
+        source: where the row was taken from.
+        ptx: the instruction, with fields for its operands; None where there is no single
+            instruction (`UniversalCopy` before its memories are known).
+        operands: the name of each field and its registers. In memory, `src` and `dst` are
+            addresses: 32 bits in shared memory, 64 in global memory.
+        completion: when the data has arrived: "immediate", or what to wait for: "cp_async" (its
+            groups), "mbarrier", "bulk_group", "tcgen05".
+        runnable: False for rows that are data for exploration.
+        note: what a reader must know beside; "" if nothing.
+
+    >>> from cute_py.atoms.copy_sm75 import SM75_U32x4_LDSM_N
+    >>> print(SM75_U32x4_LDSM_N, SM75_U32x4_LDSM_N.src_tv, SM75_U32x4_LDSM_N.dst_tv)
+    SM75_U32x4_LDSM_N (32,128):(128,1) (32,(32,4)):(32,(1,1024))
+    """
+
+    name: str
+    thr_id: Layout
+    src_tv: Layout
+    dst_tv: Layout
+    ref_tv: Layout
+    src_space: str
+    dst_space: str
+    alignment_bits: int
+    min_arch: str
+    source: str
+    args: tuple[int, ...] = ()
+    ptx: str | None = None
+    operands: tuple[tuple[str, Operand], ...] = ()
+    completion: str = "immediate"
+    runnable: bool = True
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}<{','.join(map(str, self.args))}>" if self.args else self.name
+
+    def __repr__(self) -> str:
+        from cute_py.atoms.copy_registry import known
+
+        if known(self):
+            return f"cute.atoms.get_copy({str(self)!r})"
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"Copy_Op({values})"
+
+    @property
+    def num_threads(self) -> int:
+        """How many threads take part in one instruction."""
+        return int(size(self.thr_id))
+
+    @property
+    def src_bits(self) -> int:
+        """How many bits a thread names as its part of the source."""
+        return int(size(self.src_tv, 1))
+
+    @property
+    def dst_bits(self) -> int:
+        """How many bits a thread names as its part of the destination."""
+        return int(size(self.dst_tv, 1))
+
+    @property
+    def native(self) -> tuple[str, ...]:
+        """The architectures that have the instruction; no copy is emulated."""
+        return since(self.min_arch)
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The operands that the instruction writes: `dst` where that is registers."""
+        return ("dst",) if self.dst_space == "rmem" and self.operands else ()
+
+    def support(self, arch: str) -> str:
+        """Return "native" or "" (absent) for an architecture.
+
+        >>> from cute_py.atoms.copy_sm90 import SM90_U32x4_STSM_N
+        >>> SM90_U32x4_STSM_N.support("sm_90a"), SM90_U32x4_STSM_N.support("sm_80")
+        ('native', '')
+        """
+        return "native" if holds(self.native, arch) else ""
+
+    def instruction(self, **operands: Sequence[str]) -> str:
+        """Return the PTX instruction with these operands, each a list of registers or placeholders.
+
+        Args:
+            operands: one for each entry of `operands`; `guard`, one 32-bit register, beside them
+                puts the instruction under a guard: where it is 0, nothing is read or written.
+
+        Raises LayoutError where the row has no single instruction, or the operands are not those of
+        the row.
+
+        >>> from cute_py.atoms.copy_sm80 import SM80_CP_ASYNC_CACHEGLOBAL
+        >>> SM80_CP_ASYNC_CACHEGLOBAL().instruction(dst=["%r1"], src=["%rd1"])
+        'cp.async.cg.shared.global.L2::128B [%r1], [%rd1], 16;'
+        >>> SM80_CP_ASYNC_CACHEGLOBAL().instruction(dst=["$0"], src=["$1"], guard=["$2"])
+        '{ .reg .pred p; setp.ne.b32 p, $2, 0; @p cp.async.cg.shared.global.L2::128B [$0], [$1], 16; }'
+        """
+        if self.ptx is None:
+            raise refusal("copy-no-ptx", operation="Copy_Op.instruction", op=self)
+        guard = operands.pop("guard", None)
+        wanted = {name: operand.count for name, operand in self.operands}
+        if {name: len(names) for name, names in operands.items()} != wanted:
+            given = {name: len(names) for name, names in operands.items()}
+            raise refusal(
+                "copy-operands",
+                operation="Copy_Op.instruction",
+                op=self,
+                given=_counted(given),
+                wanted=_counted(wanted),
+            )
+        text = self.ptx.format(**{name: o.text(operands[name]) for name, o in self.operands})
+        if guard is None:
+            return text
+        return f"{{ .reg .pred p; setp.ne.b32 p, {guard[0]}, 0; @p {text} }}"
+
+
+def _counted(operands: dict[str, int]) -> str:
+    return ", ".join(f"{name} of {count}" for name, count in operands.items()) or "none"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Copy_Atom:
+    """A copy instruction and the type of the values that it moves.
+
+    Args:
+        op: a `Copy_Op`, or its name as text.
+        dtype: the value type, or a width in bits (an unsigned type of that width).
+
+    Attributes:
+        src_tv: (thread, value) -> value, where the instruction reads: `op.src_tv` in units of the
+            value type (CuTe's ValLayoutSrc; also as `val_src_tv`).
+        dst_tv: the same where it writes (ValLayoutDst; `val_dst_tv`).
+        ref_tv: the same of the reference side (ValLayoutRef; `val_ref_tv`).
+
+    Law: src_tv(t, v) == op.src_tv(t, v * bits) // bits where values are whole. Raises LayoutError
+    where a value would spread over several threads. Source: cutlass copy_atom.hpp `Copy_Atom`.
+
+    >>> from cute_py.dtypes import f16
+    >>> atom = Copy_Atom("SM75_U32x4_LDSM_N", f16)
+    >>> print(atom, atom.src_tv, atom.dst_tv)
+    Copy_Atom(SM75_U32x4_LDSM_N, f16) (32,8):(8,1) (32,(2,4)):(2,(1,64))
+    """
+
+    op: Copy_Op
+    dtype: Dtype
+    src_tv: Layout = field(init=False, compare=False)
+    dst_tv: Layout = field(init=False, compare=False)
+    ref_tv: Layout = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Look up names, check, and read the bit layouts in values."""
+        if isinstance(self.op, str):
+            from cute_py.atoms.copy_registry import get_copy
+
+            object.__setattr__(self, "op", get_copy(self.op))
+        if self.op.__class__ is not Copy_Op:
+            raise refusal(
+                "copy-op", operation="Copy_Atom", value=self.op, type=type(self.op).__name__
+            )
+        object.__setattr__(self, "dtype", value_type(self.dtype, "Copy_Atom"))
+        for side in ("src_tv", "dst_tv", "ref_tv"):
+            object.__setattr__(self, side, _in_values(self.op, side, self.dtype))
+
+    def __str__(self) -> str:
+        return f"Copy_Atom({self.op}, {self.dtype})"
+
+    def __repr__(self) -> str:
+        from cute_py.atoms.copy_registry import known
+
+        op = str(self.op) if known(self.op) else self.op
+        return f"Copy_Atom({op!r}, {self.dtype!r})"
+
+    @property
+    def thr_id(self) -> Layout:
+        """Logical thread -> thread index."""
+        return self.op.thr_id
+
+    @property
+    def val_src_tv(self) -> Layout:
+        """The same as `src_tv`."""
+        return self.src_tv
+
+    @property
+    def val_dst_tv(self) -> Layout:
+        """The same as `dst_tv`."""
+        return self.dst_tv
+
+    @property
+    def val_ref_tv(self) -> Layout:
+        """The same as `ref_tv`."""
+        return self.ref_tv
+
+    @property
+    def num_threads(self) -> int:
+        """How many threads take part in one instruction."""
+        return self.op.num_threads
+
+    @property
+    def num_values(self) -> int:
+        """How many values a thread has on the reference side."""
+        return int(size(self.ref_tv, 1))
+
+    @property
+    def num_val_src(self) -> int:
+        """How many values a thread names in the source."""
+        return int(size(self.src_tv, 1))
+
+    @property
+    def num_val_dst(self) -> int:
+        """How many values a thread names in the destination."""
+        return int(size(self.dst_tv, 1))
+
+    def require_whole_values(self, operation: str = "Copy_Atom") -> None:
+        """Refuse an atom whose instruction moves less than a value, or no whole number of them.
+
+        CuTe builds such an atom and fails where it is called, so building one is no error here
+        either; whoever executes an atom asks this first. Raises LayoutError.
+
+        >>> Copy_Atom("UniversalCopy<32>", "f16").require_whole_values()
+        """
+        bits = self.dtype.bits
+        for side, moved in (("source", self.op.src_bits), ("destination", self.op.dst_bits)):
+            if moved % bits and not _adapts(self.op):
+                raise refusal(
+                    "copy-value-bits",
+                    operation=operation,
+                    op=self.op,
+                    side=side,
+                    moved=moved,
+                    dtype=self.dtype,
+                    bits=bits,
+                )
+
+
+def value_type(x: DtypeLike | int, operation: str) -> Dtype:
+    """Return the dtype that x names, the unsigned integer of x bits where x is an int.
+
+    Raises DtypeError where there is none, and for void.
+
+    >>> value_type(16, "Copy_Atom"), value_type("half_t", "Copy_Atom")
+    (cute.u16, cute.f16)
+    """
+    found = int_type(x, signed=False) if type(x) is int else dtype(x)  # type: ignore[arg-type]
+    if found.bits == 0:
+        raise refusal("dtype-void", operation=operation)
+    return found
+
+
+def _adapts(op: Copy_Op) -> bool:
+    """Return whether the width of the copy is chosen from the tensors (auto-vectorising)."""
+    return op.src_tv.stride == (0, 0)
+
+
+def _in_values(op: Copy_Op, side: str, value: Dtype) -> Layout:
+    """Return a bit layout of the row in values; refuse where that merges threads."""
+    bit_tv = getattr(op, side)
+    try:
+        layout: Layout = recast_layout(bit_tv, 1, value.bits)
+    except LayoutError as error:
+        raise _spread(op, side, value) from error
+    if size(layout, 0) != op.num_threads:
+        raise _spread(op, side, value)
+    return layout
+
+
+def _spread(op: Copy_Op, side: str, value: Dtype) -> Exception:
+    return refusal(
+        "copy-value-type",
+        operation="Copy_Atom",
+        op=op,
+        side={"src_tv": "source", "dst_tv": "destination", "ref_tv": "reference"}[side],
+        layout=getattr(op, side),
+        dtype=value,
+        bits=value.bits,
+        most=_widest(getattr(op, side), op.num_threads),
+    )
+
+
+def _widest(bit_tv: Layout, threads: int) -> int:
+    """Return the most bits (a power of two) that always stay in one thread and one value."""
+    bits = 1
+    while bits < 128:
+        try:
+            wider = recast_layout(bit_tv, 1, 2 * bits)
+        except LayoutError:
+            break
+        if size(wider, 0) != threads:
+            break
+        bits *= 2
+    return bits
+
+
+def require_width(name: str, bits: object, widths: tuple[int, ...]) -> None:
+    """Refuse a width that the instruction does not have."""
+    if type(bits) is not int or bits not in widths:
+        raise refusal("copy-width", operation=name, bits=bits, widths=" or ".join(map(str, widths)))

@@ -1,0 +1,89 @@
+"""cp.async: global to shared memory without registers, 4, 8 or 16 bytes a thread.
+
+CACHEALWAYS (.ca) keeps the line in L1 and L2, CACHEGLOBAL (.cg) in L2 alone. The ZFILL forms have
+one more operand, how many bytes to read: 0 reads nothing and fills with zeros. Source: PTX ISA,
+"cp.async"; cutlass include/cute/arch/copy_sm80.hpp, atom/copy_traits_sm80.hpp.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, NUMBER_32, ONE_THREAD, Copy_Op, require_width
+from cute_py.layout.layout import Layout
+
+ALWAYS_WIDTHS = (32, 64, 128)
+GLOBAL_WIDTHS = (128,)
+
+
+@cache
+def SM80_CP_ASYNC_CACHEALWAYS(bits: int) -> Copy_Op:  # noqa: N802 (CuTe's name)
+    """Return cp.async.ca of 32, 64 or 128 bits. Raises LayoutError for other widths.
+
+    >>> SM80_CP_ASYNC_CACHEALWAYS(32).ptx
+    'cp.async.ca.shared.global.L2::128B [{dst}], [{src}], 4;'
+    """
+    return _cp_async("ca", bits, ALWAYS_WIDTHS, zfill=False)
+
+
+@cache
+def SM80_CP_ASYNC_CACHEGLOBAL(bits: int = 128) -> Copy_Op:  # noqa: N802
+    """Return cp.async.cg of 128 bits. Raises LayoutError for other widths.
+
+    >>> SM80_CP_ASYNC_CACHEGLOBAL().ptx
+    'cp.async.cg.shared.global.L2::128B [{dst}], [{src}], 16;'
+    """
+    return _cp_async("cg", bits, GLOBAL_WIDTHS, zfill=False)
+
+
+@cache
+def SM80_CP_ASYNC_CACHEALWAYS_ZFILL(bits: int) -> Copy_Op:  # noqa: N802
+    """Return cp.async.ca of 32, 64 or 128 bits with zero fill. Raises LayoutError for other widths.
+
+    >>> SM80_CP_ASYNC_CACHEALWAYS_ZFILL(64).ptx
+    'cp.async.ca.shared.global.L2::128B [{dst}], [{src}], 8, {src_bytes};'
+    """
+    return _cp_async("ca", bits, ALWAYS_WIDTHS, zfill=True)
+
+
+@cache
+def SM80_CP_ASYNC_CACHEGLOBAL_ZFILL(bits: int = 128) -> Copy_Op:  # noqa: N802
+    """Return cp.async.cg of 128 bits with zero fill. Raises LayoutError for other widths.
+
+    >>> SM80_CP_ASYNC_CACHEGLOBAL_ZFILL().ptx
+    'cp.async.cg.shared.global.L2::128B [{dst}], [{src}], 16, {src_bytes};'
+    """
+    return _cp_async("cg", bits, GLOBAL_WIDTHS, zfill=True)
+
+
+def _cp_async(cache_operator: str, bits: int, widths: tuple[int, ...], zfill: bool) -> Copy_Op:
+    kind = {"ca": "CACHEALWAYS", "cg": "CACHEGLOBAL"}[cache_operator]
+    name = f"SM80_CP_ASYNC_{kind}{'_ZFILL' if zfill else ''}"
+    require_width(name, bits, widths)
+    tv = Layout((1, bits), (0, 1))
+    operands = (("dst", ADDRESS_32), ("src", ADDRESS_64))
+    source_bytes = ", {src_bytes}" if zfill else ""
+    return Copy_Op(
+        name=name,
+        args=(bits,),
+        thr_id=ONE_THREAD,
+        src_tv=tv,
+        dst_tv=tv,
+        ref_tv=tv,
+        src_space="gmem",
+        dst_space="smem",
+        alignment_bits=bits,
+        min_arch="sm_80",
+        source="PTX ISA, cp.async; cutlass arch/copy_sm80.hpp, atom/copy_traits_sm80.hpp",
+        ptx=f"cp.async.{cache_operator}.shared.global.L2::128B [{{dst}}], [{{src}}], {bits // 8}{source_bytes};",
+        operands=(*operands, ("src_bytes", NUMBER_32)) if zfill else operands,
+        completion="cp_async",
+    )
+
+
+FAMILIES = {
+    "SM80_CP_ASYNC_CACHEALWAYS": (SM80_CP_ASYNC_CACHEALWAYS, ((32,), (64,), (128,))),
+    "SM80_CP_ASYNC_CACHEGLOBAL": (SM80_CP_ASYNC_CACHEGLOBAL, ((128,),)),
+    "SM80_CP_ASYNC_CACHEALWAYS_ZFILL": (SM80_CP_ASYNC_CACHEALWAYS_ZFILL, ((32,), (64,), (128,))),
+    "SM80_CP_ASYNC_CACHEGLOBAL_ZFILL": (SM80_CP_ASYNC_CACHEGLOBAL_ZFILL, ((128,),)),
+}

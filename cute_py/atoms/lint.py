@@ -1,0 +1,114 @@
+"""Checks of an MMA row: does what it says about threads, values and registers agree?
+
+Each check yields sentences, none for a sound row; `lint` joins them. Source: the conditions that
+cutlass include/cute/atom/mma_atom.hpp and mma_traits.hpp rely on.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from cute_py.atoms.arch import ARCHS, number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cute_py.atoms.mma import MMA_Atom, Operand
+    from cute_py.dtypes.table import Dtype
+    from cute_py.layout.layout import Layout
+
+    Part = tuple[str, Layout, tuple[int, int], Dtype, str, Operand | None]
+
+_LARGEST_GROUP = 128  # threads of a warpgroup
+
+
+def lint(atom: MMA_Atom) -> list[str]:
+    """Return what is wrong with a row, as sentences; [] if all is well.
+
+    Args:
+        atom: any MMA row, of this package or of a user.
+
+    Law: for a sound row, threads times values of an operand in registers are exactly the elements
+    of its tile, and its registers have exactly the bits of its values.
+
+    >>> from cute_py.atoms import get
+    >>> lint(get("SM80_16x8x16_F32BF16BF16F32_TN"))
+    []
+    """
+    return [
+        *_threads(atom),
+        *(problem for part in _parts(atom) for problem in (*_coverage(atom, part), *_bits(part))),
+        *_text(atom),
+        *_architectures(atom),
+    ]
+
+
+def _parts(atom: MMA_Atom) -> tuple[Part, ...]:
+    """Return (name, layout, tile, type, memory, registers) of A, B, C and D."""
+    m, n, k = atom.shape_mnk
+    d, a, b, c = atom.registers or (None,) * 4
+    return (
+        ("A", atom.a_tv, (m, k), atom.a_type, atom.a_memory, a),
+        ("B", atom.b_tv, (n, k), atom.b_type, atom.b_memory, b),
+        ("C", atom.c_tv, (m, n), atom.c_type, atom.c_memory, c),
+        ("D", atom.c_tv, (m, n), atom.d_type, atom.c_memory, d),
+    )
+
+
+def _threads(atom: MMA_Atom) -> Iterator[str]:
+    threads = [atom.thr_id(i) for i in range(atom.num_threads)]
+    if len(set(threads)) != len(threads):
+        yield f"thr_id {atom.thr_id} takes two logical threads to one thread"
+    if max(threads) >= _LARGEST_GROUP or min(threads) < 0:
+        yield f"thr_id {atom.thr_id} leaves the {_LARGEST_GROUP} threads of a warpgroup"
+
+
+def _coverage(atom: MMA_Atom, part: Part) -> Iterator[str]:
+    """Check that threads and values reach the tile: once; from a descriptor once for each thread."""
+    name, layout, tile, _, memory, _ = part
+    if len(layout) != 2:
+        yield f"{name} {layout} is not (thread, value)"
+        return
+    if layout[0].size() != atom.num_threads:
+        yield f"{name} {layout} has not the {atom.num_threads} threads of thr_id"
+    shared = memory == "smem" and atom.num_threads > 2  # not the pair of CTAs of SM100
+    times = layout[0].size() if shared else 1
+    offsets = sorted(layout(i) for i in range(layout.size()))
+    if offsets != [i for i in range(prod(tile)) for _ in range(times)]:
+        yield f"{name} {layout} does not reach each element of {tile} exactly {times} times"
+
+
+def _bits(part: Part) -> Iterator[str]:
+    name, layout, _, dtype, memory, operand = part
+    if operand is None:
+        return
+    if operand.is_descriptor != (memory == "smem"):
+        yield f"{name} is in {memory}, but its operand is {operand!r}"
+    elif memory == "rmem" and operand.bits != layout[1].size() * dtype.bits:
+        yield f"{name} has {layout[1].size()} values of {dtype}, but its operand is {operand!r}"
+
+
+def _text(atom: MMA_Atom) -> Iterator[str]:
+    """Check that text and registers come together, and that the text names each operand once."""
+    if (atom.ptx is None) != (atom.registers == ()):
+        yield "ptx without registers, or registers without ptx"
+    if atom.ptx is None:
+        return
+    in_place = atom.a_memory == "smem" or atom.b_memory == "smem"
+    fields = ("{d}", "{a}", "{b}", "{scale_d}" if in_place else "{c}")
+    if any(atom.ptx.count(field) != 1 for field in fields) or not atom.ptx.endswith(";"):
+        yield f"ptx {atom.ptx!r} does not have {' '.join(fields)} once each and a semicolon"
+    m, n, k = atom.shape_mnk
+    if "mma" in atom.ptx and f".m{m}n{n}k{k}." not in atom.ptx:
+        yield f"ptx {atom.ptx!r} is not of shape {m}x{n}x{k}"
+
+
+def _architectures(atom: MMA_Atom) -> Iterator[str]:
+    named = (*atom.native, *atom.emulated)
+    if len(set(named)) != len(named):
+        yield "an architecture is both native and emulated"
+    if any(number(arch) < number(atom.min_arch) for arch in named):
+        yield f"an architecture is older than {atom.min_arch}"
+    if atom.min_arch in ARCHS and atom.runnable and atom.min_arch not in named:
+        yield f"{atom.min_arch} is neither native nor emulated"

@@ -1,0 +1,167 @@
+"""The registry of MMA rows: from a name to a row, loading the family's module on first use.
+
+A name may carry template arguments as in C++: `SM90_64x64x16_F32F16F16_SS<K,MN>`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from cute_py.atoms.mma import MMA_Atom
+from cute_py.dtypes.table import Dtype
+from cute_py.errors import CuteError, refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import ModuleType
+
+    from cute_py.atoms.mma import Argument
+
+# The modules with rows: those that list them (`ROWS`), and those that make them from a name
+# (`NAMES`, `parameters`, `row`).
+LISTS = ("sm61", "sm70", "sm75", "sm80", "sm89", "sm90")
+TEMPLATES = ("fma", "sm90_gmma")
+# What a name starts with says where to look first.
+_PREFIXES = {"UniversalFMA": "fma", "SM90_64x": "sm90_gmma"}
+
+_cache: dict[str, MMA_Atom] = {}
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"cute_py.atoms.{name}")
+
+
+def _home(name: str) -> str | None:
+    """Return the module that must define a row of this name, or None."""
+    for prefix, module in _PREFIXES.items():
+        if name.startswith(prefix):
+            return module
+    family = name.partition("_")[0].lower()
+    return family if family in LISTS else None
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all MMA rows, templates without arguments, oldest family first.
+
+    >>> len(names()) > 1000, names()[:2]
+    (True, ('UniversalFMA', 'SM61_DP4A'))
+    """
+    listed = [row.name for module in LISTS for row in _module(module).ROWS]
+    first, *rest = (tuple(_module(module).NAMES) for module in TEMPLATES)
+    return (*first, *listed, *(name for names in rest for name in names))
+
+
+def get(name: str) -> MMA_Atom:
+    """Return the row of a name, with or without template arguments.
+
+    Args:
+        name: CuTe's name.
+
+    Raises:
+        LayoutError: no row has this name; the message names the nearest ones.
+
+    Law: get(str(atom)) == atom.
+
+    >>> get("SM70_8x8x4_F32F16F16F32_NT").c_tv == get("SM70_8x8x4_F32F16F16F32_TN").c_tv
+    True
+    >>> get("UniversalFMA<f64>").a_type
+    cute.f64
+    """
+    atom = _cache.get(name)
+    if atom is None:
+        base, bracket, rest = name.partition("<")
+        arguments = rest.removesuffix(">").split(",") if bracket else []
+        atom = _make(base.strip(), tuple(each.strip() for each in arguments), {})
+        _cache[str(atom)] = _cache[name] = atom
+    return atom
+
+
+def variant(
+    name: str, args: tuple[Argument | Dtype, ...], named: Mapping[str, Argument | Dtype]
+) -> MMA_Atom:
+    """Return the row of a template with these arguments.
+
+    Raises:
+        LayoutError: no such template or argument.
+
+    >>> variant("UniversalFMA", ("f32", "bf16"), {}).b_type
+    cute.bf16
+    """
+    atom = _make(name, args, named)
+    return _cache.setdefault(str(atom), atom)
+
+
+def registered(atom: MMA_Atom) -> bool:
+    """Return whether the registry has exactly this row.
+
+    >>> registered(get("SM61_DP4A"))
+    True
+    """
+    try:
+        return get(str(atom)) == atom
+    except CuteError:
+        return False
+
+
+def _make(
+    name: str, args: tuple[Argument | Dtype, ...], named: Mapping[str, Argument | Dtype]
+) -> MMA_Atom:
+    home = _home(name)
+    if home is None:
+        raise _unknown(name)
+    module = _module(home)
+    if home in TEMPLATES:
+        if name not in module.NAMES:
+            raise _unknown(name)
+        arguments = _bind(name, module.parameters(name), args, named)
+        made: MMA_Atom = module.row(name, **arguments)
+        return made
+    _bind(name, (), args, named)
+    for row in module.ROWS:
+        if row.name == name:
+            listed: MMA_Atom = row
+            return listed
+    raise _unknown(name)
+
+
+def _bind(
+    name: str,
+    parameters: tuple[str, ...],
+    args: tuple[Argument | Dtype, ...],
+    named: Mapping[str, Argument | Dtype],
+) -> dict[str, Argument | Dtype]:
+    """Return parameter -> argument, numbers in text read as numbers."""
+    bound = {**dict(zip(parameters, args, strict=False)), **named}
+    if len(bound) < len(args) + len(named) or not set(named) <= set(parameters):
+        given = [str(each) for each in args] + [f"{key}={value}" for key, value in named.items()]
+        raise refusal(
+            "atom-parameters",
+            operation=name,
+            given=", ".join(given),
+            parameters=", ".join(parameters) or "none",
+        )
+    return {key: _read(value) for key, value in bound.items()}
+
+
+def _read(value: Argument | Dtype) -> Argument | Dtype:
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        return int(value)
+    return value
+
+
+def _unknown(name: str) -> CuteError:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, names(), 3, 0.6)
+    hint = f"did you mean {' or '.join(near)}?" if near else "find(a=..., arch=...) lists what fits"
+    return refusal("atom-unknown", operation="atoms.get", name=name, hint=hint)
+
+
+def rows() -> Iterator[MMA_Atom]:
+    """Yield every MMA row, templates with their default arguments.
+
+    >>> sum(1 for row in rows() if row.name.startswith("SM70"))
+    8
+    """
+    return (get(name) for name in names())

@@ -1,0 +1,184 @@
+"""Which MMA rows fit: `find` by dtypes and architecture, and `table`, a line for each row.
+
+Warpgroup rows that differ only in N share a line of the table.
+"""
+
+from __future__ import annotations
+
+from cute_py.atoms import registry
+from cute_py.dtypes.table import dtype
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from cute_py.atoms.mma import MMA_Atom
+    from cute_py.dtypes.table import Dtype
+
+    AnyDtype = Dtype | str
+
+_HEADER = ("atom", "M x N x K", "D A B C", "threads", "registers D A B", "from", "native", "emulated")
+
+
+def find(
+    *,
+    a: AnyDtype | None = None,
+    b: AnyDtype | None = None,
+    c: AnyDtype | None = None,
+    arch: str | None = None,
+    runnable: bool = True,
+) -> list[MMA_Atom]:
+    """Return the MMA rows that fit, best first.
+
+    Native before emulated, matrix instructions before UniversalFMA, more work in one instruction
+    first; of equals the wider accumulator, wrapping before saturating, A in shared memory before A
+    in registers, the newer family.
+
+    Args:
+        a: dtype of A; None: any.
+        b: dtype of B; None: that of A.
+        c: dtype of the accumulator; None: any.
+        arch: "sm_90a" and the like: only rows that it runs; None: all.
+        runnable: leave out rows that are data only.
+
+    >>> print(*find(a="bf16", c="f32", arch="sm_80"))
+    SM80_16x8x16_F32BF16BF16F32_TN SM80_16x8x8_F32BF16BF16F32_TN UniversalFMA<f32,bf16,bf16,f32>
+    >>> find(a="s8", arch="sm_90a")[0].shape_mnk
+    (64, 256, 32)
+    """
+    a_type, b_type, c_type = (None if each is None else dtype(each) for each in (a, b, c))
+    wanted = (a_type, b_type or a_type, c_type)
+    fitting = [
+        atom
+        for atom in _candidates(*wanted)
+        if _types_fit(atom, wanted)
+        and (atom.runnable or not runnable)
+        and (arch is None or atom.support(arch))
+    ]
+    return sorted(fitting, key=lambda atom: _rank(atom, arch))
+
+
+def _candidates(a: Dtype | None, b: Dtype | None, c: Dtype | None) -> Iterator[MMA_Atom]:
+    """Yield all rows; in place of UniversalFMA's default, the variant for these dtypes."""
+    for atom in registry.rows():
+        if atom.name != "UniversalFMA":
+            yield atom
+        elif a is not None and b is not None:
+            wide = dtype("f64" if "f64" in (a.name, b.name) else "f32" if a.is_float else "s32")
+            yield atom(c or wide, a, b, c or wide)
+
+
+def _types_fit(atom: MMA_Atom, wanted: tuple[Dtype | None, ...]) -> bool:
+    have = (atom.a_type, atom.b_type, atom.c_type)
+    return all(each is None or each is own for each, own in zip(wanted, have, strict=True))
+
+
+def _rank(atom: MMA_Atom, arch: str | None) -> tuple[object, ...]:
+    m, n, k = atom.shape_mnk
+    native = atom.support(arch) == "native" if arch else bool(atom.native)
+    family = atom.name.partition("_")[0].removeprefix("SM")
+    newest = -int(family) if family.isdecimal() else 0
+    in_registers = atom.a_memory == "rmem"
+    return not native, -m * n * k, -atom.c_type.bits, atom.saturate, in_registers, newest, atom.name
+
+
+def table_rows(atoms: Iterable[MMA_Atom]) -> list[tuple[str, ...]]:
+    """Return the cells of `table`, without the header; rows that differ in N alone are joined.
+
+    >>> from cute_py.atoms.registry import get
+    >>> table_rows([get("SM61_DP4A")])[0][:3]
+    ('SM61_DP4A', '1x1x4', 's32 s8 s8 s32')
+    """
+    groups: dict[str, list[MMA_Atom]] = {}
+    for atom in atoms:
+        groups.setdefault(_stem(atom), []).append(atom)
+    return [_cells(stem, group) for stem, group in groups.items()]
+
+
+def _stem(atom: MMA_Atom) -> str:
+    m, n, k = atom.shape_mnk
+    return str(atom).replace(f"_64x{n}x{k}_", f"_64xNx{k}_")
+
+
+def _cells(stem: str, group: list[MMA_Atom]) -> tuple[str, ...]:
+    atom, last = group[0], group[-1]
+    m, n, k = atom.shape_mnk
+    columns = f"{n}" if len(group) == 1 else f"({n}..{last.shape_mnk[1]})"
+    types = (atom.d_type, atom.a_type, atom.b_type, atom.c_type)
+    return (
+        stem,
+        f"{m}x{columns}x{k}",
+        " ".join(str(each) for each in types),
+        str(atom.num_threads),
+        _registers(atom, last),
+        atom.min_arch,
+        _archs(atom.native),
+        _archs(atom.emulated),
+    )
+
+
+def _registers(atom: MMA_Atom, last: MMA_Atom) -> str:
+    if not atom.registers:
+        return "-" if atom.runnable else "data only"
+    texts = []
+    for low, high in zip(atom.registers[:3], last.registers[:3], strict=True):
+        counts = f"{low.count}" if low.count == high.count else f"{low.count}..{high.count}"
+        texts.append("desc" if low.is_descriptor else f"{counts} {low.ptx_type}")
+    return ", ".join(texts)
+
+
+def _archs(archs: tuple[str, ...]) -> str:
+    """Return "75-89,120" for the architectures in between and that one."""
+    from cute_py.atoms.arch import ARCHS
+
+    runs: list[list[str]] = []
+    for arch in archs:
+        follows = runs and arch in ARCHS and ARCHS.index(arch) == ARCHS.index(runs[-1][-1]) + 1
+        runs[-1].append(arch) if follows else runs.append([arch])
+    ends = ((run[0].removeprefix("sm_"), run[-1].removeprefix("sm_")) for run in runs)
+    return ",".join(first if first == last else f"{first}-{last}" for first, last in ends) or "-"
+
+
+def table(arch: str | None = None) -> None:
+    """Print all MMA rows, or those that an architecture runs; with rich on a terminal.
+
+    Args:
+        arch: "sm_90a" and the like.
+
+    >>> table("sm_61")  # doctest: +NORMALIZE_WHITESPACE
+    atom          M x N x K  D A B C          threads  registers D A B      from   native  emulated
+    UniversalFMA  1x1x1      f32 f32 f32 f32  1        -                    sm_61  61-121  -
+    SM61_DP4A     1x1x4      s32 s8 s8 s32    1        1 s32, 1 b32, 1 b32  sm_61  61-121  -
+    SM61_DP2A     1x1x2      s32 s16 s16 s32  1        data only            sm_61  61-121  -
+    """
+    import sys
+
+    cells = table_rows(atom for atom in registry.rows() if arch is None or atom.support(arch))
+    if sys.stdout.isatty():
+        _print_rich(cells)
+    else:
+        print(table_text(cells))
+
+
+def table_text(cells: list[tuple[str, ...]]) -> str:
+    """Return the table as text, columns aligned by spaces.
+
+    >>> print(table_text([("x", "1x1x1", "f32", "1", "-", "sm_61", "61", "-")]).splitlines()[1][:12])
+    x     1x1x1
+    """
+    lines = [_HEADER, *cells]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(_HEADER))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _print_rich(cells: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table(*_HEADER, box=None)
+    for line in cells:
+        grid.add_row(*line)
+    Console().print(grid)

@@ -1,0 +1,272 @@
+"""`TmaAtom`: what a tensor map says about one TMA instruction, derived from both layouts.
+
+Followed from the shared memory: its right inverse lists the tile's elements in the order of their
+addresses; the leading modes that walk whole modes of the tensor, one element at a time, make the
+box. What is known only at run time (address, extents) is left to the tensor map. Source: cutlass
+include/cute/atom/copy_traits_sm90_tma.hpp `make_tma_copy`, copy_traits_sm90_tma_swizzle.hpp; CUDA
+driver API, `cuTensorMapEncodeTiled`, for the limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from cute_py.atoms import copy_sm90_tma
+from cute_py.atoms.copy import Copy_Atom, Copy_Op, value_type
+from cute_py.atoms.gmma_smem import byte_swizzle
+from cute_py.errors import refusal
+from cute_py.layout import ints
+from cute_py.layout.basis import E
+from cute_py.layout.build import make_identity_layout
+from cute_py.layout.coalesce import coalesce
+from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.composition import composition
+from cute_py.layout.inverse import right_inverse
+from cute_py.layout.layout import Layout
+from cute_py.layout.queries import size
+from cute_py.layout.tuples import product_each
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cute_py.dtypes.table import Dtype, DtypeLike
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+
+    Path = tuple[int, ...]
+
+MOST_DIMENSIONS = 5
+MOST_BOX = 256
+# B of the byte swizzle -> (mode of the tensor map, its span and the period of its pattern in bytes)
+SWIZZLE_MODES = {
+    0: ("NONE", 0, 128),
+    1: ("32B", 32, 256),
+    2: ("64B", 64, 512),
+    3: ("128B", 128, 1024),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TmaAtom:
+    """One TMA instruction on a tile, without the run-time part of its tensor map.
+
+    Attributes:
+        op: the instruction; its bits are those of the box, of all CTAs together when multicast.
+        dtype: the element type.
+        smem_layout: the layout of the tile in shared memory (elements).
+        box: extents of the box (elements), the innermost dimension first.
+        swizzle_mode: "NONE", "32B", "64B" or "128B".
+        modes: for each dimension of the tensor map the mode of the tensor in global memory, as a
+            path.
+        strides: byte strides of dimensions 1, 2, ...; that of dimension 0 is one element.
+        coordinates: the shape of the tensor, with coordinate strides: element -> coordinates of the
+            tensor map.
+        multicast: over how many CTAs the box is spread.
+    """
+
+    op: Copy_Op
+    dtype: Dtype
+    smem_layout: AnyLayout
+    box: tuple[int, ...]
+    swizzle_mode: str
+    modes: tuple[Path, ...]
+    strides: tuple[Leaf, ...]
+    coordinates: Layout
+    multicast: int = 1
+
+    def __str__(self) -> str:
+        box = ",".join(map(str, self.box))
+        return f"TmaAtom({self.op}, box ({box}) of {self.dtype}, swizzle {self.swizzle_mode})"
+
+    @property
+    def rank(self) -> int:
+        """How many dimensions the tensor map has."""
+        return len(self.box)
+
+    @property
+    def copy_atom(self) -> Copy_Atom:
+        """The instruction in values of the element type."""
+        return Copy_Atom(self.op, self.dtype)
+
+    @property
+    def smem_alignment(self) -> int:
+        """The alignment of the tile in shared memory (bytes): 128, or the swizzle's period."""
+        by_mode = {mode: period for mode, _, period in SWIZZLE_MODES.values()}
+        return by_mode[self.swizzle_mode]
+
+
+def make_tma_atom(
+    op: Callable[[int, int], Copy_Op] | str,
+    gmem_layout: Layout,
+    smem_layout: AnyLayout,
+    dtype: DtypeLike | int,
+    cta_tile: IntTuple = None,
+    multicast: int = 1,
+) -> TmaAtom:
+    """Return the TMA instruction that moves as much of a tile as one can.
+
+    Args:
+        op: SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST, SM90_TMA_STORE or SM90_TMA_REDUCE_ADD, or the
+            name.
+        gmem_layout: of the tensor in global memory (elements); sizes and strides may be symbols.
+        smem_layout: of the tile in shared memory (elements), plain or swizzled.
+        dtype: the element type, or its width in bits.
+        cta_tile: the tile of the tensor; default: the extents of the shared-memory layout.
+        multicast: over how many CTAs of the cluster the box is spread.
+
+    Raises LayoutError where no tensor map can say it: the contiguous mode of one side is not that
+    of the other, a stride is no multiple of 16 bytes, a box is longer than 256 elements, or its rows
+    are longer than the swizzle's span or no multiple of 16 bytes.
+
+    >>> from cute_py.atoms.gmma_smem import Layout_K_SW128_Atom
+    >>> from cute_py.layout.product import tile_to_shape
+    >>> smem = tile_to_shape(Layout_K_SW128_Atom("f16"), (128, 64))
+    >>> atom = make_tma_atom("SM90_TMA_LOAD", Layout((512, 256), (256, 1)), smem, "f16")
+    >>> print(atom, atom.coordinates, atom.strides)
+    TmaAtom(SM90_TMA_LOAD_2D<131072>, box (64,128) of f16, swizzle 128B) (512,256):(1@1,1@0) (512,)
+    """
+    make = _factory(op)
+    value = value_type(dtype, "make_tma_atom")
+    mode, span = _swizzle_mode(smem_layout, value.bits)
+    walked = _walked(gmem_layout, smem_layout, cta_tile)
+    modes = tuple(path for _, path in walked)
+    box = tuple(extent for extent, _ in walked)
+    missing = [path for path in _counted_modes(gmem_layout) if path not in modes]
+    modes, whole = modes + tuple(missing), box + (1,) * len(missing)
+    if len(modes) > MOST_DIMENSIONS:
+        raise refusal("tma-rank", operation="make_tma_atom", rank=len(modes))
+    strides = _byte_strides(gmem_layout, modes, value)
+    _check_box(whole, value, mode, span)
+    return TmaAtom(
+        op=make(prod(whole) * value.bits, len(whole)),
+        dtype=value,
+        smem_layout=smem_layout,
+        box=_spread(whole, multicast),
+        swizzle_mode=mode,
+        modes=modes,
+        strides=strides,
+        coordinates=_coordinates(gmem_layout, modes),
+        multicast=multicast,
+    )
+
+
+def _factory(op: Callable[[int, int], Copy_Op] | str) -> Callable[[int, int], Copy_Op]:
+    known = ("SM90_TMA_LOAD", "SM90_TMA_LOAD_MULTICAST", "SM90_TMA_STORE", "SM90_TMA_REDUCE_ADD")
+    if isinstance(op, str) and op in known:
+        return getattr(copy_sm90_tma, op)  # type: ignore[no-any-return]
+    if not callable(op):
+        raise refusal("tma-op", operation="make_tma_atom", op=op, known=", ".join(known))
+    return op
+
+
+def _swizzle_mode(smem_layout: AnyLayout, bits: int) -> tuple[str, int]:
+    """Return the swizzle mode of a shared-memory layout and its span (bytes)."""
+    swizzle = byte_swizzle(smem_layout, bits)
+    standard = (swizzle.num_base, swizzle.num_shft) == (4, 3) and swizzle.num_bits in SWIZZLE_MODES
+    if swizzle.num_bits and not standard:
+        raise refusal("smem-swizzle", operation="make_tma_atom", layout=smem_layout)
+    mode, span, _ = SWIZZLE_MODES[swizzle.num_bits]
+    return mode, span
+
+
+def _walked(gmem: Layout, smem: AnyLayout, cta_tile: IntTuple) -> list[tuple[int, Path]]:
+    """Return (extent, mode of the tensor) in the order of shared addresses, while these walk whole
+    modes by single steps.
+    """
+    if gmem.__class__ is not Layout:
+        raise refusal(
+            "not-a-layout", operation="make_tma_atom", value=gmem, type=type(gmem).__name__
+        )
+    plain = smem.inner if smem.__class__ is ComposedLayout else smem
+    tile = product_each(plain.shape) if cta_tile is None else cta_tile
+    to_mode = composition(make_identity_layout(gmem.shape), tile)
+    if size(to_mode) != size(plain):
+        raise refusal(
+            "tma-tile", operation="make_tma_atom", tile=tile, layout=smem, size=size(plain)
+        )
+    order = coalesce(composition(to_mode, right_inverse(plain)))
+    walked: list[tuple[int, Path]] = []
+    for extent, step in zip(order._s, order._d, strict=True):
+        if getattr(step, "value", step) != 1 or not hasattr(step, "path"):
+            break
+        walked.append((ints.as_int(extent, "make_tma_atom"), step.path))
+    if not walked:
+        raise refusal("tma-vector", operation="make_tma_atom", gmem=gmem, smem=smem, tile=tile)
+    return walked
+
+
+def _counted_modes(gmem: Layout) -> list[Path]:
+    """Return the modes that have more than one element, at different addresses."""
+    return [
+        path
+        for path, extent, step in _leaves(gmem.shape, gmem.stride)
+        if not ints.is_one(extent) and not ints.is_zero(step)
+    ]
+
+
+def _leaves(shape: IntTuple, stride: IntTuple, path: Path = ()) -> Iterator[tuple[Path, Leaf, Leaf]]:
+    if shape.__class__ is tuple:
+        for i, (extents, steps) in enumerate(zip(shape, stride, strict=True)):
+            yield from _leaves(extents, steps, (*path, i))
+    else:
+        yield path, shape, stride
+
+
+def _byte_strides(gmem: Layout, modes: tuple[Path, ...], value: Dtype) -> tuple[Leaf, ...]:
+    """Return the byte strides of all dimensions but the first, checked."""
+    steps = {path: step for path, _, step in _leaves(gmem.shape, gmem.stride)}
+    inner, *outer = (steps[path] for path in modes)
+    if not ints.is_one(inner):
+        raise refusal("tma-major", operation="make_tma_atom", gmem=gmem, mode=modes[0], stride=inner)
+    strides = []
+    for path, step in zip(modes[1:], outer, strict=True):
+        bits = ints.mul(step, value.bits)
+        if not ints.settle(ints.divides, 128, bits, "make_tma_atom"):
+            raise refusal(
+                "tma-stride",
+                operation="make_tma_atom",
+                gmem=gmem,
+                mode=path,
+                stride=step,
+                dtype=value,
+                multiple=128 // value.bits,
+            )
+        strides.append(ints.div(bits, 8))
+    return tuple(strides)
+
+
+def _check_box(box: tuple[int, ...], value: Dtype, mode: str, span: int) -> None:
+    row = box[0] * value.bits
+    facts = {"operation": "make_tma_atom", "box": box, "dtype": value}
+    if max(box) > MOST_BOX:
+        raise refusal("tma-box", **facts, most=MOST_BOX)  # type: ignore[arg-type]
+    if row % 128:
+        raise refusal("tma-row", **facts, bits=row)  # type: ignore[arg-type]
+    if span and row > 8 * span:
+        raise refusal(  # type: ignore[arg-type]
+            "tma-span", **facts, bytes=row // 8, mode_name=mode, span=span, most=8 * span // value.bits
+        )
+
+
+def _spread(box: tuple[int, ...], multicast: int) -> tuple[int, ...]:
+    """Return the box of one of `multicast` CTAs: the outer dimensions are split first."""
+    extents, left = list(box), multicast
+    for i in reversed(range(len(extents))):
+        if left <= 1:
+            break
+        if extents[i] % left and left % extents[i]:
+            raise refusal("tma-multicast", operation="make_tma_atom", box=box, multicast=multicast)
+        extents[i], left = -(-extents[i] // left), -(-left // extents[i])
+    if left > 1:
+        raise refusal("tma-multicast", operation="make_tma_atom", box=box, multicast=multicast)
+    return tuple(extents)
+
+
+def _coordinates(gmem: Layout, modes: tuple[Path, ...]) -> Layout:
+    def strides(shape: IntTuple, path: Path) -> IntTuple:
+        if shape.__class__ is tuple:
+            return tuple(strides(part, (*path, i)) for i, part in enumerate(shape))
+        return E(modes.index(path)) if path in modes else 0
+
+    return Layout(gmem.shape, strides(gmem.shape, ()))
