@@ -79,6 +79,14 @@ _HOME = {
     ),
     "layout.partition": "inner_partition local_partition local_tile outer_partition",
     "layout.retype": "recast",
+    "host.elementwise": (
+        "tensor_add tensor_div tensor_equals tensor_map2 tensor_modulus tensor_mul tensor_sub"
+    ),
+    "host.fill": (
+        "tensor_fill tensor_fill_random_gaussian tensor_fill_random_uniform tensor_fill_sequential"
+    ),
+    "host.gemm": "reference_gemm",
+    "host.text": "print_tensor tensor_table tensor_text",
     "layout.classical": (
         "affine_rank_2 affine_rank_n capacity column_major column_major_interleaved filter_krsc "
         "permuted pitch_linear pitched row_major row_major_interleaved tensor_bhmk tensor_bmhk "

@@ -75,8 +75,7 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     "leaf-type": (
         LeafTypeError,
         "{value!r} ({type})",
-        "integers (Python or NumPy), symbols or tuples of these{also}; bool and float are not "
-        "sizes",
+        "integers (Python or NumPy) or symbols{also}; bool and float are not sizes",
         "pass an int; if the value comes from a division, use // or ceil_div",
     ),
     "extent-not-positive": (
@@ -302,7 +301,7 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "an extent that the tile divides",
         "pad it to {padded}, or tile it with local_tile and predicates first",
     ),
-    "thread-range": (
+    "tiled-thread": (
         CoordinateError,
         "thread {thread} of {layout}",
         "one of the {threads} threads of the tiled operation",
@@ -1301,6 +1300,61 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "a box {box} over {multicast} CTAs",
         "extents, from the outermost on, that the CTAs divide",
         "take a tile that is a multiple of the number of CTAs",
+    ),
+    # -- host utilities
+    "tensor-shapes": (
+        LayoutError,
+        "tensors of shapes {shapes}",
+        "the same shape, mode by mode",
+        "group modes, or take the parts that match",
+    ),
+    "tensor-divisor": (
+        LayoutError,
+        "the integer divisor 0 at {coord}",
+        "divisors other than 0",
+        "divide as floats, or fill the zeros first",
+    ),
+    "gemm-shapes": (
+        LayoutError,
+        "operands of shapes {shapes}",
+        "A (M,K), B (N,K), C and D (M,N)",
+        "swap the modes of a (K,N) tensor with select(b, [1, 0])",
+    ),
+    "gemm-accumulate": (
+        DtypeError,
+        "{given} operands summed in {to}",
+        "a floating-point type for floats",
+        "pass accumulate='f32'",
+    ),
+    "random-range": (
+        LayoutError,
+        "values from {low} to {high}",
+        "low < high",
+        "swap the bounds: the upper one comes first, as in CUTLASS",
+    ),
+    "random-bits": (
+        LayoutError,
+        "values from {low} to {high} with {bits} fractional bits, of which there is none",
+        "bounds with a multiple of 2**-{bits} between them",
+        "keep more fractional bits, or widen the bounds",
+    ),
+    "random-stddev": (
+        LayoutError,
+        "the standard deviation {value}",
+        "a number of at least 0",
+        "pass its square root, if it is a variance",
+    ),
+    "fraction-bits": (
+        LeafTypeError,
+        "{value!r} fractional bits",
+        "an int from 0 to {most}, or None for all",
+        "pass None to keep all bits",
+    ),
+    "print-rank": (
+        LayoutError,
+        "{tensor}",
+        "a tensor of 1 to {most} modes",
+        "group modes, or print the slices",
     ),
 }
 

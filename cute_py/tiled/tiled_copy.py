@@ -149,8 +149,8 @@ class TiledCopy:
 
     def _tile_to_threads(self, side: str, tiled: Layout) -> Layout:
         """Return ((TileM,TileN,...),Rest) as (Thr,(FrgV,FrgX),Rest)."""
-        part = self.atom.src_tv if side == "S" else self.atom.dst_tv
-        to_reference = composition(right_inverse(self.atom.ref_tv), part)
+        part = self.atom.val_src_tv if side == "S" else self.atom.val_dst_tv
+        to_reference = composition(right_inverse(self.atom.val_ref_tv), part)
         atoms = zipped_divide(self.layout_tv, (self.atom.num_threads, self.atom.num_values))
         by_part = composition(atoms, (to_reference, _))  # ((thr,val),(rest_thr,rest_val))
         thrval = coalesce(zip_(by_part), (1, (1, 1)))  # ((thr,rest_thr),(val,rest_val)) -> (m,n)
@@ -213,7 +213,7 @@ class ThrCopy:
         """Check the thread."""
         if ints.less(thr_idx, 0) or ints.leq(tiled_copy.size(), thr_idx):
             raise refusal(
-                "thread-range",
+                "tiled-thread",
                 operation="get_slice",
                 thread=thr_idx,
                 threads=tiled_copy.size(),
@@ -296,15 +296,15 @@ def make_tiled_copy_C_atom(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
     parts.
     """
     whole = mma.get_layoutC_TV()
-    if atom.num_values > size(whole, 1):
+    if atom.num_val_src > size(whole, 1):
         raise refusal(
             "copy-values",
             operation="make_tiled_copy_C_atom",
             atom=atom,
             values=size(whole, 1),
-            needed=atom.num_values,
+            needed=atom.num_val_src,
         )
-    layout_tv = composition(whole, Layout((size(whole, 0), atom.num_values)))
+    layout_tv = composition(whole, Layout((size(whole, 0), atom.num_val_src)))
     return _active_part(atom, layout_tv, (mma.tile_size(0), mma.tile_size(1)))
 
 

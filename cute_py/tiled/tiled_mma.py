@@ -338,7 +338,7 @@ class ThrMMA:
 
 def _no_thread(tiled: TiledMMA, thread: Leaf) -> CuteError:
     return refusal(
-        "thread-range",
+        "tiled-thread",
         operation="get_slice",
         thread=thread,
         threads=tiled.size(),
