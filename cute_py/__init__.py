@@ -100,8 +100,17 @@ _HOME = {
         "tensor_op_multiplicand_crosswise tensor_op_multiplicand_in_coordinates "
         "tensor_op_swizzle"
     ),
+    "atoms.mma": "MMA_Atom",
+    "atoms.copy": "Copy_Atom Copy_Op",
+    "tiled.tiled_mma": "ThrMMA TiledMMA make_tiled_mma",
+    "tiled.tiled_copy": (
+        "ThrCopy TiledCopy make_cotiled_copy make_tiled_copy make_tiled_copy_A make_tiled_copy_B "
+        "make_tiled_copy_C make_tiled_copy_C_atom make_tiled_copy_D make_tiled_copy_S "
+        "make_tiled_copy_tv"
+    ),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
+_PACKAGES = {"analysis", "atoms", "dtypes", "tiled", "viz"}  # reached as cute.atoms and so on
 _BUILTINS = {"filter"}  # CuTe names that would hide a builtin under `import *`
 
 __all__ = sorted(name for name in _MODULE if name not in _BUILTINS and name != "_")
@@ -110,6 +119,8 @@ __all__ = sorted(name for name in _MODULE if name not in _BUILTINS and name != "
 def __getattr__(name: str) -> object:
     """Import the module that defines `name` and keep the name here (PEP 562)."""
     module = _MODULE.get(name)
+    if name in _PACKAGES:
+        return __import__(f"cute_py.{name}", fromlist=[name])
     if module is None:
         raise AttributeError(f"module 'cute_py' has no attribute {name!r}")
     value = getattr(__import__(f"cute_py.{module}", fromlist=[name]), name)

@@ -249,5 +249,22 @@ from cute_py.layout.tensorop import tensor_op_multiplicand_congruous as tensor_o
 from cute_py.layout.tensorop import tensor_op_multiplicand_crosswise as tensor_op_multiplicand_crosswise
 from cute_py.layout.tensorop import tensor_op_multiplicand_in_coordinates as tensor_op_multiplicand_in_coordinates
 from cute_py.layout.tensorop import tensor_op_swizzle as tensor_op_swizzle
+from cute_py.atoms.mma import MMA_Atom as MMA_Atom
+from cute_py.atoms.copy import Copy_Atom as Copy_Atom
+from cute_py.atoms.copy import Copy_Op as Copy_Op
+from cute_py.tiled.tiled_mma import ThrMMA as ThrMMA
+from cute_py.tiled.tiled_mma import TiledMMA as TiledMMA
+from cute_py.tiled.tiled_mma import make_tiled_mma as make_tiled_mma
+from cute_py.tiled.tiled_copy import ThrCopy as ThrCopy
+from cute_py.tiled.tiled_copy import TiledCopy as TiledCopy
+from cute_py.tiled.tiled_copy import make_cotiled_copy as make_cotiled_copy
+from cute_py.tiled.tiled_copy import make_tiled_copy as make_tiled_copy
+from cute_py.tiled.tiled_copy import make_tiled_copy_A as make_tiled_copy_A
+from cute_py.tiled.tiled_copy import make_tiled_copy_B as make_tiled_copy_B
+from cute_py.tiled.tiled_copy import make_tiled_copy_C as make_tiled_copy_C
+from cute_py.tiled.tiled_copy import make_tiled_copy_C_atom as make_tiled_copy_C_atom
+from cute_py.tiled.tiled_copy import make_tiled_copy_D as make_tiled_copy_D
+from cute_py.tiled.tiled_copy import make_tiled_copy_S as make_tiled_copy_S
+from cute_py.tiled.tiled_copy import make_tiled_copy_tv as make_tiled_copy_tv
 
 __version__: str

@@ -1037,7 +1037,7 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         LayoutError,
         "{tensor}",
         "a layout: a product reaches further than the memory of the tensor",
-        "take the {operation} of tensor.layout, and make_tensor of it over memory that is larger",
+        "take the product of tensor.layout, and make_tensor of it over memory that is larger",
     ),
     "tensor-shape": (
         LayoutError,
@@ -1291,7 +1291,7 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     ),
     "tma-span": (
         LayoutError,
-        "a box {box} of {dtype}, whose rows have {bytes} bytes, with swizzle {mode_name}",
+        "a box {box} of {dtype}, whose rows have {bytes} bytes, with swizzle {swizzle}",
         "rows within the swizzle's span of {span} bytes, here {most} elements",
         "build the shared-memory layout from atoms of that width with tile_to_shape",
     ),

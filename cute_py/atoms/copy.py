@@ -115,8 +115,9 @@ class Copy_Op:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The operands that the instruction writes: `dst` where that is registers."""
-        return ("dst",) if self.dst_space == "rmem" and self.operands else ()
+        """The operands that the instruction writes: the destination where that is registers."""
+        names = (name for name, _ in self.operands if name.startswith("dst"))
+        return tuple(names) if self.dst_space == "rmem" else ()
 
     def support(self, arch: str) -> str:
         """Return "native" or "" (absent) for an architecture.

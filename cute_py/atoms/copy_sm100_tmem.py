@@ -97,6 +97,9 @@ ROWS = {
             for halves in (False, True)
         ),
         # loads that also reduce over the columns, of later headers
-        *(_tensor_memory("LOAD_STAT", "32dp32b", times, False) for times in (2, 4, 8, 16, 32, 64, 128)),
+        *(
+            _tensor_memory("LOAD_STAT", "32dp32b", times, False)
+            for times in (2, 4, 8, 16, 32, 64, 128)
+        ),
     )
 }

@@ -101,8 +101,12 @@ def move(bits: int, src_space: str, dst_space: str) -> Copy_Op:
         alignment_bits=bits,
         min_arch="sm_61",
         source="PTX ISA, ld, st",
-        ptx=f"ld.{space}.{kind} {{dst}}, [{{src}}];" if load else f"st.{space}.{kind} [{{dst}}], {{src}};",
-        operands=(("dst", registers), ("src", address)) if load else (("dst", address), ("src", registers)),
+        ptx=f"ld.{space}.{kind} {{dst}}, [{{src}}];"
+        if load
+        else f"st.{space}.{kind} [{{dst}}], {{src}};",
+        operands=(("dst", registers), ("src", address))
+        if load
+        else (("dst", address), ("src", registers)),
     )
 
 

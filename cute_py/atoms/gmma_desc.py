@@ -178,7 +178,9 @@ def _in_units(layout: AnyLayout, bits: int, major: str) -> Layout:
     inner = layout
     if layout.__class__ is ComposedLayout:
         if layout.offset != 0:
-            raise _not_canonical(layout, bits, major, f"offset {layout.offset} inside of the swizzle")
+            raise _not_canonical(
+                layout, bits, major, f"offset {layout.offset} inside of the swizzle"
+            )
         inner = layout.inner
     try:
         units: Layout = recast_layout(inner, bits, UNIT_BITS)
@@ -189,5 +191,10 @@ def _in_units(layout: AnyLayout, bits: int, major: str) -> Layout:
 
 def _not_canonical(tile: AnyLayout, bits: int, major: str, found: str) -> Exception:
     return refusal(
-        "gmma-canonical", operation="make_gmma_desc", layout=tile, bits=bits, major=major, found=found
+        "gmma-canonical",
+        operation="make_gmma_desc",
+        layout=tile,
+        bits=bits,
+        major=major,
+        found=found,
     )

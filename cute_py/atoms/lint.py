@@ -65,18 +65,20 @@ def _threads(atom: MMA_Atom) -> Iterator[str]:
 
 
 def _coverage(atom: MMA_Atom, part: Part) -> Iterator[str]:
-    """Check that threads and values reach the tile: once; from a descriptor once for each thread."""
+    """Check that threads and values reach each element once; through a descriptor, each thread."""
     name, layout, tile, _, memory, _ = part
     if len(layout) != 2:
         yield f"{name} {layout} is not (thread, value)"
         return
     if layout[0].size() != atom.num_threads:
         yield f"{name} {layout} has not the {atom.num_threads} threads of thr_id"
-    shared = memory == "smem" and atom.num_threads > 2  # not the pair of CTAs of SM100
-    times = layout[0].size() if shared else 1
-    offsets = sorted(layout(i) for i in range(layout.size()))
-    if offsets != [i for i in range(prod(tile)) for _ in range(times)]:
-        yield f"{name} {layout} does not reach each element of {tile} exactly {times} times"
+    if memory == "smem" and atom.num_threads > 2:  # not the pair of CTAs of SM100
+        if layout[0].offsets().any():
+            yield f"{name} {layout} is read through a descriptor, but not alike by all threads"
+        layout = layout[1]
+    reached = sorted(layout.offsets().ravel().tolist())
+    if reached != list(range(prod(tile))):
+        yield f"{name} {layout} does not reach each element of {tile} once"
 
 
 def _bits(part: Part) -> Iterator[str]:

@@ -25,7 +25,7 @@ from cute_py.layout.composition import composition
 from cute_py.layout.inverse import right_inverse
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
-from cute_py.layout.tuples import product_each
+from cute_py.layout.tuples import product_each, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def _walked(gmem: Layout, smem: AnyLayout, cta_tile: IntTuple) -> list[tuple[int
     to_mode = composition(make_identity_layout(gmem.shape), tile)
     if size(to_mode) != size(plain):
         raise refusal(
-            "tma-tile", operation="make_tma_atom", tile=tile, layout=smem, size=size(plain)
+            "tma-tile", operation="make_tma_atom", tile=show(tile), layout=smem, size=size(plain)
         )
     order = coalesce(composition(to_mode, right_inverse(plain)))
     walked: list[tuple[int, Path]] = []
@@ -192,7 +192,9 @@ def _walked(gmem: Layout, smem: AnyLayout, cta_tile: IntTuple) -> list[tuple[int
             break
         walked.append((ints.as_int(extent, "make_tma_atom"), step.path))
     if not walked:
-        raise refusal("tma-vector", operation="make_tma_atom", gmem=gmem, smem=smem, tile=tile)
+        raise refusal(
+            "tma-vector", operation="make_tma_atom", gmem=gmem, smem=smem, tile=show(tile)
+        )
     return walked
 
 
@@ -205,7 +207,9 @@ def _counted_modes(gmem: Layout) -> list[Path]:
     ]
 
 
-def _leaves(shape: IntTuple, stride: IntTuple, path: Path = ()) -> Iterator[tuple[Path, Leaf, Leaf]]:
+def _leaves(
+    shape: IntTuple, stride: IntTuple, path: Path = ()
+) -> Iterator[tuple[Path, Leaf, Leaf]]:
     if shape.__class__ is tuple:
         for i, (extents, steps) in enumerate(zip(shape, stride, strict=True)):
             yield from _leaves(extents, steps, (*path, i))
@@ -218,7 +222,9 @@ def _byte_strides(gmem: Layout, modes: tuple[Path, ...], value: Dtype) -> tuple[
     steps = {path: step for path, _, step in _leaves(gmem.shape, gmem.stride)}
     inner, *outer = (steps[path] for path in modes)
     if not ints.is_one(inner):
-        raise refusal("tma-major", operation="make_tma_atom", gmem=gmem, mode=modes[0], stride=inner)
+        raise refusal(
+            "tma-major", operation="make_tma_atom", gmem=gmem, mode=modes[0], stride=inner
+        )
     strides = []
     for path, step in zip(modes[1:], outer, strict=True):
         bits = ints.mul(step, value.bits)
@@ -238,14 +244,21 @@ def _byte_strides(gmem: Layout, modes: tuple[Path, ...], value: Dtype) -> tuple[
 
 def _check_box(box: tuple[int, ...], value: Dtype, mode: str, span: int) -> None:
     row = box[0] * value.bits
-    facts = {"operation": "make_tma_atom", "box": box, "dtype": value}
+    shown, operation = show(box), "make_tma_atom"
     if max(box) > MOST_BOX:
-        raise refusal("tma-box", **facts, most=MOST_BOX)  # type: ignore[arg-type]
+        raise refusal("tma-box", operation=operation, box=shown, dtype=value, most=MOST_BOX)
     if row % 128:
-        raise refusal("tma-row", **facts, bits=row)  # type: ignore[arg-type]
+        raise refusal("tma-row", operation=operation, box=shown, dtype=value, bits=row)
     if span and row > 8 * span:
-        raise refusal(  # type: ignore[arg-type]
-            "tma-span", **facts, bytes=row // 8, mode_name=mode, span=span, most=8 * span // value.bits
+        raise refusal(
+            "tma-span",
+            operation=operation,
+            box=shown,
+            dtype=value,
+            bytes=row // 8,
+            swizzle=mode,
+            span=span,
+            most=8 * span // value.bits,
         )
 
 
@@ -256,10 +269,14 @@ def _spread(box: tuple[int, ...], multicast: int) -> tuple[int, ...]:
         if left <= 1:
             break
         if extents[i] % left and left % extents[i]:
-            raise refusal("tma-multicast", operation="make_tma_atom", box=box, multicast=multicast)
+            raise refusal(
+                "tma-multicast", operation="make_tma_atom", box=show(box), multicast=multicast
+            )
         extents[i], left = -(-extents[i] // left), -(-left // extents[i])
     if left > 1:
-        raise refusal("tma-multicast", operation="make_tma_atom", box=box, multicast=multicast)
+        raise refusal(
+            "tma-multicast", operation="make_tma_atom", box=show(box), multicast=multicast
+        )
     return tuple(extents)
 
 

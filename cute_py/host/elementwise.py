@@ -37,7 +37,7 @@ def tensor_equals(a: Tensor, b: Tensor) -> bool:
 def tensor_map2(
     f: Callable[[Any, Any], Any], a: Tensor, b: Tensor, out: Tensor | None = None
 ) -> Tensor:
-    """Store f(a[c], b[c]) for every coordinate c, and return where: `out`, or a new tensor like `a`.
+    """Store f(a[c], b[c]) for every coordinate c, and return `out`, or a new tensor like a.
 
     Args:
         f: a NumPy ufunc, applied to arrays, or any function of two elements (Python numbers).

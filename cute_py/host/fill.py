@@ -1,7 +1,8 @@
 """Fill host tensors: one value, a sequence, random values with a chosen number of fractional bits.
 
-Random values come from NumPy's Generator (PCG64), element by element in colexicographical order: the
-same seed gives the same tensor, whatever its layout. Source: cutlass reference/host/tensor_fill.h.
+Random values come from NumPy's Generator (PCG64), element by element in colexicographical order:
+the same seed gives the same tensor, whatever its layout. Source: cutlass
+reference/host/tensor_fill.h.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def tensor_fill_random_uniform(
     low: float = 0.0,
     fraction_bits: int | None = None,
 ) -> Tensor:
-    """Store uniform random values, and return the tensor. Source: cutlass `TensorFillRandomUniform`.
+    """Store uniform random values, and return the tensor.
 
     Args:
         tensor: what to fill.
@@ -65,7 +66,7 @@ def tensor_fill_random_uniform(
             type. Left out, all bits; integer tensors keep none.
 
     Raises LayoutError where low >= high, or no such value lies between them. Values are rounded to
-    the dtype, and clamped if it is an integer type.
+    the dtype, and clamped if it is an integer type. Source: cutlass `TensorFillRandomUniform`.
 
     >>> from cute_py import make_host_tensor
     >>> values = tensor_fill_random_uniform(make_host_tensor(1000, "f16"), 7, 4, -4, 2).to_numpy()
@@ -82,8 +83,8 @@ def tensor_fill_random_uniform(
     if bits is not None:
         least, most = np.ceil(low * 2.0**bits), np.floor(high * 2.0**bits)
         if least > most:
-            facts = {"low": low, "high": high, "bits": bits}
-            raise refusal("random-bits", operation="tensor_fill_random_uniform", **facts)
+            operation = "tensor_fill_random_uniform"
+            raise refusal("random-bits", operation=operation, low=low, high=high, bits=bits)
         values = np.clip(_rounded(values * 2.0**bits), least, most) / 2.0**bits
     return _in_order(tensor, values)
 
@@ -107,7 +108,8 @@ def tensor_fill_random_gaussian(
     Source: cutlass `TensorFillRandomGaussian`.
 
     >>> from cute_py import make_host_tensor
-    >>> values = tensor_fill_random_gaussian(make_host_tensor(10000, "f32"), 7, 0.5, 2.0, 2).to_numpy()
+    >>> tensor = make_host_tensor(10000, "f32")
+    >>> values = tensor_fill_random_gaussian(tensor, 7, 0.5, 2.0, 2).to_numpy()
     >>> bool((values * 4 == (values * 4).round()).all()), round(float(values.std()))
     (True, 2)
     """

@@ -1,4 +1,4 @@
-"""`reference_gemm`: the matrix product that others are compared with, in a chosen accumulation type.
+"""`reference_gemm`: the matrix product that others are compared with, sums in a chosen type.
 
 Source: cutlass reference/host/gemm.h.
 """
@@ -39,10 +39,10 @@ def reference_gemm(
             Integers: the exact sum, of which the type keeps the low bits, as hardware does.
         out: where D goes (C is allowed); left out, a new tensor of the accumulation type.
 
-    alpha * sum + beta * C is computed in the accumulation type, rounding each step; of integers with
-    factors that are not, in f64. D is that rounded to nearest even, and clamped if D holds integers.
-    Law: integers that fit give exactly what NumPy's int64 gives. Raises LayoutError where the shapes
-    do not fit.
+    alpha * sum + beta * C is computed in the accumulation type, rounding each step; of integers
+    with factors that are not, in f64. D is that rounded to nearest even, and clamped if D holds
+    integers. Law: integers that fit give exactly what NumPy's int64 gives. Raises LayoutError where
+    the shapes do not fit.
 
     >>> from cute_py import make_host_tensor
     >>> a = make_host_tensor((2, 3), "s8", [[1, 2, 3], [4, 5, 6]])

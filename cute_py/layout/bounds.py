@@ -1,8 +1,8 @@
 """Whether the offsets of a layout lie inside of the memory of an engine.
 
-The extremes of an all-int layout are sums of its strides, those of a swizzled one lie in the swizzle
-periods around them, so the check costs a few additions. Only what may lie outside is enumerated, to
-name the first coordinate that does.
+The extremes of an all-int layout are sums of its strides, those of a swizzled one lie in the
+swizzle periods around them, so the check costs a few additions. Only what may lie outside is
+enumerated, to name the first coordinate that does.
 """
 
 from __future__ import annotations

@@ -61,6 +61,10 @@ def make_fragment_like(layout: AnyLayout, dtype: object = None) -> AnyLayout:
     """
     from cute_py.layout.product import tiled_product
 
+    if hasattr(layout, "with_layout"):
+        from cute_py.layout.tensor import fragment_like
+
+        return fragment_like(layout, dtype)  # type: ignore[arg-type]
     inner = inner_of(layout)
     if inner.__class__ is not Layout:
         return Layout(inner)

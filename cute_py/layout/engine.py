@@ -57,7 +57,7 @@ class Engine:
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
             return NotImplemented
-        return bool(self._key() == other._key())  # type: ignore[attr-defined]
+        return bool(self._key() == other._key())
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -198,12 +198,12 @@ class Memory(Engine):
         offset: Leaf = 0,
     ) -> None:
         """Check and freeze the storage."""
-        if not isinstance(name, str) or not name.isidentifier():
+        if not str(name).isidentifier():
             raise refusal("memory-name", operation="Memory", value=name)
         size = None if count is None else ints.normalize(count, "Memory", ", or None")
         if size is not None and ints.less(size, 1):
             raise refusal("extent-not-positive", operation="Memory", value=size, mode=())
-        _set(self, "name", name)
+        _set(self, "name", str(name))
         _set(self, "dtype", as_dtype(dtype))
         _set(self, "_count", size)
         _set(self, "space", checked_space(space, "Memory"))
@@ -255,12 +255,9 @@ class Coordinates(Engine):
         return (self.offset,)
 
     def __str__(self) -> str:
-        return f"ArithTuple{show(self.offset if self.start_is_tuple else (self.offset,))}"
-
-    @property
-    def start_is_tuple(self) -> bool:
-        """Whether the coordinates are tuples; else they are plain counts."""
-        return self.offset.__class__ is tuple
+        if self.offset.__class__ is tuple:
+            return f"ArithTuple{show(self.offset)}"
+        return f"counting_iter({self.offset})"
 
     def moved(self, by: IntTuple) -> Coordinates:
         """Return the coordinates with the start moved by a coordinate."""

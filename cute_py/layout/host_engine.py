@@ -60,15 +60,11 @@ class _HostEngine(Engine):
         """Return the same memory in elements of `dtype`; a last part of an element is left out."""
         if self.element_bits != self.dtype.bits:
             raise refusal("recast-unpacked", operation="recast", to=self.dtype)
-        held = "uint8" if dtype.is_subbyte else dtype.numpy
-        size = 1 if dtype.is_subbyte else held.itemsize
-        whole = self.memory.nbytes // size * size
-        memory = self.memory.view("uint8")[:whole].view(held)
-        return (
-            PackedEngine(memory, dtype, offset)
-            if dtype.is_subbyte
-            else ArrayEngine(memory, dtype, offset)
-        )
+        octets = self.memory.view("uint8")
+        if dtype.is_subbyte:
+            return PackedEngine(octets, dtype, offset)
+        size = dtype.numpy.itemsize
+        return ArrayEngine(octets[: len(octets) // size * size].view(dtype.numpy), dtype, offset)
 
     def _place(self, offset: IntTuple) -> int:
         return self.offset + ints.as_int(offset, "Tensor")  # type: ignore[no-any-return]
@@ -228,8 +224,8 @@ def packed_engine(words: Array, row: Dtype) -> PackedEngine:
 
     SubbyteReference(words, 0, row)  # has the checks of words and width
     if not words.flags.c_contiguous:
-        facts = {"step": words.strides[0], "axis": 0, "size": words.itemsize}
-        raise refusal("words-apart", operation="make_tensor", **facts)
+        step, size = words.strides[0], words.itemsize
+        raise refusal("words-apart", operation="make_tensor", step=step, size=size)
     return PackedEngine(words, row)
 
 

@@ -1,4 +1,7 @@
-"""`recast`: the same memory as a tensor of another dtype. Source: cutlass tensor_impl.hpp `recast`."""
+"""`recast`: the same memory as a tensor of another dtype.
+
+Source: cutlass include/cute/tensor_impl.hpp, pointer_base.hpp.
+"""
 
 from __future__ import annotations
 

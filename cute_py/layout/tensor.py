@@ -322,8 +322,10 @@ def make_coord_tensor(layout: AnyLayout) -> Tensor:
 
     Source: cutlass tensor_impl.hpp `make_coord_tensor`.
 
-    >>> print(make_coord_tensor(make_identity_layout((4, 8)))[2, 5], make_coord_tensor(Layout(4, 3))[2])
-    (2, 5) 6
+    >>> print(make_coord_tensor(make_identity_layout((4, 8)))[2, 5])
+    (2, 5)
+    >>> print(make_coord_tensor(Layout(4, 3))[2])
+    6
     """
     from cute_py.layout.queries import coprofile
 
@@ -432,4 +434,4 @@ def require_tensor(x: object, operation: str) -> Tensor:
     """Return x if it is a Tensor, else refuse it."""
     if x.__class__ is not Tensor:
         raise refusal("not-a-tensor", operation=operation, value=x, type=type(x).__name__)
-    return x  # type: ignore[return-value]
+    return x

@@ -1,4 +1,4 @@
-"""All elements of a tensor at once, as NumPy arrays: gather, scatter, and what a dtype can store."""
+"""All elements of a tensor at once, as NumPy arrays: gather, scatter, what a dtype can store."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _coordinates(tensor: Tensor) -> Array:
     rows = [list(tuples.leaves(tensor[c])) for c in coordinates(tensor.shape)]
     table = np.array(rows, dtype=np.int64)
     shape = axes(tensor)
-    if not tensor.engine.start_is_tuple:
+    if tensor.engine.offset.__class__ is not tuple:
         return table.reshape(shape, order="F")
     columns = [column.reshape(shape, order="F") for column in table.T]
     return np.stack(columns, axis=-1)
@@ -100,7 +100,7 @@ def assign(tensor: Tensor, source: Any) -> None:  # noqa: ANN401
 
 
 def _require_agreement(layout: AnyLayout, places: Array, flat: Array, first: Array) -> None:
-    """Refuse two values for one offset: `first` is the index that has each element's offset first."""
+    """Refuse two values for one offset; `first` is the first index with the offset of each."""
     departs = flat != flat[first]
     if departs.any():
         index = int(departs.argmax())

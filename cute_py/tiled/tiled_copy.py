@@ -83,7 +83,7 @@ class TiledCopy:
         return self.atom, self.layout_tv, self.tiler_mn
 
     def __eq__(self, other: object) -> bool:
-        return other.__class__ is TiledCopy and self._key == other._key  # type: ignore[attr-defined]
+        return other.__class__ is TiledCopy and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -264,6 +264,12 @@ def make_tiled_copy(
     Both map a coordinate (m,n) of the tile to a thread or value index; their raked product is the
     tile. Raises LayoutError where threads or values are no multiple of the atom's. Source: cutlass
     copy_atom.hpp `make_tiled_copy`.
+
+    >>> from cute_py.atoms.copy import Copy_Atom
+    >>> atom = Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL", 16)
+    >>> copy = make_tiled_copy(atom, Layout((32, 4), (4, 1)), Layout((1, 8)))
+    >>> copy.tile_shape, copy.get_slice(5).partition_S(Layout((128, 32), (32, 1)))[1]
+    ((32, 32), 40)
     """
     threads, values = (x if x.__class__ is Layout else Layout(x) for x in (thr_layout, val_layout))
     layout_mn = raked_product(threads, values)
@@ -272,28 +278,61 @@ def make_tiled_copy(
 
 
 def make_tiled_copy_tv(atom: Copy_Atom, layout_tv: Layout, tiler_mn: Tiler) -> TiledCopy:
-    """Return the copy whose thread-value layout, (thread, value) -> index in the tile, is given."""
+    """Return the copy whose thread-value layout, (thread, value) -> index in the tile, is given.
+
+    >>> from cute_py.atoms.copy import Copy_Atom
+    >>> copy = make_tiled_copy_tv(Copy_Atom("UniversalCopy<32>", 32), Layout((32, 4), (4, 1)), (128,))
+    >>> copy.size(), copy.tile_shape
+    (32, (128,))
+    """
     return TiledCopy(atom, layout_tv, tiler_mn)
 
 
 def make_tiled_copy_A(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
-    """Return the copy that brings each thread the elements of A that `mma` gives it."""
+    """Return the copy that brings each thread the elements of A that `mma` gives it.
+
+    >>> from cute_py.atoms.copy import Copy_Atom
+    >>> from cute_py.tiled.tiled_mma import make_tiled_mma
+    >>> mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
+    >>> make_tiled_copy_A(Copy_Atom("SM75_U32x4_LDSM_N", 16), mma).tile_shape
+    (32, 16)
+    """
     return TiledCopy(atom, mma.get_layoutA_TV(), (mma.tile_size(0), mma.tile_size(2)))
 
 
 def make_tiled_copy_B(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
-    """Return the copy that brings each thread the elements of B that `mma` gives it."""
+    """Return the copy that brings each thread the elements of B that `mma` gives it.
+
+    >>> from cute_py.atoms.copy import Copy_Atom
+    >>> from cute_py.tiled.tiled_mma import make_tiled_mma
+    >>> mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
+    >>> make_tiled_copy_B(Copy_Atom("SM75_U32x4_LDSM_N", 16), mma).tile_shape
+    (32, 16)
+    """
     return TiledCopy(atom, mma.get_layoutB_TV(), (mma.tile_size(1), mma.tile_size(2)))
 
 
 def make_tiled_copy_C(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
-    """Return the copy that moves the elements of C that `mma` gives each thread."""
+    """Return the copy that moves the elements of C that `mma` gives each thread.
+
+    >>> from cute_py.atoms.copy import Copy_Atom
+    >>> from cute_py.tiled.tiled_mma import make_tiled_mma
+    >>> mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
+    >>> make_tiled_copy_C(Copy_Atom("SM90_U32x4_STSM_N", 16), mma).tile_shape
+    (32, 32)
+    """
     return TiledCopy(atom, mma.get_layoutC_TV(), (mma.tile_size(0), mma.tile_size(1)))
 
 
 def make_tiled_copy_C_atom(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
     """Return the smallest copy that can retile the C of `mma`: for epilogues that store it in
     parts.
+
+    >>> from cute_py.atoms.copy import Copy_Atom
+    >>> from cute_py.tiled.tiled_mma import make_tiled_mma
+    >>> mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
+    >>> make_tiled_copy_C_atom(Copy_Atom("SM90_U32x2_STSM_N", 16), mma).tile_shape
+    (32, 16)
     """
     whole = mma.get_layoutC_TV()
     if atom.num_val_src > size(whole, 1):
@@ -313,6 +352,11 @@ def make_cotiled_copy(atom: Copy_Atom, atom_tv: Layout, data: Layout) -> TiledCo
 
     Raises LayoutError where an address does not exist in `data`. Source: cutlass copy_atom.hpp
     `make_cotiled_copy`.
+
+    >>> from cute_py.atoms.copy import Copy_Atom
+    >>> atom = Copy_Atom("UniversalCopy<32>", 32)
+    >>> make_cotiled_copy(atom, Layout((32, 2), (2, 1)), Layout((16, 4), (4, 1))).tile_shape
+    (16, 4)
     """
     inverse = make_layout(left_inverse(data), Layout(1, 0))  # address -> coordinate
     layout_tv = composition(inverse, atom_tv)
@@ -338,10 +382,22 @@ def _active_part(atom: Copy_Atom, layout_tv: Layout, shape: tuple[int, ...]) -> 
 
 
 def make_tiled_copy_S(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:
-    """Return the copy with the thread-value layout that `tiled_copy` reads its source with."""
+    """Return the copy with the thread-value layout that `tiled_copy` reads its source with.
+
+    >>> from cute_py.atoms.copy import Copy_Atom
+    >>> copy = make_tiled_copy(Copy_Atom("UniversalCopy<32>", 32), Layout(32), Layout(4))
+    >>> make_tiled_copy_S(copy.atom, copy).layout_tv == copy.get_layoutS_TV()
+    True
+    """
     return TiledCopy(atom, tiled_copy.get_layoutS_TV(), tiled_copy.tiler_mn)
 
 
 def make_tiled_copy_D(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:
-    """Return the copy with the thread-value layout that `tiled_copy` writes its destination with."""
+    """Return the copy with the thread-value layout that `tiled_copy` writes its destination with.
+
+    >>> from cute_py.atoms.copy import Copy_Atom
+    >>> copy = make_tiled_copy(Copy_Atom("UniversalCopy<32>", 32), Layout(32), Layout(4))
+    >>> make_tiled_copy_D(copy.atom, copy).layout_tv == copy.get_layoutD_TV()
+    True
+    """
     return TiledCopy(atom, tiled_copy.get_layoutD_TV(), tiled_copy.tiler_mn)

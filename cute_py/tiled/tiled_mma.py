@@ -93,7 +93,7 @@ class TiledMMA:
         return self.atom, self.atom_layout_mnk, self.permutation_mnk
 
     def __eq__(self, other: object) -> bool:
-        return other.__class__ is TiledMMA and self._key == other._key  # type: ignore[attr-defined]
+        return other.__class__ is TiledMMA and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -204,11 +204,11 @@ class TiledMMA:
     # -- (thread, value) -> index in the tile
 
     def get_layoutA_TV(self) -> Layout:
-        """Return (thread, value) -> m + M*k over the tile; threads along N read the same elements."""
+        """Return (thread, value) -> m + M*k in the tile; threads along N read the same elements."""
         return self._layout_tv("A")
 
     def get_layoutB_TV(self) -> Layout:
-        """Return (thread, value) -> n + N*k over the tile; threads along M read the same elements."""
+        """Return (thread, value) -> n + N*k in the tile; threads along M read the same elements."""
         return self._layout_tv("B")
 
     def get_layoutC_TV(self) -> Layout:
@@ -316,8 +316,9 @@ class ThrMMA:
             return compact
         from cute_py.layout.tensor import make_rmem_tensor
 
-        dtype = {"A": self.tiled_mma.atom.a_type, "B": self.tiled_mma.atom.b_type}
-        return make_rmem_tensor(dtype.get(operand, self.tiled_mma.atom.c_type), compact)
+        atom = self.tiled_mma.atom
+        dtypes = {"A": atom.a_type, "B": atom.b_type, "C": atom.c_type}
+        return make_rmem_tensor(compact, dtypes[operand])
 
     def partition_fragment_A(self, a: AnyLayout) -> AnyLayout:
         """Return make_fragment_A(partition_A(a))."""
@@ -347,7 +348,9 @@ def _no_thread(tiled: TiledMMA, thread: Leaf) -> CuteError:
 
 
 def make_tiled_mma(
-    atom: MMA_Atom, atom_layout_mnk: AnyLayout = (1, 1, 1), permutation_mnk: Tiler = (_, _, _)
+    atom: MMA_Atom | str,
+    atom_layout_mnk: AnyLayout = (1, 1, 1),
+    permutation_mnk: Tiler = (_, _, _),
 ) -> TiledMMA:
     """Return the atom tiled over atom_layout_mnk threads and permutation_mnk values.
 
@@ -364,7 +367,7 @@ def make_tiled_mma(
     (128, (32, 32, 16), ((2, 2), 4, 8))
     """
     if isinstance(atom, str):
-        from cute_py.atoms import get as get_atom
+        from cute_py.atoms.registry import get as get_atom
 
         atom = get_atom(atom)
     layout = atom_layout_mnk if atom_layout_mnk.__class__ is Layout else Layout(atom_layout_mnk)

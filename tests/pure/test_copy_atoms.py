@@ -83,7 +83,9 @@ def test_both_sides_name_the_same_bits_once_up_to_broadcast(op):
     assert image(op.ref_tv) in (source, destination)
     if op.name.startswith("SM100_UTCCP_4dp256bit"):  # refreshes 4 of 128 lanes: every 32nd bit
         assert source == destination == list(range(0, 32768, 32))
-    elif op.name.startswith(("SM100_UTCCP_4x32dp", "SM100_UTCCP_2x64dp")):  # one source, 2 or 4 targets
+    elif op.name.startswith(
+        ("SM100_UTCCP_4x32dp", "SM100_UTCCP_2x64dp")
+    ):  # one source, 2 or 4 targets
         assert destination == list(range(16384))
         assert source == list(range(16384 // int(op.name[12])))
     else:
@@ -132,7 +134,9 @@ def test_rows_not_runnable_are_data_of_later_architectures():
 
 def ramp(matrices):
     """Return bit of the first of its bits -> (row, column) of an element of stacked 8x8 matrices."""
-    return {16 * (8 * row + column): (row, column) for row in range(8 * matrices) for column in range(8)}
+    return {
+        16 * (8 * row + column): (row, column) for row in range(8 * matrices) for column in range(8)
+    }
 
 
 @pytest.mark.parametrize("matrices", [1, 2, 4])
@@ -174,7 +178,10 @@ def test_stmatrix_is_ldmatrix_the_other_way():
     for x in (1, 2, 4):
         for load, store in (("U32x{}_LDSM_N", "U32x{}_STSM_N"), ("U16x{}_LDSM_T", "U16x{}_STSM_T")):
             count = x if "U32" in load else 2 * x
-            there, back = get_copy("SM75_" + load.format(count)), get_copy("SM90_" + store.format(count))
+            there, back = (
+                get_copy("SM75_" + load.format(count)),
+                get_copy("SM90_" + store.format(count)),
+            )
             assert (there.src_tv, there.dst_tv) == (back.dst_tv, back.src_tv)
 
 
@@ -297,7 +304,9 @@ def test_atom_of_no_instruction_is_refused():
 
 @pytest.mark.parametrize("name", ["SM75_U32x4_LDSM_M", "UniversalCopy<x>", "SM90_TMA_LOAD"])
 def test_unknown_name_is_refused_with_the_nearest(name):
-    with pytest.raises(cute.LayoutError, match="required: the name of a copy instruction; fix: one"):
+    with pytest.raises(
+        cute.LayoutError, match="required: the name of a copy instruction; fix: one"
+    ):
         get_copy(name)
 
 

@@ -91,7 +91,9 @@ def test_layout_atom_is_a_bijection_that_keeps_16_bytes_together(major, swizzle)
     assert (chunks[:, :, 0] % 8 == 0).all()
 
 
-@pytest.mark.parametrize(("swizzle", "banks"), [("INTER", 8), ("SW32", 8), ("SW64", 8), ("SW128", 8)])
+@pytest.mark.parametrize(
+    ("swizzle", "banks"), [("INTER", 8), ("SW32", 8), ("SW64", 8), ("SW128", 8)]
+)
 def test_a_column_of_16_byte_chunks_is_free_of_bank_conflicts(swizzle, banks):
     """The 8 rows of one 16-byte column lie in 8 different groups of 4 banks, with any swizzle."""
     layout = gmma_layout_atom("K", swizzle, 16)
