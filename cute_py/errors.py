@@ -35,7 +35,7 @@ class CuteError(Exception):
         return type(self), (self.args[0], self.code, self.facts)
 
     def inside(self, call: str) -> CuteError:
-        """Return this error as it came up inside of `call`, the outermost one that the user made."""
+        """Return this error as it came up inside of `call`, the outermost that the user made."""
         said = str(self.facts.get("said", self.args[0]))
         return type(self)(f"{call}: {said}", self.code, {**self.facts, "said": said, "call": call})
 

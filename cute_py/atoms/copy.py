@@ -8,7 +8,7 @@ include/cute/atom/copy_traits.hpp, copy_atom.hpp.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cute_py.atoms.arch import holds, since
 from cute_py.atoms.mma import Operand
@@ -21,8 +21,11 @@ from cute_py.layout.recast import recast_layout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import NoReturn
 
     from cute_py.dtypes.table import DtypeLike
+
+_set = object.__setattr__
 
 ONE_THREAD = Layout(1, 0)
 WARP = Layout(32, 1)
@@ -141,8 +144,8 @@ class Copy_Op:
         >>> from cute_py.atoms.copy_sm80 import SM80_CP_ASYNC_CACHEGLOBAL
         >>> SM80_CP_ASYNC_CACHEGLOBAL().instruction(dst=["%r1"], src=["%rd1"])
         'cp.async.cg.shared.global.L2::128B [%r1], [%rd1], 16;'
-        >>> SM80_CP_ASYNC_CACHEGLOBAL().instruction(dst=["$0"], src=["$1"], guard=["$2"])
-        '{ .reg .pred p; setp.ne.b32 p, $2, 0; @p cp.async.cg.shared.global.L2::128B [$0], [$1], 16; }'
+        >>> SM80_CP_ASYNC_CACHEGLOBAL().instruction(dst=["s"], src=["g"], guard=["n"])
+        '{ .reg .pred p; setp.ne.b32 p, n, 0; @p cp.async.cg.shared.global.L2::128B [s], [g], 16; }'
         """
         if self.ptx is None:
             raise refusal("copy-no-ptx", operation="Copy_Op.instruction", op=self)
@@ -167,7 +170,6 @@ def _counted(operands: dict[str, int]) -> str:
     return ", ".join(f"{name} of {count}" for name, count in operands.items()) or "none"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class Copy_Atom:
     """A copy instruction and the type of the values that it moves.
 
@@ -190,25 +192,43 @@ class Copy_Atom:
     Copy_Atom(SM75_U32x4_LDSM_N, f16) (32,8):(8,1) (32,(2,4)):(2,(1,64))
     """
 
+    __slots__ = ("dst_tv", "dtype", "op", "ref_tv", "src_tv")
     op: Copy_Op
     dtype: Dtype
-    src_tv: Layout = field(init=False, compare=False)
-    dst_tv: Layout = field(init=False, compare=False)
-    ref_tv: Layout = field(init=False, compare=False)
+    src_tv: Layout
+    dst_tv: Layout
+    ref_tv: Layout
 
-    def __post_init__(self) -> None:
+    def __init__(self, op: Copy_Op | str, dtype: DtypeLike | int) -> None:
         """Look up names, check, and read the bit layouts in values."""
-        if isinstance(self.op, str):
+        if isinstance(op, str):
             from cute_py.atoms.copy_registry import get_copy
 
-            object.__setattr__(self, "op", get_copy(self.op))
-        if self.op.__class__ is not Copy_Op:
-            raise refusal(
-                "copy-op", operation="Copy_Atom", value=self.op, type=type(self.op).__name__
-            )
-        object.__setattr__(self, "dtype", value_type(self.dtype, "Copy_Atom"))
+            op = get_copy(op)
+        if not isinstance(op, Copy_Op):
+            raise refusal("copy-op", operation="Copy_Atom", value=op, type=type(op).__name__)
+        value = value_type(dtype, "Copy_Atom")
+        _set(self, "op", op)
+        _set(self, "dtype", value)
         for side in ("src_tv", "dst_tv", "ref_tv"):
-            object.__setattr__(self, side, _in_values(self.op, side, self.dtype))
+            _set(self, side, _in_values(op, side, value))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"Copy_Atom is frozen: cannot set {name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"Copy_Atom is frozen: cannot delete {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Copy_Atom, (self.op, self.dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Copy_Atom):
+            return NotImplemented
+        return (self.op, self.dtype) == (other.op, other.dtype)
+
+    def __hash__(self) -> int:
+        return hash((self.op, self.dtype))
 
     def __str__(self) -> str:
         return f"Copy_Atom({self.op}, {self.dtype})"
@@ -297,7 +317,7 @@ def value_type(x: DtypeLike | int, operation: str) -> Dtype:
 
 def _adapts(op: Copy_Op) -> bool:
     """Return whether the width of the copy is chosen from the tensors (auto-vectorising)."""
-    return op.src_tv.stride == (0, 0)
+    return bool(op.src_tv.stride == (0, 0))
 
 
 def _in_values(op: Copy_Op, side: str, value: Dtype) -> Layout:

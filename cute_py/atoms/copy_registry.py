@@ -1,4 +1,4 @@
-"""The copy instructions by name. The modules that hold the rows are loaded when one is asked for."""
+"""The copy instructions by name; the modules with the rows are loaded when one is asked for."""
 
 from __future__ import annotations
 

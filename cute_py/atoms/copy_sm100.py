@@ -13,6 +13,11 @@ from cute_py.layout.layout import Layout
 
 SOURCE = "{}; cutlass arch/copy_sm100.hpp, atom/copy_traits_sm100.hpp"
 
+_SWAPPED = (
+    "the registers come in another order than in CuTe's layout; CuTe swaps them after the load"
+)
+_PADDED = "the layouts count padded rows of 128 bits"
+
 # 16x8 matrices of bytes, transposed: registers -> (lane, bit of its registers) -> bit
 _BYTES_T = {
     1: Layout(((4, 8), (8, 2, 2)), ((256, 8), (1, 128, 64))),
@@ -26,7 +31,7 @@ _BYTE_ROWS = {
 }
 
 
-def _load(name: str, count: int, src_tv: Layout, dst_tv: Layout, form: str) -> Copy_Op:
+def _load(name: str, count: int, src_tv: Layout, dst_tv: Layout, form: str, note: str) -> Copy_Op:
     return Copy_Op(
         name=name,
         thr_id=WARP,
@@ -41,22 +46,22 @@ def _load(name: str, count: int, src_tv: Layout, dst_tv: Layout, form: str) -> C
         ptx=f"ldmatrix.sync.aligned.{form} {{dst}}, [{{src}}];",
         operands=(("dst", Operand(count, "b32")), ("src", ADDRESS_32)),
         runnable=False,
-        note="the registers come in another order than CuTe's layout; CuTe swaps them after the load"
-        if name.startswith("SM100_U8")
-        else "the layouts count padded rows of 128 bits",
+        note=note,
     )
 
 
 def _load_bytes(count: int) -> Copy_Op:
     form = f"m16n16.x{count // 2}.trans.shared.b8"
-    return _load(f"SM100_U8x{4 * count}_LDSM_T", count, _BYTE_ROWS[count], _BYTES_T[count], form)
+    return _load(
+        f"SM100_U8x{4 * count}_LDSM_T", count, _BYTE_ROWS[count], _BYTES_T[count], form, _SWAPPED
+    )
 
 
 def _load_padded(bits: int, count: int) -> Copy_Op:
     packed = {4: "b4x16_p64", 6: "b6x16_p32"}[bits]
     form = f"m8n16.x{count}.shared.b8x16.{packed}"
     name = f"SM100_SU{bits}_DU8x16_x{count}_LDSM_N"
-    return _load(name, count, ROW_TV[count], REGISTER_TV_N[count], form)
+    return _load(name, count, ROW_TV[count], REGISTER_TV_N[count], form, _PADDED)
 
 
 def _store_bytes(count: int) -> Copy_Op:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from cute_py.atoms.copy import ADDRESS_32, WARP, Copy_Op
 from cute_py.atoms.copy_sm100 import SOURCE
 from cute_py.atoms.mma import Operand
-from cute_py.layout.layout import Layout
+from cute_py.layout.layout import Layout, make_layout
+from cute_py.layout.modes import append
 
 # shape -> (PTX shape, 32-bit registers per repetition, most repetitions)
 _SHAPES = {
@@ -30,15 +31,18 @@ def _register_tv(shape: str, times: int) -> Layout:
     if shape == "16dp32b":  # two halves of the lanes take two runs of columns
         return Layout(((16, 2), 32 * r), ((64 * r, 32 * r), 1))
     if shape == "16dp64b":
-        threads, bits = ((2, 2, 8), (512 * r, 32, 64 * r)), ((32,), (1,), (r,), (64,))
-    elif shape == "16dp128b":
-        threads, bits = ((4, 8), (32, 128 * r)), ((32, 2), (1, 1024 * r), (r,), (128,))
-    else:
-        threads, bits = ((4, 8), (64, 256 * r)), ((64, 2), (1, 2048 * r), (r,), (256,))
-    extents = bits[0] + bits[2] if r > 1 else bits[0]
-    steps = bits[1] + bits[3] if r > 1 else bits[1]
-    value = (extents, steps) if len(extents) > 1 else (extents[0], steps[0])
-    return Layout((threads[0], value[0]), (threads[1], value[1]))
+        return _repeated(Layout((2, 2, 8), (512 * r, 32, 64 * r)), Layout(32), Layout(r, 64))
+    if shape == "16dp128b":
+        value = Layout((32, 2), (1, 1024 * r))
+        return _repeated(Layout((4, 8), (32, 128 * r)), value, Layout(r, 128))
+    value = Layout((64, 2), (1, 2048 * r))
+    return _repeated(Layout((4, 8), (64, 256 * r)), value, Layout(r, 256))
+
+
+def _repeated(threads: Layout, value: Layout, repetitions: Layout) -> Layout:
+    if repetitions.size() > 1:
+        value = append(value, repetitions)
+    return make_layout(threads, value)
 
 
 def _tensor_memory(kind: str, shape: str, times: int, halves: bool) -> Copy_Op:

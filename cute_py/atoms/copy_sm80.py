@@ -7,7 +7,7 @@ one more operand, how many bytes to read: 0 reads nothing and fills with zeros. 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, NUMBER_32, ONE_THREAD, Copy_Op, require_width
 from cute_py.layout.layout import Layout
@@ -16,8 +16,8 @@ ALWAYS_WIDTHS = (32, 64, 128)
 GLOBAL_WIDTHS = (128,)
 
 
-@cache
-def SM80_CP_ASYNC_CACHEALWAYS(bits: int) -> Copy_Op:  # noqa: N802 (CuTe's name)
+@lru_cache(maxsize=None, typed=True)
+def SM80_CP_ASYNC_CACHEALWAYS(bits: int) -> Copy_Op:
     """Return cp.async.ca of 32, 64 or 128 bits. Raises LayoutError for other widths.
 
     >>> SM80_CP_ASYNC_CACHEALWAYS(32).ptx
@@ -26,8 +26,8 @@ def SM80_CP_ASYNC_CACHEALWAYS(bits: int) -> Copy_Op:  # noqa: N802 (CuTe's name)
     return _cp_async("ca", bits, ALWAYS_WIDTHS, zfill=False)
 
 
-@cache
-def SM80_CP_ASYNC_CACHEGLOBAL(bits: int = 128) -> Copy_Op:  # noqa: N802
+@lru_cache(maxsize=None, typed=True)
+def SM80_CP_ASYNC_CACHEGLOBAL(bits: int = 128) -> Copy_Op:
     """Return cp.async.cg of 128 bits. Raises LayoutError for other widths.
 
     >>> SM80_CP_ASYNC_CACHEGLOBAL().ptx
@@ -36,8 +36,8 @@ def SM80_CP_ASYNC_CACHEGLOBAL(bits: int = 128) -> Copy_Op:  # noqa: N802
     return _cp_async("cg", bits, GLOBAL_WIDTHS, zfill=False)
 
 
-@cache
-def SM80_CP_ASYNC_CACHEALWAYS_ZFILL(bits: int) -> Copy_Op:  # noqa: N802
+@lru_cache(maxsize=None, typed=True)
+def SM80_CP_ASYNC_CACHEALWAYS_ZFILL(bits: int) -> Copy_Op:
     """Return cp.async.ca of 32, 64 or 128 bits with zero fill. Raises LayoutError for other widths.
 
     >>> SM80_CP_ASYNC_CACHEALWAYS_ZFILL(64).ptx
@@ -46,8 +46,8 @@ def SM80_CP_ASYNC_CACHEALWAYS_ZFILL(bits: int) -> Copy_Op:  # noqa: N802
     return _cp_async("ca", bits, ALWAYS_WIDTHS, zfill=True)
 
 
-@cache
-def SM80_CP_ASYNC_CACHEGLOBAL_ZFILL(bits: int = 128) -> Copy_Op:  # noqa: N802
+@lru_cache(maxsize=None, typed=True)
+def SM80_CP_ASYNC_CACHEGLOBAL_ZFILL(bits: int = 128) -> Copy_Op:
     """Return cp.async.cg of 128 bits with zero fill. Raises LayoutError for other widths.
 
     >>> SM80_CP_ASYNC_CACHEGLOBAL_ZFILL().ptx
@@ -62,7 +62,7 @@ def _cp_async(cache_operator: str, bits: int, widths: tuple[int, ...], zfill: bo
     require_width(name, bits, widths)
     tv = Layout((1, bits), (0, 1))
     operands = (("dst", ADDRESS_32), ("src", ADDRESS_64))
-    source_bytes = ", {src_bytes}" if zfill else ""
+    text = f"cp.async.{cache_operator}.shared.global.L2::128B [{{dst}}], [{{src}}], {bits // 8}"
     return Copy_Op(
         name=name,
         args=(bits,),
@@ -75,7 +75,7 @@ def _cp_async(cache_operator: str, bits: int, widths: tuple[int, ...], zfill: bo
         alignment_bits=bits,
         min_arch="sm_80",
         source="PTX ISA, cp.async; cutlass arch/copy_sm80.hpp, atom/copy_traits_sm80.hpp",
-        ptx=f"cp.async.{cache_operator}.shared.global.L2::128B [{{dst}}], [{{src}}], {bits // 8}{source_bytes};",
+        ptx=f"{text}, {{src_bytes}};" if zfill else f"{text};",
         operands=(*operands, ("src_bytes", NUMBER_32)) if zfill else operands,
         completion="cp_async",
     )

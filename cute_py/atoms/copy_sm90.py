@@ -6,7 +6,7 @@ copy_sm90_tma.hpp, atom/copy_traits_sm90.hpp, copy_traits_sm90_tma.hpp.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, NUMBER_32, ONE_THREAD, WARP, Copy_Op
 from cute_py.atoms.copy_sm75 import REGISTER_TV_N, REGISTER_TV_T, ROW_TV
@@ -42,8 +42,8 @@ SM90_U16x4_STSM_T = _stmatrix(2, transposed=True)
 SM90_U16x8_STSM_T = _stmatrix(4, transposed=True)
 
 
-@cache
-def SM90_BULK_COPY_G2S(bits: int) -> Copy_Op:  # noqa: N802 (CuTe's name)
+@lru_cache(maxsize=None, typed=True)
+def SM90_BULK_COPY_G2S(bits: int) -> Copy_Op:
     """Return the bulk copy of `bits` contiguous bits from global to shared memory.
 
     Args:
@@ -57,7 +57,8 @@ def SM90_BULK_COPY_G2S(bits: int) -> Copy_Op:  # noqa: N802 (CuTe's name)
     return _bulk(
         "SM90_BULK_COPY_G2S",
         bits,
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{dst}], [{src}], {bytes}, [{mbarrier}];",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[{dst}], [{src}], {bytes}, [{mbarrier}];",
         (
             ("dst", ADDRESS_32),
             ("src", ADDRESS_64),
@@ -68,8 +69,8 @@ def SM90_BULK_COPY_G2S(bits: int) -> Copy_Op:  # noqa: N802 (CuTe's name)
     )
 
 
-@cache
-def SM90_BULK_COPY_S2G(bits: int) -> Copy_Op:  # noqa: N802
+@lru_cache(maxsize=None, typed=True)
+def SM90_BULK_COPY_S2G(bits: int) -> Copy_Op:
     """Return the bulk copy of `bits` contiguous bits from shared to global memory.
 
     Args:
@@ -131,6 +132,21 @@ def one_thread_bulk(
     )
 
 
+_ANY_LENGTH = Layout((1, 1), (0, 0))
+SM90_BULK_COPY_AUTO = Copy_Op(
+    name="SM90_BULK_COPY_AUTO",
+    thr_id=ONE_THREAD,
+    src_tv=_ANY_LENGTH,
+    dst_tv=_ANY_LENGTH,
+    ref_tv=_ANY_LENGTH,
+    src_space="any",
+    dst_space="any",
+    alignment_bits=128,
+    min_arch="sm_90",
+    source="cutlass atom/copy_traits_sm90_tma.hpp",
+    note="one of the two above, as long as the contiguous vector that both tensors share",
+)
+
 FAMILIES = {
     "SM90_BULK_COPY_G2S": (SM90_BULK_COPY_G2S, ((128,),)),
     "SM90_BULK_COPY_S2G": (SM90_BULK_COPY_S2G, ((128,),)),
@@ -138,6 +154,7 @@ FAMILIES = {
 ROWS = {
     row.name: row
     for row in (
+        SM90_BULK_COPY_AUTO,
         SM90_U32x1_STSM_N,
         SM90_U32x2_STSM_N,
         SM90_U32x4_STSM_N,

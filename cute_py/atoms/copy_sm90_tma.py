@@ -2,13 +2,13 @@
 
 There is one row for each rank, since the instruction lists so many coordinates, the innermost
 first. The tensor map, which holds sizes, strides, box and swizzle, is an operand; `tma.TmaAtom`
-derives what it says. Source: PTX ISA, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor"; cutlass
-include/cute/arch/copy_sm90_tma.hpp, atom/copy_traits_sm90_tma.hpp.
+derives what it says. Source: PTX ISA, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor";
+cutlass include/cute/arch/copy_sm90_tma.hpp, atom/copy_traits_sm90_tma.hpp.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, Copy_Op
 from cute_py.atoms.copy_sm90 import one_thread_bulk
@@ -25,34 +25,37 @@ _LOAD = (
     "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
     "{multicast} [{{dst}}], [{{src}}, {{coord}}], [{{mbarrier}}]{mask};"
 )
-_STORE = "cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [{{dst}}, {{coord}}], [{{src}}];"
+_STORE = (
+    "cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group "
+    "[{{dst}}, {{coord}}], [{{src}}];"
+)
 _REDUCE = (
     "cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.add.tile.bulk_group "
     "[{{dst}}, {{coord}}], [{{src}}];"
 )
 
 
-@cache
-def SM90_TMA_LOAD(bits: int, rank: int) -> Copy_Op:  # noqa: N802 (CuTe's name)
+@lru_cache(maxsize=None, typed=True)
+def SM90_TMA_LOAD(bits: int, rank: int) -> Copy_Op:
     """Return the load of a box of `bits` bits of a tensor of `rank` dimensions.
 
     Args:
         bits: bits of the box, a multiple of 128.
         rank: 1 to 5.
 
-    Operands: the tensor map is `src`, the coordinates of the box's first element `coord`, counted in
-    elements, the innermost dimension first. Raises LayoutError for other arguments.
+    Operands: the tensor map is `src`, the coordinates of the box's first element `coord`, counted
+    in elements, the innermost dimension first. Raises LayoutError for other arguments.
 
     >>> print(SM90_TMA_LOAD(65536, 2), SM90_TMA_LOAD(65536, 2).dst_tv)
     SM90_TMA_LOAD_2D<65536> (1,65536):(0,1)
     """
-    operands = (*_load_operands(rank, "SM90_TMA_LOAD"),)
+    operands = _load_operands(rank, "SM90_TMA_LOAD")
     ptx = _LOAD.format(rank=rank, multicast="", mask="")
     return _load(f"SM90_TMA_LOAD_{rank}D", bits, ptx, operands)
 
 
-@cache
-def SM90_TMA_LOAD_MULTICAST(bits: int, rank: int) -> Copy_Op:  # noqa: N802
+@lru_cache(maxsize=None, typed=True)
+def SM90_TMA_LOAD_MULTICAST(bits: int, rank: int) -> Copy_Op:
     """Return the load of a box into the shared memory of several CTAs of the cluster.
 
     Args:
@@ -73,8 +76,8 @@ def SM90_TMA_LOAD_MULTICAST(bits: int, rank: int) -> Copy_Op:  # noqa: N802
     return _load(f"SM90_TMA_LOAD_MULTICAST_{rank}D", bits, ptx, operands)
 
 
-@cache
-def SM90_TMA_STORE(bits: int, rank: int) -> Copy_Op:  # noqa: N802
+@lru_cache(maxsize=None, typed=True)
+def SM90_TMA_STORE(bits: int, rank: int) -> Copy_Op:
     """Return the store of a box; what lies outside of the tensor is dropped.
 
     Args:
@@ -89,8 +92,8 @@ def SM90_TMA_STORE(bits: int, rank: int) -> Copy_Op:  # noqa: N802
     return _store("SM90_TMA_STORE", bits, rank, _STORE, "cp.async.bulk.tensor")
 
 
-@cache
-def SM90_TMA_REDUCE_ADD(bits: int, rank: int) -> Copy_Op:  # noqa: N802
+@lru_cache(maxsize=None, typed=True)
+def SM90_TMA_REDUCE_ADD(bits: int, rank: int) -> Copy_Op:
     """Return the addition of a box to what lies in global memory.
 
     Args:

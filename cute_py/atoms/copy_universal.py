@@ -5,7 +5,7 @@ Source: cutlass include/cute/arch/copy.hpp, atom/copy_traits.hpp; PTX ISA, "ld",
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, ONE_THREAD, Copy_Op, require_width
 from cute_py.atoms.mma import Operand
@@ -16,8 +16,8 @@ _WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _SOURCE = "cutlass arch/copy.hpp, atom/copy_traits.hpp"
 
 
-@cache
-def UniversalCopy(bits: int) -> Copy_Op:  # noqa: N802 (CuTe's name)
+@lru_cache(maxsize=None, typed=True)
+def UniversalCopy(bits: int) -> Copy_Op:
     """Return the copy of one value of `bits` bits by assignment, between any two memories.
 
     Args:
@@ -35,8 +35,8 @@ def UniversalCopy(bits: int) -> Copy_Op:  # noqa: N802 (CuTe's name)
     )
 
 
-@cache
-def AutoVectorizingCopyWithAssumedAlignment(bits: int) -> Copy_Op:  # noqa: N802
+@lru_cache(maxsize=None, typed=True)
+def AutoVectorizingCopyWithAssumedAlignment(bits: int) -> Copy_Op:
     """Return the copy that widens itself to the longest common vector of both tensors.
 
     Args:
@@ -68,7 +68,7 @@ _REGISTERS = {
 _SPACES = {"gmem": ("global", ADDRESS_64), "smem": ("shared", ADDRESS_32)}
 
 
-@cache
+@lru_cache(maxsize=None, typed=True)
 def move(bits: int, src_space: str, dst_space: str) -> Copy_Op:
     """Return UniversalCopy between registers and a memory as one load or store.
 

@@ -3,10 +3,10 @@ can describe.
 
 An atom is 8 rows of 16, 32, 64 or 128 bytes (INTER, SW32, SW64, SW128). K-major: a row runs along
 K, shape (8, row); MN-major: along M or N, shape (row, 8). SW<n> XORs the 16-byte chunks of a row
-with the row's number, on byte addresses Sw<log2(n / 16), 4, 3>. In elements that is the same swizzle
-with a smaller base: `byte_swizzle` gives the byte form back. Build a tile with
+with the row's number, on byte addresses Sw<log2(n / 16), 4, 3>. In elements that is the same
+swizzle with a smaller base: `byte_swizzle` gives the byte form back. Build a tile with
 `tile_to_shape(atom, shape, order)`. Source: cutlass include/cute/atom/mma_traits_sm90_gmma.hpp; PTX
-ISA, "wgmma: Strides", "Shared Memory Matrix Layout".
+ISA, "wgmma: Shared Memory Matrix Layout".
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def byte_swizzle(layout: AnyLayout, dtype: DtypeLike | int) -> Swizzle:
 # -- CuTe's names
 
 
-def Layout_K_INTER_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
+def Layout_K_INTER_Atom(dtype: DtypeLike | int) -> AnyLayout:
     """Return the K-major atom without swizzle; see `gmma_layout_atom`.
 
     >>> print(Layout_K_INTER_Atom("f16"))
@@ -89,7 +89,7 @@ def Layout_K_INTER_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
     return gmma_layout_atom("K", "INTER", dtype)
 
 
-def Layout_K_SW32_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
+def Layout_K_SW32_Atom(dtype: DtypeLike | int) -> AnyLayout:
     """Return the K-major atom of 32-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_K_SW32_Atom("f16"))
@@ -98,7 +98,7 @@ def Layout_K_SW32_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
     return gmma_layout_atom("K", "SW32", dtype)
 
 
-def Layout_K_SW64_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
+def Layout_K_SW64_Atom(dtype: DtypeLike | int) -> AnyLayout:
     """Return the K-major atom of 64-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_K_SW64_Atom("f16"))
@@ -107,7 +107,7 @@ def Layout_K_SW64_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
     return gmma_layout_atom("K", "SW64", dtype)
 
 
-def Layout_K_SW128_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
+def Layout_K_SW128_Atom(dtype: DtypeLike | int) -> AnyLayout:
     """Return the K-major atom of 128-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_K_SW128_Atom("f16"))
@@ -116,7 +116,7 @@ def Layout_K_SW128_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
     return gmma_layout_atom("K", "SW128", dtype)
 
 
-def Layout_MN_INTER_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
+def Layout_MN_INTER_Atom(dtype: DtypeLike | int) -> AnyLayout:
     """Return the MN-major atom without swizzle; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_INTER_Atom("f16"))
@@ -125,7 +125,7 @@ def Layout_MN_INTER_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
     return gmma_layout_atom("MN", "INTER", dtype)
 
 
-def Layout_MN_SW32_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
+def Layout_MN_SW32_Atom(dtype: DtypeLike | int) -> AnyLayout:
     """Return the MN-major atom of 32-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_SW32_Atom("f16"))
@@ -134,7 +134,7 @@ def Layout_MN_SW32_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
     return gmma_layout_atom("MN", "SW32", dtype)
 
 
-def Layout_MN_SW64_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
+def Layout_MN_SW64_Atom(dtype: DtypeLike | int) -> AnyLayout:
     """Return the MN-major atom of 64-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_SW64_Atom("f16"))
@@ -143,7 +143,7 @@ def Layout_MN_SW64_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
     return gmma_layout_atom("MN", "SW64", dtype)
 
 
-def Layout_MN_SW128_Atom(dtype: DtypeLike | int) -> AnyLayout:  # noqa: N802
+def Layout_MN_SW128_Atom(dtype: DtypeLike | int) -> AnyLayout:
     """Return the MN-major atom of 128-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_SW128_Atom("f16"))

@@ -66,6 +66,8 @@ def _threads(atom: MMA_Atom) -> Iterator[str]:
 
 def _coverage(atom: MMA_Atom, part: Part) -> Iterator[str]:
     """Check that threads and values reach each element once; through a descriptor, each thread."""
+    import numpy as np
+
     name, layout, tile, _, memory, _ = part
     if len(layout) != 2:
         yield f"{name} {layout} is not (thread, value)"
@@ -76,8 +78,7 @@ def _coverage(atom: MMA_Atom, part: Part) -> Iterator[str]:
         if layout[0].offsets().any():
             yield f"{name} {layout} is read through a descriptor, but not alike by all threads"
         layout = layout[1]
-    reached = sorted(layout.offsets().ravel().tolist())
-    if reached != list(range(prod(tile))):
+    if not np.array_equal(np.sort(layout.offsets(), axis=None), np.arange(prod(tile))):
         yield f"{name} {layout} does not reach each element of {tile} once"
 
 

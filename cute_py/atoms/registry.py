@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 # The modules with rows: those that list them (`ROWS`), and those that make them from a name
 # (`NAMES`, `parameters`, `row`).
 LISTS = ("sm61", "sm70", "sm75", "sm80", "sm89", "sm90")
-TEMPLATES = ("fma", "sm90_gmma")
-# What a name starts with says where to look first.
+TEMPLATES = ("fma", "sm90_gmma", "sm100", "sm120")
+# Where the prefix of a name is not the name of the module.
 _PREFIXES = {"UniversalFMA": "fma", "SM90_64x": "sm90_gmma"}
 
 _cache: dict[str, MMA_Atom] = {}
@@ -38,7 +38,7 @@ def _home(name: str) -> str | None:
         if name.startswith(prefix):
             return module
     family = name.partition("_")[0].lower()
-    return family if family in LISTS else None
+    return family if family in LISTS + TEMPLATES else None
 
 
 def names() -> tuple[str, ...]:

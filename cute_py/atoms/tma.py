@@ -116,8 +116,8 @@ def make_tma_atom(
         multicast: over how many CTAs of the cluster the box is spread.
 
     Raises LayoutError where no tensor map can say it: the contiguous mode of one side is not that
-    of the other, a stride is no multiple of 16 bytes, a box is longer than 256 elements, or its rows
-    are longer than the swizzle's span or no multiple of 16 bytes.
+    of the other, a stride is no multiple of 16 bytes, a box is longer than 256 elements, or its
+    rows are longer than the swizzle's span or no multiple of 16 bytes.
 
     >>> from cute_py.atoms.gmma_smem import Layout_K_SW128_Atom
     >>> from cute_py.layout.product import tile_to_shape

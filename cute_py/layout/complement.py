@@ -31,8 +31,8 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> AnyLayout:
 
     Law: the offsets layout(i) + R(j) are distinct, R increases strictly, and there are at least
     `target` of them. Where every gap between modes is a multiple of what lies below, they fill [0,
-    n) without holes. Raises LayoutError, naming the modes, where layout overlaps itself, or where a
-    gap that is no multiple leaves fewer than `target`. Source: cutlass layout.hpp `complement`.
+    n) without holes. Raises LayoutError, naming the modes, where layout overlaps itself.
+    Source: cutlass layout.hpp `complement`.
 
     >>> print(complement(Layout(4, 2), 24), complement(Layout((2, 2), (1, 6)), 24))
     (2,3):(1,8) (3,2):(2,12)
@@ -92,9 +92,20 @@ def _complement_leaves(layout: Layout, target: IntTuple) -> Layout:
     """Build the complement leaf by leaf: symbols, a shape as target, or gaps that leave holes."""
     gaps, filled, loose = _gaps(layout)
     rest = _copies(filled, target)
-    if loose is not None and _too_few(layout, [rest, *[gap[0] for gap in gaps]], target):
-        _refuse(layout, *loose)
+    if loose is not None:
+        missing = _missing_copies(layout, [rest, *[gap[0] for gap in gaps]], target)
+        rest = ints.mul(rest, missing)
     return _layout_of([*gaps, (rest, filled)])
+
+
+def require_gapless(tiler: Layout, target: IntTuple) -> None:
+    """Refuse a tiler whose complement would leave elements of `target` in no tile."""
+    gaps, filled, loose = _gaps(tiler)
+    if loose is None:
+        return
+    repeats = [_copies(filled, target), *[gap[0] for gap in gaps]]
+    if not ints.is_one(_missing_copies(tiler, repeats, target)):
+        _refuse(tiler, *loose)
 
 
 def hull(block: Layout, count: Leaf) -> Layout:
@@ -185,14 +196,14 @@ def _copies(filled: Leaf, target: IntTuple) -> AnyLayout:
     return whole if ints.less(by_mode, whole) else by_mode
 
 
-def _too_few(layout: Layout, repeats: list[Any], target: IntTuple) -> bool:
+def _missing_copies(layout: Layout, repeats: list[Any], target: IntTuple) -> Leaf:
+    """Return how often the complement must be repeated to reach `target`; 1 if it reaches it."""
     from cute_py.layout.coalesce import filter_zeros
     from cute_py.layout.queries import cosize
 
     dense = filter_zeros(layout)
     needed = cosize(dense) if target is None else product(target)
-    reached = ints.mul(dense.size(), product(tuple(repeats)))
-    return ints.settle(ints.less, reached, needed, "complement")
+    return ints.ceil_div(needed, ints.mul(dense.size(), product(tuple(repeats))))
 
 
 def by_stride(modes: list[Any]) -> list[Any]:

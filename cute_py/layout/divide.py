@@ -8,7 +8,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.coalesce import coalesced
-from cute_py.layout.complement import complement
+from cute_py.layout.complement import complement, require_gapless
 from cute_py.layout.composition import composition
 from cute_py.layout.layout import Layout, made, make_layout, step
 from cute_py.layout.tuples import is_underscore, wrap
@@ -49,7 +49,9 @@ def logical_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
 
 
 def _divided(layout: Layout, tiler: Layout) -> Layout:
-    pair = make_layout(tiler, complement(tiler, _target(layout)))
+    target = _target(layout)
+    require_gapless(tiler, target)
+    pair = make_layout(tiler, complement(tiler, target))
     return composition(layout, pair)  # type: ignore[no-any-return]
 
 

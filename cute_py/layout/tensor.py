@@ -21,6 +21,7 @@ from cute_py.layout.tuples import has_underscore, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
     from numpy.typing import ArrayLike
@@ -385,7 +386,7 @@ def make_tensor_like(tensor: Tensor, dtype: DtypeLike | None = None) -> Tensor:
     host_ptr[64b](0) o (4,4):(4,1)
     """
     require_tensor(tensor, "make_tensor_like")
-    return owned_like(tensor, make_layout_like(tensor.layout), dtype, "make_tensor_like")
+    return _owned_like(tensor, make_layout_like, dtype, "make_tensor_like")
 
 
 def make_host_tensor(
@@ -417,14 +418,23 @@ def fragment_like(tensor: Tensor, dtype: DtypeLike | None = None) -> Tensor:
     """Return a new tensor like a part of another, mode 0 dense and leftmost fastest; see
     `make_fragment_like`.
     """
-    return owned_like(tensor, make_fragment_like(tensor.layout), dtype, "make_fragment_like")
+    return _owned_like(tensor, make_fragment_like, dtype, "make_fragment_like")
 
 
-def owned_like(tensor: Tensor, layout: Layout, dtype: DtypeLike | None, operation: str) -> Tensor:
-    """Return a new tensor of a layout, in host memory if `tensor` is there, else in registers."""
+def _owned_like(
+    tensor: Tensor,
+    like: Callable[[AnyLayout], Layout],
+    dtype: DtypeLike | None,
+    operation: str,
+) -> Tensor:
+    """Return a new tensor in host memory if `tensor` is there, else in registers. Coordinates have
+    no order in memory to follow: the layout is compact, leftmost mode fastest.
+    """
     row = tensor.dtype if dtype is None else dtype
     if row is None:
         raise refusal("coordinates-dtype", operation=operation, tensor=tensor)
+    unordered = yields_coordinates(tensor.layout)
+    layout = Layout(tensor.shape) if unordered else like(tensor.layout)
     if tensor.space == "host":
         return make_host_tensor(layout, row)
     return make_rmem_tensor(layout, row)

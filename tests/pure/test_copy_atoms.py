@@ -1,4 +1,4 @@
-"""Copy instructions: CuTe's layouts, what each side covers, the lane maps that the PTX ISA draws."""
+"""Copy instructions: CuTe's layouts, what each side covers, the lane maps of the PTX ISA."""
 
 import pickle
 
@@ -8,7 +8,7 @@ import cute_py as cute
 from cute_py.atoms.copy import Copy_Atom, Copy_Op
 from cute_py.atoms.copy_registry import copy_names, copy_table, get_copy, known
 from cute_py.atoms.copy_universal import move
-from tests.notation import golden_cases, read_text
+from tests.notation import golden_cases
 
 CASES = golden_cases("copy_atoms")
 ROWS = copy_table()
@@ -133,7 +133,7 @@ def test_rows_not_runnable_are_data_of_later_architectures():
 
 
 def ramp(matrices):
-    """Return bit of the first of its bits -> (row, column) of an element of stacked 8x8 matrices."""
+    """Return first bit -> (row, column) of each element of stacked 8x8 matrices."""
     return {
         16 * (8 * row + column): (row, column) for row in range(8 * matrices) for column in range(8)
     }

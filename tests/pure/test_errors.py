@@ -86,8 +86,10 @@ EXAMPLES = {
         "mode 1 (stride 2) steps inside of the 4 offsets",
     ),
     "complement-gap": (
-        lambda: cute.complement(Layout((2, 2), (1, 3)), 6),
-        "mode 1 has stride 3, no multiple of the 2 offsets",
+        lambda: cute.logical_divide(
+            Layout((2, 3, 2, 8), (2, 10, 8, 8)), Layout((2, 1, 2), (6, 12, 2))
+        ),
+        "mode 0 has stride 6, no multiple of the 4 offsets",
     ),
     "complement-basis": (
         lambda: cute.complement(make_identity_layout((4, 8)), 32),

@@ -140,9 +140,13 @@ def test_fragment_of_a_partition_is_cutes(case):
     swizzle = args["smem_atom"].split("_")[2]
     major = args["smem_atom"].split("_")[1]
     bits = args["bits"]
+    on_elements = gmma_layout_atom(major, swizzle, bits)
+    if case.get("inadmissible"):
+        with pytest.raises(cute.LayoutError):
+            cute.tile_to_shape(on_elements, read_text(args["smem_shape_a"]))
+        return
     for operand in case["result"].values():
         layout = read_text(operand["partition"])
-        on_elements = gmma_layout_atom(major, swizzle, bits)
         if swizzle != "INTER":
             layout = cute.make_composed_layout(on_elements.outer, 0, layout)
         descriptor, fragment = gmma_fragment(layout, bits, major)
