@@ -182,6 +182,10 @@ def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> AnyL
 
 def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     """Return composition(a, b) where a or b is no plain Layout (see `composition`)."""
+    if _is_f2(a) or _is_f2(b):
+        from cute_py.layout.f2_convert import compose_f2
+
+        return compose_f2(a, Layout(b) if b.__class__ is int else b)
     if a.__class__ is ComposedLayout:
         from cute_py.layout.composition import composition
 
@@ -205,6 +209,11 @@ def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
 def _is_map(x: AnyLayout) -> bool:
     """Return whether x is a map of offsets: a Swizzle or an F2 map."""
     return x.__class__ is Swizzle or hasattr(x, "bits")
+
+
+def _is_f2(x: AnyLayout) -> bool:
+    """Return whether x is an F2Layout."""
+    return hasattr(x.__class__, "bases")
 
 
 def _after_map(a: AnyLayout, b: AnyLayout) -> AnyLayout:
@@ -344,6 +353,8 @@ def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> AnyLayout:
     """Return cosize or coshape of what a composed layout really reaches."""
     from cute_py.layout import modes, queries
 
+    if name == "cosize" and _is_f2(x):
+        return x.cosize() if mode == () else x[mode].cosize()
     x = getattr(x, "layout", x)
     x = x if x.__class__ is Layout else require_composed(x, name)
     part = modes.get(x, mode) if mode != () else x
@@ -398,6 +409,8 @@ def _inverse(x: AnyLayout, name: str) -> AnyLayout:
 
     if x.__class__ is Swizzle:
         return x
+    if _is_f2(x):
+        return getattr(x, name)()
     x = require_composed(x, name)
     if x.outer.__class__ is not Swizzle or ints.is_zero(x.offset) is not True:
         raise refusal("inverse-offset", operation=name, layout=x)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from cute_py.layout.coords import Major
-    from cute_py.layout.types import IntTuple, Leaf, Mode, Tiler
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Mode, Tiler
 
 # _kind: all int; int extents with coordinate strides; symbols somewhere
 INTS, BASIS, SYMBOLS = 0, 1, 2
@@ -215,13 +215,13 @@ class Layout:
         return get_1d_coord(self, index)
 
     @staticmethod
-    def fit(table: object) -> IntTuple:
+    def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyLayout:
         """Return what computes `table` (offsets in colexicographical order, or an n-d array); see
         `fit`.
         """
         from cute_py.layout.fit import fit
 
-        return fit(table)
+        return fit(table, shape, coshape)
 
 
 def require_layout(x: object, operation: str) -> None:

@@ -11,6 +11,7 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.layout import INTS, Layout
+from cute_py.layout.modes import unflatten
 from cute_py.layout.recast import downcast, upcast
 from cute_py.layout.tensor import Tensor, derived, require_tensor
 
@@ -51,6 +52,7 @@ def recast(tensor: Tensor, dtype: DtypeLike) -> Tensor:
         offset = _coarser_origin(tensor, layout, offset, up)
         layout = upcast(layout, up)
     if down > 1:
+        layout = _one_unit(layout)
         offset = _finer_origin(layout, offset, down)
         layout = downcast(layout, down)
     return derived(tensor.engine.recast(row, offset), layout)
@@ -82,10 +84,22 @@ def _backwards(layout: AnyLayout, n: int) -> int:
     return back
 
 
+def _one_unit(layout: AnyLayout) -> AnyLayout:
+    """Return the layout with stride 0 for modes of extent 1 that another mode of stride 1 makes
+    redundant: `downcast` splits every mode of stride 1.
+    """
+    if layout.__class__ is not Layout or layout._kind != INTS:
+        return layout
+    units = [k for k, step in enumerate(layout._d) if abs(step) == 1]
+    kept = max(units, key=lambda k: layout._s[k], default=None)
+    redundant = [k for k in units if k != kept and layout._s[k] == 1]
+    steps = tuple([0 if k in redundant else step for k, step in enumerate(layout._d)])
+    return Layout(layout.shape, unflatten(steps, layout.shape)) if redundant else layout
+
+
 def _finer_origin(layout: AnyLayout, offset: Leaf, n: int) -> Leaf:
     """Return the origin in elements n times as small: the first part of an old element, or the last
     where the mode of stride -1 is split.
     """
-    units = zip(layout._s, layout._d, strict=True) if layout.__class__ is Layout else ()
-    backwards = any(extent > 1 and step == -1 for extent, step in units if extent.__class__ is int)
+    backwards = layout.__class__ is Layout and -1 in layout._d
     return ints.add(ints.mul(offset, n), n - 1 if backwards else 0)

@@ -7,7 +7,9 @@ from cute_py.layout import tuples
 from cute_py.layout.bounds import require_inside
 from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.engine import Coordinates
+from cute_py.layout.layout import Layout
 from cute_py.layout.offsets import offsets
+from cute_py.layout.swizzle import Swizzle
 from cute_py.layout.tuples import show
 
 TYPE_CHECKING = False
@@ -93,10 +95,28 @@ def assign(tensor: Tensor, source: Any) -> None:  # noqa: ANN401
     require_inside(tensor.engine, tensor.layout, "copy_")
     places = _offsets(tensor)
     flat = np.broadcast_to(values, shape).reshape(-1, order="F")
+    if _surely_injective(tensor.layout):
+        tensor.engine.scatter(places, flat)
+        return
     distinct, first, cell = np.unique(places, return_index=True, return_inverse=True)
     if len(distinct) < len(places):
         _require_agreement(tensor.layout, places, flat, first[cell.reshape(-1)])
     tensor.engine.scatter(distinct, flat[first])
+
+
+def _surely_injective(layout: AnyLayout) -> bool:
+    """Return whether every stride steps past all that smaller strides reach: then no two
+    coordinates have one offset. A swizzle on top changes nothing, it is a bijection.
+    """
+    if layout.__class__ is not Layout:
+        return layout.outer.__class__ is Swizzle and _surely_injective(layout.inner)
+    reach = 0
+    leaves = zip(layout._s, layout._d, strict=True)
+    for step, extent in sorted([(abs(step), extent) for extent, step in leaves if extent > 1]):
+        if step <= reach:
+            return False
+        reach += (extent - 1) * step
+    return True
 
 
 def _require_agreement(layout: AnyLayout, places: Array, flat: Array, first: Array) -> None:

@@ -640,3 +640,23 @@ def test_operands_of_other_kinds_are_refused():
         F2Layout(4, (1, 3))(4)
     with pytest.raises(CoordinateError, match="given coordinate"):
         F2Layout((4, 2), (1, 3, 4))(4, 0)
+
+
+# -- the public functions take F2 layouts
+
+
+@given(f2_layouts())
+def test_public_functions_agree_with_the_methods_of_an_f2_layout(f):
+    assert cute.composition(f, f.size()) == f.compose(Layout(f.size()))
+    assert cute.cosize(f) == int(f.offsets().max()) + 1
+    assert cute.composition(Swizzle(1, 0, 1), f) == F2Layout(
+        f.shape, [Swizzle(1, 0, 1)(x) for x in f.bases], Swizzle(1, 0, 1)(f.offset)
+    )
+    try:
+        inverse = f.left_inverse()
+    except LayoutError as error:
+        with pytest.raises(LayoutError, match=r"left_inverse: given "):
+            cute.left_inverse(f)
+        assert error.code == "f2-singular"
+    else:
+        assert cute.left_inverse(f) == inverse

@@ -151,7 +151,7 @@ def test_bool_float_and_text_are_refused(x):
 
 def test_the_refusal_of_a_leaf_names_operation_value_and_alternatives():
     with pytest.raises(
-        LeafTypeError, match=r"^tile: given 2.5 \(float\).*tuples of these, or None"
+        LeafTypeError, match=r"^tile: given 2.5 \(float\).*or symbols, or None; "
     ):
         ints.normalize(2.5, "tile", ", or None")
 
