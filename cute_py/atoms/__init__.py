@@ -1,7 +1,8 @@
 """Atoms: one frozen row for each hardware instruction on tiles.
 
-`get(name)` and `cute.atoms.NAME` give a row, `find(a=..., b=..., c=..., arch=...)` lists what fits,
-`table()` prints all. Importing this package loads no rows; a name loads its family's module.
+`get(name)` gives an MMA row, `get_copy(name)` a copy instruction, `cute.atoms.NAME` either;
+`find(a=..., b=..., c=..., arch=...)` lists the MMA rows that fit, `table()` prints all of them.
+Importing this package loads no rows; a name loads its family's module.
 
 >>> import cute_py.atoms
 >>> print(cute_py.atoms.SM75_16x8x8_F32F16F16F32_TN.b_tv)
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 # module -> the public names that it defines
 _HOME = {
+    "copy": "Copy_Atom Copy_Op",
+    "copy_registry": "copy_table get_copy",
     "mma": "MMA_Atom Operand",
     "registry": "get names rows",
     "search": "find table",
@@ -30,17 +33,19 @@ def __getattr__(name: str) -> object:
         return value
     if not name.startswith(("SM", "Universal")):
         raise AttributeError(f"module 'cute_py.atoms' has no attribute {name!r}")
-    from cute_py.atoms.registry import get
+    from cute_py.atoms.copy_registry import get_copy
+    from cute_py.atoms.registry import get, has
     from cute_py.errors import CuteError
 
     try:
-        return get(name)
+        return get(name) if has(name) else get_copy(name)
     except CuteError as error:
         raise AttributeError(str(error)) from None
 
 
 def __dir__() -> list[str]:
     """List the public names and those of all rows."""
+    from cute_py.atoms.copy_registry import copy_table
     from cute_py.atoms.registry import names
 
-    return sorted({*globals(), *_MODULE, *names()})
+    return sorted({*globals(), *_MODULE, *names(), *(op.name for op in copy_table())})

@@ -14,7 +14,7 @@ ARCHS = (
 )  # fmt: skip
 
 
-def number(arch: str) -> int:
+def number(arch: object) -> int:
     """Return the number of an architecture: `sm_90a` is 90.
 
     Raises:
@@ -23,8 +23,8 @@ def number(arch: str) -> int:
     >>> number("sm_75"), number("sm_90a")
     (75, 90)
     """
-    digits = arch.removeprefix("sm_").rstrip("af") if isinstance(arch, str) else ""
-    if not digits.isdecimal() or not arch.startswith("sm_"):
+    prefix, digits = (arch[:3], arch[3:].rstrip("af")) if isinstance(arch, str) else ("", "")
+    if prefix != "sm_" or not digits.isdecimal():
         raise refusal("arch-name", operation="arch", arch=arch)
     return int(digits)
 

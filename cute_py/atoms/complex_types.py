@@ -11,7 +11,9 @@ from cute_py.atoms.mma import MMA_Atom
 from cute_py.dtypes.table import Dtype
 
 _NONE = (0, 0, "")
-complex_f64 = Dtype("c128", "complex", 128, _NONE, ("complex128", "complex128", "", "complex<double>"))
+complex_f64 = Dtype(
+    "c128", "complex", 128, _NONE, ("complex128", "complex128", "", "complex<double>")
+)
 gauss_f64 = Dtype("gc192", "complex", 192, _NONE, ("", "", "", "GaussComplex"))
 
 

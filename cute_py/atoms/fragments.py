@@ -152,11 +152,13 @@ def mma_sync(
             fragment(m, n, 2),
         ),
         dtypes,
-        ptx=f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{types_text}{modifiers} {{d}}, {{a}}, {{b}}, {{c}};",
+        ptx=f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{types_text}{modifiers} "
+        "{d}, {a}, {b}, {c};",
         registers=operands(counts, dtypes),
         min_arch=min_arch,
         native=native,
-        source=f"PTX ISA, Matrix Fragments for mma.m{m}n{n}k{k}; cute/arch/mma_{family.lower()}.hpp",
+        source=f"PTX ISA, Matrix Fragments for mma.m{m}n{n}k{k}; "
+        f"cute/arch/mma_{family.lower()}.hpp",
         saturate=saturate,
         operation=operation,
     )

@@ -84,7 +84,7 @@ def _coverage(atom: MMA_Atom, part: Part) -> Iterator[str]:
 
 def _bits(part: Part) -> Iterator[str]:
     name, layout, _, dtype, memory, operand = part
-    if operand is None:
+    if operand is None or len(layout) != 2:
         return
     if operand.is_descriptor != (memory == "smem"):
         yield f"{name} is in {memory}, but its operand is {operand!r}"

@@ -103,8 +103,8 @@ class Operand:
         return "{" + ", ".join(names) + "}" if self.vector else names[0]
 
 
-class MMA_Atom:  # noqa: N801  (CuTe's name)
-    """One matrix multiply-accumulate, D = A B + C on a tile of M x N x K, by the threads of `thr_id`.
+class MMA_Atom:
+    """One matrix multiply-accumulate, D = A B + C on a tile of M x N x K, by `thr_id`'s threads.
 
     Attributes:
         name: CuTe's name; with `args`, the name of its template.

@@ -52,6 +52,20 @@ def names() -> tuple[str, ...]:
     return (*first, *listed, *(name for names in rest for name in names))
 
 
+def has(name: str) -> bool:
+    """Return whether there is an MMA row of this name (without template arguments).
+
+    >>> has("SM61_DP4A"), has("SM75_U32x4_LDSM_N")
+    (True, False)
+    """
+    home = _home(name)
+    if home is None:
+        return False
+    module = _module(home)
+    known = module.NAMES if home in TEMPLATES else [row.name for row in module.ROWS]
+    return name in known
+
+
 def get(name: str) -> MMA_Atom:
     """Return the row of a name, with or without template arguments.
 
@@ -107,22 +121,16 @@ def registered(atom: MMA_Atom) -> bool:
 def _make(
     name: str, args: tuple[Argument | Dtype, ...], named: Mapping[str, Argument | Dtype]
 ) -> MMA_Atom:
-    home = _home(name)
-    if home is None:
+    if not has(name):
         raise _unknown(name)
-    module = _module(home)
+    home = _home(name)
+    module = _module(str(home))
     if home in TEMPLATES:
-        if name not in module.NAMES:
-            raise _unknown(name)
-        arguments = _bind(name, module.parameters(name), args, named)
-        made: MMA_Atom = module.row(name, **arguments)
+        made: MMA_Atom = module.row(name, **_bind(name, module.parameters(name), args, named))
         return made
     _bind(name, (), args, named)
-    for row in module.ROWS:
-        if row.name == name:
-            listed: MMA_Atom = row
-            return listed
-    raise _unknown(name)
+    listed: MMA_Atom = next(row for row in module.ROWS if row.name == name)
+    return listed
 
 
 def _bind(

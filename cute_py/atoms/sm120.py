@@ -2,7 +2,8 @@
 
 CuTe's value types of A and B are the containers, u8 or u4; the template arguments are the types
 proper. `extra` holds the layouts of the block scales ("sfa_tv", "sfb_tv") and of the metadata of a
-sparse A ("e_tv"). Source: cutlass include/cute/atom/mma_traits_sm120.hpp, mma_traits_sm120_sparse.hpp.
+sparse A ("e_tv"). Source: cutlass include/cute/atom/mma_traits_sm120.hpp and
+mma_traits_sm120_sparse.hpp.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """SM61: dot products of packed bytes by one thread.
 
-Source: PTX ISA, "Integer Arithmetic Instructions: dp4a, dp2a"; cutlass include/cute/arch/mma_sm61.hpp.
+Source: PTX ISA, "Integer Arithmetic Instructions: dp4a, dp2a"; cutlass
+include/cute/arch/mma_sm61.hpp.
 """
 
 from __future__ import annotations
@@ -8,8 +9,6 @@ from __future__ import annotations
 from cute_py.atoms.fragments import operands, read_types
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.layout.layout import Layout
-
-_BYTES = read_types("s32 s8 s8 s32")
 
 
 def _dot(name: str, depth: int, types: str, ptx: str | None) -> MMA_Atom:

@@ -11,9 +11,7 @@ from cute_py.atoms.complex_types import complex_row
 from cute_py.atoms.fragments import mma_sync
 
 _REAL = tuple(
-    mma_sync(
-        "SM90", (16, 8, k), "f64 f64 f64 f64", counts, min_arch="sm_90", native=only(90)
-    )
+    mma_sync("SM90", (16, 8, k), "f64 f64 f64 f64", counts, min_arch="sm_90", native=only(90))
     for k, counts in ((4, "4 2 1 4"), (8, "4 4 2 4"), (16, "4 8 4 4"))
 )
 ROWS = (*_REAL, *(complex_row(real) for real in _REAL))

@@ -18,7 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
 
-_FP8 = tuple(f"{d} {a} {b}" for d in ("f16", "f32") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2"))
+_FP8 = tuple(
+    f"{d} {a} {b}" for d in ("f16", "f32") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")
+)
 _BYTES = tuple(f"s32 {a} {b}" for a in ("s8", "u8") for b in ("s8", "u8"))
 # types of D, A and B
 _TYPES = ("f16 f16 f16", "f32 f16 f16", "f32 bf16 bf16", "f32 tf32 tf32", *_FP8, *_BYTES)
@@ -85,7 +87,8 @@ def row(
     """
     types, n, in_registers, saturate = _ROWS[name]
     d, a, b = (DTYPES[each] for each in types.split())
-    given = dict(tnspA=tnspA, tnspB=tnspB, scaleA=scaleA, scaleB=scaleB)
+    given: dict[str, str | int] = {"tnspA": tnspA, "tnspB": tnspB}
+    given |= {"scaleA": scaleA, "scaleB": scaleB}
     _check(name, given, in_registers)
     depth = 256 // a.bits
     modifier = ".satfinite" * saturate
