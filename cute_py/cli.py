@@ -3,6 +3,10 @@
     cute-py eval "composition((6,2):(8,2), (4,3):(3,1))"     the value of an expression
     cute-py layout "Sw<3,4,3> o 0 o (8,64):(64,1)"           what a layout is, and its offsets
     cute-py functions                                        the functions of the language
+    cute-py mma SM70_8x8x4_F32F16F16F32_TN --atoms 2,2       who holds A, B and C, as a picture
+    cute-py tv SM70_8x8x4_F32F16F16F32_TN --operand C        one of them
+    cute-py copy "UniversalCopy<32>" --thr "(4,8):(8,1)"     who reads and who writes
+    cute-py atoms --arch sm_80                               the instructions
 
 A refusal goes to the standard error with exit code 2, without a traceback.
 """
@@ -12,14 +16,17 @@ from __future__ import annotations
 import os
 import sys
 
-from cute_py.errors import CuteError
+from cute_py.errors import CuteError, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import ArgumentParser, Namespace, _SubParsersAction
     from collections.abc import Callable, Iterator, Sequence
 
+    from cute_py.atoms.copy import Copy_Op
+    from cute_py.atoms.mma import MMA_Atom
     from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.viz.picture import Picture
 
 REFUSED, INTERRUPTED, BROKEN_PIPE = 2, 130, 141  # as shells count: 128 + the signal's number
 
@@ -74,7 +81,42 @@ def _parser() -> ArgumentParser:
 
     command = commands.add_parser("functions", help="list the functions that eval knows")
     command.set_defaults(run=_functions)
+
+    _add_pictures(commands)
     return parser
+
+
+def _add_pictures(commands: _SubParsersAction[ArgumentParser]) -> None:
+    command = commands.add_parser("tv", help="draw who holds one operand of an MMA atom")
+    command.set_defaults(run=_drawn, picture=_tv)
+    command.add_argument("atom", metavar="ATOM", help="its name; the command atoms lists them")
+    command.add_argument("--operand", choices="ABC", default="C", help="(default: %(default)s)")
+    _add_output(command, "text", "svg", "latex", "json")
+
+    command = commands.add_parser("mma", help="draw who holds A, B and C of an MMA, tiled or not")
+    command.set_defaults(run=_drawn, picture=_mma)
+    command.add_argument("atom", metavar="ATOM", help="its name; the command atoms lists them")
+    command.add_argument("--atoms", metavar="LAYOUT", help="how many in M,N,K: 2,2,1")
+    command.add_argument("--perm", metavar="TILE", help="the tile in M,N,K: 32,32,16; _ for none")
+    _add_output(command, "text", "svg", "latex", "json")
+
+    command = commands.add_parser("copy", help="draw who reads and who writes in a copy")
+    command.set_defaults(run=_drawn, picture=_copy)
+    command.add_argument("op", metavar="OP", help="the instruction; the command atoms lists them")
+    command.add_argument("--thr", metavar="LAYOUT", help="threads over the tile: (32,4):(4,1)")
+    command.add_argument("--val", metavar="LAYOUT", help="values of a thread: (1,8)")
+    command.add_argument("--bits", type=count, default=16, help="of a value (%(default)s)")
+    _add_output(command, "text", "svg", "latex", "json")
+
+    command = commands.add_parser("atoms", help="list the instructions")
+    command.set_defaults(run=_atoms)
+    command.add_argument("--arch", help="only those that it runs: sm_80, sm_90a, ...")
+    _add_output(command, "text", "json")
+
+
+def _add_output(command: ArgumentParser, *formats: str) -> None:
+    command.add_argument("--format", choices=formats, default="text", help="(default: %(default)s)")
+    command.add_argument("-o", dest="output", metavar="FILE", help="write to a file")
 
 
 def _add_symbols(command: ArgumentParser) -> None:
@@ -221,3 +263,132 @@ def _answer(question: Callable[[], object]) -> str:
     if answer.__class__ is bool:
         return "yes" if answer else "no"
     return show(answer)
+
+
+# -- pictures
+
+
+def _drawn(given: Namespace) -> int:
+    """Write the picture that `given.picture` makes."""
+    try:
+        _write(_rendered(given.picture(given), given), given.output)
+    except CuteError as error:
+        return _refuse(str(error).splitlines()[0])
+    return 0
+
+
+def _rendered(picture: Picture, given: Namespace) -> str:
+    from cute_py.viz.latex import to_latex
+    from cute_py.viz.svg import to_svg
+    from cute_py.viz.text import to_text
+
+    if given.format == "json":
+        return _json(picture.as_data())
+    if given.format == "text":
+        colours = not given.output and sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        return to_text(picture, ansi=colours) + "\n"
+    return to_svg(picture) if given.format == "svg" else to_latex(picture)
+
+
+def _json(data: object) -> str:
+    import json
+
+    return json.dumps(data, default=str) + "\n"
+
+
+def _write(text: str, path: str | None) -> None:
+    if path is None:
+        sys.stdout.write(text)
+        return
+    try:
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        raise refusal("cli-output", operation="-o", path=path, reason=error.strerror) from None
+
+
+def _tv(given: Namespace) -> Picture:
+    from cute_py.viz.build import picture_operand
+
+    return picture_operand(given.atom, given.operand)
+
+
+def _mma(given: Namespace) -> Picture:
+    from cute_py.tiled.tiled_mma import make_tiled_mma
+    from cute_py.viz.build import picture_of
+
+    atoms = _option("--atoms", given.atoms, (1, 1, 1))
+    tile = _option("--perm", given.perm, (None, None, None))
+    return picture_of(make_tiled_mma(given.atom, atoms, tile))
+
+
+def _copy(given: Namespace) -> Picture:
+    from cute_py.atoms.copy import Copy_Atom
+    from cute_py.tiled.tiled_copy import make_tiled_copy
+    from cute_py.viz.build import picture_of
+
+    atom = Copy_Atom(given.op, given.bits)
+    if given.thr is None and given.val is None:
+        return picture_of(atom)
+    threads, values = _option("--thr", given.thr, 1), _option("--val", given.val, 1)
+    return picture_of(make_tiled_copy(atom, threads, values))
+
+
+def _option(name: str, text: str | None, default: AnyLayout) -> AnyLayout:
+    """Return the layout or tuple that an option's text stands for; brackets may be left out."""
+    from cute_py.expression import evaluate
+    from cute_py.layout.layout import Layout
+    from cute_py.layout.tuples import Underscore, leaves
+
+    if text is None:
+        return default
+    try:
+        value = evaluate(f"({text})")
+    except CuteError as error:
+        raise error.inside(f"{name} ({text})") from None
+    parts = list(leaves(value))
+    if not parts or any(type(part) not in (int, Layout, Underscore) for part in parts):
+        raise refusal("cli-layout", operation=name, text=text)
+    return value[0] if len(value) == 1 else value
+
+
+# -- atoms
+
+
+def _atoms(given: Namespace) -> int:
+    from cute_py.atoms.copy_registry import copy_table
+    from cute_py.atoms.registry import rows
+
+    try:
+        if given.arch is not None:
+            _require_arch(given.arch)
+        mmas = [row for row in rows() if given.arch is None or row.support(given.arch)]
+        copies = [op for op in copy_table() if given.arch is None or op.support(given.arch)]
+        _write(_listed(mmas, copies, given.format), given.output)
+    except CuteError as error:
+        return _refuse(str(error))
+    return 0
+
+
+def _require_arch(arch: str) -> None:
+    from cute_py.atoms.arch import ARCHS, number
+
+    if f"sm_{number(arch)}" not in ARCHS:
+        raise refusal("cli-arch", operation="atoms", arch=arch, known=", ".join(ARCHS))
+
+
+def _listed(mmas: list[MMA_Atom], copies: list[Copy_Op], form: str) -> str:
+    from cute_py.atoms.search import table_rows, table_text
+
+    if form == "json":
+        mma, copy = [_fields(row) for row in mmas], [_fields(op) for op in copies]
+        return _json({"mma": mma, "copy": copy})
+    cells = [("copy", "source", "destination", "threads")]
+    cells += [(str(op), op.src_space, op.dst_space, str(op.num_threads)) for op in copies]
+    width = max(len(name) for name, *_ in cells)
+    lines = [f"{name:<{width}}  {a:<6}  {b:<11}  {threads}" for name, a, b, threads in cells]
+    return "\n".join([table_text(table_rows(mmas)), "", *lines, ""])
+
+
+def _fields(row: MMA_Atom | Copy_Op) -> dict[str, object]:
+    return {"atom": str(row), **{key: getattr(row, key) for key in type(row).__slots__}}

@@ -1,0 +1,146 @@
+"""Who holds which element: the cells of a thread-value layout over a tile.
+
+An element that several threads hold shows all of them: `T0,64 V1` is value 1 of threads 0 and 64,
+`T0-127 V5` value 5 of all threads from 0 to 127, `T0-240/16 V0` value 0 of every 16th thread. The
+colour is that of the first thread, modulo 8, as in CuTe's own pictures.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import tuples
+from cute_py.layout.layout import Layout
+from cute_py.layout.queries import size
+from cute_py.viz.grids import (
+    is_layout,
+    numbered,
+    require_numbers,
+    require_small,
+    slabs,
+    values_of,
+)
+from cute_py.viz.palette import COLOURS
+from cute_py.viz.picture import Cell, Picture
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cute_py.layout.types import AnyLayout, Tiler
+
+NOBODY = Cell(("-",))  # an element that no thread holds
+
+
+def picture_tv(tv: AnyLayout, tile: Tiler) -> Picture:
+    """Return the tile with the threads and values that hold each element.
+
+    Args:
+        tv: (thread, value) -> index in the tile, the first mode of the tile fastest.
+        tile: its shape, of 1 to 4 modes (elements); a mode may be a layout, whose values label it.
+
+    Raises LayoutError for a `tv` of another rank, and where it leaves the tile.
+
+    >>> from cute_py import Layout
+    >>> picture_tv(Layout((2, 2), (1, 2)), (2, 2)).grids[0][0].cells[1]
+    (Cell(lines=('T1 V0',), colour=1), Cell(lines=('T1 V1',), colour=1))
+    """
+    threads = _require_tv(tv)
+    tile_text = tuples.show(tile)
+    shape, labels = tile_of(tile)
+    cells = held(tv, {t: t for t in range(threads)}, shape)
+    return Picture(f"{tv} over {tile_text}", slabs(tv, cells, shape, labels))
+
+
+def _require_tv(tv: AnyLayout) -> int:
+    """Return the number of threads of a static thread-value layout."""
+    if not is_layout(tv):
+        raise refusal("viz-type", operation="picture_tv", value=tv, type=type(tv).__name__)
+    require_numbers(tv, "picture_tv")
+    if tuples.rank(tv.shape) != 2:
+        raise refusal("viz-tv", operation="picture_tv", layout=tv, rank=tuples.rank(tv.shape))
+    return size(tv, 0)  # type: ignore[no-any-return]
+
+
+def tile_of(tile: Tiler) -> tuple[tuple[int, ...], list[list[str]]]:
+    """Return the extents of a tile, and the coordinates of each mode."""
+    modes = tuples.wrap(tile)
+    shape = tuple([size(mode) for mode in modes])
+    return shape, [
+        [tuples.show(mode(i)) for i in range(n)] if mode.__class__ is Layout else numbered(n)
+        for mode, n in zip(modes, shape, strict=True)
+    ]
+
+
+def held(tv: AnyLayout, threads: Mapping[int, int], shape: tuple[int, ...]) -> list[Cell]:
+    """Return the cell of each element of a tile.
+
+    Args:
+        tv: (thread, value) -> index in the tile.
+        threads: thread coordinate of tv -> number of the thread.
+        shape: of the tile.
+
+    """
+    elements = tuples.product(shape)
+    require_small(tv, elements)
+    require_small(tv, size(tv), "pairs of thread and value")
+    indices = values_of(tv)
+    count = size(tv, 0)
+    holders: list[dict[int, list[int]]] = [{} for _ in range(elements)]
+    for value in range(size(tv, 1)):
+        for t, thread in threads.items():
+            index = indices[t + count * value]
+            if index.__class__ is not int or not 0 <= index < elements:
+                raise refusal(
+                    "viz-tile",
+                    operation="picture_tv",
+                    layout=tv,
+                    shape=tuples.show(shape),
+                    thread=thread,
+                    value=value,
+                    index=tuples.show(index),
+                )
+            holders[index].setdefault(value, []).append(thread)
+    return [_holder_cell(each) for each in holders]
+
+
+def _holder_cell(values: dict[int, list[int]]) -> Cell:
+    """Return the cell of an element, a line for each set of threads that holds it."""
+    if not values:
+        return NOBODY
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for value, threads in values.items():
+        groups.setdefault(tuple(threads), []).append(value)
+    lines = tuple(f"T{spans(threads)} V{spans(held)}" for threads, held in groups.items())
+    return Cell(lines, min(map(min, groups)) % len(COLOURS))
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """Return numbers as text, runs of three or more in short.
+
+    >>> spans([0, 64]), spans([0, 1, 2, 3, 8, 9]), spans(range(0, 256, 16))
+    ('0,64', '0-3,8,9', '0-240/16')
+    """
+    if len(numbers) == 1:
+        return str(numbers[0])
+    parts = []
+    start = 0
+    while start < len(numbers):
+        end = _run(numbers, start)
+        step = numbers[start + 1] - numbers[start] if end > start + 1 else 0
+        if step and end - start >= (3 if step == 1 else 5):
+            parts.append(f"{numbers[start]}-{numbers[end - 1]}" + (f"/{step}" if step > 1 else ""))
+            start = end
+        else:
+            parts.append(str(numbers[start]))
+            start += 1
+    return ",".join(parts)
+
+
+def _run(numbers: Sequence[int], start: int) -> int:
+    """Return where the equal steps upwards that begin at `start` end."""
+    end = start + 1
+    if end < len(numbers) and numbers[end] > numbers[start]:
+        step = numbers[end] - numbers[start]
+        while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
+            end += 1
+    return end

@@ -1,0 +1,150 @@
+"""The model of a picture: grids of cells, with titles and labels, side by side.
+
+It knows neither layouts nor output formats; lengths are counted in characters of a monospaced font.
+`build` makes pictures; `text`, `svg` and `latex` render them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+PAD = 2  # characters between the texts of neighbouring cells
+
+
+class Cell(NamedTuple):
+    """One cell: its lines of text, and the index of its colour (None: no colour)."""
+
+    lines: tuple[str, ...] = ()
+    colour: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of cells.
+
+    Attributes:
+        title: what the table shows.
+        cells: its rows, top to bottom, all of the same length.
+        row_labels: one text for each row.
+        column_labels: one text for each column.
+
+    """
+
+    title: str
+    cells: tuple[tuple[Cell, ...], ...]
+    row_labels: tuple[str, ...]
+    column_labels: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.cells)
+
+    @property
+    def columns(self) -> int:
+        """The number of columns."""
+        return len(self.column_labels)
+
+    def texts(self, row: int, height: int) -> Iterator[tuple[str, list[str]]]:
+        """Yield the lines of a row: its label (on the first line), and a text for each cell.
+
+        Args:
+            row: its number.
+            height: how many lines each row has.
+
+        """
+        for line in range(height):
+            texts = [lines[line] if line < len(lines) else "" for lines, _ in self.cells[row]]
+            yield self.row_labels[row] if line == 0 else "", texts
+
+    def runs(self, row: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the runs of one colour in a row: colour, first column, number of columns."""
+        start, colour = 0, None
+        for column, (_, own) in enumerate(self.cells[row]):
+            if own != colour:
+                if colour is not None:
+                    yield colour, start, column - start
+                start, colour = column, own
+        if colour is not None:
+            yield colour, start, self.columns - start
+
+
+class Size(NamedTuple):
+    """The common size of the grids that stand above each other, or side by side (characters)."""
+
+    label: int  # width of the row labels
+    cell: int  # width of a cell's text, or its height in lines
+    extent: int  # columns, or rows, of the largest grid
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Grids side by side.
+
+    Attributes:
+        title: what the picture shows.
+        grids: rows of places, each with a grid or empty (None). Grids in one row of places share
+            the height of their cells, grids in one column of places the width, so that their rows
+            and columns line up.
+
+    >>> from cute_py import Layout
+    >>> from cute_py.viz.build import picture_of
+    >>> drawn = picture_of(Layout((2, 3), (3, 1)))
+    >>> drawn.grids[0][0].cells[1][2]
+    Cell(lines=('5',), colour=5)
+    """
+
+    title: str
+    grids: tuple[tuple[Grid | None, ...], ...]
+
+    def column_sizes(self) -> list[Size]:
+        """Return the size of each column of places."""
+        columns = zip(*self.grids, strict=True)
+        return [_width([grid for grid in column if grid]) for column in columns]
+
+    def row_sizes(self) -> list[Size]:
+        """Return the size of each row of places."""
+        return [_height([grid for grid in row if grid]) for row in self.grids]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the picture as dicts, lists, texts and ints, for JSON.
+
+        >>> from cute_py import Layout
+        >>> from cute_py.viz.build import picture_of
+        >>> picture_of(Layout(2)).as_data()["grids"][0][0]["cells"]
+        [[{'lines': ['0'], 'colour': 0}, {'lines': ['1'], 'colour': 1}]]
+        """
+        grids = [[grid and _grid_data(grid) for grid in row] for row in self.grids]
+        return {"title": self.title, "grids": grids}
+
+    def _repr_svg_(self) -> str:
+        from cute_py.viz.svg import to_svg
+
+        return to_svg(self)
+
+
+def _grid_data(grid: Grid) -> dict[str, Any]:
+    cells = [
+        [{"lines": list(cell.lines), "colour": cell.colour} for cell in row] for row in grid.cells
+    ]
+    labels = {"row_labels": list(grid.row_labels), "column_labels": list(grid.column_labels)}
+    return {"title": grid.title, **labels, "cells": cells}
+
+
+def _width(grids: list[Grid]) -> Size:
+    label = max(len(text) for grid in grids for text in grid.row_labels)
+    heads = max(len(text) for grid in grids for text in grid.column_labels)
+    lines = [line for grid in grids for row in grid.cells for cell in row for line in cell.lines]
+    cells = max(map(len, lines), default=0)
+    return Size(label, max(heads, cells), max(grid.columns for grid in grids))
+
+
+def _height(grids: list[Grid]) -> Size:
+    cells = max(len(cell.lines) for grid in grids for row in grid.cells for cell in row)
+    return Size(0, max(cells, 1), max(grid.rows for grid in grids))

@@ -1,0 +1,162 @@
+"""Pictures as plain text, and the functions that print them."""
+
+from __future__ import annotations
+
+from cute_py.viz.build import picture_of
+from cute_py.viz.holders import picture_tv
+from cute_py.viz.palette import TERMINAL
+from cute_py.viz.picture import PAD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.atoms.copy import Copy_Atom
+    from cute_py.atoms.mma import MMA_Atom
+    from cute_py.layout.types import AnyLayout, Tiler
+    from cute_py.tiled.tiled_copy import TiledCopy
+    from cute_py.tiled.tiled_mma import TiledMMA
+    from cute_py.viz.build import Drawable
+    from cute_py.viz.picture import Grid, Size
+
+GAP = "   "  # between grids
+
+
+def to_text(x: Drawable, *, ansi: bool = False) -> str:
+    """Return the picture of x as lines of text.
+
+    Args:
+        x: what `picture_of` takes, or a Picture.
+        ansi: colour the cells with escape sequences of a 256-colour terminal.
+
+    >>> from cute_py import Swizzle
+    >>> print(to_text(Swizzle(1, 0, 1)))
+    Sw<1,0,1>: each cell is one offset
+    before      after
+        0  1        0  1
+      +------     +------
+    0 | 0  1    0 | 0  1
+    1 | 2  3    1 | 3  2
+    """
+    drawn = picture_of(x)
+    widths = drawn.column_sizes()
+    lines = [drawn.title] if drawn.title else []
+    for row, height in zip(drawn.grids, drawn.row_sizes(), strict=True):
+        blocks = [_block(*each, height, ansi) for each in zip(row, widths, strict=True)]
+        if len(drawn.grids) > 1:
+            lines.append("")
+        joined = [GAP.join(parts).rstrip() for parts in zip(*blocks, strict=True)]
+        lines += joined if joined[0] else joined[1:]
+    return "\n".join(lines)
+
+
+def _block(grid: Grid | None, width: Size, height: Size, ansi: bool) -> list[str]:
+    """Return a grid as lines of equal length: title, column labels, a rule, the rows."""
+    across = width.extent * (width.cell + PAD)
+    left = width.label + 2
+    title = "" if grid is None else grid.title
+    total = max(left + across, len(title) if width.extent else 0)
+    count = 3 + height.extent * height.cell
+    if grid is None:
+        return [" " * total] * count
+    heads = "".join([_cell(text, width.cell) for text in grid.column_labels])
+    rule = " " * (left - 1) + "+" + "-" * len(heads)
+    lines = [title.ljust(total), (" " * left + heads).ljust(total), rule.ljust(total)]
+    for row in range(grid.rows):
+        colours = [cell.colour for cell in grid.cells[row]]
+        for label, texts in grid.texts(row, height.cell):
+            cells = [_cell(text, width.cell) for text in texts]
+            spare = " " * (total - left - len(heads))
+            if ansi:
+                cells = [_coloured(*each) for each in zip(cells, colours, strict=True)]
+            lines.append(f"{label:>{width.label}} |{''.join(cells)}{spare}")
+    return lines + [" " * total] * (count - len(lines))
+
+
+def _cell(text: str, width: int) -> str:
+    return f" {text:>{width}} "
+
+
+def _coloured(text: str, colour: int | None) -> str:
+    if colour is None:
+        return text
+    return f"\x1b[30;48;5;{TERMINAL[colour % len(TERMINAL)]}m{text}\x1b[0m"
+
+
+# -- printing
+
+
+def print_layout(layout: AnyLayout, *, ansi: bool = False) -> None:
+    """Print the offsets of a layout of rank 1 to 4, or a swizzle before and after.
+
+    >>> from cute_py import Layout
+    >>> print_layout(Layout((2, 2, 2), (4, 2, 1)))
+    (2,2,2):(4,2,1)
+    <BLANKLINE>
+    (_,_,0)
+        0  1
+      +------
+    0 | 0  2
+    1 | 4  6
+    <BLANKLINE>
+    (_,_,1)
+        0  1
+      +------
+    0 | 1  3
+    1 | 5  7
+    """
+    print(to_text(layout, ansi=ansi))
+
+
+def print_tv(tv: AnyLayout, tile: Tiler, *, ansi: bool = False) -> None:
+    """Print a tile with the threads and values that hold each element.
+
+    Args:
+        tv: (thread, value) -> index in the tile.
+        tile: its shape, of 1 to 4 modes (elements).
+        ansi: colour the cells.
+
+    >>> from cute_py import Layout
+    >>> print_tv(Layout(((2, 2), 2), ((0, 1), 2)), (2, 2))
+    ((2,2),2):((0,1),2) over (2,2)
+              0        1
+      +------------------
+    0 | T0,1 V0  T0,1 V1
+    1 | T2,3 V0  T2,3 V1
+    """
+    print(to_text(picture_tv(tv, tile), ansi=ansi))
+
+
+def print_mma(mma: MMA_Atom | TiledMMA, *, ansi: bool = False) -> None:
+    """Print who holds A (left), B (top) and C (corner) of an MMA atom or TiledMMA.
+
+    >>> from cute_py import atoms
+    >>> print_mma(atoms.SM61_DP4A)
+    SM61_DP4A: tile (1,1,4), 1 thread
+    <BLANKLINE>
+                                      B: k down, n right
+                                              0
+                                        +-------
+                                      0 | T0 V0
+                                      1 | T0 V1
+                                      2 | T0 V2
+                                      3 | T0 V3
+    <BLANKLINE>
+    A: m down, k right                C: m down, n right
+            0      1      2      3            0
+      +----------------------------     +-------
+    0 | T0 V0  T0 V1  T0 V2  T0 V3    0 | T0 V0
+    """
+    print(to_text(mma, ansi=ansi))
+
+
+def print_copy(copy: Copy_Atom | TiledCopy, *, ansi: bool = False) -> None:
+    """Print who reads the source and who writes the destination of a Copy_Atom or TiledCopy.
+
+    >>> from cute_py.atoms.copy import Copy_Atom
+    >>> print_copy(Copy_Atom("UniversalCopy<32>", "f16"))
+    Copy_Atom(UniversalCopy<32>, f16): 2 values, 1 thread
+    source              destination
+            0      1            0      1
+      +--------------     +--------------
+    0 | T0 V0  T0 V1    0 | T0 V0  T0 V1
+    """
+    print(to_text(copy, ansi=ansi))

@@ -1,0 +1,172 @@
+"""The commands tv, mma, copy and atoms: pictures and tables on the output or in a file."""
+
+import json
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from cute_py import atoms, viz
+from cute_py.atoms.copy import Copy_Atom
+from cute_py.atoms.copy_registry import copy_table
+from cute_py.cli import REFUSED, main
+from cute_py.layout.layout import Layout
+from cute_py.tiled.tiled_copy import make_tiled_copy
+from cute_py.tiled.tiled_mma import make_tiled_mma
+
+AMPERE = "SM80_16x8x16_F32BF16BF16F32_TN"
+
+
+@pytest.fixture
+def run(capsys):
+    """Return `run(*arguments)`: exit code, output, error output."""
+
+    def call(*arguments):
+        code = main(arguments)
+        return code, *capsys.readouterr()
+
+    return call
+
+
+COMMANDS = {
+    ("tv", AMPERE): lambda: viz.picture_operand(AMPERE, "C"),
+    ("tv", AMPERE, "--operand", "A"): lambda: viz.picture_operand(AMPERE, "A"),
+    ("mma", AMPERE): lambda: atoms.get(AMPERE),
+    ("mma", AMPERE, "--atoms", "2,2,1", "--perm", "32,32,16"): lambda: make_tiled_mma(
+        AMPERE, (2, 2, 1), (32, 32, 16)
+    ),
+    ("mma", AMPERE, "--atoms", "(2,2,1):(2,1,0)", "--perm", "_,(2,4,2):(1,4,2)"): lambda: (
+        make_tiled_mma(
+            AMPERE, Layout((2, 2, 1), (2, 1, 0)), (None, Layout((2, 4, 2), (1, 4, 2)), None)
+        )
+    ),
+    ("mma", "SM61_DP4A", "--atoms", "4"): lambda: make_tiled_mma("SM61_DP4A", 4),
+    ("copy", "UniversalCopy<128>"): lambda: Copy_Atom("UniversalCopy<128>", 16),
+    ("copy", "UniversalCopy<128>", "--thr", "(32,4):(4,1)", "--val", "(1,8)"): lambda: (
+        make_tiled_copy(
+            Copy_Atom("UniversalCopy<128>", 16), Layout((32, 4), (4, 1)), Layout((1, 8))
+        )
+    ),
+    ("copy", "UniversalCopy<64>", "--thr", "(8,4)", "--val", "(1,2)", "--bits", "32"): lambda: (
+        make_tiled_copy(Copy_Atom("UniversalCopy<64>", 32), Layout((8, 4)), Layout((1, 2)))
+    ),
+}
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_picture_commands_print_the_picture(run, arguments):
+    picture = viz.picture_of(COMMANDS[arguments]())
+    assert run(*arguments) == (0, viz.to_text(picture) + "\n", "")
+    assert run(*arguments, "--format", "svg") == (0, viz.to_svg(picture), "")
+    assert run(*arguments, "--format", "latex") == (0, viz.to_latex(picture), "")
+    code, output, error = run(*arguments, "--format", "json")
+    assert (code, error) == (0, "")
+    assert json.loads(output) == picture.as_data()
+
+
+def test_the_cells_of_the_json_form_are_those_of_the_tv_layout(run):
+    _, output, _ = run("tv", AMPERE, "--operand", "C", "--format", "json")
+    ((grid,),) = json.loads(output)["grids"]
+    c_tv = atoms.get(AMPERE).c_tv
+    for t in range(32):
+        for v in range(4):
+            m, n = c_tv(t, v) % 16, c_tv(t, v) // 16
+            assert grid["cells"][m][n] == {"lines": [f"T{t} V{v}"], "colour": t % 8}
+
+
+def test_output_goes_to_a_file(run, tmp_path):
+    file = tmp_path / "c.svg"
+    assert run("tv", AMPERE, "--format", "svg", "-o", str(file)) == (0, "", "")
+    assert ET.parse(file).getroot().tag.endswith("svg")
+    code, output, error = run("tv", AMPERE, "-o", str(tmp_path))
+    assert (code, output) == (REFUSED, "")
+    assert f"the file {tmp_path}" in error
+    assert "required: a file that can be written" in error
+
+
+def test_colours_only_on_a_terminal(run, monkeypatch, tmp_path):
+    arguments = ("tv", "SM61_DP4A")
+    _, plain, _ = run(*arguments)
+    assert "\x1b" not in plain
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    _, coloured, _ = run(*arguments)
+    assert "\x1b[30;48;5;" in coloured
+    file = tmp_path / "c.txt"
+    run(*arguments, "-o", str(file))
+    assert file.read_text() == plain
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert run(*arguments) == (0, plain, "")
+
+
+# -- atoms
+
+
+def test_atoms_lists_what_an_architecture_runs(run):
+    code, output, error = run("atoms", "--arch", "sm_75")
+    assert (code, error) == (0, "")
+    listed = [line.split()[0] for line in output.splitlines() if line]
+    assert listed.count("atom") == listed.count("copy") == 1
+    assert set(listed) - {"atom", "copy"} == {
+        *(str(atom) for atom in atoms.rows() if atom.support("sm_75")),
+        *(str(op) for op in copy_table() if op.support("sm_75")),
+    }
+    assert "SM75_U32x4_LDSM_N" in listed
+    assert AMPERE not in listed
+
+
+def test_atoms_as_json_holds_the_rows(run):
+    code, output, _ = run("atoms", "--arch", "sm_80", "--format", "json")
+    assert code == 0
+    rows = json.loads(output)
+    (ampere,) = [row for row in rows["mma"] if row["atom"] == AMPERE]
+    assert ampere["shape_mnk"] == [16, 8, 16]
+    assert ampere["c_tv"] == str(atoms.get(AMPERE).c_tv)
+    assert ampere["d_type"] == "f32"
+    (ldmatrix,) = [row for row in rows["copy"] if row["atom"] == "SM75_U32x4_LDSM_N"]
+    assert (ldmatrix["src_space"], ldmatrix["dst_space"]) == ("smem", "rmem")
+
+
+# -- bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("tv", "SM80_16x8x16"), "SM80_16x8x16"),
+        (("mma", AMPERE, "--atoms", "2,("), "--atoms (2,(): eval: given the end of the text"),
+        (("mma", AMPERE, "--atoms", "M"), "given the name 'M'"),
+        (("mma", AMPERE, "--atoms", ""), "--atoms: given ''; required: integers and layouts"),
+        (("mma", AMPERE, "--perm", "1@0"), "integers and layouts, or a tuple of these"),
+        (("mma", AMPERE, "--perm", "Sw<2,0,3>"), "integers and layouts, or a tuple of these"),
+        (("mma", AMPERE, "--perm", "24,8,16"), "make_tiled_mma: given"),
+        (("mma", AMPERE, "--perm", "1024,1024,16"), "cells in a picture"),
+        (("copy", "SM75_U32x4_LDSM_X"), "SM75_U32x4_LDSM_X"),
+        (("copy", "UniversalCopy<64>", "--thr", "(4,4)", "--val", "(1,1)"), "make_tiled_copy"),
+        (("atoms", "--arch", "hopper"), "hopper"),
+        (("atoms", "--arch", "sm_99"), "sm_121, with or without a suffix; fix: leave out --arch"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, tuple) else "",
+)
+def test_bad_input_is_refused_in_one_line(run, arguments, words):
+    code, output, error = run(*arguments)
+    assert (code, output) == (REFUSED, "")
+    assert words in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("tv",),
+        ("tv", AMPERE, "--operand", "D"),
+        ("mma", AMPERE, "--format", "png"),
+        ("copy", "UniversalCopy<64>", "--bits", "0"),
+        ("atoms", "--format", "svg"),
+    ],
+    ids=" ".join,
+)
+def test_arguments_that_do_not_fit_exit_with_2(run, arguments):
+    code, output, error = run(*arguments)
+    assert (code, output) == (2, "")
+    assert error.startswith("usage: cute-py")
