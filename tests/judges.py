@@ -154,29 +154,26 @@ def judge_left_inverse(layout):
 
 
 def judge_divide(layout, tiler):
-    """The tile is layout o tiler, the rest places further tiles, together they cover the layout.
+    """The tile is layout o tiler, the rest places further tiles until every element is in one.
 
-    Refused only if tiler has no complement, or layout o (tiler, complement) does not exist.
+    Refused only if tiles would leave elements out, or if
+    layout o (tiler, complement) does not exist.
     """
-    target = cute.coalesce(layout).shape
     try:
-        rest = cute.complement(tiler, target)
+        rest = cute.complement(tiler, cute.coalesce(layout).shape)
     except cute.LayoutError:
         rest = None
+    visited = [] if rest is None else model.sums(model.modes(tiler) + model.modes(rest))
+    covers = set(visited) >= set(range(model.size(layout)))
     try:
         result = cute.logical_divide(layout, tiler)
     except cute.LayoutError:
-        if rest is None:
+        if not covers:
             return NEEDLESS if model.is_chain(model.modes(tiler)) else REFUSED
-        pair = cute.make_layout(tiler, rest)
-        return REFUSED if _departs(layout, pair) else NEEDLESS
-    pairs, starts = model.modes(layout), model.table(rest)
-    visited = [x + y for y in starts for x in model.table(tiler)]
+        return REFUSED if _departs(layout, cute.make_layout(tiler, rest)) else NEEDLESS
+    pairs = model.modes(layout)
     same = model.table(result) == [model.value(pairs, index) for index in visited]
-    covers = set(visited) >= set(range(model.size(layout)))
-    chain = model.is_chain(model.modes(tiler))
-    whole = covers if chain else len(set(starts)) * model.size(tiler) >= model.size(layout)
-    return RIGHT if same and whole and model.refines(result.shape[0], tiler.shape) else WRONG
+    return RIGHT if same and covers and model.refines(result.shape[0], tiler.shape) else WRONG
 
 
 def _departs(a, b):

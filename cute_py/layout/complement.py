@@ -99,13 +99,16 @@ def _complement_leaves(layout: Layout, target: IntTuple) -> Layout:
 
 
 def require_gapless(tiler: Layout, target: IntTuple) -> None:
-    """Refuse a tiler whose complement would leave elements of `target` in no tile."""
-    gaps, filled, loose = _gaps(tiler)
+    """Refuse a tiler whose complement would leave elements of `target` in no tile: those between
+    the last multiple of what the modes below a loose mode fill and its stride.
+    """
+    _, _, loose = _gaps(tiler)
     if loose is None:
         return
-    repeats = [_copies(filled, target), *[gap[0] for gap in gaps]]
-    if not ints.is_one(_missing_copies(tiler, repeats, target)):
-        _refuse(tiler, *loose)
+    stride, extent, filled = loose
+    covered = ints.mul(filled, ints.div(stride, filled))
+    if not ints.settle(ints.leq, product(target), covered, "complement"):
+        _refuse(tiler, stride, extent, filled)
 
 
 def hull(block: Layout, count: Leaf) -> Layout:

@@ -654,9 +654,8 @@ def test_public_functions_agree_with_the_methods_of_an_f2_layout(f):
     )
     try:
         inverse = f.left_inverse()
-    except LayoutError as error:
+    except LayoutError:
         with pytest.raises(LayoutError, match=r"left_inverse: given "):
             cute.left_inverse(f)
-        assert error.code == "f2-singular"
     else:
         assert cute.left_inverse(f) == inverse

@@ -336,7 +336,8 @@ def test_divide_rest_iterates_over_the_tiles(layout, tiler):
             assert result(t, r) == layout(place + start)
 
 
-@given(any_or_chain, chain_layouts(max_leaves=2, max_size=32))
+@given(any_or_chain, small_tilers)
+@example(Layout(7, 2), Layout((5, 3), (1, 6)))  # a tile that overhangs, with holes
 def test_divide_covers_the_layout(layout, tiler):
     result = answered(cute.logical_divide, layout, tiler)
     assert result.size() >= layout.size()
