@@ -361,7 +361,7 @@ def make_cotiled_copy(atom: Copy_Atom, atom_tv: Layout, data: Layout) -> TiledCo
     inverse = make_layout(left_inverse(data), Layout(1, 0))  # address -> coordinate
     layout_tv = composition(inverse, atom_tv)
     padded = make_layout(data, Layout(1, 0))
-    if coalesce(composition(padded, get(layout_tv, 1))) != coalesce(get(atom_tv, 1)):
+    if coalesce(composition(padded, layout_tv)) != coalesce(atom_tv):
         raise refusal("copy-codomain", operation="make_cotiled_copy", tv=atom_tv, data=data)
     return _active_part(atom, layout_tv, tuples.product_each(data.shape))
 
