@@ -1356,6 +1356,227 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "a tensor of 1 to {most} modes",
         "group modes, or print the slices",
     ),
+    # -- pictures
+    "viz-type": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a layout, a swizzle, an MMA or copy atom, or a tiled operation to draw",
+        "draw a tensor by its .layout, and a thread-value layout over its tile with print_tv",
+    ),
+    "viz-symbols": (
+        LayoutError,
+        "{layout}, which has symbols",
+        "sizes and strides that are numbers",
+        "put numbers in for the symbols first: substitute(layout, M=128)",
+    ),
+    "viz-rank": (
+        LayoutError,
+        "{value}, of {rank} modes",
+        "at most {most} modes in a picture",
+        "group modes with group_modes, or draw slices",
+    ),
+    "viz-size": (
+        LayoutError,
+        "{value}, with {count} {what}",
+        "at most {most} {what} in a picture",
+        "draw a slice or one tile of it",
+    ),
+    "viz-tv": (
+        LayoutError,
+        "{layout}, of {rank} modes",
+        "a thread-value layout: mode 0 counts threads, mode 1 values",
+        "group the modes into these two",
+    ),
+    "viz-tile": (
+        LayoutError,
+        "{layout} over the tile {shape}, where value {value} of thread {thread} has index {index}",
+        "indices inside of the tile",
+        "pass the tile that the thread-value layout was made for",
+    ),
+    "viz-operand": (
+        LayoutError,
+        "operand {operand!r}",
+        "A, B or C",
+        "print_mma draws all three",
+    ),
+    "cli-arch": (
+        LayoutError,
+        "the architecture {arch}",
+        "one of {known}, with or without a suffix",
+        "leave out --arch to list all",
+    ),
+    "cli-layout": (
+        LayoutError,
+        "{text!r}",
+        "integers and layouts, or a tuple of these",
+        "write a shape such as 2,2,1 or a layout such as (32,4):(4,1)",
+    ),
+    "cli-output": (
+        LayoutError,
+        "the file {path}: {reason}",
+        "a file that can be written",
+        "leave out -o to write to the terminal",
+    ),
+    # -- coverage, thread maps, suggestions and static analysis
+    "coverage-subject": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a TiledMMA or a TiledCopy",
+        "build one with make_tiled_mma or make_tiled_copy",
+    ),
+    "thread-map-divides": (
+        LayoutError,
+        "{part} ({a}) and {whole} ({b})",
+        "the first to divide the second, so that every thread makes an access and none leaves the "
+        "tile",
+        "use fewer threads or a larger tile, or extents that are multiples",
+    ),
+    "thread-map-warps": (
+        LayoutError,
+        "{threads} threads and {arrangement} lanes in a warp",
+        "whole warps of 32 threads, and 32 lanes in a warp",
+        "use a multiple of 32 threads, and an arrangement such as (8, 4)",
+    ),
+    "thread-map-transpose": (
+        LayoutError,
+        "accesses of {elements} elements",
+        "accesses of one element, which stay whole when the tile is transposed",
+        "transpose a map with elements=1",
+    ),
+    "thread-map-atom": (
+        LayoutError,
+        "{atom}, which moves {values} values, for accesses of {elements} elements",
+        "an atom whose values fit into one access",
+        "use UniversalCopy of elements * bits, or build the map with elements={values}",
+    ),
+    "suggest-major": (
+        LayoutError,
+        "major {major!r} for tile {tile}",
+        'the index of a mode, "K" for the last or "MN" for the first',
+        "name the mode of the tile that is contiguous in memory",
+    ),
+    "suggest-copy": (
+        LayoutError,
+        "tile {tile} of {dtype} for {threads} threads with accesses of {widths} bits",
+        "as many accesses for each thread, in whole rows",
+        "use fewer threads, a narrower vector_bits, or a larger tile",
+    ),
+    "suggest-matrices": (
+        LayoutError,
+        "{matrices} matrices",
+        "1, 2 or 4 matrices in one ldmatrix",
+        "pass matrices=4 for the widest",
+    ),
+    "suggest-atom": (
+        LayoutError,
+        "{atom}",
+        "an atom of one warp whose A and B are whole 8x8 matrices of 16-bit rows in registers",
+        "ldmatrix does not feed this atom; use plain loads, or descriptors",
+    ),
+    "suggest-dtype": (
+        LayoutError,
+        "{access} with elements of {own}, for a tile of {dtype}",
+        "accesses with elements of the tile's width",
+        "build the copies with the tile's dtype",
+    ),
+    "suggest-smem": (
+        LayoutError,
+        "tile {tile} of {dtype} with these accesses",
+        "a plain, swizzled, F2 or padded layout without bank conflicts",
+        "print bank_conflicts of each access to see which lanes collide, and change that copy",
+    ),
+    "solver-accesses": (
+        LayoutError,
+        "no accesses",
+        "at least one TiledCopy or Access to shared memory",
+        "pass the copies that write and read the tile",
+    ),
+    "solver-layout": (
+        LeafTypeError,
+        "{layout}",
+        "a plain Layout to start from",
+        "pass the layout without its swizzle",
+    ),
+    "access-subject": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a TiledCopy or an Access",
+        "build one with make_tiled_copy, or Access(tv, bits, dtype)",
+    ),
+    "access-layout": (
+        LayoutError,
+        "{access} without a layout",
+        "the layout of the tensor that is accessed",
+        "pass it as the next argument",
+    ),
+    "access-width": (
+        LayoutError,
+        "{bits} bits for elements of {dtype}",
+        "accesses of {widths} bits",
+        "use one of these widths; wider vectors take several accesses",
+    ),
+    "access-bits": (
+        LayoutError,
+        "addresses without the width of an access",
+        "bits= of what each lane touches",
+        "pass bits=32, 64 or 128",
+    ),
+    "access-lanes": (
+        LayoutError,
+        "{count} addresses",
+        "at least one byte address of 0 or more, and one for each of {most} lanes at most",
+        "ask about one warp at a time; None stands for a lane without part",
+    ),
+    "access-tile": (
+        LayoutError,
+        "accesses {tv} and a tile {layout}",
+        "indices below the size of the tile",
+        "shrink the access layout, or pass the whole tile",
+    ),
+    "access-vector": (
+        LayoutError,
+        "{layout}: an access of {count} elements by thread {thread} starts at offset {start}, and "
+        "its element {value} is at offset {offset}",
+        "elements of one access side by side",
+        "use a narrower copy atom, a layout that is contiguous along the values, or a swizzle "
+        "whose base keeps {count} elements together",
+    ),
+    "access-aligned": (
+        LayoutError,
+        "{layout}: an access of {count} elements starts at offset {start}",
+        "starts that are multiples of {count}",
+        "pad the strides to multiples of {count}, or use a narrower copy atom",
+    ),
+    "access-space": (
+        LayoutError,
+        "{op} for {space}",
+        "an instruction whose lanes address {space}",
+        "pass the copy that reads or writes it; bulk and TMA copies have no addresses of lanes",
+    ),
+    "vector-sizes": (
+        LayoutError,
+        "{layouts}",
+        "layouts of one size",
+        "pass the tiles that are copied onto each other",
+    ),
+    "vector-dtype": (
+        LayoutError,
+        "{layouts} without a dtype",
+        "the element type",
+        'pass dtype="f16", or a width in bits',
+    ),
+    "occupancy-arch": (
+        LayoutError,
+        "{arch}",
+        "one of {known}",
+        "add a row to DEVICES for another architecture",
+    ),
+    "occupancy-range": (
+        LayoutError,
+        "{value} {what}",
+        "{least} to {most}",
+        "use smaller blocks or tiles, or fewer registers",
+    ),
 }
 
 

@@ -22,6 +22,7 @@ from tests.notation import read_text
 from tests.strategies import compact_layouts, layouts
 
 DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
+CALL = r"(?:\w+\(.*\): )?"  # the call of the user, where an operation inside of it refuses
 ROW = Layout((4, 8), (8, 1))
 K = sym("K", multiple_of=4, min=4)
 
@@ -68,6 +69,12 @@ EXAMPLES = {
     "composition-too-large": (
         lambda: composition(Layout((4, 4), (1, 5)), Layout((2**13, 2**13), (1, -1))),
         "whose carries may cancel or whose strides differ in sign",
+    ),
+    "composition-cancels": (
+        lambda: composition(
+            Layout((2**20, 2**20, 4), (1, 2**20 + 1, 2**40 + 2**20 - 1)), Layout(2**22, 2**20 + 1)
+        ),
+        "carries cancel for more than 65536 coordinates",
     ),
     "composition-diagonal": (
         lambda: composition(make_identity_layout((2, 2)), Layout(2, 3)),
@@ -183,7 +190,7 @@ def test_refusal_has_its_code_class_and_words(code):
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_refusal_names_operation_given_required_and_fix(code):
     message = str(raised(EXAMPLES[code][0]))
-    assert re.fullmatch(r"\w+: given .+; required: .+; fix: .+", message), message
+    assert re.fullmatch(rf"{CALL}\w+: given .+; required: .+; fix: .+", message), message
 
 
 @pytest.mark.parametrize("code", EXAMPLES)
@@ -322,8 +329,8 @@ def documented():
     return rows
 
 
-def test_every_wording_is_documented_in_order():
-    assert list(documented()) == list(WORDINGS)
+def test_exactly_the_wordings_are_documented():
+    assert sorted(documented()) == sorted(WORDINGS)
 
 
 @pytest.mark.parametrize("code", WORDINGS)
@@ -333,7 +340,7 @@ def test_documented_example_has_the_wording(code):
     assert kind == f"`{WORDINGS[code][0].__name__}`"
     assert when
     given_, required, fix = map(pattern, WORDINGS[code][1:])
-    message = rf"`+ ?[\w.()]+: given {given_}; required: {required}; fix: {fix} ?`+"
+    message = rf"`+ ?{CALL}[\w.()]+: given {given_}; required: {required}; fix: {fix} ?`+"
     assert re.fullmatch(message, example), example
 
 
