@@ -1,0 +1,284 @@
+"""`bank_conflicts`: how many wavefronts shared memory needs for a request, and which lanes collide.
+
+Shared memory has 32 banks of 32-bit words; a wavefront serves one word of each bank, to any number
+of lanes. A request of more than 128 bytes is served in phases: 64-bit accesses by half warps,
+128-bit accesses, and the rows of ldmatrix and stmatrix, by 8 lanes at a time. Source: CUDA C++
+Programming Guide, "Compute Capability 5.x: Shared Memory" (banks, broadcast) and "Compute
+Capability 3.x" (64-bit); PTX ISA, "ldmatrix" (8 addresses for each matrix). Where lanes of several
+phases read the same words, hardware may merge phases: then the count is an upper bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cute_py.analysis.requests import LANES, Access, Requests, requests_of, require_width
+from cute_py.atoms.copy import value_type
+from cute_py.errors import refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, TypeAlias
+
+    from cute_py.layout.types import AnyLayout
+    from cute_py.tiled.tiled_copy import TiledCopy
+
+    Array: TypeAlias = Any  # a NumPy array
+
+BANKS = 32
+WORD = 4  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Banks in which lanes want different words.
+
+    Attributes:
+        banks: the banks.
+        lanes: one tuple of lanes for each word.
+    """
+
+    banks: tuple[int, ...]
+    lanes: tuple[tuple[int, ...], ...]
+
+    def __str__(self) -> str:
+        words = " | ".join(_runs(lanes) for lanes in self.lanes)
+        return f"bank {_runs(self.banks)}: lanes {words}"
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Lanes that are served together.
+
+    Attributes:
+        lanes: those that take part.
+        wavefronts: the most words that one bank must serve.
+        conflicts: the banks with more than one word.
+    """
+
+    lanes: tuple[int, ...]
+    wavefronts: int
+    conflicts: tuple[Conflict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Requests with the same phases.
+
+    Attributes:
+        count: how many requests.
+        warp: the warp of the first of them.
+        phases: of one of them.
+    """
+
+    count: int
+    warp: int
+    phases: tuple[Phase, ...]
+
+    @property
+    def wavefronts(self) -> int:
+        """The wavefronts of one request."""
+        return sum(phase.wavefronts for phase in self.phases)
+
+
+@dataclass(frozen=True, slots=True)
+class BankConflicts:
+    """The wavefronts of all requests of an access to shared memory.
+
+    Attributes:
+        access: what makes the requests.
+        layout: of shared memory, as text; "" for plain addresses.
+        patterns: the requests, alike ones together.
+    """
+
+    access: str
+    layout: str
+    patterns: tuple[Pattern, ...]
+
+    @property
+    def requests(self) -> int:
+        """How many warp instructions there are."""
+        return sum(pattern.count for pattern in self.patterns)
+
+    @property
+    def wavefronts(self) -> int:
+        """The wavefronts of all requests together."""
+        return sum(pattern.count * pattern.wavefronts for pattern in self.patterns)
+
+    @property
+    def ideal(self) -> int:
+        """The wavefronts without conflicts: one for each phase."""
+        return sum(pattern.count * len(pattern.phases) for pattern in self.patterns)
+
+    @property
+    def ways(self) -> int:
+        """The most wavefronts of one phase: 1 without conflicts."""
+        return max(phase.wavefronts for pattern in self.patterns for phase in pattern.phases)
+
+    @property
+    def conflict_free(self) -> bool:
+        """Whether every phase takes one wavefront."""
+        return self.ways == 1
+
+    @property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """The banks in conflict and their lanes, of every pattern and phase."""
+        return tuple(c for p in self.patterns for phase in p.phases for c in phase.conflicts)
+
+    def __str__(self) -> str:
+        found = "no conflicts" if self.conflict_free else f"{self.ways}-way conflicts"
+        where = f" on {self.layout}" if self.layout else ""
+        head = (
+            f"{self.access}{where}: {self.requests} requests, "
+            f"{self.wavefronts} wavefronts (ideal {self.ideal}), {found}"
+        )
+        lines = [head, "requests  lanes  wavefronts  conflicts"]
+        for pattern in self.patterns:
+            for k, phase in enumerate(pattern.phases):
+                count = f"{pattern.count}x" if k == 0 else ""
+                named = "; ".join(str(conflict) for conflict in phase.conflicts)
+                lanes = _runs(phase.lanes)
+                lines.append(f"{count:>8}  {lanes:<5}  {phase.wavefronts:>10}  {named}".rstrip())
+        return "\n".join(lines)
+
+
+def bank_conflicts(
+    access: TiledCopy | Access | Iterable[int | None],
+    smem_layout: AnyLayout = None,
+    *,
+    bits: int | None = None,
+    side: str | None = None,
+) -> BankConflicts:
+    """Return the wavefronts of shared memory for each phase, and the lanes that collide.
+
+    Args:
+        access: a TiledCopy with a plain, vector, cp.async, ldmatrix or stmatrix instruction; an
+            `Access`; or the byte addresses of one warp, None for a lane without part.
+        smem_layout: the tensor in shared memory (elements), whose extents the copy's tile divides;
+            its first element at a multiple of 128 bytes. None with addresses.
+        bits: what each lane touches, with addresses: 8 to 128; 128 for rows of ldmatrix, whose
+            .x1 and .x2 give 8 and 16 addresses.
+        side: "S" or "D" of the copy; None: the side that the instruction has in shared memory.
+
+    Law: `wavefronts` is the sum over requests and phases of the most distinct words in one bank.
+    Raises LayoutError where an access does not lie side by side and aligned, and for instructions
+    that do not address shared memory lane by lane.
+
+    >>> print(bank_conflicts([128 * lane for lane in range(4)], bits=32))
+    32-bit addresses: 1 requests, 4 wavefronts (ideal 1), 4-way conflicts
+    requests  lanes  wavefronts  conflicts
+          1x  0-3             4  bank 0: lanes 0 | 1 | 2 | 3
+    """
+    if hasattr(access, "__iter__"):
+        return _report(_of_addresses(access, bits), "")
+    if smem_layout is None:
+        raise refusal("access-layout", operation="bank_conflicts", access=access)
+    requests = requests_of("bank_conflicts", access, smem_layout, "smem", side)
+    return _report(requests, str(smem_layout))
+
+
+def _of_addresses(addresses: Iterable[int | None], bits: int | None) -> Requests:
+    import numpy as np
+
+    given = [-1 if address is None else address for address in addresses]
+    if not 0 < len(given) <= LANES or max(given) < 0:
+        raise refusal("access-lanes", operation="bank_conflicts", count=len(given), most=LANES)
+    if bits is None:
+        raise refusal("access-bits", operation="bank_conflicts")
+    require_width("bank_conflicts", bits, value_type(8, "bank_conflicts"))
+    for address in given:
+        if address >= 0 and address % (bits // 8):
+            raise refusal(
+                "access-aligned",
+                operation="bank_conflicts",
+                layout="byte addresses",
+                count=bits // 8,
+                start=address,
+            )
+    starts = np.array([given + [-1] * (LANES - len(given))], dtype=np.int64)
+    return Requests(f"{bits}-bit addresses", starts, np.zeros(1, dtype=np.int64), bits, 8)
+
+
+def phase_words(requests: Requests, starts: Array = None) -> Array:
+    """Return the words that are wanted, as an array [request, phase, lane, word of the lane]; below
+    0 for lanes without part.
+
+    Args:
+        requests: the requests.
+        starts: the first element of each lane; None: those of the requests.
+    """
+    import numpy as np
+
+    first = requests.byte_starts(starts) // WORD
+    words = max(1, requests.bits // (8 * WORD))
+    together = LANES // words
+    lanes = first.reshape(len(first), -1, together, 1)
+    return np.where(lanes < 0, -1, lanes + np.arange(words))
+
+
+def phase_wavefronts(words: Array) -> Array:
+    """Return the wavefronts as an array [request, phase], 0 where no lane takes part."""
+    import numpy as np
+
+    rows = np.sort(words.reshape(words.shape[0] * words.shape[1], -1), axis=1)
+    distinct = rows >= 0
+    distinct[:, 1:] &= rows[:, 1:] != rows[:, :-1]
+    cells = np.arange(len(rows))[:, None] * BANKS + rows % BANKS
+    counts = np.bincount(cells[distinct], minlength=len(rows) * BANKS)
+    return counts.reshape(len(rows), BANKS).max(axis=1).reshape(words.shape[:2])
+
+
+def _report(requests: Requests, layout: str) -> BankConflicts:
+    """Return the report. Requests for the same words, up to rows of banks, are judged once."""
+    import numpy as np
+
+    words = phase_words(requests)
+    wavefronts = phase_wavefronts(words)
+    lowest = np.where(words < 0, words.max() + 1, words).min(axis=(1, 2, 3), keepdims=True)
+    shifted = np.where(words < 0, -1, words - lowest // BANKS * BANKS)
+    alike: dict[bytes, list[int]] = {}
+    for k, row in enumerate(shifted):
+        alike.setdefault(row.tobytes(), []).append(k)
+    patterns: dict[tuple[Phase, ...], list[int]] = {}
+    for ks in alike.values():
+        patterns.setdefault(_phases(words[ks[0]], wavefronts[ks[0]]), []).extend(ks)
+    found = [Pattern(len(ks), int(requests.warps[ks[0]]), p) for p, ks in patterns.items()]
+    return BankConflicts(requests.name, layout, tuple(found))
+
+
+def _phases(words: Array, wavefronts: Array) -> tuple[Phase, ...]:
+    """Return the phases of one request, those without lanes left out."""
+    together = words.shape[1]
+    phases = []
+    for k, (lanes, count) in enumerate(zip(words, wavefronts, strict=True)):
+        taking = tuple(k * together + i for i in range(together) if lanes[i][0] >= 0)
+        if taking:
+            conflicts = _conflicts(lanes, k * together) if count > 1 else ()
+            phases.append(Phase(taking, int(count), conflicts))
+    return tuple(phases)
+
+
+def _conflicts(lanes: Array, first: int) -> tuple[Conflict, ...]:
+    """Return the banks with several words; banks with the same lanes together."""
+    wanted: dict[int, dict[int, list[int]]] = {}
+    for i, row in enumerate(lanes.tolist()):
+        for word in row:
+            if word >= 0:
+                wanted.setdefault(word % BANKS, {}).setdefault(word, []).append(first + i)
+    banks: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+    for bank, by_word in sorted(wanted.items()):
+        if len(by_word) > 1:
+            banks.setdefault(tuple(tuple(who) for who in by_word.values()), []).append(bank)
+    return tuple(Conflict(tuple(found), who) for who, found in banks.items())
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    """Return ascending numbers as text, runs shortened: 0-3,8."""
+    parts: list[list[int]] = []
+    for n in numbers:
+        if parts and n == parts[-1][-1] + 1:
+            parts[-1].append(n)
+        else:
+            parts.append([n])
+    return ",".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)

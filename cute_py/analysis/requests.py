@@ -1,0 +1,222 @@
+"""The requests of a tiled copy: for each warp instruction, which element every lane touches.
+
+Everything that is counted here (bank conflicts, sectors) is counted over these arrays. A request is
+one row of 32 lanes. Its lanes touch `bits` side by side each, from the start on that the row gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cute_py.atoms.copy import value_type
+from cute_py.dtypes.table import Dtype
+from cute_py.errors import refusal
+from cute_py.layout.layout import Layout
+from cute_py.layout.offsets import offset_grid, one_axis
+from cute_py.tiled.coverage import addressing_lanes
+from cute_py.tiled.tiled_copy import TiledCopy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    from cute_py.atoms.copy import Copy_Op
+    from cute_py.layout.types import AnyLayout
+
+    Array: TypeAlias = Any  # a NumPy array
+
+LANES = 32
+WIDTHS = (8, 16, 32, 64, 128)  # of one access by one lane (bits)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Accesses by hand, where no TiledCopy describes them.
+
+    Args:
+        tv: (thread, access) -> index in the tile (colexicographical) of the first element that the
+            thread touches in that access.
+        bits: what one thread touches in one access: 8, 16, 32, 64 or 128 bits, side by side.
+        dtype: the element type, or its width in bits.
+
+    Raises LayoutError for other widths, and where an access is no whole number of elements.
+
+    >>> print(Access(Layout((32, 1)), 32, "f32"))
+    32-bit accesses of f32 by (32,1):(1,0)
+    """
+
+    tv: Layout
+    bits: int
+    dtype: Dtype
+
+    def __post_init__(self) -> None:
+        """Look up the dtype, and check the width."""
+        object.__setattr__(self, "dtype", value_type(self.dtype, "Access"))
+        require_width("Access", self.bits, self.dtype)
+
+    def __str__(self) -> str:
+        return f"{self.bits}-bit accesses of {self.dtype} by {self.tv}"
+
+
+def require_width(operation: str, bits: int, dtype: Dtype) -> None:
+    """Refuse what is no access of one instruction."""
+    if bits not in WIDTHS or bits % dtype.bits:
+        widths = ", ".join(str(w) for w in WIDTHS if w % dtype.bits == 0)
+        raise refusal("access-width", operation=operation, bits=bits, dtype=dtype, widths=widths)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests of warps, as arrays.
+
+    Attributes:
+        name: what makes them, for the reader.
+        starts: [request, lane] -> offset of the first element that the lane touches; -1 for a lane
+            that takes no part.
+        warps: [request] -> number of the warp.
+        bits: the width of one lane's access.
+        unit: the width of an element (bits).
+    """
+
+    name: str
+    starts: Array
+    warps: Array
+    bits: int
+    unit: int
+
+    @property
+    def vector(self) -> int:
+        """How many elements a lane touches."""
+        return self.bits // self.unit
+
+    def byte_starts(self, starts: Array = None) -> Array:
+        """Return the first byte of each lane's access; below 0 for lanes without part."""
+        return (self.starts if starts is None else starts) * self.unit // 8
+
+
+def requests_of(
+    operation: str, access: TiledCopy | Access, layout: AnyLayout, space: str, side: str | None
+) -> Requests:
+    """Return the requests of a copy or access to a tensor of that layout.
+
+    Args:
+        operation: the public name that asks.
+        access: a TiledCopy, or an Access.
+        layout: of the tensor in elements; extents that the copy's tile divides.
+        space: "smem" or "gmem", the memory that is looked at.
+        side: "S" or "D"; None: the side of the instruction that lies in that memory.
+
+    Raises LayoutError where the elements of an access do not lie side by side and aligned.
+    """
+    if access.__class__ is Access:
+        return _of_access(operation, access, layout)
+    if access.__class__ is not TiledCopy:
+        raise refusal(
+            "access-subject", operation=operation, value=access, type=type(access).__name__
+        )
+    return _of_copy(operation, access, layout, space, side)
+
+
+def _of_access(operation: str, access: Access, layout: AnyLayout) -> Requests:
+    unit = access.dtype.bits
+    table, grid = one_axis(layout, operation), offset_grid(access.tv)
+    if grid.max() >= len(table):
+        raise refusal("access-tile", operation=operation, tv=access.tv, layout=layout)
+    starts = table[grid]
+    _require_aligned(operation, starts, access.bits // unit, layout)
+    return _by_warp(str(access), starts[:, :, None], access.bits, unit)
+
+
+def _of_copy(
+    operation: str, copy: TiledCopy, layout: AnyLayout, space: str, side: str | None
+) -> Requests:
+    op, unit = copy.atom.op, copy.atom.dtype.bits
+    side = side or _side(operation, op, space)
+    grid = touched(copy, layout, side)
+    count = copy.atom.num_val_src if side == "S" else copy.atom.num_val_dst
+    if op.src_tv.stride == (0, 0):  # auto-vectorising: as wide as the elements allow
+        starts, count = _widest(grid, min(op.alignment_bits, 128) // unit)
+    else:
+        vectors = grid.reshape(len(grid), -1, count, grid.shape[2])
+        _require_vectors(operation, vectors, layout)
+        starts = vectors[:, :, 0, :]
+    require_width(operation, count * unit, copy.atom.dtype)
+    return _by_warp(str(op), _without_unread(op, starts), count * unit, unit)
+
+
+def touched(copy: TiledCopy, layout: AnyLayout, side: str) -> Array:
+    """Return the offsets as an array [thread, value, tile] of one side of a copy."""
+    by_thread = copy.tidfrg_S(layout) if side == "S" else copy.tidfrg_D(layout)
+    grid = offset_grid(by_thread)
+    return grid.reshape(grid.shape[0], grid.shape[1], -1)
+
+
+def _without_unread(op: Copy_Op, starts: Array) -> Array:
+    """Return the starts without the lanes whose address is not read."""
+    lanes = addressing_lanes(op)
+    if lanes == op.num_threads:
+        return starts
+    starts = starts.copy()
+    starts[[t % op.num_threads >= lanes for t in range(len(starts))]] = -1
+    return starts
+
+
+def _side(operation: str, op: Copy_Op, space: str) -> str:
+    """Return the side of the instruction that lies in a memory."""
+    whole_warps = op.name.startswith(("SM90_BULK", "SM90_TMA", "SM100_TMEM"))
+    if not whole_warps and op.src_space in (space, "any"):
+        return "S"
+    if not whole_warps and op.dst_space in (space, "any"):
+        return "D"
+    raise refusal("access-space", operation=operation, op=op, space=space)
+
+
+def _widest(grid: Array, most: int) -> tuple[Array, int]:
+    """Return [thread, access, tile] starts of the widest vectors, and their elements."""
+    from cute_py.analysis.vectors import in_vectors
+
+    ordered, count = in_vectors([grid], most)
+    return ordered[0][:, ::count, :], count
+
+
+def _require_vectors(operation: str, vectors: Array, layout: AnyLayout) -> None:
+    """Refuse [thread, access, value, tile] whose values do not lie side by side."""
+    import numpy as np
+
+    count = vectors.shape[2]
+    apart = vectors - vectors[:, :, :1, :] != np.arange(count)[None, None, :, None]
+    if apart.any():
+        thread, step, value, tile = (int(i) for i in np.argwhere(apart)[0])
+        raise refusal(
+            "access-vector",
+            operation=operation,
+            layout=layout,
+            count=count,
+            thread=thread,
+            start=int(vectors[thread, step, 0, tile]),
+            value=value,
+            offset=int(vectors[thread, step, value, tile]),
+        )
+    _require_aligned(operation, vectors[:, :, 0, :], count, layout)
+
+
+def _require_aligned(operation: str, starts: Array, count: int, layout: AnyLayout) -> None:
+    misaligned = starts % count != 0
+    if misaligned.any():
+        start = int(starts[misaligned][0])
+        raise refusal(
+            "access-aligned", operation=operation, layout=layout, count=count, start=start
+        )
+
+
+def _by_warp(name: str, starts: Array, bits: int, unit: int) -> Requests:
+    """Return [thread, access, tile] starts as one row for each warp, access and tile."""
+    import numpy as np
+
+    threads = len(starts)
+    warps = -(-threads // LANES)
+    lanes = np.full((warps * LANES, starts[0].size), -1, dtype=np.int64)
+    lanes[:threads] = starts.reshape(threads, -1)
+    rows = lanes.reshape(warps, LANES, -1).transpose(0, 2, 1)
+    numbers = np.repeat(np.arange(warps), rows.shape[1])
+    return Requests(name, rows.reshape(-1, LANES), numbers, bits, unit)

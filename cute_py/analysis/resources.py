@@ -1,0 +1,260 @@
+"""`registers`, `occupancy` and `wave`: what a thread holds, what a multiprocessor holds, and how
+many blocks of a grid run at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cute_py.atoms.arch import number
+from cute_py.errors import refusal
+from cute_py.layout.tuples import ceil_div, product
+from cute_py.tiled.tiled_mma import TiledMMA
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.layout.types import IntTuple
+
+WARP = 32  # threads
+KIB = 1024  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """What one multiprocessor of an architecture holds.
+
+    Attributes:
+        arch: "sm_90".
+        warps: resident warps at most.
+        blocks: resident blocks at most.
+        shared: shared memory for all blocks together (bytes).
+        shared_block: shared memory that one block may ask for (bytes).
+        shared_reserved: shared memory that the system takes for each block (bytes).
+        shared_unit: shared memory of a block is rounded up to a multiple of this (bytes).
+        registers: 32-bit registers.
+        register_unit: registers of a warp are rounded up to a multiple of this.
+        schedulers: parts of the multiprocessor, each with its share of warps and registers.
+    """
+
+    arch: str
+    warps: int
+    blocks: int
+    shared: int
+    shared_block: int
+    shared_reserved: int
+    shared_unit: int
+    registers: int = 65536
+    register_unit: int = 256
+    schedulers: int = 4
+
+
+def _row(
+    arch: str, warps: int, blocks: int, shared: int, block: int, reserved: int, unit: int
+) -> DeviceLimits:
+    """Return a row from kibibytes of shared memory."""
+    return DeviceLimits(arch, warps, blocks, shared * KIB, block * KIB, reserved * KIB, unit)
+
+
+# Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" (warps,
+# blocks, registers, shared memory; 1 KiB is reserved for each block from 8.0 on); Volta, Turing,
+# Ampere, Ada and Hopper Tuning Guides, "Occupancy"; CUDA toolkit, cuda_occupancy.h (the units).
+DEVICES = {
+    row.arch: row
+    for row in (
+        _row("sm_70", 64, 32, 96, 96, 0, 256),
+        _row("sm_75", 32, 16, 64, 64, 0, 256),
+        _row("sm_80", 64, 32, 164, 163, 1, 128),
+        _row("sm_86", 48, 16, 100, 99, 1, 128),
+        _row("sm_87", 48, 16, 164, 163, 1, 128),
+        _row("sm_89", 48, 24, 100, 99, 1, 128),
+        _row("sm_90", 64, 32, 228, 227, 1, 128),
+    )
+}
+MAX_THREADS = 1024  # of a block
+MAX_REGISTERS = 255  # of a thread
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How many blocks of a kernel one multiprocessor holds at a time.
+
+    Attributes:
+        arch: the architecture.
+        blocks: resident blocks.
+        warps: resident warps.
+        limiter: what allows no further block: "warps", "registers", "shared memory" or "blocks".
+        limits: (limiter, blocks that it allows), for each of them.
+        fraction: warps of the most that are possible.
+    """
+
+    arch: str
+    blocks: int
+    warps: int
+    limiter: str
+    limits: tuple[tuple[str, int], ...]
+    fraction: float
+
+    def __str__(self) -> str:
+        listed = ", ".join(f"{name} {count}" for name, count in self.limits)
+        return (
+            f"{self.arch}: {self.blocks} blocks, {self.warps} warps ({self.fraction:.1%}), "
+            f"limited by {self.limiter} (blocks by limit: {listed})"
+        )
+
+
+def occupancy(arch: str, threads: int, registers: int, shared: int = 0) -> Occupancy:
+    """Return how many blocks one multiprocessor holds.
+
+    Args:
+        arch: "sm_70" to "sm_90", a suffix `a` allowed.
+        threads: of a block.
+        registers: of a thread (32 bits each).
+        shared: shared memory of a block, static and dynamic (bytes).
+
+    Law: registers of a warp are rounded up to 256; each of 4 schedulers has a fourth of the
+    registers and of the warps. Raises LayoutError for an architecture without row, and for a block
+    that no multiprocessor of the architecture can hold. Source: CUDA toolkit, cuda_occupancy.h.
+
+    >>> print(occupancy("sm_80", threads=256, registers=128, shared=48 * 1024))
+    sm_80: 2 blocks, 16 warps (25.0%), limited by registers (blocks by limit: warps 8, \
+registers 2, shared memory 3, blocks 32)
+    """
+    device = _device(arch)
+    _require_range("threads of a block", threads, 1, MAX_THREADS)
+    _require_range("registers of a thread", registers, 1, MAX_REGISTERS)
+    _require_range("bytes of shared memory of a block", shared, 0, device.shared_block)
+    warps = ceil_div(threads, WARP)
+    limits = {
+        "warps": device.warps // warps,
+        "registers": _blocks_by_registers(device, warps, registers),
+        "shared memory": _blocks_by_shared(device, shared),
+        "blocks": device.blocks,
+    }
+    blocks = min(limits.values())
+    if blocks == 0:
+        _require_range("registers of a block", warps * WARP * registers, 1, device.registers)
+    limiter = min(limits, key=lambda name: limits[name])
+    fraction = blocks * warps / device.warps
+    return Occupancy(arch, blocks, blocks * warps, limiter, tuple(limits.items()), fraction)
+
+
+def _device(arch: str) -> DeviceLimits:
+    found = DEVICES.get(f"sm_{number(arch)}")
+    if found is None:
+        raise refusal("occupancy-arch", operation="occupancy", arch=arch, known=", ".join(DEVICES))
+    return found
+
+
+def _require_range(what: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise refusal(
+            "occupancy-range", operation="occupancy", what=what, value=value, least=least, most=most
+        )
+
+
+def _blocks_by_registers(device: DeviceLimits, warps: int, registers: int) -> int:
+    of_warp = -(-registers * WARP // device.register_unit) * device.register_unit
+    per_scheduler = device.registers // device.schedulers // of_warp
+    together = -(-warps // device.schedulers) * device.schedulers  # a block fills whole rows
+    if together * of_warp > device.registers:
+        return 0
+    return per_scheduler * device.schedulers // warps
+
+
+def _blocks_by_shared(device: DeviceLimits, shared: int) -> int:
+    of_block = -(-(shared + device.shared_reserved) // device.shared_unit) * device.shared_unit
+    return device.shared // of_block if of_block else device.blocks
+
+
+# -- registers of a tiled MMA
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """The 32-bit registers of one thread for its fragments.
+
+    Attributes:
+        a: for A; 0 where the instruction reads it from shared memory.
+        b: for B, the same.
+        c: for C, the accumulators.
+    """
+
+    a: int
+    b: int
+    c: int
+
+    @property
+    def total(self) -> int:
+        """The registers of all three."""
+        return self.a + self.b + self.c
+
+    def __str__(self) -> str:
+        return f"A {self.a} + B {self.b} + C {self.c} = {self.total} registers of a thread"
+
+
+def registers(tiled_mma: TiledMMA, tile: IntTuple = None) -> Registers:
+    """Return the 32-bit registers that the fragments of A, B and C take in each thread.
+
+    Args:
+        tiled_mma: a TiledMMA.
+        tile: (M, N, K), multiples of its tile; K is the part that is in registers at a time.
+            None: its tile.
+
+    Law: values of a thread times bits, in whole registers. Raises LayoutError where the tile does
+    not divide.
+
+    >>> from cute_py.tiled.tiled_mma import make_tiled_mma
+    >>> mma = make_tiled_mma("SM80_16x8x16_F32BF16BF16F32_TN", (2, 2, 1), (32, 32, 16))
+    >>> print(registers(mma, (128, 128, 16)))
+    A 16 + B 16 + C 128 = 160 registers of a thread
+    """
+    m, n, k = tiled_mma.tile_shape if tile is None else tile
+    atom = tiled_mma.atom
+    counts = [
+        _registers(tiled_mma.partition_shape_A((m, k)), atom.a_type.bits, atom.a_memory),
+        _registers(tiled_mma.partition_shape_B((n, k)), atom.b_type.bits, atom.b_memory),
+        _registers(tiled_mma.partition_shape_C((m, n)), atom.c_type.bits, atom.c_memory),
+    ]
+    return Registers(*counts)
+
+
+def _registers(shape: IntTuple, bits: int, memory: str) -> int:
+    return -(-product(shape) * bits // 32) if memory == "rmem" else 0
+
+
+# -- waves
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """The blocks that run at once, as part of a grid that is walked along N first.
+
+    Attributes:
+        blocks: resident on the whole device.
+        rows: of the grid (along M) that they fill.
+        columns: blocks along N.
+        rest: blocks of a further row.
+    """
+
+    blocks: int
+    rows: int
+    columns: int
+    rest: int
+
+
+def wave(multiprocessors: int, blocks_each: int, n: int, tile_n: int) -> Wave:
+    """Return the part of a grid of output tiles that runs at once.
+
+    Args:
+        multiprocessors: of the device.
+        blocks_each: resident blocks of one; see `occupancy`.
+        n: extent of the output along N (elements).
+        tile_n: extent of a block's tile along N (elements).
+
+    Law: rows * columns + rest == multiprocessors * blocks_each.
+
+    >>> wave(80, 2, 4096, 128)
+    Wave(blocks=160, rows=5, columns=32, rest=0)
+    """
+    blocks, columns = multiprocessors * blocks_each, ceil_div(n, tile_n)
+    return Wave(blocks, blocks // columns, columns, blocks % columns)

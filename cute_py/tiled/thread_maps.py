@@ -1,0 +1,226 @@
+"""The thread maps of CUTLASS 2.x: strip-mined, transposed and warp-raked, as thread-value layouts.
+
+A map is pitch-linear: coordinates are (contiguous, strided). An access moves `elements` elements
+along the contiguous mode; between accesses a thread steps by `delta`, `iterations` times in each
+mode. As a TiledCopy the same map needs no iterators of its own. Source: cutlass
+include/cutlass/transform/pitch_linear_thread_map.h; conv/gemm default_mma_core.h for the choices of
+`simt_transpose_padding` and the raked arrangements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cute_py.errors import refusal
+from cute_py.layout.composition import composition
+from cute_py.layout.layout import Layout
+from cute_py.layout.queries import size
+from cute_py.tiled.tiled_copy import TiledCopy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from cute_py.atoms.copy import Copy_Atom
+
+    Pair: TypeAlias = tuple[int, int]
+
+WARP = 32
+ACCESS_BITS = 128  # of the widest load and store
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadMap:
+    """A map of threads to the accesses that they make to a tile of (contiguous, strided) elements.
+
+    Attributes:
+        shape: (contiguous, strided) of the tile (elements).
+        threads: how many.
+        elements: of one access.
+        iterations: accesses of each thread in (contiguous, strided).
+        delta: step between them (elements), also where there is only one.
+        layout_tv: (thread, (element, iteration...)) -> contiguous + extent * strided.
+
+    >>> print(stripmined_thread_map((8, 128), 256).layout_tv)
+    ((8,32),(1,4)):((1,8),(1,256))
+    """
+
+    shape: Pair
+    threads: int
+    elements: int
+    iterations: Pair
+    delta: Pair
+    layout_tv: Layout
+
+    def start(self, thread: int) -> Pair:
+        """Return the coordinate of a thread's first access.
+
+        >>> stripmined_thread_map((8, 128), 256).start(255)
+        (7, 31)
+        """
+        index = int(self.layout_tv(thread, 0))
+        return index % self.shape[0], index // self.shape[0]
+
+    def tiled_copy(self, atom: Copy_Atom) -> TiledCopy:
+        """Return the copy of a (contiguous, strided) tile by this map.
+
+        Args:
+            atom: a copy atom that moves one access: `elements` values.
+
+        Raises LayoutError where the atom moves another number of values.
+        """
+        if self.elements % atom.num_values:
+            raise refusal(
+                "thread-map-atom",
+                operation="ThreadMap.tiled_copy",
+                atom=atom,
+                values=atom.num_values,
+                elements=self.elements,
+            )
+        threads, values = size(self.layout_tv, 0), size(self.layout_tv, 1)
+        assert threads == self.threads
+        assert values * threads == self.shape[0] * self.shape[1]
+        return TiledCopy(atom, self.layout_tv, self.shape)
+
+
+def stripmined_thread_map(shape: Pair, threads: int, elements: int = 1) -> ThreadMap:
+    """Return the map whose threads fill the tile row by row (CUTLASS's
+    PitchLinearStripminedThreadMap).
+
+    Args:
+        shape: (contiguous, strided) of the tile (elements).
+        threads: how many take part.
+        elements: of one access, along the contiguous mode.
+
+    Raises LayoutError where accesses do not fill a row, or threads and rows do not divide, so that
+    the map would leave the tile or cover it twice.
+
+    >>> stripmined_thread_map((8, 128), 256).iterations
+    (1, 4)
+    """
+    name = "stripmined_thread_map"
+    _require_divides(name, elements, shape[0], "elements of an access", "a row")
+    (c, s), v = shape, shape[0] // elements
+    if threads >= v:
+        rows = threads // v
+        _require_divides(name, v, threads, "accesses of a row", "the threads")
+        _require_divides(name, rows, s, "rows that the threads fill", "the rows")
+        layout = Layout(((v, rows), (elements, s // rows)), ((elements, c), (1, c * rows)))
+        return ThreadMap(shape, threads, elements, (1, s // rows), (1, rows), layout)
+    _require_divides(name, threads, v, "threads", "the accesses of a row")
+    step = threads * elements
+    layout = Layout((threads, (elements, v // threads, s)), (elements, (1, step, c)))
+    return ThreadMap(shape, threads, elements, (v // threads, s), (step, 1), layout)
+
+
+def transposed_thread_map(base: ThreadMap) -> ThreadMap:
+    """Return the map with contiguous and strided swapped: how a tile that was read by `base` is
+    written transposed (CUTLASS's TransposePitchLinearThreadMapSimt).
+
+    Args:
+        base: a map of single elements.
+
+    Raises LayoutError for accesses of several elements, which do not lie side by side afterwards.
+
+    >>> transposed_thread_map(stripmined_thread_map((8, 128), 256)).start(1)
+    (0, 1)
+    """
+    if base.elements != 1:
+        raise refusal(
+            "thread-map-transpose", operation="transposed_thread_map", elements=base.elements
+        )
+    c, s = base.shape
+    swap = Layout((c, s), (s, 1))  # contiguous + c * strided -> strided + s * contiguous
+    layout = composition(swap, base.layout_tv)
+    return ThreadMap((s, c), base.threads, 1, base.iterations[::-1], base.delta[::-1], layout)
+
+
+def warp_raked_thread_map(
+    shape: Pair, threads: int, arrangement: Pair, elements: int = 1
+) -> ThreadMap:
+    """Return the map in which each warp makes its accesses side by side (CUTLASS's
+    PitchLinearWarpRakedThreadMap).
+
+    Args:
+        shape: (contiguous, strided) of the tile (elements).
+        threads: how many take part, whole warps.
+        arrangement: lanes of a warp in (contiguous, strided).
+        elements: of one access, along the contiguous mode.
+
+    Raises LayoutError where lanes, warps and tile do not divide, such as more warps than the tile
+    has accesses for.
+
+    >>> warp_raked_thread_map((128, 32), 128, (8, 4), 8).iterations
+    (2, 2)
+    """
+    name = "warp_raked_thread_map"
+    (c, s), (wc, ws) = shape, arrangement
+    if wc * ws != WARP or threads % WARP:
+        raise refusal("thread-map-warps", operation=name, threads=threads, arrangement=arrangement)
+    _require_divides(name, wc * elements, c, "elements of a warp's row", "a row")
+    _require_divides(name, ws, s, "rows of a warp", "the rows")
+    warps, across, down = threads // WARP, c // elements // wc, s // ws
+    warps_s = min(down, warps)
+    warps_c = warps // warps_s if warps > down else 1
+    _require_divides(name, warps_s, down, "warps along the rows", "the steps along the rows")
+    _require_divides(name, warps_c, across, "warps along a row", "the steps along a row")
+    _require_divides(name, warps_s, warps, "warps along the rows", "the warps")
+    ic, is_ = across // warps_c, down // warps_s
+    layout = Layout(
+        ((wc, ws, warps_c, warps_s), (elements, ic, is_)),
+        ((elements, c, wc * elements * ic, ws * is_ * c), (1, wc * elements, ws * c)),
+    )
+    return ThreadMap(shape, threads, elements, (ic, is_), (wc * elements, ws), layout)
+
+
+def _require_divides(operation: str, part: int, whole: int, a: str, b: str) -> None:
+    """Refuse a part that is larger than the whole (iteration 0) or does not divide it."""
+    if part < 1 or whole % part:
+        raise refusal("thread-map-divides", operation=operation, part=part, whole=whole, a=a, b=b)
+
+
+# -- the choices that CUTLASS 2.x makes
+
+
+def raked_arrangement(contiguous: int, bits: int, most: int = WARP) -> Pair:
+    """Return the lanes of a warp in (contiguous, strided) for 128-bit accesses.
+
+    Args:
+        contiguous: extent of the tile's contiguous mode (elements).
+        bits: of an element.
+        most: lanes along the contiguous mode at most: 8, a row of 128 bytes, for a tile that is
+            contiguous in M or N (DefaultMmaCore, congruous); no limit where it is in K (crosswise).
+
+    Raises LayoutError where accesses or lanes do not divide.
+
+    >>> raked_arrangement(128, 16, most=8), raked_arrangement(128, 4)
+    ((8, 4), (4, 8))
+    """
+    name = "raked_arrangement"
+    _require_divides(name, bits, ACCESS_BITS, "bits of an element", "the 128 bits of an access")
+    elements = ACCESS_BITS // bits
+    _require_divides(name, elements, contiguous, "elements of an access", "a row")
+    lanes = min(contiguous // elements, most)
+    _require_divides(name, lanes, WARP, "lanes along a row", "the lanes of a warp")
+    return lanes, WARP // lanes
+
+
+def simt_transpose_padding(k: int, bits: int, threads: int = WARP) -> int:
+    """Return the elements after each row of a tile that is written transposed to shared memory, so
+    that a warp's scalar stores meet distinct banks (CUTLASS's simt_transpose_padding).
+
+    Args:
+        k: extent of K (elements), which the threads of a warp run along first.
+        bits: of an element.
+        threads: of a warp.
+
+    Raises LayoutError where K does not divide the warp.
+
+    >>> [simt_transpose_padding(8, bits) for bits in (32, 64, 16, 8)]
+    [4, 2, 8, 16]
+    """
+    name = "simt_transpose_padding"
+    _require_divides(name, k, threads, "elements along K", "the threads of a warp")
+    if bits >= 32:
+        return max(1, threads // k // (bits // 32))
+    return threads // k * (32 // bits)
