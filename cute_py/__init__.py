@@ -102,12 +102,20 @@ _HOME = {
     ),
     "atoms.mma": "MMA_Atom",
     "atoms.copy": "Copy_Atom Copy_Op",
+    "atoms.copy_registry": "get_copy",
     "tiled.tiled_mma": "ThrMMA TiledMMA make_tiled_mma",
     "tiled.tiled_copy": (
         "ThrCopy TiledCopy make_cotiled_copy make_tiled_copy make_tiled_copy_A make_tiled_copy_B "
         "make_tiled_copy_C make_tiled_copy_C_atom make_tiled_copy_D make_tiled_copy_S "
         "make_tiled_copy_tv"
     ),
+    "tiled.coverage": "coverage",
+    "tiled.suggest": "suggest_permutation suggest_tiled_copy",
+    "tiled.thread_maps": ("stripmined_thread_map transposed_thread_map warp_raked_thread_map"),
+    "analysis.solver": "suggest_smem_layout",
+    "viz.text": "print_copy print_layout print_mma print_tv to_text",
+    "viz.svg": "to_svg",
+    "viz.latex": "to_latex",
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
 _PACKAGES = {"analysis", "atoms", "dtypes", "tiled", "viz"}  # reached as cute.atoms and so on

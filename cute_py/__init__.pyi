@@ -252,6 +252,7 @@ from cute_py.layout.tensorop import tensor_op_swizzle as tensor_op_swizzle
 from cute_py.atoms.mma import MMA_Atom as MMA_Atom
 from cute_py.atoms.copy import Copy_Atom as Copy_Atom
 from cute_py.atoms.copy import Copy_Op as Copy_Op
+from cute_py.atoms.copy_registry import get_copy as get_copy
 from cute_py.tiled.tiled_mma import ThrMMA as ThrMMA
 from cute_py.tiled.tiled_mma import TiledMMA as TiledMMA
 from cute_py.tiled.tiled_mma import make_tiled_mma as make_tiled_mma
@@ -266,5 +267,19 @@ from cute_py.tiled.tiled_copy import make_tiled_copy_C_atom as make_tiled_copy_C
 from cute_py.tiled.tiled_copy import make_tiled_copy_D as make_tiled_copy_D
 from cute_py.tiled.tiled_copy import make_tiled_copy_S as make_tiled_copy_S
 from cute_py.tiled.tiled_copy import make_tiled_copy_tv as make_tiled_copy_tv
+from cute_py.tiled.coverage import coverage as coverage
+from cute_py.tiled.suggest import suggest_permutation as suggest_permutation
+from cute_py.tiled.suggest import suggest_tiled_copy as suggest_tiled_copy
+from cute_py.tiled.thread_maps import stripmined_thread_map as stripmined_thread_map
+from cute_py.tiled.thread_maps import transposed_thread_map as transposed_thread_map
+from cute_py.tiled.thread_maps import warp_raked_thread_map as warp_raked_thread_map
+from cute_py.analysis.solver import suggest_smem_layout as suggest_smem_layout
+from cute_py.viz.text import print_copy as print_copy
+from cute_py.viz.text import print_layout as print_layout
+from cute_py.viz.text import print_mma as print_mma
+from cute_py.viz.text import print_tv as print_tv
+from cute_py.viz.text import to_text as to_text
+from cute_py.viz.svg import to_svg as to_svg
+from cute_py.viz.latex import to_latex as to_latex
 
 __version__: str

@@ -283,6 +283,18 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "a tile that is a multiple of the {atoms} elements of the atoms side by side",
         "use {atoms} or a multiple of it, or _ for exactly that",
     ),
+    "tiled-holes": (
+        LayoutError,
+        "thread layout {layout}, which leaves out thread indices",
+        "threads without holes, or holes that repeat evenly",
+        "use 1, 2 or a multiple of 4 quad pairs; get_slice and partition_A work as it is",
+    ),
+    "tiled-overlap": (
+        LayoutError,
+        "atom layout {atoms}",
+        "an atom layout that gives every atom its own threads",
+        "leave the stride out for threads in order, or shrink the mode of stride 0",
+    ),
     "tiled-rank": (
         LayoutError,
         "atom layout {layout} and permutation {permutation}",
@@ -306,6 +318,12 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         "thread {thread} of {layout}",
         "one of the {threads} threads of the tiled operation",
         "launch as many threads as size() says, or leave the others out",
+    ),
+    "copy-atom": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a Copy_Atom: an instruction and the type of its values",
+        "wrap the instruction: Copy_Atom(op, dtype)",
     ),
     "copy-threads": (
         LayoutError,
@@ -752,8 +770,8 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     ),
     "text-pointer-address": (
         ParseError,
-        "a pointer at position {position} whose distance from a multiple of {period} bytes, the period of {swizzle}, is "
-        "unknown or no whole number of elements",
+        "a pointer at position {position} whose distance from a multiple of {period} bytes, the "
+        "period of {swizzle}, is unknown or no whole number of elements",
         "an address such as (0x400), (unset), or align<{period}>",
         "add it, or give the layout alone and compose it with a swizzle of elements\n{marked}",
     ),
@@ -1224,8 +1242,8 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
     "gmma-canonical": (
         LayoutError,
         "{layout} of {bits}-bit elements as {major}-major tile: {found}",
-        "rows of 16, 32, 64 or 128 bytes in groups of 8, 32 bytes of K in all (MN-major: 256 / bits "
-        "rows)",
+        "rows of 16, 32, 64 or 128 bytes in groups of 8, 32 bytes of K in all (MN-major: 256 / "
+        "bits rows)",
         "build the tile with tile_to_shape of a Layout_{major}_..._Atom, and cut it to one "
         "instruction's (MN, K)",
     ),
@@ -1513,7 +1531,7 @@ WORDINGS: dict[str, tuple[type[CuteError], str, str, str]] = {
         LayoutError,
         "{bits} bits for elements of {dtype}",
         "accesses of {widths} bits",
-        "use one of these widths; wider vectors take several accesses",
+        "split the access: wider vectors take several accesses",
     ),
     "access-bits": (
         LayoutError,

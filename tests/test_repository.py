@@ -116,7 +116,9 @@ def modules_below(package):
     return sorted(".".join(part for part in each if part != "__init__") for each in parts)
 
 
-@pytest.mark.parametrize("package", ["errors", "dtypes", "layout", "host", "atoms", "tiled", "trace"])
+@pytest.mark.parametrize(
+    "package", ["errors", "dtypes", "layout", "host", "atoms", "tiled", "trace"]
+)
 def test_no_module_of_the_lower_layers_needs_third_parties_to_load(package):
     names = modules_below(package)
     if not names:

@@ -15,9 +15,16 @@ from __future__ import annotations
 _HOME = {
     "copy": "Copy_Atom Copy_Op",
     "copy_registry": "copy_table get_copy",
+    "gmma_desc": "gmma_fragment make_gmma_desc",
+    "gmma_smem": (
+        "Layout_K_INTER_Atom Layout_K_SW128_Atom Layout_K_SW32_Atom Layout_K_SW64_Atom "
+        "Layout_MN_INTER_Atom Layout_MN_SW128_Atom Layout_MN_SW32_Atom Layout_MN_SW64_Atom "
+        "gmma_layout_atom"
+    ),
     "mma": "MMA_Atom Operand",
     "registry": "get names rows",
     "search": "find table",
+    "tma": "make_tma_atom",
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
 

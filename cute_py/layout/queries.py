@@ -9,7 +9,7 @@ from __future__ import annotations
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.layout import ints, tuples
 from cute_py.layout.coords import crd2idx, idx2crd
-from cute_py.layout.layout import Layout, require_layout
+from cute_py.layout.layout import INTS, Layout, require_layout
 from cute_py.layout.tuples import is_underscore
 
 TYPE_CHECKING = False
@@ -184,8 +184,8 @@ def query_composed(name: str, layout: AnyLayout, mode: Mode) -> AnyLayout:
 def get_hier_coord(layout: Layout, index: Leaf) -> AnyLayout:
     """Return the coordinate congruent to the shape with layout(coordinate) == index.
 
-    Raises LayoutError when that is not so, that is, when the layout is not compact.
-    Source: cutlass layout.hpp `get_hier_coord`.
+    Raises LayoutError when no coordinate is found: the layout has no such offset, or overlaps
+    itself. Source: cutlass layout.hpp `get_hier_coord` (compact layouts only).
 
     >>> get_hier_coord(Layout((4, (2, 4)), (8, (4, 1))), 11)
     (1, (0, 3))
@@ -194,8 +194,28 @@ def get_hier_coord(layout: Layout, index: Leaf) -> AnyLayout:
     index = ints.normalize(index, "get_hier_coord")
     coord = idx2crd(index, layout.shape, layout.stride) if _compact(layout) else None
     if coord is None or ints.same(crd2idx(coord, layout.shape, layout.stride), index) is False:
-        raise refusal("not-compact", operation="get_hier_coord", layout=layout, index=index)
+        coord = _by_remainders(layout, index)
+        if coord is None or crd2idx(coord, layout.shape, layout.stride) != index:
+            raise refusal("not-compact", operation="get_hier_coord", layout=layout, index=index)
     return coord
+
+
+def _by_remainders(layout: Layout, index: Leaf) -> AnyLayout:
+    """Return the coordinate that takes as much of `index` as it can from the largest stride down:
+    right for modes that do not overlap, with or without gaps. None where a stride is negative.
+    """
+    modes = [k for k, extent in enumerate(layout._s) if extent != 1]
+    if layout._kind != INTS or index.__class__ is not int or any(layout._d[k] < 1 for k in modes):
+        return None
+    coord = [0] * len(layout._s)
+    for k in sorted(modes, key=layout._d.__getitem__, reverse=True):
+        coord[k] = max(0, min(index // layout._d[k], layout._s[k] - 1))
+        index -= coord[k] * layout._d[k]
+    return (
+        tuples.unflatten(tuple(coord), layout.shape)
+        if layout.shape.__class__ is tuple
+        else coord[0]
+    )
 
 
 def _compact(layout: Layout) -> bool:

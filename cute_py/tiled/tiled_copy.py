@@ -6,6 +6,7 @@ Source: cutlass include/cute/atom/copy_atom.hpp.
 
 from __future__ import annotations
 
+from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import refusal
 from cute_py.layout import ints, tuples
 from cute_py.layout.coalesce import coalesce, filter
@@ -26,7 +27,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from cute_py.atoms.copy import Copy_Atom
     from cute_py.layout.types import AnyLayout, Leaf, Tiler
     from cute_py.tiled.tiled_mma import TiledMMA
 
@@ -51,6 +51,9 @@ class TiledCopy:
 
     def __init__(self, atom: Copy_Atom, layout_tv: Layout, tiler_mn: Tiler) -> None:
         """Check that the atom divides the threads and values."""
+        if atom.__class__ is not Copy_Atom:
+            kind = type(atom).__name__
+            raise refusal("copy-atom", operation="make_tiled_copy", value=atom, type=kind)
         threads, values = size(layout_tv, 0), size(layout_tv, 1)
         if threads % atom.num_threads:
             raise refusal(
@@ -281,7 +284,8 @@ def make_tiled_copy_tv(atom: Copy_Atom, layout_tv: Layout, tiler_mn: Tiler) -> T
     """Return the copy whose thread-value layout, (thread, value) -> index in the tile, is given.
 
     >>> from cute_py.atoms.copy import Copy_Atom
-    >>> copy = make_tiled_copy_tv(Copy_Atom("UniversalCopy<32>", 32), Layout((32, 4), (4, 1)), (128,))
+    >>> atom = Copy_Atom("UniversalCopy<32>", 32)
+    >>> copy = make_tiled_copy_tv(atom, Layout((32, 4), (4, 1)), (128,))
     >>> copy.size(), copy.tile_shape
     (32, (128,))
     """

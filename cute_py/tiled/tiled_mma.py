@@ -17,8 +17,9 @@ from cute_py.layout.inverse import right_inverse
 from cute_py.layout.layout import Layout, make_layout
 from cute_py.layout.modes import append, get
 from cute_py.layout.product import tiled_product
-from cute_py.layout.queries import get_flat_coord, size
+from cute_py.layout.queries import cosize, get_flat_coord, size
 from cute_py.layout.slicing import slice_
+from cute_py.layout.tools import is_injective
 from cute_py.layout.tuples import _, is_underscore
 from cute_py.tiled.views import on_layout, part_at
 
@@ -58,6 +59,8 @@ class TiledMMA:
         self, atom: MMA_Atom, atom_layout_mnk: Layout, permutation_mnk: tuple[Tiler, ...]
     ) -> None:
         """Tile the atom; see `make_tiled_mma`."""
+        if not is_injective(atom_layout_mnk):
+            raise refusal("tiled-overlap", operation="make_tiled_mma", atoms=atom_layout_mnk)
         _set(self, "atom", atom)
         _set(self, "atom_layout_mnk", atom_layout_mnk)
         _set(self, "thr_layout_vmnk", tiled_product(atom.thr_id, atom_layout_mnk))
@@ -71,6 +74,9 @@ class TiledMMA:
         atoms = self.atom.shape_mnk[i] * size(self.thr_layout_vmnk, i + 1)
         if is_underscore(permutation):
             return atoms
+        if hasattr(permutation, "path"):  # a coordinate stride
+            kind = type(permutation).__name__
+            raise refusal("tiler-type", operation="make_tiled_mma", value=permutation, type=kind)
         if size(permutation) % atoms:
             raise refusal(
                 "tiled-permutation",
@@ -235,9 +241,15 @@ class TiledMMA:
         return Layout((m, n), (1, 0) if operand == "A" else (0, 1)), _
 
     def _thread_to_vmnk(self) -> Layout:
-        """Return thread index -> index in (ThrV,ThrM,ThrN,ThrK)."""
+        """Return thread index -> index in (ThrV,ThrM,ThrN,ThrK).
+
+        Raises LayoutError where no layout does that: the thread indices leave holes.
+        """
         whole = make_layout(self.thr_layout_vmnk, complement(self.thr_layout_vmnk))
-        return composition(Layout((self.size(), 1), (1, 0)), right_inverse(whole))  # type: ignore[no-any-return]
+        inverse = right_inverse(whole)
+        if inverse.size() < cosize(self.thr_layout_vmnk):
+            raise refusal("tiled-holes", operation="get_layout_TV", layout=self.thr_layout_vmnk)
+        return composition(Layout((self.size(), 1), (1, 0)), inverse)  # type: ignore[no-any-return]
 
 
 def _regroup(by_thread: Layout, rest: Layout) -> Layout:

@@ -329,7 +329,7 @@ def test_m_major_tiles_take_their_swizzle_for_the_transposed_ldmatrix():
         (lambda: bank_conflicts([0, 2], bits=32), "starts at offset 2"),
         (
             lambda: bank_conflicts([0], bits=256),
-            "one of these widths; wider vectors take several accesses",
+            "wider vectors take several accesses",
         ),
         (lambda: bank_conflicts(Access(Layout((32, 1)), 32, "f32")), "without a layout"),
         (lambda: bank_conflicts(7, Layout(4)), "a TiledCopy or an Access"),

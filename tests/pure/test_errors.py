@@ -340,7 +340,7 @@ def test_documented_example_has_the_wording(code):
     assert kind == f"`{WORDINGS[code][0].__name__}`"
     assert when
     given_, required, fix = map(pattern, WORDINGS[code][1:])
-    message = rf"`+ ?{CALL}[\w.()]+: given {given_}; required: {required}; fix: {fix} ?`+"
+    message = rf"`+ ?{CALL}[\w.()-]+: given {given_}; required: {required}; fix: {fix} ?`+"
     assert re.fullmatch(message, example), example
 
 

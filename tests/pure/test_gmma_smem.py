@@ -189,8 +189,11 @@ def test_address_that_does_not_fit_is_refused(address):
 
 @pytest.mark.parametrize(("major", "swizzle"), [("M", "SW128"), ("K", "SW16")])
 def test_atom_of_another_major_or_swizzle_is_refused(major, swizzle):
-    with pytest.raises(cute.LayoutError, match=f"given major '{major}' and swizzle '{swizzle}'"):
+    with pytest.raises(
+        cute.LayoutError, match=f"given major '{major}' and swizzle '{swizzle}'"
+    ) as caught:
         gmma_layout_atom(major, swizzle, 16)
+    assert caught.value.code == "gmma-atom"
 
 
 @pytest.mark.parametrize(
@@ -230,5 +233,8 @@ def test_swizzle_that_divides_bytes_is_refused():
 
 
 def test_unknown_major_of_a_descriptor_is_refused():
-    with pytest.raises(cute.LayoutError, match=r"given major 'N'; required: \"K\" or \"MN\""):
+    with pytest.raises(
+        cute.LayoutError, match=r"given major 'N'; required: \"K\" or \"MN\""
+    ) as caught:
         make_gmma_desc(cute.Layout((64, 16), (16, 1)), 16, "N")
+    assert caught.value.code == "gmma-major"

@@ -150,9 +150,7 @@ def test_bool_float_and_text_are_refused(x):
 
 
 def test_the_refusal_of_a_leaf_names_operation_value_and_alternatives():
-    with pytest.raises(
-        LeafTypeError, match=r"^tile: given 2.5 \(float\).*or symbols, or None; "
-    ):
+    with pytest.raises(LeafTypeError, match=r"^tile: given 2.5 \(float\).*or symbols, or None; "):
         ints.normalize(2.5, "tile", ", or None")
 
 
@@ -251,3 +249,10 @@ def test_symbols_and_coordinate_strides_meet():
     stride = sym("M") * E(1)
     assert str(stride) == "M@1"
     assert stride == E(1) * sym("M")
+
+
+@pytest.mark.parametrize("question", [ints.add, ints.divides])
+def test_leaves_of_unrelated_classes_do_not_meet(question):
+    with pytest.raises(LeafTypeError, match="classes know each other; fix: use one kind") as caught:
+        question(Opaque(2), sym("M"))
+    assert caught.value.code == "leaf-operands"

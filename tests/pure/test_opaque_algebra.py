@@ -1,7 +1,8 @@
 """The whole algebra on leaves that can do nothing but the integer protocol.
 
-Each operation runs on a layout and on the same layout with its ints hidden in `Opaque`. Operators or comparisons on a leaf
-outside of `ints` raise there. Both must give the same function; the hidden one may refuse what only numbers can settle.
+Each operation runs on a layout and on the same layout with its ints hidden in `Opaque`. Operators
+or comparisons on a leaf outside of `ints` raise there. Both must give the same function; the hidden
+one may refuse what only numbers can settle.
 """
 
 import pytest

@@ -12,7 +12,8 @@ STUB = Path(cute.__file__).with_suffix(".pyi")
 
 
 def stub_text():
-    """Return what __init__.pyi has to say: an import of every public name from the module that defines it."""
+    """Return what __init__.pyi has to say: an import of every public name from the module that
+    defines it."""
     lines = ['"""Public names, for type checkers; `_HOME` in __init__.py is the source."""', ""]
     for module, names in cute._HOME.items():
         lines += [

@@ -699,3 +699,9 @@ def test_symbols_load_nothing_but_the_standard_library():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_a_name_that_is_no_identifier_has_its_code():
+    with pytest.raises(LayoutError) as caught:
+        sym("M-1")
+    assert (caught.value.code, caught.value.facts["name"]) == ("symbol-name", "M-1")

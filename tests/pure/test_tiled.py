@@ -190,6 +190,16 @@ def test_partitions_of_a_tensor_share_its_memory():
     assert (array == 2).all()  # two warps along N read the same A
 
 
+def test_the_threads_of_three_quad_pairs_are_those_of_their_lanes():
+    named = []
+    for thread in range(32):
+        try:
+            named.append(QUAD_PAIRS.get_slice(thread).thr_idx)
+        except CoordinateError:
+            continue
+    assert named == [*range(12), *range(16, 28)]
+
+
 # -- values
 
 
@@ -211,6 +221,7 @@ def test_tiled_operations_are_values(tiled):
 # -- refusals
 
 MMA = cute.make_tiled_mma(F16, WARPS)
+QUAD_PAIRS = cute.make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN", (3, 1, 1))
 ROWS = Layout((32, 20), (20, 1))
 
 REFUSED = {
@@ -218,6 +229,21 @@ REFUSED = {
         lambda: cute.make_tiled_mma(F16, WARPS, (32, 12, 16)),
         LayoutError,
         r"make_tiled_mma: given .* with permutation 12 in N; required: .* multiple of the 16",
+    ),
+    "tiled-holes": (
+        lambda: QUAD_PAIRS.get_layoutA_TV(),
+        LayoutError,
+        r"given thread layout .*; required: threads without holes",
+    ),
+    "tiled-overlap": (
+        lambda: cute.make_tiled_mma(F16, Layout((2, 2, 1), (1, 0, 0))),
+        LayoutError,
+        r"given atom layout \(2,2,1\):\(1,0,0\); required: .* every atom its own threads",
+    ),
+    "tiler-type": (
+        lambda: cute.make_tiled_mma(F16, WARPS, (cute.E(0), 16, 16)),
+        cute.LeafTypeError,
+        r"make_tiled_mma: given .* required: a layout, an integer, _",
     ),
     "tiled-rank": (
         lambda: cute.make_tiled_mma(F16, Layout((2, 2, 1, 2))),
@@ -238,6 +264,11 @@ REFUSED = {
         lambda: MMA.get_slice(128),
         CoordinateError,
         r"get_slice: given thread 128 of .*; required: one of the 128 threads",
+    ),
+    "copy-atom": (
+        lambda: cute.make_tiled_copy("SM75_U32x4_LDSM_N", Layout(32), Layout((1, 8))),
+        cute.LeafTypeError,
+        r"given 'SM75_U32x4_LDSM_N' \(str\); required: a Copy_Atom",
     ),
     "copy-threads": (
         lambda: cute.make_tiled_copy(LDMATRIX, Layout(48), Layout((1, 8))),

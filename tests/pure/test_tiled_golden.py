@@ -1,4 +1,5 @@
-"""Tiled operations against CuTe C++: TV layouts, thrfrg/tidfrg and each thread's partition, case by case."""
+"""Tiled operations against CuTe C++: TV layouts, thrfrg/tidfrg and each thread's partition, case by
+case."""
 
 import pytest
 
@@ -9,7 +10,7 @@ from cute_py.atoms.copy_registry import get_copy
 from cute_py.layout.tuples import show
 from cute_py.tiled import tiled_copy
 from cute_py.tiled.tiled_mma import make_tiled_mma
-from tests.notation import golden_cases, read
+from tests.notation import golden_cases, read, text
 
 MMA_CASES = golden_cases("tiled_mma")
 COPY_CASES = golden_cases("tiled_copy")
@@ -81,7 +82,8 @@ def test_every_thread_gets_the_elements_that_cute_gives_it(case):
 
 
 def test_c_of_atoms_along_k_stays_on_its_tile():
-    """Where CuTe's own layout leaves the tile, threads along K hold partial sums of the same elements."""
+    """Where CuTe's own layout leaves the tile, threads along K hold partial sums of the same
+    elements."""
     cases = [c for c in ADMITTED if c.get("layout_c_tv_onto_tile") is False]
     assert cases
     for case in cases:
@@ -157,3 +159,39 @@ def test_a_fragment_is_retiled_as_by_cute(case):
     fragment = read(case["retile"]["fragment"])
     assert str(copy.retile(fragment)) == case["retile"]["retile"]
     assert isinstance(fragment, Layout)
+
+
+IDENTITY_PARTITIONS = [
+    case for case in golden_cases("tensor_ops") if case["op"].startswith("identity_partition")
+]
+
+
+def coordinates(part):
+    values = [text(part[i]) for i in range(cute.size(part))]
+    return {"layout": str(part.layout), "base": text(part.engine.offset), "values": values}
+
+
+@pytest.mark.parametrize("case", IDENTITY_PARTITIONS, ids=lambda case: case["op"])
+def test_partitions_of_identity_tensors_are_the_coordinates_that_cute_gives(case):
+    config, shape = case["args"]
+    if not known(config.get("mma") or {"atom": "", **config}):
+        pytest.skip("an atom of a later architecture, kept as data")
+    kind = case["op"].rpartition("_")[2]
+    if case.get("inadmissible"):
+        with pytest.raises(cute.LayoutError, match="make_tiled_copy"):
+            tiled_copy_of({"config": config, **config})
+        return
+    tiled = tiled_mma(config) if kind == "mma" else tiled_copy_of({"config": config, **config})
+    for expected in case["result"]:
+        try:
+            thread = tiled.get_slice(expected["thr"])
+        except cute.CoordinateError:
+            assert config["atom"].startswith("SM70")  # as above: a lane outside of a quad pair
+            continue
+        for name_, part in expected.items():
+            if name_ != "thr":
+                modes = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}.get(name_, (0, 1, 2))
+                extents = read(shape)
+                of = tuple(extents[i] for i in modes if i < len(extents))
+                tensor = cute.make_identity_tensor(of)
+                assert coordinates(getattr(thread, f"partition_{name_}")(tensor)) == part

@@ -172,7 +172,7 @@ def refused(gmem=K_MAJOR, layout=TILE, dtype="f16", **named):
             {"gmem": cute.Layout((512, 256, 2, 2, 2, 2), (256, 1, 1024, 2048, 4096, 8192))},
         ),
         (r"given a box \(64,128\).* over 3 CTAs; required: extents", {"multicast": 3}),
-        (r"given 'SM90_LOAD'; required: one of SM90_TMA_LOAD, ", {"op": "SM90_LOAD"}),
+        (r"one of SM90_TMA_LOAD, .*; fix: pass the function or its name", {"op": "SM90_LOAD"}),
         (r"required: a layout here", {"gmem": TILE}),
     ],
 )
