@@ -4,6 +4,7 @@
 their messages, and must list every code of `WORDINGS`.
 """
 
+import importlib
 import math
 import pickle
 import re
@@ -15,7 +16,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import cute_py as cute
-from cute_py import E, Layout, Swizzle, composition, make_composed_layout, make_identity_layout, sym
+from cute_py import (
+    E,
+    Layout,
+    Swizzle,
+    composition,
+    errors,
+    make_composed_layout,
+    make_identity_layout,
+    sym,
+)
 from cute_py.errors import WORDINGS, refusal
 from tests import model
 from tests.notation import read_text
@@ -353,3 +363,10 @@ def pattern(wording):
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_documented_example_is_a_real_message(code):
     assert documented()[code][2].strip("`").strip() == str(raised(EXAMPLES[code][0]))
+
+
+def test_each_code_stands_in_one_table_and_each_table_is_read():
+    folder = Path(errors.__file__).parent
+    assert {file.stem for file in folder.glob("*.py")} == {"__init__", *errors.AREAS}
+    tables = [importlib.import_module(f"cute_py.errors.{area}").WORDINGS for area in errors.AREAS]
+    assert sum(map(len, tables)) == len(WORDINGS)

@@ -1,0 +1,72 @@
+"""Wordings: pictures and the command line."""
+
+from __future__ import annotations
+
+from cute_py.errors import LayoutError, LeafTypeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.errors import Wording
+
+WORDINGS: dict[str, Wording] = {
+    "viz-type": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a layout, a swizzle, an MMA or copy atom, or a tiled operation to draw",
+        "draw a tensor by its .layout, and a thread-value layout over its tile with print_tv",
+    ),
+    "viz-symbols": (
+        LayoutError,
+        "{layout}, which has symbols",
+        "sizes and strides that are numbers",
+        "put numbers in for the symbols first: substitute(layout, M=128)",
+    ),
+    "viz-rank": (
+        LayoutError,
+        "{value}, of {rank} modes",
+        "at most {most} modes in a picture",
+        "group modes with group_modes, or draw slices",
+    ),
+    "viz-size": (
+        LayoutError,
+        "{value}, with {count} {what}",
+        "at most {most} {what} in a picture",
+        "draw a slice or one tile of it",
+    ),
+    "viz-tv": (
+        LayoutError,
+        "{layout}, of {rank} modes",
+        "a thread-value layout: mode 0 counts threads, mode 1 values",
+        "group the modes into these two",
+    ),
+    "viz-tile": (
+        LayoutError,
+        "{layout} over the tile {shape}, where value {value} of thread {thread} has index {index}",
+        "indices inside of the tile",
+        "pass the tile that the thread-value layout was made for",
+    ),
+    "viz-operand": (
+        LayoutError,
+        "operand {operand!r}",
+        "A, B or C",
+        "print_mma draws all three",
+    ),
+    "cli-arch": (
+        LayoutError,
+        "the architecture {arch}",
+        "one of {known}, with or without a suffix",
+        "leave out --arch to list all",
+    ),
+    "cli-layout": (
+        LayoutError,
+        "{text!r}",
+        "integers and layouts, or a tuple of these",
+        "write a shape such as 2,2,1 or a layout such as (32,4):(4,1)",
+    ),
+    "cli-output": (
+        LayoutError,
+        "the file {path}: {reason}",
+        "a file that can be written",
+        "leave out -o to write to the terminal",
+    ),
+}
