@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cute_py.errors import CuteError, refusal
 from cute_py.layout import ints
-from cute_py.layout.tuples import MAX_DEPTH, depth, has_underscore, show
+from cute_py.layout.tuples import MAX_DEPTH, has_underscore, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -304,9 +304,19 @@ def make_layout(*parts: object) -> Layout:
         kind |= part._kind
     shape = tuple([part.shape for part in layouts])
     stride = tuple([part.stride for part in layouts])
-    if any(part.__class__ is tuple and depth(part) >= MAX_DEPTH for part in shape):
+    if _too_deep(shape):
         raise refusal("too-deep", operation="make_layout", limit=MAX_DEPTH)
     return raw(shape, stride, s, d, min(kind, SYMBOLS))
+
+
+def _too_deep(shape: tuple[Any, ...]) -> bool:
+    """Return whether the tuple nests deeper than MAX_DEPTH levels."""
+    level = shape
+    for _ in range(MAX_DEPTH):
+        level = tuple([inner for part in level if part.__class__ is tuple for inner in part])
+        if not level:
+            return False
+    return True
 
 
 def _offset(index: int, s: list[int], d: list[int]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout import ints, tuples
-from cute_py.layout.layout import Layout, made
+from cute_py.layout.layout import INTS, Layout, made, raw
 from cute_py.layout.queries import at_path, rank
 from cute_py.layout.tuples import show
 
@@ -29,7 +29,10 @@ def get(x: AnyLayout, mode: Mode) -> AnyLayout:
     if x.__class__ is Layout:
         if mode.__class__ is tuple and not mode:
             return x
-        return made(Layout(at_path(x.shape, mode, x), at_path(x.stride, mode, x)), "get", x, mode)
+        shape, stride = at_path(x.shape, mode, x), at_path(x.stride, mode, x)
+        if shape.__class__ is int and x._kind == INTS:
+            return made(raw(shape, stride, [shape], [stride]), "get", x, mode)
+        return made(Layout(shape, stride), "get", x, mode)
     return _through(x, lambda part: get(part, mode), lambda part: at_path(part, mode, x))
 
 

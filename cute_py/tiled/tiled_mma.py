@@ -6,6 +6,8 @@ Source: cutlass include/cute/atom/mma_atom.hpp.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from cute_py.errors import CuteError, LayoutError, refusal
 from cute_py.layout import ints, tuples
 from cute_py.layout.build import make_fragment_like
@@ -158,16 +160,16 @@ class TiledMMA:
         atom_tv = {"A": self.atom.a_tv, "B": self.atom.b_tv, "C": self.atom.c_tv}[operand]
         permuted = logical_divide(layout, tuple([self.permutation_mnk[i] for i in modes]))
         self._check_tile(operand, layout, modes)
-        atom_tile = tuple([Layout(self.atom.shape_mnk[i]) for i in modes])
+        atom_tile = tuple([self.atom.shape_mnk[i] for i in modes])
         tiles = zipped_divide(permuted, atom_tile)  # ((AtomX,AtomY),(RestX,RestY,...))
         by_thread = composition(tiles, (atom_tv, _))  # ((ThrV,FrgV),(RestX,RestY,...))
-        threads = tuple([Layout(size(self.thr_layout_vmnk, i + 1)) for i in modes])
+        threads = tuple([tuples.product(self.thr_layout_vmnk.shape[i + 1]) for i in modes])
         return _regroup(by_thread, zipped_divide(get(by_thread, 1), threads))
 
     def _check_tile(self, operand: str, layout: AnyLayout, modes: tuple[int, int]) -> None:
         """Refuse a tensor whose extents the tile is known not to divide."""
         for k, i in enumerate(modes):
-            extent, tile = size(layout, k), self.tile_size(i)
+            extent, tile = tuples.product(layout.shape[k]), self.tile_size(i)
             if not ints.settle(ints.divides, tile, extent, f"partition_{operand}"):
                 raise refusal(
                     "partition-divides",
@@ -229,7 +231,7 @@ class TiledMMA:
         layout = self._thrfrg(operand, reference)
         if operand != "C" or size(self.thr_layout_vmnk, 3) > 1:
             layout = composition(layout, ((_, self._broadcast(operand)), _))
-        return composition(layout, (self._thread_to_vmnk(), _))  # type: ignore[no-any-return]
+        return composition(layout, (_thread_to_vmnk(self.thr_layout_vmnk), _))  # type: ignore[no-any-return]
 
     def _broadcast(self, operand: str) -> tuple[Tiler, Tiler]:
         """Return a tiler that turns the operand's two thread modes into (ThrM,ThrN,ThrK), with
@@ -240,16 +242,17 @@ class TiledMMA:
             return _, Layout((n, k), (1, 0))
         return Layout((m, n), (1, 0) if operand == "A" else (0, 1)), _
 
-    def _thread_to_vmnk(self) -> Layout:
-        """Return thread index -> index in (ThrV,ThrM,ThrN,ThrK).
 
-        Raises LayoutError where no layout does that: the thread indices leave holes.
-        """
-        whole = make_layout(self.thr_layout_vmnk, complement(self.thr_layout_vmnk))
-        inverse = right_inverse(whole)
-        if inverse.size() < cosize(self.thr_layout_vmnk):
-            raise refusal("tiled-holes", operation="get_layout_TV", layout=self.thr_layout_vmnk)
-        return composition(Layout((self.size(), 1), (1, 0)), inverse)  # type: ignore[no-any-return]
+@lru_cache(maxsize=256)  # A, B and C ask for the same one
+def _thread_to_vmnk(threads: Layout) -> Layout:
+    """Return thread index -> index in (ThrV,ThrM,ThrN,ThrK).
+
+    Raises LayoutError where no layout does that: the thread indices leave holes.
+    """
+    inverse = right_inverse(make_layout(threads, complement(threads)))
+    if inverse.size() < cosize(threads):
+        raise refusal("tiled-holes", operation="get_layout_TV", layout=threads)
+    return composition(Layout((threads.size(), 1), (1, 0)), inverse)  # type: ignore[no-any-return]
 
 
 def _regroup(by_thread: Layout, rest: Layout) -> Layout:
