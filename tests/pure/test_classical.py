@@ -1,6 +1,6 @@
 """The classical layouts of CUTLASS 2.x against the formulas that define them.
 
-Rows C01 to C07 and C15 to C19 of the requirements; the numbers in `test_seed_...` are theirs. The
+Rows C01 to C07 and C15 to C19 of the requirements; their numbers are in the examples. The
 models are plain functions of the coordinate; tensor-core operands are in test_tensorop.
 """
 
@@ -75,7 +75,7 @@ def test_pitch_linear_offset_inverse_and_capacity(contiguous, strided, padding):
     assert cute.capacity(layout) == strided * ldm
 
 
-def test_seed_leading_dimensions():
+def test_leading_dimensions():
     assert cute.column_major((32, 32), 32)(7, 23) == 743
     assert cute.row_major((32, 32), 32)(7, 23) == 247
     assert cute.row_major((3, 4), 5)(2, 3) == 13
@@ -140,14 +140,14 @@ def test_column_major_interleaved_offset_inverse_and_capacity(rows, columns, i, 
     assert cute.capacity(layout) == ceil_div(columns, i) * ldm
 
 
-def test_seed_row_major_interleaved_2_packed_4x8():
+def test_row_major_interleaved_2_packed_4x8():
     layout = cute.row_major_interleaved((4, 8), 2)
     assert layout == cute.Layout(((2, 2), 8), ((1, 16), 2))
     at = {layout(r, c): (r, c) for r, c in grid(4, 8)}
     assert [at[offset] for offset in (0, 1, 2, 3, 16)] == [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)]
 
 
-def test_seed_column_major_interleaved_2_prints_1_2_4_5_3_0_6_0():
+def test_column_major_interleaved_2_prints_1_2_4_5_3_0_6_0():
     layout = cute.column_major_interleaved((2, 3), 2)
     memory = [0] * cute.capacity(layout)
     for r, c in grid(2, 3):
@@ -173,7 +173,7 @@ def test_affine_packed_is_last_mode_contiguous(shape):
     assert cute.capacity(layout) == prod(shape)
 
 
-def test_seed_affine_strides_5_2():
+def test_affine_strides_5_2():
     layout = cute.affine_rank_2((4, 3), (5, 2))
     assert cute.affine_rank_n((4, 5), (5, 2))(3, 4) == 23
     assert cute.capacity(layout) == 20  # extent 4 of stride 5, the largest
@@ -215,7 +215,7 @@ def test_packed_tensors_are_numpy_arrays_in_c_order(build, shape):
     assert inverse(layout, array.size - 1, shape) == tuple(extent - 1 for extent in shape)
 
 
-def test_seed_nhwc_and_krsc():
+def test_nhwc_and_krsc():
     assert cute.tensor_nhwc(1, 2, 3, 4)(0, 1, 2, 3) == 23
     assert cute.filter_krsc(2, 3, 3, 4)(1, 2, 2, 3) == 71
     k, r, s, c, R, S, C = 1, 2, 2, 3, 3, 3, 4

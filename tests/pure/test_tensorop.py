@@ -165,7 +165,7 @@ def test_a_padded_tile_keeps_the_map_and_its_capacity_is_strided_times_ld(contig
 # -- C09 to C14: congruous and crosswise
 
 
-def test_seed_forms():
+def test_forms():
     f16_m128 = cute.tensor_op_multiplicand_congruous(16, 64, 128, 32)
     assert str(f16_m128) == "Sw<3,3,4> o 0 o (128,32):(1,128)"
     f16_k32 = cute.tensor_op_multiplicand_crosswise(16, 32, 32, 8)
