@@ -103,7 +103,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "composition-cancels": (
         LayoutError,
-        "layouts whose carries cancel for more than {limit} coordinates",
+        "a step of {step} in b through digits ({digits}) of a, whose carries cancel for more than "
+        "{limit} coordinates",
         "carries that can be judged one by one",
         "compose smaller parts, or keep the pair with make_composed_layout",
     ),

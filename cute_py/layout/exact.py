@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import NoReturn
 
+    from cute_py.errors import CuteError
     from cute_py.layout.types import IntTuple
 
 ENUMERATED = 1 << 16  # coordinates of B that are simply tried one by one
@@ -134,7 +135,7 @@ def _linear_run(value: Callable[[int], int], extents: list[int], step: int, coun
     while run < last and value(run) == run * value(1):
         run += 1
     if run == last < count:
-        raise refusal("composition-cancels", operation="composition", limit=ENUMERATED)
+        raise _cancels(step, extents, ENUMERATED)
     return run
 
 
@@ -147,8 +148,18 @@ def _doubtful(pair: Layout, extents: list[int]) -> Iterator[list[int]]:
         return
     yield carry
     if pair.size() > ENUMERATED_AT_MOST:
-        raise refusal("composition-cancels", operation="composition", limit=ENUMERATED_AT_MOST)
+        raise _cancels(pair._d[0], extents, ENUMERATED_AT_MOST)
     yield from _coordinates(pair._s)
+
+
+def _cancels(step: int, extents: list[int], limit: int) -> CuteError:
+    return refusal(
+        "composition-cancels",
+        operation="composition",
+        step=step,
+        digits=",".join([*map(str, extents[:-1]), "..."]),
+        limit=limit,
+    )
 
 
 def check_carry(b: Layout, extents: list[int], strides: list[int], result: Layout) -> None:
@@ -345,12 +356,12 @@ def _place(departs: Departs, b: Layout) -> tuple[list[int], int]:
     """
     if departs.mode is None:
         return departs.coord or [], 1
-    extent, step, index = departs.mode
-    pairs = list(zip(b._s, b._d, strict=True))
-    sign = 1 if (extent, step) in pairs else -1
+    extent, step, index = departs.mode  # of the first leaf of that extent and magnitude
+    pairs = [(s, abs(d)) for s, d in zip(b._s, b._d, strict=True)]
+    leaf = pairs.index((extent, step))
     coord = [0] * len(pairs)
-    coord[pairs.index((extent, sign * step))] = index
-    return coord, sign
+    coord[leaf] = index
+    return coord, 1 if b._d[leaf] > 0 else -1
 
 
 def leaf_path(shape: IntTuple, leaf: int) -> tuple[int, ...]:

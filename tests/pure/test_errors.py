@@ -84,7 +84,7 @@ EXAMPLES = {
         lambda: composition(
             Layout((2**20, 2**20, 4), (1, 2**20 + 1, 2**40 + 2**20 - 1)), Layout(2**22, 2**20 + 1)
         ),
-        "carries cancel for more than 65536 coordinates",
+        "a step of 1048577 in b through digits (1048576,1048576,...) of a, whose carries cancel",
     ),
     "composition-diagonal": (
         lambda: composition(make_identity_layout((2, 2)), Layout(2, 3)),
@@ -370,3 +370,14 @@ def test_each_code_stands_in_one_table_and_each_table_is_read():
     assert {file.stem for file in folder.glob("*.py")} == {"__init__", *errors.AREAS}
     tables = [importlib.import_module(f"cute_py.errors.{area}").WORDINGS for area in errors.AREAS]
     assert sum(map(len, tables)) == len(WORDINGS)
+
+
+def test_witness_of_opposite_strides_is_the_first_coordinate_that_departs():
+    """Modes of b with strides -24 and 24: the first of them departs, not its mirror image."""
+    a, b = Layout((5, 4, 2), (0, 16, 24)), Layout((3, 3), (-24, 24))
+    departure = model.exists_composition(a, b)
+    with pytest.raises(cute.LayoutError) as caught:
+        composition(a, b)
+    facts = caught.value.facts
+    assert (facts["index"], facts["got"], facts["fitted"]) == (2, -64, -48)
+    assert (departure.index, departure.got, departure.fitted) == (2, -64, -48)
