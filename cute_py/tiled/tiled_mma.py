@@ -313,11 +313,15 @@ class ThrMMA:
         return part_at((thread, (_, (_,) * len(x))), layout)
 
     def make_fragment_A(self, part: AnyLayout) -> AnyLayout:
-        """Return registers (or, for an operand in shared memory, descriptors) for a part of A."""
+        """Return registers for a part of A; for an atom that reads A from shared memory the pair
+        (descriptor, layout of the others in 16 bytes) of `gmma_fragment`.
+        """
         return self._fragment("A", part)
 
     def make_fragment_B(self, part: AnyLayout) -> AnyLayout:
-        """Return registers (or, for an operand in shared memory, descriptors) for a part of B."""
+        """Return registers for a part of B; for an atom that reads B from shared memory the pair
+        (descriptor, layout of the others in 16 bytes) of `gmma_fragment`.
+        """
         return self._fragment("B", part)
 
     def make_fragment_C(self, part: AnyLayout) -> AnyLayout:
@@ -326,13 +330,18 @@ class ThrMMA:
 
     def _fragment(self, operand: str, part: AnyLayout) -> AnyLayout:
         layout = part.layout if hasattr(part, "with_layout") else part
+        atom = self.tiled_mma.atom
+        dtypes = {"A": atom.a_type, "B": atom.b_type, "C": atom.c_type}
+        if operand != "C" and getattr(atom, f"{operand.lower()}_memory") == "smem":
+            from cute_py.atoms.gmma_desc import gmma_fragment
+
+            major = getattr(atom, f"major_{operand.lower()}")
+            return gmma_fragment(layout, dtypes[operand], major)
         compact = Layout(layout.shape) if operand == "C" else make_fragment_like(layout)
         if not hasattr(part, "with_layout"):
             return compact
         from cute_py.layout.tensor import make_rmem_tensor
 
-        atom = self.tiled_mma.atom
-        dtypes = {"A": atom.a_type, "B": atom.b_type, "C": atom.c_type}
         return make_rmem_tensor(compact, dtypes[operand])
 
     def partition_fragment_A(self, a: AnyLayout) -> AnyLayout:

@@ -155,6 +155,32 @@ def test_copies_of_all_threads_are_a_bijection_onto_the_tensor(copy, rows, colum
         assert sorted(everyone.tolist()) == list(range(cute.size(shape)))
 
 
+# -- fragments
+
+
+@given(tiled_mmas(), st.tuples(*[st.integers(1, 2)] * 3))
+def test_fragments_are_compact_and_of_the_shape_of_their_part(mma, counts):
+    mnk, thread = problem(mma, counts), mma.get_slice(0)
+    for operand, modes in OPERANDS.items():
+        tensor = Layout(tuple(mnk[m] for m in modes))
+        fragment = getattr(thread, f"partition_fragment_{operand}")(tensor)
+        part, _ = getattr(thread, f"partition_{operand}")(tensor)
+        assert fragment == getattr(thread, f"make_fragment_{operand}")(part)
+        assert cute.congruent(fragment.shape, part.shape)
+        assert cute.filter_zeros(fragment).cosize() == cute.filter_zeros(fragment).size()
+
+
+def test_a_fragment_in_shared_memory_is_its_descriptors():
+    mma = cute.make_tiled_mma("SM90_64x64x16_F32F16F16_SS")
+    tile = cute.tile_to_shape(atoms.Layout_K_SW128_Atom("f16"), (128, 64))
+    part, _ = mma.get_slice(0).partition_A(tile)
+    descriptor, others = mma.get_slice(0).partition_fragment_A(tile)
+    assert (descriptor, others) == atoms.gmma_fragment(part, "f16", "K")
+    assert str(others) == "(1,2,4):(0,512,2)"  # 64 rows of 128 bytes apart; 16 columns of 2 bytes
+    with pytest.raises(LayoutError, match="of 16-bit elements as K-major tile"):
+        mma.get_slice(0).partition_fragment_A(Layout((128, 64), (64, 1)))
+
+
 # -- symbols
 
 
