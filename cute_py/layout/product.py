@@ -134,9 +134,14 @@ def raked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
 
 
 def _ranked_product(block: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
+    """Return the block and the copies of the logical product, ready to be zipped mode by mode."""
     tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "product")
     rank = max(len(block), len(tiler))
-    blocks, copies = logical_product(append(block, None, rank), append(tiler, None, rank))
+    padded = append(block, None, rank), append(tiler, None, rank)
+    blocks, copies = logical_product(*padded)
+    if all(part.shape.__class__ is not tuple for part in padded):
+        # integers are one mode each, also where the copies jump over gaps of the block
+        return make_layout(blocks), make_layout(copies)
     return blocks, copies
 
 

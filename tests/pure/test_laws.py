@@ -429,6 +429,7 @@ def test_product_with_an_integer_is_that_many_blocks_side_by_side(block, n):
 
 
 @given(any_or_chain, small_tilers)
+@example(Layout(2, 2), Layout(4, 1))  # one mode of copies, which jump over a gap of the block
 def test_blocked_and_raked_product_arrange_the_copies_mode_by_mode(block, tiler):
     """blocked: mode i is (block_i, tiler_i); raked: (tiler_i, block_i).
 
@@ -438,9 +439,11 @@ def test_blocked_and_raked_product_arrange_the_copies_mode_by_mode(block, tiler)
     assume(rank > 1 or isinstance(block.shape, tuple) == isinstance(tiler.shape, tuple))
     padded = [cute.append(x, None, rank) for x in (block, tiler)]
     plain = answered(cute.logical_product, *padded)
+    by_mode = all(isinstance(x.shape, tuple) for x in padded)
+    parts = [list(part) if by_mode else [part] for part in plain]
     blocked, raked = cute.blocked_product(block, tiler), cute.raked_product(block, tiler)
     assert len(blocked) == len(raked) == rank
-    for i, (b, t) in enumerate(zip(plain[0], plain[1], strict=True)):
+    for i, (b, t) in enumerate(zip(*parts, strict=True)):
         assert list(blocked[i]) == [b, t]
         assert list(raked[i]) == [t, b]
 
