@@ -1,0 +1,1 @@
+"""The kernel DSL: tracing a Python function to a plan."""

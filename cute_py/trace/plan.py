@@ -1,0 +1,95 @@
+"""`Plan`: what a kernel does, frozen: parameters, launch shape, storages, and the block of ops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cute_py.dtypes.table import Dtype
+from cute_py.trace.conditions import Scalar
+from cute_py.trace.ops import Block
+
+
+@dataclass(frozen=True, slots=True)
+class TensorParam:
+    """An array that the kernel is given.
+
+    Sizes and strides (elements) are ints where they are fixed, else symbols, named after the
+    parameter: `A_shape0`, `A_stride0`. `alignment` (bytes) holds for the address of the first
+    element and of every element whose offset is a multiple of it.
+    """
+
+    name: str
+    dtype: Dtype
+    shape: tuple[Scalar, ...]
+    stride: tuple[Scalar, ...]
+    alignment: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam:
+    """A number that the kernel is given when it is launched; an integer one is a symbol too."""
+
+    name: str
+    dtype: Dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Blocks, threads of a block, and blocks of a cluster, in (x, y, z)."""
+
+    grid: tuple[Scalar, Scalar, Scalar]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A storage in shared memory: `count` elements at `offset` (bytes) of the block's memory.
+
+    Members of a union overlap.
+    """
+
+    name: str
+    dtype: Dtype
+    count: int
+    offset: int
+    alignment: int
+
+    @property
+    def bytes(self) -> int:
+        """The size (bytes)."""
+        return -(-self.count * self.dtype.bits // 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """A register storage: every thread has `count` elements."""
+
+    name: str
+    dtype: Dtype
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A traced kernel; the same for the emulator, the code generator and the printer.
+
+    Equality and hash leave source lines out.
+    """
+
+    name: str
+    params: tuple[TensorParam | ScalarParam, ...]
+    launch: Launch
+    shared: tuple[Shared, ...]
+    registers: tuple[Registers, ...]
+    body: Block
+
+    @property
+    def smem_bytes(self) -> int:
+        """Shared memory of a block (bytes)."""
+        return max((s.offset + s.bytes for s in self.shared), default=0)
