@@ -356,15 +356,18 @@ def _option(name: str, text: str | None, default: AnyLayout) -> AnyLayout:
 
 
 def _atoms(given: Namespace) -> int:
-    from cute_py.atoms.copy_registry import copy_table
-    from cute_py.atoms.registry import rows
+    from cute_py.atoms.search import listed, table_text
 
     try:
         if given.arch is not None:
             _require_arch(given.arch)
-        mmas = [row for row in rows() if given.arch is None or row.support(given.arch)]
-        copies = [op for op in copy_table() if given.arch is None or op.support(given.arch)]
-        _write(_listed(mmas, copies, given.format), given.output)
+        if given.format == "json":
+            mmas, copies = listed(given.arch)
+            mma, copy = [_fields(row) for row in mmas], [_fields(op) for op in copies]
+            text = _json({"mma": mma, "copy": copy})
+        else:
+            text = table_text(given.arch) + "\n"
+        _write(text, given.output)
     except CuteError as error:
         return _refuse(str(error))
     return 0
@@ -375,19 +378,6 @@ def _require_arch(arch: str) -> None:
 
     if f"sm_{number(arch)}" not in ARCHS:
         raise refusal("cli-arch", operation="atoms", arch=arch, known=", ".join(ARCHS))
-
-
-def _listed(mmas: list[MMA_Atom], copies: list[Copy_Op], form: str) -> str:
-    from cute_py.atoms.search import table_rows, table_text
-
-    if form == "json":
-        mma, copy = [_fields(row) for row in mmas], [_fields(op) for op in copies]
-        return _json({"mma": mma, "copy": copy})
-    cells = [("copy", "source", "destination", "threads")]
-    cells += [(str(op), op.src_space, op.dst_space, str(op.num_threads)) for op in copies]
-    width = max(len(name) for name, *_ in cells)
-    lines = [f"{name:<{width}}  {a:<6}  {b:<11}  {threads}" for name, a, b, threads in cells]
-    return "\n".join([table_text(table_rows(mmas)), "", *lines, ""])
 
 
 def _fields(row: MMA_Atom | Copy_Op) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Atoms: one frozen row for each hardware instruction on tiles.
 
 `get(name)` gives an MMA row, `get_copy(name)` a copy instruction, `cute.atoms.NAME` either;
-`find(a=..., b=..., c=..., arch=...)` lists the MMA rows that fit, `table()` prints all of them.
+`find(a=..., b=..., c=..., arch=...)` lists the MMA rows that fit, `table()` prints all rows.
 Importing this package loads no rows; a name loads its family's module.
 
 >>> import cute_py.atoms
@@ -14,7 +14,7 @@ from __future__ import annotations
 # module -> the public names that it defines
 _HOME = {
     "copy": "Copy_Atom Copy_Op",
-    "copy_registry": "copy_table get_copy",
+    "copy_registry": "copy_rows get_copy",
     "gmma_desc": "gmma_fragment make_gmma_desc",
     "gmma_smem": (
         "Layout_K_INTER_Atom Layout_K_SW128_Atom Layout_K_SW32_Atom Layout_K_SW64_Atom "
@@ -52,7 +52,7 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """List the public names and those of all rows."""
-    from cute_py.atoms.copy_registry import copy_table
+    from cute_py.atoms.copy_registry import copy_rows
     from cute_py.atoms.registry import names
 
-    return sorted({*globals(), *_MODULE, *names(), *(op.name for op in copy_table())})
+    return sorted({*globals(), *_MODULE, *names(), *(op.name for op in copy_rows())})

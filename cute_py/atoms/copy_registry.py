@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from cute_py.atoms.copy import Copy_Op
 
-    Usual: TypeAlias = tuple[tuple[int, ...], ...]  # template arguments, such as copy_table lists
+    Usual: TypeAlias = tuple[tuple[int, ...], ...]  # template arguments, such as copy_rows lists
     Table: TypeAlias = tuple[dict[str, Copy_Op], dict[str, tuple[Callable[..., Copy_Op], Usual]]]
 
 # prefix of the names -> the module with their rows, the longer prefix first
@@ -54,10 +54,10 @@ def get_copy(name: str, *args: int) -> Copy_Op:
     raise refusal("copy-unknown", operation="get_copy", name=name, nearest=_nearest(base))
 
 
-def copy_table() -> tuple[Copy_Op, ...]:
+def copy_rows() -> tuple[Copy_Op, ...]:
     """Return all rows, those with template arguments in their usual widths, oldest first.
 
-    >>> [str(op) for op in copy_table() if op.min_arch == "sm_75"][:3]
+    >>> [str(op) for op in copy_rows() if op.min_arch == "sm_75"][:3]
     ['SM75_U32x1_LDSM_N', 'SM75_U32x2_LDSM_N', 'SM75_U32x4_LDSM_N']
     """
     found: dict[Copy_Op, None] = {}
@@ -132,4 +132,4 @@ def _tables() -> list[Table]:
 def _nearest(name: str) -> str:
     from difflib import get_close_matches
 
-    return ", ".join(get_close_matches(name, copy_names(), 3, 0.5)) or "copy_table()"
+    return ", ".join(get_close_matches(name, copy_names(), 3, 0.5)) or "copy_rows()"

@@ -39,17 +39,23 @@ def lint(atom: MMA_Atom) -> list[str]:
     return [
         *_threads(atom),
         *(problem for part in _parts(atom) for problem in (*_coverage(atom, part), *_bits(part))),
+        *_metadata(atom),
         *_text(atom),
         *_architectures(atom),
     ]
 
 
 def _parts(atom: MMA_Atom) -> tuple[Part, ...]:
-    """Return (name, layout, tile, type, memory, registers) of A, B, C and D."""
+    """Return (name, layout, tile, type, memory, registers) of A, B, C and D.
+
+    Of a sparse A, the registers are those of its stored half.
+    """
     m, n, k = atom.shape_mnk
-    d, a, b, c = atom.registers or (None,) * 4
+    d, a, b, c = atom.registers[:4] or (None,) * 4
+    half = [layout for name, layout in atom.extra if name == "stored_tv"]
     return (
-        ("A", atom.a_tv, (m, k), atom.a_type, atom.a_memory, a),
+        ("A", atom.a_tv, (m, k), atom.a_type, atom.a_memory, None if half else a),
+        *(("stored A", tv, (m, k // 2), atom.a_type, atom.a_memory, a) for tv in half),
         ("B", atom.b_tv, (n, k), atom.b_type, atom.b_memory, b),
         ("C", atom.c_tv, (m, n), atom.c_type, atom.c_memory, c),
         ("D", atom.c_tv, (m, n), atom.d_type, atom.c_memory, d),
@@ -92,6 +98,26 @@ def _bits(part: Part) -> Iterator[str]:
         yield f"{name} has {layout[1].size()} values of {dtype}, but its operand is {operand!r}"
 
 
+def _metadata(atom: MMA_Atom) -> Iterator[str]:
+    """Check that metadata describes each place, equally often, and fills its registers."""
+    import numpy as np
+
+    from cute_py.atoms.sparse import chunk
+
+    if not atom.sparse:
+        return
+    m, _, k = atom.shape_mnk
+    layout = dict(atom.extra)["e_tv"]
+    if layout[0].size() != atom.num_threads:
+        yield f"E {layout} has not the {atom.num_threads} threads of thr_id"
+    times = np.bincount(layout.offsets().ravel(), minlength=m * k)
+    if len(times) > m * k or times.min() == 0 or times.min() != times.max():
+        yield f"E {layout} does not describe each element of {(m, k)} equally often"
+    bits = 4 * layout[1].size() // chunk(atom.a_type)
+    if atom.registers and (len(atom.registers) < 5 or atom.registers[4].bits != bits):
+        yield f"E has {bits} bits in a thread, but its operand is {atom.registers[4:]!r}"
+
+
 def _text(atom: MMA_Atom) -> Iterator[str]:
     """Check that text and registers come together, and that the text names each operand once."""
     if (atom.ptx is None) != (atom.registers == ()):
@@ -99,7 +125,7 @@ def _text(atom: MMA_Atom) -> Iterator[str]:
     if atom.ptx is None:
         return
     in_place = atom.a_memory == "smem" or atom.b_memory == "smem"
-    fields = ("{d}", "{a}", "{b}", "{scale_d}" if in_place else "{c}")
+    fields = ["{d}", "{a}", "{b}", "{scale_d}" if in_place else "{c}", *["{e}"] * atom.sparse]
     if any(atom.ptx.count(field) != 1 for field in fields) or not atom.ptx.endswith(";"):
         yield f"ptx {atom.ptx!r} does not have {' '.join(fields)} once each and a semicolon"
     m, n, k = atom.shape_mnk

@@ -116,9 +116,9 @@ class MMA_Atom:
         b_tv: (thread, value) -> n + N k.
         c_tv: (thread, value) -> m + M n, for C and D.
         d_type, a_type, b_type, c_type: the value types.
-        ptx: the instruction, with fields {d} {a} {b} {c} (and {scale_d}) for its operands; None
-            where arithmetic of the backend does it, or where the row is data only.
-        registers: the `Operand`s of D, A, B and C; () without `ptx`.
+        ptx: the instruction, with fields {d} {a} {b} {c} (and {scale_d}, {e}) for its operands;
+            None where arithmetic of the backend does it, or where a row of data has none.
+        registers: the `Operand`s of D, A, B and C, of a sparse A also E; () without `ptx`.
         min_arch: the first architecture with the instruction; one with suffix `a` is also the only.
         native: the architectures where it is hardware.
         emulated: those where ptxas replaces it by several slower instructions.
@@ -131,7 +131,8 @@ class MMA_Atom:
         major_a, major_b: the contiguous mode of a tile in shared memory, "K" or "MN"; "" for
             operands in registers.
         scale_a, scale_b: 1, or -1 to negate the operand.
-        extra: further layouts by name: ("sfa_tv", ...), ("sfb_tv", ...), ("e_tv", ...).
+        extra: further layouts by name: ("sfa_tv", ...), ("sfb_tv", ...); of a sparse A ("e_tv",
+            ...), the places that metadata describes, and ("stored_tv", ...), its stored half.
 
     Law: a_tv, b_tv and c_tv each reach every element of their tile, once unless threads share it
     (`cute_py.atoms.lint`). Source: cutlass mma_traits.hpp.
@@ -316,6 +317,11 @@ class MMA_Atom:
         """The number of threads that execute it together."""
         return int(self.thr_id.size())
 
+    @property
+    def sparse(self) -> bool:
+        """Whether A is sparse (`cute_py.atoms.sparse`): the instruction takes half of it, and E."""
+        return any(name == "e_tv" for name, _ in self.extra)
+
     def support(self, arch: str) -> str:
         """Return "native", "emulated" or "" (absent) for an architecture.
 
@@ -338,6 +344,7 @@ class MMA_Atom:
         b: Sequence[str],
         c: Sequence[str] | None = None,
         scale_d: str = "p",
+        e: Sequence[str] = (),
     ) -> str:
         """Return the PTX instruction with these operands, each a register or a placeholder.
 
@@ -347,6 +354,7 @@ class MMA_Atom:
             b: the registers of B, or its descriptor.
             c: the registers of C; None: those of D, the only choice of a warpgroup instruction.
             scale_d: of warpgroup instructions, the predicate that C is added.
+            e: of a sparse A, the register of metadata.
 
         Raises:
             LayoutError: the row has no PTX text, or the number of registers is another.
@@ -357,9 +365,26 @@ class MMA_Atom:
         """
         if self.ptx is None:
             raise refusal("atom-no-ptx", operation="MMA_Atom.instruction", atom=self)
-        operands = (d, a, b, d if c is None else c)
+        operands = (d, a, b, d if c is None else c, e)[: len(self.registers)]
         texts = [slot.text(names) for slot, names in zip(self.registers, operands, strict=True)]
-        return self.ptx.format(**dict(zip("dabc", texts, strict=True)), scale_d=scale_d)
+        return self.ptx.format(**dict(zip("dabce", texts, strict=False)), scale_d=scale_d)
+
+
+def require_argument(name: str, parameter: str, value: object, allowed: Sequence[Argument]) -> None:
+    """Refuse a template argument that an atom does not take.
+
+    Raises:
+        LayoutError: value is not in allowed.
+
+    """
+    if value not in allowed:
+        raise refusal(
+            "atom-argument",
+            operation=name,
+            parameter=parameter,
+            value=value,
+            allowed=" or ".join(str(each) for each in allowed),
+        )
 
 
 def _restore(fields: dict[str, object]) -> MMA_Atom:

@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 # The modules with rows: those that list them (`ROWS`), and those that make them from a name
 # (`NAMES`, `parameters`, `row`).
 LISTS = ("sm61", "sm70", "sm75", "sm80", "sm89", "sm90")
-TEMPLATES = ("fma", "sm90_gmma", "sm100", "sm120")
+TEMPLATES = ("fma", "sm80_sparse", "sm90_gmma", "sm100", "sm120")
 # Where the prefix of a name is not the name of the module.
-_PREFIXES = {"UniversalFMA": "fma", "SM90_64x": "sm90_gmma"}
+_PREFIXES = {
+    "UniversalFMA": "fma",
+    "SM80_SPARSE_": "sm80_sparse",
+    "SM90_64x": "sm90_gmma",
+    "SM90_SPARSE_": "sm90_gmma",
+}
 
 _cache: dict[str, MMA_Atom] = {}
 

@@ -1,4 +1,4 @@
-"""Which MMA rows fit: `find` by dtypes and architecture, and `table`, a line for each row.
+"""Which MMA rows fit: `find` by dtypes and architecture; `table`, a line for each MMA and copy row.
 
 Warpgroup rows that differ only in N share a line of the table.
 """
@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from cute_py.atoms.copy import Copy_Op
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.dtypes.table import Dtype
 
@@ -21,6 +22,7 @@ _HEADER = (
     *("atom", "M x N x K", "D A B C", "threads", "registers D A B"),
     *("from", "native", "emulated"),
 )
+_COPY_HEADER = ("copy", "source", "destination", "threads", "from", "completion")
 
 
 def find(
@@ -30,6 +32,7 @@ def find(
     c: AnyDtype | None = None,
     arch: str | None = None,
     runnable: bool = True,
+    sparse: bool = False,
 ) -> list[MMA_Atom]:
     """Return the MMA rows that fit, best first.
 
@@ -43,11 +46,14 @@ def find(
         c: dtype of the accumulator; None: any.
         arch: "sm_90a" and the like: only rows that it runs; None: all.
         runnable: leave out rows that are data only.
+        sparse: the rows of a sparse A, all data as yet, in place of those of a dense one.
 
     >>> print(*find(a="bf16", c="f32", arch="sm_80"))
     SM80_16x8x16_F32BF16BF16F32_TN SM80_16x8x8_F32BF16BF16F32_TN UniversalFMA<f32,bf16,bf16,f32>
     >>> find(a="s8", arch="sm_90a")[0].shape_mnk
     (64, 256, 32)
+    >>> print(find(a="bf16", arch="sm_80", sparse=True, runnable=False)[0])
+    SM80_SPARSE_16x8x32_F32BF16BF16F32_TN
     """
     a_type, b_type, c_type = (None if each is None else dtype(each) for each in (a, b, c))
     wanted = (a_type, b_type or a_type, c_type)
@@ -56,6 +62,7 @@ def find(
         for atom in _candidates(*wanted)
         if _types_fit(atom, wanted)
         and (atom.runnable or not runnable)
+        and atom.sparse == sparse
         and (arch is None or atom.support(arch))
     ]
     return sorted(fitting, key=lambda atom: _rank(atom, arch))
@@ -121,8 +128,10 @@ def _cells(stem: str, group: list[MMA_Atom]) -> tuple[str, ...]:
 
 
 def _registers(atom: MMA_Atom, last: MMA_Atom) -> str:
+    if not atom.runnable:
+        return "data only"
     if not atom.registers:
-        return "-" if atom.runnable else "data only"
+        return "-"
     texts = []
     for low, high in zip(atom.registers[:3], last.registers[:3], strict=True):
         counts = f"{low.count}" if low.count == high.count else f"{low.count}..{high.count}"
@@ -142,8 +151,37 @@ def _archs(archs: tuple[str, ...]) -> str:
     return ",".join(first if first == last else f"{first}-{last}" for first, last in ends) or "-"
 
 
+def listed(arch: str | None = None) -> tuple[list[MMA_Atom], list[Copy_Op]]:
+    """Return the MMA and the copy rows that an architecture runs, all for None.
+
+    >>> mmas, copies = listed("sm_61")
+    >>> print(*mmas, *copies[:2])
+    UniversalFMA<f32,f32,f32,f32> SM61_DP4A SM61_DP2A UniversalCopy<8> UniversalCopy<16>
+    """
+    from cute_py.atoms.copy_registry import copy_rows
+
+    mmas = [atom for atom in registry.rows() if arch is None or atom.support(arch)]
+    return mmas, [op for op in copy_rows() if arch is None or op.support(arch)]
+
+
+def copy_cells(ops: Iterable[Copy_Op]) -> list[tuple[str, ...]]:
+    """Return the cells of the copy rows, without the header.
+
+    >>> from cute_py.atoms.copy_registry import get_copy
+    >>> copy_cells([get_copy("SM75_U32x4_LDSM_N")])
+    [('SM75_U32x4_LDSM_N', 'smem', 'rmem', '32', 'sm_75', 'immediate')]
+    """
+    return [
+        (
+            *(str(op), op.src_space, op.dst_space, str(op.num_threads), op.min_arch),
+            op.completion if op.runnable else "data only",
+        )
+        for op in ops
+    ]
+
+
 def table(arch: str | None = None) -> None:
-    """Print all MMA rows, or those that an architecture runs; with rich on a terminal.
+    """Print all MMA and copy rows, or those that an architecture runs; with rich on a terminal.
 
     Args:
         arch: "sm_90a" and the like.
@@ -153,36 +191,47 @@ def table(arch: str | None = None) -> None:
     UniversalFMA<f32,f32,f32,f32>  1x1x1      f32 f32 f32 f32  1        - ...
     SM61_DP4A                      1x1x4      s32 s8 s8 s32    1        1 s32, 1 b32, 1 b32 ...
     SM61_DP2A                      1x1x2      s32 s16 s16 s32  1        data only ...
+    <BLANKLINE>
+    copy ...
+    UniversalCopy<8> ...
     """
     import sys
 
-    cells = table_rows(atom for atom in registry.rows() if arch is None or atom.support(arch))
     if sys.stdout.isatty():
-        _print_rich(cells)
+        _print_rich(*_blocks(arch))
     else:
-        print(table_text(cells))
+        print(table_text(arch))
 
 
-def table_text(cells: list[tuple[str, ...]]) -> str:
-    """Return the table as text, columns aligned by spaces.
+def table_text(arch: str | None = None) -> str:
+    """Return the text of `table`: two blocks, columns aligned by spaces.
 
-    >>> text = table_text([("X", "1x1x1", "f32 f32 f32 f32", "1", "-", "sm_61", "61", "-")])
-    >>> text.splitlines()[1]
-    'X     1x1x1      f32 f32 f32 f32  1        -                sm_61  61      -'
+    >>> table_text("sm_61").splitlines()[2][:47]
+    'SM61_DP4A                      1x1x4      s32 s'
     """
-    lines = [_HEADER, *cells]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(_HEADER))]
+    return "\n\n".join(_aligned(lines) for lines in _blocks(arch))
+
+
+def _blocks(arch: str | None) -> tuple[list[tuple[str, ...]], ...]:
+    """Return the lines of cells of the MMA rows and of the copy rows, each under its header."""
+    mmas, copies = listed(arch)
+    return [_HEADER, *table_rows(mmas)], [_COPY_HEADER, *copy_cells(copies)]
+
+
+def _aligned(lines: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
 
 
-def _print_rich(cells: list[tuple[str, ...]]) -> None:
+def _print_rich(*blocks: list[tuple[str, ...]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    grid = Table(*_HEADER, box=None)
-    for line in cells:
-        grid.add_row(*line)
-    Console().print(grid)
+    for header, *lines in blocks:
+        grid = Table(*header, box=None)
+        for line in lines:
+            grid.add_row(*line)
+        Console().print(grid)

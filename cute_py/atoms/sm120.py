@@ -1,15 +1,16 @@
 """SM120 (Blackwell) `mma.sync` of 8-, 6- and 4-bit floats, as data for exploration: not runnable.
 
 CuTe's value types of A and B are the containers, u8 or u4; the template arguments are the types
-proper. `extra` holds the layouts of the block scales ("sfa_tv", "sfb_tv") and of the metadata of a
-sparse A ("e_tv"). Source: cutlass include/cute/atom/mma_traits_sm120.hpp and
-mma_traits_sm120_sparse.hpp.
+proper. `extra` holds the layouts of the block scales ("sfa_tv", "sfb_tv"), and of the metadata and
+the stored half of a sparse A ("e_tv", "stored_tv"). Source: cutlass include/cute/atom/
+mma_traits_sm120.hpp and mma_traits_sm120_sparse.hpp.
 """
 
 from __future__ import annotations
 
 from cute_py.atoms.fragments import WARP, fragment
 from cute_py.atoms.mma import MMA_Atom
+from cute_py.atoms.sparse import metadata, stored
 from cute_py.dtypes.table import dtype, u4, u8
 from cute_py.layout.layout import Layout
 
@@ -73,7 +74,7 @@ def _b_tv(k: int, sparse: bool) -> Layout:
 
 def _extra(name: str, k: int) -> tuple[tuple[str, Layout], ...]:
     if "SPARSE" in name:
-        return (("e_tv", Layout(((2, 2, 8), 32), ((8, 512, 1), 16))),)
+        return (("e_tv", metadata(16, k, u8)), ("stored_tv", stored(16, k, u8)))
     if not name.endswith("_VS"):
         return ()
     return (

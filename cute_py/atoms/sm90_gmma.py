@@ -2,16 +2,19 @@
 
 One function makes any row from its name: accumulator and input types, N, SS (A from shared memory)
 or RS (A from registers). D is C: the instruction accumulates in place, or with {scale_d} false
-overwrites. Source: PTX ISA, "Asynchronous Multiply-and-Accumulate Instruction:
-wgmma.mma_async"; cutlass include/cute/arch/mma_sm90_gmma.hpp, mma_sm90_gmma_ext.hpp.
+overwrites. The sparse rows (CuTe's SM90::GMMA::SPARSE::GMMA_64x64x32_F16F16F16_SS is
+SM90_SPARSE_64x64x32_F16F16F16_SS) are data: not runnable; their A in shared memory is the stored
+half. Source: PTX ISA, "Asynchronous Multiply-and-Accumulate Instruction: wgmma.mma_async" and
+"... wgmma.mma_async.sp"; cutlass include/cute/arch/mma_sm90_gmma.hpp, mma_sm90_gmma_ext.hpp,
+mma_sm90_gmma_sparse.hpp, atom/mma_traits_sm90_gmma_sparse.hpp.
 """
 
 from __future__ import annotations
 
 from cute_py.atoms.fragments import WARPGROUP, adjacent_values, fragment, operands, type_code
-from cute_py.atoms.mma import MMA_Atom, Operand
+from cute_py.atoms.mma import MMA_Atom, Operand, require_argument
+from cute_py.atoms.sparse import METADATA, metadata, selectors, stored, whole
 from cute_py.dtypes.table import NAMES as DTYPES
-from cute_py.errors import refusal
 from cute_py.layout.layout import Layout
 
 TYPE_CHECKING = False
@@ -26,26 +29,30 @@ _BYTES = tuple(f"s32 {a} {b}" for a in ("s8", "u8") for b in ("s8", "u8"))
 _TYPES = ("f16 f16 f16", "f32 f16 f16", "f32 bf16 bf16", "f32 tf32 tf32", *_FP8, *_BYTES)
 _N = tuple(range(8, 257, 8))
 _N_OF_BYTES = (8, 16, 24, *range(32, 257, 16))
-_SOURCE = (
-    "PTX ISA, Asynchronous Multiply-and-Accumulate Instruction: wgmma.mma_async; "
-    "cute/arch/mma_sm90_gmma.hpp"
+_SOURCE = "PTX ISA, Asynchronous Multiply-and-Accumulate Instruction: wgmma.mma_async"
+_SOURCES = (
+    f"{_SOURCE}; cute/arch/mma_sm90_gmma.hpp",
+    f"{_SOURCE}.sp; cute/arch/mma_sm90_gmma_sparse.hpp",
 )
 
 
-def _names() -> dict[str, tuple[str, int, bool, bool]]:
-    """Return name -> (types, N, whether A is in registers, saturating)."""
+def _names() -> dict[str, tuple[str, int, int, bool, bool, bool]]:
+    """Return name -> (types, N, K, whether A is in registers, whether it is sparse, saturating)."""
     table = {}
-    for types in _TYPES:
+    for sparse, types in ((sparse, types) for sparse in (False, True) for types in _TYPES):
         dtypes = [DTYPES[name] for name in types.split()]
-        depth = 256 // dtypes[1].bits
+        depth = (512 if sparse else 256) // dtypes[1].bits
         code = "".join(type_code(dtype) for dtype in dtypes)
         form = "" if dtypes[1].bits == 16 else "_TN"  # only 16-bit types are templates over majors
         integer = dtypes[1].is_integer
         for n in _N_OF_BYTES if integer else _N:
             for source in ("SS", "RS"):
                 for saturate in (False, True) if integer else (False,):
-                    name = f"SM90_64x{n}x{depth}_{code}_{source}{form}{'_SATURATE' * saturate}"
-                    table[name] = (types, n, source == "RS", saturate)
+                    name = (
+                        f"SM90_{'SPARSE_' * sparse}64x{n}x{depth}_{code}_{source}{form}"
+                        f"{'_SATURATE' * saturate}"
+                    )
+                    table[name] = (types, n, depth, source == "RS", sparse, saturate)
     return table
 
 
@@ -58,16 +65,30 @@ def parameters(name: str) -> tuple[str, ...]:
 
     >>> parameters("SM90_64x8x16_F32F16F16_SS"), parameters("SM90_64x8x32_S32S8S8_SS_TN")
     (('tnspA', 'tnspB', 'scaleA', 'scaleB'), ())
+    >>> parameters("SM90_SPARSE_64x8x64_S32S8S8_SS_TN")
+    ('spsel',)
     """
-    types = _ROWS[name][0]
+    return tuple(parameter for group in _groups(name) for parameter in group)
+
+
+def _groups(name: str) -> tuple[tuple[str, ...], ...]:
+    """Return the parameters by what they say: majors, scales, sparsity selector."""
+    types, *_, sparse, _ = _ROWS[name]
+    selector = (("spsel",),) if sparse else ()
     if types in _BYTES:
-        return ()
-    scales = ("scaleA", "scaleB")
-    return scales if name.endswith("_TN") else ("tnspA", "tnspB", *scales)
+        return selector
+    majors = () if name.endswith("_TN") else (("tnspA", "tnspB"),)
+    return (*majors, ("scaleA", "scaleB"), *selector)
 
 
 def row(
-    name: str, *, tnspA: str = "K", tnspB: str = "K", scaleA: int = 1, scaleB: int = 1
+    name: str,
+    *,
+    tnspA: str = "K",
+    tnspB: str = "K",
+    scaleA: int = 1,
+    scaleB: int = 1,
+    spsel: int = 0,
 ) -> MMA_Atom:
     """Return the row of a warpgroup instruction.
 
@@ -77,6 +98,7 @@ def row(
         tnspB: that of B.
         scaleA: 1, or -1 to negate A.
         scaleB: 1, or -1 to negate B.
+        spsel: of a sparse A, which pair of lanes of four gives the metadata.
 
     Raises:
         LayoutError: an argument that the instruction does not have.
@@ -84,35 +106,52 @@ def row(
     >>> atom = row("SM90_64x8x16_F32F16F16_SS", tnspB="MN")
     >>> atom.ptx.partition(" ")[2]
     '{d}, {a}, {b}, {scale_d}, 1, 1, 0, 1;'
+    >>> row("SM90_SPARSE_64x8x64_S32S8S8_SS_TN").ptx.partition(" ")[2]
+    '{d}, {a}, {b}, {e}, 0, {scale_d};'
     """
-    types, n, in_registers, saturate = _ROWS[name]
+    types, n, depth, in_registers, sparse, saturate = _ROWS[name]
     d, a, b = (DTYPES[each] for each in types.split())
     given: dict[str, str | int] = {"tnspA": tnspA, "tnspB": tnspB}
-    given |= {"scaleA": scaleA, "scaleB": scaleB}
-    _check(name, given, in_registers)
-    depth = 256 // a.bits
+    given |= {"scaleA": scaleA, "scaleB": scaleB, "spsel": spsel}
+    _check(name, given, in_registers, selectors(depth, a) if sparse else (0,))
+    instruction = f"wgmma.mma_async{'.sp' * sparse}.sync.aligned.m64n{n}k{depth}"
     modifier = ".satfinite" * saturate
     return MMA_Atom(
         name,
         (64, n, depth),
         WARPGROUP,
         (
-            fragment(64, depth, adjacent_values(a), warps=4) if in_registers else _tile(64, depth),
+            _a_tv(depth, a, sparse) if in_registers else _tile(64, depth),
             _tile(n, depth),
             Layout(((4, 8, 4), (2, 2, n // 8)), ((128, 1, 16), (64, 8, 512))),
         ),
         (d, a, b, d),
-        ptx=f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{d.ptx}.{a.ptx}.{b.ptx}{modifier} "
+        ptx=f"{instruction}.{d.ptx}.{a.ptx}.{b.ptx}{modifier} "
         f"{{d}}, {{a}}, {{b}}, {', '.join(_tail(name, given, in_registers))};",
-        registers=_registers(n, d, in_registers),
+        registers=(*_registers(n, d, in_registers), *((METADATA,) if sparse else ())),
         args=_arguments(name, given),
         min_arch="sm_90a",
-        source=_SOURCE,
+        source=_SOURCES[sparse],
+        runnable=not sparse,
         saturate=saturate,
         memories=("rmem" if in_registers else "smem", "smem", "rmem"),
         majors=("" if in_registers else tnspA, tnspB),
         scales=(scaleA, scaleB),
+        extra=_extra(depth, a, in_registers) if sparse else (),
     )
+
+
+def _a_tv(depth: int, a: Dtype, sparse: bool) -> Layout:
+    """Return the layout of A in registers."""
+    if sparse:
+        return whole(64, depth, a, warps=4)
+    return fragment(64, depth, adjacent_values(a), warps=4)
+
+
+def _extra(depth: int, a: Dtype, in_registers: bool) -> tuple[tuple[str, Layout], ...]:
+    """Return the layouts of the metadata and of the stored half of a sparse A."""
+    half = stored(64, depth, a, warps=4) if in_registers else _tile(64, depth // 2)
+    return ("e_tv", metadata(64, depth, a, warps=4)), ("stored_tv", half)
 
 
 def _tile(rows: int, depth: int) -> Layout:
@@ -128,34 +167,32 @@ def _registers(n: int, d: Dtype, in_registers: bool) -> tuple[Operand, ...]:
     return accumulator, a, descriptor, accumulator
 
 
-def _check(name: str, given: dict[str, str | int], in_registers: bool) -> None:
+def _check(
+    name: str, given: dict[str, str | int], in_registers: bool, selectors: tuple[int, ...]
+) -> None:
     """Refuse what the instruction does not have."""
     for parameter, value in given.items():
         allowed: tuple[str | int, ...] = ("K", "MN") if parameter.startswith("tnsp") else (1, -1)
         if parameter == "tnspA" and in_registers:
             allowed = ("K",)
-        if value not in allowed:
-            raise refusal(
-                "atom-argument",
-                operation=name,
-                parameter=parameter,
-                value=value,
-                allowed=" or ".join(str(each) for each in allowed),
-            )
+        require_argument(name, parameter, value, selectors if parameter == "spsel" else allowed)
 
 
 def _tail(name: str, given: dict[str, str | int], in_registers: bool) -> list[str]:
-    """Return what follows the operands: scale-d, then the immediates that the form has."""
-    flags = [given[each] for each in ("scaleA", "scaleB") if each in parameters(name)]
-    if "tnspB" in parameters(name):
+    """Return what follows the operands: metadata, scale-d, the immediates that the form has."""
+    known = parameters(name)
+    flags = [given[each] for each in ("scaleA", "scaleB") if each in known]
+    if "tnspB" in known:
         majors = ("tnspB",) if in_registers else ("tnspA", "tnspB")
         flags += [int(given[each] == "MN") for each in majors]
-    return ["{scale_d}", *(str(flag) for flag in flags)]
+    metadata = ["{e}", str(given["spsel"])] if "spsel" in known else []
+    return [*metadata, "{scale_d}", *(str(flag) for flag in flags)]
 
 
 def _arguments(name: str, given: dict[str, str | int]) -> tuple[str | int, ...]:
-    """Return the template arguments as far as they are not the default."""
-    arguments = [given[each] for each in parameters(name)]
-    majors = len(arguments) - 2
-    scaled = any(value == -1 for value in arguments)
-    return tuple(arguments if scaled else arguments[:majors] if "MN" in arguments else ())
+    """Return the template arguments up to the last group that is not the default."""
+    usual = {"tnspA": "K", "tnspB": "K", "scaleA": 1, "scaleB": 1, "spsel": 0}
+    groups = list(_groups(name))
+    while groups and all(given[each] == usual[each] for each in groups[-1]):
+        groups.pop()
+    return tuple(given[each] for group in groups for each in group)

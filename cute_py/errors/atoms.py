@@ -31,7 +31,8 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{parameter}={value}",
         "{parameter} of {allowed}",
-        "A in registers is K-major, as are all inputs but 16-bit ones; a scale is a sign",
+        "A in registers is K-major, as are all inputs but 16-bit ones; a scale is a sign; "
+        "spsel says which lanes give metadata",
     ),
     "atom-no-ptx": (
         LayoutError,

@@ -8,7 +8,7 @@ import pytest
 
 from cute_py.atoms.arch import number
 from cute_py.atoms.copy import NUMBER_32
-from cute_py.atoms.copy_registry import copy_table, get_copy
+from cute_py.atoms.copy_registry import copy_rows, get_copy
 from cute_py.atoms.copy_universal import move
 
 PTXAS = shutil.which("ptxas", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
@@ -21,7 +21,7 @@ MOVES = [
     for memory in ("gmem", "smem")
     for spaces in ((memory, "rmem"), ("rmem", memory))
 ]
-ROWS = [op for op in copy_table() if op.ptx is not None] + MOVES
+ROWS = [op for op in copy_rows() if op.ptx is not None] + MOVES
 OLDEST = 75  # ptxas 13 knows no older architecture
 GUARDED = [get_copy("SM80_CP_ASYNC_CACHEALWAYS", 64), get_copy("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL")]
 

@@ -19,7 +19,7 @@ from cute_py.atoms import rows
 from cute_py.atoms.arch import number
 
 WITH_TEXT = [atom for atom in rows() if atom.ptx is not None]
-WARP_ROWS = [atom for atom in WITH_TEXT if "mma.sync" in atom.ptx]
+WARP_ROWS = [atom for atom in WITH_TEXT if atom.ptx.startswith("mma.")]
 OLDEST = 75  # the oldest target that ptxas 13.0 knows
 MATRIX = re.compile(r"\b((?:[HIBDQ]|HG|IG|QG)MMA)\.(\S+)")
 
@@ -43,7 +43,7 @@ def kernel(name, atom, store=True):
     lines = [f".visible .entry {name}(.param .u64 io) {{", ".reg .b64 q;", ".reg .pred p;"]
     lines += ["ld.param.u64 q, [io];", "setp.ne.u64 p, q, 0;"]
     operands = {}
-    for letter, operand in zip("dabc", atom.registers, strict=True):
+    for letter, operand in zip("dabce", atom.registers, strict=False):
         names = [f"%{letter}{i}" for i in range(operand.count)]
         kind = operand.ptx_type
         lines += [f".reg .{kind} {register};" for register in names]
@@ -62,8 +62,8 @@ def kernel(name, atom, store=True):
     return [*lines, "ret;", "}"]
 
 
-def module(atoms, target, store=True):
-    lines = [".version 9.0", f".target {target}", ".address_size 64"]
+def module(atoms, target, store=True, version="9.0"):
+    lines = [f".version {version}", f".target {target}", ".address_size 64"]
     for i, atom in enumerate(atoms):
         lines += kernel(f"k{i}", atom, store)
     return lines
@@ -112,15 +112,77 @@ def test_every_major_and_scale_assembles(tmp_path):
     atoms = [
         atom(a, b, scale_a, scale_b)
         for atom in WITH_TEXT
-        if re.fullmatch(r"SM90_64x8x16_F\d+B?F16B?F16_[SR]S", atom.name)
+        if re.fullmatch(r"SM90_(SPARSE_)?64x8x\d+_F\d+B?F16B?F16_[SR]S", atom.name)
         for a in (("K", "MN") if atom.name.endswith("SS") else ("K",))
         for b in ("K", "MN")
         for scale_a in signs
         for scale_b in signs
     ]
-    assert len(atoms) == 3 * 4 * (4 + 2)
+    assert len(atoms) == 2 * 3 * 4 * (4 + 2)
     result, _ = assemble(module(atoms, "sm_90a", store=False), "sm_90a", tmp_path)
     assert result.returncode == 0, result.stderr[:2000]
+
+
+# -- sparse: the selector of the lanes that give metadata, and the spelling
+
+
+def sparse(name, selectors):
+    """Return the kernel of a sparse row with each of these selectors in its text."""
+    (atom,) = [atom for atom in WITH_TEXT if atom.name == name]
+    lines = "\n".join(module([atom], "sm_90a", store=False))
+    mark = "%e0, 0"
+    assert lines.count(mark) == 1
+    return [lines.replace(mark, f"%e0, {selector}").splitlines() for selector in selectors]
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("SM80_SPARSE_16x8x16_F32F16F16F32_TN", 4),
+        ("SM80_SPARSE_16x8x32_F32BF16BF16F32_TN", 2),
+        ("SM80_SPARSE_16x8x8_F32TF32TF32F32_TN", 4),
+        ("SM80_SPARSE_16x8x16_F32TF32TF32F32_TN", 2),
+        ("SM80_SPARSE_16x8x32_S32S8S8S32_TN", 2),
+        ("SM80_SPARSE_16x8x64_S32U8S8S32_TN", 1),
+        ("SM80_SPARSE_16x8x64_S32S4S4S32_TN", 2),
+        ("SM80_SPARSE_16x8x128_S32U4U4S32_TN", 1),
+        ("SM90_SPARSE_64x8x32_F16F16F16_SS", 2),
+        ("SM90_SPARSE_64x8x16_F32TF32TF32_RS_TN", 2),
+        ("SM90_SPARSE_64x8x64_S32S8S8_SS_TN", 1),
+        ("SM90_SPARSE_64x8x64_F32E4M3E5M2_RS_TN", 1),
+    ],
+)
+def test_ptxas_takes_the_selectors_of_the_row_and_no_others(name, count, tmp_path):
+    taken = [
+        assemble(lines, "sm_90a", tmp_path)[0].returncode == 0 for lines in sparse(name, range(5))
+    ]
+    assert taken == [selector < count for selector in range(5)]
+
+
+def test_ordered_metadata_is_of_ptx_8_5(tmp_path):
+    atoms = [atom for atom in WARP_ROWS if atom.sparse]
+    assert len(atoms) == 40
+    old, new = (module(atoms, "sm_80", version=version) for version in ("8.4", "8.5"))
+    plain = [line.replace("::ordered_metadata", "") for line in old]
+    codes = [assemble(lines, "sm_80", tmp_path)[0].returncode == 0 for lines in (old, plain, new)]
+    assert codes == [False, True, True]
+
+
+# -- dot products
+
+
+def test_dp2a_names_a_half_of_b_and_cutes_text_does_not(tmp_path):
+    """PTX ISA, dp2a: two 16-bit values of A by the two lower or upper of four bytes of B."""
+    (dp4a,) = [atom for atom in WITH_TEXT if atom.name == "SM61_DP4A"]
+    lines = module([dp4a], "sm_75")
+    assert sum("dp4a.s32.s32" in line for line in lines) == 1
+    modes = (".lo", ".hi", "")
+    texts = [[line.replace("dp4a", f"dp2a{mode}") for line in lines] for mode in modes]
+    taken = [assemble(text, "sm_75", tmp_path)[0].returncode == 0 for text in texts]
+    assert taken == [True, True, False]
+
+
+# -- the oldest architecture
 
 
 def test_ptxas_names_min_arch_as_what_an_instruction_requires(tmp_path):

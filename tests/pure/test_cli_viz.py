@@ -8,7 +8,7 @@ import pytest
 
 from cute_py import atoms, viz
 from cute_py.atoms.copy import Copy_Atom
-from cute_py.atoms.copy_registry import copy_table
+from cute_py.atoms.copy_registry import copy_rows
 from cute_py.cli import REFUSED, main
 from cute_py.layout.layout import Layout
 from cute_py.tiled.tiled_copy import make_tiled_copy
@@ -109,7 +109,7 @@ def test_atoms_lists_what_an_architecture_runs(run):
     assert listed.count("atom") == listed.count("copy") == 1
     assert set(listed) - {"atom", "copy"} == {
         *(str(atom) for atom in atoms.rows() if atom.support("sm_75")),
-        *(str(op) for op in copy_table() if op.support("sm_75")),
+        *(str(op) for op in copy_rows() if op.support("sm_75")),
     }
     assert "SM75_U32x4_LDSM_N" in listed
     assert AMPERE not in listed

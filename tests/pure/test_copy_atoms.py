@@ -6,12 +6,12 @@ import pytest
 
 import cute_py as cute
 from cute_py.atoms.copy import Copy_Atom, Copy_Op
-from cute_py.atoms.copy_registry import copy_names, copy_table, get_copy, known
+from cute_py.atoms.copy_registry import copy_names, copy_rows, get_copy, known
 from cute_py.atoms.copy_universal import move
 from tests.notation import golden_cases
 
 CASES = golden_cases("copy_atoms")
-ROWS = copy_table()
+ROWS = copy_rows()
 WARP_ROWS = [op for op in ROWS if op.num_threads == 32]
 
 
