@@ -30,6 +30,7 @@ def _dot(name: str, depth: int, types: str, ptx: str | None) -> MMA_Atom:
 
 ROWS = (
     _dot("SM61_DP4A", 4, "s32 s8 s8 s32", "dp4a.s32.s32 {d}, {a}, {b}, {c};"),
-    # Data only: CuTe gives B two 16-bit values, but PTX's dp2a multiplies by two of four bytes.
+    # Data only: CuTe gives B two 16-bit values, but PTX's dp2a multiplies two 16-bit values of A by
+    # the two lower (.lo) or upper (.hi) of four bytes of B; CuTe's text, without either, is no PTX.
     _dot("SM61_DP2A", 2, "s32 s16 s16 s32", None),
 )
