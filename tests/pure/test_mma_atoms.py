@@ -435,7 +435,7 @@ def test_table_has_a_line_for_each_row_and_joins_those_that_differ_in_n():
     stems = [line[0] for line in cells]
     assert len(stems) == len(set(stems))
     joined = [each for each in stems if "F32BF16BF16_SS" in each]
-    assert joined == ["SM90_64xNx16_F32BF16BF16_SS"]
+    assert joined == ["SM90_64xNx16_F32BF16BF16_SS", "SM90_SPARSE_64xNx32_F32BF16BF16_SS"]
     assert "64x(8..256)x16" in table_text("sm_90a")
 
 
