@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cute_py.errors import refusal
-from cute_py.layout import tuples
+from cute_py.layout import ints, tuples
 from cute_py.layout.coords import idx2crd
 from cute_py.layout.layout import Layout
 from cute_py.layout.offsets import offset_grid, offsets
@@ -136,6 +136,8 @@ def coverage(tiled: TiledMMA | TiledCopy, shape: IntTuple = None) -> Coverage:
     C (32,16): every element once
     """
     if tiled.__class__ is TiledMMA:
+        if shape is not None and tuples.rank(shape) != 3:
+            raise refusal("coverage-shape", operation="coverage", shape=tuples.show(shape))
         return Coverage(tuple(_of_operand(tiled, name, shape) for name in _OPERANDS))
     if tiled.__class__ is TiledCopy:
         return Coverage(tuple(_of_side(tiled, name, shape) for name in "SD"))
@@ -147,8 +149,8 @@ def _of_operand(mma: TiledMMA, name: str, shape: IntTuple) -> OperandCoverage:
     import numpy as np
 
     modes = _OPERANDS[name]
-    whole = mma.tile_shape if shape is None else shape
-    extents = tuple(int(size(whole[i])) for i in modes)
+    whole = _extents(mma.tile_shape if shape is None else shape)
+    extents = tuple(whole[i] for i in modes)
     table = _indices(getattr(mma, f"thrfrg_{name}")(_coordinates(extents)), extents)
     first, other = (offsets(mma.thr_layout_vmnk[i + 1]) for i in modes)
     v = offsets(mma.thr_layout_vmnk[0])
@@ -163,6 +165,11 @@ def _of_operand(mma: TiledMMA, name: str, shape: IntTuple) -> OperandCoverage:
     numbers = threads.reshape(len(v), -1, order="F")[chosen]
     flat = ordered.reshape(-1, table.shape[1])
     return _judge(name, extents, together * count, flat, numbers.reshape(-1), 1)
+
+
+def _extents(shape: IntTuple) -> tuple[int, ...]:
+    """Return the extents of a shape as numbers, one a mode."""
+    return tuple(ints.as_int(size(extent), "coverage") for extent in tuples.wrap(shape))
 
 
 def _coordinates(extents: tuple[int, ...]) -> Layout:
@@ -205,7 +212,7 @@ def _of_side(copy: TiledCopy, name: str, shape: IntTuple) -> OperandCoverage:
         extents = copy.tile_shape
         table = offset_grid(copy.get_layoutS_TV() if name == "S" else copy.get_layoutD_TV())
     else:
-        extents = tuple(int(size(extent)) for extent in tuples.wrap(shape))
+        extents = _extents(shape)
         tidfrg = copy.tidfrg_S if name == "S" else copy.tidfrg_D
         table = _indices(tidfrg(_coordinates(extents)), extents)
         table = table.reshape(len(table), -1)

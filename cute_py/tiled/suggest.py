@@ -7,7 +7,7 @@ from __future__ import annotations
 from cute_py.atoms.copy import Copy_Atom, value_type
 from cute_py.atoms.copy_registry import get_copy
 from cute_py.errors import refusal
-from cute_py.layout import tuples
+from cute_py.layout import ints, tuples
 from cute_py.layout.layout import Layout
 from cute_py.tiled.tiled_copy import TiledCopy, make_tiled_copy
 from cute_py.tiled.tiled_mma import TiledMMA
@@ -50,11 +50,13 @@ def suggest_tiled_copy(
     >>> suggest_tiled_copy((128, 32), "f16", 128).tile_shape
     (32, 32)
     """
-    extents, value = tuples.wrap(tile), value_type(dtype, "suggest_tiled_copy")
-    mode = major_mode("suggest_tiled_copy", extents, major)
+    name = "suggest_tiled_copy"
+    extents = tuple([_number(extent) for extent in tuples.wrap(tile)])
+    threads, value = _number(threads), value_type(dtype, name)
+    mode = major_mode(name, extents, major)
     if len(extents) != 2:
         raise refusal("suggest-major", operation="suggest_tiled_copy", major=major, tile=extents)
-    widths = _WIDTHS if vector_bits is None else (vector_bits,)
+    widths = _WIDTHS if vector_bits is None else (_number(vector_bits),)
     for bits in widths:
         across = _lanes_across(extents[mode], extents[1 - mode], threads, bits, value.bits)
         atom = None if across is None else _atom(op, bits, value)
@@ -78,16 +80,21 @@ def major_mode(operation: str, extents: tuple[int, ...], major: int | str) -> in
     >>> major_mode("suggest_tiled_copy", (128, 64), "K")
     1
     """
-    names: dict[int | str, int] = {"K": len(extents) - 1, "MN": 0}
-    mode = names.get(major, major)
-    if not isinstance(mode, int) or not 0 <= mode < len(extents):
+    names = {"K": len(extents) - 1, "MN": 0}
+    mode = names.get(major) if isinstance(major, str) else major
+    if type(mode) is not int or not 0 <= mode < len(extents):
         raise refusal("suggest-major", operation=operation, major=major, tile=extents)
     return mode
 
 
+def _number(x: object) -> int:
+    """Return a number of elements, threads or bits."""
+    return ints.as_int(ints.normalize(x, "suggest_tiled_copy"), "suggest_tiled_copy")
+
+
 def _lanes_across(row: int, rows: int, threads: int, bits: int, unit: int) -> int | None:
     """Return the most threads along a row such that all threads have whole accesses and rows."""
-    if bits % unit or row % (bits // unit):
+    if min(row, rows, threads, bits) < 1 or bits % unit or row % (bits // unit):
         return None
     accesses = row // (bits // unit)
     for across in range(min(accesses, threads), 0, -1):
@@ -102,7 +109,9 @@ def _atom(op: Copy_Op | str, bits: int, value: DtypeLike) -> Copy_Atom | None:
 
     try:
         row = get_copy(op, bits) if isinstance(op, str) else op
-    except LayoutError:
+    except LayoutError as error:
+        if error.code == "copy-unknown":
+            raise
         return None
     atom = Copy_Atom(row, value)
     return atom if row.src_bits == row.dst_bits == bits else None
@@ -123,7 +132,12 @@ def suggest_permutation(mma: TiledMMA, matrices: int = 4) -> tuple[int, int, int
     >>> suggest_permutation(make_tiled_mma("SM80_16x8x16_F32BF16BF16F32_TN", (2, 2, 1)))
     (32, 32, 16)
     """
-    if matrices not in (1, 2, 4):
+    if mma.__class__ is not TiledMMA:
+        kind = type(mma).__name__
+        raise refusal(
+            "tiled-kind", operation="suggest_permutation", value=mma, type=kind, kind="TiledMMA"
+        )
+    if type(matrices) is not int or matrices not in (1, 2, 4):
         raise refusal("suggest-matrices", operation="suggest_permutation", matrices=matrices)
     atom, sizes = mma.atom, mma.tile_shape
     grown = []

@@ -8,27 +8,42 @@ from __future__ import annotations
 
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import refusal
-from cute_py.layout import ints, tuples
-from cute_py.layout.coalesce import coalesce, filter
+from cute_py.layout import tuples
+from cute_py.layout.coalesce import coalesce
 from cute_py.layout.composed import on_inner
 from cute_py.layout.composition import composition
 from cute_py.layout.divide import zipped_divide
 from cute_py.layout.inverse import left_inverse, right_inverse
 from cute_py.layout.layout import Layout, make_layout
-from cute_py.layout.modes import get, prepend, replace, zip_
-from cute_py.layout.product import logical_product, raked_product
-from cute_py.layout.queries import size
-from cute_py.layout.recast import upcast
+from cute_py.layout.modes import get, zip_
+from cute_py.layout.product import raked_product
+from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _
-from cute_py.tiled.views import on_layout, part_at, whole
+from cute_py.tiled.copy_maps import (
+    active_part,
+    checked_atom,
+    checked_tiler,
+    checked_tv,
+    compact_map,
+    reach,
+    require_inside,
+    require_one_writer,
+    require_whole_atoms,
+)
+from cute_py.tiled.retile import retile_layout
+from cute_py.tiled.threads import require_thread
+from cute_py.tiled.tiled_mma import TiledMMA
+from cute_py.tiled.tiles import require_divides
+from cute_py.tiled.views import checked_mode, on_layout, part_at, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import NoReturn, TypeVar
 
     from cute_py.layout.types import AnyLayout, Leaf, Tiler
-    from cute_py.tiled.tiled_mma import TiledMMA
+
+    Tiled = TypeVar("Tiled")
 
 _set = object.__setattr__
 
@@ -41,39 +56,27 @@ class TiledCopy:
         layout_tv: (thread, value) -> index in the tile.
         tiler_mn: the tile: a shape, or a tuple of layouts that pick its elements out of each mode.
 
-    Raises LayoutError where the threads or values are no multiple of the atom's.
+    Raises LayoutError where the threads or values are no multiple of the atom's, where layout_tv
+    reaches outside of the tile, and where it gives an element several writers though the
+    instruction writes memory. Reading an element several times is legal (stride 0 of
+    `make_tiled_copy_A` along N).
     """
 
     __slots__ = ("atom", "layout_tv", "tiler_mn")
     atom: Copy_Atom
     layout_tv: Layout
-    tiler_mn: Tiler
+    tiler_mn: tuple[Tiler, ...]
 
     def __init__(self, atom: Copy_Atom, layout_tv: Layout, tiler_mn: Tiler) -> None:
-        """Check that the atom divides the threads and values."""
-        if atom.__class__ is not Copy_Atom:
-            kind = type(atom).__name__
-            raise refusal("copy-atom", operation="make_tiled_copy", value=atom, type=kind)
-        threads, values = size(layout_tv, 0), size(layout_tv, 1)
-        if threads % atom.num_threads:
-            raise refusal(
-                "copy-threads",
-                operation="make_tiled_copy",
-                atom=atom,
-                threads=threads,
-                needed=atom.num_threads,
-            )
-        if values % atom.num_values:
-            raise refusal(
-                "copy-values",
-                operation="make_tiled_copy",
-                atom=atom,
-                values=values,
-                needed=atom.num_values,
-            )
+        """Check that the maps stay in the tile, and that the atom divides them."""
+        name = "make_tiled_copy"
+        tv, tiler = checked_tv(layout_tv, name), checked_tiler(tiler_mn, name)
+        require_whole_atoms(checked_atom(atom, name), tv, name)
+        require_inside(tv, tiler, name)
+        require_one_writer(atom, tv, name)
         _set(self, "atom", atom)
-        _set(self, "layout_tv", layout_tv)
-        _set(self, "tiler_mn", tiler_mn)
+        _set(self, "layout_tv", tv)
+        _set(self, "tiler_mn", tiler)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"TiledCopy is frozen: cannot set {name}")
@@ -112,11 +115,11 @@ class TiledCopy:
     @property
     def tile_shape(self) -> tuple[int, ...]:
         """The extents of the tile that one pass of all threads moves (elements)."""
-        return tuple([size(part) for part in tuples.wrap(self.tiler_mn)])
+        return tuple([size(part) for part in self.tiler_mn])
 
     def tile_size(self, mode: int) -> int:
         """Return the tile's extent in one mode (elements)."""
-        return self.tile_shape[mode]
+        return self.tile_shape[checked_mode(mode, self.tile_shape, "tile_size")]
 
     # -- the whole tile, by threads and values
 
@@ -134,20 +137,11 @@ class TiledCopy:
     def _tidfrg_layout(self, side: str, layout: AnyLayout) -> AnyLayout:
         if layout.__class__ is not Layout:
             return on_inner(f"partition_{side}", lambda x: self._tidfrg_layout(side, x), layout)
-        tiles = self.tile_shape
+        tiles = self.tiler_mn
         if len(layout) < len(tiles):
             raise refusal("partition-rank", operation=f"partition_{side}", layout=layout)
-        for k, tile in enumerate(tiles):
-            extent = size(layout, k)
-            if not ints.settle(ints.divides, tile, extent, f"partition_{side}"):
-                raise refusal(
-                    "partition-divides",
-                    operation=f"partition_{side}",
-                    mode=f"mode {k}",
-                    extent=extent,
-                    tile=tile,
-                    padded=-(-extent // tile) * tile,
-                )
+        names = tuple([f"mode {k}" for k in range(len(tiles))])
+        require_divides(f"partition_{side}", tuples.wrap(layout.shape), self.tiler_mn, names)
         return self._tile_to_threads(side, zipped_divide(layout, self.tiler_mn))
 
     def _tile_to_threads(self, side: str, tiled: Layout) -> Layout:
@@ -168,7 +162,7 @@ class TiledCopy:
         return self._layout_tv("D")
 
     def _layout_tv(self, side: str) -> Layout:
-        shape = tuple([tuples.shape_of(part) for part in tuples.wrap(self.tiler_mn)])
+        shape = tuple([tuples.shape_of(part) for part in self.tiler_mn])
         return slice_((_, _, 0), self._tile_to_threads(side, Layout((shape, 1))))  # type: ignore[no-any-return]
 
     # -- one thread
@@ -190,19 +184,7 @@ class TiledCopy:
 
         The first size(V) values of the thread-value layout must be those of the fragment.
         """
-        return on_layout(self._retile_layout, fragment)
-
-    def _retile_layout(self, layout: AnyLayout) -> AnyLayout:
-        if layout.__class__ is not Layout:
-            return on_inner("retile", self._retile_layout, layout)
-        values = size(layout, 0)
-        shape = tuple([tuples.shape_of(part) for part in tuples.wrap(self.tiler_mn)])
-        by_tile = upcast(right_inverse(self.layout_tv).with_shape(shape), self.size() * values)
-        order = logical_product(Layout(values), right_inverse(by_tile))
-        by_atom = zipped_divide(order, Layout(self.atom.num_values))
-        tile = prepend(tuples.product_each(by_tile.shape), values)
-        moved = composition(zipped_divide(layout, tile), (by_atom, _))
-        return slice_((_, (0, *[_] * (len(layout) - 1))), moved)
+        return on_layout(lambda layout: retile_layout(self, layout), fragment)
 
 
 class ThrCopy:
@@ -214,16 +196,9 @@ class ThrCopy:
 
     def __init__(self, tiled_copy: TiledCopy, thr_idx: Leaf) -> None:
         """Check the thread."""
-        if ints.less(thr_idx, 0) or ints.leq(tiled_copy.size(), thr_idx):
-            raise refusal(
-                "tiled-thread",
-                operation="get_slice",
-                thread=thr_idx,
-                threads=tiled_copy.size(),
-                layout=get(tiled_copy.layout_tv, 0),
-            )
         _set(self, "tiled_copy", tiled_copy)
-        _set(self, "thr_idx", thr_idx)
+        threads = get(tiled_copy.layout_tv, 0)
+        _set(self, "thr_idx", require_thread(thr_idx, size(threads), threads))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"ThrCopy is frozen: cannot set {name}")
@@ -244,7 +219,8 @@ class ThrCopy:
         return self._partition("D", destination)
 
     def _partition(self, side: str, x: AnyLayout) -> AnyLayout:
-        return part_at((self.thr_idx, _, whole(len(x))), self.tiled_copy._tidfrg(side, x))
+        by_thread = self.tiled_copy._tidfrg(side, x)
+        return part_at((self.thr_idx, _, whole(len(x))), by_thread)
 
     def retile_S(self, fragment: AnyLayout) -> AnyLayout:
         """Return the fragment in the order in which the copy reads it; see `TiledCopy.retile`."""
@@ -264,9 +240,9 @@ def make_tiled_copy(
     """Return the copy of a tile in which threads are laid out by `thr_layout` and each holds
     `val_layout` values.
 
-    Both map a coordinate (m,n) of the tile to a thread or value index; their raked product is the
-    tile. Raises LayoutError where threads or values are no multiple of the atom's. Source: cutlass
-    copy_atom.hpp `make_tiled_copy`.
+    Both map a coordinate (m,n) of the tile to a thread or value index, one to one onto 0 to size -
+    1; their raked product is the tile. Raises LayoutError where they are not, and where threads or
+    values are no multiple of the atom's. Source: cutlass copy_atom.hpp `make_tiled_copy`.
 
     >>> from cute_py.atoms.copy import Copy_Atom
     >>> atom = Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL", 16)
@@ -274,7 +250,8 @@ def make_tiled_copy(
     >>> copy.tile_shape, copy.get_slice(5).partition_S(Layout((128, 32), (32, 1)))[1]
     ((32, 32), 40)
     """
-    threads, values = (x if x.__class__ is Layout else Layout(x) for x in (thr_layout, val_layout))
+    threads = compact_map(thr_layout, "make_tiled_copy", "thread")
+    values = compact_map(val_layout, "make_tiled_copy", "value")
     layout_mn = raked_product(threads, values)
     layout_tv = right_inverse(layout_mn).with_shape((size(threads), size(values)))
     return TiledCopy(atom, layout_tv, tuples.product_each(layout_mn.shape))
@@ -301,6 +278,7 @@ def make_tiled_copy_A(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
     >>> make_tiled_copy_A(Copy_Atom("SM75_U32x4_LDSM_N", 16), mma).tile_shape
     (32, 16)
     """
+    mma = _checked(mma, TiledMMA, "make_tiled_copy_A")
     return TiledCopy(atom, mma.get_layoutA_TV(), (mma.tile_size(0), mma.tile_size(2)))
 
 
@@ -313,6 +291,7 @@ def make_tiled_copy_B(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
     >>> make_tiled_copy_B(Copy_Atom("SM75_U32x4_LDSM_N", 16), mma).tile_shape
     (32, 16)
     """
+    mma = _checked(mma, TiledMMA, "make_tiled_copy_B")
     return TiledCopy(atom, mma.get_layoutB_TV(), (mma.tile_size(1), mma.tile_size(2)))
 
 
@@ -325,6 +304,7 @@ def make_tiled_copy_C(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
     >>> make_tiled_copy_C(Copy_Atom("SM90_U32x4_STSM_N", 16), mma).tile_shape
     (32, 32)
     """
+    mma = _checked(mma, TiledMMA, "make_tiled_copy_C")
     return TiledCopy(atom, mma.get_layoutC_TV(), (mma.tile_size(0), mma.tile_size(1)))
 
 
@@ -338,6 +318,8 @@ def make_tiled_copy_C_atom(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
     >>> make_tiled_copy_C_atom(Copy_Atom("SM90_U32x2_STSM_N", 16), mma).tile_shape
     (32, 16)
     """
+    atom = checked_atom(atom, "make_tiled_copy_C_atom")
+    mma = _checked(mma, TiledMMA, "make_tiled_copy_C_atom")
     whole = mma.get_layoutC_TV()
     if atom.num_val_src > size(whole, 1):
         raise refusal(
@@ -348,7 +330,7 @@ def make_tiled_copy_C_atom(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
             needed=atom.num_val_src,
         )
     layout_tv = composition(whole, Layout((size(whole, 0), atom.num_val_src)))
-    return _active_part(atom, layout_tv, (mma.tile_size(0), mma.tile_size(1)))
+    return TiledCopy(atom, *active_part(layout_tv, (mma.tile_size(0), mma.tile_size(1))))
 
 
 def make_cotiled_copy(atom: Copy_Atom, atom_tv: Layout, data: Layout) -> TiledCopy:
@@ -362,27 +344,19 @@ def make_cotiled_copy(atom: Copy_Atom, atom_tv: Layout, data: Layout) -> TiledCo
     >>> make_cotiled_copy(atom, Layout((32, 2), (2, 1)), Layout((16, 4), (4, 1))).tile_shape
     (16, 4)
     """
+    name = "make_cotiled_copy"
+    atom_tv = checked_tv(atom_tv, name)
+    if data.__class__ is not Layout:
+        raise refusal("not-a-layout", operation=name, value=data, type=type(data).__name__)
+    low, high = reach(atom_tv)
+    if low < 0 or high >= cosize(data):
+        raise refusal("copy-codomain", operation=name, tv=atom_tv, data=data)
     inverse = make_layout(left_inverse(data), Layout(1, 0))  # address -> coordinate
     layout_tv = composition(inverse, atom_tv)
     padded = make_layout(data, Layout(1, 0))
     if coalesce(composition(padded, layout_tv)) != coalesce(atom_tv):
-        raise refusal("copy-codomain", operation="make_cotiled_copy", tv=atom_tv, data=data)
-    return _active_part(atom, layout_tv, tuples.product_each(data.shape))
-
-
-def _active_part(atom: Copy_Atom, layout_tv: Layout, shape: tuple[int, ...]) -> TiledCopy:
-    """Return the copy of the elements that layout_tv reaches, with a tiler that picks them out of
-    `shape`.
-    """
-    zeros = tuples.repeat_like(shape, 0)
-    tiler = tuple(
-        [
-            filter(composition(Layout(shape, replace(zeros, i, 1)), layout_tv))
-            for i in range(len(shape))
-        ]
-    )
-    to_tile = left_inverse(composition(Layout(shape), tiler))
-    return TiledCopy(atom, composition(to_tile, layout_tv), tiler)
+        raise refusal("copy-codomain", operation=name, tv=atom_tv, data=data)
+    return TiledCopy(atom, *active_part(layout_tv, tuples.wrap(tuples.product_each(data.shape))))
 
 
 def make_tiled_copy_S(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:
@@ -393,6 +367,7 @@ def make_tiled_copy_S(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:
     >>> make_tiled_copy_S(copy.atom, copy).layout_tv == copy.get_layoutS_TV()
     True
     """
+    tiled_copy = _checked(tiled_copy, TiledCopy, "make_tiled_copy_S")
     return TiledCopy(atom, tiled_copy.get_layoutS_TV(), tiled_copy.tiler_mn)
 
 
@@ -404,4 +379,13 @@ def make_tiled_copy_D(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:
     >>> make_tiled_copy_D(copy.atom, copy).layout_tv == copy.get_layoutD_TV()
     True
     """
+    tiled_copy = _checked(tiled_copy, TiledCopy, "make_tiled_copy_D")
     return TiledCopy(atom, tiled_copy.get_layoutD_TV(), tiled_copy.tiler_mn)
+
+
+def _checked(tiled: Tiled, kind: type[Tiled], operation: str) -> Tiled:
+    """Return a tiled operation of a class; refuse anything else."""
+    if tiled.__class__ is not kind:
+        name = type(tiled).__name__
+        raise refusal("tiled-kind", operation=operation, value=tiled, type=name, kind=kind.__name__)
+    return tiled

@@ -8,28 +8,29 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from cute_py.errors import CuteError, LayoutError, refusal
+from cute_py.atoms.mma import MMA_Atom
+from cute_py.errors import refusal
 from cute_py.layout import ints, tuples
-from cute_py.layout.build import make_fragment_like
 from cute_py.layout.complement import complement
 from cute_py.layout.composed import on_inner
 from cute_py.layout.composition import composition
 from cute_py.layout.divide import logical_divide, zipped_divide
 from cute_py.layout.inverse import right_inverse
-from cute_py.layout.layout import Layout, make_layout
+from cute_py.layout.layout import INTS, Layout, make_layout
 from cute_py.layout.modes import append, get
 from cute_py.layout.product import tiled_product
-from cute_py.layout.queries import cosize, get_flat_coord, size
+from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
-from cute_py.layout.tools import is_injective
 from cute_py.layout.tuples import _, is_underscore
-from cute_py.tiled.views import on_layout, part_at
+from cute_py.tiled.fragments import make_fragment
+from cute_py.tiled.threads import apart, thread_vmnk
+from cute_py.tiled.tiles import checked_tile, require_divides
+from cute_py.tiled.views import checked_mode, on_layout, part_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from cute_py.atoms.mma import MMA_Atom
     from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Tiler
 
 _set = object.__setattr__
@@ -58,37 +59,39 @@ class TiledMMA:
     thr_layout_vmnk: Layout
 
     def __init__(
-        self, atom: MMA_Atom, atom_layout_mnk: Layout, permutation_mnk: tuple[Tiler, ...]
+        self,
+        atom: MMA_Atom,
+        atom_layout_mnk: AnyLayout = (1, 1, 1),
+        permutation_mnk: Tiler = (_, _, _),
     ) -> None:
         """Tile the atom; see `make_tiled_mma`."""
-        if not is_injective(atom_layout_mnk):
-            raise refusal("tiled-overlap", operation="make_tiled_mma", atoms=atom_layout_mnk)
+        if atom.__class__ is not MMA_Atom:
+            kind = type(atom).__name__
+            raise refusal("mma-atom", operation="make_tiled_mma", value=atom, type=kind)
+        atoms, permutation = _in_mnk(atom_layout_mnk, permutation_mnk)
         _set(self, "atom", atom)
-        _set(self, "atom_layout_mnk", atom_layout_mnk)
-        _set(self, "thr_layout_vmnk", tiled_product(atom.thr_id, atom_layout_mnk))
-        _set(
-            self,
-            "permutation_mnk",
-            tuple([self._tile(i, p) for i, p in enumerate(permutation_mnk)]),
-        )
+        _set(self, "atom_layout_mnk", atoms)
+        if not apart(atoms):
+            raise refusal("tiled-overlap", operation="make_tiled_mma", atoms=atoms)
+        _set(self, "thr_layout_vmnk", tiled_product(atom.thr_id, atoms))
+        tiles = tuple([self._tile(i, p) for i, p in enumerate(permutation)])
+        _set(self, "permutation_mnk", tiles)
 
     def _tile(self, i: int, permutation: Tiler) -> Tiler:
         atoms = self.atom.shape_mnk[i] * size(self.thr_layout_vmnk, i + 1)
         if is_underscore(permutation):
             return atoms
-        if hasattr(permutation, "path"):  # a coordinate stride
-            kind = type(permutation).__name__
-            raise refusal("tiler-type", operation="make_tiled_mma", value=permutation, type=kind)
-        if size(permutation) % atoms:
+        tile = checked_tile(permutation, "make_tiled_mma", "MNK"[i])
+        if not ints.settle(ints.divides, atoms, size(tile), "make_tiled_mma"):
             raise refusal(
                 "tiled-permutation",
                 operation="make_tiled_mma",
                 atom=self.atom,
                 mode="MNK"[i],
-                permutation=tuples.show(permutation),
+                permutation=tuples.show(tile),
                 atoms=atoms,
             )
-        return permutation
+        return tile
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"TiledMMA is frozen: cannot set {name}")
@@ -132,7 +135,7 @@ class TiledMMA:
 
     def tile_size(self, mode: int) -> int:
         """Return the tile's extent in mode 0 (M), 1 (N) or 2 (K) (elements)."""
-        return self.tile_shape[mode]
+        return self.tile_shape[checked_mode(mode, self.tile_shape, "tile_size")]
 
     # -- the whole tile, by threads and values
 
@@ -158,27 +161,14 @@ class TiledMMA:
             raise refusal("partition-rank", operation=f"thrfrg_{operand}", layout=layout)
         modes = _MODES[operand]
         atom_tv = {"A": self.atom.a_tv, "B": self.atom.b_tv, "C": self.atom.c_tv}[operand]
-        permuted = logical_divide(layout, tuple([self.permutation_mnk[i] for i in modes]))
-        self._check_tile(operand, layout, modes)
+        tiles, names = zip(*[(self.permutation_mnk[i], "MNK"[i]) for i in modes], strict=True)
+        require_divides(f"partition_{operand}", tuples.wrap(layout.shape), tiles, names)
+        permuted = logical_divide(layout, tiles)
         atom_tile = tuple([self.atom.shape_mnk[i] for i in modes])
-        tiles = zipped_divide(permuted, atom_tile)  # ((AtomX,AtomY),(RestX,RestY,...))
-        by_thread = composition(tiles, (atom_tv, _))  # ((ThrV,FrgV),(RestX,RestY,...))
+        by_atom = zipped_divide(permuted, atom_tile)  # ((AtomX,AtomY),(RestX,RestY,...))
+        by_thread = composition(by_atom, (atom_tv, _))  # ((ThrV,FrgV),(RestX,RestY,...))
         threads = tuple([tuples.product(self.thr_layout_vmnk.shape[i + 1]) for i in modes])
         return _regroup(by_thread, zipped_divide(get(by_thread, 1), threads))
-
-    def _check_tile(self, operand: str, layout: AnyLayout, modes: tuple[int, int]) -> None:
-        """Refuse a tensor whose extents the tile is known not to divide."""
-        for k, i in enumerate(modes):
-            extent, tile = tuples.product(layout.shape[k]), self.tile_size(i)
-            if not ints.settle(ints.divides, tile, extent, f"partition_{operand}"):
-                raise refusal(
-                    "partition-divides",
-                    operation=f"partition_{operand}",
-                    mode="MNK"[i],
-                    extent=extent,
-                    tile=tile,
-                    padded=-(-extent // tile) * tile,
-                )
 
     # -- one thread
 
@@ -273,14 +263,10 @@ class ThrMMA:
 
     def __init__(self, tiled_mma: TiledMMA, thr_idx: Leaf) -> None:
         """Locate the thread in (ThrV,ThrM,ThrN,ThrK)."""
+        index, vmnk = thread_vmnk(thr_idx, tiled_mma.thr_layout_vmnk)
         _set(self, "tiled_mma", tiled_mma)
-        _set(self, "thr_idx", thr_idx)
-        try:
-            _set(self, "thr_vmnk", get_flat_coord(tiled_mma.thr_layout_vmnk, thr_idx))
-        except LayoutError:
-            raise _no_thread(tiled_mma, thr_idx) from None
-        if thr_idx.__class__ is int and thr_idx < 0:
-            raise _no_thread(tiled_mma, thr_idx)
+        _set(self, "thr_idx", index)
+        _set(self, "thr_vmnk", vmnk)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"ThrMMA is frozen: cannot set {name}")
@@ -329,20 +315,7 @@ class ThrMMA:
         return self._fragment("C", part)
 
     def _fragment(self, operand: str, part: AnyLayout) -> AnyLayout:
-        layout = part.layout if hasattr(part, "with_layout") else part
-        atom = self.tiled_mma.atom
-        dtypes = {"A": atom.a_type, "B": atom.b_type, "C": atom.c_type}
-        if operand != "C" and getattr(atom, f"{operand.lower()}_memory") == "smem":
-            from cute_py.atoms.gmma_desc import gmma_fragment
-
-            major = getattr(atom, f"major_{operand.lower()}")
-            return gmma_fragment(layout, dtypes[operand], major)
-        compact = Layout(layout.shape) if operand == "C" else make_fragment_like(layout)
-        if not hasattr(part, "with_layout"):
-            return compact
-        from cute_py.layout.tensor import make_rmem_tensor
-
-        return make_rmem_tensor(compact, dtypes[operand])
+        return make_fragment(self.tiled_mma.atom, operand, part)
 
     def partition_fragment_A(self, a: AnyLayout) -> AnyLayout:
         """Return make_fragment_A(partition_A(a))."""
@@ -357,18 +330,7 @@ class ThrMMA:
         return self._partition_fragment("C", c)
 
     def _partition_fragment(self, operand: str, x: AnyLayout) -> AnyLayout:
-        part = self._partition(operand, x)
-        return self._fragment(operand, part if hasattr(part, "with_layout") else part[0])
-
-
-def _no_thread(tiled: TiledMMA, thread: Leaf) -> CuteError:
-    return refusal(
-        "tiled-thread",
-        operation="get_slice",
-        thread=thread,
-        threads=tiled.size(),
-        layout=tiled.thr_layout_vmnk,
-    )
+        return self._fragment(operand, self._partition(operand, x))
 
 
 def make_tiled_mma(
@@ -394,8 +356,13 @@ def make_tiled_mma(
         from cute_py.atoms.registry import get as get_atom
 
         atom = get_atom(atom)
-    layout = atom_layout_mnk if atom_layout_mnk.__class__ is Layout else Layout(atom_layout_mnk)
-    permutation = tuples.wrap(permutation_mnk)
+    return TiledMMA(atom, atom_layout_mnk, permutation_mnk)
+
+
+def _in_mnk(atom_layout: AnyLayout, permutation: Tiler) -> tuple[Layout, tuple[Tiler, ...]]:
+    """Return atom layout and permutation with three modes; refuse more."""
+    layout = atom_layout if atom_layout.__class__ is Layout else Layout(atom_layout)
+    permutation = tuples.wrap(permutation)
     if len(layout) > 3 or len(permutation) > 3:
         raise refusal(
             "tiled-rank",
@@ -403,5 +370,6 @@ def make_tiled_mma(
             layout=layout,
             permutation=tuples.show(permutation),
         )
-    padded = (*permutation, *[_] * (3 - len(permutation)))
-    return TiledMMA(atom, append(layout, Layout(1, 0), 3), padded)
+    if layout._kind != INTS:
+        raise refusal("tiled-static", operation="make_tiled_mma", layout=layout)
+    return append(layout, Layout(1, 0), 3), (*permutation, *[_] * (3 - len(permutation)))

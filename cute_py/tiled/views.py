@@ -4,8 +4,10 @@ changed itself.
 
 from __future__ import annotations
 
+from cute_py.errors import refusal
+from cute_py.layout import ints
 from cute_py.layout.slicing import slice_and_offset
-from cute_py.layout.tuples import _
+from cute_py.layout.tuples import _, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,3 +31,18 @@ def whole(rank: int) -> IntTuple:
     CuTe's repeat<1>.
     """
     return (_,) * rank if rank > 1 else _
+
+
+def checked_mode(mode: object, extents: tuple[int, ...], operation: str) -> int:
+    """Return the index of a mode of a tile; refuse one that it does not have."""
+    index = ints.as_int(ints.normalize(mode, operation), operation)
+    if not 0 <= index < len(extents):
+        raise refusal(
+            "mode-range",
+            operation=operation,
+            mode=mode,
+            layout=f"the tile {show(extents)}",
+            rank=len(extents),
+            last=len(extents) - 1,
+        )
+    return index

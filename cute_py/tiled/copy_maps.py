@@ -1,0 +1,127 @@
+"""What the maps of a TiledCopy must be: thread and value layouts, thread-value layouts, tiles.
+
+Each check refuses what would leave the tile, or touch it otherwise than the maps say.
+"""
+
+from __future__ import annotations
+
+from cute_py.atoms.copy import Copy_Atom
+from cute_py.errors import refusal
+from cute_py.layout import tuples
+from cute_py.layout.coalesce import filter
+from cute_py.layout.composition import composition
+from cute_py.layout.inverse import left_inverse
+from cute_py.layout.layout import INTS, Layout
+from cute_py.layout.modes import replace
+from cute_py.layout.queries import size
+from cute_py.layout.tools import is_injective, is_surjective
+from cute_py.tiled.tiles import checked_tile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.layout.types import AnyLayout, Tiler
+
+MEMORIES = ("gmem", "smem")
+
+
+def checked_atom(atom: object, operation: str) -> Copy_Atom:
+    """Return a Copy_Atom; refuse anything else."""
+    if atom.__class__ is not Copy_Atom:
+        raise refusal("copy-atom", operation=operation, value=atom, type=type(atom).__name__)
+    return atom
+
+
+def compact_map(x: AnyLayout, operation: str, name: str) -> Layout:
+    """Return a layout of thread or value indices, or the compact layout of a shape.
+
+    Raises LayoutError where it is no bijection onto 0 to size - 1: an index would be missing, or
+    stand for several elements.
+    """
+    layout = x if x.__class__ is Layout else Layout(x)
+    _require_integers(layout, operation)
+    if min(layout._d, default=0) < 0 or not is_surjective(layout, size(layout)):
+        last = size(layout) - 1
+        raise refusal("copy-map", operation=operation, name=name, layout=layout, last=last)
+    return layout
+
+
+def checked_tv(layout_tv: object, operation: str) -> Layout:
+    """Return a thread-value layout; refuse what has other modes than threads and values."""
+    if layout_tv.__class__ is not Layout:
+        kind = type(layout_tv).__name__
+        raise refusal("not-a-layout", operation=operation, value=layout_tv, type=kind)
+    if len(layout_tv) != 2 or layout_tv.shape.__class__ is not tuple:
+        raise refusal("copy-tv", operation=operation, tv=layout_tv)
+    _require_integers(layout_tv, operation)
+    return layout_tv
+
+
+def _require_integers(layout: Layout, operation: str) -> None:
+    if layout._kind != INTS:
+        raise refusal("tiled-static", operation=operation, layout=layout)
+
+
+def checked_tiler(tiler: Tiler, operation: str) -> tuple[Tiler, ...]:
+    """Return the tile as a tuple with one entry a mode."""
+    modes = tiler if tiler.__class__ is tuple else (tiler,)
+    if not modes:
+        raise refusal("tiler-type", operation=operation, value=tiler, type="an empty tuple")
+    return tuple([checked_tile(mode, operation, f"{k}") for k, mode in enumerate(modes)])
+
+
+def require_whole_atoms(atom: Copy_Atom, layout_tv: Layout, operation: str) -> None:
+    """Refuse threads or values that are no multiple of the atom's."""
+    threads, values = size(layout_tv, 0), size(layout_tv, 1)
+    if threads % atom.num_threads:
+        needed = atom.num_threads
+        raise refusal(
+            "copy-threads", operation=operation, atom=atom, threads=threads, needed=needed
+        )
+    if values % atom.num_values:
+        needed = atom.num_values
+        raise refusal("copy-values", operation=operation, atom=atom, values=values, needed=needed)
+
+
+def require_inside(layout_tv: Layout, tiler: tuple[Tiler, ...], operation: str) -> None:
+    """Refuse a thread-value layout that reaches an index outside of the tile."""
+    count = size(tuple([tuples.shape_of(part) for part in tiler]))
+    low, high = reach(layout_tv)
+    if low < 0 or high >= count:
+        raise refusal(
+            "copy-outside",
+            operation=operation,
+            tv=layout_tv,
+            tile=tuples.show(tiler),
+            index=low if low < 0 else high,
+            last=count - 1,
+        )
+
+
+def reach(layout: Layout) -> tuple[int, int]:
+    """Return the least and the greatest offset of a layout of integers.
+
+    >>> reach(Layout((4, 8), (-1, 4)))
+    (-3, 28)
+    """
+    steps = [(s - 1) * d for s, d in zip(layout._s, layout._d, strict=True)]
+    return sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
+
+
+def require_one_writer(atom: Copy_Atom, layout_tv: Layout, operation: str) -> None:
+    """Refuse an instruction that writes memory where elements have several writers."""
+    if atom.op.dst_space in MEMORIES and not is_injective(layout_tv):
+        raise refusal("copy-writers", operation=operation, atom=atom, tv=layout_tv)
+
+
+# -- the part of a shape that a thread-value layout reaches
+
+
+def active_part(layout_tv: Layout, shape: tuple[int, ...]) -> tuple[Layout, tuple[Layout, ...]]:
+    """Return (thread, value) -> index in the tile that layout_tv reaches of `shape`, and the tiler
+    that picks that tile.
+    """
+    zeros = tuples.repeat_like(shape, 0)
+    modes = [Layout(shape, replace(zeros, i, 1)) for i in range(len(shape))]
+    tiler = tuple([filter(composition(mode, layout_tv)) for mode in modes])
+    to_tile = left_inverse(composition(Layout(shape), tiler))
+    return composition(to_tile, layout_tv), tiler

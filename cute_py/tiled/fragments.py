@@ -1,0 +1,86 @@
+"""What a thread holds of an operand of a TiledMMA: registers, or descriptors of shared memory."""
+
+from __future__ import annotations
+
+from cute_py.errors import LayoutError, refusal
+from cute_py.layout.build import make_fragment_like
+from cute_py.layout.layout import Layout
+from cute_py.layout.tensor import make_rmem_tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.atoms.mma import MMA_Atom
+    from cute_py.dtypes.table import Dtype
+    from cute_py.layout.types import AnyLayout
+
+
+def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> AnyLayout:
+    """Return what the atom takes for a part of operand "A", "B" or "C": a tensor of registers of a
+    tensor, their layout of a layout or (layout, offset), descriptors for an operand that the atom
+    reads from shared memory.
+    """
+    layout, dtype = layout_of(part, f"make_fragment_{operand}"), _dtype(atom, operand)
+    if operand != "C" and getattr(atom, f"{operand.lower()}_memory") == "smem":
+        return _descriptors(atom, operand, part, layout)
+    compact = Layout(layout.shape) if operand == "C" else make_fragment_like(layout)
+    return make_rmem_tensor(compact, dtype) if hasattr(part, "with_layout") else compact
+
+
+def holds(held: Dtype, wanted: Dtype) -> bool:
+    """Return whether elements of `held` are what an instruction on `wanted` takes: the same type,
+    f32 for tf32, or the bits of a floating-point number as an unsigned word.
+
+    >>> from cute_py.dtypes import dtype
+    >>> holds(dtype("u8"), dtype("e4m3")), holds(dtype("bf16"), dtype("f16"))
+    (True, False)
+    """
+    if held is wanted or (held.name, wanted.name) == ("f32", "tf32"):
+        return True
+    return held.bits == wanted.bits and held.kind == "uint" and wanted.kind == "float"
+
+
+def layout_of(part: AnyLayout, operation: str) -> AnyLayout:
+    """Return the layout of a part: a tensor, (layout, offset) or (descriptor, layout)."""
+    if part.__class__ is tuple and len(part) == 2:
+        part = part[1] if hasattr(part[1], "shape") else part[0]
+    layout = part.layout if hasattr(part, "with_layout") else part
+    if not hasattr(layout, "cosize"):
+        raise refusal("not-a-layout", operation=operation, value=part, type=type(part).__name__)
+    return layout
+
+
+def _dtype(atom: MMA_Atom, operand: str) -> Dtype:
+    dtype: Dtype = getattr(atom, f"{operand.lower()}_type")
+    return dtype
+
+
+def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayout) -> AnyLayout:
+    """Return `gmma_fragment`; refuse elements of another width, and name the major if only that is
+    wrong.
+    """
+    from cute_py.atoms.gmma_desc import gmma_fragment
+
+    dtype, major = _dtype(atom, operand), getattr(atom, f"major_{operand.lower()}")
+    facts: Any = {"operation": f"make_fragment_{operand}", "atom": atom, "operand": operand}
+    held = getattr(part, "dtype", None)
+    if held is not None and not holds(held, dtype):
+        raise refusal("operand-dtype", **facts, held=held, dtype=dtype)
+    try:
+        return gmma_fragment(layout, dtype, major)
+    except LayoutError:
+        other = "MN" if major == "K" else "K"
+        if not _is_canonical(layout, dtype, other):
+            raise
+    raise refusal("operand-major", **facts, layout=layout, given=other, major=major)
+
+
+def _is_canonical(layout: AnyLayout, dtype: Dtype, major: str) -> bool:
+    from cute_py.atoms.gmma_desc import gmma_fragment
+
+    try:
+        gmma_fragment(layout, dtype, major)
+    except LayoutError:
+        return False
+    return True

@@ -1,0 +1,341 @@
+"""Tiled operations refuse maps that leave the tile, overlap, or are no maps at all."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cute_py as cute
+from cute_py import Layout, atoms, sym
+from cute_py.atoms import Copy_Atom
+from cute_py.errors import CoordinateError, CuteError, DtypeError, LayoutError, LeafTypeError
+from cute_py.tiled.coverage import coverage
+from cute_py.tiled.suggest import suggest_permutation, suggest_tiled_copy
+
+F16 = atoms.SM80_16x8x16_F32F16F16F32_TN
+SS = "SM90_64x64x16_F32F16F16_SS"
+WORD = Copy_Atom("UniversalCopy<32>", 32)
+CP_ASYNC = Copy_Atom("SM80_CP_ASYNC_CACHEALWAYS<32>", 32)
+MMA = cute.make_tiled_mma(F16, (2, 2, 1))
+COPY = cute.make_tiled_copy(WORD, Layout((32, 4), (4, 1)), Layout((1, 2)))
+TV = Layout((32, 4), (4, 1))
+COUNTING = cute.make_tiled_mma("UniversalFMA", (4, 1, 1), (Layout((8, 2, 2), (4, 2, 1)), 1, 1))
+
+
+def descriptors(layout, dtype=None, mma=SS):
+    """The fragment of A that a warpgroup reads from shared memory of that layout."""
+    thread = cute.make_tiled_mma(mma).get_slice(0)
+    tile = layout if dtype is None else cute.make_tensor(cute.Memory("sA", dtype), layout)
+    return thread.partition_fragment_A(tile)
+
+
+# code -> (a call, its class, what its message says)
+REFUSED = {
+    "mma-atom": (
+        lambda: cute.make_tiled_mma(None),
+        LeafTypeError,
+        r"make_tiled_mma: given None \(NoneType\); required: an MMA_Atom",
+    ),
+    "tiled-kind": (
+        lambda: cute.make_tiled_copy_A(WORD, F16),
+        LeafTypeError,
+        r"make_tiled_copy_A: given .*MMA_Atom\); required: a TiledMMA",
+    ),
+    "tiled-static": (
+        lambda: cute.make_tiled_copy_tv(WORD, Layout((sym("N"), 4)), (128,)),
+        LayoutError,
+        r"given \(N,4\):\(1,N\), with symbols .*; required: integers: threads and tiles are fixed",
+    ),
+    "tile-layout": (
+        lambda: cute.make_tiled_mma(F16, (2, 2, 1), (Layout((16, 2), (1, 1)), 16, 16)),
+        LayoutError,
+        r"given \(16,2\):\(1,1\) as the tile in M; required: .* every element .* at most once",
+    ),
+    "copy-map": (
+        lambda: cute.make_tiled_copy(WORD, Layout(32, 2), Layout(4)),
+        LayoutError,
+        r"given thread layout 32:2; required: .* every index from 0 to 31 to one element",
+    ),
+    "copy-tv": (
+        lambda: cute.make_tiled_copy_tv(WORD, Layout(32), (32,)),
+        LayoutError,
+        r"given thread-value layout 32:1; required: two modes: threads and values",
+    ),
+    "copy-outside": (
+        lambda: cute.make_tiled_copy_tv(WORD, TV, (64,)),
+        LayoutError,
+        r"\(32,4\):\(4,1\) for tile \(64\): it reaches index 127; .* indices from 0 to 63",
+    ),
+    "copy-writers": (
+        lambda: cute.make_tiled_copy_tv(CP_ASYNC, Layout((32, 2), (1, 1)), (33,)),
+        LayoutError,
+        r"given .*CP_ASYNC.* \(32,2\):\(1,1\), in which elements have several writers",
+    ),
+    "coverage-shape": (
+        lambda: coverage(MMA, (32, 16)),
+        LayoutError,
+        r"coverage: given shape \(32,16\); required: the \(M,N,K\)",
+    ),
+    "retile-values": (
+        lambda: COPY.retile(Layout((3, 1, 1))),
+        LayoutError,
+        r"retile: given fragment \(3,1,1\):\(1,0,0\) .* a divisor or multiple of the 2 values",
+    ),
+    "retile-order": (
+        lambda: cute.make_tiled_copy_C(WORD, COUNTING).retile(Layout((1, 8, 1))),
+        LayoutError,
+        r"retile: given fragment \(1,8,1\):\(0,1,0\) .* which does not ascend through the blocks",
+    ),
+    "operand-dtype": (
+        lambda: descriptors(cute.tile_to_shape(atoms.Layout_K_SW128_Atom("f32"), (64, 32)), "f32"),
+        DtypeError,
+        r"make_fragment_A: given f32 as operand A of .*_SS; required: elements of f16",
+    ),
+    "operand-major": (
+        lambda: descriptors(cute.tile_to_shape(atoms.Layout_MN_SW128_Atom("f16"), (64, 64))),
+        LayoutError,
+        r'which is MN-major, as operand A .*; required: a K-major tile; fix: .*tnspA="MN"',
+    ),
+}
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_maps_that_are_wrong_are_refused(code):
+    call, kind, text = REFUSED[code]
+    with pytest.raises(CuteError, match=text) as caught:
+        call()
+    assert (caught.value.code, type(caught.value)) == (code, kind)
+
+
+# -- thread-value layouts and their tile
+
+
+@given(
+    st.lists(st.integers(-3, 40), min_size=3, max_size=3),
+    st.sampled_from([(8,), (4, 6), (Layout(8, 2),), (Layout((2, 2), (1, 4)), 3), ((2, 4), 3)]),
+)
+def test_a_copy_is_built_exactly_where_its_map_stays_in_the_tile(strides, tile):
+    tv = Layout(((2, 3), 2), ((strides[0], strides[1]), strides[2]))
+    inside = set(cute.offsets(tv).tolist()) <= set(
+        range(int(np.prod([cute.size(t) for t in tile])))
+    )
+    if inside:
+        assert not coverage(cute.make_tiled_copy_tv(WORD, tv, tile))["S"].outside
+        return
+    with pytest.raises(LayoutError, match="it reaches index"):
+        cute.make_tiled_copy_tv(WORD, tv, tile)
+
+
+def test_sharing_by_stride_0_is_legal_for_registers():
+    """Threads along N read the same elements of A; a copy to registers may do that."""
+    copy = cute.make_tiled_copy_A(Copy_Atom("UniversalCopy<32>", 16), MMA)
+    assert coverage(copy)["S"].shared == 2
+    with pytest.raises(LayoutError, match="several writers"):
+        cute.make_tiled_copy_A(Copy_Atom("SM80_CP_ASYNC_CACHEALWAYS<32>", 16), MMA)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [Layout(32, 0), Layout(32, 2), Layout(32, -1), Layout((8, 4), (1, 1)), Layout((8, 4), (1, 16))],
+)
+def test_thread_and_value_layouts_are_one_to_one(layout):
+    for maps in ((layout, Layout(4)), (Layout(4), layout)):
+        with pytest.raises(LayoutError, match="every index from 0 to 31 to one element"):
+            cute.make_tiled_copy(WORD, *maps)
+
+
+@given(st.permutations(range(3)), st.permutations(range(2)))
+def test_every_element_is_held_as_thread_and_value_layouts_say(order, inner):
+    """Element (m,n) lies in the block (m/3, n/2) of a thread, at (m%3, n%2) of its values."""
+    threads = cute.make_ordered_layout((2, (2, 4)), (order[0], (order[1], order[2])))
+    values = cute.make_ordered_layout((3, 2), tuple(inner))
+    copy = cute.make_tiled_copy(WORD, threads, values)
+    for m in range(6):
+        for n in range(16):
+            thread, value = threads((m // 3, n // 2)), values((m % 3, n % 2))
+            assert copy.layout_tv(thread, value) == m + 6 * n
+
+
+def test_the_tile_of_a_copy_is_always_a_tuple():
+    assert cute.make_tiled_copy_tv(WORD, TV, 128) == cute.make_tiled_copy_tv(WORD, TV, (128,))
+    assert cute.make_tiled_copy_tv(WORD, TV, (np.int64(128),)).tiler_mn == (128,)
+
+
+# -- threads
+
+
+@pytest.mark.parametrize("tiled", [MMA, COPY], ids=["mma", "copy"])
+class TestThreads:
+    @pytest.mark.parametrize("thread", [1.5, None, "0", True, np.bool_(True), (1, 2), cute._])
+    def test_what_is_no_integer_is_refused_by_get_slice(self, tiled, thread):
+        with pytest.raises(LeafTypeError, match=r"^get_slice: given .* required: integers"):
+            tiled.get_slice(thread)
+
+    def test_numpy_integers_are_integers(self, tiled):
+        assert type(tiled.get_slice(np.int64(3)).thr_idx) is int
+        with pytest.raises(CoordinateError, match="thread 128 of"):
+            tiled.get_slice(np.int32(128))
+
+    @pytest.mark.parametrize("bounds", [{"min": 128}, {"min": None, "max": -1}])
+    def test_a_symbol_that_is_outside_is_refused(self, tiled, bounds):
+        with pytest.raises(CoordinateError, match="thread tid of"):
+            tiled.get_slice(sym("tid", **bounds))
+
+    @pytest.mark.parametrize(
+        ("bounds", "assumption"),
+        [
+            ({"min": 0}, "tid <= 127"),
+            ({"min": 0, "max": 128}, "tid <= 127"),
+            ({"min": -1, "max": 127}, "tid >= 0"),
+        ],
+    )
+    def test_a_symbol_that_may_be_outside_is_refused(self, tiled, bounds, assumption):
+        with pytest.raises(cute.UndecidedError) as caught:
+            tiled.get_slice(sym("tid", **bounds))
+        assert assumption in str(caught.value)
+        assert tiled.get_slice(sym("tid", min=0, max=127))
+
+
+def test_a_symbolic_thread_of_quad_pairs_with_holes_is_refused():
+    """Threads 4 to 15 of one quad pair do not exist; a symbol may be one of them."""
+    pair = cute.make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN")
+    with pytest.raises(cute.UndecidedError):
+        pair.get_slice(sym("tid", min=0, max=19))
+    assert pair.get_slice(sym("tid", min=0, max=3)).thr_vmnk[1:] == (0, 0, 0)
+
+
+@pytest.mark.parametrize("atoms_mnk", [Layout((3, 3, 1), (3, 2, 0)), Layout((2, 2), (-1, 2))])
+def test_every_thread_of_an_atom_layout_can_be_named(atoms_mnk):
+    """(3,3):(3,2) gives each atom its own threads, but no division finds the atom of a thread."""
+    with pytest.raises(LayoutError, match="every atom its own threads, from 0 up"):
+        cute.make_tiled_mma(F16, atoms_mnk)
+
+
+# -- tiles
+
+
+def test_a_tile_with_gaps_divides_what_its_copies_fill():
+    gaps = Layout((8, 2), (1, 16))  # 16 elements out of 32
+    mma = cute.make_tiled_mma("SM70_8x8x4_F32F16F16F32_TN", (2, 1, 1), (gaps, 8, 4))
+    with pytest.raises(LayoutError, match=r"extent 16 in M for a tile of 32 \(16 of them in"):
+        mma.get_slice(0).partition_A(Layout((16, 4)))
+    assert coverage(mma, (32, 8, 4)).exact
+    copy = cute.make_tiled_copy_tv(WORD, Layout((16, 1)), (gaps,))
+    with pytest.raises(LayoutError, match=r"extent 48 in mode 0 for a tile of 32"):
+        copy.get_slice(0).partition_S(Layout(48))
+    assert not coverage(copy, (32,))["S"].outside
+
+
+@pytest.mark.parametrize("tile", [Layout(32, 0), Layout(32, -1), Layout((4, 8), (1, 6))])
+def test_tiles_that_overlap_run_backwards_or_leave_gaps_are_refused(tile):
+    with pytest.raises(LayoutError, match="as the tile in"):
+        cute.make_tiled_mma(F16, (2, 2, 1), (tile, 16, 16))
+    with pytest.raises(LayoutError, match="as the tile in"):
+        cute.make_tiled_copy_tv(WORD, Layout((32, 1)), (tile,))
+
+
+# -- retiling
+
+
+def test_retiled_values_lie_where_the_copy_has_them():
+    """Of an MMA in natural order, value by value; under a permutation, CuTe's map would differ."""
+    mma = cute.make_tiled_mma(F16, (2, 2, 1), (32, 32, 16))
+    copy, c = cute.make_tiled_copy_C(WORD, mma), Layout((64, 64))
+    for thread in (0, 37, 127):
+        part, first = mma.get_slice(thread).partition_C(c)
+        fragment = mma.get_slice(thread).make_fragment_C(part)
+        held = dict(
+            zip(cute.offsets(fragment).tolist(), (cute.offsets(part) + first).tolist(), strict=True)
+        )
+        moved, origin = copy.get_slice(thread).partition_S(c)
+        retiled = cute.offsets(copy.retile(fragment)).tolist()
+        assert [held[i] for i in retiled] == (cute.offsets(moved) + origin).tolist()
+
+
+# -- nothing but refusals comes out
+
+T, TC = MMA.get_slice(0), COPY.get_slice(0)
+JUNK = [None, "x", 1.5, True, object(), cute.Swizzle(1, 1, 1), np.zeros((2, 2)), cute._, [1]]
+TAKES_ONE = {
+    "make_tiled_mma": cute.make_tiled_mma,
+    "atom layout": lambda x: cute.make_tiled_mma(F16, x),
+    "permutation": lambda x: cute.make_tiled_mma(F16, (2, 2, 1), (x, x, 1.5)),
+    "TiledMMA": lambda x: cute.TiledMMA(x, (1, 1, 1), (cute._,)),
+    "get_slice": MMA.get_slice,
+    "copy get_slice": COPY.get_slice,
+    "thrfrg_A": MMA.thrfrg_A,
+    "tidfrg_S": COPY.tidfrg_S,
+    "tile_size": MMA.tile_size,
+    "copy tile_size": COPY.tile_size,
+    "partition_shape_A": MMA.partition_shape_A,
+    "partition_A": T.partition_A,
+    "partition_S": TC.partition_S,
+    "retile_S": TC.retile_S,
+    "make_fragment_A": T.make_fragment_A,
+    "make_fragment_C": T.make_fragment_C,
+    "partition_fragment_A": T.partition_fragment_A,
+    "copy atom": lambda x: cute.make_tiled_copy(x, Layout(32), Layout(1)),
+    "thr": lambda x: cute.make_tiled_copy(WORD, x, Layout(1)),
+    "val": lambda x: cute.make_tiled_copy(WORD, Layout(32), x),
+    "tv": lambda x: cute.make_tiled_copy_tv(WORD, x, (32,)),
+    "tiler": lambda x: cute.make_tiled_copy_tv(WORD, Layout((32, 1)), x),
+    "tiler entry": lambda x: cute.make_tiled_copy_tv(WORD, Layout((32, 1)), (x,)),
+    "copy A": lambda x: cute.make_tiled_copy_A(WORD, x),
+    "copy B": lambda x: cute.make_tiled_copy_B(x, MMA),
+    "copy C": lambda x: cute.make_tiled_copy_C(WORD, x),
+    "copy C_atom": lambda x: cute.make_tiled_copy_C_atom(x, MMA),
+    "C_atom mma": lambda x: cute.make_tiled_copy_C_atom(WORD, x),
+    "copy S": lambda x: cute.make_tiled_copy_S(WORD, x),
+    "copy D": lambda x: cute.make_tiled_copy_D(WORD, x),
+    "cotiled tv": lambda x: cute.make_cotiled_copy(WORD, x, Layout(64)),
+    "cotiled data": lambda x: cute.make_cotiled_copy(WORD, Layout((32, 2), (2, 1)), x),
+    "coverage": coverage,
+    "suggest tile": lambda x: suggest_tiled_copy(x, "f16", 128),
+    "suggest dtype": lambda x: suggest_tiled_copy((128, 32), x, 128),
+    "suggest threads": lambda x: suggest_tiled_copy((128, 32), "f16", x),
+    "suggest major": lambda x: suggest_tiled_copy((128, 32), "f16", 128, x),
+    "suggest bits": lambda x: suggest_tiled_copy((128, 32), "f16", 128, "K", 0 if x is None else x),
+    "suggest op": lambda x: suggest_tiled_copy((128, 32), "f16", 128, op=x),
+    "suggest mma": suggest_permutation,
+    "suggest matrices": lambda x: suggest_permutation(MMA, x),
+}
+
+
+@pytest.mark.parametrize("name", TAKES_ONE)
+def test_wrong_types_are_refused_in_words(name):
+    for junk in JUNK:
+        with pytest.raises(CuteError):
+            TAKES_ONE[name](junk)
+
+
+@pytest.mark.parametrize("mode", [2, -1])
+def test_a_mode_that_a_tile_does_not_have_is_refused(mode):
+    with pytest.raises(CoordinateError, match=r"tile_size: given mode .* of the tile \(32,8\)"):
+        COPY.tile_size(mode)
+
+
+@pytest.mark.parametrize("extents", [(0, 32), (-8, 64), (128, -32)])
+def test_tiles_without_elements_have_no_suggestion(extents):
+    with pytest.raises(LayoutError, match="suggest_tiled_copy: given tile"):
+        suggest_tiled_copy(extents, "f16", 8)
+
+
+def test_an_unknown_instruction_is_named():
+    with pytest.raises(LayoutError, match="given 'SM80_CP_ASYNC'; required: the name of a copy"):
+        suggest_tiled_copy((128, 32), "f16", 128, op="SM80_CP_ASYNC")
+
+
+def test_a_thread_value_layout_of_one_mode_is_refused_before_it_is_inverted():
+    with pytest.raises(LayoutError, match=r"make_cotiled_copy: .*two modes: threads and values"):
+        cute.make_cotiled_copy(WORD, Layout(64), Layout((16, 4), (4, 1)))
+
+
+@pytest.mark.parametrize("stride", [-2, 3])
+def test_addresses_outside_of_the_data_are_refused(stride):
+    with pytest.raises(LayoutError, match=r"make_cotiled_copy: given .* required: addresses"):
+        cute.make_cotiled_copy(WORD, Layout((32, 2), (stride, 1)), Layout((16, 4), (4, 1)))
+
+
+def test_fragments_are_made_of_what_partition_returns():
+    part = T.partition_A(Layout((64, 32)))
+    assert T.make_fragment_A(part) == T.make_fragment_A(part[0])
