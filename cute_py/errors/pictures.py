@@ -41,8 +41,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "viz-tile": (
         LayoutError,
-        "{layout} over the tile {shape}, where value {value} of thread {thread} has index {index}",
-        "indices inside of the tile",
+        "{layout} over the tile {shape}, where value {value} of thread {thread} is at {index}",
+        "indices or coordinates inside of the tile",
         "pass the tile that the thread-value layout was made for",
     ),
     "viz-operand": (

@@ -43,8 +43,9 @@ def picture_of(x: Drawable) -> Picture:
     """Return the picture of a layout, swizzle, MMA or copy atom, or tiled operation.
 
     Args:
-        x: a layout of rank 1 to 4, which may yield offsets or coordinates; a Swizzle; an MMA_Atom
-            or TiledMMA; a Copy_Atom or TiledCopy; or a Picture, which is returned as it is.
+        x: a layout of rank 1 to 4, which may yield offsets or coordinates; a tensor of coordinates;
+            a Swizzle; an MMA_Atom or TiledMMA; a Copy_Atom or TiledCopy; or a Picture, which is
+            returned as it is.
 
     Raises LayoutError for symbolic layouts, ranks above 4 and more than 2**18 cells; LeafTypeError
     for anything else.
@@ -65,19 +66,22 @@ def picture_of(x: Drawable) -> Picture:
     if kind == "TiledCopy":
         return _tiled_copy(x)
     if is_layout(x):
-        return _layout(x)
+        return _layout(x, x)
+    if kind == "Tensor" and x.engine.space == "coordinates":
+        return _layout(x.layout, x)
     raise refusal("viz-type", operation="picture_of", value=x, type=kind)
 
 
 # -- layouts
 
 
-def _layout(layout: AnyLayout) -> Picture:
+def _layout(layout: AnyLayout, x: Drawable) -> Picture:
+    """Return the values of x, a layout or a tensor of coordinates of this layout."""
     require_numbers(layout, "picture_of")
     shape = tuples.product_each(tuples.wrap(layout.shape))
-    require_small(layout, tuples.product(shape))
-    cells = value_cells(values_of(layout))
-    return Picture(str(layout), slabs(layout, cells, shape, [numbered(n) for n in shape]))
+    require_small(x, tuples.product(shape))
+    values = values_of(x) if x is layout else [x[i] for i in range(tuples.product(shape))]
+    return Picture(str(x), slabs(x, value_cells(values), shape, [numbered(n) for n in shape]))
 
 
 # -- swizzles

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cute_py.layout.types import AnyLayout, Tiler
+    from cute_py.layout.types import AnyLayout, IntTuple, Tiler
 
 NOBODY = Cell(("-",))  # an element that no thread holds
 
@@ -35,19 +35,26 @@ def picture_tv(tv: AnyLayout, tile: Tiler) -> Picture:
     """Return the tile with the threads and values that hold each element.
 
     Args:
-        tv: (thread, value) -> index in the tile, the first mode of the tile fastest.
+        tv: (thread, value) -> index in the tile, the first mode of the tile fastest; or ->
+            coordinate in the tile, as a partition of an identity layout has it.
         tile: its shape, of 1 to 4 modes (elements); a mode may be a layout, whose values label it.
 
-    Raises LayoutError for a `tv` of another rank, and where it leaves the tile.
+    Law: with coordinates, the picture is that of the indices of these coordinates. Raises
+    LayoutError for a `tv` of another rank, and where it leaves the tile.
 
     >>> from cute_py import Layout
     >>> picture_tv(Layout((2, 2), (1, 2)), (2, 2)).grids[0][0].cells[1]
     (Cell(lines=('T1 V0',), colour=1), Cell(lines=('T1 V1',), colour=1))
+    >>> from cute_py import E
+    >>> by_coordinate = Layout((2, 2), (E(0), E(1)))
+    >>> picture_tv(by_coordinate, (2, 2)).grids == picture_tv(Layout((2, 2)), (2, 2)).grids
+    True
     """
     threads = _require_tv(tv)
     tile_text = tuples.show(tile)
     shape, labels = tile_of(tile)
-    cells = held(tv, {t: t for t in range(threads)}, shape)
+    nested = tuple([m.shape if m.__class__ is Layout else m for m in tuples.wrap(tile)])
+    cells = held(tv, {t: t for t in range(threads)}, nested)
     return Picture(f"{tv} over {tile_text}", slabs(tv, cells, shape, labels))
 
 
@@ -71,13 +78,13 @@ def tile_of(tile: Tiler) -> tuple[tuple[int, ...], list[list[str]]]:
     ]
 
 
-def held(tv: AnyLayout, threads: Mapping[int, int], shape: tuple[int, ...]) -> list[Cell]:
+def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple) -> list[Cell]:
     """Return the cell of each element of a tile.
 
     Args:
-        tv: (thread, value) -> index in the tile.
+        tv: (thread, value) -> index or coordinate in the tile.
         threads: thread coordinate of tv -> number of the thread.
-        shape: of the tile.
+        shape: of the tile; its modes may nest, as coordinates then do.
 
     """
     elements = tuples.product(shape)
@@ -88,8 +95,9 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: tuple[int, ...]) -> l
     holders: list[dict[int, list[int]]] = [{} for _ in range(elements)]
     for value in range(size(tv, 1)):
         for t, thread in threads.items():
-            index = indices[t + count * value]
-            if index.__class__ is not int or not 0 <= index < elements:
+            place = indices[t + count * value]
+            index = place if place.__class__ is int else _index(place, shape)
+            if not 0 <= index < elements:
                 raise refusal(
                     "viz-tile",
                     operation="picture_tv",
@@ -97,10 +105,28 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: tuple[int, ...]) -> l
                     shape=tuples.show(shape),
                     thread=thread,
                     value=value,
-                    index=tuples.show(index),
+                    index=tuples.show(place),
                 )
             holders[index].setdefault(value, []).append(thread)
     return [_holder_cell(each) for each in holders]
+
+
+def _index(coord: IntTuple, shape: IntTuple) -> int:
+    """Return the index of a coordinate in a tile, -1 outside of it.
+
+    The coordinate may have fewer modes than the shape: E(0) alone moves along mode 0.
+    """
+    if coord.__class__ is int:
+        return coord if 0 <= coord < tuples.product(shape) else -1
+    if shape.__class__ is int or tuples.rank(coord) > tuples.rank(shape):
+        return -1
+    index, step = 0, 1
+    for entry, extent in zip(coord, shape, strict=False):
+        inner = _index(entry, extent)
+        if inner < 0:
+            return -1
+        index, step = index + step * inner, step * tuples.product(extent)
+    return index
 
 
 def _holder_cell(values: dict[int, list[int]]) -> Cell:

@@ -2,7 +2,8 @@
 
 There is no element for a single cell, so a 128x128 layout takes milliseconds to draw and to show.
 A row is one string in a monospaced font, padded so that its columns line up; `textLength` makes
-them do so whatever the font's own width.
+them do so whatever the font's own width. The padding is figure spaces, as wide as a digit, so that
+columns of digits line up in a font that is not monospaced too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ ROW_PAD = 6  # the height of a row beyond its lines
 BASE = 10  # from the top of a line to its baseline
 MARGIN = 10
 GAP = 24  # between grids
+BLANK = "\N{FIGURE SPACE}"
 FAMILY = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 
 
@@ -137,7 +139,7 @@ def _row(x: int, y: int, label: str, texts: tuple[str, ...] | list[str], width: 
     """Return the label and the texts of a row, centred in their cells to half a character."""
     pitch = width.cell + PAD
     cells = "".join([f"{text:^{pitch}}" for text in texts])
-    return _text(x, y, f"{label:>{width.label}} {cells}")
+    return _text(x, y, f"{label:>{width.label}} {cells}".replace(" ", BLANK))
 
 
 def _text(x: int, y: int, text: str) -> str:

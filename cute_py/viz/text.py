@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cute_py.viz.build import picture_of
 from cute_py.viz.holders import picture_tv
 from cute_py.viz.palette import TERMINAL
@@ -9,23 +11,28 @@ from cute_py.viz.picture import PAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cute_py.atoms.copy import Copy_Atom
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.layout.types import AnyLayout, Tiler
     from cute_py.tiled.tiled_copy import TiledCopy
     from cute_py.tiled.tiled_mma import TiledMMA
     from cute_py.viz.build import Drawable
-    from cute_py.viz.picture import Grid, Size
+    from cute_py.viz.picture import Cell, Grid, Picture, Size
 
 GAP = "   "  # between grids
+COLUMNS = 132  # of a wide terminal
 
 
-def to_text(x: Drawable, *, ansi: bool = False) -> str:
+def to_text(x: Drawable, *, ansi: bool = False, columns: int | None = COLUMNS) -> str:
     """Return the picture of x as lines of text.
 
     Args:
         x: what `picture_of` takes, or a Picture.
         ansi: colour the cells with escape sequences of a 256-colour terminal.
+        columns: the width to stay within where possible: what is wider has cells such as `T31V3`
+            one blank apart, or else `31:3`. None: always `T31 V3`, two blanks apart.
 
     >>> from cute_py import Swizzle
     >>> print(to_text(Swizzle(1, 0, 1)))
@@ -36,11 +43,11 @@ def to_text(x: Drawable, *, ansi: bool = False) -> str:
     0 | 0  1    0 | 0  1
     1 | 2  3    1 | 3  2
     """
-    drawn = picture_of(x)
+    drawn, pad = _fitted(picture_of(x), columns)
     widths = drawn.column_sizes()
     lines = [drawn.title] if drawn.title else []
     for row, height in zip(drawn.grids, drawn.row_sizes(), strict=True):
-        blocks = [_block(*each, height, ansi) for each in zip(row, widths, strict=True)]
+        blocks = [_block(*each, height, pad, ansi) for each in zip(row, widths, strict=True)]
         if len(drawn.grids) > 1:
             lines.append("")
         joined = [GAP.join(parts).rstrip() for parts in zip(*blocks, strict=True)]
@@ -48,22 +55,59 @@ def to_text(x: Drawable, *, ansi: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _block(grid: Grid | None, width: Size, height: Size, ansi: bool) -> list[str]:
+def _fitted(drawn: Picture, columns: int | None) -> tuple[Picture, int]:
+    """Return the first form of the picture that is no wider than that, or the narrowest, and the
+    blanks between its cells.
+    """
+    if columns is None or _columns(drawn, PAD) <= columns:
+        return drawn, PAD
+    tight = _rewritten(drawn, lambda line: line.replace(" V", "V"))
+    if tight == drawn or _columns(tight, 1) <= columns:
+        return tight, 1
+    bare = _rewritten(drawn, lambda line: line.removeprefix("T").replace(" V", ":"))
+    return replace(bare, title=f"{bare.title} (thread:value)"), 1
+
+
+def _columns(drawn: Picture, pad: int) -> int:
+    """Return the width of the grids (characters)."""
+    sizes = drawn.column_sizes()
+    return sum(size.label + 2 + size.extent * (size.cell + pad) for size in sizes) + len(GAP) * (
+        len(sizes) - 1
+    )
+
+
+def _rewritten(drawn: Picture, change: Callable[[str], str]) -> Picture:
+    """Return the picture with each line of its cells changed."""
+    seen: dict[Cell, Cell] = {}
+
+    def cell(old: Cell) -> Cell:
+        if old not in seen:
+            seen[old] = old._replace(lines=tuple(map(change, old.lines)))
+        return seen[old]
+
+    def grid(old: Grid | None) -> Grid | None:
+        cells = tuple(tuple(map(cell, row)) for row in old.cells) if old else ()
+        return old and replace(old, cells=cells)
+
+    return replace(drawn, grids=tuple(tuple(map(grid, row)) for row in drawn.grids))
+
+
+def _block(grid: Grid | None, width: Size, height: Size, pad: int, ansi: bool) -> list[str]:
     """Return a grid as lines of equal length: title, column labels, a rule, the rows."""
-    across = width.extent * (width.cell + PAD)
+    across = width.extent * (width.cell + pad)
     left = width.label + 2
     title = "" if grid is None else grid.title
     total = max(left + across, len(title) if width.extent else 0)
     count = 3 + height.extent * height.cell
     if grid is None:
         return [" " * total] * count
-    heads = "".join([_cell(text, width.cell) for text in grid.column_labels])
+    heads = "".join([_cell(text, width.cell, pad) for text in grid.column_labels])
     rule = " " * (left - 1) + "+" + "-" * len(heads)
     lines = [title.ljust(total), (" " * left + heads).ljust(total), rule.ljust(total)]
     for row in range(grid.rows):
         colours = [cell.colour for cell in grid.cells[row]]
         for label, texts in grid.texts(row, height.cell):
-            cells = [_cell(text, width.cell) for text in texts]
+            cells = [_cell(text, width.cell, pad) for text in texts]
             spare = " " * (total - left - len(heads))
             if ansi:
                 cells = [_coloured(*each) for each in zip(cells, colours, strict=True)]
@@ -71,8 +115,8 @@ def _block(grid: Grid | None, width: Size, height: Size, ansi: bool) -> list[str
     return lines + [" " * total] * (count - len(lines))
 
 
-def _cell(text: str, width: int) -> str:
-    return f" {text:>{width}} "
+def _cell(text: str, width: int, pad: int) -> str:
+    return f" {text:>{width}}{' ' * (pad - 1)}"
 
 
 def _coloured(text: str, colour: int | None) -> str:
@@ -127,6 +171,8 @@ def print_tv(tv: AnyLayout, tile: Tiler, *, ansi: bool = False) -> None:
 
 def print_mma(mma: MMA_Atom | TiledMMA, *, ansi: bool = False) -> None:
     """Print who holds A (left), B (top) and C (corner) of an MMA atom or TiledMMA.
+
+    What is wider than 132 columns is printed in a narrower form: see `to_text`.
 
     >>> from cute_py import atoms
     >>> print_mma(atoms.SM61_DP4A)

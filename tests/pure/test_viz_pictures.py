@@ -22,6 +22,9 @@ SWIZZLED = make_composed_layout(Swizzle(2, 0, 3), 0, Layout((8, 8), (8, 1)))
 
 # -- reading back
 
+# a line of a cell in each of the forms that text has
+HOLDERS = (r"T(\S+) V(\S+)", r"T([^V]+)V(\S+)", r"([^:]+):(\S+)")
+
 
 def numbers(text):
     """Return the numbers of `0,64`, `0-3,8` or `0-240/16`."""
@@ -32,9 +35,9 @@ def numbers(text):
     return found
 
 
-def holders(lines):
+def holders(lines, form=HOLDERS[0]):
     """Return the set of (thread, value) that a cell names."""
-    pairs = [re.fullmatch(r"T(\S+) V(\S+)", line).groups() for line in lines if line != "-"]
+    pairs = [re.fullmatch(form, line).groups() for line in lines if line != "-"]
     return {(t, v) for threads, values in pairs for t in numbers(threads) for v in numbers(values)}
 
 
@@ -58,14 +61,14 @@ def expected(tv, threads, shape):
     return table
 
 
-def printed(text):
+def printed(text, form=HOLDERS[0]):
     """Return {(row label, column label): holders} of one printed grid, one line each row."""
     head, rule, *body = text.splitlines()[2:]
     start = rule.index("+") + 1
     columns = head.split()
     width = (len(rule) - start) // len(columns)
     return {
-        (line[: start - 1].strip(), column): holders([line[at : at + width].strip()])
+        (line[: start - 1].strip(), column): holders([line[at : at + width].strip()], form)
         for line in body
         for column, at in zip(columns, range(start, len(rule), width), strict=True)
     }
@@ -135,6 +138,15 @@ def test_layouts_of_coordinates_and_of_bits_have_pictures():
     assert [cell.lines for cell in cells(viz.picture_of(Layout((), ())))] == [("0",)]
 
 
+def test_a_tensor_of_coordinates_shows_where_its_elements_lie():
+    tile = cute.local_tile(cute.make_identity_tensor((4, 6)), (2, 3), (1, 1))
+    ((grid,),) = viz.picture_of(tile).grids
+    assert [[cell.lines[0] for cell in row] for row in grid.cells] == [
+        ["(2,3)", "(2,4)", "(2,5)"],
+        ["(3,3)", "(3,4)", "(3,5)"],
+    ]
+
+
 @pytest.mark.parametrize("swizzle", [Swizzle(2, 0, 3), Swizzle(3, 4, 3), Swizzle(1, 2, -2)])
 def test_swizzle_is_shown_before_and_after(swizzle):
     ((before, after),) = viz.picture_of(swizzle).grids
@@ -189,7 +201,51 @@ def test_every_thread_of_an_mma_is_shown(name, operand):
     picture = viz.picture_operand(mma, operand)
     assert held_in(picture.as_data()["grids"][0][0]) == table
     if name != "warpgroup":
-        assert printed(viz.to_text(picture)) == table
+        assert printed(viz.to_text(picture, columns=None)) == table
+        wide = max(map(len, viz.to_text(picture, columns=None).splitlines()[2:]))
+        tight = viz.to_text(picture, columns=wide - 1)
+        assert printed(tight, HOLDERS[1]) == table
+        bare = viz.to_text(picture, columns=1)
+        assert printed(bare, HOLDERS[2]) == table
+        assert bare.splitlines()[0].endswith("(thread:value)")
+        by_width = [max(map(len, text.splitlines()[2:])) for text in (bare, tight)]
+        assert by_width[0] < by_width[1] < wide
+
+
+def test_an_mma_fits_a_wide_terminal():
+    """A beside C: 24 columns of threads and values, labels and all, in 132 characters."""
+    for atom in (AMPERE, "SM80_16x8x8_F32TF32TF32F32_TN", "SM75_16x8x8_F32F16F16F32_TN"):
+        assert max(map(len, viz.to_text(atoms.get(atom)).splitlines())) <= 132
+
+
+@pytest.mark.parametrize("operand", "ABC")
+def test_a_partition_of_an_identity_layout_is_drawn_at_its_coordinates(operand):
+    """A thread-value layout of coordinates over two tiles each way: (m, n) is the place itself."""
+    mma = TILED["permuted"]
+    modes = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}[operand]
+    shape = tuple(2 * mma.tile_size(i) for i in modes)
+    cut = getattr(mma, f"thrfrg_{operand}")
+    tv = cut(cute.make_identity_layout(shape))
+    assert viz.picture_tv(tv, shape).grids == viz.picture_tv(cut(Layout(shape)), shape).grids
+    (grid,), *_ = viz.picture_tv(tv, shape).as_data()["grids"]
+    table = {(str(m), str(n)): set() for m in range(shape[0]) for n in range(shape[1])}
+    for t in range(cute.size(tv, 0)):
+        for v in range(cute.size(tv, 1)):
+            m, n = tv(t, v)
+            table[str(m), str(n)].add((t, v))
+    assert held_in(grid) == table
+
+
+def test_coordinates_may_have_fewer_modes_than_the_tile_and_may_nest():
+    ((grid,),) = viz.picture_tv(Layout((2, 2), (E(0), 2 * E(0))), (4, 2)).grids
+    assert [[cell.lines[0] for cell in row] for row in grid.cells] == [
+        ["T0 V0", "-"],
+        ["T1 V0", "-"],
+        ["T0 V1", "-"],
+        ["T1 V1", "-"],
+    ]
+    nested = Layout(((2, 3), 2), ((E(0, 0), E(0, 1)), E(1)))
+    assert viz.picture_tv(nested, ((2, 3), 2)).grids == viz.picture_tv(Layout((6, 2)), (6, 2)).grids
 
 
 def test_threads_that_share_an_element_are_all_named():
@@ -321,10 +377,19 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
         (lambda: viz.picture_tv(Layout((2, 2, 2)), (2, 2, 2)), "mode 0 counts threads, mode 1"),
         (
             lambda: viz.picture_tv(Layout((2, 2), (1, 4)), (2, 2)),
-            "over the tile (2,2), where value 1 of thread 0 has index 4",
+            "over the tile (2,2), where value 1 of thread 0 is at 4",
         ),
-        (lambda: viz.picture_tv(Layout((2, 2), (1, -2)), (2, 2)), "indices inside of the tile"),
-        (lambda: viz.picture_tv(Layout((2, 2), (E(0), E(1))), (2, 2)), "has index (0,0)"),
+        (
+            lambda: viz.picture_tv(Layout((2, 2), (1, -2)), (2, 2)),
+            "indices or coordinates inside of the tile",
+        ),
+        (
+            lambda: viz.picture_tv(Layout((2, 2), (E(0), 2 * E(1))), (2, 2)),
+            "value 1 of thread 0 is at (0,2); required: indices or coordinates inside of the tile",
+        ),
+        (lambda: viz.picture_tv(Layout((2, 2), (E(0), -1 * E(1))), (2, 2)), "is at (0,-1)"),
+        (lambda: viz.picture_tv(Layout((2, 2), (E(2), E(1))), (2, 2)), "is at (0,0,0)"),
+        (lambda: viz.picture_tv(Layout((2, 2), (E(0, 0), E(1))), (2, 2)), "is at ((0),0)"),
         (lambda: viz.picture_operand(AMPERE, "D"), "given operand 'D'; required: A, B or C"),
     ],
 )
