@@ -112,26 +112,47 @@ _HOME = {
     "tiled.coverage": "coverage",
     "tiled.suggest": "suggest_permutation suggest_tiled_copy",
     "tiled.thread_maps": ("stripmined_thread_map transposed_thread_map warp_raked_thread_map"),
+    "trace.kernel": "Kernel kernel trace",
+    "trace.arguments": "spec typed",
+    "trace.plan": "Plan",
+    "trace.memory": "rmem smem union",
+    "trace.copying": "copy",
+    "trace.matrix": "gemm",
+    "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
+    "trace.arithmetic": "as_int reduce",
+    "trace.math": (
+        "cos erf exp exp2 fma log log2 maximum minimum rcp rsqrt sin sqrt tanh where"
+    ),
+    "trace.threads": (
+        "assert_ atomic block_idx cp_async_fence cp_async_wait lane_idx launch load_acquire "
+        "named_barrier print=print_ shuffle store_release syncthreads syncwarp thread_idx "
+        "threadfence vote warp_idx warp_reduce"
+    ),
     "analysis.solver": "suggest_smem_layout",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
     "viz.latex": "to_latex",
 }
-_MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
+# public name -> (module, name there); `range=range_` is a name that the module spells otherwise
+_MODULE = {
+    name.partition("=")[0]: (module, name.rpartition("=")[2])
+    for module, names in _HOME.items()
+    for name in names.split()
+}
 _PACKAGES = {"analysis", "atoms", "dtypes", "tiled", "viz"}  # reached as cute.atoms and so on
-_BUILTINS = {"filter"}  # CuTe names that would hide a builtin under `import *`
+_BUILTINS = {"filter", "print", "range"}  # CuTe names that would hide a builtin under `import *`
 
 __all__ = sorted(name for name in _MODULE if name not in _BUILTINS and name != "_")
 
 
 def __getattr__(name: str) -> object:
     """Import the module that defines `name` and keep the name here (PEP 562)."""
-    module = _MODULE.get(name)
     if name in _PACKAGES:
         return __import__(f"cute_py.{name}", fromlist=[name])
-    if module is None:
+    if name not in _MODULE:
         raise AttributeError(f"module 'cute_py' has no attribute {name!r}")
-    value = getattr(__import__(f"cute_py.{module}", fromlist=[name]), name)
+    module, there = _MODULE[name]
+    value = getattr(__import__(f"cute_py.{module}", fromlist=[there]), there)
     globals()[name] = value
     return value
 

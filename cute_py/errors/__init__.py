@@ -73,6 +73,10 @@ class DtypeError(CuteError, TypeError):
     """A dtype is unknown, has no NumPy equivalent, or cannot be converted as asked."""
 
 
+class TraceError(CuteError, TypeError):
+    """A kernel uses Python in a way that cannot be traced."""
+
+
 # -- the tables of wordings, from the lowest layer up
 
 AREAS = (
@@ -91,6 +95,7 @@ AREAS = (
     "host",
     "pictures",
     "analysis",
+    "kernels",
 )
 
 

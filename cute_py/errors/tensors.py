@@ -87,6 +87,12 @@ WORDINGS: dict[str, Wording] = {
         "elements in memory of the host to read, and no coordinates to write",
         "use make_tensor(array, layout) on the host; a kernel reads device memory",
     ),
+    "engine-arithmetic": (
+        LeafTypeError,
+        "arithmetic on {engine}",
+        "registers of a kernel, which compute element by element",
+        "load the elements first (cute.copy, or tensor[coord]); on the host use to_numpy()",
+    ),
     "memory-space": (
         LayoutError,
         "{value!r} as a memory space",

@@ -172,7 +172,7 @@ def require_composed(x: AnyLayout, operation: str) -> ComposedLayout:
 def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> AnyLayout:
     """Return x, a composed layout or a tensor, with its layout changed; refuse what is neither."""
     if hasattr(x.__class__, "with_layout"):
-        return x.with_layout(change(x.layout), operation)
+        return x.changed(change, operation)
     x = require_composed(x, operation)
     return composed(x.outer, x.offset, change(x.inner))
 

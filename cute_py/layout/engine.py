@@ -19,6 +19,7 @@ from cute_py.layout.tuples import canonical, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
     from cute_py.dtypes.table import Dtype, DtypeLike
@@ -40,6 +41,8 @@ class Engine:
     dtype: Any
     offset: Any
     space: str
+    computes = False  # whether operators make run-time operations of a kernel
+    records = False  # whether reads and writes are recorded by a kernel
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name}")
@@ -103,6 +106,26 @@ class Engine:
     def gather(self, offsets: AnyLayout) -> AnyLayout:
         """Return the elements at a NumPy array of offsets that lie inside."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
+
+    def guarded(
+        self, layout: AnyLayout, change: Callable[[AnyLayout], AnyLayout]
+    ) -> tuple[Engine, AnyLayout] | None:
+        """Return engine and layout that check each access against the extents of `layout`, where
+        the changed layout reaches past them; None where that is not needed, or not known.
+        """
+        return None
+
+    def operate(self, name: str, *operands: object) -> AnyLayout:
+        """Return a function of tensors element by element: what registers of a kernel can do."""
+        raise refusal("engine-arithmetic", operation=name, engine=self)
+
+    def assign(self, tensor: AnyLayout, value: object) -> None:
+        """Record the assignment of all elements of a tensor, in a kernel."""
+        raise refusal("engine-unreadable", operation="Tensor", engine=self)
+
+    def convert(self, tensor: AnyLayout, dtype: DtypeLike, how: tuple[str, bool]) -> AnyLayout:
+        """Return the elements of a tensor in another type: what registers of a kernel can do."""
+        raise refusal("engine-arithmetic", operation="to", engine=self)
 
     def scatter(self, offsets: AnyLayout, values: AnyLayout) -> None:
         """Store elements at a NumPy array of offsets that lie inside and differ."""

@@ -16,6 +16,7 @@ from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.engine import Coordinates, Engine, Memory, Pointer
 from cute_py.layout.layout import Layout
+from cute_py.layout.operators import Operators
 from cute_py.layout.slicing import check_coordinate, slice_and_offset
 from cute_py.layout.tuples import has_underscore, show
 
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
 
 _set = object.__setattr__
 
+# filled from above: (name, dtype, count) -> the registers of the kernel in progress, or None
+register_allocators: list[Callable[[str, DtypeLike, Leaf], Engine | None]] = []
 
-class Tensor:
+
+class Tensor(Operators):
     """The map from coordinates to elements: layout(coord) counts elements of the engine.
 
     Args:
@@ -83,8 +87,10 @@ class Tensor:
 
     def __eq__(self, other: object) -> bool:
         """Return whether other is the same view of the same memory; see `tensor_equals` for the
-        elements.
+        elements. In a kernel, registers are compared element by element.
         """
+        if self.engine.computes:
+            return self._operate("eq", self, other)  # type: ignore[return-value]
         if other.__class__ is not Tensor:
             return NotImplemented
         return bool(self.engine == other.engine and self.layout == other.layout)
@@ -146,6 +152,15 @@ class Tensor:
             raise refusal("tensor-product", operation=operation, tensor=self)
         return derived(self.engine, layout)
 
+    def changed(self, change: Callable[[AnyLayout], AnyLayout], operation: str) -> Tensor:
+        """Return the tensor with `change` made to its layout; an engine that knows the extents of
+        its elements (of a kernel's argument) guards those that the new layout adds.
+        """
+        guarded = self.engine.guarded(self.layout, change)
+        if guarded is not None:
+            return derived(*guarded)
+        return self.with_layout(change(self.layout), operation)
+
     # -- elements and parts
 
     def __getitem__(self, coord: IntTuple) -> Any:  # noqa: ANN401  (an element, or a Tensor)
@@ -159,11 +174,15 @@ class Tensor:
         return self[coord[0] if len(coord) == 1 else coord]
 
     def __setitem__(self, coord: IntTuple, value: Any) -> None:  # noqa: ANN401
-        """Store an element; or, where the coordinate has `_`, all elements of that part: an array
-        of its shape, a tensor, or one value for all.
+        """Store an element; or, where the coordinate has `_` (`...`: everywhere), all elements of
+        that part: an array of its shape, a tensor, or one value for all.
         """
-        if has_underscore(coord):
+        if coord is Ellipsis:
+            self.copy_(value)
+        elif has_underscore(coord):
             self.slice(coord).copy_(value)
+        elif self.engine.records:
+            self.engine.write(self._offset(coord), value)
         else:
             from cute_py.layout.tensor_values import stored
 
@@ -239,7 +258,10 @@ class Tensor:
         """
         from cute_py.layout.tensor_values import assign
 
-        assign(self, source)
+        if self.engine.records:
+            self.engine.assign(self, source)
+        else:
+            assign(self, source)
         return self
 
     def fill(self, value: object) -> Tensor:
@@ -368,6 +390,10 @@ def make_rmem_tensor(layout: AnyLayout, dtype: DtypeLike, name: str = "fragment"
     rmem_ptr[32b](acc) o (4,2):(1,4)
     """
     layout = as_layout(layout, "make_rmem_tensor")
+    for allocate in register_allocators:
+        engine = allocate(name, dtype, layout.cosize())
+        if engine is not None:
+            return Tensor(engine, layout)
     return Tensor(Memory(name, dtype, layout.cosize(), "rmem"), layout)
 
 

@@ -1,1 +1,25 @@
-"""The kernel DSL: tracing a Python function to a plan."""
+"""The kernel DSL: `cute.trace(kernel, *args)` records a Python function as a plan.
+
+This package is also that function, so `cute.trace(...)` works however the package was imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.trace.kernel import Kernel
+    from cute_py.trace.plan import Plan
+
+
+class _Door(ModuleType):
+    def __call__(self, kernel: Kernel, *args: object, **named: object) -> Plan:
+        """Return the plan of a kernel for arguments like these; see `kernel.trace`."""
+        from cute_py.trace.kernel import trace
+
+        return trace(kernel, *args, **named)
+
+
+sys.modules[__name__].__class__ = _Door

@@ -1,0 +1,355 @@
+"""Wordings: kernels, what may not be done while one is traced, and what a plan must hold."""
+
+from __future__ import annotations
+
+from cute_py.errors import CoordinateError, LayoutError, LeafTypeError, TraceError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.errors import Wording
+
+
+WORDINGS: dict[str, Wording] = {
+    # -- Python that cannot be traced
+    "trace-python": (
+        TraceError,
+        "{value}, which is known only when the kernel runs, in {use}",
+        "a value that Python knows while the kernel is traced",
+        "use {instead}",
+    ),
+    "trace-stale": (
+        TraceError,
+        "{value}, made inside of the {kind} that began at {made}",
+        "a value that is made where it is used, or outside of run-time loops and branches",
+        "keep it in a register tensor or a cute.var that is made before the {kind}, and write to "
+        "that",
+    ),
+    "trace-changes": (
+        TraceError,
+        "a loop body that records `{first}` at first and `{second}` when it is run again",
+        "a body that does the same in every iteration",
+        "let no Python value change from one iteration to the next (counter, list, iterator, "
+        "rebound name): use cute.var, a register tensor, or Python's range to unroll",
+    ),
+    "trace-left": (
+        TraceError,
+        "the run-time loop at {loop}, left by break, return or an exception",
+        "a body that runs to its end",
+        "use cute.break_if(condition), or Python's range for a loop that unrolls",
+    ),
+    "trace-interleaved": (
+        TraceError,
+        "a run-time loop or branch that ends inside of another one",
+        "blocks that end in the order in which they began",
+        "iterate over one cute.range at a time; do not keep its iterator (next, zip)",
+    ),
+    "trace-rebound": (
+        TraceError,
+        "{names}, which the branch gives a value and the code after it uses",
+        "names that a branch leaves as they are: its body is traced once, whatever the condition",
+        "write to a register tensor or a cute.var that is made before the branch, or use "
+        "cute.where(condition, a, b)",
+    ),
+    "trace-leaves": (
+        TraceError,
+        "`{word}` inside of the branch",
+        "a branch that runs to its end: it is traced once, whatever the condition",
+        "use cute.return_if(condition) or cute.break_if(condition), or put the rest of the kernel "
+        "under the opposite condition",
+    ),
+    "trace-no-source": (
+        TraceError,
+        "a branch in code without source",
+        "source text, in which return, break and continue can be seen",
+        "write the branch as a function: @cute.when(condition) above def body(): ...",
+    ),
+    "trace-outside": (
+        TraceError,
+        "a call outside of a kernel",
+        "a function under @cute.kernel, while it is traced",
+        "put the call into a kernel, and call the kernel or cute.trace(kernel, ...)",
+    ),
+    "trace-nested": (
+        TraceError,
+        "a kernel called inside of a kernel",
+        "plain Python functions as helpers",
+        "drop @cute.kernel from the inner function",
+    ),
+    "trace-condition": (
+        TraceError,
+        "{value!r} ({type})",
+        "a comparison of run-time integers, a b1 register of one element, True or False",
+        "compare: i < n, or x > 0 for registers; reduce a tensor to one element first",
+    ),
+    # -- the kernel and its arguments
+    "kernel-function": (
+        LeafTypeError,
+        "{type}",
+        "a Python function (def) under @cute.kernel",
+        "decorate a function, and pass the decorated one",
+    ),
+    "kernel-arguments": (
+        LeafTypeError,
+        "arguments that do not bind: {said}",
+        "the parameters of {signature}",
+        "pass each parameter once",
+    ),
+    "argument-type": (
+        LeafTypeError,
+        "an array of {given} to be read as {dtype}",
+        "an array of the type that holds values of {dtype}",
+        "convert it: cute.convert(array, dtype)",
+    ),
+    "argument-stride": (
+        LayoutError,
+        "{name} with strides {strides}",
+        "strides of at least 0 elements",
+        "copy it: numpy.ascontiguousarray(x)",
+    ),
+    "argument-strides": (
+        LeafTypeError,
+        "an array of {type} without strides",
+        "an array whose strides are known",
+        "pass a NumPy, torch, CuPy or Numba array",
+    ),
+    "argument-empty": (
+        LayoutError,
+        "{name} of shape {shape}",
+        "at least one element",
+        "do not launch for an empty array",
+    ),
+    "argument-promise": (
+        LayoutError,
+        "{name} with {extent} in mode {mode}",
+        "{wanted}, as the kernel's annotation promises",
+        "pad the array, or relax cute.spec(...)",
+    ),
+    "kernel-no-launch": (
+        TraceError,
+        "a kernel that has not stated its launch shape",
+        "cute.launch(grid=..., block=...) before the first thread or block index",
+        "begin the kernel with cute.launch",
+    ),
+    "kernel-launch-twice": (
+        TraceError,
+        "a second cute.launch, or one inside of a loop or branch",
+        "one launch shape for the kernel",
+        "state it once, at the top",
+    ),
+    "kernel-block": (
+        LayoutError,
+        "{block}",
+        "one to three extents, at least 1, of at most 1024 threads together",
+        "use fewer threads: 128 or 256 suit most kernels",
+    ),
+    # -- memory
+    "kernel-space": (
+        LayoutError,
+        "{tensor}",
+        "a tensor in {wanted}",
+        "copy it there first: cute.copy(src, dst)",
+    ),
+    "kernel-size": (
+        LayoutError,
+        "{layout}, whose size is known only when the kernel runs",
+        "a static size: every thread moves the same number of elements",
+        "cut a tile of static shape with cute.local_tile, and loop over the others with cute.range",
+    ),
+    "kernel-layout": (
+        LayoutError,
+        "{layout}",
+        "a layout or a swizzled layout with static strides inside of the swizzle",
+        "keep run-time strides outside: slice the stage first",
+    ),
+    "register-index": (
+        LayoutError,
+        "{index} as an index into registers",
+        "an index that is known while the kernel is traced: registers have no addresses",
+        "unroll the loop with Python's range (by 2 for double buffers), or use shared memory",
+    ),
+    "register-count": (
+        LayoutError,
+        "{count} elements",
+        "a number that is known while the kernel is traced",
+        "use static extents; sizes of arguments can be fixed with cute.spec(shape=...)",
+    ),
+    "register-range": (
+        CoordinateError,
+        "{tensor} of {count} registers",
+        "elements inside of the storage",
+        "shrink the layout",
+    ),
+    "vector-count": (
+        LayoutError,
+        "{count} elements in vectors of {width}",
+        "a whole number of vectors",
+        "use a narrower copy atom, or more values a thread",
+    ),
+    "vector-neighbours": (
+        LayoutError,
+        "{layout}: a vector of {width} elements at offsets {offsets}",
+        "neighbouring elements, in order",
+        "let the values of a thread run along the contiguous mode, or use a narrower copy atom",
+    ),
+    "vector-swizzle": (
+        LayoutError,
+        "{layout}: vectors of {width} elements, where the swizzle moves chunks of {chunk}",
+        "vectors that lie inside of one chunk",
+        "use a Swizzle(B, M, S) with 2**M >= {width}, or narrower vectors",
+    ),
+    "vector-extent": (
+        LayoutError,
+        "vectors of {width} elements from {start} in an extent of {extent}",
+        "an extent and a start that {width} divides, so that a vector is inside or outside as a "
+        "whole",
+        "pad the array, declare cute.spec(divisible_by={width}), or use narrower vectors",
+    ),
+    "vector-alignment": (
+        LayoutError,
+        "vectors of {bits} bits in {storage} (aligned to {alignment} bytes) at offset {offset}",
+        "offsets that {width} elements of {dtype} divide, and a storage aligned to the vector",
+        "pass an array whose rows are aligned, declare cute.spec(divisible_by={width}), or use "
+        "narrower vectors",
+    ),
+    # -- operations
+    "kernel-types": (
+        LeafTypeError,
+        "{a} and {b}",
+        "operands of one type",
+        "convert one of them: x.to(dtype) or cute.convert(x, dtype)",
+    ),
+    "kernel-domain": (
+        LeafTypeError,
+        "registers of {dtype}",
+        "a type of the kind {domain}",
+        "convert first: cute.convert(x, dtype)",
+    ),
+    "kernel-number": (
+        LeafTypeError,
+        "{value!r}",
+        "a number that {dtype} can hold",
+        "use a number of the tensor's type, or convert the tensor",
+    ),
+    "kernel-shapes": (
+        LayoutError,
+        "shapes {a} and {b}",
+        "one shape, or a single element on one side",
+        "slice or reshape one of them; partitions of one tiled operation fit each other",
+    ),
+    "kernel-as-int": (
+        LeafTypeError,
+        "{tensor}",
+        "one element of an integer type in registers",
+        "load one element: cute.as_int(tensor[i])",
+    ),
+    "kernel-choice": (
+        LayoutError,
+        "{value!r}",
+        "one of {choices}",
+        "choose one of them",
+    ),
+    "kernel-step": (
+        LayoutError,
+        "a step of 0",
+        "a step that is not zero",
+        "use step=1",
+    ),
+    "kernel-while": (
+        TraceError,
+        "a condition that is {value} already",
+        "a condition that changes while the loop runs",
+        "pass a function that reads a cute.var or memory: lambda: x.get() < n",
+    ),
+    "kernel-otherwise": (
+        TraceError,
+        "cute.otherwise without a cute.when right before it",
+        "with cute.when(condition): ... and then with cute.otherwise(): ...",
+        "move it there, or use cute.when with the opposite condition",
+    ),
+    "kernel-break": (
+        TraceError,
+        "cute.break_if outside of a run-time loop",
+        "a cute.range or cute.while_ around it",
+        "use cute.return_if to end the kernel",
+    ),
+    "kernel-always": (
+        TraceError,
+        "a condition that always holds",
+        "a condition that is known only when the kernel runs",
+        "leave out the code after it",
+    ),
+    "kernel-assert": (
+        TraceError,
+        "an assertion that never holds: {text}",
+        "a condition that can hold",
+        "look at the values that are known while the kernel is traced",
+    ),
+    "kernel-copy": (
+        LeafTypeError,
+        "{count} arguments, the first of them no atom",
+        "copy(src, dst) or copy(atom, src, dst) with a Copy_Atom or TiledCopy",
+        "make an atom: cute.Copy_Atom(op, dtype)",
+    ),
+    "kernel-atom": (
+        LayoutError,
+        "{atom}",
+        "loads, stores, cp.async, ldmatrix or stmatrix",
+        "use cute.tma_load and cute.tma_store for TMA",
+    ),
+    "kernel-copy-spaces": (
+        LayoutError,
+        "{atom} from {src} to {dst}",
+        "a source in {a} and a destination in {b}",
+        "swap the sides, or use an atom for these memories",
+    ),
+    "kernel-matrices": (
+        LayoutError,
+        "{rows} rows of addresses and {elements} registers for {atom}",
+        "{each} registers for each row address of a lane",
+        "partition both sides with the same tiled copy: partition_S for memory, retile_D for the "
+        "registers",
+    ),
+    "kernel-gemm": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a TiledMMA or an MMA_Atom",
+        "cute.make_tiled_mma(atom, ...)",
+    ),
+    "kernel-fragment": (
+        LayoutError,
+        "{value}",
+        "a fragment (V, M or N, K) in registers",
+        "make it with make_fragment_A, _B or _C",
+    ),
+    "kernel-fragments": (
+        LayoutError,
+        "acc {acc}, a {a} and b {b} for {atom}",
+        "acc (V,M,N), a (V,M,K) and b (V,N,K) with {values} values of the atom",
+        "slice all to the same K, and partition by the same tiled MMA",
+    ),
+    "kernel-operand-type": (
+        LeafTypeError,
+        "{name} of {dtype} for {atom}",
+        "{wanted}",
+        "choose the atom by the types (cute.atoms.find), or convert the fragment",
+    ),
+    # -- plans
+    "plan-unassigned": (
+        LayoutError,
+        "a read of register {storage}[{element}], which need not have a value there",
+        "registers that are assigned on every way that leads to the read",
+        "fill the tensor first (x.fill(0)); a loop may run not even once",
+    ),
+    "plan-divergent": (
+        LayoutError,
+        "a barrier of the block inside of the branch or loop at {branch}, on which threads differ",
+        "all threads of the block at the barrier",
+        "move it out of the branch, or use cute.named_barrier with the number of threads",
+    ),
+    "plan-shared": (
+        LayoutError,
+        "{bytes} bytes of shared memory",
+        "at most {most} bytes a block",
+        "use smaller tiles or fewer stages, or cute.union for storages of different life times",
+    ),
+}

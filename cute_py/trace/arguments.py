@@ -1,0 +1,315 @@
+"""What a kernel is given: which arguments are arrays, which are numbers, which are compile-time.
+
+An array becomes a parameter with run-time sizes and strides; its unit stride is static, and what
+divides the others by 16 bytes is found from the array and is part of the plan's key. A parameter
+annotated with a dtype is a run-time number. All else is a compile-time value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from math import gcd
+
+from cute_py.dtypes.table import Dtype, from_numpy
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from cute_py.dtypes.table import DtypeLike
+
+VECTOR_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is promised of an array; see `spec`."""
+
+    divisible_by: int | tuple[int, ...] | None = None
+    shape: tuple[int | None, ...] | None = None
+    alignment: int | None = None
+
+    def of_mode(self, mode: int, rank: int) -> tuple[int, int | None]:
+        """Return (divisor, fixed extent or None) of a mode."""
+        given = self.divisible_by
+        divisor = 1 if given is None else given[mode] if isinstance(given, tuple) else given
+        fixed = None if self.shape is None else self.shape[mode]
+        return divisor, fixed
+
+
+def spec(
+    divisible_by: int | tuple[int, ...] | None = None,
+    shape: tuple[int | None, ...] | None = None,
+    alignment: int | None = None,
+) -> Spec:
+    """Declare, as the annotation of a kernel's parameter, what holds for every array given there.
+
+    Args:
+        divisible_by: of every extent, or one number per mode.
+        shape: fixed extents, None for those of run time.
+        alignment: of the first element (bytes).
+
+    It is checked at every launch.
+    """
+    return Spec(divisible_by, shape, alignment)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedArray:
+    """An array whose elements are to be read as another type; see `typed`."""
+
+    array: Any
+    dtype: Dtype
+
+
+def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # noqa: ANN401  (any array)
+    """Return an array to be read as tf32, s4, u4, b1 ..., which NumPy has no type for.
+
+    Its own type must be the one that holds values of `dtype` (`dtype.numpy`).
+
+    >>> import numpy as np
+    >>> typed(np.zeros((4, 8), np.float32), "tf32").dtype
+    cute.tf32
+    """
+    kind = as_dtype(dtype)
+    found = _array_dtype(array)
+    if found is not kind and kind.numpy != found.numpy:
+        raise refusal("argument-type", operation="typed", dtype=kind, given=found)
+    return TypedArray(array, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFacts:
+    """What a kernel sees of an array: part of the key of a plan."""
+
+    dtype: Dtype
+    extents: tuple[tuple[int, int | None], ...]  # per mode: divisor, fixed extent
+    strides: tuple[tuple[int, int | None], ...]  # per mode: divisor (elements), fixed stride
+    alignment: int  # bytes
+
+
+# -- reading arrays
+
+
+def is_array(x: object) -> bool:
+    """Tell whether x is an array of some library, on the host or on a device."""
+    return isinstance(x, TypedArray) or (
+        hasattr(x, "shape")
+        and hasattr(x, "dtype")
+        and any(
+            hasattr(x, name)
+            for name in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
+        )
+        and not isinstance(x, (int, float))
+        and getattr(x, "shape", ()) != ()
+    )
+
+
+def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
+    """Return the facts of an array, checked against what was promised."""
+    dtype = x.dtype if isinstance(x, TypedArray) else _array_dtype(x)
+    array = x.array if isinstance(x, TypedArray) else x
+    shape, strides = tuple(array.shape), strides_of(array)
+    if any(d < 0 for d in strides):
+        raise refusal("argument-stride", operation="kernel", name=name, strides=strides)
+    if any(s == 0 for s in shape):
+        raise refusal("argument-empty", operation="kernel", name=name, shape=shape)
+    _check_promise(promise, name, shape, address_of(array))
+    bits = dtype.bits
+    unit = max(VECTOR_BYTES * 8 // bits, 1)
+    address = address_of(array)
+    alignment = promise.alignment or gcd(address, VECTOR_BYTES) or VECTOR_BYTES
+    contiguous = _unit_mode(strides)
+    extents = []
+    for mode, extent in enumerate(shape):
+        divisor, fixed = promise.of_mode(mode, len(shape))
+        if mode == contiguous and alignment == VECTOR_BYTES and extent % unit == 0:
+            divisor = _lcm(divisor, unit)
+        extents.append((divisor, fixed))
+    steps = []
+    for mode, stride in enumerate(strides):
+        if mode == contiguous or stride == 0:
+            steps.append((1, stride))
+        else:
+            steps.append((gcd(stride, unit) if alignment == VECTOR_BYTES else 1, None))
+    return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment)
+
+
+def _lcm(a: int, b: int) -> int:
+    return a * b // gcd(a, b)
+
+
+def _unit_mode(strides: tuple[int, ...]) -> int | None:
+    return next((i for i in range(len(strides) - 1, -1, -1) if strides[i] == 1), None)
+
+
+def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: int) -> None:
+    for mode, extent in enumerate(shape):
+        divisor, fixed = promise.of_mode(mode, len(shape))
+        if extent % divisor or (fixed is not None and extent != fixed):
+            wanted = f"{fixed}" if fixed is not None else f"a multiple of {divisor}"
+            raise refusal(
+                "argument-promise",
+                operation="kernel",
+                name=name,
+                extent=extent,
+                mode=mode,
+                wanted=wanted,
+            )
+    if promise.alignment and address % promise.alignment:
+        wanted = f"aligned to {promise.alignment} bytes"
+        raise refusal(
+            "argument-promise",
+            operation="kernel",
+            name=name,
+            extent=hex(address),
+            mode="address",
+            wanted=wanted,
+        )
+
+
+def _array_dtype(x: Any) -> Dtype:  # noqa: ANN401
+    kind = x.dtype
+    if type(x).__module__.partition(".")[0] == "torch":
+        return as_dtype(_TORCH.get(str(kind).removeprefix("torch."), str(kind)))
+    return from_numpy(kind)
+
+
+_TORCH = {
+    "float32": "f32",
+    "float64": "f64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    "int8": "s8",
+    "uint8": "u8",
+    "int16": "s16",
+    "int32": "s32",
+    "int64": "s64",
+    "bool": "b1",
+}
+
+
+def strides_of(x: Any) -> tuple[int, ...]:  # noqa: ANN401
+    """Return the strides of an array (elements)."""
+    if callable(getattr(x, "stride", None)):  # torch
+        return tuple(x.stride())
+    size = x.dtype.itemsize
+    strides = x.strides
+    if strides is None:
+        raise refusal("argument-strides", operation="kernel", type=type(x).__name__)
+    if any(d % size for d in strides):
+        raise refusal("argument-stride", operation="kernel", name="array", strides=strides)
+    return tuple(d // size for d in strides)
+
+
+def address_of(x: Any) -> int:  # noqa: ANN401
+    """Return the address of the first element (bytes)."""
+    if hasattr(x, "data_ptr"):
+        return int(x.data_ptr())
+    interface = getattr(x, "__cuda_array_interface__", None) or x.__array_interface__
+    return int(interface["data"][0])
+
+
+# -- the arguments of a call
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument: an array, a run-time number, or a compile-time value.
+
+    A tuple, list or dataclass that holds arrays is taken apart: `parts`.
+    """
+
+    name: str
+    kind: str  # array | number | static | group
+    value: Any
+    facts: Any = None  # ArrayFacts, or the Dtype of a number
+    parts: tuple[Argument, ...] = ()
+
+    @property
+    def key(self) -> Any:  # noqa: ANN401  (hashable)
+        """What a plan depends on."""
+        if self.kind == "group":
+            return type(self.value).__qualname__, tuple(part.key for part in self.parts)
+        return (self.kind, self.facts) if self.kind != "static" else _static_key(self.value)
+
+    def leaves(self) -> list[Argument]:
+        """Return the arrays and run-time numbers, in order."""
+        if self.kind == "group":
+            return [leaf for part in self.parts for leaf in part.leaves()]
+        return [] if self.kind == "static" else [self]
+
+
+def _static_key(value: object) -> object:
+    """Return a compile-time value as a key: by value and type, so that 1, 1.0 and True differ."""
+    try:
+        hash(value)
+    except TypeError:
+        return type(value).__qualname__, repr(value)
+    return type(value).__qualname__, value
+
+
+def classify(name: str, value: Any, annotation: object) -> Argument:  # noqa: ANN401
+    """Return an argument by what it is and how its parameter is annotated."""
+    if is_array(value):
+        promise = annotation if isinstance(annotation, Spec) else Spec()
+        return Argument(name, "array", value, array_facts(value, promise, name))
+    if isinstance(annotation, Dtype):
+        return Argument(name, "number", value, annotation)
+    parts = _parts(value)
+    found = tuple([classify(f"{name}_{key}", part, annotation) for key, part in parts])
+    if any(part.kind != "static" for part in found):
+        return Argument(name, "group", value, None, found)
+    return Argument(name, "static", value)
+
+
+def _parts(value: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
+    if isinstance(value, (tuple, list)):
+        return [(str(i), part) for i, part in enumerate(value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(f.name, getattr(value, f.name)) for f in fields(value)]
+    return []
+
+
+def rebuilt(argument: Argument, made: dict[str, object]) -> Any:  # noqa: ANN401
+    """Return what the kernel's function gets: tensors and run-time integers for the leaves."""
+    if argument.kind == "group":
+        parts = [rebuilt(part, made) for part in argument.parts]
+        if is_dataclass(argument.value):
+            names = [f.name for f in fields(argument.value)]
+            return replace(argument.value, **dict(zip(names, parts, strict=True)))
+        cls = type(argument.value)
+        return cls(*parts) if hasattr(cls, "_fields") else cls(parts)
+    return argument.value if argument.kind == "static" else made[argument.name]
+
+
+def annotations_of(function: Callable[..., Any]) -> dict[str, object]:
+    """Return the annotations of a function as values; text that does not evaluate is left out."""
+    found: dict[str, object] = {}
+    scope = {**function.__globals__, **_closure(function)}
+    for name, note in getattr(function, "__annotations__", {}).items():
+        if isinstance(note, str):
+            try:
+                note = eval(note, scope)
+            except Exception:
+                continue
+        found[name] = note
+    return found
+
+
+def _closure(function: Callable[..., Any]) -> dict[str, object]:
+    cells = function.__closure__ or ()
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found
+
+

@@ -1,0 +1,296 @@
+"""Register tensors compute element by element: each function is one `Map` into new registers.
+
+Operands of one shape, single elements and numbers go together; a number takes the type of the
+tensor. Types do not mix by themselves: convert one. Assigning writes in place.
+"""
+
+from __future__ import annotations
+
+from cute_py.dtypes.table import b1, f32, s32
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.layout import ints
+from cute_py.layout.layout import Layout
+from cute_py.layout.tensor import Tensor, derived
+from cute_py.trace.conditions import Reg
+from cute_py.trace.engines import Register, allocate_registers
+from cute_py.trace.functions import FUNCTIONS
+from cute_py.trace.integers import Condition, Int, as_condition, bare
+from cute_py.trace.lower import register
+from cute_py.trace.ops import Convert, Fill, Let, Map, Reduce, Value
+from cute_py.trace.state import current, kernel_line, where
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.dtypes.table import Dtype, DtypeLike
+    from cute_py.layout.types import IntTuple, Leaf
+
+
+def is_register(x: object) -> bool:
+    """Tell whether x is a tensor in registers of a kernel."""
+    return isinstance(getattr(x, "engine", None), Register)
+
+
+def new_registers(dtype: Dtype, shape: IntTuple, name: str = "r") -> Tensor:
+    """Return a new compact register tensor."""
+    layout = Layout(shape)
+    return derived(allocate_registers(name, dtype, int(layout.size())), layout)
+
+
+# -- functions
+
+
+def apply(name: str, *operands: Any) -> Tensor:  # noqa: ANN401  (tensors, integers, numbers)
+    """Record a function of `functions.FUNCTIONS` and return its result in new registers.
+
+    Raises LeafTypeError for operands of two types, and LayoutError for two shapes.
+    """
+    kind, shape, sources = _operands(name, operands)
+    result = new_registers(b1 if FUNCTIONS[name].compares else kind, shape)
+    dst = register(result, name)
+    current().emit(Map(name, dst, sources, kind, line=kernel_line()))
+    return result
+
+
+def apply_in_place(name: str, target: Tensor, other: object) -> Tensor:
+    """Record target = fn(target, other), element by element, in the registers of the target."""
+    kind, shape, sources = _operands(name, (target, other))
+    if shape not in (target.shape, 1):
+        raise refusal("kernel-shapes", operation=name, a=target.shape, b=shape, where=where())
+    dst = register(target, name)
+    current().emit(Map(name, dst, sources, kind, line=kernel_line()))
+    return target
+
+
+def _operands(name: str, operands: tuple[Any, ...]) -> tuple[Dtype, IntTuple, tuple[Value, ...]]:
+    """Return the common type, the shape of the result, and the operands as the plan holds them."""
+    operands = tuple([_loaded(x) for x in operands])
+    selects = name == "where"
+    typed = operands[1:] if selects else operands
+    kind = _common_type(name, typed)
+    _require_domain(name, FUNCTIONS[name].domain, kind)
+    shape = _common_shape(name, operands)
+    sources = [_value(x, kind, name) for x in typed]
+    if selects:
+        sources.insert(0, _flag(operands[0]))
+    return kind, shape, tuple(sources)
+
+
+def _loaded(x: object) -> object:
+    """Return x with an element of memory loaded: a tensor of one element in gmem or smem."""
+    engine = getattr(x, "engine", None)
+    if engine is not None and not isinstance(engine, Register):
+        raise refusal("engine-arithmetic", operation="kernel", engine=engine, where=where())
+    return x
+
+
+def _common_type(name: str, operands: tuple[Any, ...]) -> Dtype:
+    kinds = list(dict.fromkeys([x.dtype for x in operands if is_register(x)]))
+    if len(kinds) > 1:
+        raise refusal(
+            "kernel-types", operation=name, a=kinds[0], b=kinds[1], where=where()
+        )
+    if kinds:
+        return kinds[0]
+    if any(isinstance(x, float) for x in operands):
+        return f32
+    return s32
+
+
+def _require_domain(name: str, domain: str, kind: Dtype) -> None:
+    fits = {
+        "any": True,
+        "float": kind.is_float,
+        "int": not kind.is_float,
+    }[domain]
+    if not fits:
+        raise refusal("kernel-domain", operation=name, dtype=kind, domain=domain, where=where())
+
+
+def _common_shape(name: str, operands: tuple[Any, ...]) -> IntTuple:
+    shapes = [x.shape for x in operands if is_register(x) and x.size() != 1]
+    for shape in shapes[1:]:
+        if shape != shapes[0]:
+            raise refusal(
+                "kernel-shapes", operation=name, a=shapes[0], b=shape, where=where()
+            )
+    return shapes[0] if shapes else 1
+
+
+def _value(x: Any, kind: Dtype, name: str) -> Value:  # noqa: ANN401
+    """Return an operand as the plan holds it, checked against the type of the others."""
+    if is_register(x):
+        return register(x, name)
+    if isinstance(x, (Condition, bool)):
+        return _flag(x)
+    if isinstance(x, Int):
+        if kind.is_float:
+            raise refusal("kernel-types", operation=name, a=kind, b="integer", where=where())
+        return bare(x)
+    return number(x, kind, name)
+
+
+def number(x: object, kind: Dtype, name: str) -> int | float | bool:
+    """Return a Python or NumPy number as one of a type; refuse what the type cannot hold."""
+    if kind is b1 and isinstance(x, bool):
+        return x
+    if hasattr(x, "item"):
+        x = x.item()
+    if kind.is_float and isinstance(x, (int, float)) and not isinstance(x, bool):
+        return float(x)
+    if not kind.is_float and hasattr(x, "__index__") and not isinstance(x, bool):
+        value = int(x)  # type: ignore[call-overload]
+        if kind.min <= value <= kind.max:
+            return value
+    raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
+
+
+def _flag(x: Any) -> Value:  # noqa: ANN401
+    """Return a b1 operand: registers, a bool, or a condition put into a register."""
+    if is_register(x):
+        if x.dtype is not b1:
+            raise refusal("kernel-types", operation="where", a=b1, b=x.dtype, where=where())
+        return register(x, "where")
+    truth = as_condition(x, "where")
+    return truth if isinstance(truth, bool) else condition_register(truth)
+
+
+def condition_register(condition: Condition) -> Reg:
+    """Return a b1 register that holds a condition."""
+    from cute_py.trace.control import when
+
+    held = new_registers(b1, 1, "p")
+    dst = register(held, "where")
+    trace = current()
+    trace.emit(Fill(dst, False, line=kernel_line()))
+    with when(condition, checked=False):
+        trace.emit(Fill(dst, True, line=kernel_line()))
+    return dst
+
+
+def test_register(tensor: Tensor) -> Reg:
+    """Return the one b1 element of a register tensor that is used as a condition."""
+    if tensor.size() != 1 or tensor.dtype is not b1:
+        raise refusal(
+            "trace-condition",
+            operation="cute.when",
+            value=tensor,
+            type=f"{tensor.dtype} of shape {tensor.shape}",
+            where=where(),
+        )
+    return register(tensor, "cute.when")
+
+
+# -- assignment, conversion, reduction
+
+
+def assign(target: Tensor, value: Any) -> None:  # noqa: ANN401
+    """Record target[...] = value: a register tensor of the same shape and type, or a number."""
+    dst = register(target, "assignment")
+    if isinstance(value, (int, float)) and not isinstance(value, bool) or hasattr(value, "item"):
+        op = Fill(dst, number(value, target.dtype, "assignment"), line=kernel_line())
+        current().emit(op)
+        return
+    if getattr(value, "engine", None) is not None and not is_register(value):
+        value = value.engine.read(0) if value.size() == 1 else value
+    if is_register(value) and value.size() not in (1, target.size()):
+        raise refusal(
+            "kernel-shapes", operation="assignment", a=target.shape, b=value.shape, where=where()
+        )
+    if is_register(value) and value.dtype is not target.dtype:
+        raise refusal(
+            "kernel-types", operation="assignment", a=target.dtype, b=value.dtype, where=where()
+        )
+    source = _value(_loaded(value), target.dtype, "assignment")
+    current().emit(Map("copy", dst, (source,), target.dtype, line=kernel_line()))
+
+
+def convert_registers(
+    tensor: Tensor, dtype: DtypeLike, rounding: str = "rn", saturate: bool = False
+) -> Tensor:
+    """Return the tensor's elements in another type, in new registers of the same shape.
+
+    Args:
+        tensor: registers.
+        dtype: the new type.
+        rounding: rn, rz, rd or ru.
+        saturate: clamp to the finite range of the new type.
+
+    """
+    kind = as_dtype(dtype)
+    result = new_registers(kind, tensor.shape)
+    src, dst = register(tensor, "convert"), register(result, "convert")
+    if kind is tensor.dtype:
+        current().emit(Map("copy", dst, (src,), kind, line=kernel_line()))
+    else:
+        current().emit(Convert(dst, src, rounding, saturate, line=kernel_line()))
+    return result
+
+
+def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
+    """Return the `add`, `mul`, `min`, `max` ... of all elements, or along one mode, left to right.
+
+    Args:
+        fn: a row of `functions.REDUCTIONS`.
+        tensor: registers.
+        mode: the mode to reduce; None: all, to one element.
+
+    >>> # in a kernel: m = cute.reduce("max", scores, mode=1)   # (rows)
+    """
+    from cute_py.trace.functions import REDUCTIONS
+
+    if fn not in REDUCTIONS:
+        raise refusal(
+            "kernel-choice", operation="reduce", value=fn, choices=REDUCTIONS, where=where()
+        )
+    src = register(tensor, "reduce")
+    if mode is None:
+        result, order = new_registers(tensor.dtype, 1), list(range(len(src.index)))
+    else:
+        kept, order = _along(tensor, mode)
+        result = new_registers(tensor.dtype, kept)
+    src = Reg(src.storage, src.dtype, tuple([src.index[i] for i in order]))
+    current().emit(Reduce(fn, register(result, "reduce"), src, line=kernel_line()))
+    return result
+
+
+def _along(tensor: Tensor, mode: int) -> tuple[IntTuple, list[int]]:
+    """Return the shape without a mode, and the indices in the order that puts it first."""
+    from cute_py.layout.queries import size
+
+    shape = tensor.shape if isinstance(tensor.shape, tuple) else (tensor.shape,)
+    if not -len(shape) <= mode < len(shape):
+        raise refusal("mode-range", operation="reduce", mode=mode, rank=len(shape))
+    mode %= len(shape)
+    before = int(size(shape[:mode])) if mode else 1
+    extent = int(size(shape[mode]))
+    after = int(tensor.size()) // (before * extent)
+    order = [
+        b + before * (k + extent * a)
+        for a in range(after)
+        for b in range(before)
+        for k in range(extent)
+    ]
+    kept = (*shape[:mode], *shape[mode + 1 :])
+    return (kept if kept else 1), order
+
+
+def as_int(tensor: Tensor, low: int | None = None, high: int | None = None) -> Leaf:
+    """Return the one element of an integer register tensor as a run-time integer, for indices.
+
+    Args:
+        tensor: one element of an integer type.
+        low: what is known of it, for proofs of bounds; it is not checked but by the emulator.
+        high: likewise.
+
+    """
+    if not is_register(tensor) or tensor.size() != 1 or tensor.dtype.is_float:
+        raise refusal("kernel-as-int", operation="as_int", tensor=tensor, where=where())
+    trace = current()
+    name = trace.name_for("n")
+    reg = register(tensor, "as_int")
+    trace.emit(Let(name, "reg", (reg,), line=kernel_line()))
+    low = max(ints.as_int(low, "as_int"), int(tensor.dtype.min)) if low is not None else None
+    return trace.symbol(name, 1, low, high, "thread")

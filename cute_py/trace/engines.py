@@ -1,0 +1,305 @@
+"""The memories of a kernel as engines: parameters, shared storages, registers.
+
+Reading an element records a load, writing one a store. A `Guarded` engine counts in coordinates of
+a parameter, which know its extents: tiles that reach past them are predicated by themselves.
+"""
+
+from __future__ import annotations
+
+from cute_py.dtypes.table import Dtype
+from cute_py.errors import refusal
+from cute_py.layout import ints
+from cute_py.layout.basis import make_basis_like
+from cute_py.layout.engine import Engine, add_coordinates
+from cute_py.layout.layout import Layout
+from cute_py.layout.queries import size
+from cute_py.layout.tuples import show
+from cute_py.trace.functions import FUNCTIONS
+from cute_py.trace.state import Scope, current, where
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from cute_py.dtypes.table import DtypeLike
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.trace.conditions import Reg
+
+_set = object.__setattr__
+
+
+class KernelEngine(Engine):
+    """What the memories of a kernel share: a storage by name, and where the origin lies."""
+
+    __slots__ = ("name",)
+    records = True
+    name: str
+
+    def read(self, offset: IntTuple) -> Any:  # noqa: ANN401  (a Tensor of one register)
+        """Record a load of one element, and return it in a register of its own."""
+        from cute_py.trace.memory import load_element
+
+        return load_element(self, offset)
+
+    def write(self, offset: IntTuple, value: object) -> None:
+        """Record a store of one element."""
+        from cute_py.trace.memory import store_element
+
+        store_element(self, offset, value)
+
+    def assign(self, tensor: AnyLayout, value: object) -> None:
+        """Record a copy to memory, or the store of one number to all elements."""
+        from cute_py.trace.copying import store_all
+
+        store_all(tensor, value)
+
+    def operate(self, name: str, *operands: object) -> AnyLayout:
+        """Refuse; memory is no operand."""
+        raise refusal("engine-arithmetic", operation=name, engine=self, where=where())
+
+
+class GlobalMemory(KernelEngine):
+    """A parameter: elements from its first one on. `guard` is off once extents do not matter.
+
+    Attributes:
+        name: of the parameter.
+        alignment: of its first element (bytes).
+        offset: of the origin (elements).
+    """
+
+    __slots__ = ("alignment",)
+    space = "gmem"
+    alignment: int
+
+    def __init__(self, name: str, dtype: Dtype, alignment: int, offset: Leaf = 0) -> None:
+        """Freeze a view of a parameter."""
+        _set(self, "name", name)
+        _set(self, "dtype", dtype)
+        _set(self, "alignment", alignment)
+        _set(self, "offset", offset)
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.name, self.dtype, self.alignment, self.offset
+
+    def __str__(self) -> str:
+        moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
+        return f"gmem_ptr[{self.dtype.bits}b]({self.name}{moved})"
+
+    def at(self, offset: IntTuple) -> GlobalMemory:
+        """Return the parameter with its origin at `offset` elements."""
+        return GlobalMemory(self.name, self.dtype, self.alignment, offset)
+
+    def recast(self, dtype: Dtype, offset: Leaf) -> GlobalMemory:
+        """Return the parameter in elements of `dtype`."""
+        return GlobalMemory(self.name, dtype, self.alignment, offset)
+
+    def guarded(
+        self, layout: AnyLayout, change: Callable[[AnyLayout], AnyLayout]
+    ) -> tuple[Engine, AnyLayout] | None:
+        """Return coordinates that remember the extents, where the change reaches past them."""
+        if layout.__class__ is not Layout:
+            return None
+        changed = change(layout)
+        if changed.__class__ is not Layout or ints.same(size(changed), size(layout)):
+            return None
+        if ints.less(size(changed), size(layout)):
+            return None  # a composition that picks some of the elements
+        shape, stride = layout.shape, layout.stride
+        if shape.__class__ is not tuple:
+            layout, shape, stride = Layout((shape,), (stride,)), (shape,), (stride,)
+        coordinates = change(Layout(layout.shape, make_basis_like(layout.shape)))
+        return Guarded(self, shape, stride, _zeros(shape)), coordinates
+
+
+def _zeros(shape: IntTuple) -> IntTuple:
+    return tuple([_zeros(s) for s in shape]) if shape.__class__ is tuple else 0
+
+
+class Guarded(KernelEngine):
+    """Coordinates of a parameter: element c is at offset inner_product(c, stride), if c < shape.
+
+    Attributes:
+        memory: the parameter, its origin at coordinate 0.
+        shape, stride: the extents and strides (elements) that coordinates count in.
+        offset: the coordinate of the origin.
+    """
+
+    __slots__ = ("memory", "shape", "stride")
+    space = "gmem"
+    memory: GlobalMemory
+    shape: IntTuple
+    stride: IntTuple
+
+    def __init__(
+        self, memory: GlobalMemory, shape: IntTuple, stride: IntTuple, offset: IntTuple
+    ) -> None:
+        """Freeze a view of a parameter by coordinates."""
+        _set(self, "memory", memory)
+        _set(self, "dtype", memory.dtype)
+        _set(self, "name", memory.name)
+        _set(self, "shape", shape)
+        _set(self, "stride", stride)
+        _set(self, "offset", offset)
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.memory, self.shape, self.stride, self.offset
+
+    def __str__(self) -> str:
+        return f"{self.memory}[{show(self.offset)} of {show(self.shape)}]"
+
+    def moved(self, by: IntTuple) -> Guarded:
+        """Return the coordinates with the origin moved by a coordinate."""
+        return self.at(add_coordinates(self.offset, by))
+
+    def at(self, offset: IntTuple) -> Guarded:
+        """Return the coordinates with the origin at a coordinate."""
+        return Guarded(self.memory, self.shape, self.stride, offset)
+
+
+class SharedMemory(KernelEngine):
+    """A storage in shared memory.
+
+    Attributes:
+        name: of the storage.
+        count: how many elements of `dtype` it holds.
+        offset: of the origin (elements).
+    """
+
+    __slots__ = ("count",)
+    space = "smem"
+    count: int
+
+    def __init__(self, name: str, dtype: Dtype, count: int, offset: Leaf = 0) -> None:
+        """Freeze a view of a storage."""
+        _set(self, "name", name)
+        _set(self, "dtype", dtype)
+        _set(self, "count", count)
+        _set(self, "offset", offset)
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.name, self.dtype, self.count, self.offset
+
+    @property
+    def size(self) -> Leaf:
+        """How many elements the storage holds."""
+        return self.count
+
+    def __str__(self) -> str:
+        moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
+        return f"smem_ptr[{self.dtype.bits}b]({self.name}{moved})"
+
+    def at(self, offset: IntTuple) -> SharedMemory:
+        """Return the storage with its origin at `offset` elements."""
+        return SharedMemory(self.name, self.dtype, self.count, offset)
+
+    def recast(self, dtype: Dtype, offset: Leaf) -> SharedMemory:
+        """Return the storage in elements of `dtype`."""
+        return SharedMemory(self.name, dtype, self.count * self.dtype.bits // dtype.bits, offset)
+
+
+class Register(KernelEngine):
+    """A register storage: every thread has its own; indices are static.
+
+    Attributes:
+        name: of the storage.
+        count: how many elements of `dtype` it holds.
+        offset: of the origin (elements).
+        scope: the block of the trace that made it.
+    """
+
+    __slots__ = ("count", "scope")
+    space = "rmem"
+    computes = True
+    count: int
+    scope: Scope
+
+    def __init__(self, name: str, dtype: Dtype, count: int, scope: Scope, offset: Leaf = 0) -> None:
+        """Freeze a view of a storage."""
+        _set(self, "name", name)
+        _set(self, "dtype", dtype)
+        _set(self, "count", count)
+        _set(self, "scope", scope)
+        _set(self, "offset", offset)
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.name, self.dtype, self.count, self.scope, self.offset
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.name, self.dtype, self.count, id(self.scope), self.offset
+
+    @property
+    def size(self) -> Leaf:
+        """How many elements the storage holds."""
+        return self.count
+
+    def __str__(self) -> str:
+        moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
+        return f"rmem_ptr[{self.dtype.bits}b]({self.name}{moved})"
+
+    def at(self, offset: IntTuple) -> Register:
+        """Return the storage with its origin at `offset` elements."""
+        if offset.__class__ is not int:
+            raise refusal("register-index", operation="Tensor", index=offset, where=where())
+        return Register(self.name, self.dtype, self.count, self.scope, offset)
+
+    def recast(self, dtype: Dtype, offset: Leaf) -> Register:
+        """Return the storage in elements of `dtype`."""
+        count = self.count * self.dtype.bits // dtype.bits
+        return Register(self.name, dtype, count, self.scope, offset)
+
+    def read(self, offset: IntTuple) -> Any:  # noqa: ANN401
+        """Return a copy of one element: later writes to the storage do not change it."""
+        from cute_py.trace.arithmetic import apply
+
+        return apply("copy", self.element(offset))
+
+    def write(self, offset: IntTuple, value: object) -> None:
+        """Record the assignment of one element."""
+        from cute_py.trace.arithmetic import assign
+
+        assign(self.element(offset), value)
+
+    def element(self, offset: IntTuple) -> Any:  # noqa: ANN401
+        """Return the tensor of one element, an alias."""
+        from cute_py.layout.tensor import derived
+
+        return derived(self.moved(offset), Layout(1))
+
+    def operate(self, name: str, *operands: object) -> AnyLayout:
+        """Record a function, element by element, and return its result in new registers."""
+        from cute_py.trace.arithmetic import apply, apply_in_place
+
+        if name.startswith("i") and name[1:] in FUNCTIONS:
+            return apply_in_place(name[1:], *operands)
+        return apply(name, *operands)
+
+    def assign(self, tensor: AnyLayout, value: object) -> None:
+        """Record the assignment of a whole tensor."""
+        from cute_py.trace.arithmetic import assign
+
+        assign(tensor, value)
+
+    def convert(self, tensor: AnyLayout, dtype: DtypeLike, how: tuple[str, bool]) -> AnyLayout:
+        """Record a conversion, and return its result in new registers."""
+        from cute_py.trace.arithmetic import convert_registers
+
+        return convert_registers(tensor, dtype, *how)
+
+    def as_test(self, tensor: AnyLayout) -> Reg:
+        """Return the one element of a b1 tensor as a condition's register."""
+        from cute_py.trace.arithmetic import test_register
+
+        return test_register(tensor)
+
+
+def allocate_registers(name: str, dtype: Dtype, count: int) -> Register:
+    """Return new registers of the kernel in progress."""
+    from cute_py.trace.plan import Registers
+
+    trace = current()
+    if count.__class__ is not int:
+        raise refusal("register-count", operation="cute.rmem", count=count, where=where())
+    label = trace.name_for(name)
+    trace.registers[label] = Registers(label, dtype, count)
+    return Register(label, dtype, count, trace.scope)

@@ -1,0 +1,208 @@
+"""`@cute.kernel`, and `trace`: from a Python function and its arguments to a `Plan`."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+
+from cute_py.errors import CuteError, refusal
+from cute_py.layout.layout import Layout
+from cute_py.layout.tensor import derived, register_allocators
+from cute_py.trace.arguments import Argument, annotations_of, classify, rebuilt
+from cute_py.trace.engines import GlobalMemory
+from cute_py.trace.memory import registers_of
+from cute_py.trace.ops import Map
+from cute_py.trace.plan import Plan, ScalarParam, TensorParam
+from cute_py.trace.state import Trace, kernel_line, recording
+from cute_py.trace.verify import verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from cute_py.layout.types import Leaf
+
+register_allocators.append(registers_of)
+
+
+class Kernel:
+    """A function that is traced to a plan; calling it runs the plan on its arguments.
+
+    Plans are kept by the types, alignments and compile-time values of the arguments.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Wrap a function; see `kernel`."""
+        if not inspect.isfunction(function):
+            raise refusal(
+                "kernel-function", operation="cute.kernel", type=type(function).__name__
+            )
+        self.function = function
+        self.signature = inspect.signature(function)
+        self.plans: dict[Any, Plan] = {}
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+
+    def __repr__(self) -> str:
+        return f"<cute.kernel {self.__name__}{self.signature}>"
+
+    def arguments(self, *args: object, **named: object) -> tuple[Argument, ...]:
+        """Return the arguments of a call, classified."""
+        try:
+            bound = self.signature.bind(*args, **named)
+        except TypeError as error:
+            raise refusal(
+                "kernel-arguments",
+                operation=self.__name__,
+                said=str(error),
+                signature=f"{self.__name__}{self.signature}",
+            ) from None
+        bound.apply_defaults()
+        notes = annotations_of(self.function)
+        return tuple([classify(n, value, notes.get(n)) for n, value in bound.arguments.items()])
+
+    def plan(self, *args: object, **named: object) -> Plan:
+        """Return the plan for arguments like these: traced, or the one that was kept."""
+        arguments = self.arguments(*args, **named)
+        key = tuple([argument.key for argument in arguments])
+        if key not in self.plans:
+            self.plans[key] = _traced(self, arguments)
+        return self.plans[key]
+
+    def leaves(self, *args: object, **named: object) -> list[Any]:
+        """Return the arrays and run-time numbers of a call, in the order of the plan's parameters."""
+        arguments = self.arguments(*args, **named)
+        return [leaf.value for argument in arguments for leaf in argument.leaves()]
+
+    def __call__(self, *args: object, **named: object) -> None:
+        """Run the kernel: NumPy arrays on the emulator."""
+        import cute_py as cute
+
+        plan = self.plan(*args, **named)
+        cute.emulate(plan, *self.leaves(*args, **named))
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Make a kernel of a Python function: `@cute.kernel` above its `def`.
+
+    Its arguments: arrays (tensors in global memory), numbers of a parameter that is annotated with a
+    dtype (`alpha: cute.f32`, known at run time), and compile-time values. It states its launch shape
+    with `cute.launch`.
+    """
+    return Kernel(function)
+
+
+def trace(kernel: Kernel, *args: object, **named: object) -> Plan:
+    """Return the plan of a kernel for arguments like these."""
+    if not isinstance(kernel, Kernel):
+        raise refusal("kernel-function", operation="cute.trace", type=type(kernel).__name__)
+    return kernel.plan(*args, **named)
+
+
+# -- one trace
+
+
+def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
+    state = Trace(kernel.__name__)
+    with recording(state):
+        made = {leaf.name: _parameter(state, leaf) for a in arguments for leaf in a.leaves()}
+        given = {a.name: rebuilt(a, made) for a in arguments}
+        bound = kernel.signature.bind_partial()
+        bound.arguments.update(given)
+        try:
+            kernel.function(*bound.args, **bound.kwargs)
+        except CuteError as error:
+            raise _located(error, kernel) from error
+        state.require_sound()
+        if state.launch is None:
+            raise refusal("kernel-no-launch", operation=kernel.__name__)
+        plan = Plan(
+            kernel.__name__,
+            tuple(state.params.values()),
+            state.launch,
+            tuple(state.shared.values()),
+            _used_registers(state),
+            tuple(state.root.ops),
+        )
+    verify(plan)
+    return plan
+
+
+def _used_registers(state: Trace) -> tuple[Any, ...]:
+    from cute_py.trace.walk import storages
+
+    named = storages(tuple(state.root.ops))
+    return tuple([r for name, r in state.registers.items() if name in named])
+
+
+def _located(error: CuteError, kernel: Kernel) -> CuteError:
+    """Return an error that says where in the kernel it came up, if it does not yet."""
+    if error.args[0].endswith(")") and ".py:" in error.args[0].rpartition("(")[2]:
+        return error
+    place = _place(error, kernel)
+    located = type(error)(f"{error.args[0]} ({place})", error.code, dict(error.facts))
+    return located
+
+
+def _place(error: CuteError, kernel: Kernel) -> str:
+    """Return file:line of the innermost frame that is not of this package."""
+    own = kernel.function.__code__.co_filename
+    found = [
+        f for f in traceback.extract_tb(error.__traceback__)
+        if "cute_py" not in f.filename.split("/")[-3:-1] or f.filename == own
+    ]
+    frame = found[-1]
+    return f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+
+
+def _parameter(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401  (a Tensor, or an Int)
+    if leaf.kind == "number":
+        return _number(state, leaf)
+    facts, name = leaf.facts, leaf.name
+    shape = tuple(
+        [
+            _extent(state, f"{name}_shape{i}", divisor, fixed, 1)
+            for i, (divisor, fixed) in enumerate(facts.extents)
+        ]
+    )
+    stride = tuple(
+        [
+            _extent(state, f"{name}_stride{i}", divisor, fixed, 0)
+            for i, (divisor, fixed) in enumerate(facts.strides)
+        ]
+    )
+    state.params[name] = TensorParam(
+        name,
+        facts.dtype,
+        tuple([_bare(x) for x in shape]),
+        tuple([_bare(x) for x in stride]),
+        facts.alignment,
+    )
+    return derived(GlobalMemory(name, facts.dtype, facts.alignment), Layout(shape, stride))
+
+
+def _extent(state: Trace, name: str, divisor: int, fixed: int | None, low: int) -> Leaf:
+    return fixed if fixed is not None else state.symbol(name, divisor, low)
+
+
+def _bare(x: Leaf) -> Any:  # noqa: ANN401  (a Scalar)
+    return x if x.__class__ is int else x.value
+
+
+def _number(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401
+    """Return a run-time number: an integer as an `Int`, others in a register."""
+    from cute_py.trace.arithmetic import new_registers
+    from cute_py.trace.lower import register
+
+    kind = leaf.facts
+    state.params[leaf.name] = ScalarParam(leaf.name, kind)
+    low = 0 if kind.kind == "uint" else None
+    value = state.symbol(leaf.name, 1, low)
+    if not kind.is_float:
+        return value
+    held = new_registers(kind, 1, "x")
+    dst = register(held, "kernel")
+    state.emit(Map("copy", dst, (_bare(value),), kind, line=kernel_line()))
+    return held

@@ -1,0 +1,36 @@
+"""The bounds of integers that `Let` names, from those of their operands."""
+
+from __future__ import annotations
+
+from cute_py.layout.symbol_bounds import bounds
+from cute_py.layout.symbols import terms_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.trace.conditions import Scalar
+
+
+def bounds_of(x: Scalar) -> tuple[int | None, int | None]:
+    """Return the least and the greatest value of a scalar, None for no bound."""
+    return (x, x) if x.__class__ is int else bounds(terms_of(x))  # type: ignore[return-value]
+
+
+def let_bounds(kind: str, a: Scalar, b: Scalar) -> tuple[int | None, int | None]:
+    """Return bounds of `a kind b`.
+
+    >>> let_bounds("xor", 5, 9), let_bounds("and", 12, 7)
+    ((0, 15), (0, 7))
+    """
+    (low_a, high_a), (low_b, high_b) = bounds_of(a), bounds_of(b)
+    if low_a is None or low_b is None or low_a < 0 or low_b < 0:
+        return None, None
+    if kind == "and":
+        known = [high for high in (high_a, high_b) if high is not None]
+        return 0, min(known, default=None)
+    if high_a is None or high_b is None:
+        return 0, None
+    if kind == "shl":
+        return low_a << low_b, high_a << high_b
+    if kind == "shr":
+        return low_a >> high_b, high_a >> low_b
+    return 0, (1 << max(high_a, high_b).bit_length()) - 1

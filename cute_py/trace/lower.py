@@ -1,0 +1,413 @@
+"""Lowering: what a tensor of a kernel names, as `Access` and `Reg` records.
+
+This is the only place where layouts become addresses. A tensor is enumerated in colexicographic
+order; what depends on the thread, the block or a loop goes to the bases, all else to the table.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import ints
+from cute_py.layout.layout import Layout
+from cute_py.layout.swizzle import Swizzle
+from cute_py.layout.symbols import SymInt
+from cute_py.layout.tuples import flatten
+from cute_py.trace.access import Access
+from cute_py.trace.conditions import Compare, Reg
+from cute_py.trace.engines import GlobalMemory, Guarded, Register, SharedMemory
+from cute_py.trace.integers import Condition, bare, compare
+from cute_py.trace.state import current, where
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.dtypes.table import Dtype
+    from cute_py.layout.tensor import Tensor
+    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.trace.conditions import Cond, Scalar
+
+# what a static index needs: the extents and strides of the modes, flat
+Modes = "list[tuple[int, Leaf]]"
+
+
+# -- registers
+
+
+def register(tensor: Tensor, operation: str) -> Reg:
+    """Return the elements of a register tensor, in order; refuse other memories and old values."""
+    engine = tensor.engine
+    if not isinstance(engine, Register):
+        raise refusal(
+            "kernel-space",
+            operation=operation,
+            tensor=tensor,
+            wanted="registers (rmem)",
+            where=where(),
+        )
+    engine.scope.require_open(tensor)
+    offsets = static_offsets(tensor.layout, operation)
+    origin = engine.offset
+    index = tuple([origin + o for o in offsets])
+    if min(index) < 0 or max(index) >= engine.count:
+        raise refusal(
+            "register-range", operation=operation, tensor=tensor, count=engine.count, where=where()
+        )
+    return Reg(engine.name, engine.dtype, index)
+
+
+def static_offsets(layout: AnyLayout, operation: str) -> list[int]:
+    """Return the offsets of a layout whose sizes and strides are numbers."""
+    if layout.__class__ is Layout and all(d.__class__ is int for d in layout._d):
+        return _sums(_modes(layout, operation))
+    if layout.__class__ is not Layout and layout.offset.__class__ is int:
+        return [int(layout(i)) for i in range(count_of(layout, operation))]
+    raise refusal("register-index", operation=operation, index=layout, where=where())
+
+
+def count_of(layout: AnyLayout, operation: str) -> int:
+    """Return the number of elements; refuse one that is not known yet."""
+    count = layout.size()
+    if count.__class__ is not int:
+        raise refusal("kernel-size", operation=operation, layout=layout, where=where())
+    return int(count)
+
+
+def _modes(layout: Layout, operation: str) -> list[tuple[int, Any]]:
+    modes = list(zip(layout._s, layout._d, strict=True))
+    for extent, _stride in modes:
+        if extent.__class__ is not int:
+            raise refusal("kernel-size", operation=operation, layout=layout, where=where())
+    return [(extent, stride) for extent, stride in modes if extent != 1]
+
+
+def _sums(modes: list[tuple[int, int]]) -> list[int]:
+    """Return the offset of every index of flat modes, the first one fastest."""
+    offsets = [0]
+    for extent, stride in reversed(modes):
+        # built from the slowest mode: each known offset is repeated for the new fastest mode
+        offsets = [o + i * stride for o in offsets for i in range(extent)]
+    return offsets
+
+
+# -- memory
+
+
+def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:  # noqa: ANN401
+    """Return the vectors of `width` elements that a tensor in memory names.
+
+    Raises LayoutError where the elements of a vector are not neighbours, where its address may be
+    misaligned, or where a part of it may lie outside of the extents.
+    """
+    engine = tensor.engine
+    count = count_of(tensor.layout, operation)
+    if count % width:
+        raise refusal("vector-count", operation=operation, count=count, width=width, where=where())
+    if isinstance(engine, Guarded):
+        found = _by_coordinates(tensor, engine, width, operation)
+        name, space = engine.name, "gmem"
+    elif isinstance(engine, (GlobalMemory, SharedMemory)):
+        found = _by_offsets(tensor, width, operation)
+        name, space = engine.name, engine.space
+    else:
+        raise refusal(
+            "kernel-space",
+            operation=operation,
+            tensor=tensor,
+            wanted="gmem or smem",
+            where=where(),
+        )
+    result = Access(space=space, storage=name, dtype=engine.dtype, width=width, **found, **more)
+    _require_aligned(result, operation)
+    return result
+
+
+def _by_offsets(tensor: Tensor, width: int, operation: str) -> dict[str, Any]:
+    layout, origin = tensor.layout, tensor.engine.offset
+    if layout.__class__ is Layout:
+        fixed, moving = _split(_modes(layout, operation))
+        vectors = _vectors(fixed, moving, layout, width, operation)
+        bases: dict[tuple[int, ...], int] = {}
+        table = [(bases.setdefault(digits, len(bases)), o) for digits, o in vectors]
+        return {
+            "bases": tuple([bare(_base(origin, digits, moving)) for digits in bases]),
+            "table": tuple(table),
+        }
+    return _swizzled(tensor, width, operation)
+
+
+def _split(modes: list[tuple[int, Any]]) -> tuple[list[Any], list[Any]]:
+    """Return the modes with static strides, and the strides that are known at run time only; each
+    with its place.
+    """
+    fixed = [(k, e, d) for k, (e, d) in enumerate(modes) if d.__class__ is int]
+    moving = [(k, e, d) for k, (e, d) in enumerate(modes) if d.__class__ is not int]
+    return fixed, moving
+
+
+def _vectors(
+    fixed: list[Any], moving: list[Any], layout: Layout, width: int, operation: str
+) -> list[tuple[tuple[int, ...], int]]:
+    """Return (digits of the moving modes, static offset) of every vector; refuse elements that are
+    not neighbours.
+    """
+    modes: list[tuple[int, int, int]] = [(0, 0, 0)] * (len(fixed) + len(moving))
+    for k, e, d in fixed:
+        modes[k] = (e, d, -1)
+    for j, (k, e, _d) in enumerate(moving):
+        modes[k] = (e, 0, j)
+    entries: list[tuple[tuple[int, ...], int]] = [((0,) * len(moving), 0)]
+    for extent, stride, which in reversed(modes):
+        if which < 0:
+            entries = [(digits, o + i * stride) for digits, o in entries for i in range(extent)]
+        else:
+            entries = [
+                ((*digits[:which], i, *digits[which + 1 :]), o)
+                for digits, o in entries
+                for i in range(extent)
+            ]
+    if width > 1:
+        for v in range(0, len(entries), width):
+            digits, first = entries[v]
+            if entries[v : v + width] != [(digits, first + i) for i in range(width)]:
+                raise refusal(
+                    "vector-neighbours",
+                    operation=operation,
+                    layout=layout,
+                    width=width,
+                    offsets=[o for _digits, o in entries[v : v + width]],
+                    where=where(),
+                )
+    return entries[::width]
+
+
+def _base(origin: Leaf, digits: tuple[int, ...], moving: list[Any]) -> Leaf:
+    total = origin
+    for digit, (_k, _e, stride) in zip(digits, moving, strict=True):
+        total = ints.add(total, ints.mul(digit, stride))
+    return total
+
+
+def _swizzled(tensor: Tensor, width: int, operation: str) -> dict[str, Any]:
+    layout, swizzle = tensor.layout, tensor.layout.outer
+    if swizzle.__class__ is not Swizzle or layout.inner.__class__ is not Layout:
+        raise refusal("kernel-layout", operation=operation, layout=layout, where=where())
+    fixed, moving = _split(_modes(layout.inner, operation))
+    if moving:
+        raise refusal("kernel-layout", operation=operation, layout=layout, where=where())
+    vectors = _vectors(fixed, moving, layout.inner, width, operation)
+    outside, inside = _outside(bare(layout.offset), swizzle.period)
+    chunk = 2**swizzle.num_base
+    starts = ints.divides(width, inside) is True and not any(o % width for _digits, o in vectors)
+    if width > 1 and (chunk % width or not starts):
+        raise refusal(
+            "vector-swizzle",
+            operation=operation,
+            layout=layout,
+            width=width,
+            chunk=chunk,
+            where=where(),
+        )
+    return {
+        "bases": (bare(ints.add(tensor.engine.offset, outside)),),
+        "inner": inside,
+        "table": tuple([(0, o) for _digits, o in vectors]),
+        "swizzle": (swizzle.num_bits, swizzle.num_base, swizzle.num_shft),
+    }
+
+
+def _outside(offset: Scalar, period: int) -> tuple[Scalar, Scalar]:
+    """Return the terms of an offset that are multiples of the swizzle's period, and the others:
+    swizzle(x + n*period) == swizzle(x) + n*period.
+    """
+    if offset.__class__ is int:
+        return offset // period * period, offset % period  # type: ignore[operator]
+    terms = offset._terms  # type: ignore[union-attr]
+    outer = {m: c for m, c in terms.items() if c % period == 0}
+    inner = {m: c for m, c in terms.items() if c % period}
+    return _scalar(outer), _scalar(inner)
+
+
+def _scalar(terms: Any) -> Scalar:  # noqa: ANN401  (a polynomial)
+    if not terms or set(terms) == {()}:
+        return int(terms.get((), 0))
+    return SymInt(terms)
+
+
+# -- guarded parameters
+
+
+def _by_coordinates(tensor: Tensor, engine: Guarded, width: int, operation: str) -> dict[str, Any]:
+    """Return bases, table and guards of a tensor that counts in coordinates of a parameter."""
+    layout = tensor.layout
+    starts, strides, extents = (
+        list(flatten(x)) for x in (engine.offset, engine.stride, engine.shape)
+    )
+    axis = {path: j for j, path in enumerate(_paths(engine.shape))}
+    modes = [(e, *_axis(d, axis, layout, operation)) for e, d in _modes(layout, operation)]
+    entries = [(0,) * len(starts)]
+    for extent, j, step in reversed(modes):
+        entries = [
+            (*c[:j], c[j] + i * step, *c[j + 1 :]) if step else c
+            for c in entries
+            for i in range(extent)
+        ]
+    bases: dict[tuple[int, ...], int] = {}
+    guards: dict[Any, int] = {}
+    table, masks = [], []
+    for v in range(0, len(entries), width):
+        coord = entries[v]
+        _require_neighbours(entries[v : v + width], strides, layout, width, operation)
+        moving = tuple([0 if d.__class__ is int else x for x, d in zip(coord, strides, strict=True)])
+        static = sum([x * d for x, d in zip(coord, strides, strict=True) if d.__class__ is int])
+        table.append((bases.setdefault(moving, len(bases)), static))
+        masks.append(_mask(coord, starts, extents, strides, width, guards, operation))
+    origin = engine.memory.offset
+    for x, d in zip(starts, strides, strict=True):
+        origin = ints.add(origin, ints.mul(x, d))
+    first = [(0, 0, d) for d in strides]
+    found: dict[str, Any] = {
+        "bases": tuple([bare(_base(origin, digits, first)) for digits in bases]),
+        "table": tuple(table),
+    }
+    if guards:
+        found |= {"guards": tuple(guards), "masks": tuple(masks)}
+    return found
+
+
+def _paths(shape: AnyLayout, path: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
+    if shape.__class__ is tuple:
+        return [p for i, s in enumerate(shape) for p in _paths(s, (*path, i))]
+    return [path]
+
+
+def _axis(
+    stride: Any,  # noqa: ANN401  (a stride)
+    axis: dict[tuple[int, ...], int],
+    layout: AnyLayout,
+    operation: str,
+) -> tuple[int, int]:
+    """Return which coordinate a stride moves, and by how much."""
+    if stride.__class__ is int and stride == 0:
+        return 0, 0
+    step = getattr(stride, "value", None)
+    if step.__class__ is not int:
+        raise refusal("kernel-layout", operation=operation, layout=layout, where=where())
+    return axis[stride.path], step
+
+
+def _require_neighbours(
+    coords: list[tuple[int, ...]],
+    strides: list[Any],
+    layout: AnyLayout,
+    width: int,
+    operation: str,
+) -> None:
+    if width == 1:
+        return
+    first = coords[0]
+    units = [j for j, d in enumerate(strides) if d.__class__ is int and d == 1]
+    for j in units:
+        if coords == [(*first[:j], first[j] + i, *first[j + 1 :]) for i in range(width)]:
+            return
+    raise refusal(
+        "vector-neighbours",
+        operation=operation,
+        layout=layout,
+        width=width,
+        offsets=coords,
+        where=where(),
+    )
+
+
+def _mask(
+    coord: tuple[int, ...],
+    starts: list[Any],
+    extents: list[Any],
+    strides: list[Any],
+    width: int,
+    guards: dict[Any, int],
+    operation: str,
+) -> tuple[int, ...]:
+    """Return the numbers of the guards of one vector, adding new ones."""
+    mask = []
+    for x, start, extent, stride in zip(coord, starts, extents, strides, strict=True):
+        inside = compare("lt", ints.add(start, x), extent)
+        if inside is True:
+            continue
+        if width > 1 and stride.__class__ is int and stride == 1:
+            _require_whole(ints.add(start, x), extent, width, operation)
+        test: Cond
+        if inside is False:
+            test = Compare("lt", 1, 0)
+        else:
+            assert isinstance(inside, Condition)
+            test = inside.cond
+        mask.append(guards.setdefault(test, len(guards)))
+    return tuple(mask)
+
+
+def _require_whole(start: Leaf, extent: Leaf, width: int, operation: str) -> None:
+    """Refuse vectors that may lie partly outside of an extent."""
+    if not (ints.divides(width, extent) and ints.divides(width, start)):
+        raise refusal(
+            "vector-extent",
+            operation=operation,
+            extent=extent,
+            start=start,
+            width=width,
+            where=where(),
+        )
+
+
+# -- alignment
+
+
+def _require_aligned(x: Access, operation: str) -> None:
+    """Refuse vectors whose address is not known to be a multiple of their size."""
+    if x.width == 1:
+        return
+    alignment = alignment_of(x.space, x.storage)
+    bits = x.vector_bits
+    offsets = [*x.bases, *[o for _b, o in x.table]] if x.swizzle is None else list(x.bases)
+    loose = next((o for o in offsets if ints.divides(x.width, o) is not True), None)
+    if alignment * 8 % bits or loose is not None:
+        raise refusal(
+            "vector-alignment",
+            operation=operation,
+            bits=bits,
+            storage=x.storage,
+            alignment=alignment,
+            offset=0 if loose is None else loose,
+            width=x.width,
+            dtype=x.dtype,
+            where=where(),
+        )
+
+
+def alignment_of(space: str, storage: str) -> int:
+    """Return the alignment of a storage's first element (bytes)."""
+    trace = current()
+    owner = trace.params if space == "gmem" else trace.shared
+    return int(owner[storage].alignment)
+
+
+def vector_width(a: Tensor, most_bits: int, operation: str) -> int:
+    """Return the widest vector (elements) that `access` accepts, of at most so many bits."""
+    from cute_py.errors import LayoutError
+
+    count, bits = count_of(a.layout, operation), element_bits(a)
+    width = 1
+    while width * 2 * bits <= most_bits and count % (width * 2) == 0:
+        try:
+            access(a, width * 2, operation)
+        except LayoutError:
+            break
+        width *= 2
+    return width
+
+
+def element_bits(tensor: Tensor) -> int:
+    """Return the width of an element (bits)."""
+    dtype: Dtype = tensor.engine.dtype
+    return dtype.bits

@@ -1,0 +1,86 @@
+"""`cute.gemm`: fragments times fragments, by the instruction of an MMA atom."""
+
+from __future__ import annotations
+
+from cute_py.atoms.mma import MMA_Atom
+from cute_py.errors import refusal
+from cute_py.layout.queries import rank, size
+from cute_py.layout.tensor import Tensor
+from cute_py.tiled.tiled_mma import TiledMMA
+from cute_py.trace.lower import register
+from cute_py.trace.ops import Mma
+from cute_py.trace.state import current, kernel_line, where
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.dtypes.table import Dtype
+
+
+def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
+    """acc += a * b on the fragments of a thread: acc (V,M,N), a (V,M) or (V,M,K), b (V,N) or
+    (V,N,K).
+
+    Instructions run along K outermost, then along M, and along N forth and back, which keeps the
+    fragments of a in place. Raises LayoutError where shapes, memories or types are not those of the
+    atom.
+    """
+    atom = mma.atom if isinstance(mma, TiledMMA) else mma
+    if not isinstance(atom, MMA_Atom):
+        raise refusal(
+            "kernel-gemm", operation="cute.gemm", value=mma, type=type(mma).__name__, where=where()
+        )
+    m, n, k = _extents(atom, acc, a, b)
+    for name, tensor, kind in (
+        ("acc", acc, atom.c_type),
+        ("a", a, atom.a_type),
+        ("b", b, atom.b_type),
+    ):
+        _require_type(atom, name, tensor, kind)
+    steps = tuple(
+        (i + m * j, i + m * kk, j + n * kk)
+        for kk in range(k)
+        for i in range(m)
+        for j in (range(n) if i % 2 == 0 else range(n - 1, -1, -1))
+    )
+    d, x, y = (register(t, "cute.gemm") for t in (acc, a, b))
+    current().emit(Mma(atom, d, x, y, steps, line=kernel_line()))
+
+
+def _extents(atom: MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> tuple[int, int, int]:
+    """Return (M, N, K) in instructions; refuse fragments that do not fit together."""
+    shapes = [_extents_of(t) for t in (acc, a, b)]
+    (cv, cm, cn), (av, am, ak), (bv, bn, bk) = shapes
+    values = [int(size(tv, 1)) for tv in (atom.c_tv, atom.a_tv, atom.b_tv)]
+    if (cm, cn, ak) != (am, bn, bk) or [cv, av, bv] != values:
+        raise refusal(
+            "kernel-fragments",
+            operation="cute.gemm",
+            atom=atom,
+            acc=acc.shape,
+            a=a.shape,
+            b=b.shape,
+            values=tuple(values),
+            where=where(),
+        )
+    return cm, cn, ak
+
+
+def _extents_of(tensor: Tensor) -> tuple[int, int, int]:
+    if tensor.__class__ is not Tensor or not 1 <= rank(tensor.layout) <= 3:
+        raise refusal("kernel-fragment", operation="cute.gemm", value=tensor, where=where())
+    modes = [int(size(tensor.layout, i)) for i in range(rank(tensor.layout))]
+    v, m, k = modes + [1] * (3 - len(modes))
+    return v, m, k
+
+
+def _require_type(atom: MMA_Atom, name: str, tensor: Tensor, kind: Dtype) -> None:
+    if tensor.dtype is not kind:
+        raise refusal(
+            "kernel-operand-type",
+            operation="cute.gemm",
+            atom=atom,
+            name=name,
+            dtype=tensor.dtype,
+            wanted=kind,
+            where=where(),
+        )

@@ -1,0 +1,130 @@
+"""Storages of a kernel, and single elements of memory."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.layout.layout import Layout
+from cute_py.layout.queries import cosize
+from cute_py.layout.tensor import Tensor, as_layout, derived
+from cute_py.trace.arithmetic import is_register, new_registers
+from cute_py.trace.conditions import Reg
+from cute_py.trace.engines import SharedMemory, allocate_registers
+from cute_py.trace.lower import access, register
+from cute_py.trace.ops import Load, Store
+from cute_py.trace.plan import Shared
+from cute_py.trace.state import current, kernel_line, where
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cute_py.dtypes.table import Dtype, DtypeLike
+    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.trace.engines import KernelEngine
+
+
+def smem(dtype: DtypeLike, layout: AnyLayout, alignment: int = 128, name: str = "s") -> Tensor:
+    """Return a tensor in shared memory, with a place of its own.
+
+    Args:
+        dtype: of the elements.
+        layout: a Layout, a ComposedLayout (swizzled), or a shape.
+        alignment: of the first element (bytes); 1024 for TMA with the widest swizzle.
+        name: a stem for the name of the storage in the plan.
+
+    """
+    trace = current()
+    kind = as_dtype(dtype)
+    layout = as_layout(layout, "cute.smem")
+    count = cosize(layout)
+    if count.__class__ is not int:
+        raise refusal("register-count", operation="cute.smem", count=count, where=where())
+    label = trace.name_for(name)
+    offset = trace.place(alignment)
+    trace.shared[label] = shared = Shared(label, kind, count, offset, alignment)
+    trace.take(offset + shared.bytes)
+    return derived(SharedMemory(label, kind, count), layout)
+
+
+@contextmanager
+def union() -> Iterator[None]:
+    """`with cute.union():` lets the storages that are made inside begin at one place.
+
+    They share memory, so only one may be in use at a time; the emulator finds a read of what another
+    one has overwritten without a barrier between.
+    """
+    trace = current()
+    trace.unions.append([trace.top, trace.top])
+    try:
+        yield
+    finally:
+        trace.top = trace.unions.pop()[1]
+
+
+def rmem(dtype: DtypeLike, layout: AnyLayout, name: str = "r") -> Tensor:
+    """Return a tensor of registers; every thread has its own.
+
+    Args:
+        dtype: of the elements.
+        layout: a Layout, or a shape (compact).
+        name: a stem for the name of the storage in the plan.
+
+    """
+    layout = as_layout(layout, "cute.rmem")
+    return derived(allocate_registers(name, as_dtype(dtype), cosize(layout)), layout)
+
+
+def registers_of(name: str, dtype: DtypeLike, count: int) -> KernelEngine | None:
+    """Return registers of the kernel in progress, for `make_rmem_tensor`; None outside of one."""
+    from cute_py.trace.state import tracing
+
+    return None if tracing() is None else allocate_registers(name, as_dtype(dtype), count)
+
+
+# -- one element
+
+
+def load_element(engine: KernelEngine, offset: IntTuple) -> Tensor:
+    """Record the load of one element, and return the register that holds it."""
+    src = access(_element(engine, offset), 1, "tensor[coord]")
+    held = new_registers(_kind(engine), 1, "x")
+    current().emit(Load(register(held, "tensor[coord]"), src, line=kernel_line()))
+    return held
+
+
+def store_element(engine: KernelEngine, offset: IntTuple, value: object) -> None:
+    """Record the store of one element."""
+    dst = access(_element(engine, offset), 1, "tensor[coord] = value")
+    src = element_register(value, _kind(engine), "tensor[coord] = value")
+    current().emit(Store(dst, src, line=kernel_line()))
+
+
+def element_register(value: object, kind: Dtype, operation: str) -> Reg:
+    """Return a value as a register of one element of a type."""
+    from cute_py.trace.arithmetic import assign
+
+    if is_register(value):
+        if value.dtype is not kind:  # type: ignore[attr-defined]
+            raise refusal(
+                "kernel-types",
+                operation=operation,
+                a=kind,
+                b=value.dtype,  # type: ignore[attr-defined]
+                where=where(),
+            )
+        return register(value, operation)  # type: ignore[arg-type]
+    held = new_registers(kind, 1, "x")
+    assign(held, value)
+    return register(held, operation)
+
+
+def _element(engine: KernelEngine, offset: IntTuple) -> Tensor:
+    return derived(engine.moved(offset), Layout(1, 0))
+
+
+def _kind(engine: KernelEngine) -> Dtype:
+    kind: Dtype = engine.dtype
+    return kind

@@ -1,0 +1,225 @@
+"""The trace in progress: its open blocks, the names that it gives, the ops that it records.
+
+One kernel is traced at a time in a thread. A `Scope` is a block that is being recorded: the kernel,
+one run of a loop's body, a branch. Values remember the scope that made them, and are refused once
+it is over.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import contextmanager
+
+from cute_py.errors import refusal
+from cute_py.layout.polynomial import Symbol
+from cute_py.layout.symbols import SymInt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from cute_py.layout.ints import Leaf
+    from cute_py.trace.integers import Int
+    from cute_py.trace.ops import Op
+
+_local = threading.local()
+_HERE = __name__.rpartition(".")[0].partition(".")[0]  # cute_py
+
+
+class Scope:
+    """A block that is being recorded."""
+
+    __slots__ = ("depth", "kind", "line", "open", "ops", "parent")
+
+    def __init__(self, kind: str, parent: Scope | None, line: tuple[str, int]) -> None:
+        """Open a block: `kernel`, `loop`, `branch` ..."""
+        self.kind = kind
+        self.parent = parent
+        self.depth = 0 if parent is None else parent.depth + 1
+        self.line = line
+        self.ops: list[Op] = []
+        self.open = True
+
+    def require_open(self, value: object) -> None:
+        """Refuse a value of this block where the block is over."""
+        if not self.open:
+            file, line = self.line
+            raise refusal(
+                "trace-stale",
+                operation="kernel",
+                value=value,
+                kind=self.kind,
+                made=f"{file}:{line}",
+                where=where(),
+            )
+
+
+class Trace:
+    """All that is recorded of one kernel."""
+
+    def __init__(self, name: str) -> None:
+        """Begin with an empty kernel."""
+        self.name = name
+        self.root = Scope("kernel", None, ("", 0))
+        self.scope = self.root
+        self.counters: dict[str, int] = {}
+        self.shared: dict[str, Any] = {}
+        self.registers: dict[str, Any] = {}
+        self.params: dict[str, Any] = {}
+        self.launch: Any = None
+        self.profiles = (0, 0)  # how many indices of grid and block the kernel named
+        self.top = 0  # shared memory in use (bytes)
+        self.unions: list[list[int]] = []  # [where it starts, the end of its longest member]
+        self.poison = ""
+        self.symbols: dict[str, SymInt] = {}
+        self.uniform: dict[str, str] = {}  # symbol -> the threads that agree on it, if not a block
+
+    # -- places in shared memory
+
+    def place(self, alignment: int) -> int:
+        """Return the next place in shared memory (bytes), that of all others in a union."""
+        start = self.unions[-1][0] if self.unions else self.top
+        return -(-start // alignment) * alignment
+
+    def take(self, end: int) -> None:
+        """Count shared memory up to `end` (bytes) as used."""
+        if self.unions:
+            self.unions[-1][1] = max(self.unions[-1][1], end)
+        else:
+            self.top = end
+
+    # -- names
+
+    def name_for(self, stem: str) -> str:
+        """Return a new name: stem0, stem1, ...; the second run of a body gets those of the first."""
+        number = self.counters.get(stem, 0)
+        self.counters[stem] = number + 1
+        return f"{stem}{number}"
+
+    def symbol(
+        self,
+        name: str,
+        unit: int = 1,
+        low: int | None = 0,
+        high: int | None = None,
+        uniform: str = "block",
+    ) -> Leaf:
+        """Return the run-time integer of a name: a multiple of `unit` in [low, high], on which the
+        threads of `uniform` agree.
+        """
+        from cute_py.trace.integers import Int
+
+        lo = None if low is None else -(-low // unit)
+        hi = None if high is None else high // unit
+        if lo is not None and lo == hi:
+            return lo * unit
+        value = SymInt({(Symbol(name, unit, lo, hi),): unit})
+        self.symbols[name] = value
+        self.uniform[name] = uniform
+        return Int(value, self.scope)
+
+    def let(self, kind: str, a: Leaf, b: Leaf) -> Leaf:
+        """Record an integer that no polynomial describes, and return it."""
+        from cute_py.trace.integers import bare
+        from cute_py.trace.lets import let_bounds
+        from cute_py.trace.ops import Let
+        from cute_py.trace.uniform import uniformity
+
+        operands = (bare(a), bare(b))
+        name = self.name_for("n")
+        self.emit(Let(name, kind, operands, line=kernel_line()))
+        return self.symbol(name, 1, *let_bounds(kind, *operands), uniformity(self, *operands))
+
+    # -- ops
+
+    def emit(self, op: Op) -> None:
+        """Record an op at the end of the open block."""
+        self.require_sound()
+        self.scope.ops.append(op)
+
+    def require_sound(self) -> None:
+        """Refuse to go on where a loop was left by break, return or an exception."""
+        if self.poison:
+            raise refusal("trace-left", operation="kernel", loop=self.poison, where=where())
+
+    @contextmanager
+    def block(self, kind: str, line: tuple[str, int]) -> Iterator[Scope]:
+        """Open a block inside of the present one, and close it at the end."""
+        outer, inner = self.scope, Scope(kind, self.scope, line)
+        self.scope = inner
+        try:
+            yield inner
+        finally:
+            self.close(inner, outer)
+
+    def close(self, inner: Scope, outer: Scope) -> None:
+        """End a block, and those inside of it that were left open."""
+        scope: Scope | None = self.scope
+        while scope is not None and scope is not outer:
+            scope.open = False
+            scope = scope.parent
+        inner.open = False
+        self.scope = outer
+
+
+def current() -> Trace:
+    """Return the trace in progress; refuse to be called outside of a kernel."""
+    trace: Trace | None = getattr(_local, "trace", None)
+    if trace is None:
+        raise refusal("trace-outside", operation=_called())
+    return trace
+
+
+def tracing() -> Trace | None:
+    """Return the trace in progress, or None."""
+    return getattr(_local, "trace", None)
+
+
+@contextmanager
+def recording(trace: Trace) -> Iterator[Trace]:
+    """Make a trace the one in progress; refuse a kernel inside of a kernel."""
+    if getattr(_local, "trace", None) is not None:
+        raise refusal("trace-nested", operation=trace.name)
+    _local.trace = trace
+    try:
+        yield trace
+    finally:
+        _local.trace = None
+
+
+# -- where the kernel stands
+
+
+def kernel_line() -> tuple[str, int]:
+    """Return (file, line) of the innermost frame outside of this package."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        inside = module.partition(".")[0] == _HERE and not module.startswith(_HERE + ".kernels")
+        if not inside and module != "contextlib":
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return "", 0
+
+
+def where() -> str:
+    """Return "file:line" of the kernel, for a refusal."""
+    file, line = kernel_line()
+    return f"{file.rpartition('/')[2]}:{line}"
+
+
+def _called() -> str:
+    """Return the name of the function of this package that the user called."""
+    frame, name = sys._getframe(1), "kernel"
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] != _HERE:
+            return name
+        name = frame.f_code.co_name
+        frame = frame.f_back  # type: ignore[assignment]
+    return name
+
+
+if TYPE_CHECKING:
+    _ = Int

@@ -1,0 +1,288 @@
+"""Threads, blocks, order and communication: what a kernel calls besides copies and arithmetic."""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import ints
+from cute_py.layout.tensor import Tensor
+from cute_py.trace.arithmetic import is_register, new_registers, number
+from cute_py.trace.functions import ATOMICS
+from cute_py.trace.integers import Condition, Int, as_condition, bare
+from cute_py.trace.lower import access, register
+from cute_py.trace.memory import element_register
+from cute_py.trace.ops import (
+    Assert,
+    Atomic,
+    Barrier,
+    CpCommit,
+    CpWait,
+    Fence,
+    Load,
+    Print,
+    Shuffle,
+    Store,
+    Vote,
+)
+from cute_py.trace.plan import Launch
+from cute_py.trace.state import current, kernel_line, where
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.layout.types import IntTuple, Leaf
+
+
+# -- the launch shape
+
+
+def launch(grid: IntTuple, block: IntTuple, cluster: IntTuple = 1) -> None:
+    """State the launch shape, once, before the first use of a thread or block index.
+
+    Args:
+        grid: blocks, an integer or (x, y, z); run-time integers of the arguments are allowed.
+        block: threads of a block, static; up to 1024.
+        cluster: blocks of a cluster, static.
+
+    """
+    trace = current()
+    if trace.launch is not None or trace.scope is not trace.root:
+        raise refusal("kernel-launch-twice", operation="cute.launch", where=where())
+    blocks = tuple([bare(x, "cute.launch") for x in _three(grid)])
+    threads = [ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch") for x in _three(block)]
+    group = [ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch") for x in _three(cluster)]
+    shape = Launch(blocks, tuple(threads), tuple(group))  # type: ignore[arg-type]
+    if min(threads) < 1 or shape.threads > 1024 or min(group) < 1:
+        raise refusal("kernel-block", operation="cute.launch", block=block, where=where())
+    trace.launch = shape
+    trace.profiles = (_profile(grid), _profile(block))
+
+
+def _three(x: IntTuple) -> tuple[Any, Any, Any]:
+    parts = x if isinstance(x, tuple) else (x,)
+    if not 1 <= len(parts) <= 3:
+        raise refusal("kernel-block", operation="cute.launch", block=x, where=where())
+    padded = (*parts, 1, 1)[:3]
+    return padded[0], padded[1], padded[2]
+
+
+def _profile(x: IntTuple) -> int:
+    return len(x) if isinstance(x, tuple) else 0
+
+
+def _launched(operation: str) -> Launch:
+    shape: Launch | None = current().launch
+    if shape is None:
+        raise refusal("kernel-no-launch", operation=operation, where=where())
+    return shape
+
+
+def thread_idx() -> Any:  # noqa: ANN401  (an integer, or a tuple as `launch` was given)
+    """Return the thread's index in its block: an integer, or (x, y, ...) if `block` was a tuple."""
+    shape = _launched("cute.thread_idx")
+    tid = _root_symbol("tid", shape.threads, "thread")
+    count = current().profiles[1]
+    if not count:
+        return tid
+    x, y, _z = shape.block
+    parts = (ints.mod(tid, x), ints.mod(ints.div(tid, x), y), ints.div(tid, x * y))
+    return parts[:count]
+
+
+def block_idx() -> Any:  # noqa: ANN401
+    """Return the block's index in the grid: an integer, or (x, y, ...) if `grid` was a tuple."""
+    shape = _launched("cute.block_idx")
+    count = current().profiles[0]
+    parts = tuple([_root_symbol(f"bid_{a}", e) for a, e in zip("xyz", shape.grid, strict=True)])
+    return parts[:count] if count else parts[0]
+
+
+def lane_idx() -> Leaf:
+    """Return the thread's index in its warp, 0 to 31."""
+    return ints.mod(_root_symbol("tid", _launched("cute.lane_idx").threads, "thread"), 32)
+
+
+def warp_idx() -> Leaf:
+    """Return the warp's index in its block."""
+    return ints.div(_root_symbol("tid", _launched("cute.warp_idx").threads, "thread"), 32)
+
+
+def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
+    from cute_py.trace.lets import bounds_of
+
+    trace = current()
+    known = trace.symbols.get(name)
+    if known is not None:
+        return Int(known, trace.root)
+    _low, high = bounds_of(extent)  # type: ignore[arg-type]
+    inner, trace.scope = trace.scope, trace.root
+    try:
+        return trace.symbol(name, 1, 0, None if high is None else high - 1, uniform)
+    finally:
+        trace.scope = inner
+
+
+# -- order
+
+
+def syncthreads() -> None:
+    """Wait for all threads of the block; what they wrote to shared memory is visible after it."""
+    current().emit(Barrier(line=kernel_line()))
+
+
+def syncwarp() -> None:
+    """Wait for the lanes of the warp."""
+    current().emit(Barrier("warp", line=kernel_line()))
+
+
+def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
+    """Meet `threads` threads at barrier `id` (1 to 15); `arrive` does not wait."""
+    number_of = ints.normalize(id, "cute.named_barrier")
+    current().emit(Barrier("named", kind, bare(number_of), threads, line=kernel_line()))
+
+
+def cp_async_fence() -> None:
+    """Close a group of asynchronous copies (cp.async.commit_group)."""
+    current().emit(CpCommit(line=kernel_line()))
+
+
+def cp_async_wait(groups: int) -> None:
+    """Wait until at most so many of the latest groups are open (cp.async.wait_group)."""
+    n = ints.as_int(ints.normalize(groups, "cute.cp_async_wait"), "cute.cp_async_wait")
+    current().emit(CpWait(n, line=kernel_line()))
+
+
+def threadfence(scope: str = "gpu") -> None:
+    """Order memory accesses for the `block`, `gpu` or `system`."""
+    current().emit(Fence(scope, line=kernel_line()))
+
+
+# -- between lanes
+
+
+def shuffle(tensor: Tensor, lane: Leaf, kind: str = "idx", width: int = 32) -> Tensor:
+    """Return each element as another lane of the warp has it.
+
+    Args:
+        tensor: registers.
+        lane: the lane (`idx`), the distance (`up`, `down`), or what to XOR the lane with (`bfly`).
+        kind: idx, up, down or bfly. Beyond the group, `up` and `down` give the lane's own value.
+        width: lanes of a group, a power of two.
+
+    Source: PTX ISA, shfl.sync.
+    """
+    result = new_registers(tensor.dtype, tensor.shape)
+    src, dst = register(tensor, "cute.shuffle"), register(result, "cute.shuffle")
+    current().emit(Shuffle(kind, dst, src, bare(lane), width, line=kernel_line()))
+    return result
+
+
+def warp_reduce(fn: str, tensor: Tensor, width: int = 32) -> Tensor:
+    """Return each element combined over `width` neighbouring lanes; every lane gets the result.
+
+    The order is that of a butterfly: distances width/2, ..., 2, 1.
+    """
+    from cute_py.trace.arithmetic import apply
+
+    distance = width // 2
+    while distance:
+        tensor = apply(fn, tensor, shuffle(tensor, distance, "bfly", width))
+        distance //= 2
+    return tensor
+
+
+def vote(kind: str, condition: object) -> Tensor:
+    """Return `any` or `all` (b1), or `ballot` (u32), over the lanes of the warp."""
+    from cute_py.dtypes.table import b1, u32
+    from cute_py.trace.arithmetic import condition_register
+
+    if kind not in ("any", "all", "ballot"):
+        choices = ("any", "all", "ballot")
+        raise refusal(
+            "kernel-choice", operation="cute.vote", value=kind, choices=choices, where=where()
+        )
+    truth = as_condition(condition, "cute.vote")
+    if is_register(condition):
+        src = register(condition, "cute.vote")  # type: ignore[arg-type]
+    elif isinstance(truth, Condition):
+        src = condition_register(truth)
+    else:
+        src = element_register(truth, b1, "cute.vote")
+    result = new_registers(u32 if kind == "ballot" else b1, 1)
+    current().emit(Vote(kind, register(result, "cute.vote"), src, line=kernel_line()))
+    return result
+
+
+# -- memory that others see
+
+
+def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor | None:
+    """Combine elements of memory with registers in one step: add, min, max, exch, and, or, xor.
+
+    Args:
+        fn: the operation.
+        target: elements of global or shared memory.
+        value: registers of as many elements, or a number for one element.
+        old: whether to return what the elements were.
+
+    """
+    if fn not in ATOMICS:
+        raise refusal(
+            "kernel-choice", operation="cute.atomic", value=fn, choices=ATOMICS, where=where()
+        )
+    dst = access(target, 1, "cute.atomic")
+    src = element_register(value, target.dtype, "cute.atomic")
+    if len(src) != dst.count:
+        raise refusal(
+            "kernel-shapes", operation="cute.atomic", a=target.shape, b=len(src), where=where()
+        )
+    result = new_registers(target.dtype, target.shape) if old else None
+    held = None if result is None else register(result, "cute.atomic")
+    current().emit(Atomic(fn, dst, src, held, line=kernel_line()))
+    return result
+
+
+def load_acquire(element: Tensor) -> Tensor:
+    """Return an element of global memory; what its writer released before is visible after it."""
+    held = new_registers(element.dtype, 1, "x")
+    src = access(element, 1, "cute.load_acquire")
+    dst = register(held, "cute.load_acquire")
+    current().emit(Load(dst, src, "acquire", line=kernel_line()))
+    return held
+
+
+def store_release(element: Tensor, value: object) -> None:
+    """Store an element of global memory after all that the thread wrote before."""
+    dst = access(element, 1, "cute.store_release")
+    src = element_register(value, element.dtype, "cute.store_release")
+    current().emit(Store(dst, src, "release", line=kernel_line()))
+
+
+# -- debugging
+
+
+def print_(text: str, *values: object) -> None:
+    """Print from the kernel: each `{}` of the text is replaced by a value, for each thread."""
+    from cute_py.dtypes.table import f32, s32
+
+    shown = []
+    for x in values:
+        if is_register(x):
+            shown.append(register(x, "cute.print_"))  # type: ignore[arg-type]
+        elif isinstance(x, (float,)):
+            shown.append(number(x, f32, "cute.print_"))  # type: ignore[arg-type]
+        elif isinstance(x, int):
+            shown.append(number(x, s32, "cute.print_"))  # type: ignore[arg-type]
+        else:
+            shown.append(bare(x, "cute.print_"))  # type: ignore[arg-type]
+    current().emit(Print(text, tuple(shown), line=kernel_line()))
+
+
+def assert_(condition: object, text: str = "") -> None:
+    """Stop with the text for a thread for which the condition does not hold."""
+    truth = as_condition(condition, "cute.assert_")
+    if truth is True:
+        return
+    if truth is False:
+        raise refusal("kernel-assert", operation="cute.assert_", text=text, where=where())
+    current().emit(Assert(truth.cond, text, line=kernel_line()))

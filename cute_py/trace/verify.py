@@ -1,0 +1,134 @@
+"""What must hold of a plan before anyone runs it, rule by rule."""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.trace.ops import Barrier, If, Leave, Load, Loop, Op, While
+from cute_py.trace.walk import reads, writes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.trace.conditions import Reg
+    from cute_py.trace.ops import Block
+    from cute_py.trace.plan import Plan
+
+MOST_SHARED = 227 * 1024  # bytes of a block on sm_90
+
+# elements that surely have a value: (storage, bits of an element, index)
+Known = set
+
+
+def verify(plan: Plan) -> None:
+    """Refuse a plan that reads registers before they are assigned, has a barrier where threads may
+    part ways, or needs more shared memory than a block can have.
+    """
+    for rule in RULES:
+        rule(plan)
+
+
+def _require_assigned(plan: Plan) -> None:
+    _assigned(plan.body, set())
+
+
+def _assigned(block: Block, known: set[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Return the elements that are assigned after a block; refuse reads of others."""
+    for op in block:
+        if isinstance(op, Loop):
+            inner = _assigned(op.body, set(known))
+            if _runs(op):
+                known = inner
+            continue
+        if isinstance(op, While):
+            known = _assigned(op.test, known)
+            _require(op, known)
+            _assigned(op.body, set(known))
+            continue
+        if isinstance(op, If):
+            _require(op, known)
+            known = _assigned(op.then, set(known)) & _assigned(op.other, set(known))
+            continue
+        _require(op, known)
+        known = known | {key for reg in writes(op) for key in _keys(reg)}
+    return known
+
+
+def _runs(op: Loop) -> bool:
+    """Tell whether a loop surely runs once."""
+    from cute_py.layout import ints
+
+    a, b = (op.start, op.stop) if op.step > 0 else (op.stop, op.start)
+    return ints.less(a, b) is True
+
+
+def _keys(reg: Reg) -> list[tuple[str, int]]:
+    """Return the bits that a register covers, in units of its storage's smallest piece."""
+    size = max(reg.dtype.bits // 4, 1)
+    return [(reg.storage, i * size + k) for i in reg.index for k in range(size)]
+
+
+def _require(op: Op, known: set[tuple[str, int]]) -> None:
+    for reg in reads(op):
+        missing = next((key for key in _keys(reg) if key not in known), None)
+        if missing is not None:
+            element = missing[1] // max(reg.dtype.bits // 4, 1)
+            raise refusal(
+                "plan-unassigned",
+                operation=type(op).__name__,
+                storage=reg.storage,
+                element=element,
+                where=_line(op),
+            )
+    if isinstance(op, Load) and op.src.fill is None and op.src.guards:
+        _require_kept(op, known)
+
+
+def _require_kept(op: Load, known: set[tuple[str, int]]) -> None:
+    """A guarded load that leaves registers as they are needs them assigned."""
+    if any(key not in known for key in _keys(op.dst)):
+        raise refusal(
+            "plan-unassigned",
+            operation="Load",
+            storage=op.dst.storage,
+            element=op.dst.index[0],
+            where=_line(op),
+        )
+
+
+def _line(op: Op) -> str:
+    file, number = op.line
+    return f"{file.rpartition('/')[2]}:{number}"
+
+
+def _require_barriers_together(plan: Plan) -> None:
+    _barriers(plan.body, "block", None)
+
+
+def _barriers(block: Block, scope: str, cause: Op | None) -> None:
+    """Refuse block barriers inside of branches and loops on which the block does not agree."""
+    from cute_py.trace.uniform import SCOPES
+
+    for op in block:
+        if isinstance(op, Barrier) and op.scope in ("block", "cluster") and scope != "block":
+            assert cause is not None
+            raise refusal(
+                "plan-divergent", operation="syncthreads", branch=_line(cause), where=_line(op)
+            )
+        if isinstance(op, (If, Loop, While)):
+            inner = max(scope, op.scope, key=SCOPES.index)
+            why = op if op.scope != "block" else cause
+            parts = (op.then, op.other) if isinstance(op, If) else (op.body,)
+            for part in parts:
+                _barriers(part, inner, why)
+        if isinstance(op, Leave) and op.target == "loop" and op.scope != "block":
+            scope, cause = max(scope, op.scope, key=SCOPES.index), op
+
+
+def _require_shared(plan: Plan) -> None:
+    if plan.smem_bytes > MOST_SHARED:
+        raise refusal(
+            "plan-shared", operation=plan.name, bytes=plan.smem_bytes, most=MOST_SHARED
+        )
+
+
+RULES = (_require_assigned, _require_barriers_together, _require_shared)
+
