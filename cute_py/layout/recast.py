@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from cute_py.errors import refusal
+from cute_py.errors import LayoutError, refusal
 from cute_py.layout import ints
 from cute_py.layout.coalesce import coalesce
 from cute_py.layout.layout import Layout, made
@@ -171,10 +171,21 @@ def max_alignment(x: AnyLayout) -> int:
     if contiguous.size() == flat.size():
         return ints.as_int(contiguous.size(), "max_alignment")
     rest = logical_divide(flat, contiguous)[1]
-    return gcd(
+    n = gcd(
         ints.as_int(contiguous.size(), "max_alignment"),
         *[ints.as_int(d, "max_alignment") for d in rest._d],
     )
+    # (2,2,3):(1,3,2) has runs of 3 elements, but no mode ends with one: not all n can be upcast by
+    return next(m for m in range(n, 0, -1) if n % m == 0 and (m == 1 or _keeps_whole(x, m)))
+
+
+def _keeps_whole(layout: Layout, n: int) -> bool:
+    """Return whether upcast takes the layout by n."""
+    try:
+        upcast(layout, n)
+    except LayoutError:
+        return False
+    return True
 
 
 def _factor(n: Leaf, operation: str) -> int:

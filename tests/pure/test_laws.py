@@ -515,6 +515,7 @@ def test_recast_layout_keeps_the_bits(layout, old, new):
 
 
 @given(st.one_of(chain_layouts(max_leaves=3), layouts(max_leaves=3)))
+@example(layout=cute.Layout((2, 2, 3), (1, 3, 2)))  # runs of 3 elements, and a stride of 2
 def test_max_alignment_is_a_legal_upcast(layout):
     n = answered(cute.max_alignment, layout)
     assert n >= 1
