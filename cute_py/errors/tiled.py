@@ -82,6 +82,18 @@ WORDINGS: dict[str, Wording] = {
         "the (M,N,K) of all operands of an MMA",
         "leave it out for one tile, or pass three extents that the tile divides",
     ),
+    "thread-map": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a ThreadMap",
+        "build one with stripmined_thread_map or warp_raked_thread_map",
+    ),
+    "thread-map-pair": (
+        LayoutError,
+        "{value!r}",
+        "two numbers: (contiguous, strided)",
+        "name both extents of the tile, or both of the lanes of a warp",
+    ),
     "copy-atom": (
         LeafTypeError,
         "{value!r} ({type})",

@@ -12,9 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cute_py.errors import refusal
+from cute_py.layout import ints
 from cute_py.layout.composition import composition
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
+from cute_py.tiled.copy_maps import checked_atom
 from cute_py.tiled.tiled_copy import TiledCopy
 
 TYPE_CHECKING = False
@@ -69,6 +71,7 @@ class ThreadMap:
 
         Raises LayoutError where the atom moves another number of values.
         """
+        atom = checked_atom(atom, "ThreadMap.tiled_copy")
         if self.elements % atom.num_values:
             raise refusal(
                 "thread-map-atom",
@@ -99,6 +102,7 @@ def stripmined_thread_map(shape: Pair, threads: int, elements: int = 1) -> Threa
     (1, 4)
     """
     name = "stripmined_thread_map"
+    shape, (threads, elements) = _pair(name, shape), _numbers(name, threads, elements)
     _require_divides(name, elements, shape[0], "elements of an access", "a row")
     (c, s), v = shape, shape[0] // elements
     if threads >= v:
@@ -125,6 +129,9 @@ def transposed_thread_map(base: ThreadMap) -> ThreadMap:
     >>> transposed_thread_map(stripmined_thread_map((8, 128), 256)).start(1)
     (0, 1)
     """
+    if base.__class__ is not ThreadMap:
+        kind = type(base).__name__
+        raise refusal("thread-map", operation="transposed_thread_map", value=base, type=kind)
     if base.elements != 1:
         raise refusal(
             "thread-map-transpose", operation="transposed_thread_map", elements=base.elements
@@ -154,7 +161,8 @@ def warp_raked_thread_map(
     (2, 2)
     """
     name = "warp_raked_thread_map"
-    (c, s), (wc, ws) = shape, arrangement
+    shape, (threads, elements) = _pair(name, shape), _numbers(name, threads, elements)
+    (c, s), (wc, ws) = shape, _pair(name, arrangement)
     if wc * ws != WARP or threads % WARP:
         raise refusal("thread-map-warps", operation=name, threads=threads, arrangement=arrangement)
     _require_divides(name, wc * elements, c, "elements of a warp's row", "a row")
@@ -173,9 +181,20 @@ def warp_raked_thread_map(
     return ThreadMap(shape, threads, elements, (ic, is_), (wc * elements, ws), layout)
 
 
+def _pair(operation: str, x: object) -> Pair:
+    """Return (contiguous, strided) as two numbers."""
+    if x.__class__ is not tuple or len(x) != 2:
+        raise refusal("thread-map-pair", operation=operation, value=x)
+    return _numbers(operation, *x)  # type: ignore[return-value]
+
+
+def _numbers(operation: str, *values: object) -> tuple[int, ...]:
+    return tuple([ints.as_int(ints.normalize(x, operation), operation) for x in values])
+
+
 def _require_divides(operation: str, part: int, whole: int, a: str, b: str) -> None:
-    """Refuse a part that is larger than the whole (iteration 0) or does not divide it."""
-    if part < 1 or whole % part:
+    """Refuse a part that is larger than the whole (iteration 0), does not divide it, or is none."""
+    if part < 1 or whole < 1 or whole % part:
         raise refusal("thread-map-divides", operation=operation, part=part, whole=whole, a=a, b=b)
 
 
@@ -197,6 +216,7 @@ def raked_arrangement(contiguous: int, bits: int, most: int = WARP) -> Pair:
     ((8, 4), (4, 8))
     """
     name = "raked_arrangement"
+    contiguous, bits, most = _numbers(name, contiguous, bits, most)
     _require_divides(name, bits, ACCESS_BITS, "bits of an element", "the 128 bits of an access")
     elements = ACCESS_BITS // bits
     _require_divides(name, elements, contiguous, "elements of an access", "a row")
@@ -214,12 +234,14 @@ def simt_transpose_padding(k: int, bits: int, threads: int = WARP) -> int:
         bits: of an element.
         threads: of a warp.
 
-    Raises LayoutError where K does not divide the warp.
+    Raises LayoutError where K does not divide the warp, or the bits of an element an access.
 
     >>> [simt_transpose_padding(8, bits) for bits in (32, 64, 16, 8)]
     [4, 2, 8, 16]
     """
     name = "simt_transpose_padding"
+    k, bits, threads = _numbers(name, k, bits, threads)
+    _require_divides(name, bits, ACCESS_BITS, "bits of an element", "the 128 bits of an access")
     _require_divides(name, k, threads, "elements along K", "the threads of a warp")
     if bits >= 32:
         return max(1, threads // k // (bits // 32))

@@ -150,3 +150,46 @@ def test_simt_padding_of_k_8():
 def test_maps_that_would_leave_or_miss_the_tile_are_refused(make, says):
     with pytest.raises(cute.LayoutError, match=says):
         make()
+
+
+@pytest.mark.parametrize("junk", [None, "8", 1.5, True, object()])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: stripmined_thread_map(x, 32),
+        lambda x: stripmined_thread_map((8, x), 32),
+        lambda x: stripmined_thread_map((8, 8), x),
+        lambda x: stripmined_thread_map((8, 8), 8, x),
+        lambda x: transposed_thread_map(x),
+        lambda x: warp_raked_thread_map((128, 32), 128, x),
+        lambda x: raked_arrangement(128, x),
+        lambda x: simt_transpose_padding(x, 32),
+        lambda x: stripmined_thread_map((8, 8), 8).tiled_copy(x),
+    ],
+)
+def test_wrong_types_are_refused_in_words(make, junk):
+    with pytest.raises(cute.CuteError):
+        make(junk)
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (-8, 8), (8, 0), (8, -8), (8,), (8, 8, 8)])
+def test_tiles_without_elements_or_of_other_modes_have_no_map(shape):
+    with pytest.raises(cute.LayoutError):
+        stripmined_thread_map(shape, 8)
+    with pytest.raises(cute.LayoutError):
+        warp_raked_thread_map(shape, 32, (8, 4))
+
+
+def test_refusals_of_maps_name_what_is_required():
+    with pytest.raises(cute.LayoutError, match=r"given \(8,\); required: two numbers") as caught:
+        stripmined_thread_map((8,), 8)
+    assert caught.value.code == "thread-map-pair"
+    with pytest.raises(cute.LeafTypeError, match=r"given None .* required: a ThreadMap") as caught:
+        transposed_thread_map(None)
+    assert caught.value.code == "thread-map"
+
+
+@pytest.mark.parametrize("bits", [0, -8, 24, 48])
+def test_padding_is_of_elements_that_divide_an_access(bits):
+    with pytest.raises(cute.LayoutError, match="bits of an element"):
+        simt_transpose_padding(8, bits)
