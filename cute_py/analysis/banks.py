@@ -2,10 +2,18 @@
 
 Shared memory has 32 banks of 32-bit words; a wavefront serves one word of each bank, to any number
 of lanes. A request of more than 128 bytes is served in phases: 64-bit accesses by half warps,
-128-bit accesses, and the rows of ldmatrix and stmatrix, by 8 lanes at a time. Source: CUDA C++
-Programming Guide, "Compute Capability 5.x: Shared Memory" (banks, broadcast) and "Compute
-Capability 3.x" (64-bit); PTX ISA, "ldmatrix" (8 addresses for each matrix). Where lanes of several
-phases read the same words, hardware may merge phases: then the count is an upper bound.
+128-bit accesses, and the rows of ldmatrix and stmatrix, by 8 lanes at a time.
+
+Sources. Banks and broadcast: CUDA C++ Programming Guide 12, "Compute Capability 5.x", "Shared
+Memory". Phases: CUDA C Programming Guide 4.2, F.4.3 "64-Bit Accesses" (half warps) and "128-Bit
+Accesses" (quarter warps), for capability 2.x; GTC 2019, S9593 "cuTENSOR", the slides on bank
+conflicts (128-bit: threads 0-7, then 8-15, and only threads of one phase collide), as quoted in
+Dao-AILab/flash-attention issue 738. Matrices: PTX ISA, "ldmatrix" (8 addresses for each). No
+source says it for later capabilities in so many words: benchmarks/gpu_banks.py measures it.
+
+Where lanes of several phases read the same words, hardware may merge phases, as capability 7.x does
+for pairs of lanes with one address (NVIDIA forum, "Unexpected shared memory bank conflict", 77228);
+then the count is an upper bound.
 """
 
 from __future__ import annotations

@@ -55,9 +55,13 @@ def _row(
     return DeviceLimits(arch, warps, blocks, shared * KIB, block * KIB, reserved * KIB, unit)
 
 
-# Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" (warps,
-# blocks, registers, shared memory; 1 KiB is reserved for each block from 8.0 on); Volta, Turing,
-# Ampere, Ada and Hopper Tuning Guides, "Occupancy"; CUDA toolkit, cuda_occupancy.h (the units).
+# Sources. Warps, blocks, registers, shared memory: CCCL, cuda/__device/arch_traits.h (all rows, and
+# the 1024 bytes that are reserved for each block from 8.0 on); CUDA Programming Guide 13, section
+# 5.1.3 "Features and Technical Specifications" (7.5 on). Blocks, configurations of shared memory,
+# units of allocation, schedulers: CUDA toolkit 13.0, cuda_occupancy.h,
+# cudaOccMaxBlocksPerMultiprocessor, cudaOccAlignUpShmemSizeVoltaPlus,
+# cudaOccSMemAllocationGranularity, cudaOccRegAllocationGranularity and
+# cudaOccSubPartitionsPerMultiprocessor. tests/compile_only/test_occupancy.py compares with it.
 DEVICES = {
     row.arch: row
     for row in (
@@ -66,8 +70,14 @@ DEVICES = {
         _row("sm_80", 64, 32, 164, 163, 1, 128),
         _row("sm_86", 48, 16, 100, 99, 1, 128),
         _row("sm_87", 48, 16, 164, 163, 1, 128),
+        _row("sm_88", 48, 16, 100, 99, 1, 128),
         _row("sm_89", 48, 24, 100, 99, 1, 128),
         _row("sm_90", 64, 32, 228, 227, 1, 128),
+        _row("sm_100", 64, 32, 228, 227, 1, 128),
+        _row("sm_103", 64, 32, 228, 227, 1, 128),
+        _row("sm_110", 48, 24, 228, 227, 1, 128),
+        _row("sm_120", 48, 24, 100, 99, 1, 128),
+        _row("sm_121", 48, 24, 100, 99, 1, 128),
     )
 }
 MAX_THREADS = 1024  # of a block
@@ -106,14 +116,16 @@ def occupancy(arch: str, threads: int, registers: int, shared: int = 0) -> Occup
     """Return how many blocks one multiprocessor holds.
 
     Args:
-        arch: "sm_70" to "sm_90", a suffix `a` allowed.
+        arch: a row of `DEVICES`, "sm_70" to "sm_121"; a suffix `a` is allowed.
         threads: of a block.
         registers: of a thread (32 bits each).
         shared: shared memory of a block, static and dynamic (bytes).
 
     Law: registers of a warp are rounded up to 256; each of 4 schedulers has a fourth of the
-    registers and of the warps. Raises LayoutError for an architecture without row, and for a block
-    that no multiprocessor of the architecture can hold. Source: CUDA toolkit, cuda_occupancy.h.
+    registers, and a block must fit as if its warps filled them evenly. Raises LayoutError for an
+    architecture without row, and for a block that no multiprocessor of the architecture can hold.
+    Source: CUDA toolkit 13.0, cuda_occupancy.h, cudaOccMaxActiveBlocksPerMultiprocessor with the
+    largest carveout of shared memory.
 
     >>> print(occupancy("sm_80", threads=256, registers=128, shared=48 * 1024))
     sm_80: 2 blocks, 16 warps (25.0%), limited by registers (blocks by limit: warps 8, \
@@ -124,15 +136,16 @@ registers 2, shared memory 3, blocks 32)
     _require_range("registers of a thread", registers, 1, MAX_REGISTERS)
     _require_range("bytes of shared memory of a block", shared, 0, device.shared_block)
     warps = ceil_div(threads, WARP)
+    of_warp = -(-registers * WARP // device.register_unit) * device.register_unit
+    checked = of_warp * -(-warps // device.schedulers) * device.schedulers
+    _require_range("registers of a block, as allocated", checked, 1, device.registers)
     limits = {
         "warps": device.warps // warps,
-        "registers": _blocks_by_registers(device, warps, registers),
+        "registers": device.registers // device.schedulers // of_warp * device.schedulers // warps,
         "shared memory": _blocks_by_shared(device, shared),
         "blocks": device.blocks,
     }
     blocks = min(limits.values())
-    if blocks == 0:
-        _require_range("registers of a block", warps * WARP * registers, 1, device.registers)
     limiter = min(limits, key=lambda name: limits[name])
     fraction = blocks * warps / device.warps
     return Occupancy(arch, blocks, blocks * warps, limiter, tuple(limits.items()), fraction)
@@ -150,15 +163,6 @@ def _require_range(what: str, value: int, least: int, most: int) -> None:
         raise refusal(
             "occupancy-range", operation="occupancy", what=what, value=value, least=least, most=most
         )
-
-
-def _blocks_by_registers(device: DeviceLimits, warps: int, registers: int) -> int:
-    of_warp = -(-registers * WARP // device.register_unit) * device.register_unit
-    per_scheduler = device.registers // device.schedulers // of_warp
-    together = -(-warps // device.schedulers) * device.schedulers  # a block fills whole rows
-    if together * of_warp > device.registers:
-        return 0
-    return per_scheduler * device.schedulers // warps
 
 
 def _blocks_by_shared(device: DeviceLimits, shared: int) -> int:
