@@ -112,10 +112,10 @@ def _show_array(values: Value) -> str:
 def _public() -> list[str]:
     import cute_py
 
-    homes: dict[str, str] = vars(cute_py)["_MODULE"]
+    homes: dict[str, tuple[str, str]] = vars(cute_py)["_MODULE"]
     return [
         name
-        for name, module in homes.items()
+        for name, (module, _there) in homes.items()
         if module.startswith("layout.") and name != "_" and name not in LEFT_OUT
     ]
 

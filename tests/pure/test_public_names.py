@@ -8,6 +8,7 @@ import pytest
 
 import cute_py as cute
 
+KERNELS = Path(__file__).parents[2] / "docs" / "kernels.md"  # its code is run by test_docs
 STUB = Path(cute.__file__).with_suffix(".pyi")
 
 
@@ -16,9 +17,9 @@ def stub_text():
     defines it."""
     lines = ['"""Public names, for type checkers; `_HOME` in __init__.py is the source."""', ""]
     for module, names in cute._HOME.items():
-        lines += [
-            f"from cute_py.{module} import {name} as {name}" for name in sorted(names.split())
-        ]
+        for name in sorted(names.split()):
+            public, _, there = name.partition("=")
+            lines.append(f"from cute_py.{module} import {there or name} as {public}")
     return "\n".join([*lines, "", "__version__: str", ""])
 
 
@@ -44,9 +45,12 @@ def test_every_name_resolves_to_its_module_and_is_documented(name):
     assert name in dir(cute)
     if not (inspect.isfunction(value) or inspect.isclass(value)):
         return
-    assert value.__module__ == f"cute_py.{cute._MODULE[name]}"
+    home = cute._MODULE[name][0]
+    assert value.__module__ == f"cute_py.{home}"
     doc = inspect.getdoc(value)
     assert doc, f"{name} has no docstring"
     assert doc.endswith(".") or ">>>" in doc
-    if inspect.isfunction(value):
+    if home.startswith("trace."):  # callable inside of a kernel only
+        assert f"cute.{name}" in KERNELS.read_text(), f"{name} is not in docs/kernels.md"
+    elif inspect.isfunction(value):
         assert ">>>" in doc, f"{name} has no doctest"
