@@ -112,7 +112,7 @@ _HOME = {
     "tiled.coverage": "coverage",
     "tiled.suggest": "suggest_permutation suggest_tiled_copy",
     "tiled.thread_maps": ("stripmined_thread_map transposed_thread_map warp_raked_thread_map"),
-    "trace.kernel": "Kernel kernel trace",
+    "trace.kernel": "Kernel kernel",
     "trace.arguments": "spec typed",
     "trace.plan": "Plan",
     "trace.memory": "rmem smem union",
@@ -139,7 +139,8 @@ _MODULE = {
     for module, names in _HOME.items()
     for name in names.split()
 }
-_PACKAGES = {"analysis", "atoms", "dtypes", "tiled", "viz"}  # reached as cute.atoms and so on
+# reached as cute.atoms and so on; cute.trace and cute.emulate are functions as well
+_PACKAGES = {"analysis", "atoms", "dtypes", "emulate", "ops", "tiled", "trace", "viz"}
 _BUILTINS = {"filter", "print", "range"}  # CuTe names that would hide a builtin under `import *`
 
 __all__ = sorted(name for name in _MODULE if name not in _BUILTINS and name != "_")

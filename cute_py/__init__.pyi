@@ -275,7 +275,6 @@ from cute_py.tiled.thread_maps import transposed_thread_map as transposed_thread
 from cute_py.tiled.thread_maps import warp_raked_thread_map as warp_raked_thread_map
 from cute_py.trace.kernel import Kernel as Kernel
 from cute_py.trace.kernel import kernel as kernel
-from cute_py.trace.kernel import trace as trace
 from cute_py.trace.arguments import spec as spec
 from cute_py.trace.arguments import typed as typed
 from cute_py.trace.plan import Plan as Plan
