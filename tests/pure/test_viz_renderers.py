@@ -23,6 +23,7 @@ PICTURES = {
     "swizzle": Swizzle(2, 3, 3),
     "swizzled": make_composed_layout(Swizzle(2, 0, 3), 0, Layout((8, 8), (8, 1))),
     "tv": viz.picture_tv(Layout(((4, 2), 2), ((0, 2), 1)), (2, 3)),
+    "mma_sm80": atoms.SM80_16x8x16_F32BF16BF16F32_TN,
     "mma_sm70": atoms.SM70_8x8x4_F32F16F16F32_TN,
     "mma_tiled": make_tiled_mma("SM61_DP4A", (2, 2, 1), (4, 2, 4)),
     "ldmatrix": Copy_Atom("SM75_U32x1_LDSM_N", 16),
