@@ -118,6 +118,7 @@ _HOME = {
     "trace.memory": "rmem smem union",
     "trace.copying": "copy",
     "trace.matrix": "gemm",
+    "trace.pipeline": "Operand Pipeline mainloop pipeline",
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.math": (

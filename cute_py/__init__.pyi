@@ -283,6 +283,10 @@ from cute_py.trace.memory import smem as smem
 from cute_py.trace.memory import union as union
 from cute_py.trace.copying import copy as copy
 from cute_py.trace.matrix import gemm as gemm
+from cute_py.trace.pipeline import Operand as Operand
+from cute_py.trace.pipeline import Pipeline as Pipeline
+from cute_py.trace.pipeline import mainloop as mainloop
+from cute_py.trace.pipeline import pipeline as pipeline
 from cute_py.trace.control import break_if as break_if
 from cute_py.trace.control import otherwise as otherwise
 from cute_py.trace.control import range_ as range

@@ -333,7 +333,25 @@ WORDINGS: dict[str, Wording] = {
         "{wanted}",
         "choose the atom by the types (cute.atoms.find), or convert the fragment",
     ),
+    "pipeline-stages": (
+        LayoutError,
+        "{stages} stages",
+        "at least 2 stages, as many for A as for B",
+        "give both shared tensors a last mode of 2 or more",
+    ),
     # -- plans
+    "plan-text": (
+        LayoutError,
+        "text that is no plan: {said}",
+        "what Plan.save wrote",
+        "save the plan again",
+    ),
+    "plan-version": (
+        LayoutError,
+        "a plan of version {version}",
+        "version {known}",
+        "trace the kernel again with this version of cute_py",
+    ),
     "plan-unassigned": (
         LayoutError,
         "a read of register {storage}[{element}], which need not have a value there",

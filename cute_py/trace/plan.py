@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 
 from cute_py.dtypes.table import Dtype
 from cute_py.trace.conditions import Scalar
-from cute_py.trace.ops import Block
+from cute_py.trace.ops import Block, Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +94,39 @@ class Plan:
     def smem_bytes(self) -> int:
         """Shared memory of a block (bytes)."""
         return max((s.offset + s.bytes for s in self.shared), default=0)
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """All ops, those of nested blocks after the one that holds them."""
+        from cute_py.trace.walk import every
+
+        return tuple(every(self.body))
+
+    @property
+    def register_estimate(self) -> int:
+        """About how many 32-bit registers a thread will need; see `estimate`."""
+        from cute_py.trace.estimate import register_estimate
+
+        return register_estimate(self)
+
+    def __str__(self) -> str:
+        from cute_py.trace.text import plan_text
+
+        return plan_text(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the plan to a file, as text with a version; see `serial`."""
+        from pathlib import Path
+
+        from cute_py.trace.serial import dumps
+
+        Path(path).write_text(dumps(self), encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Plan:
+        """Return the plan that `save` wrote."""
+        from pathlib import Path
+
+        from cute_py.trace.serial import loads
+
+        return loads(Path(path).read_text(encoding="utf-8"))

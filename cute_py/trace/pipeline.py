@@ -1,0 +1,258 @@
+"""Software pipelines: `pipeline`, a ring of stages, and `mainloop`, the loop of a GEMM over it.
+
+The index of the stage is kept by the object, in run-time variables, so that it goes on counting
+through `cute.range`. Source: cutlass include/cutlass/gemm/threadblock/mma_multistage.h and
+mma_pipelined.h (the order of copies, waits and products); include/cutlass/pipeline/pipeline.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import ints
+from cute_py.layout.queries import size
+from cute_py.layout.tensor import make_rmem_tensor
+from cute_py.layout.tuples import _
+from cute_py.trace.control import Var, range_
+from cute_py.trace.copying import copy
+from cute_py.trace.matrix import gemm
+from cute_py.trace.state import where
+from cute_py.trace.threads import cp_async_fence, cp_async_wait, syncthreads, thread_idx
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.layout.tensor import Tensor
+    from cute_py.layout.types import Leaf
+    from cute_py.tiled.tiled_copy import TiledCopy
+    from cute_py.tiled.tiled_mma import TiledMMA
+
+
+class Pipeline:
+    """A ring of stages that cp.async fills: acquire, copy, commit; wait, read, release.
+
+    Commit `stages - 1` tiles before the first wait, and after it in each iteration wait for one
+    tile and commit one (an empty one at the end). Then a wait finds the oldest tile complete, and
+    what is acquired after a wait was released before it by all threads.
+    """
+
+    def __init__(self, stages: int) -> None:
+        """Begin with all stages empty."""
+        if stages.__class__ is not int or stages < 2:
+            raise refusal("pipeline-stages", operation="cute.pipeline", stages=stages, where=where())
+        self.stages = stages
+        self._write = Var(0, 0, stages - 1)
+        self._read = Var(0, 0, stages - 1)
+
+    def acquire(self) -> Leaf:
+        """Return the index of the stage to fill."""
+        return self._write.get()
+
+    def commit(self) -> None:
+        """Say that the copies to the stage are issued; the next acquire gives the next stage."""
+        cp_async_fence()
+        self._write.set((self._write.get() + 1) % self.stages)
+
+    def wait(self) -> Leaf:
+        """Wait for the oldest stage, for all threads, and return its index."""
+        cp_async_wait(self.stages - 2)
+        syncthreads()
+        return self._read.get()
+
+    def release(self) -> None:
+        """Say that the stage is read; the next wait gives the next stage."""
+        self._read.set((self._read.get() + 1) % self.stages)
+
+
+def pipeline(stages: int) -> Pipeline:
+    """Return a ring of `stages` stages for asynchronous copies; see `Pipeline`."""
+    return Pipeline(stages)
+
+
+class Operand:
+    """One operand of `mainloop`: how its tiles come to shared memory, and from there to registers.
+
+    Args:
+        source: its tiles in global memory (BLK_MN, BLK_K, k).
+        shared: its stages in shared memory (BLK_MN, BLK_K, stages).
+        g2s: the tiled copy from global to shared memory.
+        s2r: the tiled copy from shared memory to the fragments (`make_tiled_copy_A`, `_B`), or None
+            for plain loads.
+
+    """
+
+    def __init__(
+        self, source: Tensor, shared: Tensor, g2s: TiledCopy, s2r: TiledCopy | None = None
+    ) -> None:
+        """Keep the parts."""
+        self.source, self.shared, self.g2s, self.s2r = source, shared, g2s, s2r
+
+
+def mainloop(mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
+    """acc += the product of all tiles of a and b, in a software pipeline.
+
+    Args:
+        mma: the tiled MMA.
+        acc: the thread's accumulators (V,M,N), already given values.
+        a: operand A, tiles of (BLK_M, BLK_K).
+        b: operand B, tiles of (BLK_N, BLK_K).
+
+    With a cp.async instruction as g2s, stages - 1 tiles are under way while one is read
+    (MmaMultistage). With another one the next tile waits in registers, and shared memory has two
+    stages (MmaPipelined). Fragments of the next k-block are loaded before the product of this one.
+    Tiles at the edges are predicated as `cute.copy` does it, and no copy is made of tiles beyond
+    the last. Raises LayoutError where stages or tiles of a and b differ.
+    """
+    loop = _MainLoop(mma, acc, a, b)
+    asynchronous = a.g2s.atom.op.completion == "cp_async"
+    (loop.multistage if asynchronous else loop.pipelined)()
+
+
+class _Partition:
+    """What one thread has of an operand."""
+
+    def __init__(self, operand: Operand, name: str, mma: TiledMMA, tid: Leaf) -> None:
+        self.g2s = operand.g2s
+        loader = operand.g2s.get_slice(tid)
+        self.source = loader.partition_S(operand.source)  # (CPY,CPY_MN,CPY_K,k)
+        self.stored = loader.partition_D(operand.shared)  # (CPY,CPY_MN,CPY_K,stages)
+        thread = mma.get_slice(tid)
+        first = operand.shared[_, _, 0]
+        fragment_of = getattr(thread, f"partition_fragment_{name}")
+        self.fragment = fragment_of(first)  # (MMA,MMA_MN,MMA_K)
+        self.s2r = operand.s2r
+        if operand.s2r is None:
+            self.read = getattr(thread, f"partition_{name}")(operand.shared)
+            self.into = self.fragment
+        else:
+            reader = operand.s2r.get_slice(tid)
+            self.read = reader.partition_S(operand.shared)  # (CPY,CPY_MN,CPY_K,stages)
+            self.into = reader.retile_D(self.fragment)  # (CPY,CPY_MN,CPY_K)
+
+    def load(self, block: int, stage: Leaf) -> None:
+        """Copy one k-block of a stage to the fragments."""
+        source, into = self.read[_, _, block, stage], self.into[_, _, block]
+        if self.s2r is None:
+            copy(source, into)
+        else:
+            copy(self.s2r, source, into)
+
+
+class _MainLoop:
+    def __init__(self, mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
+        tid = thread_idx()
+        self.mma, self.acc = mma, acc
+        self.parts = (_Partition(a, "A", mma, tid), _Partition(b, "B", mma, tid))
+        self.tiles = size(a.source.layout, 2)
+        self.stages = _stages(a, b)
+        self.blocks = int(size(self.parts[0].fragment.layout, 2))
+
+    # -- steps
+
+    def issue(self, tile: Leaf, stage: Leaf) -> None:
+        """Begin to copy a tile to a stage, if there is such a tile."""
+        for part in self.parts:
+            source, stored = part.source[_, _, _, tile], part.stored[_, _, _, stage]
+            copy(part.g2s, source, stored, pred=_is_less(tile, self.tiles))
+        cp_async_fence()
+
+    def load(self, block: int, stage: Leaf) -> None:
+        """Copy one k-block of a stage to the fragments."""
+        for part in self.parts:
+            part.load(block, stage)
+
+    def multiply(self, block: int) -> None:
+        """Add the product of one k-block."""
+        a, b = (part.fragment[_, _, block] for part in self.parts)
+        gemm(self.mma, self.acc, a, b)
+
+    # -- the two pipelines
+
+    def multistage(self) -> None:
+        """cp.async: stages - 1 tiles under way."""
+        ahead = self.stages - 1
+        for tile in range(ahead):
+            self.issue(tile, tile)
+        self._arrive(0)
+        for k in range_(self.tiles - 1):
+            self._tile(
+                k % self.stages,
+                first=lambda k=k: self.issue(k + ahead, (k + ahead) % self.stages),
+                last=lambda k=k: self._arrive((k + 1) % self.stages),
+            )
+        self._tile((self.tiles - 1) % self.stages)
+
+    def _arrive(self, stage: Leaf) -> None:
+        """Wait for a stage, and load its first k-block."""
+        cp_async_wait(self.stages - 2)
+        syncthreads()
+        if self.blocks > 1:
+            self.load(0, stage)
+
+    def _tile(self, stage: Leaf, first: Any = None, last: Any = None) -> None:  # noqa: ANN401
+        """Multiply all k-blocks of a stage, each while the next one is loaded.
+
+        Args:
+            stage: the stage to read.
+            first: what to do beside the first k-block.
+            last: what to do before the last k-block: it makes the next stage ready, and loads its
+                first k-block.
+
+        """
+        if self.blocks == 1:
+            self.load(0, stage)
+            if first is not None:
+                first()
+            self.multiply(0)
+            if last is not None:
+                last()
+            return
+        for block in range(self.blocks):
+            if block + 1 < self.blocks:
+                self.load(block + 1, stage)
+            elif last is not None:
+                last()
+            if block == 0 and first is not None:
+                first()
+            self.multiply(block)
+
+    def pipelined(self) -> None:
+        """Through registers: the next tile is loaded during the product of this one."""
+        held = [
+            make_rmem_tensor(part.source[_, _, _, 0].shape, part.source.dtype, "tile")
+            for part in self.parts
+        ]
+
+        def fetch(tile: Leaf) -> None:
+            for part, regs in zip(self.parts, held, strict=True):
+                copy(part.g2s, part.source[_, _, _, tile], regs)
+
+        def store(stage: Leaf) -> None:
+            for part, regs in zip(self.parts, held, strict=True):
+                copy(part.g2s, regs, part.stored[_, _, _, stage])
+            syncthreads()
+            if self.blocks > 1:
+                self.load(0, stage)
+
+        fetch(0)
+        store(0)
+        for k in range_(self.tiles - 1):
+            self._tile(
+                k % self.stages,
+                first=lambda k=k: fetch(k + 1),
+                last=lambda k=k: store((k + 1) % self.stages),
+            )
+        self._tile((self.tiles - 1) % self.stages)
+
+
+def _is_less(a: Leaf, b: Leaf) -> Any:  # noqa: ANN401  (a bool or a Condition)
+    from cute_py.trace.integers import compare
+
+    return compare("lt", a, b)
+
+
+def _stages(a: Operand, b: Operand) -> int:
+    counts = [size(x.shared.layout, 2) for x in (a, b)]
+    if counts[0] != counts[1] or ints.less(counts[0], 2):
+        raise refusal("pipeline-stages", operation="cute.mainloop", stages=counts, where=where())
+    return int(counts[0])
