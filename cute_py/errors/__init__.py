@@ -77,6 +77,12 @@ class TraceError(CuteError, TypeError):
     """A kernel uses Python in a way that cannot be traced."""
 
 
+class EmulationError(CuteError, RuntimeError):
+    """A kernel did on the emulator what has no defined result on a GPU; `facts` holds `line`,
+    `block`, `warp`, `lane` and more.
+    """
+
+
 # -- the tables of wordings, from the lowest layer up
 
 AREAS = (
@@ -96,6 +102,7 @@ AREAS = (
     "pictures",
     "analysis",
     "kernels",
+    "emulation",
 )
 
 

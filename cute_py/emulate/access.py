@@ -1,0 +1,358 @@
+"""`Access` records, compiled: the elements that every thread names, checked, read and written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
+from cute_py.emulate.faults import first
+from cute_py.emulate.scalars import condition, scalar
+from cute_py.emulate.spans import Array, Cohort, Value
+from cute_py.trace.access import Access
+
+if TYPE_CHECKING:
+    from cute_py.emulate.build import Build
+    from cute_py.trace.ops import Op
+
+KEPT = 64  # address tables that are kept for one access and span
+KEPT_SIZE = 1 << 18  # entries of a table that is kept
+
+
+class Place:
+    """Where the threads of a cohort touch a storage.
+
+    Attributes:
+        offsets: [block, warp, lane, vector] of first elements; axes of 1 broadcast.
+        guard: where the guards hold, broadcast to `offsets`; None: everywhere.
+        active: `guard` and the lanes that take part; None: everywhere.
+        items: `offsets` in items of a vector (gmem), or of a block's bytes (smem); 0 where
+            inactive.
+        extra: tables that others keep with the place.
+    """
+
+    __slots__ = ("active", "extra", "guard", "items", "offsets")
+
+    def __init__(self, offsets: Array, guard: Array | None, active: Array | None) -> None:
+        """Keep offsets and guards."""
+        self.offsets, self.guard, self.active = offsets, guard, active
+        self.items = offsets
+        self.extra: dict[Any, Any] = {}
+
+
+class Located:
+    """An access, compiled for one op."""
+
+    def __init__(self, build: Build, access: Access, op: Op, unit: int | None = None) -> None:
+        """Compile; `unit` is the alignment that is required (bytes) where it is no vector's."""
+        self.build, self.access, self.op = build, access, op
+        statics = build.statics
+        self.width, self.dtype = access.width, access.dtype
+        self.bits = access.width * access.dtype.bits
+        self.nbytes = max(1, self.bits // 8)
+        self.unit = unit or self.nbytes
+        self.bases = [scalar(statics, base) for base in access.bases]
+        self.inner = scalar(statics, access.inner)
+        self.steps = np.array([s for _, s in access.table], np.int64)
+        self.which = np.array([b for b, _ in access.table], np.int64)
+        self.guards = [condition(statics, guard, build.test) for guard in access.guards]
+        self.count = len(access.table)
+        names: set[str] | None = set()
+        for part in [*self.bases, self.inner, *self.guards]:
+            names = None if names is None or part.names is None else names | set(part.names)
+        self.names = None if names is None else tuple(sorted(names))
+        self.keeps = access.space == "smem" or not self.names
+        self.smem = access.space == "smem"
+        if self.smem:
+            row = build.smem.rows[access.storage]
+            self.start, self.limit = row.offset, row.count
+            # items must be read whole: a storage at an odd place is read in smaller ones
+            self.packed = access.dtype.bits < 8
+        else:
+            self.array = build.arrays[access.storage]
+            self.packed = False
+
+    # -- addresses
+
+    def __call__(self, c: Cohort) -> Place:
+        """Return the place, checked."""
+        key = self._key(c)
+        if key is not None:
+            found = c.span.cache.get(key)
+            if found is not None:
+                return found  # type: ignore[no-any-return]
+        place = self._place(c)
+        if key is not None and place.offsets.size <= KEPT_SIZE:
+            kept = c.span.cache.setdefault((self, "kept"), [])
+            if len(kept) >= KEPT:
+                c.span.cache.pop(kept.pop(0), None)
+            kept.append(key)
+            c.span.cache[key] = place
+        return place
+
+    def _key(self, c: Cohort) -> Any:  # noqa: ANN401
+        if not self.keeps or self.names is None or c.mask is not None:
+            return None
+        values = tuple(c.env[name] for name in self.names)
+        if any(isinstance(value, np.ndarray) for value in values):
+            return None
+        return self, values
+
+    def _place(self, c: Cohort) -> Place:
+        offsets = self._offsets(c)
+        guard = self._guard(c)
+        active = guard
+        if c.mask is not None:
+            lanes = c.mask[..., None]
+            active = lanes if guard is None else guard & lanes
+        place = Place(offsets, guard, active)
+        self._check(c, place)
+        self._itemize(place)
+        return place
+
+    def _offsets(self, c: Cohort) -> Array:
+        bases = [base(c) for base in self.bases]
+        base: Value = 0
+        if len(bases) == 1:
+            base = _spread(bases[0])
+        elif bases:
+            each = np.broadcast_arrays(*(_spread(value)[..., 0] for value in bases))
+            base = np.stack(each, -1)[..., self.which]
+        if self.access.swizzle is None:
+            inside: Array = self.steps
+            inner = self.inner(c)
+            if not isinstance(inner, int) or inner:
+                base = base + _spread(inner)
+        else:
+            inside = swizzled(_spread(self.inner(c)) + self.steps, self.access.swizzle)
+        offsets = np.asarray(inside + base)
+        return offsets.reshape((1,) * (4 - offsets.ndim) + offsets.shape)
+
+    def _guard(self, c: Cohort) -> Array | None:
+        masks = self.access.masks
+        if not masks:
+            return None
+        holds = [guard(c) for guard in self.guards]
+        if all(not isinstance(value, np.ndarray) and value for value in holds):
+            return None
+        columns = {mask: self._all(holds, mask) for mask in dict.fromkeys(masks)}
+        if len(columns) == 1:
+            (column,) = columns.values()
+            return column[..., None]
+        shape = np.broadcast_shapes(*(column.shape for column in columns.values()))
+        result = np.empty((*shape, len(masks)), np.bool_)
+        for k, mask in enumerate(masks):
+            result[..., k] = columns[mask]
+        return result
+
+    @staticmethod
+    def _all(holds: list[Value], mask: tuple[int, ...]) -> Array:
+        result = np.ones((1, 1, 1), np.bool_)
+        for k in mask:
+            result = result & holds[k]
+        return result
+
+    # -- checks
+
+    def _check(self, c: Cohort, place: Place) -> None:
+        offsets, active = place.offsets, place.active
+        limit = self.limit if self.smem else self.array.size
+        if active is not None:
+            offsets = np.where(active, offsets, 0)
+            if not active.any():
+                place.offsets = offsets
+                return
+            place.offsets = offsets
+        top = limit - self.width
+        beyond = int(offsets.max()) > top or int(offsets.min()) < 0
+        if beyond:
+            bad = (offsets > top) | (offsets < 0)
+            if active is not None:
+                bad = bad & active
+            if bad.any():
+                self._outside(c, offsets, bad, limit)
+        if self.bits >= 8 and (self.unit > 1):
+            self._aligned(c, offsets, active)
+        if not self.smem and self.array.inside is not None:
+            self._holes(c, offsets, active)
+
+    def _outside(self, c: Cohort, offsets: Array, bad: Array, limit: int) -> None:
+        where = first(bad, c)
+        offset = int(np.broadcast_to(offsets, (*c.span.shape, self.count))[where])
+        last = offset + self.width - 1
+        raise self.build.faults.at(
+            "emulate-bounds",
+            self.op,
+            c,
+            where[:3],
+            vector=where[3],
+            offset=offset,
+            elements=f"element {offset}" if self.width == 1 else f"elements {offset} to {last}",
+            storage=self.access.storage,
+            space=self.access.space,
+            limit=limit,
+        )
+
+    def _aligned(self, c: Cohort, offsets: Array, active: Array | None) -> None:
+        bits = self.dtype.bits
+        start = self.start if self.smem else self.array.address
+        if bits >= 8 and start % self.unit == 0 and self.unit % (bits // 8) == 0:
+            n = self.unit * 8 // bits
+            if n <= 1 or not (offsets & (n - 1)).any():
+                return
+            bad = (offsets & (n - 1)) != 0
+        else:
+            bad = (start + offsets * bits // 8) % self.unit != 0
+        if active is not None:
+            bad = bad & active
+        if not bad.any():
+            return
+        where = first(bad, c)
+        offset = int(np.broadcast_to(offsets, (*c.span.shape, self.count))[where])
+        raise self.build.faults.at(
+            "emulate-alignment",
+            self.op,
+            c,
+            where[:3],
+            bytes=self.unit,
+            storage=self.access.storage,
+            offset=offset,
+            address=start + offset * bits // 8,
+            remainder=(start + offset * bits // 8) % self.unit,
+        )
+
+    def _holes(self, c: Cohort, offsets: Array, active: Array | None) -> None:
+        inside = self.array.inside
+        assert inside is not None
+        bad = ~inside[offsets[..., None] + np.arange(self.width)].all(-1)
+        if active is not None:
+            bad = bad & active
+        if bad.any():
+            where = first(bad, c)
+            offset = int(np.broadcast_to(offsets, (*c.span.shape, self.count))[where])
+            raise self.build.faults.at(
+                "emulate-padding",
+                self.op,
+                c,
+                where[:3],
+                storage=self.access.storage,
+                offset=offset,
+                shape=self.array.shape,
+                strides=self.array.strides,
+            )
+
+    def _itemize(self, place: Place) -> None:
+        """Set the items: vectors of the array, or of a block's shared memory."""
+        offsets = place.items = place.offsets
+        if not self.smem:
+            if self.width > 1:
+                lead = self.array.lead(self.width)
+                place.items = (offsets - lead if lead else offsets) // self.width
+                if place.active is not None and lead:
+                    place.items = np.maximum(place.items, 0)
+        elif self.packed:
+            place.items = self.start * 8 + offsets * self.dtype.bits  # bits
+        else:
+            place.items = (self.start + offsets * (self.dtype.bits // 8)) // self.nbytes
+
+    # -- data
+
+    def load(self, c: Cohort, place: Place) -> Array:
+        """Return [block, warp, lane, element]; where inactive, anything."""
+        if not self.smem:
+            array = self.array
+            if not array.size:
+                return np.zeros((1, 1, 1, self.count * self.width), array.data.dtype)
+            if self.width == 1:
+                return array.data.take(place.items)
+            return array.wide(self.width).take(place.items).view(array.data.dtype)
+        if self.packed:
+            return self._load_packed(c, place)
+        return self.take(c, place.items, self.nbytes).view(numpy_type(self.dtype))
+
+    def take(self, c: Cohort, items: Array, nbytes: int) -> Array:
+        """Return items of shared memory [block, warp, lane, item]."""
+        whole, span = self.build.smem.wide(nbytes), c.span
+        if items.shape[0] == 1:
+            rows = whole if span.nB == len(whole) else whole[span.key[0] if span.slices else span.B]
+            return rows.take(items[0], axis=1)
+        return whole[span.B[:, None, None, None], items]
+
+    def _load_packed(self, c: Cohort, place: Place) -> Array:
+        whole, span = self.build.smem.data, c.span
+        shape = (span.nB, *np.broadcast_shapes(place.items.shape, (1, 1, 1, 1))[1:])
+        items = np.broadcast_to(place.items, shape)
+        bits = items[..., None] + np.arange(self.bits)
+        data = whole[span.B[:, None, None, None, None], bits >> 3]
+        found = (data >> (bits & 7).astype(np.uint8)) & 1
+        packed = np.packbits(found, axis=-1, bitorder="little")
+        values = from_bytes(packed, self.dtype)[..., : self.width]
+        return values.reshape(*shape[:3], -1)
+
+    def store(self, c: Cohort, place: Place, values: Array) -> Array:
+        """Write [block, warp, lane, element] where active, and return what was written, as items
+        [block, warp, lane, vector].
+        """
+        span = c.span
+        shape = (*span.shape, self.count)
+        if self.packed:
+            self._store_packed(c, place, values)
+            return values
+        dtype = numpy_type(self.dtype)
+        size = dtype.itemsize * self.width
+        values = np.broadcast_to(values, (*span.shape, self.count * self.width))
+        held = np.ascontiguousarray(values).view(item_type(size) if self.width > 1 else dtype)
+        target: Array
+        if not self.smem:
+            if not self.array.writable:
+                raise self.build.faults.fault(
+                    "emulate-read-only", self.op, storage=self.access.storage
+                )
+            if not self.array.size:
+                return held
+            target = self.array.wide(self.width) if self.width > 1 else self.array.data
+            index: tuple[Array, ...] = (place.items,)
+        else:
+            target = self.build.smem.wide(self.nbytes)
+            held = held.view(target.dtype)
+            if place.items.shape[0] == 1 and place.active is None and span.slices:
+                rows = target[span.key[0]]
+                rows[:, np.broadcast_to(place.items[0], shape[1:])] = held
+                return held
+            index = (span.B[:, None, None, None], place.items)
+        if place.active is None:
+            target[index if len(index) > 1 else np.broadcast_to(index[0], shape)] = held
+            return held
+        active = np.broadcast_to(place.active, shape)
+        target[tuple(np.broadcast_to(each, shape)[active] for each in index)] = held[active]
+        return held
+
+    def _store_packed(self, c: Cohort, place: Place, values: Array) -> None:
+        span = c.span
+        shape = (*span.shape, self.count)
+        values = np.ascontiguousarray(
+            np.broadcast_to(values, (*span.shape, self.count * self.width))
+        ).reshape(*shape, self.width)
+        new = np.unpackbits(to_bytes(values, self.dtype), axis=-1, bitorder="little")
+        bits = np.broadcast_to(place.items, shape)[..., None] + np.arange(self.bits)
+        block = np.broadcast_to(span.B[:, None, None, None, None], bits.shape)
+        chosen = np.broadcast_to(
+            True if place.active is None else place.active[..., None], bits.shape
+        )
+        memory = np.unpackbits(self.build.smem.data, axis=1, bitorder="little")
+        memory[block[chosen], bits[chosen]] = new[..., : self.bits][chosen]
+        self.build.smem.data[...] = np.packbits(memory, axis=1, bitorder="little")
+
+
+def _spread(value: Value) -> Any:  # noqa: ANN401
+    """Return a value with an axis for vectors."""
+    return value[..., None] if isinstance(value, np.ndarray) else np.full((1, 1, 1, 1), value)
+
+
+def swizzled(x: Array, swizzle: tuple[int, int, int]) -> Array:
+    """Return Swizzle(B, M, S) of offsets."""
+    bits, base, shift = swizzle
+    chosen = x & (((1 << bits) - 1) << (base + max(0, shift)))
+    moved: Array = x ^ (chosen >> shift if shift >= 0 else chosen << -shift)
+    return moved

@@ -1,0 +1,224 @@
+"""The machine: cohorts run, wait, part and join until all threads have ended.
+
+A cohort runs until it ends, waits, or parts. Of several that can run, one is chosen by the order:
+"forward" takes the one that is least advanced, so that parted cohorts meet again; "reversed" the
+most advanced; a seed any. Cohorts that stand at the same position are joined, but none waits for
+that: a join at the end of a branch is no barrier.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cute_py.emulate.build import Build, Signal
+from cute_py.emulate.faults import line_of
+from cute_py.emulate.spans import LANES, Array, Cohort, Frame, joined
+from cute_py.emulate.waits import Barriers, BarrierWait
+from cute_py.trace import ops
+
+if TYPE_CHECKING:
+    from cute_py.errors import CuteError
+
+
+class Machine:
+    """Runs the blocks of a batch together."""
+
+    def __init__(self, build: Build, order: str | int) -> None:
+        """Keep the compiled plan and the order."""
+        self.build, self.order = build, order
+        self.random = random.Random(order if isinstance(order, int) else 0)
+        self.cohorts: list[Cohort] = []
+
+    def run(self, blocks: int, start: int) -> None:
+        """Run `blocks` blocks from the block number `start` on, all resident together."""
+        build = self.build
+        build.begin(blocks, start)
+        build.barriers = Barriers(build)
+        self.ended = np.zeros((blocks, build.warps), np.bool_)
+        mask = base_mask(build)
+        cohort = Cohort(build.spans.everything(), mask, [Frame(build.body, "body", mask)], {})
+        self.cohorts = [cohort]
+        while self.cohorts:
+            self._advance(self._choose())
+
+    # -- choosing
+
+    def _choose(self) -> Cohort:
+        if len(self.cohorts) == 1 and self.cohorts[0].wait is None:
+            return self.cohorts[0]
+        if all(c.wait is not None for c in self.cohorts):
+            self._wake()
+        runnable = [c for c in self.cohorts if c.wait is None]
+        if self.order == "forward":
+            return min(runnable, key=lambda c: c.position)
+        if self.order == "reversed":
+            return max(runnable, key=lambda c: (c.position, tuple(c.span.B), tuple(c.span.W)))
+        return self.random.choice(runnable)
+
+    def _wake(self) -> None:
+        """End the waits that are over; refuse if none is."""
+        woken: list[Cohort] = []
+        for c in list(self.cohorts):
+            assert c.wait is not None
+            ready = c.wait.ready(c)
+            if isinstance(ready, np.ndarray):
+                from cute_py.emulate.spans import split
+
+                self.cohorts.remove(c)
+                parts = split(c, self.build.spans, ready)
+                self.cohorts += parts
+                woken += [part for part in parts if part.wait is not None and part.wait.ready(part)]
+            elif ready:
+                woken.append(c)
+        if not woken:
+            raise self._stuck()
+        for c in woken:
+            assert c.wait is not None
+            c.wait.wake(c)
+            c.wait = None
+        self._join()
+
+    def _join(self) -> None:
+        """Join cohorts that can run and stand at the same position."""
+        again = len(self.cohorts) > 1
+        while again:
+            again = False
+            free = [c for c in self.cohorts if c.wait is None]
+            for i, a in enumerate(free):
+                for b in free[i + 1 :]:
+                    one = joined(a, b, self.build.spans) if a.position == b.position else None
+                    if one is not None:
+                        self.cohorts.remove(a)
+                        self.cohorts.remove(b)
+                        self.cohorts.append(one)
+                        again = True
+                        break
+                if again:
+                    break
+
+    # -- running
+
+    def _advance(self, c: Cohort) -> None:
+        """Run a cohort until it ends, waits, parts, or leaves a frame beside others."""
+        alone = len(self.cohorts) == 1
+        while True:
+            frame = c.frames[-1]
+            steps, count, pc = frame.steps, len(frame.steps), frame.pc
+            signal: Signal | list[Cohort] | None = None
+            while pc < count:
+                step = steps[pc]
+                c.op = step.op
+                signal = step.run(c)
+                if signal is not None:
+                    break
+                pc = frame.pc = pc + 1
+            if signal is None:
+                parts = self._leave(c, frame)
+                if parts is not None:
+                    self._replace(c, parts)
+                    return
+                if not c.frames:
+                    self._end(c)
+                    return
+                if not alone:
+                    self._join()
+                    return
+            elif signal is Signal.BLOCKED:
+                frame.pc += 1
+                return
+            elif signal is Signal.ENDED:
+                self._end(c)
+                return
+            elif isinstance(signal, list):
+                self._replace(c, signal)
+                return
+
+    def _leave(self, c: Cohort, frame: Frame) -> list[Cohort] | None:
+        """Go round a loop again, to the other branch, or back to the frame outside."""
+        if frame.again is not None:
+            goes_on = frame.again(c, frame)
+            if isinstance(goes_on, list):
+                return goes_on
+            if goes_on:
+                return None
+        if frame.pending is not None and frame.pending.any():
+            c.mask, frame.pending = frame.pending, None
+            frame.steps, frame.pc, frame.kind = frame.other, 0, "other"
+            return None
+        c.frames.pop()
+        c.mask = frame.saved
+        if c.frames:
+            c.frames[-1].pc += 1
+        return None
+
+    def _replace(self, c: Cohort, parts: list[Cohort]) -> None:
+        self.cohorts.remove(c)
+        self.cohorts += parts
+
+    def _end(self, c: Cohort) -> None:
+        self.cohorts.remove(c)
+        self.ended[c.span.B[:, None], c.span.W] = True
+
+    # -- when nothing can run
+
+    def _stuck(self) -> CuteError:
+        """Return the error that says who waits for what."""
+        waits = []
+        for c in self.cohorts:
+            assert c.wait is not None
+            blocks = [self.build.faults.block(int(b)) for b in c.span.B[:3]]
+            more = f" and {c.span.nB - 3} more" if c.span.nB > 3 else ""
+            who = f"warps {_runs(c.span.W)} of block {', '.join(map(str, blocks))}{more}"
+            waits.append(f"{who}: {c.wait.describe(c)} ({line_of(c.wait.op)})")
+        for c in self.cohorts:
+            if isinstance(c.wait, BarrierWait) and getattr(c.wait.op, "scope", "") == "block":
+                return self._divergent(c, waits)
+        lead = min(self.cohorts, key=lambda c: c.position)
+        assert lead.wait is not None
+        return self.build.faults.fault("emulate-deadlock", lead.wait.op, waits="; ".join(waits))
+
+    def _divergent(self, c: Cohort, waits: list[str]) -> CuteError:
+        b = int(c.span.B[0])
+        assert c.wait is not None
+        ended = np.flatnonzero(self.ended[b])
+        others = [f"warps {_runs(ended)} have ended"] if len(ended) else []
+        others += [text for k, text in zip(self.cohorts, waits, strict=True) if k is not c]
+        return self.build.faults.at(
+            "emulate-barrier-divergent",
+            c.wait.op,
+            c,
+            (0, 0),
+            others="; ".join(others) or "no other warp will come",
+        )
+
+
+def base_mask(build: Build) -> Array | None:
+    """Return the lanes that exist, [1, warp, lane]; None if the block is whole warps."""
+    if build.threads % LANES == 0:
+        return None
+    lanes = np.arange(build.warps * LANES).reshape(1, build.warps, LANES)
+    exists: Array = lanes < build.threads
+    return exists
+
+
+def is_together(plan_body: ops.Block) -> bool:
+    """Return whether blocks of a plan may wait for each other, so that all must be resident."""
+    from cute_py.emulate.build import walk
+
+    return any(
+        isinstance(op, ops.WaitUntil) or (isinstance(op, ops.Barrier) and op.scope == "cluster")
+        for op in walk(plan_body)
+    )
+
+
+def _runs(numbers: Array) -> str:
+    parts: list[list[int]] = []
+    for n in numbers.tolist():
+        if parts and n == parts[-1][-1] + 1:
+            parts[-1].append(n)
+        else:
+            parts.append([n])
+    return ",".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in parts)

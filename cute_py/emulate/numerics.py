@@ -1,0 +1,175 @@
+"""Arithmetic as the GPU rounds it: the functions of `Map` and `Reduce`, and conversions.
+
+f32 and f64 are NumPy's own. f16 and bf16 are computed in f32 and rounded to nearest even after each
+operation, which is exact for + - * / and sqrt. fma rounds once. The approximate functions (exp2,
+tanh, rsqrt ...) are those of NumPy, closer than the GPU's special-function unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import erf
+from typing import Any
+
+import numpy as np
+
+from cute_py.dtypes.conversion import convert
+from cute_py.dtypes.table import Dtype, bf16, f16, f32, f64
+from cute_py.emulate.bits import numpy_type
+from cute_py.emulate.spans import Array
+
+ROUNDINGS = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp", "rna": "rna"}
+_NARROW = 0x1FFFFFFF, 0x10000000  # of a float64: the bits that f32 drops, and the tie among them
+
+
+def widened(values: Array, dtype: Dtype) -> Array:
+    """Return bf16 or f16 values (or narrower floats) as f32; others as they are."""
+    if dtype is bf16:
+        image = values.view(np.uint16).astype(np.uint32)
+        image <<= np.uint32(16)
+        return image.view(np.float32)
+    return values.astype(np.float32) if dtype.is_float and dtype.bits < 32 else values
+
+
+def converted(
+    values: Array, source: Dtype, target: Dtype, rounding: str = "rn", saturate: bool = False
+) -> Array:
+    """Return values of one dtype in another, each rounded once."""
+    if source is target and not saturate:
+        return values
+    if target is f32 and source in (f16, bf16):
+        return widened(values, source)
+    fast = rounding == "rn" and not saturate and source is f32 and target in (f16, bf16)
+    if fast and not np.isnan(values).any():
+        return values.astype(numpy_type(target))
+    return np.asarray(convert(values, target, ROUNDINGS[rounding], saturate))
+
+
+def numeric(values: Array, dtype: Dtype) -> Array:
+    """Return values as float64 for a matrix instruction; of tf32 the low 13 bits are ignored."""
+    if dtype.name == "tf32":
+        values = (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    return widened(values, dtype).astype(np.float64)
+
+
+def fma(a: Array, b: Array, c: Array, dtype: Dtype) -> Array:
+    """Return a*b + c with one rounding, for float arrays in f32 (also for f16, bf16) or f64.
+
+    The product of two f32 is exact in f64, the sum is rounded there. Rounding that again differs
+    from rounding once only where the sum was inexact and looks like a tie; those are made odd.
+    f64 rounds the product first (one ulp of the product).
+    """
+    if dtype is f64:
+        return a * b + c
+    p = np.multiply(a, b, dtype=np.float64)
+    s = p + c
+    if dtype is f32:
+        if ((s.view(np.int64) & _NARROW[0]) == _NARROW[1]).any():
+            s = _odd(s, p, c)
+        return s.astype(np.float32)
+    return np.asarray(convert(_odd(s, p, c), dtype))
+
+
+def _odd(s: Array, p: Array, c: Array) -> Array:
+    """Return s = p + c rounded to odd: of an inexact sum the neighbour with an odd last bit."""
+    c = np.asarray(c, np.float64)
+    t = s - p
+    error = (p - (s - t)) + (c - t)
+    image = s.view(np.int64).copy()
+    away = (error > 0) == (s > 0)
+    even = (error != 0) & np.isfinite(s) & (image & 1 == 0)
+    image += np.where(even, np.where(away, 1, -1), 0)
+    return image.view(np.float64)
+
+
+def _erf(x: Array) -> Array:
+    return np.asarray(np.frompyfunc(erf, 1, 1)(x), x.dtype)
+
+
+def _where(condition: Array, a: Array, b: Array) -> Array:
+    return np.where(condition, a, b)
+
+
+def _rcp(x: Array) -> Array:
+    return x.dtype.type(1) / x
+
+
+def _rsqrt(x: Array) -> Array:
+    return x.dtype.type(1) / np.sqrt(x)
+
+
+RULES: dict[str, Callable[..., Any]] = {
+    "copy": lambda x: x,
+    "neg": np.negative,
+    "abs": np.abs,
+    "not": np.invert,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "floordiv": np.floor_divide,
+    "mod": np.mod,
+    "min": np.fmin,
+    "max": np.fmax,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "where": _where,
+    "sqrt": np.sqrt,
+    "exp2": np.exp2,
+    "exp": np.exp,
+    "log2": np.log2,
+    "log": np.log,
+    "tanh": np.tanh,
+    "rsqrt": _rsqrt,
+    "rcp": _rcp,
+    "sin": np.sin,
+    "cos": np.cos,
+    "erf": _erf,
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+MOVES = ("copy", "where")  # no arithmetic: bits pass as they are
+
+
+def function(name: str, dtype: Dtype) -> Callable[..., Array]:
+    """Return a function of `functions.FUNCTIONS` on arrays of one dtype."""
+    if name == "fma":
+        return _fma_of(dtype)
+    rule = RULES[name]
+    if name in MOVES or dtype.bits >= 32 or (dtype.is_integer and dtype.bits >= 8):
+        return rule
+    if dtype.is_integer:
+        return _wrapping(rule, dtype, name)
+    if dtype.is_float:
+        return _narrow(rule, dtype, name)
+    return np.logical_not if name == "not" else rule
+
+
+def _fma_of(dtype: Dtype) -> Callable[..., Array]:
+    if dtype.is_float:
+        return lambda a, b, c: fma(widened(a, dtype), widened(b, dtype), widened(c, dtype), dtype)
+    return lambda a, b, c: np.asarray(a * b + c)
+
+
+def _narrow(rule: Callable[..., Any], dtype: Dtype, name: str) -> Callable[..., Array]:
+    if name in COMPARISONS:
+        return lambda *values: np.asarray(rule(*(widened(value, dtype) for value in values)))
+    return lambda *values: converted(
+        np.asarray(rule(*(widened(value, dtype) for value in values))), f32, dtype
+    )
+
+
+def _wrapping(rule: Callable[..., Any], dtype: Dtype, name: str) -> Callable[..., Array]:
+    if name in COMPARISONS:
+        return rule
+    return lambda *values: np.asarray(convert(rule(*values), dtype))

@@ -1,0 +1,321 @@
+"""Who touched shared memory last, and what orders it: happens-before by vector clocks.
+
+Agents of a block are its warps, the cp.async engine of each warp, and further ones. Each agent
+counts its epochs; an access is remembered as (agent, epoch). It is ordered before what a warp does
+now if the warp's clock of that agent has reached the epoch. Barriers join the clocks of those who
+meet; CpWait lifts the warp's clock of its own engine. Of every granule the last write and the last
+read of each agent are kept.
+
+As long as all blocks did the same, one row stands for all of them. What one warp does is in program
+order. The check proves the executed order of this run only: other orders of the same kernel may
+race elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cute_py.emulate.spans import LANES, Array, Cohort
+
+if TYPE_CHECKING:
+    from cute_py.emulate.access import Located, Place
+    from cute_py.emulate.build import Build
+    from cute_py.trace.ops import Op
+
+SELF = 1 << 23  # a warp's clock of itself: all that it did is ordered
+EPOCH = 0xFFFFFF
+AGENT = 24  # a write is agent << 24 | epoch; 0: not written
+
+Touch = tuple[Array, Array, Array]  # of each access: row of block (or 0), warp, granule
+
+
+class Shadow:
+    """The clocks and the last accesses of a batch."""
+
+    def __init__(self, build: Build, granule: int, atomics: bool) -> None:
+        """Keep the granule (bytes)."""
+        self.build, self.granule, self.atomics = build, granule, atomics
+        self.lines: dict[int, Op] = {}
+
+    def allocate(self, blocks: int, warps: int, extra: int = 0) -> None:
+        """Begin a batch: nothing written. `extra` agents follow warps and their engines."""
+        self.blocks, self.warps = blocks, warps
+        self.agents = 2 * warps + extra
+        self.granules = max(1, self.build.smem.stride // self.granule)
+        self.rows = 1
+        self.last = np.zeros((1, self.granules), np.int32)
+        self.reads = np.zeros((1, self.granules, self.agents), np.int32)
+        self.atomic = np.zeros_like(self.reads) if self.atomics else None
+        self.epoch = np.ones((1, self.agents), np.int32)
+        self.clock = np.zeros((1, warps, self.agents), np.int32)
+        self.proxy = np.zeros((1, warps, self.agents), np.int32)
+        each = np.arange(warps)
+        self.clock[:, each, each] = SELF
+
+    def bytes_per_block(self) -> int:
+        """Return how much memory a block needs if all of them differ."""
+        agents = 2 * self.build.warps + 8
+        granules = max(1, self.build.smem.stride // self.granule)
+        return granules * 4 * (1 + agents * (2 if self.atomics else 1))
+
+    def apart(self) -> None:
+        """Give every block a row of its own."""
+        if self.rows < self.blocks:
+            self.rows = self.blocks
+            for name in ("last", "reads", "atomic", "epoch", "clock", "proxy"):
+                array = getattr(self, name)
+                if array is not None:
+                    setattr(self, name, np.repeat(array, self.blocks, axis=0))
+
+    def rows_of(self, c: Cohort, together: bool) -> Array:
+        """Return the rows of a cohort's blocks; one for all if they do the same."""
+        if self.rows == 1:
+            if together and c.span.nB == self.blocks:
+                return np.zeros(1, np.int64)
+            self.apart()
+            if self.rows == 1:
+                return np.zeros(1, np.int64)
+        return c.span.B
+
+    # -- accesses
+
+    def touch(self, c: Cohort, located: Located, place: Place) -> Touch:
+        """Return the granules that each warp touches."""
+        key = "granules", located.nbytes
+        found = place.extra.get(key)
+        if found is None:
+            found = place.extra[key] = self._granules(c, located, place)
+        b, w, g = found
+        together = b is None
+        rows = self.rows_of(c, together)
+        if together:
+            if len(rows) == 1:
+                return rows, w, g
+            return rows[:, None], w[None], g[None]
+        return (rows[b] if len(rows) > 1 else rows[:1][np.zeros_like(b)]), w, g
+
+    def _granules(
+        self, c: Cohort, located: Located, place: Place
+    ) -> tuple[Array | None, Array, Array]:
+        offsets, active = place.offsets, place.active
+        bits = located.dtype.bits
+        start = located.start + offsets * bits // 8
+        count = -(-located.bits // 8 // self.granule) or 1
+        g = start[..., None] // self.granule + np.arange(count)
+        together = g.shape[0] == 1 and (active is None or active.shape[0] == 1)
+        shape = (1 if together else c.span.nB, c.span.nW, LANES, *g.shape[3:])
+        g = np.broadcast_to(g, shape)
+        w = np.broadcast_to(c.span.W[None, :, None, None, None], shape)
+        b = np.broadcast_to(np.arange(shape[0])[:, None, None, None, None], shape)
+        if active is not None:
+            chosen = np.broadcast_to(active[..., None], shape)
+            b, w, g = b[chosen], w[chosen], g[chosen]
+        else:
+            b, w, g = b.reshape(-1), w.reshape(-1), g.reshape(-1)
+        if located.keeps and len(g) > 1:
+            merged = (b * self.warps + w) * self.granules + g
+            distinct = np.unique(merged)
+            if len(distinct) < len(merged):
+                b, rest = np.divmod(distinct, self.warps * self.granules)
+                w, g = np.divmod(rest, self.granules)
+        return (None if together else b), w, g
+
+    def _flat(self, b: Array, g: Array) -> Array:
+        return b * self.granules + g
+
+    def _ordered(self, written: Array, b: Array, w: Array) -> Array:
+        """Return where the writes lie before what warp w does."""
+        seen = self.clock.reshape(-1).take((b * self.warps + w) * self.agents + (written >> AGENT))
+        return (written & EPOCH) <= seen
+
+    def read(self, c: Cohort, located: Located, place: Place) -> None:
+        """Check a read, and remember it."""
+        b, w, g = self.touch(c, located, place)
+        at = self._flat(b, g)
+        written = self.last.reshape(-1).take(at)
+        if not written.all():
+            self._unwritten(c, located, place, written == 0, (b, w, g))
+        ordered = self._ordered(written, b, w)
+        if not ordered.all():
+            self._race(c, located, place, ~ordered, (b, w, g), "read", written >> AGENT)
+        if self.atomic is not None:
+            self._against(self.atomic, c, located, place, (b, w, g), "read", "an atomic of")
+        self.reads.reshape(-1)[at * self.agents + w] = self.epoch[b, w]
+
+    def write(
+        self, c: Cohort, located: Located, place: Place, engine: int = 0, atomic: bool = False
+    ) -> None:
+        """Check a write by warps, or by agents so many after them, and remember it."""
+        b, w, g = self.touch(c, located, place)
+        at = self._flat(b, g)
+        written = self.last.reshape(-1).take(at)
+        ordered = self._ordered(written, b, w)
+        if not ordered.all():
+            self._race(c, located, place, ~ordered, (b, w, g), "write", written >> AGENT)
+        self._against(self.reads, c, located, place, (b, w, g), "write", "a read by")
+        if atomic:
+            assert self.atomic is not None
+            self.atomic.reshape(-1)[at * self.agents + w] = self.epoch[b, w]
+            if not written.all():  # an atomic needs a value to begin with
+                self._unwritten(c, located, place, written == 0, (b, w, g))
+            return
+        if self.atomic is not None:
+            self._against(self.atomic, c, located, place, (b, w, g), "write", "an atomic of")
+        agent = w + engine
+        stamp = (agent << AGENT | self.epoch[b, agent]).astype(np.int32)
+        last = self.last.reshape(-1)
+        last[at] = stamp
+        again = last.take(at)
+        if not np.array_equal(again, np.broadcast_to(stamp, again.shape)):
+            self._race(c, located, place, again != stamp, (b, w, g), "write", again >> AGENT)
+
+    def _against(
+        self,
+        table: Array,
+        c: Cohort,
+        located: Located,
+        place: Place,
+        touch: Touch,
+        access: str,
+        other: str,
+    ) -> None:
+        b, w, g = touch
+        late = table[b, g] > self.clock[b, w]
+        if late.any():
+            self._race(c, located, place, late.any(-1), touch, access, late.argmax(-1), other)
+
+    # -- errors
+
+    def _thread(
+        self, c: Cohort, located: Located, place: Place, bad: Array, touch: Touch
+    ) -> tuple[tuple[int, ...], int, int]:
+        """Return the first thread of the bad entries, the entry, and the element."""
+        bad = np.broadcast_to(bad, np.broadcast_shapes(*(each.shape for each in touch)))
+        k = int(np.argmax(bad))
+        b, w, g = (int(np.broadcast_to(each, bad.shape).flat[k]) for each in touch)
+        row = int(np.flatnonzero(b == c.span.B)[0]) if self.rows > 1 else 0
+        warp = int(np.flatnonzero(w == c.span.W)[0])
+        offsets = np.broadcast_to(place.offsets, (*c.span.shape, located.count))[row, warp]
+        starts = (located.start + offsets * located.dtype.bits // 8) // self.granule
+        count = -(-located.bits // 8 // self.granule) or 1
+        touches = (starts <= g) & (g < starts + count)
+        if place.active is not None:
+            touches &= np.broadcast_to(place.active, (*c.span.shape, located.count))[row, warp]
+        lane, vector = np.unravel_index(int(np.argmax(touches)), touches.shape)
+        return (row, warp, int(lane)), k, int(offsets[lane, vector])
+
+    def _unwritten(
+        self, c: Cohort, located: Located, place: Place, bad: Array, touch: Touch
+    ) -> None:
+        where, _, offset = self._thread(c, located, place, bad, touch)
+        storage = located.access.storage
+        raise self.build.faults.at(
+            "emulate-smem-unwritten", located.op, c, where, storage=storage, offset=offset
+        )
+
+    def _race(
+        self,
+        c: Cohort,
+        located: Located,
+        place: Place,
+        bad: Array,
+        touch: Touch,
+        access: str,
+        agents: Array,
+        other: str = "",
+    ) -> None:
+        where, k, offset = self._thread(c, located, place, bad, touch)
+        agent = int(np.broadcast_to(agents, np.broadcast_shapes(bad.shape, agents.shape)).flat[k])
+        facts: dict[str, Any] = {
+            "storage": located.access.storage,
+            "offset": offset,
+            "access": access,
+            "agent": agent,
+        }
+        if self.warps <= agent < 2 * self.warps:
+            raise self._copy_pending(c, located, where, touch, k, agent, facts)
+        if agent == int(c.span.W[where[1]]) and not other:
+            other = "another lane's write by"
+        facts["other"] = f"{other or 'a write by'} {self.name(agent)}"
+        raise self.build.faults.at("emulate-race", located.op, c, where, **facts)
+
+    def _copy_pending(
+        self,
+        c: Cohort,
+        located: Located,
+        where: tuple[int, ...],
+        touch: Touch,
+        k: int,
+        agent: int,
+        facts: dict[str, Any],
+    ) -> Exception:
+        """Return the error of cp.async data that is used too early, with the wait that is right."""
+        b, _, g = (
+            np.broadcast_to(t, np.broadcast_shapes(*(x.shape for x in touch))) for t in touch
+        )
+        row = int(b.flat[k])
+        owner = agent - self.warps
+        epoch = int(self.last[row, int(g.flat[k])] & EPOCH)
+        committed = int(self.epoch[row, agent]) - 1
+        waited = int(self.clock[row, owner, agent])
+        own = owner == int(c.span.W[where[1]])
+        if epoch > committed:
+            fix = "close the group with CpCommit, then wait for it with CpWait(0)"
+        elif waited >= epoch:
+            fix = f"put a barrier between CpWait of warp {owner} and this {facts['access']}"
+        else:
+            fix = f"wait with CpWait({committed - epoch}) before this line"
+            fix += "" if own else f" in warp {owner}, and put a barrier after it"
+        return self.build.faults.at(
+            "emulate-copy-pending", located.op, c, where, owner=owner, group=epoch, fix=fix, **facts
+        )
+
+    def name(self, agent: int) -> str:
+        """Return an agent in words."""
+        if agent < self.warps:
+            return f"warp {agent}"
+        if agent < 2 * self.warps:
+            return f"cp.async of warp {agent - self.warps}"
+        return f"agent {agent}"
+
+    # -- order
+
+    def commit(self, c: Cohort) -> None:
+        """Close the groups of the warps' cp.async engines."""
+        rows = self.rows_of(c, together=True)
+        self.epoch[rows[:, None], self.warps + c.span.W] += 1
+
+    def wait(self, c: Cohort, n: int) -> None:
+        """Order all but the latest n groups before what the warps do next."""
+        rows, engines = self.rows_of(c, together=True)[:, None], self.warps + c.span.W
+        done = self.epoch[rows, engines] - 1 - n
+        reached = np.maximum(self.clock[rows, c.span.W, engines], done)
+        self.clock[rows, c.span.W, engines] = reached
+
+    def present(self, rows: Array, W: Array) -> Array:
+        """Return the clocks [row, warp, agent] of warps, their own epoch in the place of SELF."""
+        clocks = self.clock[rows[:, None], W]
+        clocks[:, np.arange(len(W)), W] = self.epoch[rows[:, None], W]
+        return clocks
+
+    def meet(self, rows: Array, W: Array) -> None:
+        """Join the clocks of warps that met at a barrier."""
+        self.take(rows, W, self.present(rows, W).max(axis=1))
+        self.epoch[rows[:, None], W] += 1
+
+    def take(self, rows: Array, W: Array, clocks: Array) -> None:
+        """Lift the clocks of warps to clocks [row, agent]."""
+        at = rows[:, None]
+        self.clock[at, W] = np.maximum(self.clock[at, W], clocks[:, None, :])
+        self.clock[at, W, W] = SELF
+
+
+def granule_of(sizes: list[int]) -> int:
+    """Return the granule (bytes) that all accesses are whole numbers of."""
+    return int(np.gcd.reduce(sizes)) if sizes else 16
+
+
+Hook = Callable[[Cohort], None]
