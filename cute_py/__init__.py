@@ -118,6 +118,11 @@ _HOME = {
     "trace.memory": "rmem smem union",
     "trace.copying": "copy",
     "trace.matrix": "gemm",
+    "trace.hopper": (
+        "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
+        "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
+        "warpgroup_fence warpgroup_gemm warpgroup_wait"
+    ),
     "trace.pipeline": "Operand Pipeline mainloop pipeline",
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",

@@ -333,6 +333,25 @@ WORDINGS: dict[str, Wording] = {
         "{wanted}",
         "choose the atom by the types (cute.atoms.find), or convert the fragment",
     ),
+    "tma-tile": (
+        LayoutError,
+        "{a} and {b}",
+        "a tile of a tma_tensor in order of its modes, and shared memory",
+        "cut the tile with cute.local_tile(cute.tma_tensor(x), ...)",
+    ),
+    "tma-kernel-box": (
+        LayoutError,
+        "a box of {box} elements, {row} bytes along the contiguous mode, with {swizzle}",
+        "at most 256 elements a mode, rows of a multiple of 16 bytes within the swizzle's span "
+        "(128, 64 or 32 bytes)",
+        "shorten the tile along the contiguous mode, or issue several copies",
+    ),
+    "kernel-registers": (
+        LayoutError,
+        "{count} registers ({kind})",
+        "a multiple of 8 from 24 to 256, inc or dec",
+        "round up to a multiple of 8",
+    ),
     "pipeline-stages": (
         LayoutError,
         "{stages} stages",

@@ -113,10 +113,17 @@ def access_text(x: Access) -> str:
     return f"{x.storage}[{bases} + {inner}]{wide}{cache}{where}"
 
 
+_LONGEST = 100  # characters of a table that is printed in full
+
+
 def _table_text(x: Access) -> str:
     if len(x.bases) == 1:
-        return f"[{runs(tuple([o for _b, o in x.table]))}]"
-    return "[" + ",".join([f"{b}:{o}" for b, o in x.table]) + "]"
+        words = runs(tuple([o for _b, o in x.table]))
+    else:
+        words = ",".join([f"{b}:{o}" for b, o in x.table])
+    if len(words) > _LONGEST:
+        words = f"{words[:_LONGEST].rpartition(',')[0]},... {x.count} in all"
+    return f"[{words}]"
 
 
 def _loop(op: Loop) -> str:

@@ -1,0 +1,342 @@
+"""TMA, mbarriers and warpgroup instructions: what a Hopper kernel calls.
+
+Tensors of `tma_tensor` count in coordinates, so that a tile of them is a box; shared tiles and
+registers are as everywhere. Source: PTX ISA, cp.async.bulk.tensor, mbarrier, wgmma; cutlass
+include/cute/arch/copy_sm90_tma.hpp, mma_sm90_gmma.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.atoms.gmma_desc import make_gmma_desc
+from cute_py.atoms.gmma_smem import byte_swizzle
+from cute_py.dtypes.table import u64
+from cute_py.errors import refusal
+from cute_py.layout.basis import make_basis_like
+from cute_py.layout.layout import Layout
+from cute_py.layout.modes import get
+from cute_py.layout.queries import rank, size
+from cute_py.layout.tensor import Tensor, derived
+from cute_py.tiled.tiled_mma import TiledMMA
+from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
+from cute_py.trace.integers import bare
+from cute_py.trace.lower import access, register
+from cute_py.trace.memory import smem
+from cute_py.trace.ops import (
+    Barrier,
+    BulkCommit,
+    BulkWait,
+    Fence,
+    MbarArrive,
+    MbarInit,
+    MbarWait,
+    SetMaxNReg,
+    Tile,
+    TmaLoad,
+    TmaStore,
+    WgCommit,
+    WgFence,
+    Wgmma,
+    WgWait,
+)
+from cute_py.trace.state import current, kernel_line, where
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.atoms.mma import MMA_Atom
+    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.trace.access import Access
+
+_MODES = {0: "INTER", 1: "SW128", 2: "SW64", 3: "SW32"}  # layout types of a descriptor
+MOST_BOX = 256  # elements of a box along one mode
+
+
+# -- mbarriers
+
+
+class Mbarriers:
+    """Barriers in shared memory that threads arrive at and copies complete.
+
+    A barrier counts arrivals, and bytes of copies that were announced. When both are done its phase
+    ends, and the next one begins: parity 0, 1, 0 ... `init` them by one thread, then fence and
+    synchronise the block.
+    """
+
+    __slots__ = ("count", "tensor")
+    tensor: Tensor
+    count: int
+
+    def __init__(self, count: int) -> None:
+        """Take shared memory for `count` barriers."""
+        self.count = count
+        self.tensor = smem(u64, count, alignment=8, name="bar")
+
+    def __len__(self) -> int:
+        return self.count
+
+    def _at(self, index: Leaf) -> Access:
+        engine = self.tensor.engine
+        one = derived(engine.moved(self.tensor.layout(index)), Layout(1, 0))
+        return access(one, 1, "mbarrier")
+
+    def init(self, arrivals: int) -> None:
+        """Make all barriers wait for so many arrivals in each phase; called by one thread."""
+        for i in range(self.count):
+            current().emit(MbarInit(self._at(i), arrivals, line=kernel_line()))
+
+    def arrive(self, index: Leaf, cluster_rank: Leaf | None = None) -> None:
+        """Arrive once, at the barrier of another block of the cluster if its rank is given."""
+        rank_of = None if cluster_rank is None else bare(cluster_rank)
+        current().emit(
+            MbarArrive(self._at(index), cluster_rank=rank_of, line=kernel_line())
+        )
+
+    def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
+        """Arrive once, and announce `bytes` that copies will bring."""
+        current().emit(MbarArrive(self._at(index), bytes, line=kernel_line()))
+
+    def wait(self, index: Leaf, parity: Leaf) -> None:
+        """Wait until the phase of this parity has ended; a new barrier is in phase 0, and a wait for
+        parity 1 passes at once.
+        """
+        current().emit(MbarWait(self._at(index), bare(parity), line=kernel_line()))
+
+
+def mbarriers(count: int) -> Mbarriers:
+    """Return `count` mbarriers in shared memory; see `Mbarriers`."""
+    return Mbarriers(count)
+
+
+# -- TMA
+
+
+def tma_tensor(tensor: Tensor) -> Tensor:
+    """Return a kernel's argument as coordinates, whose tiles TMA copies.
+
+    Law: local_tile(tma_tensor(x), ...) has the shape of local_tile(x, ...).
+    """
+    engine = tensor.engine
+    if not isinstance(engine, GlobalMemory) or tensor.layout.__class__ is not Layout:
+        raise refusal(
+            "kernel-space",
+            operation="cute.tma_tensor",
+            tensor=tensor,
+            wanted="global memory: an argument of the kernel",
+            where=where(),
+        )
+    shape, stride = tensor.layout.shape, tensor.layout.stride
+    if not isinstance(shape, tuple):
+        shape, stride = (shape,), (stride,)
+    start = (0,) * len(shape)
+    coordinates = Layout(shape, make_basis_like(shape))
+    return derived(Guarded(engine, shape, stride, start), coordinates)
+
+
+def tma_load(
+    source: Tensor, target: Tensor, bars: Mbarriers, index: Leaf, multicast: Leaf = 0
+) -> None:
+    """Copy a tile to shared memory; its bytes arrive at a barrier. Called by one thread.
+
+    Args:
+        source: a tile of a `tma_tensor`.
+        target: shared memory of the same shape, swizzled as TMA swizzles, or plain.
+        bars: barriers, of which the one at `index` counts the bytes.
+        index: which.
+        multicast: bits of the blocks of the cluster that get the tile; 0: this block.
+
+    Elements outside of the tensor are zeros, and count as bytes.
+    """
+    engine, coord, box = _box(source, target, "cute.tma_load")
+    op = TmaLoad(
+        engine.name,
+        coord,
+        box,
+        access(target, 1, "cute.tma_load"),
+        bars._at(index),
+        bare(multicast),
+        line=kernel_line(),
+    )
+    current().emit(op)
+
+
+def tma_store(source: Tensor, target: Tensor, reduce: str = "") -> None:
+    """Copy a tile from shared memory to a tile of a `tma_tensor`. Called by one thread.
+
+    Args:
+        source: shared memory, swizzled as TMA swizzles, or plain.
+        target: a tile of a `tma_tensor`; what lies outside of the tensor is dropped.
+        reduce: "" to store, or add, min, max to combine with what is there.
+
+    Close the group with `tma_store_commit`; the shared memory may be written again after
+    `tma_store_wait(0, read=True)`.
+    """
+    engine, coord, box = _box(target, source, "cute.tma_store")
+    src = access(source, 1, "cute.tma_store")
+    current().emit(TmaStore(engine.name, coord, box, src, reduce, line=kernel_line()))
+
+
+def tma_store_commit() -> None:
+    """Close a group of the thread's TMA stores (cp.async.bulk.commit_group)."""
+    current().emit(BulkCommit(line=kernel_line()))
+
+
+def tma_store_wait(groups: int, read: bool = False) -> None:
+    """Wait until at most so many groups are open, or (`read`) still read shared memory."""
+    current().emit(BulkWait(groups, read, line=kernel_line()))
+
+
+def _box(
+    tile: Tensor, shared: Tensor, operation: str
+) -> tuple[Guarded, tuple[Any, ...], tuple[int, ...]]:
+    """Return the tensor, the coordinate of its first element and the extents of a tile's box."""
+    engine = tile.engine
+    if not isinstance(engine, Guarded) or not isinstance(shared.engine, SharedMemory):
+        raise refusal("tma-tile", operation=operation, a=tile, b=shared, where=where())
+    if tile.dtype is not shared.dtype:
+        raise refusal(
+            "kernel-types", operation=operation, a=tile.dtype, b=shared.dtype, where=where()
+        )
+    layout = tile.layout
+    axes = [getattr(d, "path", None) for d in layout._d]
+    steps = [getattr(d, "value", None) for d in layout._d]
+    extents = [int(size(layout, k)) for k in range(rank(layout))]
+    plain = len(axes) == len(extents) and all(step == 1 for step in steps)
+    if not plain or [a[0] for a in axes if a] != sorted({a[0] for a in axes if a}):
+        raise refusal("tma-tile", operation=operation, a=tile, b=shared, where=where())
+    if [int(size(shared.layout, k)) for k in range(rank(shared.layout))] != extents:
+        raise refusal(
+            "kernel-shapes", operation=operation, a=tile.shape, b=shared.shape, where=where()
+        )
+    box = [1] * len(engine.offset)
+    for axis, extent in zip(axes, extents, strict=True):
+        box[axis[0]] = extent
+    _require_box(engine, box, shared, operation)
+    return engine, tuple([bare(x) for x in engine.offset]), tuple(box)
+
+
+def _require_box(engine: Guarded, box: list[int], shared: Tensor, operation: str) -> None:
+    """Refuse a box that no tensor map has: too long, or its rows wider than the swizzle's span."""
+    inner = next((i for i, d in enumerate(engine.stride) if d.__class__ is int and d == 1), None)
+    swizzle = byte_swizzle(shared.layout, shared.dtype.bits)
+    span = {0: 0, 1: 32, 2: 64, 3: 128}.get(swizzle.num_bits)
+    row = 0 if inner is None else box[inner] * shared.dtype.bits // 8
+    if inner is None or max(box) > MOST_BOX or row % 16 or span is None or (span and row > span):
+        raise refusal(
+            "tma-kernel-box",
+            operation=operation,
+            box=tuple(box),
+            row=row,
+            swizzle=swizzle,
+            where=where(),
+        )
+
+
+# -- warpgroups
+
+
+def warpgroup_fence() -> None:
+    """Order register accesses before the products that follow (wgmma.fence)."""
+    current().emit(WgFence(line=kernel_line()))
+
+
+def warpgroup_commit() -> None:
+    """Close a group of products (wgmma.commit_group)."""
+    current().emit(WgCommit(line=kernel_line()))
+
+
+def warpgroup_wait(groups: int) -> None:
+    """Wait until at most so many groups are in flight (wgmma.wait_group)."""
+    current().emit(WgWait(groups, line=kernel_line()))
+
+
+def warpgroup_gemm(
+    mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor, accumulate: bool = True
+) -> None:
+    """Begin acc += a * b by warpgroup instructions; acc may not be touched before
+    `warpgroup_wait`.
+
+    Args:
+        mma: a tiled warpgroup MMA, or its atom.
+        acc: accumulators (V,M,N).
+        a: the thread's partition (V,M,K) of A in shared memory, as partition_A makes it, or a
+            fragment in registers for an atom that reads A there.
+        b: the partition (V,N,K) of B in shared memory.
+        accumulate: False to begin with zero.
+
+    """
+    atom = mma.atom if isinstance(mma, TiledMMA) else mma
+    m, n, k = (_count(acc, 1), _count(acc, 2), _count(a, 2))
+    if (_count(a, 1), _count(b, 1), _count(b, 2)) != (m, n, k):
+        raise refusal(
+            "kernel-fragments",
+            operation="cute.warpgroup_gemm",
+            atom=atom,
+            acc=acc.shape,
+            a=a.shape,
+            b=b.shape,
+            values=(int(size(atom.c_tv, 1)),),
+            where=where(),
+        )
+    steps = tuple(
+        (i + m * j, i + m * kk, j + n * kk) for kk in range(k) for j in range(n) for i in range(m)
+    )
+    left = (
+        register(a, "cute.warpgroup_gemm")
+        if atom.a_memory == "rmem"
+        else _tile(a, atom.major_a, "cute.warpgroup_gemm")
+    )
+    right = _tile(b, atom.major_b, "cute.warpgroup_gemm")
+    d = register(acc, "cute.warpgroup_gemm")
+    current().emit(Wgmma(atom, d, left, right, steps, accumulate, line=kernel_line()))
+
+
+def _count(tensor: Tensor, mode: int) -> int:
+    return int(size(tensor.layout, mode)) if mode < rank(tensor.layout) else 1
+
+
+def _tile(part: Tensor, major: str, operation: str) -> Tile:
+    """Return an operand in shared memory, with the fields of its descriptor."""
+    descriptor = make_gmma_desc(_at_origin(get(part.layout, 0)), part.dtype, major)
+    return Tile(
+        access(part, 1, operation),
+        descriptor.leading_byte_offset * 16,
+        descriptor.stride_byte_offset * 16,
+        _MODES[descriptor.layout_type],
+    )
+
+
+def _at_origin(layout: AnyLayout) -> AnyLayout:
+    """Return a composed layout without its offset: the descriptor's address counts that."""
+    from cute_py.layout.composed import ComposedLayout
+
+    if layout.__class__ is ComposedLayout:
+        return ComposedLayout(layout.outer, 0, layout.inner)
+    return layout
+
+
+def setmaxnreg(count: int, kind: str) -> None:
+    """Give registers back (`dec`), or ask for more (`inc`), for all warps of a warpgroup."""
+    if count % 8 or not 24 <= count <= 256 or kind not in ("inc", "dec"):
+        raise refusal(
+            "kernel-registers", operation="cute.setmaxnreg", count=count, kind=kind, where=where()
+        )
+    current().emit(SetMaxNReg(count, kind, line=kernel_line()))
+
+
+# -- order
+
+
+def fence_proxy_async() -> None:
+    """Make what the thread wrote to shared memory visible to TMA and warpgroup instructions."""
+    current().emit(Fence("proxy_async", line=kernel_line()))
+
+
+def fence_mbarrier_init() -> None:
+    """Make new mbarriers visible to the asynchronous proxy and the cluster."""
+    current().emit(Fence("mbarrier_init", line=kernel_line()))
+
+
+def cluster_sync() -> None:
+    """Wait for all threads of the cluster."""
+    current().emit(Barrier("cluster", line=kernel_line()))
