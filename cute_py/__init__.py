@@ -109,6 +109,8 @@ _HOME = {
         "make_tiled_copy_C make_tiled_copy_C_atom make_tiled_copy_D make_tiled_copy_S "
         "make_tiled_copy_tv"
     ),
+    "tiled.check_copy": "check_copy",
+    "tiled.check_gemm": "check_gemm",
     "tiled.coverage": "coverage",
     "tiled.suggest": "suggest_permutation suggest_tiled_copy",
     "tiled.thread_maps": ("stripmined_thread_map transposed_thread_map warp_raked_thread_map"),
