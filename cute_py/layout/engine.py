@@ -119,6 +119,9 @@ class Engine:
         """Return a function of tensors element by element: what registers of a kernel can do."""
         raise refusal("engine-arithmetic", operation=name, engine=self)
 
+    def require_known(self, tensor: AnyLayout, use: str) -> None:
+        """Refuse to let Python use the values of a tensor where only a kernel will know them."""
+
     def assign(self, tensor: AnyLayout, value: object) -> None:
         """Record the assignment of all elements of a tensor, in a kernel."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)

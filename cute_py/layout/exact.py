@@ -104,19 +104,25 @@ def fit_mode(
         return _offset(i * step, extents, strides)
 
     modes: list[tuple[int, int]] = []
+    found: list[int] = []  # indices that depart; the modes of the rest may depart before a carry
     hop, rest = 1, extent
     while rest > 1:
         stride = value(hop)
         run = _linear_run(lambda i, hop=hop: value(hop * i), extents, hop * step, rest)  # type: ignore[misc]
         modes.append((run, stride))
         if rest % run:
-            raise Departs(value(hop * run), run * stride, mode=(extent, step, hop * run))
+            found.append(hop * run)
+            break
         pair = raw((run, rest // run), (1, run), [run, rest // run], [hop * step, hop * run * step])
         for i, j in _doubtful(pair, extents):
-            got, fitted = value(hop * (i + run * j)), value(hop * i) + value(hop * run * j)
-            if got != fitted:
-                raise Departs(got, fitted, mode=(extent, step, hop * (i + run * j)))
+            if value(hop * (i + run * j)) != value(hop * i) + value(hop * run * j):
+                found.append(hop * (i + run * j))
+                break
         hop, rest = hop * run, rest // run
+    if found:
+        s, d = [m[0] for m in modes], [m[1] for m in modes]
+        index = next(i for i in sorted(found) if value(i) != _offset(i, s, d))
+        raise Departs(value(index), _offset(index, s, d), mode=(extent, step, index))
     return modes
 
 

@@ -86,6 +86,8 @@ def normalize(x: object, operation: str = "Layout", also: str = "") -> Leaf:
             return index(x)
         except TypeError:  # an array of several values, or a NumPy float array of none
             pass
+    if hasattr(x, "engine"):
+        x.engine.require_known(x, "a place that needs an integer (an index, cute.range, a shape)")
     raise refusal("leaf-type", operation=operation, value=x, type=kind, also=also)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
     from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.engine import Engine
@@ -39,6 +39,21 @@ class Operators:
 
         """
         return self.engine.convert(self, dtype, (rounding, saturate))
+
+    def __bool__(self) -> bool:
+        """Refuse for memory of a kernel, whose values are not known yet; else a tensor is true."""
+        self.engine.require_known(self, "Python's if, while, assert, and, or, not, min, max")
+        return True
+
+    def __int__(self) -> int:
+        return self._number("int()")
+
+    def __float__(self) -> float:
+        return self._number("float(), math.sqrt() and the like")
+
+    def _number(self, use: str) -> NoReturn:
+        self.engine.require_known(self, use)
+        raise TypeError(f"a tensor is no number in {use}: read one element, tensor[coord]")
 
     def __neg__(self) -> Any:  # noqa: ANN401
         return self._operate("neg", self)

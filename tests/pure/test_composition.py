@@ -33,6 +33,7 @@ def refusal_of(a, b):
 @given(layouts(max_leaves=3), layouts(max_leaves=3, max_size=128))
 @example(Layout((6, 2), (1, 7)), Layout((3, 2), (2, 3)))  # NVIDIA/cutlass issue 2955
 @example(Layout((4, 6, 8), (2, 3, 5)), Layout(6, 3))  # NVIDIA/cutlass issue 3177
+@example(Layout((7, 2, 1), (0, 1, 0)), Layout(6, 9))  # the rest departs before the first carry
 @example(Layout((2, 2, 8), (1, 3, 5)), Layout((2, 2), (1, 3)))  # carries, and is right
 def test_composition_law_or_refusal(a, b):
     """R(c) == a(b(c)); refused, with the first departing coordinate, exactly if there is no R."""
