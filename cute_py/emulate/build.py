@@ -215,8 +215,8 @@ class Build:
         if isinstance(value, bool | float | np.floating) or type(value) is int:
             fixed = np.asarray(value).astype(held).reshape(1, 1, 1, 1)
             return lambda c: fixed
-        name = getattr(value, "name", value)
-        if isinstance(name, str) and name in self.scalars:
+        name = value if isinstance(value, str) else str(getattr(value, "name", value))
+        if name in self.scalars:
             given = np.asarray(self.scalars[name][1]).astype(held).reshape(1, 1, 1, 1)
             return lambda c: given
         evaluate = self.scalar(value)

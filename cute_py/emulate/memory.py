@@ -48,9 +48,10 @@ class Global:
         steps = zip(self.shape, self.strides, strict=True)
         self.size = 1 + sum((n - 1) * s for n, s in steps) if array.size else 0
         self.writable = array.flags.writeable
-        self.data: Array = np.lib.stride_tricks.as_strided(
-            array, (self.size,), (held.itemsize,), writeable=self.writable
+        run = np.lib.stride_tricks.as_strided(  # it does not know e5m2 by name
+            array.view(f"V{held.itemsize}"), (self.size,), (held.itemsize,), writeable=self.writable
         )
+        self.data: Array = run.view(held)
         self.address: int = array.__array_interface__["data"][0]
         self.itemsize = held.itemsize
         self.inside = self._inside(array)
