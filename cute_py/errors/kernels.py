@@ -24,6 +24,12 @@ WORDINGS: dict[str, Wording] = {
         "keep it in a register tensor or a cute.var that is made before the {kind}, and write to "
         "that",
     ),
+    "trace-foreign": (
+        TraceError,
+        "{value}, made while another kernel was traced, or this one for other arguments ({made})",
+        "a value of the kernel that is traced now",
+        "make it inside of the kernel; keep no tensor or index of a kernel in an object or a global",
+    ),
     "trace-changes": (
         TraceError,
         "a loop body that records `{first}` at first and `{second}` when it is run again",
@@ -31,11 +37,24 @@ WORDINGS: dict[str, Wording] = {
         "let no Python value change from one iteration to the next (counter, list, iterator, "
         "rebound name): use cute.var, a register tensor, or Python's range to unroll",
     ),
+    "trace-carried": (
+        TraceError,
+        "{names}, which the body of the loop changes in each iteration",
+        "Python values that stay the same from one iteration to the next",
+        "use cute.var for a counter, a register tensor for a sum, Python's range to unroll",
+    ),
+    "trace-iterated": (
+        TraceError,
+        "cute.range outside of a for statement (in list, sum, zip, enumerate, a comprehension ...)",
+        "for k in cute.range(n): ...",
+        "count with cute.var and sum in a register tensor, or use Python's range to unroll",
+    ),
     "trace-left": (
         TraceError,
-        "the run-time loop at {loop}, left by break, return or an exception",
+        "{block}, left by break, return or an exception",
         "a body that runs to its end",
-        "use cute.break_if(condition), or Python's range for a loop that unrolls",
+        "use cute.break_if(condition), or Python's range for a loop that unrolls; catch an exception "
+        "inside of the body, or not at all",
     ),
     "trace-interleaved": (
         TraceError,
@@ -45,9 +64,10 @@ WORDINGS: dict[str, Wording] = {
     ),
     "trace-rebound": (
         TraceError,
-        "{names}, which the branch gives a value and the code after it uses",
-        "names that a branch leaves as they are: its body is traced once, whatever the condition",
-        "write to a register tensor or a cute.var that is made before the branch, or use "
+        "{names}: rebound or changed inside of the {kind}, and used after it",
+        "Python values that a {kind} leaves as they are: its body is traced whether it will run or "
+        "not",
+        "write to a register tensor or a cute.var that is made before the {kind}, or use "
         "cute.where(condition, a, b)",
     ),
     "trace-leaves": (
@@ -77,7 +97,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "trace-condition": (
         TraceError,
-        "{value!r} ({type})",
+        "{value} ({type})",
         "a comparison of run-time integers, a b1 register of one element, True or False",
         "compare: i < n, or x > 0 for registers; reduce a tensor to one element first",
     ),
@@ -216,13 +236,13 @@ WORDINGS: dict[str, Wording] = {
         LeafTypeError,
         "{a} and {b}",
         "operands of one type",
-        "convert one of them: x.to(dtype) or cute.convert(x, dtype)",
+        "convert one of them: x.to(dtype); of a condition make numbers: cute.where(condition, 1, 0)",
     ),
     "kernel-domain": (
         LeafTypeError,
         "registers of {dtype}",
         "a type of the kind {domain}",
-        "convert first: cute.convert(x, dtype)",
+        "convert first: x.to(dtype)",
     ),
     "kernel-number": (
         LeafTypeError,
@@ -256,9 +276,15 @@ WORDINGS: dict[str, Wording] = {
     ),
     "kernel-while": (
         TraceError,
-        "a condition that is {value} already",
+        "the condition {value}, which is decided before the loop",
         "a condition that changes while the loop runs",
         "pass a function that reads a cute.var or memory: lambda: x.get() < n",
+    ),
+    "kernel-variable": (
+        TraceError,
+        "the variable {name} as a value",
+        "x.get() to read a cute.var, x.set(value) to write it",
+        "write x.set(x.get() + 1) for x += 1",
     ),
     "kernel-otherwise": (
         TraceError,
@@ -359,6 +385,12 @@ WORDINGS: dict[str, Wording] = {
         "give both shared tensors a last mode of 2 or more",
     ),
     # -- plans
+    "plan-op": (
+        LayoutError,
+        "an op with {problem}",
+        "fields that fit each other, and storages that the plan has",
+        "trace the kernel again; plans that are built by hand must follow trace/ops.py",
+    ),
     "plan-text": (
         LayoutError,
         "text that is no plan: {said}",

@@ -23,6 +23,7 @@ from cute_py.layout import ints
 from cute_py.layout.polynomial import Symbol
 from cute_py.layout.symbols import SymInt, terms_of
 from cute_py.trace import access, conditions, ops, plan
+from cute_py.trace.verify import verify
 from cute_py.trace.walk import every
 
 TYPE_CHECKING = False
@@ -149,7 +150,9 @@ def loads(text: str) -> plan.Plan:
     }
     parts = [_decoded(data[key], names) for key in ("params", "launch", "shared", "registers")]
     body = tuple([_decoded(op, names) for op in data["body"]])
-    return plan.Plan(data["name"], *parts, body)
+    read = plan.Plan(data["name"], *parts, body)
+    verify(read)
+    return read
 
 
 def _decoded(x: Any, names: dict[str, Leaf]) -> Any:  # noqa: ANN401  (a record)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.trace.ops import Barrier, If, Leave, Load, Loop, Op, While
-from cute_py.trace.walk import reads, writes
+from cute_py.trace.rules import check_op
+from cute_py.trace.walk import every, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,11 +20,17 @@ Known = set
 
 
 def verify(plan: Plan) -> None:
-    """Refuse a plan that reads registers before they are assigned, has a barrier where threads may
-    part ways, or needs more shared memory than a block can have.
+    """Refuse a plan with an op that is wrong by itself (`rules`), that reads registers before they
+    are assigned, has a barrier where threads may part ways, or needs more shared memory than a
+    block can have.
     """
-    for rule in RULES:
+    for rule in PLAN_RULES:
         rule(plan)
+
+
+def _require_sound_ops(plan: Plan) -> None:
+    for op in every(plan.body):
+        check_op(op, plan)
 
 
 def _require_assigned(plan: Plan) -> None:
@@ -130,5 +137,5 @@ def _require_shared(plan: Plan) -> None:
         )
 
 
-RULES = (_require_assigned, _require_barriers_together, _require_shared)
+PLAN_RULES = (_require_sound_ops, _require_assigned, _require_barriers_together, _require_shared)
 

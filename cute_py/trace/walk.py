@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from cute_py.trace.access import Access
 from cute_py.trace.conditions import Compare, Logic, Not, Reg, Test
-from cute_py.trace.ops import If, Loop, Op, While
+from cute_py.trace.ops import If, Loop, Op, Tile, While
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +51,16 @@ def registers_in(x: object) -> Iterator[Reg]:
                 yield from registers_in(part)
     elif hasattr(x, "guards"):
         yield from registers_in(x.guards)
+
+
+def accesses(op: Op) -> Iterator[Access]:
+    """Give the accesses of memory that an op makes."""
+    for f in fields(op):
+        value = getattr(op, f.name)
+        if isinstance(value, Access):
+            yield value
+        elif isinstance(value, Tile):
+            yield value.access
 
 
 _WRITTEN = {"dst", "d", "old"}
