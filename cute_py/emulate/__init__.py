@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.emulate import (
+    ops_async,
     ops_control,
     ops_matrix,
     ops_memory,
     ops_order,
     ops_register,
+    ops_wgmma,
 )
 from cute_py.emulate.build import HANDLERS, Build
 from cute_py.emulate.machine import Machine, is_together
@@ -27,7 +29,7 @@ from cute_py.errors import refusal
 if TYPE_CHECKING:
     from cute_py.trace.plan import Plan
 
-_OPS = (ops_control, ops_matrix, ops_memory, ops_order, ops_register)
+_OPS = (ops_async, ops_control, ops_matrix, ops_memory, ops_order, ops_register, ops_wgmma)
 
 MEMORY = 1 << 30
 
@@ -65,7 +67,7 @@ def emulate(
         build = Build(plan, args, checks, counts)
         total = build.grid[0] * build.grid[1] * build.grid[2]
         together = max(1, memory // build.bytes_per_block())
-        if is_together(plan.body):
+        if is_together(plan.body) or build.engines.cluster > 1:
             together = max(total, 1)
         starts = list(range(0, total, together))
         for start in reversed(starts) if order == "reversed" else starts:

@@ -72,6 +72,7 @@ class Located:
         else:
             self.array = build.arrays[access.storage]
             self.packed = False
+        self.apart = not self.smem and (access.width == 1 or access.dtype.bits < 8)
 
     # -- addresses
 
@@ -196,7 +197,7 @@ class Located:
 
     def _aligned(self, c: Cohort, offsets: Array, active: Array | None) -> None:
         bits = self.dtype.bits
-        start = self.start if self.smem else self.array.address
+        start = self.start if self.smem else self.array.address * (bits >= 8)
         if bits >= 8 and start % self.unit == 0 and self.unit % (bits // 8) == 0:
             n = self.unit * 8 // bits
             if n <= 1 or not (offsets & (n - 1)).any():
@@ -246,7 +247,7 @@ class Located:
         """Set the items: vectors of the array, or of a block's shared memory."""
         offsets = place.items = place.offsets
         if not self.smem:
-            if self.width > 1:
+            if not self.apart:
                 lead = self.array.lead(self.width)
                 place.items = (offsets - lead if lead else offsets) // self.width
                 if place.active is not None and lead:
@@ -264,8 +265,8 @@ class Located:
             array = self.array
             if not array.size:
                 return np.zeros((1, 1, 1, self.count * self.width), array.data.dtype)
-            if self.width == 1:
-                return array.data.take(place.items)
+            if self.apart:
+                return array.data.take(self._elements(place.items))
             return array.wide(self.width).take(place.items).view(array.data.dtype)
         if self.packed:
             return self._load_packed(c, place)
@@ -278,6 +279,25 @@ class Located:
             rows = whole if span.nB == len(whole) else whole[span.key[0] if span.slices else span.B]
             return rows.take(items[0], axis=1)
         return whole[span.B[:, None, None, None], items]
+
+    def _elements(self, starts: Array) -> Array:
+        """Return the elements of vectors, one after another."""
+        if self.width == 1:
+            return starts
+        each = starts[..., None] + np.arange(self.width)
+        return each.reshape(*starts.shape[:3], -1)
+
+    def _store_apart(self, c: Cohort, place: Place, values: Array) -> Array:
+        """Write elements of global memory one by one."""
+        index = np.broadcast_to(self._elements(place.items), values.shape)
+        if place.active is None:
+            self.array.data[index] = values
+        else:
+            active = np.repeat(
+                np.broadcast_to(place.active, (*c.span.shape, self.count)), self.width, axis=-1
+            )
+            self.array.data[index[active]] = values[active]
+        return values
 
     def _load_packed(self, c: Cohort, place: Place) -> Array:
         whole, span = self.build.smem.data, c.span
@@ -311,7 +331,9 @@ class Located:
                 )
             if not self.array.size:
                 return held
-            target = self.array.wide(self.width) if self.width > 1 else self.array.data
+            if self.apart:
+                return self._store_apart(c, place, values)
+            target = self.array.wide(self.width)
             index: tuple[Array, ...] = (place.items,)
         else:
             target = self.build.smem.wide(self.nbytes)

@@ -15,6 +15,7 @@ import numpy as np
 
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import numpy_type
+from cute_py.emulate.engines import Engines
 from cute_py.emulate.faults import Reporter, first
 from cute_py.emulate.memory import SharedMemory, bind
 from cute_py.emulate.registers import View, storages
@@ -84,6 +85,9 @@ class Build:
         self._require_handlers(every)
         self.smem = SharedMemory(plan.shared)
         self.registers = storages(plan.registers, regs_of(every), checks)
+        for storage in self.registers.values():
+            storage.refuse = self.require_landed
+        self.engines = Engines(self, every)
         self.shadow = self._shadow(every) if checks and plan.shared else None
         self.statics = Statics(self._symbols(1, 0))
         self.blocking = {id(op) for op in every if _blocks(op)}
@@ -97,7 +101,7 @@ class Build:
             int(eval(str(n), dict(FUNCTIONS), dict(self.sizes))) for n in self.plan.launch.grid
         )
         if min(extents) < 0:
-            raise refusal("emulate-grid", operation=f"emulate {self.plan.name}", grid=extents)
+            raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", grid=extents)
         return extents[0], extents[1], extents[2]
 
     def _require_handlers(self, every: list[ops.Op]) -> None:
@@ -138,6 +142,7 @@ class Build:
             storage.allocate(blocks, self.warps)
         if self.shadow is not None:
             self.shadow.allocate(blocks, self.warps)
+        self.engines.begin()
 
     def bytes_per_block(self) -> int:
         """Return how much memory the state of a block takes."""
@@ -196,6 +201,26 @@ class Build:
             element = f"{view.reg.storage}[{view.reg.index[where[3]]}]"
             raise self.faults.at(
                 "emulate-register-unwritten", op or c.op, c, where[:3], element=element
+            )
+
+    def require_landed(self, view: View, c: Cohort, held: Array) -> None:
+        """Refuse registers that wgmma still uses: their groups [block, warp], 0 for none."""
+        if self.shadow is None:
+            return
+        agents = self.engines.wgmma + c.span.W // 4
+        done = self.shadow.clock[c.span.B[:, None], c.span.W, agents]
+        flying = held > done
+        if flying.any():
+            row, warp = (int(k) for k in np.argwhere(flying)[0])
+            epoch = int(self.shadow.epoch[c.span.B[row], agents[warp]])
+            left = epoch - 1 - int(held[row, warp])
+            fix = (
+                f"put WgWait({left}) before this line"
+                if left >= 0
+                else ("close the group with WgCommit, then wait for it with WgWait(0)")
+            )
+            raise self.faults.at(
+                "emulate-wgmma-pending", c.op, c, (row, warp), registers=view.reg, fix=fix
             )
 
     def test(self, reg: Reg) -> Evaluated:

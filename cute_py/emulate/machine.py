@@ -15,6 +15,7 @@ import numpy as np
 
 from cute_py.emulate.build import Build, Signal
 from cute_py.emulate.faults import line_of
+from cute_py.emulate.ops_async import PhaseWait
 from cute_py.emulate.spans import LANES, Array, Cohort, Frame, joined
 from cute_py.emulate.waits import Barriers, BarrierWait
 from cute_py.trace import ops
@@ -176,6 +177,12 @@ class Machine:
         for c in self.cohorts:
             if isinstance(c.wait, BarrierWait) and getattr(c.wait.op, "scope", "") == "block":
                 return self._divergent(c, waits)
+        for c in self.cohorts:
+            wrong = c.wait.mismatch(c) if isinstance(c.wait, PhaseWait) else None
+            if wrong is not None and c.wait is not None:
+                return self.build.faults.at(
+                    "emulate-mbarrier-bytes", c.wait.op, c, wrong.pop("where"), **wrong
+                )
         lead = min(self.cohorts, key=lambda c: c.position)
         assert lead.wait is not None
         return self.build.faults.fault("emulate-deadlock", lead.wait.op, waits="; ".join(waits))
@@ -208,10 +215,7 @@ def is_together(plan_body: ops.Block) -> bool:
     """Return whether blocks of a plan may wait for each other, so that all must be resident."""
     from cute_py.emulate.build import walk
 
-    return any(
-        isinstance(op, ops.WaitUntil) or (isinstance(op, ops.Barrier) and op.scope == "cluster")
-        for op in walk(plan_body)
-    )
+    return any(isinstance(op, ops.WaitUntil) for op in walk(plan_body))
 
 
 def _runs(numbers: Array) -> str:

@@ -15,6 +15,7 @@ from cute_py.dtypes.table import Dtype
 from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import Array
 from cute_py.errors import refusal
+from cute_py.trace.arguments import TypedArray
 from cute_py.trace.plan import Plan, ScalarParam, Shared, TensorParam
 
 ALIGN = 128  # bytes
@@ -60,7 +61,7 @@ class Global:
     def _wrong(self, plan: Plan, given: str, required: str) -> Exception:
         return refusal(
             "emulate-argument",
-            operation=f"emulate {plan.name}",
+            operation=f"emulate({plan.name})",
             name=self.name,
             value=given,
             wanted=required,
@@ -125,7 +126,7 @@ def bind(
         names = ", ".join(param.name for param in plan.params)
         raise refusal(
             "emulate-arguments",
-            operation=f"emulate {plan.name}",
+            operation=f"emulate({plan.name})",
             count=len(args),
             wanted=len(plan.params),
             names=names or "none",
@@ -139,6 +140,7 @@ def bind(
             if not param.dtype.is_float:
                 symbols[param.name] = int(arg)
             continue
-        arrays[param.name] = Global(param, arg, plan)
+        array = arg.array if isinstance(arg, TypedArray) else arg
+        arrays[param.name] = Global(param, array, plan)
         symbols |= arrays[param.name].symbols()
     return arrays, symbols, scalars

@@ -7,6 +7,7 @@ import numpy as np
 from cute_py.emulate.build import Build, Run, Signal, handles
 from cute_py.emulate.faults import first
 from cute_py.emulate.machine import base_mask
+from cute_py.emulate.ops_async import cluster_barrier
 from cute_py.emulate.scalars import TESTS, uniform
 from cute_py.emulate.spans import LANES, Array, Cohort, split
 from cute_py.emulate.waits import BarrierWait, ValueWait
@@ -19,7 +20,7 @@ def barrier(build: Build, op: ops.Barrier) -> Run:
     if op.scope == "warp":
         return lambda c: None
     if op.scope == "cluster":
-        raise build.faults.fault("emulate-op", op, name="Barrier of a cluster")
+        return cluster_barrier(build, op, op.kind)
     number = build.scalar(op.id)
     threads = op.threads if op.scope == "named" else build.warps * LANES
     base = base_mask(build)
@@ -63,6 +64,8 @@ def _require_whole(build: Build, op: ops.Op, c: Cohort, base: Array | None) -> N
 @handles(ops.Fence)
 def fence(build: Build, op: ops.Fence) -> Run:
     """Order memory: stores are seen at once here, so that only proxy fences matter."""
+    if op.kind == "proxy_async" and build.shadow is not None:
+        return build.shadow.fence
     return lambda c: None
 
 

@@ -31,6 +31,13 @@ class Storage:
         self.flags: Array | None = None
         self.open = 0
         self.known = np.zeros(self.units, np.bool_)
+        self.flight: Array | None = None  # [block, warp, unit]: the group of wgmma that holds it
+        self.watched = False
+        self.refuse: Any = None  # called where registers in flight are touched
+
+    def watch(self) -> None:
+        """Keep track of registers in flight, where reads are checked."""
+        self.watched = self.checks
 
     def bytes_per_thread(self) -> int:
         """Return what a thread needs (bytes), flags included."""
@@ -46,6 +53,7 @@ class Storage:
         held = numpy_type(self.dtype)
         self.views = {held: np.zeros((*self.shape, self._padded()), held)}
         self.flags = None
+        self.flight = np.zeros((blocks, warps, self.units), np.int32) if self.watched else None
         self.known[:] = False
         self.open = self.units if self.checks else 0
 
@@ -88,6 +96,12 @@ class View:
 
     def get(self, c: Cohort) -> Array:
         """Return the values [block, warp, lane, element]; perhaps a view of the registers."""
+        if self.storage.flight is not None:
+            self._require_landed(c)
+        return self.raw(c)
+
+    def raw(self, c: Cohort) -> Array:
+        """Return the values, in flight or not."""
         span = c.span
         whole = self.storage.as_(self.held)
         own: Array = (whole if span.full else whole[span.key])[..., self.index]
@@ -102,6 +116,12 @@ class View:
 
         `where` is an array [block, warp, lane, element], broadcast.
         """
+        if self.storage.flight is not None:
+            self._require_landed(c)
+        self.put_raw(c, values, where)
+
+    def put_raw(self, c: Cohort, values: Any, where: Array | None = None) -> None:  # noqa: ANN401
+        """Write values, in flight or not."""
         if self.storage.open:
             self._define(c, where)
         if c.mask is not None:
@@ -140,6 +160,23 @@ class View:
             new = np.where(lanes, new, bits[..., self.bit_index])
         bits[..., self.bit_index] = new
         return from_bits(bits, storage.dtype), None
+
+    # -- registers in flight
+
+    def fly(self, c: Cohort, group: Array) -> None:
+        """Remember that groups [block, warp] of wgmma use the registers."""
+        flight = self.storage.flight
+        if flight is not None:
+            held = flight[c.span.key]
+            held[..., self.unit_index] = group[..., None]
+            flight[c.span.key] = held
+
+    def _require_landed(self, c: Cohort) -> None:
+        flight = self.storage.flight
+        assert flight is not None
+        held = flight[c.span.key][..., self.unit_index].max(-1)
+        if held.any():
+            self.storage.refuse(self, c, held)
 
     # -- which registers hold values
 

@@ -23,7 +23,6 @@ from cute_py.emulate.spans import LANES, Array, Cohort
 if TYPE_CHECKING:
     from cute_py.emulate.access import Located, Place
     from cute_py.emulate.build import Build
-    from cute_py.trace.ops import Op
 
 SELF = 1 << 23  # a warp's clock of itself: all that it did is ordered
 EPOCH = 0xFFFFFF
@@ -38,26 +37,24 @@ class Shadow:
     def __init__(self, build: Build, granule: int, atomics: bool) -> None:
         """Keep the granule (bytes)."""
         self.build, self.granule, self.atomics = build, granule, atomics
-        self.lines: dict[int, Op] = {}
+        self.agents: int = build.engines.agents
 
-    def allocate(self, blocks: int, warps: int, extra: int = 0) -> None:
-        """Begin a batch: nothing written. `extra` agents follow warps and their engines."""
+    def allocate(self, blocks: int, warps: int) -> None:
+        """Begin a batch: nothing written."""
         self.blocks, self.warps = blocks, warps
-        self.agents = 2 * warps + extra
         self.granules = max(1, self.build.smem.stride // self.granule)
         self.rows = 1
         self.last = np.zeros((1, self.granules), np.int32)
         self.reads = np.zeros((1, self.granules, self.agents), np.int32)
         self.atomic = np.zeros_like(self.reads) if self.atomics else None
         self.epoch = np.ones((1, self.agents), np.int32)
-        self.clock = np.zeros((1, warps, self.agents), np.int32)
-        self.proxy = np.zeros((1, warps, self.agents), np.int32)
+        self.clock = np.zeros((1, warps, 2 * self.agents), np.int32)
         each = np.arange(warps)
         self.clock[:, each, each] = SELF
 
     def bytes_per_block(self) -> int:
         """Return how much memory a block needs if all of them differ."""
-        agents = 2 * self.build.warps + 8
+        agents = self.agents
         granules = max(1, self.build.smem.stride // self.granule)
         return granules * 4 * (1 + agents * (2 if self.atomics else 1))
 
@@ -65,7 +62,7 @@ class Shadow:
         """Give every block a row of its own."""
         if self.rows < self.blocks:
             self.rows = self.blocks
-            for name in ("last", "reads", "atomic", "epoch", "clock", "proxy"):
+            for name in ("last", "reads", "atomic", "epoch", "clock"):
                 array = getattr(self, name)
                 if array is not None:
                     setattr(self, name, np.repeat(array, self.blocks, axis=0))
@@ -128,7 +125,9 @@ class Shadow:
 
     def _ordered(self, written: Array, b: Array, w: Array) -> Array:
         """Return where the writes lie before what warp w does."""
-        seen = self.clock.reshape(-1).take((b * self.warps + w) * self.agents + (written >> AGENT))
+        seen = self.clock.reshape(-1).take(
+            (b * self.warps + w) * 2 * self.agents + (written >> AGENT)
+        )
         return (written & EPOCH) <= seen
 
     def read(self, c: Cohort, located: Located, place: Place) -> None:
@@ -183,7 +182,7 @@ class Shadow:
         other: str,
     ) -> None:
         b, w, g = touch
-        late = table[b, g] > self.clock[b, w]
+        late = table[b, g] > self.clock[b, w, : self.agents]
         if late.any():
             self._race(c, located, place, late.any(-1), touch, access, late.argmax(-1), other)
 
@@ -235,6 +234,9 @@ class Shadow:
             "access": access,
             "agent": agent,
         }
+        if agent >= 2 * self.warps:
+            facts["engine"], facts["fix"] = self.build.engines.words(agent)
+            raise self.build.faults.at("emulate-async-pending", located.op, c, where, **facts)
         if self.warps <= agent < 2 * self.warps:
             raise self._copy_pending(c, located, where, touch, k, agent, facts)
         if agent == int(c.span.W[where[1]]) and not other:
@@ -279,7 +281,7 @@ class Shadow:
             return f"warp {agent}"
         if agent < 2 * self.warps:
             return f"cp.async of warp {agent - self.warps}"
-        return f"agent {agent}"
+        return self.build.engines.words(agent)[0]
 
     # -- order
 
@@ -296,7 +298,10 @@ class Shadow:
         self.clock[rows, c.span.W, engines] = reached
 
     def present(self, rows: Array, W: Array) -> Array:
-        """Return the clocks [row, warp, agent] of warps, their own epoch in the place of SELF."""
+        """Return the clocks [row, warp, agent] of warps, their own epoch in the place of SELF.
+
+        The second half of the agents axis is what proxy fences have made visible to TMA and wgmma.
+        """
         clocks = self.clock[rows[:, None], W]
         clocks[:, np.arange(len(W)), W] = self.epoch[rows[:, None], W]
         return clocks
@@ -307,10 +312,19 @@ class Shadow:
         self.epoch[rows[:, None], W] += 1
 
     def take(self, rows: Array, W: Array, clocks: Array) -> None:
-        """Lift the clocks of warps to clocks [row, agent]."""
+        """Lift the clocks of warps to clocks [row, agent], or [row, warp, agent]."""
         at = rows[:, None]
-        self.clock[at, W] = np.maximum(self.clock[at, W], clocks[:, None, :])
+        clocks = clocks[:, None, :] if clocks.ndim == 2 else clocks
+        self.clock[at, W] = np.maximum(self.clock[at, W], clocks)
         self.clock[at, W, W] = SELF
+
+    def fence(self, c: Cohort) -> None:
+        """Make what the warps know of visible to TMA and wgmma."""
+        rows = self.rows_of(c, together=True)[:, None]
+        W, A = c.span.W, self.agents
+        seen = self.present(rows[:, 0], W)[..., :A]
+        self.clock[rows, W, A:] = np.maximum(self.clock[rows, W, A:], seen)
+        self.epoch[rows, W] += 1
 
 
 def granule_of(sizes: list[int]) -> int:

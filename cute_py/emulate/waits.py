@@ -42,10 +42,14 @@ class Barriers:
         self.phase = np.zeros((blocks, self.COUNT), np.int64)
         self.members = np.zeros((blocks, self.COUNT, warps), np.bool_)  # those who wait
         self.ops: dict[tuple[int, int], Op] = {}
+        self.cluster_arrived = np.zeros(blocks, np.int64)
+        self.cluster_phase = np.zeros(blocks, np.int64)
+        self.cluster_seen = np.zeros((blocks, warps), np.int64)
         shadow = build.shadow
+        self.cluster_clocks = np.zeros((blocks, 2 * shadow.agents if shadow else 0), np.int32)
         self.clocks: Array | None = None
         if shadow is not None:
-            self.clocks = np.zeros((blocks, self.COUNT, shadow.agents), np.int32)
+            self.clocks = np.zeros((blocks, self.COUNT, 2 * shadow.agents), np.int32)
 
     def meet_whole(self, c: Cohort, number: int) -> bool:
         """Let a cohort of all warps pass at once; False where someone has arrived already."""

@@ -90,6 +90,43 @@ WORDINGS: dict[str, Wording] = {
         "cp.async data to be waited for, and by other warps behind a barrier",
         "{fix}",
     ),
+    "emulate-async-pending": (
+        EmulationError,
+        "a {access} of element {offset} of {storage} by {who}, which {engine} uses",
+        "to wait until the engine is done with shared memory",
+        "{fix}",
+    ),
+    "emulate-proxy-fence": (
+        EmulationError,
+        "a {access} of element {offset} of {storage} by {op_name} of {who}, after a write by "
+        "{other} without a proxy fence",
+        "a fence of the async proxy between ordinary stores and TMA or wgmma",
+        "call fence_proxy_async() after the stores, before the barrier",
+    ),
+    "emulate-wgmma-pending": (
+        EmulationError,
+        "an access to {registers} by {who}, which wgmma still uses",
+        "accumulators and A in registers to be left alone until WgWait",
+        "{fix}",
+    ),
+    "emulate-mbarrier-unset": (
+        EmulationError,
+        "{name}, which nothing has initialised, by {who}",
+        "MbarInit, and a barrier, before an mbarrier is used",
+        "let one thread initialise it, then fence and syncthreads()",
+    ),
+    "emulate-mbarrier-arrivals": (
+        EmulationError,
+        "one more arrival at {name} by {who}, where all {count} of the phase have come",
+        "as many arrivals in a phase as MbarInit says",
+        "raise the count, or let fewer threads arrive",
+    ),
+    "emulate-mbarrier-bytes": (
+        EmulationError,
+        "a wait of {who} for {name}, where all have arrived, and which {what} than announced",
+        "as many bytes announced as TMA loads bring",
+        "announce the bytes of all boxes of the phase: elements * bits // 8",
+    ),
     "emulate-lanes": (
         EmulationError,
         "different values that {who} and lane {other} of the same warp write to element {offset} "

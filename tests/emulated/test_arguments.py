@@ -1,0 +1,97 @@
+"""What `emulate` is given: arrays, numbers, order; and types narrower than a byte."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.emulate import emulate
+from cute_py.errors import LayoutError
+from tests.emulated.plans import Maker, at, ops, read_as, tid
+from tests.emulated.test_threads import vector_add
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (
+            (),
+            "emulate-arguments",
+            "given 0 arguments; required: 3, one for each parameter: A, B, C",
+        ),
+        ((np.zeros(4), 1, 1), "emulate-argument", "ndarray of float64 as A"),
+        ((np.zeros((2, 2), np.float32), 1, 1), "emulate-argument", "of shape (2, 2) as A"),
+        ((np.zeros(4, np.float32)[::-1], 1, 1), "emulate-argument", "strides of (-4,) bytes as A"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(args, code, words):
+    with pytest.raises(LayoutError) as caught:
+        emulate(vector_add(), *args)
+    assert caught.value.code == code
+    assert words in str(caught.value)
+
+
+def test_unknown_order_is_refused():
+    with pytest.raises(LayoutError, match='"forward", "reversed" or a seed') as caught:
+        emulate(vector_add(), order="backward")
+    assert caught.value.code == "emulate-order"
+
+
+def test_negative_grid_is_refused():
+    m = Maker(grid=(-1, 1, 1))
+    with pytest.raises(LayoutError, match="a grid of") as caught:
+        emulate(m.plan())
+    assert caught.value.code == "emulate-grid"
+
+
+def test_empty_grids_and_arrays():
+    m = Maker(grid=(0, 1, 1))
+    emulate(m.plan(m.op(ops.Barrier)))
+    empty = np.zeros(0, np.float32)
+    emulate(vector_add(), empty, empty, empty)
+
+
+@pytest.mark.parametrize("kind", ["s4", "u4", "b1", "u2", "e2m1"])
+@pytest.mark.parametrize("checks", [True, False])
+def test_narrow_types_are_packed_in_shared_memory(kind, checks):
+    """One value per element outside; inside, 32 bits of neighbours are one word."""
+    dtype = cute.dtype(kind)
+    n = 32 // dtype.bits
+    m = Maker(threads=32)
+    A, B, W = m.tensor("A", kind), m.tensor("B", kind), m.tensor("W", "u32")
+    S = m.smem("S", kind, 32 * n)
+    a, b, w = m.reg("a", kind, n), m.reg("b", kind, n), m.reg("w", "u32")
+    words = ("S", cute.u32, "smem")
+    plan = m.plan(
+        m.op(ops.Load, a, at(A, tid * n, width=n)),
+        m.op(ops.Store, at(S, tid * n, width=n), a),
+        m.op(ops.Load, b, at(S, (31 - tid) * n, width=n)),
+        m.op(ops.Store, at(B, tid * n, width=n), b),
+        m.op(ops.Load, w, at(words, tid)),
+        m.op(ops.Store, at(W, tid), w),
+        m.op(ops.Store, at(W, tid + 32), read_as(a, "u32", 1)),
+    )
+    values = np.random.default_rng(0).integers(0, 1 << dtype.bits, 32 * n)
+    A = cute.decode(values, dtype)
+    B, W = np.zeros_like(A), np.zeros(64, np.uint32)
+    emulate(plan, A, B, W, checks=checks)
+    assert np.array_equal(B.reshape(32, n), A.reshape(32, n)[::-1])
+    assert np.array_equal(W[:32], W[32:])
+    assert np.array_equal(W[:32], cute.pack(A, dtype, 32))
+
+
+def test_bfloat16_and_fp8_come_as_ml_dtypes():
+    m = Maker(threads=32)
+    A, B = m.tensor("A", "bf16"), m.tensor("B", "e4m3")
+    a, b, c = m.reg("a", "bf16"), m.reg("b", "e4m3"), m.reg("c", "f32")
+    plan = m.plan(
+        m.op(ops.Load, a, at(A, tid)),
+        m.op(ops.Convert, c, a),
+        m.op(ops.Convert, b, c),
+        m.op(ops.Store, at(B, tid), b),
+    )
+    A = np.linspace(-500, 500, 32).astype(ml_dtypes.bfloat16)
+    B = np.zeros(32, ml_dtypes.float8_e4m3fn)
+    emulate(plan, A, B)
+    expected = cute.convert(A, "e4m3")
+    assert np.array_equal(B.view(np.uint8), expected.view(np.uint8))
