@@ -143,7 +143,8 @@ def ldmatrix(build: Build, op: ops.LdMatrix) -> Run:
     def items(place: Place) -> Array:
         found = place.extra.get("matrix")
         if found is None:
-            starts = np.broadcast_to(place.items, (*place.items.shape[:2], LANES, located.count))
+            rows_at = place.items // 128 if located.packed else place.items  # packed ones are bits
+            starts = np.broadcast_to(rows_at, (*rows_at.shape[:2], LANES, located.count))
             found = starts[:, :, row] * (16 // size)  # block, warp, lane, element, instruction
             found = np.moveaxis(found, -1, -2) + column[:, None, :] * 1
             found = place.extra["matrix"] = found.reshape(*found.shape[:3], -1)

@@ -6,7 +6,7 @@ tensor. Types do not mix by themselves: convert one. Assigning writes in place.
 
 from __future__ import annotations
 
-from cute_py.dtypes.table import b1, f32, s32
+from cute_py.dtypes.table import b1, f32, s32, s64
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.layout import ints
@@ -16,6 +16,7 @@ from cute_py.trace.conditions import Reg
 from cute_py.trace.engines import Register, allocate_registers
 from cute_py.trace.functions import FUNCTIONS
 from cute_py.trace.integers import Condition, Int, as_condition, bare
+from cute_py.trace.lets import bounds_of
 from cute_py.trace.lower import register
 from cute_py.trace.ops import Convert, Fill, Let, Map, Reduce, Value
 from cute_py.trace.state import current, kernel_line, where
@@ -89,9 +90,7 @@ def _loaded(x: object) -> object:
 def _common_type(name: str, operands: tuple[Any, ...]) -> Dtype:
     kinds = list(dict.fromkeys([x.dtype for x in operands if is_register(x)]))
     if len(kinds) > 1:
-        raise refusal(
-            "kernel-types", operation=name, a=kinds[0], b=kinds[1], where=where()
-        )
+        raise refusal("kernel-types", operation=name, a=kinds[0], b=kinds[1], where=where())
     if kinds:
         return kinds[0]
     if any(isinstance(x, float) for x in operands):
@@ -113,9 +112,7 @@ def _common_shape(name: str, operands: tuple[Any, ...]) -> IntTuple:
     shapes = [x.shape for x in operands if is_register(x) and x.size() != 1]
     for shape in shapes[1:]:
         if shape != shapes[0]:
-            raise refusal(
-                "kernel-shapes", operation=name, a=shapes[0], b=shape, where=where()
-            )
+            raise refusal("kernel-shapes", operation=name, a=shapes[0], b=shape, where=where())
     return shapes[0] if shapes else 1
 
 
@@ -123,7 +120,9 @@ def _value(x: Any, kind: Dtype, name: str) -> Value:  # noqa: ANN401
     """Return an operand as the plan holds it, checked against the type of the others."""
     if is_register(x):
         return register(x, name)
-    if isinstance(x, (Condition, bool)):
+    if isinstance(x, Condition):
+        if kind is not b1:
+            raise refusal("kernel-types", operation=name, a=kind, b=b1, where=where())
         return _flag(x)
     if isinstance(x, Int):
         if kind.is_float:
@@ -134,10 +133,12 @@ def _value(x: Any, kind: Dtype, name: str) -> Value:  # noqa: ANN401
 
 def number(x: object, kind: Dtype, name: str) -> int | float | bool:
     """Return a Python or NumPy number as one of a type; refuse what the type cannot hold."""
-    if kind is b1 and isinstance(x, bool):
-        return x
+    if getattr(x, "ndim", 0):
+        raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
     if hasattr(x, "item"):
         x = x.item()
+    if kind is b1 and isinstance(x, bool):
+        return x
     if kind.is_float and isinstance(x, (int, float)) and not isinstance(x, bool):
         return float(x)
     if not kind.is_float and hasattr(x, "__index__") and not isinstance(x, bool):
@@ -145,6 +146,18 @@ def number(x: object, kind: Dtype, name: str) -> int | float | bool:
         if kind.min <= value <= kind.max:
             return value
     raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
+
+
+def integer_register(value: Leaf, dtype: DtypeLike) -> Tensor:
+    """Return a run-time integer in a register of a type; by s32, or s64 where it may be larger."""
+    kind = as_dtype(dtype)
+    if not kind.is_float:
+        held = new_registers(kind, 1)
+        assign(held, value)
+        return held
+    low, high = bounds_of(bare(value))
+    small = low is not None and high is not None and s32.min <= low and high <= s32.max
+    return convert_registers(integer_register(value, s32 if small else s64), kind)
 
 
 def _flag(x: Any) -> Value:  # noqa: ANN401
@@ -159,13 +172,13 @@ def _flag(x: Any) -> Value:  # noqa: ANN401
 
 def condition_register(condition: Condition) -> Reg:
     """Return a b1 register that holds a condition."""
-    from cute_py.trace.control import when
+    from cute_py.trace.control import branch
 
     held = new_registers(b1, 1, "p")
     dst = register(held, "where")
     trace = current()
     trace.emit(Fill(dst, False, line=kernel_line()))
-    with when(condition, checked=False):
+    with branch(condition):
         trace.emit(Fill(dst, True, line=kernel_line()))
     return dst
 
@@ -189,7 +202,7 @@ def test_register(tensor: Tensor) -> Reg:
 def assign(target: Tensor, value: Any) -> None:  # noqa: ANN401
     """Record target[...] = value: a register tensor of the same shape and type, or a number."""
     dst = register(target, "assignment")
-    if isinstance(value, (int, float)) and not isinstance(value, bool) or hasattr(value, "item"):
+    if hasattr(value, "item") or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         op = Fill(dst, number(value, target.dtype, "assignment"), line=kernel_line())
         current().emit(op)
         return

@@ -1,4 +1,4 @@
-"""Run-time control flow: `cute.range`, `cute.when`, `cute.otherwise`, `cute.var`, `cute.while_`.
+"""Run-time control flow: `cute.range`, `cute.when`, `cute.otherwise`, `cute.while_`.
 
 Nothing is rewritten: a loop's body is run twice while it is traced, and both runs must record the
 same; what a branch rebinds may not be used after it. See docs/kernels.md for the rules.
@@ -13,16 +13,20 @@ from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.trace.integers import Condition, as_condition, bare
 from cute_py.trace.lets import bounds_of
-from cute_py.trace.ops import If, Leave, Let, Loop, Set, WaitUntil, While
-from cute_py.trace.rebinding import Rebinding
+from cute_py.trace.ops import If, Leave, Loop, While
+from cute_py.trace.rebinding import Iterations, Rebinding, asks_for_statement
 from cute_py.trace.state import Scope, current, kernel_line, where
 from cute_py.trace.uniform import uniformity
+from cute_py.trace.variables import Var as Var
+from cute_py.trace.variables import wait_until as wait_until
+from cute_py.trace.walk import every
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
+    from typing import NoReturn
 
-    from cute_py.layout.tensor import Tensor
     from cute_py.layout.types import Leaf
     from cute_py.trace.ops import Op
     from cute_py.trace.state import Trace
@@ -52,18 +56,18 @@ class range_:
     def __iter__(self) -> Iterator[Leaf]:
         trace = current()
         trace.require_sound()
+        if not asks_for_statement(sys._getframe(1)):
+            raise refusal("trace-iterated", operation="cute.range", where=where())
         return _loop(trace, self, kernel_line())
 
     def __len__(self) -> int:
         """Refuse: the trip count is known at run time only."""
-        raise refusal(
-            "trace-python",
-            operation="cute.range",
-            value="cute.range",
-            use="len(), list()",
-            instead="Python's range for a loop that unrolls",
-            where=where(),
-        )
+        raise refusal("trace-iterated", operation="cute.range", where=where())
+
+    def __getitem__(self, *index: object) -> NoReturn:
+        raise refusal("trace-iterated", operation="cute.range", where=where())
+
+    __contains__ = __reversed__ = __getitem__
 
 
 def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
@@ -71,6 +75,7 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
     outer = trace.scope
     counters = dict(trace.counters)
     scope = uniformity(trace, start, stop)
+    names = Iterations(sys._getframe(1))
     runs: list[list[Op]] = []
     name = ""
     for _run in (1, 2):
@@ -83,16 +88,22 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
             yield _variable(trace, name, (start, stop, loop.step), scope)
             done = True
         finally:
-            if not done and not trace.poison:
-                trace.poison = f"{line[0].rpartition('/')[2]}:{line[1]}"
+            if not done:
+                trace.leave("run-time loop", line)
             finished = trace.scope is inner
             trace.close(inner, outer)
         if not finished:
             raise refusal("trace-interleaved", operation="cute.range", where=where())
         trace.require_sound()
         runs.append(inner.ops)
+        names.again()
     _require_same(runs[0], runs[1])
+    names.check(_surely_runs(start, stop, loop.step))
     trace.emit(Loop(name, start, stop, loop.step, tuple(runs[1]), scope, line=line))
+
+
+def _surely_runs(start: Leaf, stop: Leaf, step: int) -> bool:
+    return ints.less(*((start, stop) if step > 0 else (stop, start))) is True
 
 
 def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: str) -> Leaf:
@@ -133,24 +144,87 @@ def _refuse_change(a: Op, b: Op | None) -> None:
     )
 
 
-@contextmanager
-def while_(condition: Callable[[], object]) -> Iterator[None]:
+class while_:
     """`with cute.while_(lambda: x.get() < n):` repeats the body while the condition holds.
 
     The condition is asked again before each iteration, so it must be a function, of `cute.var`s or
-    of memory.
+    of memory. What the body does to Python values is as for `cute.when`.
     """
-    trace, line = current(), kernel_line()
-    with trace.block("loop", line) as test:
-        truth = as_condition(condition(), "cute.while_")
-        if isinstance(truth, bool):
-            raise refusal("kernel-while", operation="cute.while_", value=truth, where=where())
-    guard = Rebinding(sys._getframe(2), "cute.while_")
-    with trace.block("loop", line) as body:
-        yield
-    guard.check(sys._getframe(2))
-    scope = uniformity(trace, truth.cond)
-    trace.emit(While(tuple(test.ops), truth.cond, tuple(body.ops), scope, line=line))
+
+    def __init__(self, condition: Callable[[], object]) -> None:
+        """Take a function that gives a condition."""
+        if not callable(condition):
+            raise refusal("kernel-while", operation="cute.while_", value=condition, where=where())
+        self.condition = condition
+
+    def __enter__(self) -> None:
+        self._begin(sys._getframe(1)).refuse_leaving(sys._getframe(1))
+
+    def _begin(self, frame: FrameType) -> Rebinding:
+        trace, self.line = current(), kernel_line()
+        with trace.block("loop", self.line) as test:
+            truth = as_condition(self.condition(), "cute.while_")
+            if isinstance(truth, bool):
+                raise refusal("kernel-while", operation="cute.while_", value=truth, where=where())
+        self.test, self.cond = tuple(test.ops), truth.cond
+        self.body = _Body(trace, "loop", self.line)
+        self.guard = Rebinding(frame, "cute.while_", "loop")
+        return self.guard
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if self.body.end(kind, "cute.while_"):
+            self._record(sys._getframe(1))
+
+    def _record(self, frame: FrameType) -> None:
+        self.guard.check(frame)
+        ops, trace = self.body.ops, self.body.trace
+        if not self.test and not any(isinstance(op, Leave) for op in every(ops)):
+            raise refusal("kernel-while", operation="cute.while_", value=self.cond, where=where())
+        scope = uniformity(trace, self.cond)
+        trace.emit(While(self.test, self.cond, ops, scope, line=self.line))
+
+    def __call__(self, body: Callable[[], object]) -> None:
+        """`@cute.while_(condition)` above a function without arguments records it as the body."""
+        self._begin(sys._getframe(1))
+        with self.body.ending("cute.while_"):
+            body()
+        self._record(sys._getframe(1))
+
+
+class _Body:
+    """The block of a `with` statement that is being recorded."""
+
+    def __init__(self, trace: Trace, kind: str, line: tuple[str, int]) -> None:
+        trace.require_sound()
+        self.trace, self.line, self.outer = trace, line, trace.scope
+        self.inner = Scope(kind, trace.scope, line)
+        trace.scope = self.inner
+
+    def end(self, kind: object, operation: str) -> bool:
+        """Close the block, and tell whether its ops are whole; else an exception goes on."""
+        whole = self.trace.scope is self.inner
+        self.trace.close(self.inner, self.outer)
+        if kind is not None:
+            self.trace.leave(self.inner.kind, self.line)
+            return False
+        if not whole:
+            raise refusal("trace-interleaved", operation=operation, where=where())
+        return True
+
+    @contextmanager
+    def ending(self, operation: str) -> Iterator[None]:
+        """Close the block at the end of a `with` statement."""
+        try:
+            yield
+        except BaseException as error:
+            self.end(error, operation)
+            raise
+        self.end(None, operation)
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """What was recorded."""
+        return tuple(self.inner.ops)
 
 
 # -- branches
@@ -159,85 +233,101 @@ def while_(condition: Callable[[], object]) -> Iterator[None]:
 class when:
     """`with cute.when(condition):` records what only those threads do for whom it holds.
 
-    A name that is rebound inside and used after, and `return`, `break` and `continue` inside, are
-    refused: the trace runs the body once, whatever the condition will be. A condition that is
-    decided at trace time runs the body or leaves it out, but then use Python's `if`.
+    A name that is rebound inside and used after, a list or object that is changed inside and used
+    after, and `return`, `break` and `continue` inside, are refused: the trace runs the body once,
+    whatever the condition will be. Under a condition that is decided at trace time the body is kept
+    or left out.
     """
 
-    def __init__(self, condition: object, checked: bool = True) -> None:
-        """Take a condition; `checked` is for this package's own use."""
+    def __init__(self, condition: object) -> None:
+        """Take a condition."""
         self.truth = as_condition(condition, "cute.when")
-        self.checked = checked
 
     def __enter__(self) -> None:
-        trace = current()
-        trace.require_sound()
-        self.line = kernel_line()
-        self.condition = self.truth if isinstance(self.truth, Condition) else None
-        if self.condition is not None:
-            bare_condition(self.condition)
-        self.outer = trace.scope
-        self.inner = Scope("branch", self.outer, self.line)
-        if self.checked:
-            self.guard = Rebinding(sys._getframe(1), "cute.when")
-        trace.scope = self.inner
+        self._begin(sys._getframe(1)).refuse_leaving(sys._getframe(1))
+
+    def _begin(self, frame: FrameType) -> Rebinding:
+        if isinstance(self.truth, Condition):
+            bare_condition(self.truth)
+        self.body = _Body(current(), "branch", kernel_line())
+        self.guard = Rebinding(frame, "cute.when")
+        return self.guard
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        trace = current()
-        whole = trace.scope is self.inner
-        trace.close(self.inner, self.outer)
-        if kind is not None:
-            return
-        if not whole:
-            raise refusal("trace-interleaved", operation="cute.when", where=where())
-        if self.checked:
-            self.guard.check(sys._getframe(1))
-        ops = tuple(self.inner.ops)
-        if self.condition is None:
-            if self.truth is True:
-                self.outer.ops.extend(ops)
-            return
-        scope = uniformity(trace, self.condition.cond)
-        trace.emit(If(self.condition.cond, ops, (), scope, line=self.line))
+        if self.body.end(kind, "cute.when"):
+            self._record(sys._getframe(1))
+
+    def _record(self, frame: FrameType) -> None:
+        self.guard.check(frame)
+        body, truth = self.body, self.truth
+        record_branch(truth, body.ops, body.line)
+        body.trace.branch = body.outer, len(body.outer.ops), truth
 
     def __call__(self, body: Callable[[], object]) -> None:
         """`@cute.when(condition)` above a function without arguments records it as the branch."""
-        with when(self.truth, checked=False):
+        self._begin(sys._getframe(1))
+        with self.body.ending("cute.when"):
             body()
+        self._record(sys._getframe(1))
+
+
+def record_branch(truth: bool | Condition, ops: tuple[Op, ...], line: tuple[str, int]) -> None:
+    """Record ops under a condition; all of them or none where it is decided."""
+    trace = current()
+    if isinstance(truth, Condition):
+        trace.emit(If(truth.cond, ops, (), uniformity(trace, truth.cond), line=line))
+    elif truth:
+        trace.scope.ops.extend(ops)
+
+
+@contextmanager
+def branch(truth: bool | Condition) -> Iterator[None]:
+    """Record a branch of this package's own, about which Python's names do not matter."""
+    if isinstance(truth, Condition):
+        bare_condition(truth)
+    body = _Body(current(), "branch", kernel_line())
+    with body.ending("cute.when"):
+        yield
+    record_branch(truth, body.ops, body.line)
 
 
 class otherwise:
     """`with cute.otherwise():` right after a `cute.when` records what the other threads do."""
 
     def __enter__(self) -> None:
+        self._begin(sys._getframe(1)).refuse_leaving(sys._getframe(1))
+
+    def _begin(self, frame: FrameType) -> Rebinding:
         trace = current()
-        trace.require_sound()
-        self.line = kernel_line()
-        last = trace.scope.ops[-1] if trace.scope.ops else None
-        if not isinstance(last, If) or last.other:
+        outer, position, truth = trace.branch or (None, 0, False)
+        self.truth: bool | Condition = truth
+        trace.branch = None
+        if outer is not trace.scope or position != len(trace.scope.ops):
             raise refusal("kernel-otherwise", operation="cute.otherwise", where=where())
-        self.outer = trace.scope
-        self.inner = Scope("branch", self.outer, self.line)
-        self.guard = Rebinding(sys._getframe(1), "cute.otherwise")
-        trace.scope = self.inner
+        self.body = _Body(trace, "branch", kernel_line())
+        self.guard = Rebinding(frame, "cute.otherwise")
+        return self.guard
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        trace = current()
-        trace.close(self.inner, self.outer)
-        if kind is not None:
+        if self.body.end(kind, "cute.otherwise"):
+            self._record(sys._getframe(1))
+
+    def _record(self, frame: FrameType) -> None:
+        self.guard.check(frame)
+        ops, outer = self.body.ops, self.body.outer
+        if isinstance(self.truth, bool):
+            record_branch(not self.truth, ops, self.body.line)
             return
-        self.guard.check(sys._getframe(1))
-        branch = self.outer.ops.pop()
-        assert isinstance(branch, If)
-        ops = tuple(self.inner.ops)
-        self.outer.ops.append(
-            If(branch.cond, branch.then, ops, branch.scope, line=branch.line)
-        )
+        last = outer.ops.pop()
+        assert isinstance(last, If)
+        outer.ops.append(If(last.cond, last.then, ops, last.scope, line=last.line))
 
     def __call__(self, body: Callable[[], object]) -> None:
         """`@cute.otherwise()` above a function without arguments."""
-        with self:
+        self._begin(sys._getframe(1))
+        with self.body.ending("cute.otherwise"):
             body()
+        self._record(sys._getframe(1))
 
 
 def bare_condition(condition: Condition) -> Condition:
@@ -271,52 +361,3 @@ def _leave(condition: object, target: str, operation: str) -> None:
         raise refusal("kernel-always", operation=operation, where=where())
     bare_condition(truth)
     trace.emit(Leave(truth.cond, target, uniformity(trace, truth.cond), line=kernel_line()))
-
-
-# -- variables
-
-
-class Var:
-    """A run-time integer variable: `x.get()` and `x.set(value)`. Every thread has its own.
-
-    `low` and `high` bound it for proofs; the emulator checks them.
-    """
-
-    __slots__ = ("high", "low", "name")
-
-    def __init__(self, value: Leaf, low: int | None = None, high: int | None = None) -> None:
-        """Declare a variable with its first value."""
-        trace = current()
-        self.name = trace.name_for("v")
-        self.low, self.high = low, high
-        trace.emit(Set(self.name, bare(value, "cute.var"), line=kernel_line()))
-
-    def get(self) -> Leaf:
-        """Return the present value."""
-        trace = current()
-        name = trace.name_for("n")
-        trace.emit(Let(name, "var", (self.name,), line=kernel_line()))
-        return trace.symbol(name, 1, self.low, self.high, "thread")
-
-    def set(self, value: Leaf) -> None:
-        """Give it a new value."""
-        current().emit(Set(self.name, bare(value, "cute.var"), line=kernel_line()))
-
-
-def wait_until(element: Tensor, test: str, value: Leaf) -> None:
-    """Wait until an element of memory compares `eq`, `ne`, `ge`, `gt`, `le` or `lt` to a value.
-
-    The element is read again and again with acquire order: what was written before the release that
-    made the comparison true is visible after it.
-    """
-    from cute_py.trace.lower import access
-
-    tests = ("eq", "ne", "ge", "gt", "le", "lt")
-    if test not in tests:
-        raise refusal(
-            "kernel-choice", operation="wait_until", value=test, choices=tests, where=where()
-        )
-    src = access(element, 1, "wait_until")
-    current().emit(WaitUntil(src, test, bare(value, "wait_until"), line=kernel_line()))
-
-

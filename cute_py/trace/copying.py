@@ -44,9 +44,9 @@ def copy(*args: Any, pred: object = True, cache: str = "") -> None:  # noqa: ANN
     if truth is False:
         return
     if isinstance(truth, Condition):
-        from cute_py.trace.control import when
+        from cute_py.trace.control import branch
 
-        with when(truth, checked=False):
+        with branch(truth):
             _copy(atom, src, dst, cache)
         return
     _copy(atom, src, dst, cache)

@@ -32,9 +32,10 @@ _set = object.__setattr__
 class KernelEngine(Engine):
     """What the memories of a kernel share: a storage by name, and where the origin lies."""
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "scope")
     records = True
     name: str
+    scope: Scope  # the block of the trace that made it
 
     def read(self, offset: IntTuple) -> Any:  # noqa: ANN401  (a Tensor of one register)
         """Record a load of one element, and return it in a register of its own."""
@@ -54,6 +55,18 @@ class KernelEngine(Engine):
 
         store_all(tensor, value)
 
+    def require_known(self, tensor: AnyLayout, use: str) -> None:
+        """Refuse: what is in the memory of a kernel is known only when it runs."""
+        raise refusal(
+            "trace-python",
+            operation="kernel",
+            value=tensor,
+            use=use,
+            instead="with cute.when(x > 0): ... , cute.where(condition, a, b), cute.minimum, "
+            "cute.maximum, & | ~; cute.sqrt and its like; cute.as_int(x) for an index",
+            where=where(),
+        )
+
     def operate(self, name: str, *operands: object) -> AnyLayout:
         """Refuse; memory is no operand."""
         raise refusal("engine-arithmetic", operation=name, engine=self, where=where())
@@ -72,15 +85,18 @@ class GlobalMemory(KernelEngine):
     space = "gmem"
     alignment: int
 
-    def __init__(self, name: str, dtype: Dtype, alignment: int, offset: Leaf = 0) -> None:
+    def __init__(
+        self, name: str, dtype: Dtype, alignment: int, scope: Scope, offset: Leaf = 0
+    ) -> None:
         """Freeze a view of a parameter."""
         _set(self, "name", name)
         _set(self, "dtype", dtype)
         _set(self, "alignment", alignment)
+        _set(self, "scope", scope)
         _set(self, "offset", offset)
 
     def _parts(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self.alignment, self.offset
+        return self.name, self.dtype, self.alignment, self.scope, self.offset
 
     def __str__(self) -> str:
         moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
@@ -88,11 +104,11 @@ class GlobalMemory(KernelEngine):
 
     def at(self, offset: IntTuple) -> GlobalMemory:
         """Return the parameter with its origin at `offset` elements."""
-        return GlobalMemory(self.name, self.dtype, self.alignment, offset)
+        return GlobalMemory(self.name, self.dtype, self.alignment, self.scope, offset)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> GlobalMemory:
         """Return the parameter in elements of `dtype`."""
-        return GlobalMemory(self.name, dtype, self.alignment, offset)
+        return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset)
 
     def guarded(
         self, layout: AnyLayout, change: Callable[[AnyLayout], AnyLayout]
@@ -138,6 +154,7 @@ class Guarded(KernelEngine):
         _set(self, "memory", memory)
         _set(self, "dtype", memory.dtype)
         _set(self, "name", memory.name)
+        _set(self, "scope", memory.scope)
         _set(self, "shape", shape)
         _set(self, "stride", stride)
         _set(self, "offset", offset)
@@ -170,15 +187,16 @@ class SharedMemory(KernelEngine):
     space = "smem"
     count: int
 
-    def __init__(self, name: str, dtype: Dtype, count: int, offset: Leaf = 0) -> None:
+    def __init__(self, name: str, dtype: Dtype, count: int, scope: Scope, offset: Leaf = 0) -> None:
         """Freeze a view of a storage."""
         _set(self, "name", name)
         _set(self, "dtype", dtype)
         _set(self, "count", count)
+        _set(self, "scope", scope)
         _set(self, "offset", offset)
 
     def _parts(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self.count, self.offset
+        return self.name, self.dtype, self.count, self.scope, self.offset
 
     @property
     def size(self) -> Leaf:
@@ -191,11 +209,12 @@ class SharedMemory(KernelEngine):
 
     def at(self, offset: IntTuple) -> SharedMemory:
         """Return the storage with its origin at `offset` elements."""
-        return SharedMemory(self.name, self.dtype, self.count, offset)
+        return SharedMemory(self.name, self.dtype, self.count, self.scope, offset)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> SharedMemory:
         """Return the storage in elements of `dtype`."""
-        return SharedMemory(self.name, dtype, self.count * self.dtype.bits // dtype.bits, offset)
+        count = self.count * self.dtype.bits // dtype.bits
+        return SharedMemory(self.name, dtype, count, self.scope, offset)
 
 
 class Register(KernelEngine):
@@ -208,11 +227,10 @@ class Register(KernelEngine):
         scope: the block of the trace that made it.
     """
 
-    __slots__ = ("count", "scope")
+    __slots__ = ("count",)
     space = "rmem"
     computes = True
     count: int
-    scope: Scope
 
     def __init__(self, name: str, dtype: Dtype, count: int, scope: Scope, offset: Leaf = 0) -> None:
         """Freeze a view of a storage."""

@@ -16,9 +16,11 @@ from cute_py.trace.state import current, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
+    from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.ints import Leaf
+    from cute_py.layout.tensor import Tensor
     from cute_py.trace.conditions import Cond, Scalar
     from cute_py.trace.state import Scope
 
@@ -47,7 +49,28 @@ class _RunTime:
         )
 
     def __iter__(self) -> NoReturn:
-        self._refuse("iteration", "for k in cute.range(n)")
+        self._refuse(
+            "iteration or unpacking",
+            "for k in cute.range(n); thread_idx() and block_idx() are tuples where cute.launch was "
+            "given tuples",
+        )
+
+    def __getitem__(self, index: object) -> NoReturn:
+        self._refuse(
+            "[...]",
+            "the value itself; thread_idx() and block_idx() are tuples where cute.launch was given "
+            "tuples",
+        )
+
+    def __pow__(self, other: object) -> NoReturn:
+        self._refuse("**", "x * x, or 1 << n for a power of two")
+
+    __rpow__ = __pow__
+
+    def __matmul__(self, other: object) -> NoReturn:
+        self._refuse("@", "cute.gemm")
+
+    __rmatmul__ = __matmul__
 
 
 class Int(_RunTime):
@@ -140,6 +163,18 @@ class Int(_RunTime):
     def __neg__(self) -> Leaf:
         return _operate("sub", 0, self)
 
+    def __pos__(self) -> Leaf:
+        return self
+
+    def __invert__(self) -> Leaf:
+        return _operate("sub", -1, self)
+
+    def __abs__(self) -> Leaf:
+        return _operate("sub", 0, _operate("min", self, -self))
+
+    def __round__(self, digits: None = None) -> Leaf:
+        return self
+
     def __and__(self, other: object) -> Leaf:
         return _bitwise("and", self, other)
 
@@ -159,8 +194,22 @@ class Int(_RunTime):
     def __rshift__(self, other: object) -> Leaf:
         return _shift("shr", "div", self, other)
 
+    def __rlshift__(self, other: object) -> Leaf:
+        return _shifted("shl", other, self)
+
+    def __rrshift__(self, other: object) -> Leaf:
+        return _shifted("shr", other, self)
+
     def __truediv__(self, other: object) -> NoReturn:
         self._refuse("/", "// for integers")
+
+    __rtruediv__ = __truediv__
+
+    def to(self, dtype: DtypeLike) -> Tensor:
+        """Return the integer in a register of a type, for arithmetic with other registers."""
+        from cute_py.trace.arithmetic import integer_register
+
+        return integer_register(self, dtype)
 
     def __index__(self) -> int:
         value = self.cute_value()
@@ -226,6 +275,30 @@ class Condition(_RunTime):
 
     def __invert__(self) -> Condition:
         return Condition(_negated(self.cond), self.scope)
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
+
+    def __eq__(self, other: object) -> NoReturn:
+        self._refuse("== or !=", "& | ~: c & d | ~c & ~d holds where both are the same")
+
+    __ne__ = __eq__
+
+
+def _no_number(name: str) -> Any:  # noqa: ANN401  (a method)
+    def method(self: Condition, other: object = None) -> Any:  # noqa: ANN401
+        if not hasattr(other, "engine"):
+            self._refuse("arithmetic or comparison", "cute.where(condition, 1, 0), and & | ~")
+        return NotImplemented  # registers know better what they do not mix with
+
+    method.__name__ = name
+    return method
+
+
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "xor", "lshift", "rshift")
+_OTHERS = ("neg", "pos", "abs", "lt", "le", "gt", "ge")
+for _name in (*_OTHERS, *_BINARY, *[f"r{name}" for name in _BINARY]):
+    setattr(Condition, f"__{_name}__", _no_number(_name))
 
 
 if TYPE_CHECKING:
@@ -293,6 +366,7 @@ def compare(test: str, a: object, b: object) -> Truth:
 
 
 def _joined(test: str, a: object, b: object) -> Truth:
+    a, b = _decided(a), _decided(b)
     for x, y in ((a, b), (b, a)):
         if x is True or x is False:
             return y if x is (test == "and") else x  # type: ignore[return-value]
@@ -314,8 +388,16 @@ def _negated(cond: Cond) -> Cond:
     return cond.term if isinstance(cond, Not) else Not(cond)
 
 
+def _decided(x: object) -> object:
+    """Return x; as a bool, where it is Python's ~ of a comparison that was decided, or NumPy's."""
+    if x.__class__ is int and x in (-1, -2):
+        return x == -1
+    return bool(x) if type(x).__name__ in ("bool_", "bool") else x
+
+
 def as_condition(x: object, operation: str) -> Truth:
     """Return what `when`, `where` and `pred` take as a bool or a Condition."""
+    x = _decided(x)
     if x is True or x is False or isinstance(x, Condition):
         return x  # type: ignore[return-value]
     test = getattr(getattr(x, "engine", None), "as_test", None)
@@ -340,7 +422,16 @@ def _bitwise(kind: str, a: Int, b: object) -> Leaf:
     return current().let(kind, a, y)
 
 
+def _shifted(kind: str, a: object, b: Int) -> Leaf:
+    """Return a number shifted by a run-time integer."""
+    if isinstance(a, bool) or not hasattr(a, "__index__"):
+        return NotImplemented
+    return current().let(kind, ints.normalize(a, kind), b)
+
+
 def _shift(kind: str, op: str, a: Int, b: object) -> Leaf:
+    if hasattr(b, "engine"):
+        return NotImplemented
     y = ints.normalize(b, kind)
     if y.__class__ is int and y >= 0:
         return _operate(op, a, 2**y)

@@ -180,7 +180,8 @@ def _parameter(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401  (a Tensor,
         tuple([_bare(x) for x in stride]),
         facts.alignment,
     )
-    return derived(GlobalMemory(name, facts.dtype, facts.alignment), Layout(shape, stride))
+    memory = GlobalMemory(name, facts.dtype, facts.alignment, state.root)
+    return derived(memory, Layout(shape, stride))
 
 
 def _extent(state: Trace, name: str, divisor: int, fixed: int | None, low: int) -> Leaf:

@@ -14,7 +14,7 @@ from cute_py.layout.symbols import SymInt
 from cute_py.layout.tuples import flatten
 from cute_py.trace.access import Access
 from cute_py.trace.conditions import Compare, Reg
-from cute_py.trace.engines import GlobalMemory, Guarded, Register, SharedMemory
+from cute_py.trace.engines import GlobalMemory, Guarded, KernelEngine, Register, SharedMemory
 from cute_py.trace.integers import Condition, bare, compare
 from cute_py.trace.state import current, where
 
@@ -100,6 +100,8 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:  
     misaligned, or where a part of it may lie outside of the extents.
     """
     engine = tensor.engine
+    if isinstance(engine, KernelEngine):
+        engine.scope.require_open(tensor)
     count = count_of(tensor.layout, operation)
     if count % width:
         raise refusal("vector-count", operation=operation, count=count, width=width, where=where())
@@ -258,7 +260,9 @@ def _by_coordinates(tensor: Tensor, engine: Guarded, width: int, operation: str)
     for v in range(0, len(entries), width):
         coord = entries[v]
         _require_neighbours(entries[v : v + width], strides, layout, width, operation)
-        moving = tuple([0 if d.__class__ is int else x for x, d in zip(coord, strides, strict=True)])
+        moving = tuple(
+            [0 if d.__class__ is int else x for x, d in zip(coord, strides, strict=True)]
+        )
         static = sum([x * d for x, d in zip(coord, strides, strict=True) if d.__class__ is int])
         table.append((bases.setdefault(moving, len(bases)), static))
         masks.append(_mask(coord, starts, extents, strides, width, guards, operation))

@@ -46,7 +46,7 @@ def smem(dtype: DtypeLike, layout: AnyLayout, alignment: int = 128, name: str = 
     offset = trace.place(alignment)
     trace.shared[label] = shared = Shared(label, kind, count, offset, alignment)
     trace.take(offset + shared.bytes)
-    return derived(SharedMemory(label, kind, count), layout)
+    return derived(SharedMemory(label, kind, count, trace.root), layout)
 
 
 @contextmanager

@@ -1,9 +1,9 @@
-"""What a `with` block of the trace may not do to Python: rebind a name that is used later, return.
+"""What a run-time block of the trace may not do to Python: rebind or change what is used later.
 
 The body of `cute.when` is run once at trace time, whatever the condition will be. So `s = 2` inside
-and `s` after it would be 2 for all threads. Names are compared at entry and exit; whether one is
-used later is read from the bytecode (no source needed), `return`, `break` and `continue` from the
-source.
+and `s` after it would be 2 for all threads. Names are compared at entry and exit (`changes`);
+whether one is used later is read from the bytecode (no source needed), `return`, `break` and
+`continue` from the source.
 """
 
 from __future__ import annotations
@@ -14,44 +14,94 @@ import linecache
 from functools import lru_cache
 
 from cute_py.errors import refusal
+from cute_py.trace.changes import changed, names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType, FrameType
+    from typing import NoReturn
 
 
 class Rebinding:
     """The names of a frame at the entry of a block, to be compared at its exit."""
 
-    def __init__(self, frame: FrameType, operation: str) -> None:
-        """Keep the names; refuse a body that leaves the block by return, break or continue."""
-        self.operation = operation
+    def __init__(self, frame: FrameType, operation: str, kind: str = "branch") -> None:
+        """Keep the names, and what they hold."""
+        self.operation, self.kind = operation, kind
         self.line = frame.f_lineno
-        self.before = dict(frame.f_locals)
+        self.entry = frame.f_lasti
+        self.before = names_of(frame)
+
+    def refuse_leaving(self, frame: FrameType) -> None:
+        """Refuse a body that leaves the block by return, break or continue."""
         leaving = leaves(frame.f_code, frame.f_lineno)
         if leaving is None:
             raise refusal(
-                "trace-no-source", operation=operation, where=_where(frame, frame.f_lineno)
+                "trace-no-source", operation=self.operation, where=_where(frame, frame.f_lineno)
             )
-        if leaving:
+        if not isinstance(leaving, bool):
             word, line = leaving
             raise refusal(
-                "trace-leaves", operation=operation, word=word, where=_where(frame, line)
+                "trace-leaves", operation=self.operation, word=word, where=_where(frame, line)
             )
 
     def check(self, frame: FrameType) -> None:
-        """Refuse names that were rebound in the block and are used after it."""
-        now = frame.f_locals
-        rebound = [n for n, value in self.before.items() if n in now and now[n] is not value]
-        made = [n for n in now if n not in self.before]
-        used = used_after(frame.f_code, frame.f_lasti, [*rebound, *made])
+        """Refuse names that were changed in the block and are used after it, or, in a loop, in its
+        next iteration.
+        """
+        found = changed(self.before, names_of(frame))
+        used = used_after(frame.f_code, frame.f_lasti, found)
+        if self.kind == "loop":
+            used |= used_after(frame.f_code, self.entry, found)
         if used:
+            refuse_rebound(self.operation, self.kind, used, _where(frame, self.line))
+
+
+class Iterations:
+    """The names of the frame of a `for` statement, compared after each run of its body."""
+
+    def __init__(self, frame: FrameType) -> None:
+        """Keep the names before the loop."""
+        self.frame = frame
+        self.line, self.entry = frame.f_lineno, frame.f_lasti
+        self.seen = [names_of(frame)]
+
+    def again(self) -> None:
+        """Keep the names at the end of a run."""
+        self.seen.append(names_of(self.frame))
+
+    def check(self, sure: bool) -> None:
+        """Refuse what goes on changing, and, in a loop that may not run (not `sure`), what the body
+        changed and the code after it uses.
+        """
+        code = self.frame.f_code
+        start, end = loop_ends(code, self.entry)
+        if start is None or end is None:
+            return
+        before, middle, after = self.seen
+        moving = used_from(code, start, changed(middle, after))
+        if moving:
             raise refusal(
-                "trace-rebound",
-                operation=self.operation,
-                names=", ".join(sorted(used)),
-                where=_where(frame, self.line),
+                "trace-carried",
+                operation="cute.range",
+                names=", ".join(sorted(moving)),
+                where=_where(self.frame, self.line),
             )
+        if not sure:
+            used = used_from(code, end, changed(before, after))
+            if used:
+                refuse_rebound("cute.range", "loop", used, _where(self.frame, self.line))
+
+
+def refuse_rebound(operation: str, kind: str, names: set[str], where: str) -> NoReturn:
+    """Refuse names that a block changes and the code after it uses."""
+    raise refusal(
+        "trace-rebound",
+        operation=operation,
+        names=", ".join(sorted(names)),
+        kind=kind,
+        where=where,
+    )
 
 
 def _where(frame: FrameType, line: int) -> str:
@@ -70,13 +120,71 @@ def used_after(code: CodeType, offset: int, names: list[str]) -> set[str]:
         names: candidates; those of a closure count as used.
 
     """
+    return used_from(code, _instructions(code)[1].get(offset, 0) + 1, names)
+
+
+def used_from(code: CodeType, start: int, names: list[str]) -> set[str]:
+    """Return those of the names that some path from instruction number `start` on reads before it
+    writes them; see `used_after`.
+    """
     captured = {*code.co_cellvars, *code.co_freevars}
-    instructions, position = _instructions(code)
-    start = position.get(offset, 0) + 1
     if not (code.co_flags & 0x1):  # a module, or text that is executed: globals stay readable
         return {n for n in names if n in code.co_names and _reads(code, start, n, "NAME")}
-    found = {n for n in names if n in captured and _touched(code, n)}
-    return found | {n for n in names if n in code.co_varnames and _reads(code, start, n, "FAST")}
+    found = set()
+    for name in names:
+        if name in captured:
+            used = _touched(code, name)
+        else:
+            kind = "FAST" if name in code.co_varnames else "GLOBAL"
+            used = _reads(code, start, name, kind)
+        if used:
+            found.add(name)
+    return found
+
+
+def loop_ends(code: CodeType, offset: int) -> tuple[int | None, int | None]:
+    """Return the numbers of the instruction that begins an iteration of the `for` statement whose
+    iterator is asked at an offset (bytes), and of the one after the loop; None for another asker.
+    """
+    instructions, position = _instructions(code)
+    start = position.get(offset)
+    if start is None or instructions[start].opname != "FOR_ITER":
+        return None, None
+    return start, position.get(instructions[start].argval)
+
+
+def asks_for_statement(frame: FrameType) -> bool:
+    """Tell whether a frame asks for an iterator for a `for` statement or `yield from`, rather than
+    for a function (list, zip, sum ...) or a comprehension.
+    """
+    code = frame.f_code
+    instructions, position = _instructions(code)
+    start = position.get(frame.f_lasti)
+    if start is None:
+        return True
+    name = instructions[start].opname
+    return name == "GET_YIELD_FROM_ITER" or (
+        name == "GET_ITER" and not _comprehends(instructions, start)
+    )
+
+
+_COLLECTS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
+
+
+def _comprehends(instructions: list[dis.Instruction], start: int) -> bool:
+    """Tell whether what GET_ITER gives goes to a comprehension or a generator expression."""
+    after = [x.opname for x in instructions[start + 1 : start + 4]]
+    if any(name.startswith(("CALL", "PRECALL")) for name in after[:2]):
+        return True  # to a function of its own, which is called at once
+    head = next((x for x in instructions[start:] if x.opname == "FOR_ITER"), None)
+    if head is None:
+        return False
+    back = [
+        k
+        for k, x in enumerate(instructions)
+        if x.opname.startswith("JUMP_BACKWARD") and x.argval == head.offset
+    ]
+    return any(instructions[k - 1].opname in _COLLECTS for k in back)
 
 
 def _touched(code: CodeType, name: str) -> bool:

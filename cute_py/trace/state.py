@@ -18,6 +18,7 @@ from cute_py.layout.symbols import SymInt
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
     from typing import Any
 
     from cute_py.layout.ints import Leaf
@@ -31,27 +32,31 @@ _HERE = __name__.rpartition(".")[0].partition(".")[0]  # cute_py
 class Scope:
     """A block that is being recorded."""
 
-    __slots__ = ("depth", "kind", "line", "open", "ops", "parent")
+    __slots__ = ("depth", "kind", "line", "open", "ops", "parent", "root")
 
     def __init__(self, kind: str, parent: Scope | None, line: tuple[str, int]) -> None:
         """Open a block: `kernel`, `loop`, `branch` ..."""
         self.kind = kind
         self.parent = parent
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.root: Scope = self if parent is None else parent.root
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.line = line
         self.ops: list[Op] = []
         self.open = True
 
+    def __repr__(self) -> str:
+        return f"<{self.kind}>"
+
     def require_open(self, value: object) -> None:
-        """Refuse a value of this block where the block is over."""
-        if not self.open:
-            file, line = self.line
+        """Refuse a value of this block where the block is over, or part of another trace."""
+        foreign = self.root is not current().root
+        if foreign or not self.open:
             raise refusal(
-                "trace-stale",
+                "trace-foreign" if foreign else "trace-stale",
                 operation="kernel",
                 value=value,
                 kind=self.kind,
-                made=f"{file}:{line}",
+                made=place_text(self.root.line if foreign else self.line),
                 where=where(),
             )
 
@@ -59,10 +64,10 @@ class Scope:
 class Trace:
     """All that is recorded of one kernel."""
 
-    def __init__(self, name: str) -> None:
-        """Begin with an empty kernel."""
+    def __init__(self, name: str, line: tuple[str, int] = ("", 0)) -> None:
+        """Begin with an empty kernel, whose `def` stands on the line."""
         self.name = name
-        self.root = Scope("kernel", None, ("", 0))
+        self.root = Scope("kernel", None, line)
         self.scope = self.root
         self.counters: dict[str, int] = {}
         self.shared: dict[str, Any] = {}
@@ -72,7 +77,8 @@ class Trace:
         self.profiles = (0, 0)  # how many indices of grid and block the kernel named
         self.top = 0  # shared memory in use (bytes)
         self.unions: list[list[int]] = []  # [where it starts, the end of its longest member]
-        self.poison = ""
+        self.poison = ""  # the block that was left by break, return or an exception
+        self.branch: Any = None  # what a cute.otherwise would belong to; see `control.when`
         self.symbols: dict[str, SymInt] = {}
         self.uniform: dict[str, str] = {}  # symbol -> the threads that agree on it, if not a block
 
@@ -93,7 +99,7 @@ class Trace:
     # -- names
 
     def name_for(self, stem: str) -> str:
-        """Return a new name: stem0, stem1, ...; the second run of a body gets those of the first."""
+        """Return a new name: stem0, stem1, ...; the second run of a body gets the same ones."""
         number = self.counters.get(stem, 0)
         self.counters[stem] = number + 1
         return f"{stem}{number}"
@@ -140,9 +146,14 @@ class Trace:
         self.scope.ops.append(op)
 
     def require_sound(self) -> None:
-        """Refuse to go on where a loop was left by break, return or an exception."""
+        """Refuse to go on where a block was left by break, return or an exception."""
         if self.poison:
-            raise refusal("trace-left", operation="kernel", loop=self.poison, where=where())
+            raise refusal("trace-left", operation="kernel", block=self.poison, where=where())
+
+    def leave(self, kind: str, line: tuple[str, int]) -> None:
+        """Remember the first block that was left before its end: what was recorded is not whole."""
+        if not self.poison:
+            self.poison = f"the {kind} at {place_text(line)}"
 
     @contextmanager
     def block(self, kind: str, line: tuple[str, int]) -> Iterator[Scope]:
@@ -151,6 +162,9 @@ class Trace:
         self.scope = inner
         try:
             yield inner
+        except BaseException:
+            self.leave(kind, line)
+            raise
         finally:
             self.close(inner, outer)
 
@@ -186,6 +200,7 @@ def recording(trace: Trace) -> Iterator[Trace]:
     try:
         yield trace
     finally:
+        trace.root.open = False
         _local.trace = None
 
 
@@ -196,27 +211,39 @@ def kernel_line() -> tuple[str, int]:
     """Return (file, line) of the innermost frame outside of this package."""
     frame = sys._getframe(1)
     while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        inside = module.partition(".")[0] == _HERE and not module.startswith(_HERE + ".kernels")
-        if not inside and module != "contextlib":
+        if not is_own(frame):
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back  # type: ignore[assignment]
     return "", 0
 
 
+def is_own(frame: FrameType) -> bool:
+    """Tell whether a frame runs code of this package, other than its kernels."""
+    module = frame.f_globals.get("__name__", "")
+    if module.partition(".")[0] == _HERE:
+        return not module.startswith(_HERE + ".kernels")
+    return bool(module == "contextlib")
+
+
 def where() -> str:
     """Return "file:line" of the kernel, for a refusal."""
-    file, line = kernel_line()
-    return f"{file.rpartition('/')[2]}:{line}"
+    return place_text(kernel_line())
+
+
+def place_text(line: tuple[str, int]) -> str:
+    """Return a line as "file:line", without the folder."""
+    return f"{line[0].replace(chr(92), '/').rpartition('/')[2]}:{line[1]}"
 
 
 def _called() -> str:
-    """Return the name of the function of this package that the user called."""
+    """Return the name of the function or class of this package that the user called."""
     frame, name = sys._getframe(1), "kernel"
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] != _HERE:
             return name
         name = frame.f_code.co_name
+        if name.startswith("__") and "self" in frame.f_locals:
+            name = type(frame.f_locals["self"]).__name__.rstrip("_")
         frame = frame.f_back  # type: ignore[assignment]
     return name
 

@@ -1,5 +1,5 @@
-"""Run-time loops and branches are traced without rewriting Python: what would be recorded wrongly is
-refused, and its legal twin is traced.
+"""Run-time loops and branches are traced without rewriting Python: what would be recorded wrongly
+is refused, and its legal twin is traced.
 
 A trap is a body over `x`, a tensor of numbers in global memory; `note(x, i, ...)` records ops.
 """
@@ -192,7 +192,7 @@ def returned_in_a_helper(x):
     def search():
         for k in cute.range(4):
             note(x, k)
-            return k
+            return
 
     search()
     note(x, 1)
@@ -345,7 +345,7 @@ def rebound_outside_of_two_loops(x):
     for _i in cute.range(4):
         for _j in cute.range(2):
             note(x, value)
-        value += 1
+        value += 1  # noqa: SIM113
 
 
 def register_of_a_branch(x):
@@ -397,19 +397,19 @@ REFUSED = {
     returned: "trace-left",
     returned_in_a_helper: "trace-left",
     exception_swallowed: "trace-left",
-    list_of_a_loop: "trace-stale",
-    sum_of_a_loop: "trace-stale",
+    list_of_a_loop: "trace-iterated",
+    sum_of_a_loop: "trace-iterated",
     rebound_sum: "trace-stale",
     rebound_in_silence: "trace-stale",
     counter: "trace-changes",
     attribute: "trace-changes",
     iterator: "trace-changes",
     append: "trace-stale",
-    enumerated: "trace-changes",
-    zipped: "trace-changes",
-    zipped_short: "trace-left",
-    one_step: "trace-left",
-    listed: "trace-stale",
+    enumerated: "trace-iterated",
+    zipped: "trace-iterated",
+    zipped_short: "trace-iterated",
+    one_step: "trace-iterated",
+    listed: "trace-iterated",
     index_escapes: "trace-stale",
     python_if: "trace-python",
     python_while: "trace-python",
@@ -420,7 +420,7 @@ REFUSED = {
     return_in_a_branch: "trace-leaves",
     continue_in_a_branch: "trace-leaves",
     rebound_outside_of_two_loops: "trace-changes",
-    register_of_a_branch: "trace-stale",
+    register_of_a_branch: "trace-rebound",
     register_index: "register-index",
     otherwise_alone: "kernel-otherwise",
     python_and: "trace-python",
@@ -448,7 +448,9 @@ def test_a_loop_is_recorded_once():
 
 def test_otherwise_joins_its_branch():
     (op,) = [op for op in every(traced(branch).body) if isinstance(op, If)]
-    assert op.then and op.other and op.scope == "thread"
+    assert op.then
+    assert op.other
+    assert op.scope == "thread"
 
 
 def test_conditions_know_which_threads_agree():
@@ -481,7 +483,8 @@ def test_lines_are_no_part_of_a_plan():
         note(x, 1)
 
     a, b = traced(one), traced(other)
-    assert a == b and hash(a) == hash(b)
+    assert a == b
+    assert hash(a) == hash(b)
 
 
 def test_a_kernel_without_source_needs_branches_as_functions():
