@@ -27,6 +27,8 @@ from cute_py.emulate.report import Report
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cute_py.trace.plan import Plan
 
 _OPS = (ops_async, ops_control, ops_matrix, ops_memory, ops_order, ops_register, ops_wgmma)
@@ -41,6 +43,7 @@ def emulate(
     report: bool = False,
     order: str | int = "forward",
     memory: int = MEMORY,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Report | None:
     """Run a plan on NumPy arrays, which it reads and writes in place.
 
@@ -56,6 +59,7 @@ def emulate(
         report: whether to count.
         order: who goes first where several could: "forward", "reversed", or a seed.
         memory: for the state of the blocks that run together (bytes).
+        progress: called with (blocks done, blocks in all) after each batch.
 
     Raises:
         EmulationError: what the kernel did is no defined behaviour on a GPU.
@@ -70,8 +74,10 @@ def emulate(
         if is_together(plan.body) or build.engines.cluster > 1:
             together = max(total, 1)
         starts = list(range(0, total, together))
-        for start in reversed(starts) if order == "reversed" else starts:
+        for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
             Machine(build, order).run(min(together, total - start), start)
+            if progress is not None:
+                progress(min(batch * together, total), total)
     return counts
 
 
