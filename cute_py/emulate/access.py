@@ -44,9 +44,17 @@ class Place:
 class Located:
     """An access, compiled for one op."""
 
-    def __init__(self, build: Build, access: Access, op: Op, unit: int | None = None) -> None:
+    def __init__(
+        self,
+        build: Build,
+        access: Access,
+        op: Op,
+        unit: int | None = None,
+        counted: bool = True,
+    ) -> None:
         """Compile; `unit` is the alignment that is required (bytes) where it is no vector's."""
         self.build, self.access, self.op = build, access, op
+        self.report = build.report if counted else None
         statics = build.statics
         self.width, self.dtype = access.width, access.dtype
         self.bits = access.width * access.dtype.bits
@@ -78,6 +86,12 @@ class Located:
 
     def __call__(self, c: Cohort) -> Place:
         """Return the place, checked."""
+        place = self._found(c)
+        if self.report is not None:
+            self.report.access(c, self, place)
+        return place
+
+    def _found(self, c: Cohort) -> Place:
         key = self._key(c)
         if key is not None:
             found = c.span.cache.get(key)

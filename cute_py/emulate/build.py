@@ -228,9 +228,11 @@ class Build:
         read = self.reader(reg)
         return lambda c: read(c)[..., 0].astype(np.bool_)
 
-    def access(self, access: Access, op: ops.Op, unit: int | None = None) -> Located:
-        """Compile an access."""
-        return Located(self, access, op, unit)
+    def access(
+        self, access: Access, op: ops.Op, unit: int | None = None, counted: bool = True
+    ) -> Located:
+        """Compile an access; `counted` if the report counts its requests."""
+        return Located(self, access, op, unit, counted)
 
     def operand(self, value: Any, dtype: Any, op: ops.Op) -> Callable[[Cohort], Any]:  # noqa: ANN401
         """Compile a value of `Map`: an array [block, warp, lane, element] that broadcasts."""

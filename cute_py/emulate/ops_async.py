@@ -47,7 +47,7 @@ def _require_ready(
 @handles(ops.MbarInit)
 def mbar_init(build: Build, op: ops.MbarInit) -> Run:
     """Make an mbarrier."""
-    located = build.access(op.bar, op, unit=8)
+    located = build.access(op.bar, op, unit=8, counted=False)
 
     def run(c: Cohort) -> None:
         place = located(c)
@@ -65,7 +65,7 @@ def mbar_init(build: Build, op: ops.MbarInit) -> Run:
 @handles(ops.MbarArrive)
 def mbar_arrive(build: Build, op: ops.MbarArrive) -> Run:
     """Arrive, each thread once, and announce bytes."""
-    located = build.access(op.bar, op, unit=8)
+    located = build.access(op.bar, op, unit=8, counted=False)
     rank = None if op.cluster_rank is None else build.scalar(op.cluster_rank)
 
     def run(c: Cohort) -> None:
@@ -123,7 +123,7 @@ def arrive(
 @handles(ops.CpArrive)
 def cp_arrive(build: Build, op: ops.CpArrive) -> Run:
     """Arrive when the thread's cp.asyncs are complete."""
-    located = build.access(op.bar, op, unit=8)
+    located = build.access(op.bar, op, unit=8, counted=False)
 
     def run(c: Cohort) -> None:
         place = located(c)
@@ -197,7 +197,7 @@ class PhaseWait:
 @handles(ops.MbarWait)
 def mbar_wait(build: Build, op: ops.MbarWait) -> Run:
     """Wait for a phase."""
-    located = build.access(op.bar, op, unit=8)
+    located = build.access(op.bar, op, unit=8, counted=False)
     wait = PhaseWait(build, op, located, build.scalar(op.phase))
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
@@ -249,7 +249,10 @@ class Box:
 @handles(ops.TmaLoad)
 def tma_load(build: Build, op: ops.TmaLoad) -> Run:
     """Copy a box to shared memory of one or several blocks; its bytes complete the mbarrier."""
-    target, bar = build.access(op.dst, op), build.access(op.bar, op, unit=8)
+    target, bar = (
+        build.access(op.dst, op, counted=False),
+        build.access(op.bar, op, unit=8, counted=False),
+    )
     box, multicast = Box(build, op), build.scalar(op.multicast)
 
     def run(c: Cohort) -> None:
@@ -274,6 +277,8 @@ def tma_load(build: Build, op: ops.TmaLoad) -> Run:
                 engines.touch(op, c, target, where, offsets[where], agent, True, other)
                 _put(build, target, b, offsets[where], values)
                 engines.land(b, slot, box.bytes)
+                if build.report is not None:
+                    build.report.moved(op, box.bytes)
 
     return run
 
@@ -288,7 +293,7 @@ def _put(build: Build, located: Located, b: int, offsets: Array, values: Array) 
 @handles(ops.TmaStore)
 def tma_store(build: Build, op: ops.TmaStore) -> Run:
     """Copy shared memory to a box, or combine it with what is there."""
-    source, box = build.access(op.src, op), Box(build, op)
+    source, box = build.access(op.src, op, counted=False), Box(build, op)
     combine: Callable[..., Array] | None = function(op.reduce, op.src.dtype) if op.reduce else None
 
     def run(c: Cohort) -> None:
@@ -302,6 +307,8 @@ def tma_store(build: Build, op: ops.TmaStore) -> Run:
             each = source.start // memory.itemsize + offsets[where].reshape(-1, 1)
             values = memory[(each + np.arange(source.width)).reshape(-1)][exists]
             at = index[exists]
+            if build.report is not None:
+                build.report.moved(op, box.bytes)
             if not box.array.writable:
                 raise build.faults.fault("emulate-read-only", op, storage=op.tensor)
             data = box.array.data

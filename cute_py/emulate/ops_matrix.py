@@ -20,7 +20,7 @@ from cute_py.dtypes.table import Dtype, f32
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.build import Build, Run, handles
 from cute_py.emulate.numerics import fma, numeric, widened
-from cute_py.emulate.ops_memory import _require_warps
+from cute_py.emulate.ops_memory import require_warps
 from cute_py.emulate.spans import LANES, Array, Cohort
 from cute_py.layout.offsets import offset_grid, offsets
 from cute_py.trace import ops
@@ -119,7 +119,7 @@ def mma(build: Build, op: ops.Mma) -> Run:
     n = lanes_of(atom).values[2]
 
     def run(c: Cohort) -> None:
-        _require_warps(build, op, c)
+        require_warps(build, op, c)
         left, right = a(c), b(c)
         total = read_d(c)
         for r, product in zip(rounds(op.steps), products, strict=True):
@@ -184,21 +184,21 @@ def _product(atom: MMA_Atom, r: Round) -> Any:  # noqa: ANN401
     def product(left: Array, right: Array) -> Array:
         ia, ib, back = tabled(left.shape[-1], right.shape[-1])
         shape = left.shape[:2]
-        x = _numbers(left, atom.a_type).reshape(*shape, -1).take(ia, axis=2)
-        y = _numbers(right, atom.b_type).reshape(*shape, -1).take(ib, axis=2)
-        sums = _multiplied(x, y, atom)
+        x = numbers(left, atom.a_type).reshape(*shape, -1).take(ia, axis=2)
+        y = numbers(right, atom.b_type).reshape(*shape, -1).take(ib, axis=2)
+        sums = multiplied(x, y, atom)
         return sums.reshape(*shape, -1).take(back, axis=2)
 
     return product
 
 
-def _numbers(values: Array, dtype: Dtype) -> Array:
+def numbers(values: Array, dtype: Dtype) -> Array:
     if dtype.name in ("f16", "bf16", "e4m3", "e5m2"):
         return numeric(values, dtype)
     return numeric(values, dtype) if dtype.is_float else values.astype(np.float64)
 
 
-def _multiplied(x: Array, y: Array, atom: MMA_Atom) -> Array:
+def multiplied(x: Array, y: Array, atom: MMA_Atom) -> Array:
     """Return the sums over k, exact for integers: they are far below 2**53."""
     if atom.scale_a * atom.scale_b < 0:
         x = -x
@@ -284,10 +284,10 @@ def _dot_of_thread(build: Build, op: ops.Mma) -> Run:
         return own[..., place].reshape(*own.shape[:-1], K, rows).swapaxes(-1, -2)
 
     def run(c: Cohort) -> None:
-        left, right, total = _numbers(a(c), atom.a_type), _numbers(b(c), atom.b_type), None
+        left, right, total = numbers(a(c), atom.a_type), numbers(b(c), atom.b_type), None
         total = np.array(read_d(c))
         for i, j, k in op.steps:
-            sums = _multiplied(
+            sums = multiplied(
                 fragment(left, j, M, atom.a_tv), fragment(right, k, N, atom.b_tv), atom
             )
             place = offset_grid(atom.c_tv).reshape(-1)

@@ -162,7 +162,7 @@ def ldmatrix(build: Build, op: ops.LdMatrix) -> Run:
 
 def _givers(build: Build, located: Located, c: Cohort, rows: int) -> Place:
     """Return the place of a matrix instruction, whose addresses come from the first lanes alone."""
-    _require_warps(build, located.op, c)
+    require_warps(build, located.op, c)
     if rows == LANES:
         return located(c)
     key = located, "givers", tuple(c.env[n] for n in located.names or ())
@@ -180,7 +180,7 @@ def _givers(build: Build, located: Located, c: Cohort, rows: int) -> Place:
     return found
 
 
-def _require_warps(build: Build, op: ops.Op, c: Cohort) -> None:
+def require_warps(build: Build, op: ops.Op, c: Cohort) -> None:
     """Refuse a warp instruction under a mask of lanes."""
     if c.mask is not None and not c.mask.all():
         raise build.faults.at("emulate-warp-divergent", op, c, first(~c.mask, c), name=_name(op))

@@ -16,8 +16,8 @@ from cute_py.atoms.mma import MMA_Atom
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.build import Build, Run, handles
 from cute_py.emulate.ops_async import wait_for
-from cute_py.emulate.ops_matrix import _multiplied, _numbers, accumulated
-from cute_py.emulate.ops_memory import _require_warps
+from cute_py.emulate.ops_matrix import accumulated, multiplied, numbers
+from cute_py.emulate.ops_memory import require_warps
 from cute_py.emulate.registers import View
 from cute_py.emulate.spans import LANES, Array, Cohort
 from cute_py.layout.offsets import offset_grid
@@ -65,7 +65,7 @@ def wgmma(build: Build, op: ops.Wgmma) -> Run:
         elif build.checks and d.storage.open:
             build.require_written(d, c, op)
         for i, j, k in op.steps:
-            sums = _multiplied(fragment_a(j), fragment_b(k), atom)
+            sums = multiplied(fragment_a(j), fragment_b(k), atom)
             part = slice(i * n, (i + 1) * n)
             sums = sums.reshape(*groups, -1)[..., place_c]
             total[..., part] = accumulated(total[..., part], sums, atom)
@@ -87,13 +87,13 @@ def _operand(
         def registers(c: Cohort) -> Callable[[int], Array]:
             if build.checks and view.storage.open:
                 build.require_written(view, c, op)
-            values = _numbers(np.ascontiguousarray(view.raw(c)), source.dtype)
+            values = numbers(np.ascontiguousarray(view.raw(c)), source.dtype)
             values = values.reshape(c.span.nB, c.span.nW // WARPS, THREADS, -1)
             lane, v = place // n, place % n
             return lambda j: values[:, :, lane, j * n + v]
 
         return registers
-    located, tile = build.access(source.access, op), source.access
+    located, tile = build.access(source.access, op, counted=False), source.access
 
     def shared(c: Cohort) -> Callable[[int], Array]:
         place = located(c)
@@ -113,7 +113,7 @@ def _operand(
 
         def fragment(j: int) -> Array:
             values = memory[blocks, index[:, :, j]]
-            return _numbers(values, tile.dtype).swapaxes(-1, -2)
+            return numbers(values, tile.dtype).swapaxes(-1, -2)
 
         return fragment
 
@@ -122,7 +122,7 @@ def _operand(
 
 def _require_groups(build: Build, op: ops.Op, c: Cohort) -> None:
     """Refuse a warpgroup instruction that part of a warpgroup executes."""
-    _require_warps(build, op, c)
+    require_warps(build, op, c)
     W = c.span.W
     if len(W) % WARPS == 0:
         groups = W.reshape(-1, WARPS)
