@@ -125,8 +125,9 @@ _HOME = {
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
         "warpgroup_fence warpgroup_gemm warpgroup_wait"
     ),
-    "trace.pipeline": "Operand Pipeline mainloop pipeline",
-    "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
+    "trace.pipeline": "Operand Pipeline TmaPipeline mainloop pipeline",
+    "trace.control": "break_if otherwise range=range_ return_if when while_",
+    "trace.variables": "var=Var wait_until",
     "trace.arithmetic": "as_int reduce",
     "trace.math": (
         "cos erf exp exp2 fma log log2 maximum minimum rcp rsqrt sin sqrt tanh where"

@@ -12,11 +12,18 @@ from cute_py.layout import ints
 from cute_py.layout.queries import size
 from cute_py.layout.tensor import make_rmem_tensor
 from cute_py.layout.tuples import _
-from cute_py.trace.control import Var, range_
+from cute_py.trace.control import branch, range_
 from cute_py.trace.copying import copy
+from cute_py.trace.hopper import Mbarriers, fence_mbarrier_init, tma_load
 from cute_py.trace.matrix import gemm
 from cute_py.trace.state import where
-from cute_py.trace.threads import cp_async_fence, cp_async_wait, syncthreads, thread_idx
+from cute_py.trace.threads import (
+    cp_async_fence,
+    cp_async_wait,
+    syncthreads,
+    thread_idx_linear,
+)
+from cute_py.trace.variables import Var
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +45,7 @@ class Pipeline:
 
     def __init__(self, stages: int) -> None:
         """Begin with all stages empty."""
-        if stages.__class__ is not int or stages < 2:
-            raise refusal("pipeline-stages", operation="cute.pipeline", stages=stages, where=where())
+        _require_stages(stages)
         self.stages = stages
         self._write = Var(0, 0, stages - 1)
         self._read = Var(0, 0, stages - 1)
@@ -64,9 +70,82 @@ class Pipeline:
         self._read.set((self._read.get() + 1) % self.stages)
 
 
-def pipeline(stages: int) -> Pipeline:
-    """Return a ring of `stages` stages for asynchronous copies; see `Pipeline`."""
-    return Pipeline(stages)
+class TmaPipeline:
+    """A ring of stages that TMA fills for other threads: acquire, load, commit; wait, read, release.
+
+    One thread produces; `consumers` threads consume, and each of them releases. A pair of mbarriers
+    a stage, full and empty, orders them. All threads of the block must make the object together: it
+    initialises the barriers and synchronises the block.
+    """
+
+    def __init__(self, stages: int, bytes: int, consumers: int) -> None:
+        """Take and initialise the barriers; `bytes` are what the loads of one stage bring."""
+        _require_stages(stages)
+        self.stages, self.bytes = stages, bytes
+        self.full, self.empty = Mbarriers(stages), Mbarriers(stages)
+        with branch(thread_idx_linear() < 1):
+            self.full.init(1)
+            self.empty.init(consumers)
+            fence_mbarrier_init()
+        syncthreads()
+        self._write, self._written = Var(0, 0, stages - 1), Var(1, 0, 1)
+        self._read, self._parity = Var(0, 0, stages - 1), Var(0, 0, 1)
+
+    def acquire(self) -> Leaf:
+        """Wait until the next stage is empty, announce its bytes, and return its index."""
+        stage = self._write.get()
+        self.empty.wait(stage, self._written.get())
+        self.full.arrive_expect_tx(stage, self.bytes)
+        return stage
+
+    def load(self, source: Tensor, target: Tensor) -> None:
+        """Begin to copy a tile of a `tma_tensor` to the acquired stage."""
+        tma_load(source, target, self.full, self._write.get())
+
+    def commit(self) -> None:
+        """Go on to the next stage; the copies complete by themselves."""
+        _advance(self._write, self._written, self.stages)
+
+    def wait(self) -> Leaf:
+        """Wait until the next stage is full, and return its index."""
+        stage = self._read.get()
+        self.full.wait(stage, self._parity.get())
+        return stage
+
+    def release(self) -> None:
+        """Say that this thread has read the stage; go on to the next one."""
+        self.empty.arrive(self._read.get())
+        _advance(self._read, self._parity, self.stages)
+
+
+def _advance(stage: Var, parity: Var, stages: int) -> None:
+    """Count the stage on; the parity changes where it begins again."""
+    index = stage.get() + 1
+    parity.set((parity.get() + index // stages) % 2)
+    stage.set(index % stages)
+
+
+def pipeline(
+    stages: int, bytes: int | None = None, consumers: int | None = None
+) -> Pipeline | TmaPipeline:
+    """Return a ring of stages for asynchronous copies.
+
+    Args:
+        stages: how many.
+        bytes: for TMA, what the loads of one stage bring together; None: for cp.async.
+        consumers: for TMA, how many threads release each stage.
+
+    The index of the stage, and for TMA the parity of its barriers, are kept by the object: see
+    `Pipeline` and `TmaPipeline`.
+    """
+    if bytes is None or consumers is None:
+        return Pipeline(stages)
+    return TmaPipeline(stages, bytes, consumers)
+
+
+def _require_stages(stages: object) -> None:
+    if stages.__class__ is not int or stages < 2:  # type: ignore[operator]
+        raise refusal("pipeline-stages", operation="cute.pipeline", stages=stages, where=where())
 
 
 class Operand:
@@ -140,7 +219,7 @@ class _Partition:
 
 class _MainLoop:
     def __init__(self, mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
-        tid = thread_idx()
+        tid = thread_idx_linear()
         self.mma, self.acc = mma, acc
         self.parts = (_Partition(a, "A", mma, tid), _Partition(b, "B", mma, tid))
         self.tiles = size(a.source.layout, 2)

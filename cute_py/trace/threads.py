@@ -79,14 +79,18 @@ def _launched(operation: str) -> Launch:
 
 def thread_idx() -> Any:  # noqa: ANN401  (an integer, or a tuple as `launch` was given)
     """Return the thread's index in its block: an integer, or (x, y, ...) if `block` was a tuple."""
-    shape = _launched("cute.thread_idx")
-    tid = _root_symbol("tid", shape.threads, "thread")
+    shape, tid = _launched("cute.thread_idx"), thread_idx_linear()
     count = current().profiles[1]
     if not count:
         return tid
     x, y, _z = shape.block
     parts = (ints.mod(tid, x), ints.mod(ints.div(tid, x), y), ints.div(tid, x * y))
     return parts[:count]
+
+
+def thread_idx_linear() -> Leaf:
+    """Return the thread's number in its block: x fastest, then y, then z."""
+    return _root_symbol("tid", _launched("cute.thread_idx").threads, "thread")
 
 
 def block_idx() -> Any:  # noqa: ANN401
@@ -99,12 +103,12 @@ def block_idx() -> Any:  # noqa: ANN401
 
 def lane_idx() -> Leaf:
     """Return the thread's index in its warp, 0 to 31."""
-    return ints.mod(_root_symbol("tid", _launched("cute.lane_idx").threads, "thread"), 32)
+    return ints.mod(thread_idx_linear(), 32)
 
 
 def warp_idx() -> Leaf:
     """Return the warp's index in its block."""
-    return ints.div(_root_symbol("tid", _launched("cute.warp_idx").threads, "thread"), 32)
+    return ints.div(thread_idx_linear(), 32)
 
 
 def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
