@@ -1,0 +1,147 @@
+"""`pipeline` and `mainloop`: the software pipelines of MmaMultistage, MmaPipelined and TMA rings."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cute_py as cute
+from cute_py import _
+from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.trace.ops import CpAsync, CpWait, LdMatrix, Loop, Mma
+
+
+@cute.kernel
+def gemm(A, B, C, stages, depth, asynchronous):
+    cute.launch(grid=(cute.ceil_div(A.shape[0], 64), cute.ceil_div(B.shape[0], 64)), block=128)
+    bx, by = cute.block_idx()
+    mma = cute.make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
+    gA = cute.local_tile(A, (64, depth), (bx, _))
+    gB = cute.local_tile(B, (64, depth), (by, _))
+    gC = cute.local_tile(C, (64, 64), (bx, by))
+    atom = cute.composition(cute.Swizzle(1, 3, 3), cute.Layout((8, 16), (16, 1)))
+    sA = cute.smem("f16", cute.tile_to_shape(atom, (64, depth, stages)))
+    sB = cute.smem("f16", cute.tile_to_shape(atom, (64, depth, stages)))
+    name = "SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>" if asynchronous else "UniversalCopy<128>"
+    lanes = depth // 8
+    g2s = cute.make_tiled_copy(
+        cute.Copy_Atom(name, "f16"), cute.Layout((128 // lanes, lanes), (lanes, 1)), (1, 8)
+    )
+    ldsm = cute.Copy_Atom("SM75_U32x4_LDSM_N", "f16")
+    tCgC = mma.get_slice(cute.thread_idx()).partition_C(gC)
+    acc = mma.get_slice(cute.thread_idx()).make_fragment_C(tCgC)
+    acc.fill(0)
+    a = cute.Operand(gA, sA, g2s, cute.make_tiled_copy_A(ldsm, mma))
+    b = cute.Operand(gB, sB, g2s, cute.make_tiled_copy_B(ldsm, mma))
+    cute.mainloop(mma, acc, a, b)
+    cute.copy(acc, tCgC)
+
+
+def matrices(m, n, k, seed=0):
+    rng = np.random.default_rng(seed)
+    a, b = (rng.integers(-4, 5, (rows, k)).astype(np.float16) for rows in (m, n))
+    return a, b, np.full((m, n), np.nan, np.float32)
+
+
+def product(a, b):
+    return a.astype(np.float32) @ b.astype(np.float32).T
+
+
+@given(
+    m=st.sampled_from([1, 64, 65]),
+    n=st.sampled_from([7, 64]),
+    tiles=st.integers(1, 5),
+    rest=st.sampled_from([0, 8]),
+    stages=st.integers(2, 5),
+    depth=st.sampled_from([16, 32]),
+    asynchronous=st.booleans(),
+)
+def test_every_tile_is_multiplied_once(m, n, tiles, rest, stages, depth, asynchronous):
+    a, b, c = matrices(m, n, max(tiles * depth - rest, 8))
+    gemm(a, b, c, stages, depth, asynchronous)
+    np.testing.assert_array_equal(c, product(a, b))
+
+
+def loop_of(plan):
+    (loop,) = [op for op in plan.ops if isinstance(op, Loop)]
+    return loop
+
+
+def test_fragments_of_the_next_block_are_loaded_before_this_product():
+    plan = cute.trace(gemm, *matrices(64, 64, 64), 3, 32, True)
+    kinds = [type(op) for op in loop_of(plan).body if isinstance(op, (LdMatrix, Mma))]
+    assert kinds == [LdMatrix, LdMatrix, Mma] * 2
+
+
+def test_stages_less_one_tiles_are_under_way():
+    for stages in (2, 3, 4):
+        plan = cute.trace(gemm, *matrices(64, 64, 64), stages, 32, True)
+        before = plan.ops[: plan.ops.index(loop_of(plan))]
+        assert sum(isinstance(op, CpAsync) for op in before) == 2 * (stages - 1)
+        assert {op.n for op in plan.ops if isinstance(op, CpWait)} == {stages - 2}
+
+
+def test_the_last_tile_is_multiplied_outside_of_the_loop():
+    plan = cute.trace(gemm, *matrices(64, 64, 64), 3, 32, True)
+    after = plan.body[plan.body.index(loop_of(plan)) + 1 :]
+    assert sum(isinstance(op, Mma) for op in after) == 2
+
+
+@cute.kernel
+def ring(A, B, wrong):
+    """Copy tiles of 128 numbers through a ring of three stages, each read by another thread."""
+    cute.launch(grid=1, block=128)
+    tid = cute.thread_idx()
+    gA, gB = cute.local_tile(A, (128,), (_,)), cute.local_tile(B, (128,), (_,))
+    held = cute.smem("f32", (128, 3))
+    atom = cute.make_tiled_copy(cute.Copy_Atom("SM80_CP_ASYNC_CACHEALWAYS<32>", "f32"), 128)
+    part = atom.get_slice(tid)
+    source, stored = part.partition_S(gA), part.partition_D(held)
+    pipe = cute.pipeline(3)
+    tiles = cute.ceil_div(A.shape[0], 128)
+    for tile in range(2 - wrong):
+        cute.copy(atom, source[_, _, tile], stored[_, _, pipe.acquire()], pred=tile < tiles)
+        pipe.commit()
+    for tile in cute.range(tiles):
+        stage = pipe.wait()
+        gB[127 - tid, tile] = held[127 - tid, stage]
+        pipe.release()
+        later = tile + 2 - wrong
+        cute.copy(atom, source[_, _, later], stored[_, _, pipe.acquire()], pred=later < tiles)
+        pipe.commit()
+
+
+def test_a_ring_keeps_its_stages_apart():
+    a = np.arange(128 * 7, dtype=np.float32)
+    b = np.zeros_like(a)
+    ring(a, b, 0)
+    np.testing.assert_array_equal(a, b)
+
+
+def test_a_ring_that_is_filled_too_late_is_caught():
+    a = np.arange(128 * 7, dtype=np.float32)
+    with pytest.raises(cute.CuteError, match=r"test_pipelines\.py:"):
+        ring(a, np.zeros_like(a), 1)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (64, 128, 64), (130, 257, 136), (128, 128, 512)])
+@pytest.mark.parametrize("stages", [2, 3])
+def test_warp_specialised_gemm_is_numpys(shape, stages):
+    a, b, c = matrices(*shape)
+    gemm_warp_specialised(a, b, c, stages=stages)
+    np.testing.assert_array_equal(c, product(a, b))
+
+
+@pytest.mark.parametrize("order", ["reversed", 0, 1, 2])
+def test_producer_and_consumers_may_run_in_any_order(order):
+    a, b, c = matrices(130, 64, 200)
+    plan = cute.trace(gemm_warp_specialised, a, b, c)
+    cute.emulate(plan, a, b, c, order=order)
+    np.testing.assert_array_equal(c, product(a, b))
+
+
+def test_a_ring_needs_two_stages():
+    a, b, c = matrices(64, 64, 64)
+    with pytest.raises(cute.CuteError) as caught:
+        cute.trace(gemm, a, b, c, 1, 32, True)
+    assert caught.value.code == "pipeline-stages"

@@ -1,0 +1,151 @@
+"""Plans are verified op by op, printed, saved and read back."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.emulate import HANDLERS
+from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from cute_py.trace import ops
+from cute_py.trace.rules import RULES
+from cute_py.trace.serial import dumps, loads
+from cute_py.trace.text import op_text
+
+
+@cute.kernel
+def scale(x, y, alpha: cute.f32):
+    cute.launch(grid=cute.ceil_div(x.shape[0], 64), block=64)
+    held = cute.smem("f32", 64)
+    tid = cute.thread_idx()
+    i = cute.block_idx() * 64 + tid
+    with cute.when(i < x.shape[0]):
+        held[tid] = x[i] * alpha
+        for _k in cute.range(3):
+            held[tid] = held[tid] * 2.0
+        y[i] = held[tid]
+
+
+def scale_plan():
+    x = np.zeros(100, np.float32)
+    return cute.trace(scale, x, x, 2.0)
+
+
+def hopper_plan():
+    a = np.zeros((128, 64), np.float16)
+    return cute.trace(gemm_warp_specialised, a, a, np.zeros((128, 128), np.float32))
+
+
+PLANS = {"scale": scale_plan, "warp specialised": hopper_plan}
+
+
+def test_every_op_has_a_rule_a_text_and_an_emulation():
+    assert len(ops.OPS) == len(set(ops.OPS)) >= 40
+    assert set(RULES) == set(ops.OPS)
+    assert set(HANDLERS) == set(ops.OPS)
+    for name in PLANS:
+        for op in PLANS[name]().ops:
+            assert op_text(op)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_is_read_back_as_it_was(name):
+    plan = PLANS[name]()
+    text = dumps(plan)
+    again = loads(text)
+    assert again == plan and hash(again) == hash(plan)
+    assert dumps(again) == text
+    assert json.loads(text)["cute_py plan"] == 1
+    assert [op.line for op in again.ops] == [op.line for op in plan.ops]
+
+
+def test_a_plan_is_saved_to_a_file(tmp_path):
+    plan = scale_plan()
+    plan.save(tmp_path / "plan.json")
+    again = cute.Plan.load(tmp_path / "plan.json")
+    x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    cute.emulate(again, x, y, 0.5)
+    np.testing.assert_array_equal(y, x * 4)
+
+
+def test_text_that_is_no_plan_is_refused():
+    for text in ("", "[]", "{}", '{"name": "x"}'):
+        with pytest.raises(cute.CuteError) as caught:
+            loads(text)
+        assert caught.value.code == "plan-text"
+
+
+def test_a_plan_of_another_version_is_refused():
+    text = dumps(scale_plan()).replace('"cute_py plan": 1', '"cute_py plan": 999')
+    with pytest.raises(cute.CuteError) as caught:
+        loads(text)
+    assert caught.value.code == "plan-version"
+
+
+def changed(plan, kind, /, **fields):
+    """Return the text of a plan whose first op of a kind has other fields."""
+
+    def each(block):
+        done = False
+        for op in block:
+            if type(op) is kind and not done:
+                done = True
+                yield dataclasses.replace(op, **fields)
+            elif isinstance(op, ops.If):
+                parts = {"then": tuple(each(op.then)), "other": tuple(each(op.other))}
+                yield dataclasses.replace(op, **parts)
+            elif isinstance(op, ops.Loop):
+                yield dataclasses.replace(op, body=tuple(each(op.body)))
+            else:
+                yield op
+
+    return dumps(dataclasses.replace(plan, body=tuple(each(plan.body))))
+
+
+def first(plan, kind):
+    return next(op for op in plan.ops if type(op) is kind)
+
+
+def wrong_plans():
+    plan = scale_plan()
+    load, store = first(plan, ops.Load), first(plan, ops.Store)
+    other = dataclasses.replace(load.src, storage="nowhere")
+    outside = dataclasses.replace(load.dst, index=(7,))
+    longer = dataclasses.replace(store.src, index=(0, 0))
+    yield "another storage", changed(plan, ops.Load, src=other)
+    yield "a register outside", changed(plan, ops.Load, dst=outside)
+    yield "too many registers", changed(plan, ops.Store, src=longer)
+    yield "a function without sources", changed(plan, ops.Map, sources=())
+    yield "an unknown function", changed(plan, ops.Map, fn="pow")
+    yield "a step of 0", changed(plan, ops.Loop, step=0)
+    yield "an unknown scope", changed(plan, ops.If, scope="grid")
+    hopper = hopper_plan()
+    yield "a box of another size", changed(hopper, ops.TmaLoad, box=(1, 1))
+    yield "a step outside of d", changed(hopper, ops.Wgmma, steps=((99, 0, 0),))
+    yield "groups below 0", changed(hopper, ops.WgWait, n=-1)
+    yield "an unknown fence", changed(hopper, ops.Fence, kind="all")
+
+
+def test_a_plan_with_a_wrong_op_is_refused():
+    for what, text in wrong_plans():
+        with pytest.raises(cute.CuteError) as caught:
+            loads(text)
+        assert caught.value.code == "plan-op", what
+        assert ".py:" in str(caught.value)
+
+
+def test_registers_are_counted_while_they_live():
+    @cute.kernel
+    def two(x):
+        cute.launch(grid=1, block=32)
+        a = cute.rmem("f32", 64)
+        a.fill(0)
+        x[0] = cute.reduce("add", a)
+        b = cute.rmem("f16", 64)
+        b.fill(0)
+        x[1] = cute.reduce("add", b).to("f32")
+
+    plan = cute.trace(two, np.zeros(8, np.float32))
+    assert 64 + 24 <= plan.register_estimate < 64 + 24 + 8
