@@ -117,7 +117,7 @@ _HOME = {
     "trace.kernel": "Kernel kernel",
     "trace.arguments": "spec typed",
     "trace.plan": "Plan",
-    "trace.memory": "rmem smem union",
+    "trace.memory": "rmem smem struct union",
     "trace.copying": "copy",
     "trace.matrix": "gemm",
     "trace.hopper": (

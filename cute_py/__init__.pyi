@@ -282,6 +282,7 @@ from cute_py.trace.arguments import typed as typed
 from cute_py.trace.plan import Plan as Plan
 from cute_py.trace.memory import rmem as rmem
 from cute_py.trace.memory import smem as smem
+from cute_py.trace.memory import struct as struct
 from cute_py.trace.memory import union as union
 from cute_py.trace.copying import copy as copy
 from cute_py.trace.matrix import gemm as gemm

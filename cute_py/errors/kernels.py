@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cute_py.errors import CoordinateError, LayoutError, LeafTypeError, TraceError
+from cute_py.errors import CoordinateError, DtypeError, LayoutError, LeafTypeError, TraceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ WORDINGS: dict[str, Wording] = {
     "kernel-function": (
         LeafTypeError,
         "{type}",
-        "a Python function (def) under @cute.kernel",
+        "a Python function (def, without yield) under @cute.kernel",
         "decorate a function, and pass the decorated one",
     ),
     "kernel-arguments": (
@@ -119,6 +119,18 @@ WORDINGS: dict[str, Wording] = {
         "an array of {given} to be read as {dtype}",
         "an array of the type that holds values of {dtype}",
         "convert it: cute.convert(array, dtype)",
+    ),
+    "argument-spec": (
+        LayoutError,
+        "{name} of {rank} modes, for a promise of {spec}",
+        "one entry for each mode, or one number for all",
+        "give cute.spec as many entries as the array has modes",
+    ),
+    "argument-hidden": (
+        LeafTypeError,
+        "an array inside of {type}",
+        "arrays as arguments, or in tuples, lists, dicts and dataclasses of arguments",
+        "pass the array itself, or make the class a dataclass",
     ),
     "argument-stride": (
         LayoutError,
@@ -149,6 +161,12 @@ WORDINGS: dict[str, Wording] = {
         "a kernel that has not stated its launch shape",
         "cute.launch(grid=..., block=...) before the first thread or block index",
         "begin the kernel with cute.launch",
+    ),
+    "kernel-returns": (
+        TraceError,
+        "a kernel that returns {type}",
+        "results that are written to arrays",
+        "pass an output array, store to it, and return nothing",
     ),
     "kernel-launch-twice": (
         TraceError,
@@ -322,6 +340,18 @@ WORDINGS: dict[str, Wording] = {
         "loads, stores, cp.async, ldmatrix or stmatrix",
         "use cute.tma_load and cute.tma_store for TMA",
     ),
+    "kernel-pred": (
+        LayoutError,
+        "predicates {pred} for {count} vectors",
+        "b1 registers, one for each vector or for equally many vectors, and a side in memory",
+        "make them of the shape (CPY_M,CPY_K); a single condition goes for the whole copy",
+    ),
+    "kernel-fill": (
+        LayoutError,
+        "fill={fill} for an asynchronous copy",
+        "fill=0: cp.async can only write zeros",
+        "fill shared memory first, or copy through registers",
+    ),
     "kernel-copy-spaces": (
         LayoutError,
         "{atom} from {src} to {dst}",
@@ -420,5 +450,18 @@ WORDINGS: dict[str, Wording] = {
         "{bytes} bytes of shared memory",
         "at most {most} bytes a block",
         "use smaller tiles or fewer stages, or cute.union for storages of different life times",
+    ),
+    # -- configurations of kernels
+    "config-types": (
+        DtypeError,
+        "A of {a} and B of {b}",
+        "types that one matrix instruction multiplies: {known}",
+        "convert one of them, or read f32 as tf32: cute.typed(array, 'tf32')",
+    ),
+    "config-bits": (
+        LayoutError,
+        "{dtype} elements, contiguous along mode {mode}, in rows of which only {bits} bits are aligned",
+        "elements of less than a byte along K (mode 1), in rows that start at whole bytes",
+        "transpose the array, or pad its rows to whole bytes",
     ),
 }

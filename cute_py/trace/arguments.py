@@ -7,12 +7,18 @@ annotated with a dtype is a run-time number. All else is a compile-time value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+import builtins
+import sys
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
 from math import gcd
 
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
+from cute_py.layout import ints
+from cute_py.trace.arithmetic import number
+from cute_py.trace.keys import arrays_in, static_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +37,12 @@ class Spec:
     divisible_by: int | tuple[int, ...] | None = None
     shape: tuple[int | None, ...] | None = None
     alignment: int | None = None
+
+    def require_rank(self, name: str, rank: int) -> None:
+        """Refuse an array with another number of modes than the promise has."""
+        for given in (self.divisible_by, self.shape):
+            if isinstance(given, tuple) and len(given) != rank:
+                raise refusal("argument-spec", operation="kernel", name=name, rank=rank, spec=given)
 
     def of_mode(self, mode: int, rank: int) -> tuple[int, int | None]:
         """Return (divisor, fixed extent or None) of a mode."""
@@ -54,6 +66,10 @@ def spec(
 
     It is checked at every launch.
     """
+    for value in (divisible_by, shape, alignment):
+        for each in value if isinstance(value, tuple) else (value,):
+            if each is not None and ints.less(ints.normalize(each, "cute.spec"), 1):
+                raise refusal("extent-not-positive", operation="cute.spec", value=each, mode=())
     return Spec(divisible_by, shape, alignment)
 
 
@@ -117,24 +133,23 @@ def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
         raise refusal("argument-stride", operation="kernel", name=name, strides=strides)
     if any(s == 0 for s in shape):
         raise refusal("argument-empty", operation="kernel", name=name, shape=shape)
+    promise.require_rank(name, len(shape))
     _check_promise(promise, name, shape, address_of(array))
-    bits = dtype.bits
-    unit = max(VECTOR_BYTES * 8 // bits, 1)
-    address = address_of(array)
-    alignment = promise.alignment or gcd(address, VECTOR_BYTES) or VECTOR_BYTES
+    alignment = promise.alignment or gcd(address_of(array), VECTOR_BYTES) or VECTOR_BYTES
+    unit = max(min(alignment, VECTOR_BYTES) * 8 // dtype.bits, 1)  # elements of the widest vector
     contiguous = _unit_mode(strides)
     extents = []
     for mode, extent in enumerate(shape):
         divisor, fixed = promise.of_mode(mode, len(shape))
-        if mode == contiguous and alignment == VECTOR_BYTES and extent % unit == 0:
-            divisor = _lcm(divisor, unit)
+        if mode == contiguous:
+            divisor = _lcm(divisor, gcd(extent, unit))
         extents.append((divisor, fixed))
     steps = []
     for mode, stride in enumerate(strides):
         if mode == contiguous or stride == 0:
             steps.append((1, stride))
         else:
-            steps.append((gcd(stride, unit) if alignment == VECTOR_BYTES else 1, None))
+            steps.append((gcd(stride, unit), None))
     return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment)
 
 
@@ -222,7 +237,7 @@ def address_of(x: Any) -> int:  # noqa: ANN401
 class Argument:
     """One argument: an array, a run-time number, or a compile-time value.
 
-    A tuple, list or dataclass that holds arrays is taken apart: `parts`.
+    A tuple, list, dict or dataclass that holds arrays is taken apart: `parts`, by `keys`.
     """
 
     name: str
@@ -230,13 +245,14 @@ class Argument:
     value: Any
     facts: Any = None  # ArrayFacts, or the Dtype of a number
     parts: tuple[Argument, ...] = ()
+    keys: tuple[Any, ...] = ()
 
     @property
     def key(self) -> Any:  # noqa: ANN401  (hashable)
         """What a plan depends on."""
         if self.kind == "group":
-            return type(self.value).__qualname__, tuple(part.key for part in self.parts)
-        return (self.kind, self.facts) if self.kind != "static" else _static_key(self.value)
+            return type(self.value), self.keys, tuple([part.key for part in self.parts])
+        return (self.kind, self.facts) if self.kind != "static" else static_key(self.value)
 
     def leaves(self) -> list[Argument]:
         """Return the arrays and run-time numbers, in order."""
@@ -245,47 +261,100 @@ class Argument:
         return [] if self.kind == "static" else [self]
 
 
-def _static_key(value: object) -> object:
-    """Return a compile-time value as a key: by value and type, so that 1, 1.0 and True differ."""
-    try:
-        hash(value)
-    except TypeError:
-        return type(value).__qualname__, repr(value)
-    return type(value).__qualname__, value
+def classify(
+    name: str,
+    value: Any,  # noqa: ANN401
+    annotation: object,
+    taken: set[str] | None = None,
+) -> Argument:
+    """Return an argument by what it is and how its parameter is annotated.
 
+    Args:
+        name: of the parameter.
+        value: what was given.
+        annotation: a Spec, the Dtype of a run-time number or of an array's elements, or anything.
+        taken: the names of the plan so far; the argument adds its own, which differ.
 
-def classify(name: str, value: Any, annotation: object) -> Argument:  # noqa: ANN401
-    """Return an argument by what it is and how its parameter is annotated."""
+    """
+    taken = set() if taken is None else taken
     if is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
-        return Argument(name, "array", value, array_facts(value, promise, name))
+        facts = array_facts(value, promise, name)
+        if isinstance(annotation, Dtype) and facts.dtype is not annotation:
+            raise refusal("argument-type", operation=name, given=facts.dtype, dtype=annotation)
+        return Argument(_unused(name, len(facts.extents), taken), "array", value, facts)
     if isinstance(annotation, Dtype):
-        return Argument(name, "number", value, annotation)
-    parts = _parts(value)
-    found = tuple([classify(f"{name}_{key}", part, annotation) for key, part in parts])
-    if any(part.kind != "static" for part in found):
-        return Argument(name, "group", value, None, found)
-    return Argument(name, "static", value)
+        held = number(value, annotation, name)
+        return Argument(_unused(name, 0, taken), "number", held, annotation)
+    keys, mine = [], set(taken)
+    found = []
+    for i, (key, part) in enumerate(_parts(value)):
+        word = key if isinstance(key, str) and key.isidentifier() else i
+        found.append(classify(f"{name}_{word}", part, _note(value, key, annotation), mine))
+        keys.append(key)
+    if all(part.kind == "static" for part in found):
+        _require_no_arrays(name, value)
+        return Argument(name, "static", value)
+    taken |= mine
+    return Argument(name, "group", value, None, tuple(found), tuple(keys))
 
 
-def _parts(value: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
+_RESERVED = ("tid", "bid_x", "bid_y", "bid_z")
+
+
+def _unused(name: str, rank: int, taken: set[str]) -> str:
+    """Return the name, or the name with underscores, so that neither it nor the names of its sizes
+    stand for something else in the plan; they are taken then.
+    """
+
+    def own(name: str) -> set[str]:
+        return {name, *(f"{name}_{word}{i}" for word in ("shape", "stride") for i in range(rank))}
+
+    while not taken.isdisjoint(own(name)) or name in _RESERVED:
+        name += "_"
+    taken |= own(name)
+    return name
+
+
+def _parts(value: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401
     if isinstance(value, (tuple, list)):
-        return [(str(i), part) for i, part in enumerate(value)]
+        return list(enumerate(value))
+    if isinstance(value, dict):
+        return list(value.items())
     if is_dataclass(value) and not isinstance(value, type):
         return [(f.name, getattr(value, f.name)) for f in fields(value)]
     return []
 
 
+def _note(value: object, key: object, annotation: object) -> object:
+    """Return the annotation of a part: of the field of a dataclass, or that of the whole."""
+    if not is_dataclass(value):
+        return annotation
+    note = next(f.type for f in fields(value) if f.name == key)
+    if isinstance(note, str):
+        note = _evaluated(note, vars(sys.modules.get(type(value).__module__, builtins)))
+    return note if isinstance(note, (Dtype, Spec)) else annotation
+
+
+def _require_no_arrays(name: str, value: object) -> None:
+    if next(arrays_in(value, is_array), None) is not None:
+        raise refusal("argument-hidden", operation=name, type=type(value).__name__)
+
+
 def rebuilt(argument: Argument, made: dict[str, object]) -> Any:  # noqa: ANN401
     """Return what the kernel's function gets: tensors and run-time integers for the leaves."""
-    if argument.kind == "group":
-        parts = [rebuilt(part, made) for part in argument.parts]
-        if is_dataclass(argument.value):
-            names = [f.name for f in fields(argument.value)]
-            return replace(argument.value, **dict(zip(names, parts, strict=True)))
-        cls = type(argument.value)
-        return cls(*parts) if hasattr(cls, "_fields") else cls(parts)
-    return argument.value if argument.kind == "static" else made[argument.name]
+    if argument.kind != "group":
+        return argument.value if argument.kind == "static" else made[argument.name]
+    parts = [rebuilt(part, made) for part in argument.parts]
+    cls = type(argument.value)
+    if is_dataclass(cls):
+        new = copy(argument.value)
+        for name, part in zip(argument.keys, parts, strict=True):
+            object.__setattr__(new, name, part)
+        return new
+    if isinstance(argument.value, dict):
+        return cls(zip(argument.keys, parts, strict=True))
+    return cls(*parts) if hasattr(cls, "_fields") else cls(parts)
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, object]:
@@ -293,13 +362,16 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, object]:
     found: dict[str, object] = {}
     scope = {**function.__globals__, **_closure(function)}
     for name, note in getattr(function, "__annotations__", {}).items():
-        if isinstance(note, str):
-            try:
-                note = eval(note, scope)
-            except Exception:
-                continue
-        found[name] = note
+        found[name] = _evaluated(note, scope) if isinstance(note, str) else note
     return found
+
+
+def _evaluated(text: str, scope: dict[str, Any]) -> object:
+    """Return what the text of an annotation stands for; the text if that cannot be told."""
+    try:
+        return eval(text, scope)
+    except Exception:
+        return text
 
 
 def _closure(function: Callable[..., Any]) -> dict[str, object]:

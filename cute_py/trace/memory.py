@@ -57,11 +57,27 @@ def union() -> Iterator[None]:
     one has overwritten without a barrier between.
     """
     trace = current()
-    trace.unions.append([trace.top, trace.top])
+    start = trace.place(1)
+    trace.unions.append([start, start])
     try:
         yield
     finally:
-        trace.top = trace.unions.pop()[1]
+        trace.take(trace.unions.pop()[1])
+
+
+@contextmanager
+def struct() -> Iterator[None]:
+    """`with cute.struct():` inside of a union makes one member of several storages, which lie one
+    after the other.
+    """
+    trace = current()
+    start, (unions, top) = trace.place(1), (trace.unions, trace.top)
+    trace.unions, trace.top = [], start
+    try:
+        yield
+    finally:
+        end, trace.unions, trace.top = trace.top, unions, top
+        trace.take(end)
 
 
 def rmem(dtype: DtypeLike, layout: AnyLayout, name: str = "r") -> Tensor:

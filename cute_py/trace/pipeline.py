@@ -176,14 +176,14 @@ def mainloop(mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
         a: operand A, tiles of (BLK_M, BLK_K).
         b: operand B, tiles of (BLK_N, BLK_K).
 
-    With a cp.async instruction as g2s, stages - 1 tiles are under way while one is read
-    (MmaMultistage). With another one the next tile waits in registers, and shared memory has two
+    With a cp.async instruction as g2s of an operand, stages - 1 tiles are under way while one is read
+    (MmaMultistage). With others the next tile waits in registers, and shared memory has two
     stages (MmaPipelined). Fragments of the next k-block are loaded before the product of this one.
     Tiles at the edges are predicated as `cute.copy` does it, and no copy is made of tiles beyond
     the last. Raises LayoutError where stages or tiles of a and b differ.
     """
     loop = _MainLoop(mma, acc, a, b)
-    asynchronous = a.g2s.atom.op.completion == "cp_async"
+    asynchronous = "cp_async" in (x.g2s.atom.op.completion for x in (a, b))
     (loop.multistage if asynchronous else loop.pipelined)()
 
 
