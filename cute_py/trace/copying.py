@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cute_py.atoms.copy import Copy_Atom
+from cute_py.dtypes.table import b1
 from cute_py.errors import refusal
 from cute_py.layout.tensor import Tensor
 from cute_py.tiled.tiled_copy import TiledCopy
-from cute_py.trace.arithmetic import new_registers
+from cute_py.trace.access import Access
+from cute_py.trace.arithmetic import is_register, new_registers
+from cute_py.trace.conditions import Reg, Test
 from cute_py.trace.integers import Condition, as_condition
 from cute_py.trace.lower import access, alignment_of, count_of, register, vector_width
 from cute_py.trace.ops import CpAsync, LdMatrix, Load, Map, StMatrix, Store
@@ -19,27 +22,47 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.atoms.copy import Copy_Op
-    from cute_py.trace.access import Access
 
 WIDEST = 128  # bits of one load or store
 
 
-def copy(*args: Any, pred: object = True, cache: str = "") -> None:  # noqa: ANN401
+@dataclass(frozen=True, slots=True)
+class How:
+    """What a copy does beside moving elements: see `copy`."""
+
+    cache: str = ""
+    fill: float = 0
+    pred: Tensor | None = None
+
+
+def copy(
+    *args: Any,  # noqa: ANN401  (an atom or nothing, and two tensors)
+    pred: object = True,
+    fill: float = 0,
+    cache: str = "",
+) -> None:
     """Copy a tensor of a thread to another: `copy(atom, src, dst)` or `copy(src, dst)`.
 
     Args:
         args: a Copy_Atom or TiledCopy whose instruction moves the elements, then source and
             destination: parts of one thread, as partition_S and partition_D make them. Without an
             atom, loads and stores are as wide as both sides allow, up to 128 bits.
-        pred: a condition under which the thread copies at all.
+        pred: a condition under which the thread copies at all; or registers (b1), one for each
+            vector or for equally many vectors in order, such as (CPY_M,CPY_K): then these decide
+            which vectors are copied, in place of the extents.
+        fill: what a load gives where it is predicated off.
         cache: cache operator of PTX for global memory: cg, cs, lu, cv, wb, wt.
 
     A side that may reach past the extents of a kernel's argument is predicated by itself: loads give
-    zero there, stores are left out. Raises LayoutError where sizes, types, neighbours or alignment
+    `fill` there, stores are left out. Raises LayoutError where sizes, types, neighbours or alignment
     do not fit the instruction.
     """
     atom, src, dst = _arguments(args)
     _require_pair(src, dst)
+    if is_register(pred) and pred.size() != 1:  # type: ignore[attr-defined]
+        _copy(atom, src, dst, How(cache, fill, pred))  # type: ignore[arg-type]
+        return
+    how = How(cache, fill)
     truth = as_condition(pred, "cute.copy")
     if truth is False:
         return
@@ -47,9 +70,9 @@ def copy(*args: Any, pred: object = True, cache: str = "") -> None:  # noqa: ANN
         from cute_py.trace.control import branch
 
         with branch(truth):
-            _copy(atom, src, dst, cache)
+            _copy(atom, src, dst, how)
         return
-    _copy(atom, src, dst, cache)
+    _copy(atom, src, dst, how)
 
 
 def store_all(target: Tensor, value: object) -> None:
@@ -58,7 +81,7 @@ def store_all(target: Tensor, value: object) -> None:
 
     if value.__class__ is Tensor:
         _require_pair(value, target)
-        _copy(None, value, target, "")
+        _copy(None, value, target, How())
         return
     held = new_registers(target.dtype, 1)
     assign(held, value)
@@ -94,43 +117,62 @@ def _require_pair(src: Tensor, dst: Tensor) -> None:
         )
 
 
-def _copy(op: Copy_Op | None, src: Tensor, dst: Tensor, cache: str) -> None:
+def _copy(op: Copy_Op | None, src: Tensor, dst: Tensor, how: How) -> None:
     """Choose by the memories and the instruction, and record."""
     spaces = src.space, dst.space
-    if op is not None and op.name.endswith(("LDSM_N", "LDSM_T")):
-        _ldmatrix(op, src, dst)
-    elif op is not None and "STSM" in op.name:
-        _stmatrix(op, src, dst)
-    elif op is not None and op.completion == "cp_async":
-        _cp_async(op, src, dst)
-    elif op is not None and op.completion != "immediate":
+    if op is not None and op.completion not in ("immediate", "cp_async"):
         raise refusal("kernel-atom", operation="cute.copy", atom=op, where=where())
+    if op is not None and op.completion == "cp_async":
+        _cp_async(op, src, dst, how)
+    elif op is not None and op.num_threads > 1:
+        _matrices(op, src, dst, how)
     elif spaces == ("rmem", "rmem"):
         _require_size(src, dst)
+        _require_no_pred(how, dst)
         to, out = register(dst, "cute.copy"), register(src, "cute.copy")
         current().emit(Map("copy", to, (out,), dst.dtype, line=kernel_line()))
     elif spaces[0] == "rmem":
         _require_size(src, dst)
-        width = _width(op, dst)
-        target = access(dst, width, "cute.copy", cache=cache)
+        target = _memory(op, dst, how)
         current().emit(Store(target, register(src, "cute.copy"), line=kernel_line()))
     elif spaces[1] == "rmem":
         _require_size(src, dst)
-        width = _width(op, src)
-        source = access(src, width, "cute.copy", cache=cache)
+        source = _memory(op, src, how)
         current().emit(Load(register(dst, "cute.copy"), source, line=kernel_line()))
     else:
-        _through_registers(op, src, dst, cache)
+        _through_registers(op, src, dst, how)
 
 
-def _through_registers(op: Copy_Op | None, src: Tensor, dst: Tensor, cache: str) -> None:
+def _through_registers(op: Copy_Op | None, src: Tensor, dst: Tensor, how: How) -> None:
+    """Load and store; where a load is predicated off, `fill` is stored."""
     _require_size(src, dst)
     held = new_registers(src.dtype, count_of(src.layout, "cute.copy"), "t")
     reg = register(held, "cute.copy")
-    source = access(src, _width(op, src), "cute.copy", cache=cache)
-    target = access(dst, _width(op, dst), "cute.copy")
+    source, target = _memory(op, src, how), _memory(op, dst, How())
     current().emit(Load(reg, source, line=kernel_line()))
     current().emit(Store(target, reg, line=kernel_line()))
+
+
+def _memory(op: Copy_Op | None, tensor: Tensor, how: How) -> Access:
+    """Return the access of the side in memory, predicated as asked."""
+    cache = how.cache if tensor.space == "gmem" else ""
+    found = access(tensor, _width(op, tensor), "cute.copy", cache=cache, fill=how.fill)
+    return found if how.pred is None else _predicated(found, how.pred)
+
+
+def _predicated(x: Access, pred: Tensor) -> Access:
+    """Return an access whose vectors are guarded by registers instead of the extents."""
+    flags = register(pred, "cute.copy")
+    if pred.dtype is not b1 or x.count % len(flags):
+        raise refusal("kernel-pred", operation="cute.copy", pred=pred, count=x.count, where=where())
+    guards = tuple([Test(Reg(flags.storage, flags.dtype, (i,))) for i in flags.index])
+    each = x.count // len(guards)
+    return replace(x, guards=guards, masks=tuple([(v // each,) for v in range(x.count)]))
+
+
+def _require_no_pred(how: How, tensor: Tensor) -> None:
+    if how.pred is not None:
+        raise refusal("kernel-pred", operation="cute.copy", pred=how.pred, count=0, where=where())
 
 
 def _width(op: Copy_Op | None, memory: Tensor) -> int:
@@ -155,25 +197,23 @@ def _require_size(src: Tensor, dst: Tensor) -> None:
 # -- instructions with lanes of their own
 
 
-def _ldmatrix(op: Copy_Op, src: Tensor, dst: Tensor) -> None:
-    _require_spaces(op, src, dst, "smem", "rmem")
+def _matrices(op: Copy_Op, src: Tensor, dst: Tensor, how: How) -> None:
+    """Record ldmatrix or stmatrix: a row of 128 bits a lane on one side, registers on the other."""
+    _require_no_pred(how, dst)
+    loads = op.dst_space == "rmem"
+    _require_spaces(op, src, dst, op.src_space, op.dst_space)
+    memory, regs = (src, dst) if loads else (dst, src)
     bits = src.dtype.bits
-    source = access(src, 128 // bits, "cute.copy")
-    target = register(dst, "cute.copy")
-    _require_instances(op, source.count, len(target), op.dst_bits // bits)
-    current().emit(LdMatrix(op, target, source, line=kernel_line()))
+    rows, held = access(memory, 128 // bits, "cute.copy"), register(regs, "cute.copy")
+    each = (op.dst_bits if loads else op.src_bits) // bits
+    _require_instances(op, rows.count, len(held), each)
+    line = kernel_line()
+    current().emit(
+        LdMatrix(op, held, rows, line=line) if loads else StMatrix(op, rows, held, line=line)
+    )
 
 
-def _stmatrix(op: Copy_Op, src: Tensor, dst: Tensor) -> None:
-    _require_spaces(op, src, dst, "rmem", "smem")
-    bits = src.dtype.bits
-    target = access(dst, 128 // bits, "cute.copy")
-    source = register(src, "cute.copy")
-    _require_instances(op, target.count, len(source), op.src_bits // bits)
-    current().emit(StMatrix(op, target, source, line=kernel_line()))
-
-
-def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor) -> None:
+def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, how: How) -> None:
     _require_spaces(op, src, dst, "gmem", "smem")
     _require_size(src, dst)
     width = op.src_bits // src.dtype.bits
@@ -189,6 +229,10 @@ def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor) -> None:
             where=where(),
         )
     source, target = access(src, width, "cute.copy"), access(dst, width, "cute.copy")
+    if how.pred is not None:
+        source = _predicated(source, how.pred)
+    if how.fill:
+        raise refusal("kernel-fill", operation="cute.copy", fill=how.fill, where=where())
     current().emit(CpAsync(op, target, _filled(op, source), line=kernel_line()))
 
 

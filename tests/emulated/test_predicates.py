@@ -1,0 +1,193 @@
+"""Copies are predicated by the extents, by registers, or by a condition."""
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.trace.ops import CpAsync, If, Load, Store
+
+SHAPES = [(8, 32), (9, 33), (1, 1), (17, 70)]
+
+
+def numbers(shape):
+    return np.random.default_rng(0).integers(1, 9, shape).astype(np.float32)
+
+
+def tile_parts(*tensors):
+    """Return a tiled copy of 8 x 32 elements by a warp, and each tensor's part of the block."""
+    bx, by = cute.block_idx()
+    copy = cute.make_tiled_copy(cute.Copy_Atom("UniversalCopy<32>", "f32"), (1, 32), (8, 1))
+    thread = copy.get_slice(cute.thread_idx())
+    return copy, [thread.partition_S(cute.local_tile(x, (8, 32), (bx, by))) for x in tensors]
+
+
+@cute.kernel
+def row_sums(A, S, fill):
+    """S[block] = the sum of a tile of A, where `fill` stands for what lies outside of A."""
+    grid = (cute.ceil_div(A.shape[0], 8), cute.ceil_div(A.shape[1], 32))
+    cute.launch(grid=grid, block=32)
+    copy, (tAgA,) = tile_parts(A)
+    held = cute.make_rmem_tensor(tAgA.shape, "f32")
+    cute.copy(copy, tAgA, held, fill=fill)
+    total = cute.warp_reduce("add", cute.reduce("add", held))
+    with cute.when(cute.thread_idx() == 0):
+        S[cute.block_idx()] = total
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("fill", [0, 2])
+def test_loads_beyond_the_extents_give_the_fill(shape, fill):
+    a = numbers(shape)
+    rows, columns = -(-shape[0] // 8), -(-shape[1] // 32)
+    padded = np.full((rows * 8, columns * 32), fill, np.float32)
+    padded[: shape[0], : shape[1]] = a
+    sums = np.zeros((rows, columns), np.float32)
+    row_sums(a, sums, fill)
+    np.testing.assert_array_equal(sums, padded.reshape(rows, 8, columns, 32).sum((1, 3)))
+
+
+@cute.kernel
+def copy_tiles(A, B):
+    cute.launch(grid=(cute.ceil_div(A.shape[0], 8), cute.ceil_div(A.shape[1], 32)), block=32)
+    copy, (tAgA, tBgB) = tile_parts(A, B)
+    cute.copy(copy, tAgA, tBgB)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_stores_beyond_the_extents_are_left_out(shape):
+    a, whole = numbers(shape), np.full((40, 100), -1, np.float32)
+    inside = whole[: shape[0], : shape[1]]
+    copy_tiles(a, inside)
+    np.testing.assert_array_equal(inside, a)
+    assert (whole[shape[0] :] == -1).all() and (whole[:, shape[1] :] == -1).all()
+
+
+def test_the_plan_says_which_copies_are_predicated():
+    plan = cute.trace(copy_tiles, numbers((9, 33)), numbers((9, 33)))
+    (load,) = [op for op in plan.ops if isinstance(op, Load)]
+    assert {str(guard) for guard in load.src.guards} >= {"32*bid_y+tid < A_shape1"}
+    assert "A_shape1" in str(plan) and " if " in str(plan)
+
+
+def test_what_the_extents_prove_is_not_predicated():
+    @cute.kernel
+    def whole(
+        A: cute.spec(shape=(16, 64)),  # noqa: F821
+        B: cute.spec(shape=(16, 64)),  # noqa: F821
+    ):
+        cute.launch(grid=(2, 2), block=32)
+        copy, (tAgA, tBgB) = tile_parts(A, B)
+        cute.copy(copy, tAgA, tBgB)
+
+    a, b = numbers((16, 64)), np.zeros((16, 64), np.float32)
+    plan = cute.trace(whole, a, b)
+    assert not any(op.src.guards for op in plan.ops if isinstance(op, Load))
+    assert not any(op.dst.guards for op in plan.ops if isinstance(op, Store))
+    whole(a, b)
+    np.testing.assert_array_equal(a, b)
+
+
+@cute.kernel
+def copy_even_rows(A, B):
+    cute.launch(grid=(cute.ceil_div(A.shape[0], 8), cute.ceil_div(A.shape[1], 32)), block=32)
+    copy, (tAgA, tBgB) = tile_parts(A, B)
+    pred = cute.rmem("b1", 8)
+    for row in range(8):
+        pred[row] = row % 2 == 0
+    held = cute.make_rmem_tensor(tAgA.shape, "f32")
+    cute.copy(copy, tAgA, held, pred=pred, fill=7)
+    cute.copy(copy, held, tBgB)
+
+
+def test_registers_decide_which_vectors_are_copied():
+    a, b = numbers((16, 64)), np.zeros((16, 64), np.float32)
+    copy_even_rows(a, b)
+    np.testing.assert_array_equal(b[::2], a[::2])
+    assert (b[1::2] == 7).all()
+
+
+def test_predicates_take_the_place_of_the_extents():
+    a, b = numbers((9, 64)), np.zeros((9, 64), np.float32)
+    with pytest.raises(cute.CuteError, match="copy_even_rows"):
+        copy_even_rows(a, b)  # row 10 is even, and outside
+
+
+@cute.kernel
+def copy_first_block(A, B):
+    cute.launch(grid=(cute.ceil_div(A.shape[0], 8), cute.ceil_div(A.shape[1], 32)), block=32)
+    copy, (tAgA, tBgB) = tile_parts(A, B)
+    cute.copy(copy, tAgA, tBgB, pred=cute.block_idx()[0] < 1)
+
+
+def test_a_condition_goes_for_the_whole_copy():
+    a, b = numbers((17, 33)), np.zeros((17, 33), np.float32)
+    copy_first_block(a, b)
+    np.testing.assert_array_equal(b[:8], a[:8])
+    assert (b[8:] == 0).all()
+    assert any(isinstance(op, If) for op in cute.trace(copy_first_block, a, b).ops)
+
+
+def refused(body):
+    @cute.kernel
+    def run(A):
+        cute.launch(grid=1, block=32)
+        body(A)
+
+    with pytest.raises(cute.CuteError) as caught:
+        cute.trace(run, numbers((16, 64)))
+    return caught.value.code
+
+
+def test_predicates_must_fit_the_vectors():
+    def three(A):
+        copy, (part,) = tile_parts_of_one_block(A)
+        pred = cute.rmem("b1", 3)
+        pred.fill(True)
+        cute.copy(copy, part, cute.make_rmem_tensor(part.shape, "f32"), pred=pred)
+
+    assert refused(three) == "kernel-pred"
+
+
+def test_an_asynchronous_copy_fills_with_zeros_only():
+    def five(A):
+        atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEALWAYS_ZFILL<32>", "f32")
+        copy = cute.make_tiled_copy(atom, (1, 32), (8, 1))
+        part = copy.get_slice(cute.thread_idx())
+        source = part.partition_S(cute.local_tile(A, (8, 32), (0, 0)))
+        cute.copy(copy, source, part.partition_D(cute.smem("f32", (8, 32))), fill=5)
+
+    assert refused(five) == "kernel-fill"
+
+
+def tile_parts_of_one_block(A):
+    copy = cute.make_tiled_copy(cute.Copy_Atom("UniversalCopy<32>", "f32"), (1, 32), (8, 1))
+    part = copy.get_slice(cute.thread_idx()).partition_S(cute.local_tile(A, (8, 32), (0, 0)))
+    return copy, (part,)
+
+
+def test_zfill_fills_and_plain_cp_async_leaves_shared_memory():
+    @cute.kernel
+    def load(A, B, name):
+        cute.launch(grid=1, block=32)
+        held = cute.smem("f32", (8, 32))
+        tid = cute.thread_idx()
+        for row in range(8):
+            held[row, tid] = 9.0
+        cute.syncthreads()
+        copy = cute.make_tiled_copy(cute.Copy_Atom(name, "f32"), (1, 32), (8, 1))
+        part = copy.get_slice(tid)
+        cute.copy(
+            copy, part.partition_S(cute.local_tile(A, (8, 32), (0, 0))), part.partition_D(held)
+        )
+        cute.cp_async_fence()
+        cute.cp_async_wait(0)
+        cute.syncthreads()
+        for row in range(8):
+            B[row, tid] = held[row, tid]
+
+    a, b = numbers((5, 32)), np.zeros((8, 32), np.float32)
+    for name, rest in (("CACHEALWAYS_ZFILL", 0), ("CACHEALWAYS", 9)):
+        load(a, b, f"SM80_CP_ASYNC_{name}<32>")
+        np.testing.assert_array_equal(b[:5], a)
+        assert (b[5:] == rest).all()
+    assert any(isinstance(op, CpAsync) for op in cute.trace(load, a, b, f"SM80_CP_ASYNC_{name}<32>").ops)
