@@ -28,7 +28,7 @@ WORDINGS: dict[str, Wording] = {
         TraceError,
         "{value}, made while another kernel was traced, or this one for other arguments ({made})",
         "a value of the kernel that is traced now",
-        "make it inside of the kernel; keep no tensor or index of a kernel in an object or a global",
+        "make it inside of the kernel; keep no tensor or index in an object that outlives it",
     ),
     "trace-changes": (
         TraceError,
@@ -53,7 +53,7 @@ WORDINGS: dict[str, Wording] = {
         TraceError,
         "{block}, left by break, return or an exception",
         "a body that runs to its end",
-        "use cute.break_if(condition), or Python's range for a loop that unrolls; catch an exception "
+        "use cute.break_if(condition), or Python's range for a loop that unrolls; catch exceptions "
         "inside of the body, or not at all",
     ),
     "trace-interleaved": (
@@ -254,7 +254,7 @@ WORDINGS: dict[str, Wording] = {
         LeafTypeError,
         "{a} and {b}",
         "operands of one type",
-        "convert one of them: x.to(dtype); of a condition make numbers: cute.where(condition, 1, 0)",
+        "convert one of them: x.to(dtype); of a condition make numbers: cute.where(c, 1, 0)",
     ),
     "kernel-domain": (
         LeafTypeError,

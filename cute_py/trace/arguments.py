@@ -383,5 +383,3 @@ def _closure(function: Callable[..., Any]) -> dict[str, object]:
         except ValueError:
             continue
     return found
-
-

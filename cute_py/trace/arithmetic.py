@@ -11,7 +11,7 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.layout import Layout
-from cute_py.layout.tensor import Tensor, derived
+from cute_py.layout.tensor import Tensor, derived, require_tensor
 from cute_py.trace.conditions import Reg
 from cute_py.trace.engines import Register, allocate_registers
 from cute_py.trace.functions import FUNCTIONS
@@ -258,7 +258,7 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
         raise refusal(
             "kernel-choice", operation="reduce", value=fn, choices=REDUCTIONS, where=where()
         )
-    src = register(tensor, "reduce")
+    src = register(require_tensor(tensor, "reduce"), "reduce")
     if mode is None:
         result, order = new_registers(tensor.dtype, 1), list(range(len(src.index)))
     else:

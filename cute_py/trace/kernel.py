@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import re
 import traceback
 
+from cute_py.dtypes.table import b1
 from cute_py.errors import CuteError, refusal
 from cute_py.layout.layout import Layout
 from cute_py.layout.tensor import derived, register_allocators
 from cute_py.trace.arguments import Argument, annotations_of, classify, rebuilt
 from cute_py.trace.engines import GlobalMemory
+from cute_py.trace.integers import compare
+from cute_py.trace.keys import captured_key
 from cute_py.trace.memory import registers_of
 from cute_py.trace.ops import Map
 from cute_py.trace.plan import Plan, ScalarParam, TensorParam
-from cute_py.trace.state import Trace, kernel_line, recording
+from cute_py.trace.state import Trace, is_own, kernel_line, place_text, recording
 from cute_py.trace.verify import verify
 
 TYPE_CHECKING = False
@@ -34,10 +38,9 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         """Wrap a function; see `kernel`."""
-        if not inspect.isfunction(function):
-            raise refusal(
-                "kernel-function", operation="cute.kernel", type=type(function).__name__
-            )
+        kind = _no_kernel(function)
+        if kind:
+            raise refusal("kernel-function", operation="cute.kernel", type=kind)
         self.function = function
         self.signature = inspect.signature(function)
         self.plans: dict[Any, Plan] = {}
@@ -60,19 +63,20 @@ class Kernel:
                 signature=f"{self.__name__}{self.signature}",
             ) from None
         bound.apply_defaults()
-        notes = annotations_of(self.function)
-        return tuple([classify(n, value, notes.get(n)) for n, value in bound.arguments.items()])
+        notes, taken = annotations_of(self.function), set[str]()
+        given = bound.arguments.items()
+        return tuple([classify(name, value, notes.get(name), taken) for name, value in given])
 
     def plan(self, *args: object, **named: object) -> Plan:
         """Return the plan for arguments like these: traced, or the one that was kept."""
         arguments = self.arguments(*args, **named)
-        key = tuple([argument.key for argument in arguments])
+        key = (captured_key(self.function), *[argument.key for argument in arguments])
         if key not in self.plans:
             self.plans[key] = _traced(self, arguments)
         return self.plans[key]
 
     def leaves(self, *args: object, **named: object) -> list[Any]:
-        """Return the arrays and run-time numbers of a call, in the order of the plan's parameters."""
+        """Return the arrays and run-time numbers of a call, in the order of the parameters."""
         arguments = self.arguments(*args, **named)
         return [leaf.value for argument in arguments for leaf in argument.leaves()]
 
@@ -87,9 +91,9 @@ class Kernel:
 def kernel(function: Callable[..., Any]) -> Kernel:
     """Make a kernel of a Python function: `@cute.kernel` above its `def`.
 
-    Its arguments: arrays (tensors in global memory), numbers of a parameter that is annotated with a
-    dtype (`alpha: cute.f32`, known at run time), and compile-time values. It states its launch shape
-    with `cute.launch`.
+    Its arguments: arrays (tensors in global memory), numbers of a parameter that is annotated with
+    a dtype (`alpha: cute.f32`, known at run time), and compile-time values. It states its launch
+    shape with `cute.launch`, and returns nothing.
     """
     return Kernel(function)
 
@@ -104,30 +108,51 @@ def trace(kernel: Kernel, *args: object, **named: object) -> Plan:
 # -- one trace
 
 
+def _no_kernel(function: object) -> str:
+    """Return what keeps a function from being a kernel, or ""."""
+    if not inspect.isfunction(function):
+        return type(function).__name__
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return "a function with yield"
+    return "an async function" if inspect.iscoroutinefunction(function) else ""
+
+
 def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
-    state = Trace(kernel.__name__)
-    with recording(state):
-        made = {leaf.name: _parameter(state, leaf) for a in arguments for leaf in a.leaves()}
-        given = {a.name: rebuilt(a, made) for a in arguments}
-        bound = kernel.signature.bind_partial()
-        bound.arguments.update(given)
-        try:
-            kernel.function(*bound.args, **bound.kwargs)
-        except CuteError as error:
-            raise _located(error, kernel) from error
-        state.require_sound()
-        if state.launch is None:
-            raise refusal("kernel-no-launch", operation=kernel.__name__)
-        plan = Plan(
-            kernel.__name__,
-            tuple(state.params.values()),
-            state.launch,
-            tuple(state.shared.values()),
-            _used_registers(state),
-            tuple(state.root.ops),
-        )
-    verify(plan)
+    code = kernel.function.__code__
+    state = Trace(kernel.__name__, (code.co_filename, code.co_firstlineno))
+    try:
+        with recording(state):
+            _run(kernel, arguments, state)
+            plan = _plan(kernel, state)
+        verify(plan)
+    except CuteError as error:
+        raise _located(error, state.root.line) from error
     return plan
+
+
+def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
+    """Run the kernel's function on tensors and run-time numbers."""
+    made = {leaf.name: _parameter(state, leaf) for a in arguments for leaf in a.leaves()}
+    state.taken = {*state.params, *state.symbols}
+    bound = kernel.signature.bind_partial()
+    bound.arguments.update({a.name: rebuilt(a, made) for a in arguments})
+    result = kernel.function(*bound.args, **bound.kwargs)
+    if result is not None and kernel.__name__ != "<lambda>":
+        raise refusal("kernel-returns", operation=kernel.__name__, type=type(result).__name__)
+    state.require_sound()
+
+
+def _plan(kernel: Kernel, state: Trace) -> Plan:
+    if state.launch is None:
+        raise refusal("kernel-no-launch", operation=kernel.__name__)
+    return Plan(
+        kernel.__name__,
+        tuple(state.params.values()),
+        state.launch,
+        tuple(state.shared.values()),
+        _used_registers(state),
+        tuple(state.root.ops),
+    )
 
 
 def _used_registers(state: Trace) -> tuple[Any, ...]:
@@ -137,24 +162,22 @@ def _used_registers(state: Trace) -> tuple[Any, ...]:
     return tuple([r for name, r in state.registers.items() if name in named])
 
 
-def _located(error: CuteError, kernel: Kernel) -> CuteError:
-    """Return an error that says where in the kernel it came up, if it does not yet."""
-    if error.args[0].endswith(")") and ".py:" in error.args[0].rpartition("(")[2]:
+_PLACE = re.compile(r" \([^()]+:\d+\)$")
+
+
+def _located(error: CuteError, kernel: tuple[str, int]) -> CuteError:
+    """Return an error that says where in the kernel it came up, if it does not yet: the innermost
+    line that is not of this package, or that of the kernel's `def`.
+    """
+    if _PLACE.search(error.args[0]):
         return error
-    place = _place(error, kernel)
-    located = type(error)(f"{error.args[0]} ({place})", error.code, dict(error.facts))
-    return located
-
-
-def _place(error: CuteError, kernel: Kernel) -> str:
-    """Return file:line of the innermost frame that is not of this package."""
-    own = kernel.function.__code__.co_filename
-    found = [
-        f for f in traceback.extract_tb(error.__traceback__)
-        if "cute_py" not in f.filename.split("/")[-3:-1] or f.filename == own
+    places = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not is_own(frame)
     ]
-    frame = found[-1]
-    return f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+    place = place_text(places[-1] if places else kernel)
+    return type(error)(f"{error.args[0]} ({place})", error.code, dict(error.facts))
 
 
 def _parameter(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401  (a Tensor, or an Int)
@@ -199,6 +222,8 @@ def _number(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401
 
     kind = leaf.facts
     state.params[leaf.name] = ScalarParam(leaf.name, kind)
+    if kind is b1:
+        return compare("ne", state.symbol(leaf.name, 1, 0, 1), 0)
     low = 0 if kind.kind == "uint" else None
     value = state.symbol(leaf.name, 1, low)
     if not kind.is_float:

@@ -73,6 +73,7 @@ class Trace:
         self.shared: dict[str, Any] = {}
         self.registers: dict[str, Any] = {}
         self.params: dict[str, Any] = {}
+        self.taken: set[str] = set()  # names of parameters and their sizes
         self.launch: Any = None
         self.profiles = (0, 0)  # how many indices of grid and block the kernel named
         self.top = 0  # shared memory in use (bytes)
@@ -101,6 +102,8 @@ class Trace:
     def name_for(self, stem: str) -> str:
         """Return a new name: stem0, stem1, ...; the second run of a body gets the same ones."""
         number = self.counters.get(stem, 0)
+        while f"{stem}{number}" in self.taken:
+            number += 1
         self.counters[stem] = number + 1
         return f"{stem}{number}"
 

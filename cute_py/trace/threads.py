@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout import ints
-from cute_py.layout.tensor import Tensor
+from cute_py.layout.tensor import Tensor, require_tensor
 from cute_py.trace.arithmetic import is_register, new_registers, number
 from cute_py.trace.functions import ATOMICS
 from cute_py.trace.integers import Condition, Int, as_condition, bare
@@ -175,6 +175,7 @@ def shuffle(tensor: Tensor, lane: Leaf, kind: str = "idx", width: int = 32) -> T
 
     Source: PTX ISA, shfl.sync.
     """
+    require_tensor(tensor, "cute.shuffle")
     result = new_registers(tensor.dtype, tensor.shape)
     src, dst = register(tensor, "cute.shuffle"), register(result, "cute.shuffle")
     current().emit(Shuffle(kind, dst, src, bare(lane), width, line=kernel_line()))
@@ -188,6 +189,7 @@ def warp_reduce(fn: str, tensor: Tensor, width: int = 32) -> Tensor:
     """
     from cute_py.trace.arithmetic import apply
 
+    require_tensor(tensor, "cute.warp_reduce")
     distance = width // 2
     while distance:
         tensor = apply(fn, tensor, shuffle(tensor, distance, "bfly", width))
@@ -234,6 +236,7 @@ def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor 
         raise refusal(
             "kernel-choice", operation="cute.atomic", value=fn, choices=ATOMICS, where=where()
         )
+    require_tensor(target, "cute.atomic")
     dst = access(target, 1, "cute.atomic")
     src = element_register(value, target.dtype, "cute.atomic")
     if len(src) != dst.count:
@@ -248,6 +251,7 @@ def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor 
 
 def load_acquire(element: Tensor) -> Tensor:
     """Return an element of global memory; what its writer released before is visible after it."""
+    require_tensor(element, "cute.load_acquire")
     held = new_registers(element.dtype, 1, "x")
     src = access(element, 1, "cute.load_acquire")
     dst = register(held, "cute.load_acquire")
@@ -257,6 +261,7 @@ def load_acquire(element: Tensor) -> Tensor:
 
 def store_release(element: Tensor, value: object) -> None:
     """Store an element of global memory after all that the thread wrote before."""
+    require_tensor(element, "cute.store_release")
     dst = access(element, 1, "cute.store_release")
     src = element_register(value, element.dtype, "cute.store_release")
     current().emit(Store(dst, src, "release", line=kernel_line()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cute_py.errors import refusal
+from cute_py.layout.tensor import require_tensor
 from cute_py.trace.integers import bare
 from cute_py.trace.ops import Let, Set, WaitUntil
 from cute_py.trace.state import current, kernel_line, where
@@ -73,5 +74,5 @@ def wait_until(element: Tensor, test: str, value: Leaf) -> None:
         raise refusal(
             "kernel-choice", operation="wait_until", value=test, choices=tests, where=where()
         )
-    src = access(element, 1, "wait_until")
+    src = access(require_tensor(element, "wait_until"), 1, "wait_until")
     current().emit(WaitUntil(src, test, bare(value, "wait_until"), line=kernel_line()))
