@@ -53,6 +53,7 @@ class Step:
 
 
 Handler: TypeAlias = Callable[["Build", Any], Run]
+BULK = (ops.TmaLoad, ops.TmaStore, ops.Wgmma)
 HANDLERS: dict[type[ops.Op], Handler] = {}
 
 
@@ -111,10 +112,12 @@ class Build:
 
     def _shadow(self, every: list[ops.Op]) -> Shadow:
         sizes = []
-        for access in accesses_of(every):
+        bulk = accesses_of([op for op in every if isinstance(op, BULK)])
+        for access in accesses_of([op for op in every if not isinstance(op, BULK)]):
             if access.space == "smem":
                 start = self.smem.rows[access.storage].offset
                 sizes += [max(1, access.vector_bits // 8), start or 16]
+        sizes += [16] * bool(bulk)  # TMA and wgmma touch whole rows of 16 bytes
         atomics = any(isinstance(op, ops.Atomic) and op.dst.space == "smem" for op in every)
         return Shadow(self, granule_of(sizes), atomics)
 
@@ -273,6 +276,8 @@ def walk(block: ops.Block) -> Iterator[ops.Op]:
 def _parts(x: object) -> Iterator[object]:
     yield x
     if isinstance(x, tuple):
+        if x and isinstance(x[0], tuple):  # a table of numbers
+            return
         for each in x:
             if not isinstance(each, ops.Op):
                 yield from _parts(each)

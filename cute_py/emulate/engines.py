@@ -56,6 +56,7 @@ class Engines:
         )
         self.arriving = np.zeros((*shape, 2 * self.agents), np.int32)
         self.complete = np.zeros((*shape, 2 * self.agents), np.int32)
+        self.granules: dict[tuple[Located, int], Array] = {}
         self.clusters()
 
     # -- clusters
@@ -146,9 +147,7 @@ class Engines:
         shadow.apart()
         own = int(c.span.B[issue[0]])
         b = own if target is None else target
-        start = located.start + offsets.reshape(-1) * located.dtype.bits // 8
-        count = max(1, located.bits // 8 // shadow.granule)
-        g = np.unique(start[:, None] // shadow.granule + np.arange(count))
+        g = self._granules(located, offsets, shadow.granule)
         written = shadow.last[b, g]
         if b == own:
             self._judge(op, c, located, issue, g, written, writes)
@@ -156,6 +155,17 @@ class Engines:
             shadow.last[b, g] = agent << AGENT | int(shadow.epoch[b, agent])
         else:
             shadow.reads[b, g, agent] = shadow.epoch[b, agent]
+
+    def _granules(self, located: Located, offsets: Array, granule: int) -> Array:
+        """Return the granules of elements; those of the same elements are found once."""
+        key = located, hash(offsets.tobytes())
+        found = self.granules.get(key)
+        if found is None:
+            start = located.start + offsets.reshape(-1) * located.dtype.bits // 8
+            count = max(1, located.bits // 8 // granule)
+            found = np.unique(start[:, None] // granule + np.arange(count))
+            self.granules[key] = found
+        return found
 
     def _judge(
         self,

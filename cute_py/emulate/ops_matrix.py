@@ -193,8 +193,7 @@ def _product(atom: MMA_Atom, r: Round) -> Any:  # noqa: ANN401
 
 
 def numbers(values: Array, dtype: Dtype) -> Array:
-    if dtype.name in ("f16", "bf16", "e4m3", "e5m2"):
-        return numeric(values, dtype)
+    """Return operands as float64, which holds all narrow types and the products' sums."""
     return numeric(values, dtype) if dtype.is_float else values.astype(np.float64)
 
 
