@@ -308,11 +308,13 @@ from cute_py.trace.pipeline import mainloop as mainloop
 from cute_py.trace.pipeline import pipeline as pipeline
 from cute_py.trace.control import break_if as break_if
 from cute_py.trace.control import otherwise as otherwise
-from cute_py.trace.control import range_ as range
+from cute_py.trace.control import range_ as range_
+range = range_
 from cute_py.trace.control import return_if as return_if
 from cute_py.trace.control import when as when
 from cute_py.trace.control import while_ as while_
-from cute_py.trace.variables import Var as var
+from cute_py.trace.variables import Var as Var
+var = Var
 from cute_py.trace.variables import wait_until as wait_until
 from cute_py.trace.arithmetic import as_int as as_int
 from cute_py.trace.arithmetic import reduce as reduce
@@ -340,7 +342,8 @@ from cute_py.trace.threads import lane_idx as lane_idx
 from cute_py.trace.threads import launch as launch
 from cute_py.trace.threads import load_acquire as load_acquire
 from cute_py.trace.threads import named_barrier as named_barrier
-from cute_py.trace.threads import print_ as print
+from cute_py.trace.threads import print_ as print_
+print = print_
 from cute_py.trace.threads import shuffle as shuffle
 from cute_py.trace.threads import store_release as store_release
 from cute_py.trace.threads import syncthreads as syncthreads
@@ -358,5 +361,13 @@ from cute_py.viz.text import print_tv as print_tv
 from cute_py.viz.text import to_text as to_text
 from cute_py.viz.svg import to_svg as to_svg
 from cute_py.viz.latex import to_latex as to_latex
+from cute_py import analysis as analysis
+from cute_py import atoms as atoms
+from cute_py import dtypes as dtypes
+from cute_py.emulate import emulate as emulate
+from cute_py import ops as ops
+from cute_py import tiled as tiled
+from cute_py.trace.kernel import trace as trace
+from cute_py import viz as viz
 
 __version__: str

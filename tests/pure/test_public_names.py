@@ -19,7 +19,13 @@ def stub_text():
     for module, names in cute._HOME.items():
         for name in sorted(names.split()):
             public, _, there = name.partition("=")
-            lines.append(f"from cute_py.{module} import {there or name} as {public}")
+            lines.append(f"from cute_py.{module} import {there or name} as {there or public}")
+            if there:
+                lines.append(f"{public} = {there}")
+    functions = {"emulate": "emulate", "trace": "trace.kernel"}
+    for package in sorted(cute._PACKAGES):
+        home = f"cute_py.{functions[package]}" if package in functions else "cute_py"
+        lines.append(f"from {home} import {package} as {package}")
     return "\n".join([*lines, "", "__version__: str", ""])
 
 
