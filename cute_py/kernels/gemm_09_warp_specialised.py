@@ -38,13 +38,12 @@ def gemm_warp_specialised(
     bytes = (bM + bN) * bK * A.dtype.bits // 8
     ring = cute.pipeline(stages, bytes=bytes, consumers=WARPGROUP)
 
-    with cute.when(cute.warp_idx() // 4 == 1):
-        with cute.when(tid == WARPGROUP):
-            for k in cute.range(tiles):
-                stage = ring.acquire()
-                ring.load(gA[_, _, k], sA[_, _, stage])
-                ring.load(gB[_, _, k], sB[_, _, stage])
-                ring.commit()
+    with cute.when(cute.warp_idx() // 4 == 1), cute.when(tid == WARPGROUP):
+        for k in cute.range(tiles):
+            stage = ring.acquire()
+            ring.load(gA[_, _, k], sA[_, _, stage])
+            ring.load(gB[_, _, k], sB[_, _, stage])
+            ring.commit()
     with cute.otherwise():
         thr = mma.get_slice(tid % WARPGROUP)
         tCsA, tCsB = thr.partition_A(sA), thr.partition_B(sB)  # (MMA,MMA_M or _N,MMA_K,stages)

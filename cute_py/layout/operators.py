@@ -7,14 +7,14 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
     from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.engine import Engine
 
 
 class Operators:
-    """`+ - * / // % & | ^ << >>`, `-x`, `~x`, `abs(x)` and `< <= > >= !=`, element by element."""
+    """`+ - * / // % & | ^ << >>`, their in-place forms, `-x ~x abs(x)`, and `< <= > >= !=`."""
 
     __slots__ = ()
     __array_priority__ = 1000.0  # NumPy's numbers leave the operators to this class
@@ -23,11 +23,9 @@ class Operators:
     def _operate(self, name: str, *operands: object) -> Any:  # noqa: ANN401  (a Tensor)
         return self.engine.operate(name, *operands)
 
-    def __ne__(self, other: object) -> Any:  # noqa: ANN401
-        """Return the negation of `==`."""
-        if self.engine.computes:
-            return self._operate("ne", self, other)
-        return not self == other
+    def _in_place(self, name: str, other: object) -> Any:  # noqa: ANN401
+        self.engine.operate(f"i{name}", self, other)
+        return self
 
     def to(self, dtype: DtypeLike, rounding: str = "rn", saturate: bool = False) -> Any:  # noqa: ANN401
         """Return the elements in another type, in new registers of a kernel.
@@ -40,20 +38,11 @@ class Operators:
         """
         return self.engine.convert(self, dtype, (rounding, saturate))
 
-    def __bool__(self) -> bool:
-        """Refuse for memory of a kernel, whose values are not known yet; else a tensor is true."""
-        self.engine.require_known(self, "Python's if, while, assert, and, or, not, min, max")
-        return True
-
-    def __int__(self) -> int:
-        return self._number("int()")
-
-    def __float__(self) -> float:
-        return self._number("float(), math.sqrt() and the like")
-
-    def _number(self, use: str) -> NoReturn:
-        self.engine.require_known(self, use)
-        raise TypeError(f"a tensor is no number in {use}: read one element, tensor[coord]")
+    def __ne__(self, other: object) -> Any:  # noqa: ANN401
+        """Return the negation of `==`."""
+        if self.engine.computes:
+            return self._operate("ne", self, other)
+        return not self == other
 
     def __neg__(self) -> Any:  # noqa: ANN401
         return self._operate("neg", self)
@@ -64,29 +53,113 @@ class Operators:
     def __abs__(self) -> Any:  # noqa: ANN401
         return self._operate("abs", self)
 
+    def __lt__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("lt", self, other)
 
-def _in_place(name: str) -> Any:  # noqa: ANN401
-    def method(self: Operators, other: object) -> Any:  # noqa: ANN401
-        self._operate(f"i{name}", self, other)
-        return self
+    def __le__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("le", self, other)
 
-    return method
+    def __gt__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("gt", self, other)
 
+    def __ge__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("ge", self, other)
 
-def _binary(name: str, *, reflected: bool = False) -> Any:  # noqa: ANN401
-    def method(self: Operators, other: object) -> Any:  # noqa: ANN401
-        return self._operate(name, *((other, self) if reflected else (self, other)))
+    def __add__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("add", self, other)
 
-    return method
+    def __radd__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("add", other, self)
 
+    def __iadd__(self, other: object) -> Any:  # noqa: ANN401
+        return self._in_place("add", other)
 
-_NAMES = {
-    **{name: name for name in ("add", "sub", "mul", "floordiv", "mod", "and", "or", "xor")},
-    **{"truediv": "div", "lshift": "shl", "rshift": "shr"},
-}
-for _python, _name in _NAMES.items():
-    setattr(Operators, f"__{_python}__", _binary(_name))
-    setattr(Operators, f"__i{_python}__", _in_place(_name))
-    setattr(Operators, f"__r{_python}__", _binary(_name, reflected=True))
-for _name in ("lt", "le", "gt", "ge"):
-    setattr(Operators, f"__{_name}__", _binary(_name))
+    def __sub__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("sub", self, other)
+
+    def __rsub__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("sub", other, self)
+
+    def __isub__(self, other: object) -> Any:  # noqa: ANN401
+        return self._in_place("sub", other)
+
+    def __mul__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("mul", self, other)
+
+    def __rmul__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("mul", other, self)
+
+    def __imul__(self, other: object) -> Any:  # noqa: ANN401
+        return self._in_place("mul", other)
+
+    def __truediv__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("div", self, other)
+
+    def __rtruediv__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("div", other, self)
+
+    def __itruediv__(self, other: object) -> Any:  # noqa: ANN401
+        return self._in_place("div", other)
+
+    def __floordiv__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("floordiv", self, other)
+
+    def __rfloordiv__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("floordiv", other, self)
+
+    def __ifloordiv__(self, other: object) -> Any:  # noqa: ANN401
+        return self._in_place("floordiv", other)
+
+    def __mod__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("mod", self, other)
+
+    def __rmod__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("mod", other, self)
+
+    def __imod__(self, other: object) -> Any:  # noqa: ANN401
+        return self._in_place("mod", other)
+
+    def __and__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("and", self, other)
+
+    def __rand__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("and", other, self)
+
+    def __iand__(self, other: object) -> Any:  # noqa: ANN401
+        return self._in_place("and", other)
+
+    def __or__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("or", self, other)
+
+    def __ror__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("or", other, self)
+
+    def __ior__(self, other: object) -> Any:  # noqa: ANN401
+        return self._in_place("or", other)
+
+    def __xor__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("xor", self, other)
+
+    def __rxor__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("xor", other, self)
+
+    def __ixor__(self, other: object) -> Any:  # noqa: ANN401
+        return self._in_place("xor", other)
+
+    def __lshift__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("shl", self, other)
+
+    def __rlshift__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("shl", other, self)
+
+    def __ilshift__(self, other: object) -> Any:  # noqa: ANN401
+        return self._in_place("shl", other)
+
+    def __rshift__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("shr", self, other)
+
+    def __rrshift__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("shr", other, self)
+
+    def __irshift__(self, other: object) -> Any:  # noqa: ANN401
+        return self._in_place("shr", other)

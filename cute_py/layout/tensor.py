@@ -85,12 +85,12 @@ class Tensor(Operators):
     def __reduce__(self) -> tuple[object, ...]:
         return derived, (self.engine, self.layout)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:  # noqa: ANN401  (a bool, or a Tensor)
         """Return whether other is the same view of the same memory; see `tensor_equals` for the
         elements. In a kernel, registers are compared element by element.
         """
         if self.engine.computes:
-            return self._operate("eq", self, other)  # type: ignore[return-value]
+            return self._operate("eq", self, other)
         if other.__class__ is not Tensor:
             return NotImplemented
         return bool(self.engine == other.engine and self.layout == other.layout)

@@ -144,7 +144,7 @@ def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
         if mode == contiguous:
             divisor = _lcm(divisor, gcd(extent, unit))
         extents.append((divisor, fixed))
-    steps = []
+    steps: list[tuple[int, int | None]] = []
     for mode, stride in enumerate(strides):
         if mode == contiguous or stride == 0:
             steps.append((1, stride))

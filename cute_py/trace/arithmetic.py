@@ -88,7 +88,7 @@ def _loaded(x: object) -> object:
 
 
 def _common_type(name: str, operands: tuple[Any, ...]) -> Dtype:
-    kinds = list(dict.fromkeys([x.dtype for x in operands if is_register(x)]))
+    kinds: list[Dtype] = list(dict.fromkeys([x.dtype for x in operands if is_register(x)]))
     if len(kinds) > 1:
         raise refusal("kernel-types", operation=name, a=kinds[0], b=kinds[1], where=where())
     if kinds:

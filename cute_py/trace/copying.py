@@ -53,9 +53,9 @@ def copy(
         fill: what a load gives where it is predicated off.
         cache: cache operator of PTX for global memory: cg, cs, lu, cv, wb, wt.
 
-    A side that may reach past the extents of a kernel's argument is predicated by itself: loads give
-    `fill` there, stores are left out. Raises LayoutError where sizes, types, neighbours or alignment
-    do not fit the instruction.
+    A side that may reach past the extents of a kernel's argument is predicated by itself: loads
+    give `fill` there, stores are left out. Raises LayoutError where sizes, types, neighbours or
+    alignment do not fit the instruction.
     """
     atom, src, dst = _arguments(args)
     _require_pair(src, dst)
@@ -177,7 +177,7 @@ def _require_no_pred(how: How, tensor: Tensor) -> None:
 
 def _width(op: Copy_Op | None, memory: Tensor) -> int:
     """Return the elements of a vector: those of the instruction, or as many as fit."""
-    bits = memory.dtype.bits
+    bits: int = memory.dtype.bits
     if op is not None and op.name == "UniversalCopy":
         return max(op.src_bits // bits, 1)
     most = WIDEST if op is None else op.alignment_bits

@@ -88,17 +88,15 @@ class Mbarriers:
     def arrive(self, index: Leaf, cluster_rank: Leaf | None = None) -> None:
         """Arrive once, at the barrier of another block of the cluster if its rank is given."""
         rank_of = None if cluster_rank is None else bare(cluster_rank)
-        current().emit(
-            MbarArrive(self._at(index), cluster_rank=rank_of, line=kernel_line())
-        )
+        current().emit(MbarArrive(self._at(index), cluster_rank=rank_of, line=kernel_line()))
 
     def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
         """Arrive once, and announce `bytes` that copies will bring."""
         current().emit(MbarArrive(self._at(index), bytes, line=kernel_line()))
 
     def wait(self, index: Leaf, parity: Leaf) -> None:
-        """Wait until the phase of this parity has ended; a new barrier is in phase 0, and a wait for
-        parity 1 passes at once.
+        """Wait until the phase of this parity has ended; a new barrier is in phase 0, and a wait
+        for parity 1 passes at once.
         """
         current().emit(MbarWait(self._at(index), bare(parity), line=kernel_line()))
 
@@ -198,11 +196,11 @@ def _box(
             "kernel-types", operation=operation, a=tile.dtype, b=shared.dtype, where=where()
         )
     layout = tile.layout
-    axes = [getattr(d, "path", None) for d in layout._d]
-    steps = [getattr(d, "value", None) for d in layout._d]
+    axes = [getattr(d, "path", (-1,))[0] for d in layout._d]
+    steps = [getattr(d, "value", 0) for d in layout._d]
     extents = [int(size(layout, k)) for k in range(rank(layout))]
     plain = len(axes) == len(extents) and all(step == 1 for step in steps)
-    if not plain or [a[0] for a in axes if a] != sorted({a[0] for a in axes if a}):
+    if not plain or axes != sorted(set(axes)):
         raise refusal("tma-tile", operation=operation, a=tile, b=shared, where=where())
     if [int(size(shared.layout, k)) for k in range(rank(shared.layout))] != extents:
         raise refusal(
@@ -210,7 +208,7 @@ def _box(
         )
     box = [1] * len(engine.offset)
     for axis, extent in zip(axes, extents, strict=True):
-        box[axis[0]] = extent
+        box[axis] = extent
     _require_box(engine, box, shared, operation)
     return engine, tuple([bare(x) for x in engine.offset]), tuple(box)
 

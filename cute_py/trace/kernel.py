@@ -80,12 +80,27 @@ class Kernel:
         arguments = self.arguments(*args, **named)
         return [leaf.value for argument in arguments for leaf in argument.leaves()]
 
+    def __get__(self, instance: object, owner: type | None = None) -> Kernel:
+        """Return the kernel; as a method of an object, with that object as its first argument."""
+        return self if instance is None else _Method(self, instance)
+
     def __call__(self, *args: object, **named: object) -> None:
         """Run the kernel: NumPy arrays on the emulator."""
         import cute_py as cute
 
         plan = self.plan(*args, **named)
         cute.emulate(plan, *self.leaves(*args, **named))
+
+
+class _Method(Kernel):
+    """A kernel of a class, for one object."""
+
+    def __init__(self, kernel: Kernel, instance: object) -> None:
+        super().__init__(kernel.function)
+        self.plans, self.instance = kernel.plans, instance
+
+    def arguments(self, *args: object, **named: object) -> tuple[Argument, ...]:
+        return super().arguments(self.instance, *args, **named)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
@@ -132,10 +147,13 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
 
 def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
     """Run the kernel's function on tensors and run-time numbers."""
-    made = {leaf.name: _parameter(state, leaf) for a in arguments for leaf in a.leaves()}
-    state.taken = {*state.params, *state.symbols}
+    leaves = [leaf for argument in arguments for leaf in argument.leaves()]
+    state.taken = {leaf.name for leaf in leaves}
+    made = {leaf.name: _parameter(state, leaf) for leaf in leaves}
+    state.taken |= state.symbols.keys()
     bound = kernel.signature.bind_partial()
-    bound.arguments.update({a.name: rebuilt(a, made) for a in arguments})
+    given = [rebuilt(a, made) for a in arguments]
+    bound.arguments.update(zip(kernel.signature.parameters, given, strict=True))
     result = kernel.function(*bound.args, **bound.kwargs)
     if result is not None and kernel.__name__ != "<lambda>":
         raise refusal("kernel-returns", operation=kernel.__name__, type=type(result).__name__)

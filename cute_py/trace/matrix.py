@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
-    """acc += a * b on the fragments of a thread: acc (V,M,N), a (V,M) or (V,M,K), b (V,N) or
+    """Add a * b to acc, fragments of a thread: acc (V,M,N), a (V,M) or (V,M,K), b (V,N) or
     (V,N,K).
 
     Instructions run along K outermost, then along M, and along N forth and back, which keeps the

@@ -53,8 +53,8 @@ def smem(dtype: DtypeLike, layout: AnyLayout, alignment: int = 128, name: str = 
 def union() -> Iterator[None]:
     """`with cute.union():` lets the storages that are made inside begin at one place.
 
-    They share memory, so only one may be in use at a time; the emulator finds a read of what another
-    one has overwritten without a barrier between.
+    They share memory, so only one may be in use at a time; the emulator finds a read of what
+    another one has overwritten without a barrier between.
     """
     trace = current()
     start = trace.place(1)

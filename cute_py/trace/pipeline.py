@@ -71,7 +71,7 @@ class Pipeline:
 
 
 class TmaPipeline:
-    """A ring of stages that TMA fills for other threads: acquire, load, commit; wait, read, release.
+    """A ring of stages that TMA fills: acquire, load, commit; wait, read, release.
 
     One thread produces; `consumers` threads consume, and each of them releases. A pair of mbarriers
     a stage, full and empty, orders them. All threads of the block must make the object together: it
@@ -125,9 +125,7 @@ def _advance(stage: Var, parity: Var, stages: int) -> None:
     stage.set(index % stages)
 
 
-def pipeline(
-    stages: int, bytes: int | None = None, consumers: int | None = None
-) -> Pipeline | TmaPipeline:
+def pipeline(stages: int, bytes: int | None = None, consumers: int | None = None) -> Any:  # noqa: ANN401  (a Pipeline, or a TmaPipeline)
     """Return a ring of stages for asynchronous copies.
 
     Args:
@@ -143,8 +141,8 @@ def pipeline(
     return TmaPipeline(stages, bytes, consumers)
 
 
-def _require_stages(stages: object) -> None:
-    if stages.__class__ is not int or stages < 2:  # type: ignore[operator]
+def _require_stages(stages: int) -> None:
+    if stages.__class__ is not int or stages < 2:
         raise refusal("pipeline-stages", operation="cute.pipeline", stages=stages, where=where())
 
 
@@ -168,7 +166,7 @@ class Operand:
 
 
 def mainloop(mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
-    """acc += the product of all tiles of a and b, in a software pipeline.
+    """Add to acc the product of all tiles of a and b, in a software pipeline.
 
     Args:
         mma: the tiled MMA.
@@ -176,8 +174,8 @@ def mainloop(mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
         a: operand A, tiles of (BLK_M, BLK_K).
         b: operand B, tiles of (BLK_N, BLK_K).
 
-    With a cp.async instruction as g2s of an operand, stages - 1 tiles are under way while one is read
-    (MmaMultistage). With others the next tile waits in registers, and shared memory has two
+    With a cp.async instruction as g2s of an operand, stages - 1 tiles are under way while one is
+    read (MmaMultistage). With others the next tile waits in registers, and shared memory has two
     stages (MmaPipelined). Fragments of the next k-block are loaded before the product of this one.
     Tiles at the edges are predicated as `cute.copy` does it, and no copy is made of tiles beyond
     the last. Raises LayoutError where stages or tiles of a and b differ.

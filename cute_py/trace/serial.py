@@ -111,7 +111,7 @@ def _encoded(x: Any) -> Any:  # noqa: ANN401  (what JSON holds)
 
 
 def _symbols(x: plan.Plan) -> dict[str, list[int | None]]:
-    """Return the bounds of all symbols of a plan, by name: multiple_of, and the atom's lo and hi."""
+    """Return multiple_of, and the atom's lo and hi, of all symbols of a plan, by name."""
     found: dict[str, list[int | None]] = {}
     _collect((x.params, x.launch, *every(x.body)), found)
     return dict(sorted(found.items()))
@@ -148,9 +148,11 @@ def loads(text: str) -> plan.Plan:
         name: SymInt({(Symbol(name, *bounds),): bounds[0]})
         for name, bounds in data["symbols"].items()
     }
-    parts = [_decoded(data[key], names) for key in ("params", "launch", "shared", "registers")]
-    body = tuple([_decoded(op, names) for op in data["body"]])
-    read = plan.Plan(data["name"], *parts, body)
+    parts = {
+        key: _decoded(data[key], names)
+        for key in ("params", "launch", "shared", "registers", "body")
+    }
+    read = plan.Plan(name=data["name"], **parts)
     verify(read)
     return read
 

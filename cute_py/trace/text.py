@@ -10,8 +10,8 @@ from cute_py.trace.ops import (
     CpAsync,
     Fill,
     If,
-    Let,
     LdMatrix,
+    Let,
     Load,
     Loop,
     Map,
@@ -160,4 +160,3 @@ _TEXTS: dict[type[Op], Callable[..., str]] = {
     LdMatrix: lambda op: f"{op.dst} = ldmatrix {access_text(op.src)}  {op.atom}",
     StMatrix: lambda op: f"stmatrix {access_text(op.dst)} = {op.src}  {op.atom}",
 }
-

@@ -132,10 +132,7 @@ def _barriers(block: Block, scope: str, cause: Op | None) -> None:
 
 def _require_shared(plan: Plan) -> None:
     if plan.smem_bytes > MOST_SHARED:
-        raise refusal(
-            "plan-shared", operation=plan.name, bytes=plan.smem_bytes, most=MOST_SHARED
-        )
+        raise refusal("plan-shared", operation=plan.name, bytes=plan.smem_bytes, most=MOST_SHARED)
 
 
 PLAN_RULES = (_require_sound_ops, _require_assigned, _require_barriers_together, _require_shared)
-

@@ -1,4 +1,4 @@
-"""`pipeline` and `mainloop`: the software pipelines of MmaMultistage, MmaPipelined and TMA rings."""
+"""`pipeline` and `mainloop`: the pipelines of MmaMultistage, MmaPipelined and TMA rings."""
 
 import numpy as np
 import pytest

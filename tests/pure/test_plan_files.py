@@ -55,7 +55,8 @@ def test_a_plan_is_read_back_as_it_was(name):
     plan = PLANS[name]()
     text = dumps(plan)
     again = loads(text)
-    assert again == plan and hash(again) == hash(plan)
+    assert again == plan
+    assert hash(again) == hash(plan)
     assert dumps(again) == text
     assert json.loads(text)["cute_py plan"] == 1
     assert [op.line for op in again.ops] == [op.line for op in plan.ops]
