@@ -73,6 +73,10 @@ EXAMPLES = {
         lambda: make_tensor(cute.Memory("sA", "f16"), 8)[3],
         "smem_ptr[16b](sA), whose elements the host does not have",
     ),
+    "engine-arithmetic": (
+        lambda: make_tensor(cute.Memory("sA", "f16"), 8) + 1,
+        "required: registers of a kernel, which compute element by element",
+    ),
     "memory-space": (
         lambda: cute.make_ptr("f16", 0, "shared"),
         "'shared' as a memory space; required: gmem, smem or rmem",
