@@ -84,21 +84,27 @@ class Machine:
 
     def _join(self) -> None:
         """Join cohorts that can run and stand at the same position."""
-        again = len(self.cohorts) > 1
-        while again:
-            again = False
-            free = [c for c in self.cohorts if c.wait is None]
-            for i, a in enumerate(free):
-                for b in free[i + 1 :]:
-                    one = joined(a, b, self.build.spans) if a.position == b.position else None
-                    if one is not None:
-                        self.cohorts.remove(a)
-                        self.cohorts.remove(b)
-                        self.cohorts.append(one)
-                        again = True
-                        break
-                if again:
-                    break
+        places: dict[object, list[Cohort]] = {}
+        for c in self.cohorts:
+            if c.wait is None:
+                places.setdefault(c.position, []).append(c)
+        for here in places.values():
+            while len(here) > 1 and self._join_two(here):
+                pass
+
+    def _join_two(self, here: list[Cohort]) -> bool:
+        """Join the first two of a list that fit together; return whether there were any."""
+        for i, a in enumerate(here):
+            for b in here[i + 1 :]:
+                one = joined(a, b, self.build.spans)
+                if one is not None:
+                    for old in (a, b):
+                        here.remove(old)
+                        self.cohorts.remove(old)
+                    here.append(one)
+                    self.cohorts.append(one)
+                    return True
+        return False
 
     # -- running
 
