@@ -56,6 +56,11 @@ def wgmma(build: Build, op: ops.Wgmma) -> Run:
 
     def run(c: Cohort) -> None:
         _require_groups(build, op, c)
+        for view in held:
+            unfenced = view.unfenced(c)
+            if unfenced is not None:
+                row, warp = (int(k) for k in np.argwhere(unfenced)[0])
+                raise build.faults.at("emulate-wgmma-fence", op, c, (row, warp), registers=view.reg)
         fragment_a, fragment_b = from_a(c), from_b(c)
         groups = c.span.nB, c.span.nW // WARPS
         total = np.array(d.raw(c)).reshape(*groups, THREADS, -1)
@@ -150,8 +155,15 @@ def _fly(build: Build, c: Cohort, views: list[View]) -> None:
 
 @handles(ops.WgFence)
 def wg_fence(build: Build, op: ops.WgFence) -> Run:
-    """Order register accesses before Wgmmas: they are in order here."""
-    return lambda c: None
+    """Order register accesses before the Wgmmas that follow."""
+
+    def run(c: Cohort) -> None:
+        _require_groups(build, op, c)
+        for storage in build.registers.values():
+            if storage.dirty is not None:
+                storage.dirty[c.span.key] = False
+
+    return run
 
 
 @handles(ops.WgCommit)

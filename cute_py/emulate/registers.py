@@ -32,6 +32,7 @@ class Storage:
         self.open = 0
         self.known = np.zeros(self.units, np.bool_)
         self.flight: Array | None = None  # [block, warp, unit]: the group of wgmma that holds it
+        self.dirty: Array | None = None  # [block, warp, unit]: written since the last wgmma fence
         self.watched = False
         self.refuse: Any = None  # called where registers in flight are touched
 
@@ -54,6 +55,7 @@ class Storage:
         self.views = {held: np.zeros((*self.shape, self._padded()), held)}
         self.flags = None
         self.flight = np.zeros((blocks, warps, self.units), np.int32) if self.watched else None
+        self.dirty = np.zeros((blocks, warps, self.units), np.bool_) if self.watched else None
         self.known[:] = False
         self.open = self.units if self.checks else 0
 
@@ -118,6 +120,7 @@ class View:
         """
         if self.storage.flight is not None:
             self._require_landed(c)
+            self._soil(c)
         self.put_raw(c, values, where)
 
     def put_raw(self, c: Cohort, values: Any, where: Array | None = None) -> None:  # noqa: ANN401
@@ -170,6 +173,21 @@ class View:
             held = flight[c.span.key]
             held[..., self.unit_index] = group[..., None]
             flight[c.span.key] = held
+
+    def _soil(self, c: Cohort) -> None:
+        dirty = self.storage.dirty
+        assert dirty is not None
+        held = dirty[c.span.key]
+        held[..., self.unit_index] = True
+        dirty[c.span.key] = held
+
+    def unfenced(self, c: Cohort) -> Array | None:
+        """Return [block, warp]: where registers were written since the last fence of wgmma."""
+        dirty = self.storage.dirty
+        if dirty is None:
+            return None
+        found = dirty[c.span.key][..., self.unit_index].any(-1)
+        return found if found.any() else None
 
     def _require_landed(self, c: Cohort) -> None:
         flight = self.storage.flight

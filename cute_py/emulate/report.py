@@ -28,7 +28,7 @@ class Counts:
         requests: accesses of warps to memory, one for each vector.
         wavefronts: of shared memory.
         conflicts: wavefronts beyond the fewest.
-        sectors: of 32 bytes, of global memory.
+        sectors: of 32 bytes, of global memory; an array aligned to 16 bytes begins one.
         bytes: that threads asked for, in both memories, and that TMA moved.
     """
 
@@ -136,7 +136,8 @@ def _requests(c: Cohort, located: Located, place: Place) -> tuple[Counts, int]:
     together = place.offsets.shape[0] == 1 and (active is None or active.shape[0] == 1)
     rows = 1 if together and located.smem else c.span.nB
     shape = rows, c.span.nW, LANES, located.count
-    start = located.start if located.smem else located.array.address
+    # NumPy aligns to 16 bytes, a GPU's allocations to 256: sectors count from an aligned element 0
+    start = located.start if located.smem else located.array.address % 16
     starts = _by_request(start + place.offsets * bits // 8, shape)
     takes = _by_request(np.asarray(True if active is None else active), shape)
     nbytes = max(1, located.bits // 8)

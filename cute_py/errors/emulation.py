@@ -109,6 +109,12 @@ WORDINGS: dict[str, Wording] = {
         "accumulators and A in registers to be left alone until WgWait",
         "{fix}",
     ),
+    "emulate-wgmma-fence": (
+        EmulationError,
+        "wgmma on {registers} by {who}, which other instructions wrote without a fence since",
+        "WgFence between writes to registers and the first wgmma that uses them",
+        "call warpgroup_fence() before the wgmma",
+    ),
     "emulate-mbarrier-unset": (
         EmulationError,
         "{name}, which nothing has initialised, by {who}",

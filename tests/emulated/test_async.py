@@ -7,7 +7,6 @@ import cute_py as cute
 from cute_py import atoms
 from cute_py.atoms.copy_registry import get_copy
 from cute_py.emulate import emulate
-from cute_py.layout.offsets import offset_grid
 from cute_py.trace.access import Access
 from cute_py.trace.conditions import Compare
 from tests.emulated.plans import Maker, at, bid_x, less, ops, part, same, tid, var
@@ -241,7 +240,7 @@ def test_cp_async_arrives_at_an_mbarrier():
 # -- wgmma
 
 
-def warpgroup(source="SS", early=False, fence=True, commit=True, groups=1):
+def warpgroup(source="SS", early=False, fence=True, commit=True, ordered=True):
     """D (64x8, f32) = A (64x16, f16) B (8x16, f16), twice, by one warpgroup."""
     m = Maker("warpgroup", threads=128)
     A, B, D = m.tensor("A", "f16"), m.tensor("B", "f16"), m.tensor("D", "f32")
@@ -257,9 +256,6 @@ def warpgroup(source="SS", early=False, fence=True, commit=True, groups=1):
     )
     tile_a, tile_b = (ops.Tile(x, 16, 256, "none") for x in (order_a, order_b))
     if source == "RS":
-        held = offset_grid(atom.a_tv).reshape(128, 8)
-        rows, columns = held % 64, held // 64
-        del rows, columns
         loads = [m.op(ops.Load, part(a, v), at(A, _a_place(v))) for v in range(8)]
         left = a
     else:
@@ -290,7 +286,7 @@ def warpgroup(source="SS", early=False, fence=True, commit=True, groups=1):
         m.op(ops.Store, at(SB, tid), b),
         *([m.op(ops.Fence, "proxy_async")] if fence else []),
         m.op(ops.Barrier),
-        m.op(ops.WgFence),
+        *([m.op(ops.WgFence)] if ordered else []),
         m.op(ops.Wgmma, atom, d, left, tile_b, step, False),
         m.op(ops.Wgmma, atom, d, left, tile_b, step, True),
         *([m.op(ops.WgCommit)] if commit else []),
@@ -329,6 +325,11 @@ def test_accumulators_are_read_too_early():
 def test_a_in_registers_is_overwritten_too_early():
     error = refused("emulate-wgmma-pending", warpgroup("RS", early="A"), *arrays())
     assert "an access to a[0:8]" in str(error)
+
+
+def test_a_in_registers_is_used_without_a_fence():
+    error = refused("emulate-wgmma-fence", warpgroup("RS", ordered=False), *arrays())
+    assert "wgmma on a[0:8] by block (0, 0, 0), warp 0" in str(error)
 
 
 def test_wgmma_reads_what_was_stored_without_a_proxy_fence():
