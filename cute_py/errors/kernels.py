@@ -274,6 +274,18 @@ WORDINGS: dict[str, Wording] = {
         "one shape, or a single element on one side",
         "slice or reshape one of them; partitions of one tiled operation fit each other",
     ),
+    "kernel-element": (
+        LayoutError,
+        "an assignment to a copy of one element, as tensor[i][j] = value is",
+        "an assignment to a tensor",
+        "write tensor[i, j] = value; x.fill(value), or x += value, change a copy",
+    ),
+    "kernel-print": (
+        LayoutError,
+        "{text!r} with {count} values",
+        "a value for each {{}}",
+        "write one {{}} where each value goes",
+    ),
     "kernel-as-int": (
         LeafTypeError,
         "{tensor}",
@@ -438,6 +450,12 @@ WORDINGS: dict[str, Wording] = {
         "a read of register {storage}[{element}], which need not have a value there",
         "registers that are assigned on every way that leads to the read",
         "fill the tensor first (x.fill(0)); a loop may run not even once",
+    ),
+    "plan-twice": (
+        LayoutError,
+        "{reg}, of which one operation would give a register several values",
+        "registers that an operation writes once, or with one value",
+        "take a tensor without modes of stride 0; sum along a mode with cute.reduce(fn, x, mode)",
     ),
     "plan-divergent": (
         LayoutError,

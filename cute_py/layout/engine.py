@@ -119,7 +119,7 @@ class Engine:
         """Return a function of tensors element by element: what registers of a kernel can do."""
         raise refusal("engine-arithmetic", operation=name, engine=self)
 
-    def require_known(self, tensor: AnyLayout, use: str) -> None:
+    def require_known(self, tensor: AnyLayout, use: str, instead: str = "") -> None:
         """Refuse to let Python use the values of a tensor where only a kernel will know them."""
 
     def assign(self, tensor: AnyLayout, value: object) -> None:

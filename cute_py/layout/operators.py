@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
     from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.engine import Engine
@@ -38,11 +38,45 @@ class Operators:
         """
         return self.engine.convert(self, dtype, (rounding, saturate))
 
+    def __bool__(self) -> bool:
+        """Refuse for memory of a kernel, whose values are not known yet; else a tensor is true."""
+        self.engine.require_known(self, "Python's if, while, assert, and, or, not, min, max")
+        return True
+
+    def __int__(self) -> int:
+        return self._number("int()")
+
+    def __float__(self) -> float:
+        return self._number("float(), math.sqrt() and the like")
+
+    def __round__(self, digits: object = None) -> Any:  # noqa: ANN401
+        return self._number("round()", "x.to(dtype), which rounds as it is told")
+
+    def __pow__(self, other: object) -> Any:  # noqa: ANN401
+        return self._number("**", "x * x, or cute.exp2(y * cute.log2(x))")
+
+    __rpow__ = __pow__
+
+    def __matmul__(self, other: object) -> Any:  # noqa: ANN401
+        return self._number("@", "cute.gemm on fragments")
+
+    __rmatmul__ = __matmul__
+
+    def _number(self, use: str, instead: str = "") -> NoReturn:
+        self.engine.require_known(self, use, instead)
+        raise TypeError(f"a tensor is no number in {use}: read one element, tensor[coord]")
+
     def __ne__(self, other: object) -> Any:  # noqa: ANN401
         """Return the negation of `==`."""
         if self.engine.computes:
             return self._operate("ne", self, other)
         return not self == other
+
+    def __divmod__(self, other: object) -> Any:  # noqa: ANN401
+        return self._operate("floordiv", self, other), self._operate("mod", self, other)
+
+    def __pos__(self) -> Any:  # noqa: ANN401
+        return self._operate("copy", self)
 
     def __neg__(self) -> Any:  # noqa: ANN401
         return self._operate("neg", self)

@@ -6,11 +6,14 @@ tensor. Types do not mix by themselves: convert one. Assigning writes in place.
 
 from __future__ import annotations
 
+from math import isfinite
+
 from cute_py.dtypes.table import b1, f32, s32, s64
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.layout import Layout
+from cute_py.layout.queries import size
 from cute_py.layout.tensor import Tensor, derived, require_tensor
 from cute_py.trace.conditions import Reg
 from cute_py.trace.engines import Register, allocate_registers
@@ -116,6 +119,14 @@ def _common_shape(name: str, operands: tuple[Any, ...]) -> IntTuple:
     return shapes[0] if shapes else 1
 
 
+def shapes_face(a: IntTuple, b: IntTuple) -> bool:
+    """Tell whether elements of two shapes face each other: sizes are equal mode by mode, those of
+    size 1 left out, or one side is flat.
+    """
+    p, q = ([n for n in map(size, x if isinstance(x, tuple) else (x,)) if n != 1] for x in (a, b))
+    return p == q or (min(len(p), len(q)) < 2 and size(a) == size(b))
+
+
 def _value(x: Any, kind: Dtype, name: str) -> Value:  # noqa: ANN401
     """Return an operand as the plan holds it, checked against the type of the others."""
     if is_register(x):
@@ -139,13 +150,19 @@ def number(x: object, kind: Dtype, name: str) -> int | float | bool:
         x = x.item()
     if kind is b1 and isinstance(x, bool):
         return x
-    if kind.is_float and isinstance(x, (int, float)) and not isinstance(x, bool):
-        return float(x)
+    real = isinstance(x, (int, float)) and not isinstance(x, bool)
+    if kind.is_float and real and _fits(x, kind):  # type: ignore[arg-type]
+        return float(x)  # type: ignore[arg-type]
     if not kind.is_float and hasattr(x, "__index__") and not isinstance(x, bool):
         value = int(x)  # type: ignore[call-overload]
         if kind.min <= value <= kind.max:
             return value
     raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
+
+
+def _fits(x: float, kind: Dtype) -> bool:
+    """Tell whether a number is infinite or NaN, or rounds to one that the type can hold."""
+    return not isfinite(x) or abs(x) <= kind.max * (1 + 2**-25)
 
 
 def integer_register(value: Leaf, dtype: DtypeLike) -> Tensor:
@@ -208,7 +225,7 @@ def assign(target: Tensor, value: Any) -> None:  # noqa: ANN401
         return
     if getattr(value, "engine", None) is not None and not is_register(value):
         value = value.engine.read(0) if value.size() == 1 else value
-    if is_register(value) and value.size() not in (1, target.size()):
+    if is_register(value) and value.size() != 1 and not shapes_face(target.shape, value.shape):
         raise refusal(
             "kernel-shapes", operation="assignment", a=target.shape, b=value.shape, where=where()
         )

@@ -10,7 +10,7 @@ from cute_py.errors import refusal
 from cute_py.layout.tensor import Tensor
 from cute_py.tiled.tiled_copy import TiledCopy
 from cute_py.trace.access import Access
-from cute_py.trace.arithmetic import is_register, new_registers
+from cute_py.trace.arithmetic import is_register, new_registers, shapes_face
 from cute_py.trace.conditions import Reg, Test
 from cute_py.trace.integers import Condition, as_condition
 from cute_py.trace.lower import access, alignment_of, count_of, register, vector_width
@@ -188,7 +188,7 @@ def _width(op: Copy_Op | None, memory: Tensor) -> int:
 
 def _require_size(src: Tensor, dst: Tensor) -> None:
     a, b = count_of(src.layout, "cute.copy"), count_of(dst.layout, "cute.copy")
-    if a != b:
+    if a != b or not shapes_face(src.shape, dst.shape):
         raise refusal(
             "kernel-shapes", operation="cute.copy", a=src.shape, b=dst.shape, where=where()
         )

@@ -55,14 +55,15 @@ class KernelEngine(Engine):
 
         store_all(tensor, value)
 
-    def require_known(self, tensor: AnyLayout, use: str) -> None:
+    def require_known(self, tensor: AnyLayout, use: str, instead: str = "") -> None:
         """Refuse: what is in the memory of a kernel is known only when it runs."""
         raise refusal(
             "trace-python",
             operation="kernel",
             value=tensor,
             use=use,
-            instead="with cute.when(x > 0): ... , cute.where(condition, a, b), cute.minimum, "
+            instead=instead
+            or "with cute.when(x > 0): ... , cute.where(condition, a, b), cute.minimum, "
             "cute.maximum, & | ~; cute.sqrt and its like; cute.as_int(x) for an index",
             where=where(),
         )
@@ -227,13 +228,23 @@ class Register(KernelEngine):
         scope: the block of the trace that made it.
     """
 
-    __slots__ = ("count",)
+    __slots__ = ("copied", "count")
     space = "rmem"
     computes = True
     count: int
+    copied: bool  # whether it is the copy of one element that tensor[coord] made
 
-    def __init__(self, name: str, dtype: Dtype, count: int, scope: Scope, offset: Leaf = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        dtype: Dtype,
+        count: int,
+        scope: Scope,
+        offset: Leaf = 0,
+        copied: bool = False,
+    ) -> None:
         """Freeze a view of a storage."""
+        _set(self, "copied", copied)
         _set(self, "name", name)
         _set(self, "dtype", dtype)
         _set(self, "count", count)
@@ -270,12 +281,14 @@ class Register(KernelEngine):
         """Return a copy of one element: later writes to the storage do not change it."""
         from cute_py.trace.arithmetic import apply
 
-        return apply("copy", self.element(offset))
+        return copied_element(apply("copy", self.element(offset)))
 
     def write(self, offset: IntTuple, value: object) -> None:
         """Record the assignment of one element."""
         from cute_py.trace.arithmetic import assign
 
+        if self.copied:
+            raise refusal("kernel-element", operation="tensor[coord] = value", where=where())
         assign(self.element(offset), value)
 
     def element(self, offset: IntTuple) -> Any:  # noqa: ANN401
@@ -309,6 +322,14 @@ class Register(KernelEngine):
         from cute_py.trace.arithmetic import test_register
 
         return test_register(tensor)
+
+
+def copied_element(tensor: Any) -> Any:  # noqa: ANN401  (a Tensor)
+    """Return a register tensor of one element as the copy that tensor[coord] gives."""
+    from cute_py.layout.tensor import derived
+
+    x = tensor.engine
+    return derived(Register(x.name, x.dtype, x.count, x.scope, x.offset, True), tensor.layout)
 
 
 def allocate_registers(name: str, dtype: Dtype, count: int) -> Register:

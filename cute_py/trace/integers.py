@@ -225,22 +225,22 @@ class Int(_RunTime):
     # -- comparisons
 
     def __lt__(self, other: object) -> Truth:
-        return compare("lt", self, other)
+        return _compared("lt", self, other)
 
     def __le__(self, other: object) -> Truth:
-        return compare("le", self, other)
+        return _compared("le", self, other)
 
     def __gt__(self, other: object) -> Truth:
-        return compare("lt", other, self)
+        return _compared("lt", other, self)
 
     def __ge__(self, other: object) -> Truth:
-        return compare("le", other, self)
+        return _compared("le", other, self)
 
     def __eq__(self, other: object) -> Truth:  # type: ignore[override]
-        return compare("eq", self, other) if ints.is_leaf(other) else False
+        return _compared("eq", self, other) if _is_number(other) else False
 
     def __ne__(self, other: object) -> Truth:  # type: ignore[override]
-        return compare("ne", self, other) if ints.is_leaf(other) else True
+        return _compared("ne", self, other) if _is_number(other) else True
 
 
 class Condition(_RunTime):
@@ -352,6 +352,18 @@ def _operate(op: str, a: object, b: object) -> Leaf:
         return NotImplemented  # a coordinate stride or a tensor: it knows integers
     x, y = ints.normalize(a, op), ints.normalize(b, op)
     return _wrap(_ARITHMETIC[op](_bare(x), _bare(y)), scope_of(x, y))
+
+
+def _is_number(x: object) -> bool:
+    """Tell whether a comparison with x is one of numbers, be it refused."""
+    return ints.is_leaf(x) or any(hasattr(x, name) for name in ("__index__", "__float__"))
+
+
+def _compared(test: str, a: object, b: object) -> Truth:
+    """Return a test of an Int and something else; a tensor is asked itself."""
+    if hasattr(a, "engine") or hasattr(b, "engine"):
+        return NotImplemented
+    return compare(test, a, b)
 
 
 def compare(test: str, a: object, b: object) -> Truth:

@@ -11,7 +11,7 @@ from cute_py.layout.queries import cosize
 from cute_py.layout.tensor import Tensor, as_layout, derived
 from cute_py.trace.arithmetic import is_register, new_registers
 from cute_py.trace.conditions import Reg
-from cute_py.trace.engines import SharedMemory, allocate_registers
+from cute_py.trace.engines import SharedMemory, allocate_registers, copied_element
 from cute_py.trace.lower import access, register
 from cute_py.trace.ops import Load, Store
 from cute_py.trace.plan import Shared
@@ -108,7 +108,7 @@ def load_element(engine: KernelEngine, offset: IntTuple) -> Tensor:
     src = access(_element(engine, offset), 1, "tensor[coord]")
     held = new_registers(_kind(engine), 1, "x")
     current().emit(Load(register(held, "tensor[coord]"), src, line=kernel_line()))
-    return held
+    return copied_element(held)
 
 
 def store_element(engine: KernelEngine, offset: IntTuple, value: object) -> None:

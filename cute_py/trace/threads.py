@@ -284,6 +284,10 @@ def print_(text: str, *values: object) -> None:
             shown.append(number(x, s32, "cute.print_"))  # type: ignore[arg-type]
         else:
             shown.append(bare(x, "cute.print_"))  # type: ignore[arg-type]
+    if text.count("{}") != len(shown):
+        raise refusal(
+            "kernel-print", operation="cute.print", text=text, count=len(shown), where=where()
+        )
     current().emit(Print(text, tuple(shown), line=kernel_line()))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.trace.ops import Barrier, If, Leave, Load, Loop, Op, While
+from cute_py.trace.conditions import Reg
+from cute_py.trace.ops import Barrier, Fill, If, Leave, Load, Loop, Map, Op, While
 from cute_py.trace.rules import check_op
 from cute_py.trace.walk import every, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.trace.conditions import Reg
     from cute_py.trace.ops import Block
     from cute_py.trace.plan import Plan
 
@@ -31,6 +31,25 @@ def verify(plan: Plan) -> None:
 def _require_sound_ops(plan: Plan) -> None:
     for op in every(plan.body):
         check_op(op, plan)
+
+
+def _require_written_once(plan: Plan) -> None:
+    for op in every(plan.body):
+        for reg in writes(op):
+            if len(set(reg.index)) < len(reg.index) and not _agrees(op, reg):
+                raise refusal("plan-twice", operation=type(op).__name__, reg=reg, where=_line(op))
+
+
+def _agrees(op: Op, reg: Reg) -> bool:
+    """Tell whether an op gives the elements that it names several times one value each."""
+    if isinstance(op, Fill):
+        return True
+    if not isinstance(op, Map):
+        return False
+    wide = [x.index for x in op.sources if isinstance(x, Reg) and len(x) > 1]
+    first: dict[int, tuple[int, ...]] = {}
+    given = zip(*wide, strict=True) if wide else [()] * len(reg)
+    return all(first.setdefault(i, each) == each for i, each in zip(reg.index, given, strict=True))
 
 
 def _require_assigned(plan: Plan) -> None:
@@ -135,4 +154,10 @@ def _require_shared(plan: Plan) -> None:
         raise refusal("plan-shared", operation=plan.name, bytes=plan.smem_bytes, most=MOST_SHARED)
 
 
-PLAN_RULES = (_require_sound_ops, _require_assigned, _require_barriers_together, _require_shared)
+PLAN_RULES = (
+    _require_sound_ops,
+    _require_written_once,
+    _require_assigned,
+    _require_barriers_together,
+    _require_shared,
+)
