@@ -103,6 +103,7 @@ AREAS = (
     "analysis",
     "kernels",
     "emulation",
+    "ops",
 )
 
 

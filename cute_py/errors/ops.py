@@ -1,0 +1,108 @@
+"""Wordings: array functions (`cute.ops`) and the commands that run them."""
+
+from __future__ import annotations
+
+from cute_py.errors import CuteError, DtypeError, LayoutError, LeafTypeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.errors import Wording
+
+WORDINGS: dict[str, Wording] = {
+    "ops-array": (
+        LeafTypeError,
+        "{value} as {name}",
+        "an array of numbers",
+        "pass a NumPy array; numpy.asarray makes one of nested lists",
+    ),
+    "ops-rank": (
+        LayoutError,
+        "{name} of shape {shape}",
+        "at least {rank} modes: {modes}",
+        "add a mode: {name}[None, :] is one row",
+    ),
+    "ops-shapes": (
+        LayoutError,
+        "a of shape {a} and b of shape {b}",
+        "a (..., M, K) and b (..., K, N) with the same K, and batch modes that broadcast",
+        "transpose the last two modes of an (N, K) operand: b.swapaxes(-1, -2)",
+    ),
+    "ops-shape": (
+        LayoutError,
+        "{name} of shape {shape}",
+        "shape {wanted}",
+        "reshape or slice it; bias has one number a column",
+    ),
+    "ops-dtype": (
+        DtypeError,
+        "operands of {a} and {b}",
+        "{known}, the same for both (s8 and u8, e4m3 and e5m2 mix)",
+        "convert them first, or pass dtype='bf16', say",
+    ),
+    "ops-out-dtype": (
+        DtypeError,
+        "{name} of {dtype}",
+        "{known}",
+        "choose one of these",
+    ),
+    "ops-choice": (
+        LeafTypeError,
+        "{name}={value!r}",
+        "{choices}",
+        "leave it out for the default",
+    ),
+    "ops-no-gpu": (
+        CuteError,
+        "{value}, which asks for the GPU: no GPU backend yet",
+        "NumPy arrays, which run on the emulator",
+        "copy device arrays to the host, and pass backend='emulator'",
+    ),
+    "ops-read-only": (
+        LayoutError,
+        "an array as out that is read-only",
+        "an array that can be written",
+        "pass a copy of it, or no out",
+    ),
+    "ops-memory": (
+        CuteError,
+        "a product that needs about {needed} ({arrays} of arrays, {state} to emulate)",
+        "at most the {available} that are free",
+        "multiply in parts along M or N, or use narrower types",
+    ),
+    "cli-memory": (
+        CuteError,
+        "a product for which memory ran out",
+        "more free memory",
+        "multiply in parts along M or N, or use narrower types",
+    ),
+    "gemm-config": (
+        LayoutError,
+        "{config}",
+        "{rule}",
+        "let cute.ops.choose_config choose, and change one part of what it returns",
+    ),
+    "gemm-config-text": (
+        LayoutError,
+        "{text!r}",
+        "parts like tile=64x64x32, warps=2x2, stages=3, by commas",
+        "leave out what need not change",
+    ),
+    "cli-npy": (
+        CuteError,
+        "{path}: {reason}",
+        "a file of one array of numbers, as numpy.save writes it",
+        "write it with numpy.save(path, array), without object elements",
+    ),
+    "cli-gemm": (
+        CuteError,
+        "{given}",
+        "two .npy files, or --m, --n and --k for generated data",
+        "cute-py gemm a.npy b.npy -o d.npy, or cute-py gemm --m 512 --n 512 --k 512",
+    ),
+    "cli-out-dtype": (
+        DtypeError,
+        "-o with {dtype} results, which plain numpy.load does not know",
+        "{known}",
+        "leave --out-dtype out: the file is f32 then",
+    ),
+}

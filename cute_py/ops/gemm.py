@@ -1,0 +1,112 @@
+"""`gemm`: the matrix product of arrays, with the epilogue of BLAS and of neural networks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.kernels.gemm import ACTIVATIONS, GemmConfig
+from cute_py.ops.operands import OPERATION, is_on_device
+from cute_py.ops.product import Product, wrong_shape
+
+if TYPE_CHECKING:
+    from cute_py.dtypes.table import Array, DtypeLike
+
+BACKENDS = ("auto", "emulator", "gpu")
+
+
+def gemm(
+    a: Any,  # noqa: ANN401
+    b: Any,  # noqa: ANN401
+    c: Any = None,  # noqa: ANN401
+    alpha: float = 1,
+    beta: float = 0,
+    bias: Any = None,  # noqa: ANN401
+    activation: str | None = None,
+    out_dtype: DtypeLike | None = None,
+    backend: str = "auto",
+    config: GemmConfig | str | None = None,
+    *,
+    dtype: DtypeLike | None = None,
+    out: Any = None,  # noqa: ANN401
+) -> Array:
+    """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes.
+
+    Args:
+        a: (..., M, K), of f16, bf16, tf32 (`cute.typed`), f32, f64, s8, u8, e4m3 or e5m2. It may
+            be contiguous along either of the last two modes; other strides are copied first.
+        b: (..., K, N), of the same type; s8 and u8, e4m3 and e5m2 mix.
+        c: (..., M, N), of any type; not read if beta is 0. None: zeros.
+        alpha: factor of the product.
+        beta: factor of c.
+        bias: (N), added to each row.
+        activation: None, "relu", "gelu" (with erf), "silu", "tanh" or "sigmoid".
+        out_dtype: of the result; None: that of the operands (f32 for tf32, s32 for integers).
+        backend: "auto" or "emulator"; "gpu", and arrays on a device, are refused as yet.
+        config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
+        dtype: of the operands, which are converted to it first.
+        out: where the result goes; None: a new array.
+
+    Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
+    s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
+    factors that are not whole, or with float terms, results or activations, go through f32. The
+    result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
+    K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate.
+
+    Raises CuteError: LayoutError for shapes, DtypeError for types, and see docs/errors.md.
+
+    >>> import numpy as np
+    >>> a, b = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32)
+    >>> gemm(a, b, bias=np.array([0, 1, -5], np.float32), activation="relu")
+    array([[1., 2., 0.],
+           [1., 2., 0.]], dtype=float32)
+    """
+    require_choices(backend, activation)
+    for name, array in {"a": a, "b": b, "c": c, "bias": bias, "out": out}.items():
+        if is_on_device(array):
+            raise refusal("ops-no-gpu", operation=OPERATION, value=f"{name} on a device")
+    product = Product(a, b, dtype)
+    product.choose(config)
+    product.finish(c, (alpha, beta), bias, activation, out_dtype or _type_of(out))
+    if out is not None:
+        _require_out(out, product)
+    result = product.run()
+    if out is None:
+        return result
+    out[...] = result
+    return out  # type: ignore[no-any-return]
+
+
+def require_choices(backend: str, activation: str | None) -> None:
+    """Refuse a backend or an activation that there is not."""
+    for name, value, known in (
+        ("backend", backend, BACKENDS),
+        ("activation", activation, (None, *ACTIVATIONS)),
+    ):
+        if value not in known:
+            choices = ", ".join(map(repr, known))
+            raise refusal(
+                "ops-choice", operation=OPERATION, name=name, value=value, choices=choices
+            )
+    if backend == "gpu":
+        raise refusal("ops-no-gpu", operation=OPERATION, value="backend='gpu'")
+
+
+def _type_of(out: Any) -> Any:  # noqa: ANN401
+    return None if out is None else as_dtype(out.dtype)
+
+
+def _require_out(out: Any, product: Product) -> None:  # noqa: ANN401
+    if not isinstance(out, np.ndarray) or out.shape != product.shape:
+        given = getattr(out, "shape", type(out).__name__)
+        raise wrong_shape("out", given, product.shape)
+    if as_dtype(out.dtype) is not product.out_type:
+        wanted = f"{product.out_type}, as out_dtype says"
+        raise refusal(
+            "ops-out-dtype", operation=OPERATION, name="out", dtype=out.dtype, known=wanted
+        )
+    if not out.flags.writeable:
+        raise refusal("ops-read-only", operation=OPERATION)

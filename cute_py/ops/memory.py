@@ -1,0 +1,113 @@
+"""How much memory a product takes, estimated before any of it is used."""
+
+from __future__ import annotations
+
+import os
+from math import prod
+from pathlib import Path
+
+from cute_py.errors import refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.kernels.gemm import GemmConfig
+
+STATE = 64 << 20  # bytes: blocks run in batches whose registers and shared memory fit into it
+TEMPORARY = 3  # what the emulator computes with beside the state of a batch, as a multiple of it
+DOUBLE = 64  # bits
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def require_memory(arrays: int, blocks: int, config: GemmConfig) -> int:
+    """Return how much the state of blocks may take (bytes); refuse what does not fit at all.
+
+    Args:
+        arrays: of the arrays that are yet to be made (bytes).
+        blocks: of the grid.
+        config: says how much a block takes.
+
+    """
+    one = block_bytes(config)
+    available = available_bytes()
+    state = min(blocks * one, max(STATE, one))
+    if available is None:
+        return state
+    _require(arrays, min(one, state) * (1 + TEMPORARY), available)
+    rest = (available - arrays) // (1 + TEMPORARY)
+    return max(min(state, rest), 1)
+
+
+def require_arrays(shapes: list[tuple[int, ...]]) -> None:
+    """Refuse operands (the first two) and terms that are too large to be read, converted, and
+    compared with a reference in float64.
+    """
+    (*_a, m, _k), (*_b, n) = (shape or (1,) for shape in shapes[:2])
+    available = available_bytes()
+    if available is not None:
+        whole = [*shapes, (*_a, m, n), (*_a, m, n)]
+        _require(bytes_of(*[(shape, DOUBLE) for shape in whole]), 0, available)
+
+
+def _require(arrays: int, state: int, available: int) -> None:
+    if arrays + state > available:
+        raise refusal(
+            "ops-memory",
+            operation="cute.ops.gemm",
+            needed=readable(arrays + state),
+            arrays=readable(arrays),
+            state=readable(state),
+            available=readable(available),
+        )
+
+
+def block_bytes(config: GemmConfig) -> int:
+    """Return about what the emulator keeps of one block (bytes): registers and shared memory."""
+    m, n, k = config.tile
+    width = config.mma_atom.a_type.bits // 8
+    tiles = (m + n) * k * width
+    fragments = 2 * tiles + 3 * m * n * 8
+    return int(tiles * config.stages * 2 + fragments + 64 * config.threads)
+
+
+def available_bytes() -> int | None:
+    """Return how much memory is free for this process (bytes); None where that is not told."""
+    found = [x for x in (_of_system(), _of_group()) if x is not None]
+    return min(found, default=None)
+
+
+def _of_system() -> int | None:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) << 10
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _of_group() -> int | None:
+    """Return what a container leaves (cgroup v2)."""
+    try:
+        limit = (CGROUP / "memory.max").read_text().strip()
+        used = int((CGROUP / "memory.current").read_text())
+        return None if limit == "max" else max(int(limit) - used, 0)
+    except (OSError, ValueError):
+        return None
+
+
+def bytes_of(*parts: tuple[tuple[int, ...], int]) -> int:
+    """Return the size of arrays, each given as (shape, bits of an element)."""
+    return sum(prod(shape) * bits // 8 for shape, bits in parts)
+
+
+def readable(count: int) -> str:
+    """Return a number of bytes for people.
+
+    >>> readable(512), readable(3 << 20), readable(5 << 30)
+    ('512 bytes', '3.0 MiB', '5.0 GiB')
+    """
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,116 @@
+"""What a product should be, in NumPy's float64, and how far from that it may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import erf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cute_py.dtypes.conversion import convert
+from cute_py.dtypes.table import Dtype
+
+if TYPE_CHECKING:
+    from cute_py.dtypes.table import Array
+    from cute_py.ops.product import Product
+
+STEEPEST = 1.13  # of the activations: gelu
+EPILOGUE = 8  # roundings of the epilogue, functions included
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """How far a result is from the reference; where both are inf or NaN alike, not at all.
+
+    Attributes:
+        absolute: the largest difference.
+        relative: the Frobenius norm of the difference by that of the reference.
+        within: whether each element is within `bound`; None if that was not asked.
+    """
+
+    absolute: float
+    relative: float
+    within: bool | None = None
+
+    def __str__(self) -> str:
+        bound = {None: "", True: ", within the bound", False: ", OUTSIDE OF THE BOUND"}[self.within]
+        return f"max abs {self.absolute:.3g}, relative {self.relative:.3g} (Frobenius){bound}"
+
+
+def reference(product: Product) -> Array:
+    """Return what the product should be: computed in float64, rounded to the type of the result."""
+    a, b = (_numbers(x, t) for x, t in zip((product.a, product.b), product.types, strict=True))
+    with np.errstate(all="ignore"):
+        x = product.alpha * (a @ b)
+        if product.c is not None:
+            x = x + product.beta * product.c.astype(np.float64)
+        if product.bias is not None:
+            x = x + product.bias.astype(np.float64)
+        x = _activated(x, product.epilogue.activation)
+        to = product.out_type
+        return np.asarray(convert(x, to, saturate=to.bits == 8))
+
+
+def _numbers(x: Array, kind: Dtype) -> Array:
+    if kind.name == "tf32":  # the low bits are not looked at
+        image = np.ascontiguousarray(x).view(np.uint32) & np.uint32(0xFFFFE000)
+        x = image.view(np.float32)
+    return x.astype(np.float64)
+
+
+def _activated(x: Array, name: str | None) -> Array:
+    if name == "relu":
+        return np.where(x < 0, 0, x)
+    if name == "gelu":
+        return np.asarray(0.5 * x * (1 + np.vectorize(erf, "d")(x / 2**0.5)))
+    if name == "silu":
+        return np.asarray(x / (1 + np.exp(-x)))
+    if name == "sigmoid":
+        return np.asarray(1 / (1 + np.exp(-x)))
+    return x if name is None else np.tanh(x)
+
+
+def bound(product: Product, expected: Array) -> Array:
+    """Return how far each element may be from the reference.
+
+    With u half an ulp of 1 in the type of the sums, and n instructions one after the other,
+    1.13 (n + 8) u (|alpha| |A| |B| + |beta C| + |bias|), the slope of the activation times the
+    roundings; and one ulp of the result's type.
+    """
+    a, b = (
+        np.abs(_numbers(x, t)) for x, t in zip((product.a, product.b), product.types, strict=True)
+    )
+    size = abs(product.alpha) * (a @ b)
+    if product.c is not None:
+        size = size + np.abs(product.beta * product.c.astype(np.float64))
+    if product.bias is not None:
+        size = size + np.abs(product.bias.astype(np.float64))
+    steps = product.K / product.config.mma_atom.shape_mnk[2] + EPILOGUE
+    unit = 2.0**-53 if product.epilogue.compute == "f64" else 2.0**-24
+    if product.epilogue.compute == "s32":
+        unit = 0.0
+    rounded = STEEPEST * steps * unit * (size + 1)
+    return np.asarray(rounded + _ulp(expected, product.out_type))
+
+
+def _ulp(x: Array, kind: Dtype) -> Any:  # noqa: ANN401
+    if not kind.is_float:
+        return 1.0  # halves round to even
+    values = np.abs(x.astype(np.float64))
+    least = 2.0 ** (2 - 2 ** (kind.exponent_bits - 1) - kind.mantissa_bits)
+    return np.maximum(values * 2.0**-kind.mantissa_bits, least)
+
+
+def error_of(result: Array, product: Product, judge: bool = False) -> Error:
+    """Return how far a result is from the reference, and with `judge` whether within the bound."""
+    wanted = reference(product)
+    x, y = result.astype(np.float64), wanted.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        difference = np.where(same, 0.0, np.abs(x - y))
+        norm = float(np.linalg.norm(np.where(np.isfinite(y), y, 0.0)))
+        far = float(np.linalg.norm(difference))
+        within = bool((same | (difference <= bound(product, wanted))).all()) if judge else None
+    relative = far if norm == 0 else far / norm
+    return Error(float(difference.max(initial=0)), relative, within)

@@ -1,0 +1,513 @@
+"""`cute.ops.gemm` against NumPy: exact on integers, within the documented bound on random data."""
+
+from itertools import product as every
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cute_py as cute
+from cute_py.errors import CuteError, DtypeError, LayoutError, LeafTypeError
+from cute_py.ops import memory
+from cute_py.ops.choose import changed, choose_config
+from cute_py.ops.gemm import gemm
+from cute_py.ops.operands import modes
+from cute_py.ops.product import Product
+from cute_py.ops.reference import error_of, reference
+
+DTYPES = ("f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "e4m3", "e5m2")
+SIZES = (1, 7, 64, 129)
+ALIGNED = ((128, 128, 64), (256, 128, 128))
+MAJORS = tuple(every("KM", "KN"))
+SMALL = {"e4m3": 3, "e5m2": 2}  # integers that products and sums hold exactly, whatever K
+
+
+def drawn(kind, shape, rng):
+    """Return integers that the type holds."""
+    most = SMALL.get(kind, 4)
+    low = 0 if kind == "u8" else -most
+    return rng.integers(low, most + 1, shape).astype(cute.dtype(kind).numpy)
+
+
+def operands(kind, sizes, majors=("K", "N"), seed=0):
+    """Return a (M,K) and b (K,N), contiguous along the modes named by `majors`."""
+    M, N, K = sizes
+    rng = np.random.default_rng(seed)
+    a, b = drawn(kind, (M, K), rng), drawn(kind, (K, N), rng)
+    a = a if majors[0] == "K" else laid_out(a.T).T
+    b = b if majors[1] == "N" else laid_out(b.T).T
+    return a, b
+
+
+def laid_out(array):
+    return np.ascontiguousarray(array)
+
+
+def as_kind(array, kind):
+    return cute.typed(array, "tf32") if kind == "tf32" else array
+
+
+def multiplied(a, b):
+    return a.astype(np.float64) @ b.astype(np.float64)
+
+
+def check_exact(kind, sizes, majors, **options):
+    a, b = operands(kind, sizes, majors)
+    product = Product(as_kind(a, kind), as_kind(b, kind))
+    product.choose()
+    wide = "s32" if kind in ("s8", "u8") else "f64" if kind == "f64" else "f32"
+    product.finish(None, (1, 0), None, None, wide)
+    result = product.run(**options)
+    assert result.shape == (sizes[0], sizes[1])
+    np.testing.assert_array_equal(result, multiplied(a, b))
+
+
+def sample(*axes):
+    """Return rows in which every pair of values of two axes occurs, by a greedy choice."""
+    open_ = {
+        (i, x, j, y)
+        for i in range(len(axes))
+        for j in range(i + 1, len(axes))
+        for x in axes[i]
+        for y in axes[j]
+    }
+    rows, all_rows = [], list(every(*axes))
+    np.random.default_rng(0).shuffle(all_rows)
+    while open_:
+        best = max(all_rows[:400], key=lambda row: len(pairs(row) & open_))
+        if not pairs(best) & open_:
+            best = max(all_rows, key=lambda row: len(pairs(row) & open_))
+        rows.append(tuple(best))
+        open_ -= pairs(best)
+        all_rows = all_rows[50:] + all_rows[:50]
+    return rows
+
+
+def pairs(row):
+    return {(i, row[i], j, row[j]) for i in range(len(row)) for j in range(i + 1, len(row))}
+
+
+PAIRWISE = sample(SIZES, SIZES, SIZES, DTYPES, ("KK", "KN", "MK", "MN"))
+
+
+# -- exact on integers
+
+
+@pytest.mark.parametrize(("M", "N", "K", "kind", "majors"), PAIRWISE)
+def test_products_of_integers_are_exact(M, N, K, kind, majors):
+    check_exact(kind, (M, N, K), tuple(majors))
+
+
+@pytest.mark.parametrize(("kind", "majors"), sample(DTYPES, ("KK", "KN", "MK", "MN")))
+def test_aligned_products_pass_the_checks_of_the_emulator(kind, majors):
+    check_exact(kind, ALIGNED[0], tuple(majors), checks=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize("majors", MAJORS)
+def test_all_sizes_are_exact(kind, majors):
+    for sizes in (*every(SIZES, SIZES, SIZES), *ALIGNED):
+        check_exact(kind, sizes, majors, checks=True)
+
+
+@pytest.mark.parametrize(("a", "b"), [("s8", "u8"), ("u8", "s8"), ("e4m3", "e5m2")])
+def test_types_that_mix(a, b):
+    x, y = operands(a, (33, 40, 70))[0], operands(b, (33, 40, 70))[1]
+    np.testing.assert_array_equal(gemm(x, y, out_dtype="f32"), multiplied(x, y))
+
+
+@pytest.mark.parametrize("sizes", [(130, 70, 257), (33, 7, 1)])
+@pytest.mark.parametrize("order", ["reversed", 3])
+def test_the_order_of_warps_does_not_matter(sizes, order):
+    check_exact("bf16", sizes, ("K", "N"), checks=True, order=order)
+
+
+# -- within the bound on random data
+
+
+@pytest.mark.parametrize(
+    ("kind", "out"),
+    [
+        *[("f16", "f16"), ("bf16", "bf16"), ("tf32", "f32"), ("f32", "f32"), ("f64", "f64")],
+        *[("e4m3", "e4m3"), ("e5m2", "f16"), ("bf16", "e5m2"), ("f32", "f64"), ("f16", "s8")],
+    ],
+)
+def test_random_products_are_within_the_bound(kind, out):
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((65, 200)), rng.standard_normal((200, 40))
+    product = Product(a, b, kind)
+    product.choose()
+    product.finish(rng.standard_normal((65, 40)), (0.5, -2), rng.standard_normal(40), "gelu", out)
+    result = product.run()
+    assert result.dtype == cute.dtype(out).numpy
+    error = error_of(result, product, judge=True)
+    assert error.within, str(error)
+    assert "within the bound" in str(error)
+
+
+def test_the_reference_notices_a_wrong_element():
+    a, b = operands("f32", (8, 8, 8))
+    product = Product(a, b)
+    product.choose()
+    product.finish(None, (1, 0), None, None, None)
+    result = product.run()
+    result[3, 3] += 1
+    error = error_of(result, product, judge=True)
+    assert (error.absolute, error.within) == (1, False)
+    assert "OUTSIDE" in str(error)
+
+
+# -- the epilogue
+
+FUNCTIONS = {
+    None: lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x / 2 * (1 + np.vectorize(__import__("math").erf)(x / 2**0.5)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
+
+
+@pytest.mark.parametrize("activation", FUNCTIONS)
+def test_activations(activation):
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((20, 16), (16, 24)))
+    c, bias = rng.standard_normal((20, 24)).astype(np.float16), rng.standard_normal(24)
+    result = gemm(a, b, c, 0.5, -1.5, bias, activation)
+    wanted = FUNCTIONS[activation](0.5 * multiplied(a, b) - 1.5 * c.astype(float) + bias)
+    np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-6)
+
+
+def test_terms_of_integers_are_exact():
+    a, b = operands("s8", (40, 24, 64))
+    c = np.random.default_rng(0).integers(-(2**30), 2**30, (40, 24)).astype(np.int32)
+    bias = np.arange(24)
+    result = gemm(a, b, c, alpha=3, beta=-1, bias=bias, activation="relu")
+    assert result.dtype == np.int32
+    wanted = 3 * (a.astype(int) @ b.astype(int)) - c + bias
+    np.testing.assert_array_equal(result, np.maximum(wanted, 0))
+
+
+def test_narrow_integers_clamp_and_others_round_to_even():
+    a, b = np.full((1, 64), 100, np.int8), np.full((64, 8), 100, np.int8)
+    assert (gemm(a, b, out_dtype="s8") == 127).all()
+    assert (gemm(a, -b, out_dtype="u8") == 0).all()
+    ones = np.ones((1, 1), np.int8)
+    assert gemm(ones, ones, alpha=2.5).item() == 2
+    assert gemm(ones, ones, alpha=3.5).item() == 4
+
+
+def test_c_is_not_read_where_beta_is_0():
+    a, b = operands("f16", (9, 10, 11))
+    c = np.full((9, 10), np.nan)
+    np.testing.assert_array_equal(gemm(a, b, c, beta=0, out_dtype="f32"), multiplied(a, b))
+
+
+def test_nan_and_inf_propagate():
+    a, b = np.ones((5, 6), np.float32), np.ones((6, 4), np.float32)
+    a[1, 2], a[2, 0], a[3, 0], a[3, 1] = np.nan, np.inf, np.inf, -np.inf
+    for activation in (None, "relu"):
+        result = gemm(a, b, activation=activation)
+        assert (result[0] == 6).all()
+        assert np.isnan(result[[1, 3]]).all()
+        assert np.isposinf(result[2]).all()
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_the_default_type_of_the_result(kind):
+    a, b = operands(kind, (4, 8, 16))
+    wanted = {"tf32": "f32", "s8": "s32", "u8": "s32"}.get(kind, kind)
+    assert gemm(as_kind(a, kind), as_kind(b, kind)).dtype == cute.dtype(wanted).numpy
+
+
+def test_operands_are_converted_to_dtype():
+    a = np.full((4, 8), 1 + 2.0**-12)
+    assert (gemm(a, np.ones((8, 4)), dtype="tf32") == 8).all()
+    assert (gemm(a, np.ones((8, 4)), dtype="f32") > 8).all()
+    assert gemm([[1, 2]], [[3], [4]], dtype="s8").tolist() == [[11]]
+
+
+# -- batches
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((3,), (3,)), ((2, 3), (2, 3)), ((3,), ()), ((), (2, 2)), ((2, 1), (1, 3)), ((1,), (4,))],
+)
+def test_batch_modes_broadcast_as_in_matmul(first, second):
+    rng = np.random.default_rng(0)
+    a, b = drawn("f16", (*first, 9, 16), rng), drawn("f16", (*second, 16, 40), rng)
+    wanted = np.matmul(a.astype(float), b.astype(float))
+    c = drawn("f32", wanted.shape[-2:], rng)
+    np.testing.assert_array_equal(gemm(a, b, c, beta=2, out_dtype="f32"), wanted + 2 * c)
+
+
+def test_a_repeated_operand_is_not_copied():
+    product = Product(np.ones((4, 9, 16), np.float16), np.ones((16, 8), np.float16))
+    product.choose()
+    assert product.B.strides[0] == 0
+    assert modes(product.A).base is not None
+
+
+# -- strides
+
+
+def test_strides_of_every_kind_are_handled():
+    rng = np.random.default_rng(0)
+    whole = drawn("f32", (2, 40, 60), rng)
+    b = drawn("f32", (30, 20), rng)
+    for a in (
+        whole[0, ::-1, :30],
+        whole[0, :, 29::-1],
+        whole[0, ::2, ::2],
+        whole[0, 1:8, 3:33],
+        whole[:, :30, :].transpose(0, 2, 1),
+        np.broadcast_to(whole[0, 0, :30], (5, 30)),
+        np.broadcast_to(whole[0, :5, :1], (5, 30)),
+        whole[::-1, :, :30],
+    ):
+        np.testing.assert_array_equal(gemm(a, b), np.matmul(a, b))
+
+
+def test_addresses_of_every_alignment_are_handled():
+    raw = np.zeros(8 * 32 * 2 + 64, np.uint8)
+    b = np.eye(32, dtype=np.float16)
+    for offset in (0, 1, 2, 4, 8):
+        a = np.ndarray((8, 32), np.float16, raw, offset)
+        a[...] = np.arange(256).reshape(8, 32)
+        np.testing.assert_array_equal(gemm(a, b), a)
+
+
+def test_other_byte_orders_are_handled():
+    a = np.arange(12, dtype=">f4").reshape(3, 4)
+    np.testing.assert_array_equal(gemm(a, np.eye(4, dtype=np.float32)), a)
+
+
+def test_inputs_are_left_alone():
+    a, b = operands("f32", (20, 20, 20))
+    before = a.copy(), b.copy()
+    a.flags.writeable = b.flags.writeable = False
+    gemm(a, b)
+    np.testing.assert_array_equal((a, b), before)
+
+
+# -- sizes of 0
+
+
+@pytest.mark.parametrize("sizes", [(0, 4, 5), (4, 0, 5), (0, 0, 0), (0, 4, 0)])
+def test_empty_results(sizes):
+    M, N, K = sizes
+    result = gemm(np.ones((M, K), np.float32), np.ones((K, N), np.float32))
+    assert (result.shape, result.dtype) == ((M, N), np.float32)
+    batch = gemm(np.ones((0, 3, 4), np.float16), np.ones((4, 5), np.float16))
+    assert batch.shape == (0, 3, 5)
+
+
+def test_a_product_without_k_leaves_the_epilogue():
+    a, b = np.ones((3, 0), np.float32), np.ones((0, 4), np.float32)
+    c, bias = np.full((3, 4), 2, np.float32), np.arange(4)
+    assert (gemm(a, b, alpha=np.inf) == 0).all()
+    np.testing.assert_array_equal(gemm(a, b, c, beta=3, bias=bias), 3 * c + bias)
+
+
+# -- out
+
+
+def test_the_result_can_go_to_an_array():
+    a, b = operands("f32", (5, 6, 7))
+    out = np.zeros((6, 10), np.float32)[:, ::2].T
+    assert gemm(a, b, out=out) is out
+    np.testing.assert_array_equal(out, multiplied(a, b))
+    square = np.ones((4, 4), np.float32)
+    gemm(square, square, out=square)
+    assert (square == 4).all()
+
+
+# -- configurations
+
+
+def test_configurations_are_explained():
+    config = choose_config(512, 512, 512, "bf16")
+    lines = config.explain().splitlines()
+    assert lines[0] == str(config)
+    assert [line.split(":")[0].strip() for line in lines[1:]] == [
+        "bf16, bf16",
+        "tile",
+        "copies",
+        "stages",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("alignment", "text"),
+    [
+        (16, "A=Kx8 B=Kx8 cp.async"),
+        (8, "A=Kx4 B=Kx4 cp.async"),
+        (4, "A=Kx2 B=Kx2 cp.async"),
+        ((16, 2), "A=Kx8 B=Kx1 through registers"),
+    ],
+)
+def test_vectors_follow_the_alignment(alignment, text):
+    assert str(choose_config(64, 64, 64, "f16", alignment=alignment)).endswith(text)
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize("alignment", [1, 2, 4, 8, 16])
+def test_every_choice_is_consistent(kind, alignment):
+    for M, N, K in every((1, 40, 100), (1, 40, 100), (1, 1000)):
+        for majors in every(("K", "MN"), ("K", "MN")):
+            config = choose_config(
+                M, N, K, kind, majors, max(alignment, cute.dtype(kind).bits // 8)
+            )
+            assert "\n" not in str(config)
+
+
+TILES = st.tuples(*[st.sampled_from([32, 64, 96, 128])] * 2, st.sampled_from([16, 32, 64]))
+
+
+@given(
+    tile=TILES,
+    warps=st.sampled_from([(1, 1), (1, 2), (2, 1), (2, 2), (4, 2), (2, 4)]),
+    stages=st.integers(2, 5),
+    sizes=st.tuples(*[st.integers(1, 150)] * 3),
+    majors=st.sampled_from(MAJORS),
+)
+def test_every_configuration_that_is_accepted_is_right(tile, warps, stages, sizes, majors):
+    a, b = operands("bf16", sizes, majors)
+    product = Product(a, b)
+    product.choose()
+    text = "tile={}x{}x{},warps={}x{},stages={}".format(*tile, *warps, stages)
+    try:
+        config = changed(product.config, text)
+    except LayoutError as error:
+        assert error.code == "gemm-config"  # noqa: PT017
+        return
+    np.testing.assert_array_equal(gemm(a, b, config=config, out_dtype="f32"), multiplied(a, b))
+
+
+def test_plans_are_kept():
+    from cute_py.kernels.gemm import gemm as kernel
+
+    a, b = operands("f16", (48, 48, 48))
+    gemm(a, b)
+    count = len(kernel.plans)
+    gemm(a, b, alpha=1.0)
+    gemm(*operands("f16", (40, 56, 48)))
+    assert len(kernel.plans) == count
+
+
+# -- refusals
+
+
+def refused(code, kind, *args, **options):
+    with pytest.raises(CuteError) as caught:
+        gemm(*args, **options)
+    assert (caught.value.code, type(caught.value)) == (code, kind)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    a, b = np.ones((3, 4), np.float32), np.ones((5, 6), np.float32)
+    text = refused("ops-shapes", LayoutError, a, b)
+    assert "given a of shape (3,4) and b of shape (5,6); required: a (..., M, K)" in text
+    refused("ops-shapes", LayoutError, np.ones((2, 3, 4)), np.ones((3, 4, 5)))
+    text = refused("ops-rank", LayoutError, np.ones(4), b)
+    assert "given a of shape (4); required: at least 2 modes: (..., M, K)" in text
+    text = refused("ops-shape", LayoutError, a, a.T, np.ones((3, 4)), beta=1)
+    assert "given c of shape (3,4); required: shape (3,3)" in text
+    text = refused("ops-shape", LayoutError, a, a.T, bias=np.ones(4))
+    assert "given bias of shape (4); required: shape (3)" in text
+    refused("ops-shape", LayoutError, a, a.T, out=np.ones((3, 4), np.float32))
+
+
+def test_types_that_do_not_fit_are_refused():
+    a = np.ones((3, 3), np.float32)
+    text = refused("ops-dtype", DtypeError, a, a.astype(np.float16))
+    assert "given operands of f32 and f16; required: f16, bf16, tf32, f32" in text
+    refused("ops-dtype", DtypeError, a.astype(int), a.astype(int))
+    text = refused("ops-array", LeafTypeError, a.astype(object), a)
+    assert "given ndarray of object as a; required: an array of numbers" in text
+    refused("ops-array", LeafTypeError, a, "text")
+    refused("ops-array", LeafTypeError, a.astype(complex), a)
+    text = refused("ops-out-dtype", DtypeError, a, a, out_dtype="s64")
+    assert "given out_dtype of s64; required: f32, f64" in text
+    text = refused("ops-out-dtype", DtypeError, a, a, out=np.zeros((3, 3)), out_dtype="f32")
+    assert "given out of float64; required: f32" in text
+
+
+def test_choices_that_there_are_not_are_refused():
+    a = np.ones((3, 3), np.float32)
+    text = refused("ops-choice", LeafTypeError, a, a, activation="softplus")
+    assert "given activation='softplus'; required: None, 'relu'" in text
+    refused("ops-choice", LeafTypeError, a, a, backend="tpu")
+    text = refused("gemm-config-text", LayoutError, a, a, config="tiles=3")
+    assert "given 'tiles=3'; required: parts like tile=64x64x32" in text
+    text = refused("gemm-config", LayoutError, a, a, config="stages=1")
+    assert "required: at least 2 stages" in text
+    wide = choose_config(3, 3, 3, "f32", ("MN", "MN"))
+    refused("gemm-config", LayoutError, a, a, config=wide)
+
+
+class OnDevice:
+    shape, dtype = (3, 3), np.dtype(np.float32)
+    __cuda_array_interface__ = {"shape": (3, 3), "typestr": "<f4", "data": (0, False), "version": 3}  # noqa: RUF012
+
+
+def test_the_gpu_is_refused_as_yet():
+    a = np.ones((3, 3), np.float32)
+    text = refused("ops-no-gpu", CuteError, a, a, backend="gpu")
+    assert "no GPU backend yet; required: NumPy arrays, which run on the emulator" in text
+    text = refused("ops-no-gpu", CuteError, OnDevice(), a)
+    assert "given a on a device" in text
+    refused("ops-no-gpu", CuteError, a, OnDevice(), backend="emulator")
+
+
+def test_read_only_results_are_refused():
+    a, out = np.ones((3, 3), np.float32), np.zeros((3, 3), np.float32)
+    out.flags.writeable = False
+    text = refused("ops-read-only", LayoutError, a, a, out=out)
+    assert "given an array as out that is read-only" in text
+    assert (out == 0).all()
+
+
+def test_too_little_memory_is_refused_before_starting(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100_000)
+    a = np.ones((300, 300), np.float32)
+    text = refused("ops-memory", CuteError, a, a)
+    assert "KiB" in text
+    assert "required: at most the 97.7 KiB that are free" in text
+
+
+def test_little_memory_makes_smaller_batches(monkeypatch):
+    a, b = operands("f16", (300, 300, 40))
+    one = memory.block_bytes(choose_config(300, 300, 40, "f16"))
+    monkeypatch.setattr(memory, "available_bytes", lambda: 5 * one + 180_000)
+    np.testing.assert_array_equal(gemm(a, b, out_dtype="f32"), multiplied(a, b))
+
+
+def test_the_estimate_of_a_block_is_of_the_right_size():
+    from cute_py.emulate.build import Build
+    from cute_py.kernels.gemm import gemm as kernel
+
+    for kind in DTYPES:
+        a, b = operands(kind, (128, 128, 256))
+        product = Product(as_kind(a, kind), as_kind(b, kind))
+        config = product.choose()
+        product.finish(None, (1, 0), None, None, "f32")
+        arguments = product.arguments(product.result())
+        plan = cute.trace(kernel, *arguments)
+        leaves = [getattr(x, "array", x) for x in kernel.leaves(*arguments)]
+        true = Build(plan, tuple(leaves), False, None).bytes_per_block()
+        assert true / 2 <= memory.block_bytes(config) <= true * 4
+
+
+def test_reference_of_tf32_ignores_the_low_bits():
+    a = np.full((1, 1), 1 + 2.0**-12, np.float32)
+    product = Product(cute.typed(a, "tf32"), cute.typed(a, "tf32"))
+    product.choose()
+    product.finish(None, (1, 0), None, None, None)
+    assert reference(product).item() == product.run().item() == 1
