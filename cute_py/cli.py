@@ -7,6 +7,8 @@
     cute-py tv SM70_8x8x4_F32F16F16F32_TN --operand C        one of them
     cute-py copy "UniversalCopy<32>" --thr "(4,8):(8,1)"     who reads and who writes
     cute-py atoms --arch sm_80                               the instructions
+    cute-py gemm a.npy b.npy -o d.npy                        a matrix product, on the emulator
+    cute-py plan gemm --m 512 --n 512 --k 512                what its kernel does, op by op
 
 A refusal goes to the standard error with exit code 2, without a traceback.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import os
 import sys
 
+from cute_py.cli_gemm import add_commands as add_gemm
 from cute_py.errors import CuteError, refusal
 
 TYPE_CHECKING = False
@@ -83,6 +86,7 @@ def _parser() -> ArgumentParser:
     command.set_defaults(run=_functions)
 
     _add_pictures(commands)
+    add_gemm(commands)
     return parser
 
 
