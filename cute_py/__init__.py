@@ -10,7 +10,8 @@ __version__ = "0.1.0"
 # module -> the public names that it defines
 _HOME = {
     "errors": (
-        "CoordinateError CuteError DtypeError LayoutError LeafTypeError ParseError UndecidedError"
+        "CoordinateError CuteError DtypeError EmulationError LayoutError LeafTypeError ParseError "
+        "TraceError UndecidedError"
     ),
     "dtypes.table": (
         "DTYPES Dtype b1 bf16 dtype e2m1 e2m3 e3m2 e4m3 e5m2 f16 f32 f64 from_numpy int_type "

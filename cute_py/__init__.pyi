@@ -3,9 +3,11 @@
 from cute_py.errors import CoordinateError as CoordinateError
 from cute_py.errors import CuteError as CuteError
 from cute_py.errors import DtypeError as DtypeError
+from cute_py.errors import EmulationError as EmulationError
 from cute_py.errors import LayoutError as LayoutError
 from cute_py.errors import LeafTypeError as LeafTypeError
 from cute_py.errors import ParseError as ParseError
+from cute_py.errors import TraceError as TraceError
 from cute_py.errors import UndecidedError as UndecidedError
 from cute_py.dtypes.table import DTYPES as DTYPES
 from cute_py.dtypes.table import Dtype as Dtype

@@ -85,7 +85,7 @@ class Build:
         every = list(walk(plan.body))
         self._require_handlers(every)
         self.smem = SharedMemory(plan.shared)
-        self.registers = storages(plan.registers, regs_of(every), checks)
+        self.registers = storages(plan.storages, regs_of(every), checks)
         for storage in self.registers.values():
             storage.refuse = self.require_landed
         self.engines = Engines(self, every)

@@ -21,7 +21,7 @@ def register_estimate(plan: Plan) -> int:
     """
     spans: dict[str, list[int]] = {}
     end = _number(plan.body, 0, spans)
-    words = {r.name: -(-r.count * r.dtype.bits // 32) for r in plan.registers}
+    words = {r.name: -(-r.count * r.dtype.bits // 32) for r in plan.storages}
     change = [0] * (end + 2)
     for name, (first, last) in spans.items():
         change[first] += words[name]

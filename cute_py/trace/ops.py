@@ -231,7 +231,7 @@ class StMatrix(Op):
 
 @dataclass(frozen=True, slots=True)
 class Atomic(Op):
-    """Replace each element x by fn(x, src): `add min max exch cas and or xor`; `old` gets x."""
+    """Replace each element x by fn(x, src): `add min max exch and or xor`; `old` gets x."""
 
     fn: str
     dst: Access

@@ -87,7 +87,7 @@ class Plan:
     params: tuple[TensorParam | ScalarParam, ...]
     launch: Launch
     shared: tuple[Shared, ...]
-    registers: tuple[Registers, ...]
+    storages: tuple[Registers, ...]
     body: Block
 
     @property
@@ -103,7 +103,7 @@ class Plan:
         return tuple(every(self.body))
 
     @property
-    def register_estimate(self) -> int:
+    def registers(self) -> int:
         """About how many 32-bit registers a thread will need; see `estimate`."""
         from cute_py.trace.estimate import register_estimate
 

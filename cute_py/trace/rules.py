@@ -45,7 +45,7 @@ def _names(op: Op, plan: Plan) -> str:
     """Return what is wrong with the storages that an op names."""
     from cute_py.trace.walk import accesses, reads, writes
 
-    counts = {r.name: r.count * r.dtype.bits for r in plan.registers}
+    counts = {r.name: r.count * r.dtype.bits for r in plan.storages}
     for reg in (*reads(op), *writes(op)):
         bits = counts.get(reg.storage)
         if bits is None:

@@ -66,7 +66,7 @@ def dumps(x: plan.Plan) -> str:
         "params": _encoded(x.params),
         "launch": _encoded(x.launch),
         "shared": _encoded(x.shared),
-        "registers": _encoded(x.registers),
+        "storages": _encoded(x.storages),
     }
     lines = [f"{json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     body = ",\n".join(_op_lines(x.body, 1))
@@ -150,7 +150,7 @@ def loads(text: str) -> plan.Plan:
     }
     parts = {
         key: _decoded(data[key], names)
-        for key in ("params", "launch", "shared", "registers", "body")
+        for key in ("params", "launch", "shared", "storages", "body")
     }
     read = plan.Plan(name=data["name"], **parts)
     verify(read)

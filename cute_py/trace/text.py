@@ -48,7 +48,7 @@ def plan_text(plan: Plan) -> str:
     lines.append(f"  launch grid ({grid}) block ({block}){cluster}")
     for s in plan.shared:
         lines.append(f"  shared {s.name}: {s.dtype}[{s.count}] at {s.offset}, {s.bytes} bytes")
-    for r in plan.registers:
+    for r in plan.storages:
         lines.append(f"  registers {r.name}: {r.dtype}[{r.count}]")
     return "\n".join([*lines, *_block(plan.body, 1)])
 

@@ -149,4 +149,4 @@ def test_registers_are_counted_while_they_live():
         x[1] = cute.reduce("add", b).to("f32")
 
     plan = cute.trace(two, np.zeros(8, np.float32))
-    assert 64 + 24 <= plan.register_estimate < 64 + 24 + 8
+    assert 64 + 24 <= plan.registers < 64 + 24 + 8
