@@ -286,6 +286,12 @@ WORDINGS: dict[str, Wording] = {
         "a value for each {{}}",
         "write one {{}} where each value goes",
     ),
+    "kernel-barrier": (
+        LayoutError,
+        "barrier {id} of {threads} threads",
+        "an id from 1 to 15 (0 is cute.syncthreads), and whole warps: a multiple of 32 threads",
+        "count all threads of the warps that meet, or use cute.syncthreads",
+    ),
     "kernel-as-int": (
         LeafTypeError,
         "{tensor}",
@@ -401,7 +407,7 @@ WORDINGS: dict[str, Wording] = {
         "{wanted}",
         "choose the atom by the types (cute.atoms.find), or convert the fragment",
     ),
-    "tma-tile": (
+    "tma-kernel-tile": (
         LayoutError,
         "{a} and {b}",
         "a tile of a tma_tensor in order of its modes, and shared memory",

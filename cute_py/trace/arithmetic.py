@@ -22,7 +22,7 @@ from cute_py.trace.integers import Condition, Int, as_condition, bare
 from cute_py.trace.lets import bounds_of
 from cute_py.trace.lower import register
 from cute_py.trace.ops import Convert, Fill, Let, Map, Reduce, Value
-from cute_py.trace.state import current, kernel_line, where
+from cute_py.trace.state import current, kernel_line, require_choice, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -271,10 +271,7 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
     """
     from cute_py.trace.functions import REDUCTIONS
 
-    if fn not in REDUCTIONS:
-        raise refusal(
-            "kernel-choice", operation="reduce", value=fn, choices=REDUCTIONS, where=where()
-        )
+    require_choice(fn, REDUCTIONS, "reduce")
     src = register(require_tensor(tensor, "reduce"), "reduce")
     if mode is None:
         result, order = new_registers(tensor.dtype, 1), list(range(len(src.index)))

@@ -15,7 +15,7 @@ from cute_py.trace.conditions import Reg, Test
 from cute_py.trace.integers import Condition, as_condition
 from cute_py.trace.lower import access, alignment_of, count_of, register, vector_width
 from cute_py.trace.ops import CpAsync, LdMatrix, Load, Map, StMatrix, Store
-from cute_py.trace.state import current, kernel_line, where
+from cute_py.trace.state import current, kernel_line, require_choice, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def copy(
     if is_register(pred) and pred.size() != 1:  # type: ignore[attr-defined]
         _copy(atom, src, dst, How(cache, fill, pred))  # type: ignore[arg-type]
         return
+    require_choice(cache, ("", "ca", "cg", "cs", "lu", "cv", "wb", "wt"), "cute.copy")
     how = How(cache, fill)
     truth = as_condition(pred, "cute.copy")
     if truth is False:

@@ -64,7 +64,7 @@ class KernelEngine(Engine):
             use=use,
             instead=instead
             or "with cute.when(x > 0): ... , cute.where(condition, a, b), cute.minimum, "
-            "cute.maximum, & | ~; cute.sqrt and its like; cute.as_int(x) for an index",
+            "cute.maximum, p&q, p|q, ~p; cute.sqrt and its like; cute.as_int(x) for an index",
             where=where(),
         )
 
@@ -288,7 +288,7 @@ class Register(KernelEngine):
         from cute_py.trace.arithmetic import assign
 
         if self.copied:
-            raise refusal("kernel-element", operation="tensor[coord] = value", where=where())
+            raise refusal("kernel-element", operation="tensor", where=where())
         assign(self.element(offset), value)
 
     def element(self, offset: IntTuple) -> Any:  # noqa: ANN401

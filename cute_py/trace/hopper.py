@@ -190,7 +190,7 @@ def _box(
     """Return the tensor, the coordinate of its first element and the extents of a tile's box."""
     engine = tile.engine
     if not isinstance(engine, Guarded) or not isinstance(shared.engine, SharedMemory):
-        raise refusal("tma-tile", operation=operation, a=tile, b=shared, where=where())
+        raise refusal("tma-kernel-tile", operation=operation, a=tile, b=shared, where=where())
     if tile.dtype is not shared.dtype:
         raise refusal(
             "kernel-types", operation=operation, a=tile.dtype, b=shared.dtype, where=where()
@@ -201,7 +201,7 @@ def _box(
     extents = [int(size(layout, k)) for k in range(rank(layout))]
     plain = len(axes) == len(extents) and all(step == 1 for step in steps)
     if not plain or axes != sorted(set(axes)):
-        raise refusal("tma-tile", operation=operation, a=tile, b=shared, where=where())
+        raise refusal("tma-kernel-tile", operation=operation, a=tile, b=shared, where=where())
     if [int(size(shared.layout, k)) for k in range(rank(shared.layout))] != extents:
         raise refusal(
             "kernel-shapes", operation=operation, a=tile.shape, b=shared.shape, where=where()

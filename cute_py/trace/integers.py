@@ -45,7 +45,7 @@ class _RunTime:
     def __bool__(self) -> bool:
         self._refuse(
             "Python's if, while, and, or, not",
-            "with cute.when(condition): ... , cute.where(condition, a, b), and & | ~",
+            "with cute.when(condition): ... , cute.where(condition, a, b), and p&q, p|q, ~p",
         )
 
     def __iter__(self) -> NoReturn:
@@ -280,7 +280,7 @@ class Condition(_RunTime):
         return object.__hash__(self)
 
     def __eq__(self, other: object) -> NoReturn:
-        self._refuse("== or !=", "& | ~: c & d | ~c & ~d holds where both are the same")
+        self._refuse("== or !=", "p&q, p|q, ~p: (p & q) | (~p & ~q) holds where both are the same")
 
     __ne__ = __eq__
 
@@ -288,7 +288,9 @@ class Condition(_RunTime):
 def _no_number(name: str) -> Any:  # noqa: ANN401  (a method)
     def method(self: Condition, other: object = None) -> Any:  # noqa: ANN401
         if not hasattr(other, "engine"):
-            self._refuse("arithmetic or comparison", "cute.where(condition, 1, 0), and & | ~")
+            self._refuse(
+                "arithmetic or comparison", "cute.where(condition, 1, 0), and p&q, p|q, ~p"
+            )
         return NotImplemented  # registers know better what they do not mix with
 
     method.__name__ = name

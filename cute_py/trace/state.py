@@ -198,7 +198,7 @@ def tracing() -> Trace | None:
 def recording(trace: Trace) -> Iterator[Trace]:
     """Make a trace the one in progress; refuse a kernel inside of a kernel."""
     if getattr(_local, "trace", None) is not None:
-        raise refusal("trace-nested", operation=trace.name)
+        raise refusal("trace-nested", operation=trace.name, where=where())
     _local.trace = trace
     try:
         yield trace
@@ -236,6 +236,18 @@ def where() -> str:
 def place_text(line: tuple[str, int]) -> str:
     """Return a line as "file:line", without the folder."""
     return f"{line[0].replace(chr(92), '/').rpartition('/')[2]}:{line[1]}"
+
+
+def require_choice(value: object, choices: tuple[object, ...], operation: str) -> None:
+    """Refuse a word or number that an operation does not know."""
+    if value not in choices:
+        raise refusal(
+            "kernel-choice",
+            operation=operation,
+            value=value,
+            choices=", ".join(map(str, choices)),
+            where=where(),
+        )
 
 
 def _called() -> str:

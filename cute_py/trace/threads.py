@@ -6,7 +6,7 @@ from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.tensor import Tensor, require_tensor
 from cute_py.trace.arithmetic import is_register, new_registers, number
-from cute_py.trace.functions import ATOMICS
+from cute_py.trace.functions import ATOMICS, REDUCTIONS
 from cute_py.trace.integers import Condition, Int, as_condition, bare
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import element_register
@@ -24,7 +24,7 @@ from cute_py.trace.ops import (
     Vote,
 )
 from cute_py.trace.plan import Launch
-from cute_py.trace.state import current, kernel_line, where
+from cute_py.trace.state import current, kernel_line, require_choice, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,6 +142,16 @@ def syncwarp() -> None:
 def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
     """Meet `threads` threads at barrier `id` (1 to 15); `arrive` does not wait."""
     number_of = ints.normalize(id, "cute.named_barrier")
+    inside = ints.less(0, number_of) is not False and ints.less(number_of, 16) is not False
+    if threads % 32 or threads < 32 or not inside:
+        raise refusal(
+            "kernel-barrier",
+            operation="cute.named_barrier",
+            id=id,
+            threads=threads,
+            where=where(),
+        )
+    require_choice(kind, ("sync", "arrive"), "cute.named_barrier")
     current().emit(Barrier("named", kind, bare(number_of), threads, line=kernel_line()))
 
 
@@ -158,6 +168,7 @@ def cp_async_wait(groups: int) -> None:
 
 def threadfence(scope: str = "gpu") -> None:
     """Order memory accesses for the `block`, `gpu` or `system`."""
+    require_choice(scope, ("block", "gpu", "system"), "cute.threadfence")
     current().emit(Fence(scope, line=kernel_line()))
 
 
@@ -176,6 +187,8 @@ def shuffle(tensor: Tensor, lane: Leaf, kind: str = "idx", width: int = 32) -> T
     Source: PTX ISA, shfl.sync.
     """
     require_tensor(tensor, "cute.shuffle")
+    require_choice(kind, ("idx", "up", "down", "bfly"), "cute.shuffle")
+    require_choice(width, (1, 2, 4, 8, 16, 32), "cute.shuffle")
     result = new_registers(tensor.dtype, tensor.shape)
     src, dst = register(tensor, "cute.shuffle"), register(result, "cute.shuffle")
     current().emit(Shuffle(kind, dst, src, bare(lane), width, line=kernel_line()))
@@ -190,6 +203,7 @@ def warp_reduce(fn: str, tensor: Tensor, width: int = 32) -> Tensor:
     from cute_py.trace.arithmetic import apply
 
     require_tensor(tensor, "cute.warp_reduce")
+    require_choice(fn, REDUCTIONS, "cute.warp_reduce")
     distance = width // 2
     while distance:
         tensor = apply(fn, tensor, shuffle(tensor, distance, "bfly", width))
@@ -202,11 +216,7 @@ def vote(kind: str, condition: object) -> Tensor:
     from cute_py.dtypes.table import b1, u32
     from cute_py.trace.arithmetic import condition_register
 
-    if kind not in ("any", "all", "ballot"):
-        choices = ("any", "all", "ballot")
-        raise refusal(
-            "kernel-choice", operation="cute.vote", value=kind, choices=choices, where=where()
-        )
+    require_choice(kind, ("any", "all", "ballot"), "cute.vote")
     truth = as_condition(condition, "cute.vote")
     if is_register(condition):
         src = register(condition, "cute.vote")  # type: ignore[arg-type]
@@ -232,10 +242,7 @@ def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor 
         old: whether to return what the elements were.
 
     """
-    if fn not in ATOMICS:
-        raise refusal(
-            "kernel-choice", operation="cute.atomic", value=fn, choices=ATOMICS, where=where()
-        )
+    require_choice(fn, ATOMICS, "cute.atomic")
     require_tensor(target, "cute.atomic")
     dst = access(target, 1, "cute.atomic")
     src = element_register(value, target.dtype, "cute.atomic")

@@ -6,7 +6,7 @@ from cute_py.errors import refusal
 from cute_py.layout.tensor import require_tensor
 from cute_py.trace.integers import bare
 from cute_py.trace.ops import Let, Set, WaitUntil
-from cute_py.trace.state import current, kernel_line, where
+from cute_py.trace.state import current, kernel_line, require_choice, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,10 +69,6 @@ def wait_until(element: Tensor, test: str, value: Leaf) -> None:
     """
     from cute_py.trace.lower import access
 
-    tests = ("eq", "ne", "ge", "gt", "le", "lt")
-    if test not in tests:
-        raise refusal(
-            "kernel-choice", operation="wait_until", value=test, choices=tests, where=where()
-        )
+    require_choice(test, ("eq", "ne", "ge", "gt", "le", "lt"), "wait_until")
     src = access(require_tensor(element, "wait_until"), 1, "wait_until")
     current().emit(WaitUntil(src, test, bare(value, "wait_until"), line=kernel_line()))

@@ -327,8 +327,9 @@ def test_wrong_number_of_arguments_is_refused(name, args):
 
 @pytest.mark.parametrize("bits", [0, 24, 512, True, 16.0])
 def test_width_that_no_copy_has_is_refused(bits):
-    with pytest.raises(cute.LayoutError, match="required: 1 or 2 or 4 or 8 or 16 or 32"):
+    with pytest.raises(cute.LayoutError, match="required: 1 or 2 or 4 or 8 or 16 or 32") as caught:
         get_copy("UniversalCopy", bits)
+    assert caught.value.code == "copy-width"
 
 
 @pytest.mark.parametrize("bits", [0, 64, 200])

@@ -181,6 +181,19 @@ def test_what_no_tensor_map_can_say_is_refused(wording, call):
         refused(**call)
 
 
+@pytest.mark.parametrize(
+    ("code", "call"),
+    [
+        ("tma-row", {"layout": cute.Layout((64, 4), (4, 1))}),
+        ("tma-multicast", {"multicast": 3}),
+    ],
+)
+def test_refusal_has_its_code(code, call):
+    with pytest.raises(cute.LayoutError) as caught:
+        refused(**call)
+    assert caught.value.code == code
+
+
 @pytest.mark.parametrize("rank", [0, 6, 2.0, True])
 def test_rank_that_tma_does_not_have_is_refused(rank):
     with pytest.raises(

@@ -1,0 +1,187 @@
+"""Refusals of arguments, Hopper instructions, pipelines and saved plans; and what mends them."""
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.errors import WORDINGS
+from cute_py.errors import kernels as table
+from cute_py.trace.serial import dumps, loads
+from tests.kernel_refusals import ARRAYS, marked_line, message_of, pairs, raised, traced
+from tests.kernel_refusals import require_teaching as teaches
+from tests.pure import test_trace_refusals, test_trace_refusals_memory
+from tests.pure.test_errors import documented
+
+
+def tma_kernel_tile(h):
+    tile = cute.smem("f16", (64, 64))
+    bar = cute.mbarriers(1)
+    cute.tma_load(cute.make_tensor(h.data, (64, 64)), tile, bar, 0)  # here
+
+
+def tma_kernel_tile_mended(h):
+    tile = cute.smem("f16", cute.Layout((64, 64), (64, 1)))
+    bar = cute.mbarriers(1)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (64, 64), (0, 0)), tile, bar, 0)
+
+
+def tma_kernel_box(h):
+    tile = cute.smem("f16", cute.Layout((512, 64), (64, 1)))
+    bar = cute.mbarriers(1)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (512, 64), (0, 0)), tile, bar, 0)  # here
+
+
+def tma_kernel_box_mended(h):
+    tile = cute.smem("f16", cute.Layout((256, 64), (64, 1)))
+    bar = cute.mbarriers(1)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(h), (256, 64), (0, 0)), tile, bar, 0)
+
+
+def kernel_registers(x):
+    cute.setmaxnreg(100, "inc")  # here
+
+
+def kernel_registers_mended(x):
+    cute.setmaxnreg(104, "inc")
+
+
+def pipeline_stages(x):
+    cute.pipeline(1)  # here
+
+
+def pipeline_stages_mended(x):
+    cute.pipeline(2)
+
+
+def kernel_barrier(x):
+    cute.named_barrier(1, 48)  # here
+
+
+def kernel_barrier_mended(x):
+    cute.named_barrier(1, 32)
+
+
+CODES = [
+    "tma-kernel-tile",
+    "tma-kernel-box",
+    "kernel-registers",
+    "pipeline-stages",
+    "kernel-barrier",
+]
+PAIRS = pairs(globals(), CODES)
+
+
+@pytest.mark.parametrize(("code", "wrong", "mended"), PAIRS, ids=CODES)
+def test_wrong_is_refused_where_it_stands_and_mended_is_traced(code, wrong, mended):
+    error = raised(lambda: traced(wrong))
+    teaches(error, code, marked_line(wrong))
+    assert message_of(error) == documented()[code][2].strip("`").strip()
+    assert traced(mended).name == mended.__name__
+
+
+# -- calls
+
+
+@cute.kernel
+def first(x):
+    cute.launch(grid=1, block=32)
+    x[0] = x[1]
+
+
+@cute.kernel
+def number(x, n: cute.s32):
+    cute.launch(grid=1, block=32)
+    x[0] = n
+
+
+@cute.kernel
+def floats(x: cute.f32):
+    cute.launch(grid=1, block=32)
+    x[0] = 1.0
+
+
+@cute.kernel
+def promised(x: cute.spec(divisible_by=8, shape=(None, 48))):
+    cute.launch(grid=1, block=32)
+    x[0, 0] = 1.0
+
+
+class Plain:
+    """Not a dataclass."""
+
+    def __init__(self, array):
+        self.array = array
+
+
+@cute.kernel
+def hidden(holder):
+    cute.launch(grid=1, block=32)
+    holder.array[0] = 1
+
+
+class Foreign:
+    """An array of a library that does not tell its strides."""
+
+    shape, dtype, strides = (4,), np.dtype(np.float32), None
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"data": (256, False)}
+
+
+@cute.kernel
+def waiting(x):
+    cute.launch(grid=1, block=32)
+    cute.syncwarp()
+
+
+def reread(old, new):
+    """Return a plan that went through text, one part of it replaced."""
+    text = dumps(cute.trace(waiting, X))
+    assert old in text
+    return loads(text.replace(old, new, 1))
+
+
+X, F = ARRAYS["x"], ARRAYS["f"]
+CALLS = {
+    "argument-type": (lambda: cute.trace(floats, X), lambda: cute.trace(floats, F)),
+    "argument-spec": (lambda: cute.trace(promised, X), lambda: cute.trace(promised, ARRAYS["a"])),
+    "argument-hidden": (lambda: cute.trace(hidden, Plain(X)), lambda: cute.trace(first, X)),
+    "argument-stride": (lambda: cute.trace(first, X[::-1]), lambda: cute.trace(first, X[::2])),
+    "argument-strides": (lambda: cute.trace(first, Foreign()), lambda: cute.trace(first, F)),
+    "argument-empty": (lambda: cute.trace(first, X[:0]), lambda: cute.trace(first, X[:2])),
+    "argument-promise": (
+        lambda: cute.trace(promised, np.zeros((63, 48), np.float32)),
+        lambda: cute.trace(promised, np.zeros((64, 48), np.float32)),
+    ),
+    "plan-op": (lambda: reread('"warp"', '"grid"'), lambda: reread('"warp"', '"block"')),
+    "plan-text": (lambda: loads("plan waiting"), lambda: reread("waiting", "kernel")),
+    "plan-version": (
+        lambda: reread('plan": 1', 'plan": 99'),
+        lambda: reread('plan": 1', 'plan": 1'),
+    ),
+}
+
+
+@pytest.mark.parametrize("code", CALLS)
+def test_a_call_is_refused_and_a_good_one_is_not(code):
+    wrong, good = CALLS[code]
+    error = raised(wrong)
+    assert error.code == code
+    assert message_of(error) == documented()[code][2].strip("`").strip()
+    assert good().body
+
+
+@pytest.mark.parametrize("value", [3.5, "3", None, 2**40, True, (1, 2)])
+def test_a_run_time_number_is_checked(value):
+    assert raised(lambda: cute.trace(number, X, value)).code == "kernel-number"
+
+
+def test_every_refusal_of_kernels_is_provoked():
+    modules = (test_trace_refusals, test_trace_refusals_memory)
+    here = {*CODES, *CALLS, *(code for m in modules for code in m.CODES)}
+    assert {*table.WORDINGS} - here - {*test_trace_refusals.CALLS} == {
+        "config-types",
+        "config-bits",
+    }
+    assert here <= {*WORDINGS}

@@ -1,0 +1,369 @@
+"""Every refusal of memory, registers, copies and products in a kernel: provoked, placed, taught;
+and the mended twin is traced.
+"""
+
+import pytest
+
+import cute_py as cute
+from cute_py import _
+from tests.kernel_refusals import marked_line, message_of, pairs, raised, traced
+from tests.kernel_refusals import require_teaching as teaches
+from tests.pure.test_errors import documented
+
+MMA = cute.make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN")
+LDSM = cute.Copy_Atom("SM75_U32x4_LDSM_N", "f16")
+ASYNC = cute.Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>", "f16")
+
+
+def fragments(dtype="f16"):
+    """Return filled (acc, a, b) of one instruction."""
+    thread = MMA.get_slice(cute.thread_idx())
+    acc = thread.make_fragment_C(thread.partition_C(cute.smem("f32", (16, 8))))
+    a = cute.rmem(dtype, ((2, 2, 2), 1, 1))
+    b = cute.rmem("f16", ((2, 2), 1, 1))
+    for tensor in (acc, a, b):
+        tensor.fill(0)
+    return acc, a, b
+
+
+def engine_arithmetic(x):
+    total = x + 1  # here
+    x[0] = total
+
+
+def engine_arithmetic_mended(x):
+    total = x[0] + 1
+    x[0] = total
+
+
+def kernel_space(f):
+    total = cute.reduce("add", cute.local_tile(f, (4,), (0,)))  # here
+    f[0] = total
+
+
+def kernel_space_mended(f):
+    held = cute.rmem("f32", 4)
+    cute.copy(cute.local_tile(f, (4,), (0,)), held)
+    f[0] = cute.reduce("add", held)
+
+
+def kernel_size(f):
+    f.fill(0)  # here
+
+
+def kernel_size_mended(f):
+    cute.local_tile(f, (4,), (cute.thread_idx(),)).fill(0)
+
+
+def kernel_layout(h):
+    atom = cute.make_composed_layout(cute.Swizzle(2, 3, 3), 0, cute.Layout((8, 8), (8, 1)))
+    rows = cute.make_composed_layout(cute.Swizzle(2, 3, 3), 0, cute.Layout((8, 8), (h.shape[0], 1)))
+    tile = cute.smem("f16", atom)
+    cute.make_tensor(tile.data, rows).fill(0)  # here
+
+
+def kernel_layout_mended(h):
+    atom = cute.make_composed_layout(cute.Swizzle(2, 3, 3), 0, cute.Layout((8, 8), (8, 1)))
+    cute.smem("f16", atom).fill(0)
+
+
+def register_index(x):
+    held = cute.rmem("s32", 4)
+    held.fill(0)
+    for k in cute.range(4):
+        x[k] = held[k]  # here
+
+
+def register_index_mended(x):
+    held = cute.rmem("s32", 4)
+    held.fill(0)
+    for k in range(4):
+        x[k] = held[k]
+
+
+def register_count(x):
+    cute.rmem("s32", x.shape[0])  # here
+
+
+def register_count_mended(x):
+    cute.rmem("s32", 4).fill(0)
+    x[0] = 1
+
+
+def register_range(x):
+    held = cute.rmem("s32", 4)
+    other = held.domain_offset(1)
+    other.fill(0)  # here
+
+
+def register_range_mended(x):
+    held = cute.rmem("s32", 4)
+    held.domain_offset(0).fill(0)
+
+
+def vector_count(f):
+    held = cute.rmem("f32", 6)
+    wide = cute.Copy_Atom("UniversalCopy<128>", "f32")
+    cute.copy(wide, cute.local_tile(f, (6,), (0,)), held)  # here
+
+
+def vector_count_mended(f):
+    held = cute.rmem("f32", 8)
+    wide = cute.Copy_Atom("UniversalCopy<128>", "f32")
+    cute.copy(wide, cute.local_tile(f, (8,), (0,)), held)
+
+
+def vector_neighbours(a):
+    column = cute.local_tile(a, (4, 1), (0, 0))
+    wide = cute.Copy_Atom("UniversalCopy<128>", "f32")
+    cute.copy(wide, column, cute.rmem("f32", (4, 1)))  # here
+
+
+def vector_neighbours_mended(a):
+    row = cute.local_tile(a, (1, 4), (0, 0))
+    wide = cute.Copy_Atom("UniversalCopy<128>", "f32")
+    cute.copy(wide, row, cute.rmem("f32", (1, 4)))
+
+
+def swizzled(base):
+    layout = cute.make_composed_layout(cute.Swizzle(2, base, 3), 0, cute.Layout((8, 8), (8, 1)))
+    tile = cute.smem("f16", layout)
+    tile.fill(0)
+    return tile[cute.thread_idx() % 8, _]
+
+
+def vector_swizzle(h):
+    wide = cute.Copy_Atom("UniversalCopy<128>", "f16")
+    cute.copy(wide, swizzled(2), cute.rmem("f16", 8))  # here
+
+
+def vector_swizzle_mended(h):
+    wide = cute.Copy_Atom("UniversalCopy<128>", "f16")
+    cute.copy(wide, swizzled(3), cute.rmem("f16", 8))
+
+
+def vector_extent(odd):
+    row = cute.local_tile(odd, (1, 64), (0, 0))
+    wide = cute.Copy_Atom("UniversalCopy<128>", "f32")
+    cute.copy(wide, row, cute.rmem("f32", (1, 64)))  # here
+
+
+def vector_extent_mended(odd):
+    row = cute.local_tile(odd, (1, 64), (0, 0))
+    cute.copy(row, cute.rmem("f32", (1, 64)))
+
+
+def vector_alignment(f):
+    wide = cute.Copy_Atom("UniversalCopy<128>", "f32")
+    part = cute.make_tensor(f.data.moved(cute.thread_idx()), cute.Layout(4))
+    cute.copy(wide, part, cute.rmem("f32", 4))  # here
+
+
+def vector_alignment_mended(f):
+    wide = cute.Copy_Atom("UniversalCopy<128>", "f32")
+    part = cute.make_tensor(f.data.moved(4 * cute.thread_idx()), cute.Layout(4))
+    cute.copy(wide, part, cute.rmem("f32", 4))
+
+
+def kernel_types(x, f):
+    f[0] = f[0] + x[0]  # here
+
+
+def kernel_types_mended(x, f):
+    f[0] = f[0] + x[0].to("f32")
+
+
+def kernel_domain(x):
+    x[0] = x[1] / 2  # here
+
+
+def kernel_domain_mended(x):
+    x[0] = x[1] // 2
+
+
+def kernel_number(x):
+    x[0] = x[1] * 0.5  # here
+
+
+def kernel_number_mended(x, f):
+    f[0] = x[1].to("f32") * 0.5
+
+
+def kernel_shapes(f):
+    a, b = cute.rmem("f32", (4, 2)), cute.rmem("f32", (2, 4))
+    a.fill(0)
+    b.fill(0)
+    a += b  # here
+
+
+def kernel_shapes_mended(f):
+    a, b = cute.rmem("f32", (4, 2)), cute.rmem("f32", (4, 2))
+    a.fill(0)
+    b.fill(0)
+    a += b
+
+
+def kernel_element(a):
+    a[3][0] = 1.0  # here
+
+
+def kernel_element_mended(a):
+    a[3, 0] = 1.0
+
+
+def kernel_as_int(f):
+    f[cute.as_int(f[0])] = 1.0  # here
+
+
+def kernel_as_int_mended(x, f):
+    f[cute.as_int(x[0])] = 1.0
+
+
+def kernel_choice(x):
+    x[0] = cute.warp_reduce("sum", x[1])  # here
+
+
+def kernel_choice_mended(x):
+    x[0] = cute.warp_reduce("add", x[1])
+
+
+def kernel_copy(f):
+    held = cute.rmem("f32", 4)
+    cute.copy("UniversalCopy<32>", cute.local_tile(f, (4,), (0,)), held)  # here
+
+
+def kernel_copy_mended(f):
+    held = cute.rmem("f32", 4)
+    atom = cute.Copy_Atom("UniversalCopy<32>", "f32")
+    cute.copy(atom, cute.local_tile(f, (4,), (0,)), held)
+
+
+def kernel_atom(h):
+    atom = cute.Copy_Atom("SM90_BULK_COPY_G2S<1024>", "f16")
+    cute.copy(atom, h[0, _], cute.smem("f16", 64))  # here
+
+
+def kernel_atom_mended(h):
+    cute.copy(ASYNC, cute.local_tile(h, (1, 64), (0, 0)), cute.smem("f16", (1, 64)))
+
+
+def kernel_pred(f):
+    held, flags = cute.rmem("f32", 4), cute.rmem("b1", 3)
+    flags.fill(True)
+    cute.copy(cute.local_tile(f, (4,), (0,)), held, pred=flags)  # here
+
+
+def kernel_pred_mended(f):
+    held, flags = cute.rmem("f32", 4), cute.rmem("b1", 4)
+    flags.fill(True)
+    atom = cute.Copy_Atom("UniversalCopy<32>", "f32")
+    cute.copy(atom, cute.local_tile(f, (4,), (0,)), held, pred=flags)
+
+
+def kernel_fill(h):
+    tile = cute.local_tile(h, (1, 64), (0, 0))
+    cute.copy(ASYNC, tile, cute.smem("f16", (1, 64)), fill=1.0)  # here
+
+
+def kernel_fill_mended(h):
+    tile = cute.local_tile(h, (1, 64), (0, 0))
+    cute.copy(ASYNC, tile, cute.smem("f16", (1, 64)))
+
+
+def kernel_copy_spaces(h):
+    cute.copy(ASYNC, cute.local_tile(h, (1, 8), (0, 0)), cute.rmem("f16", (1, 8)))  # here
+
+
+def kernel_copy_spaces_mended(h):
+    cute.copy(ASYNC, cute.local_tile(h, (1, 8), (0, 0)), cute.smem("f16", (1, 8)))
+
+
+def kernel_matrices(h):
+    tile = cute.smem("f16", cute.Layout((16, 16), (16, 1)))
+    tile.fill(0)
+    cute.copy(LDSM, tile[cute.thread_idx() % 16, _], cute.rmem("f16", 8))  # here
+
+
+def kernel_matrices_mended(h):
+    tile = cute.smem("f16", cute.Layout((16, 16), (16, 1)))
+    tile.fill(0)
+    loader = cute.make_tiled_copy_A(LDSM, MMA).get_slice(cute.thread_idx())
+    fragment = MMA.get_slice(cute.thread_idx()).partition_fragment_A(tile)
+    cute.copy(LDSM, loader.partition_S(tile), loader.retile_D(fragment))
+
+
+def kernel_gemm(h):
+    cute.gemm("SM80_16x8x16_F32F16F16F32_TN", *fragments())  # here
+
+
+def kernel_gemm_mended(h):
+    cute.gemm(MMA, *fragments())
+
+
+def kernel_fragment(h):
+    acc, a, _b = fragments()
+    cute.gemm(MMA, acc, a, 1.0)  # here
+
+
+def kernel_fragment_mended(h):
+    cute.gemm(MMA.atom, *fragments())
+
+
+def kernel_fragments(h):
+    acc, a, _b = fragments()
+    cute.gemm(MMA, acc, a, a)  # here
+
+
+def kernel_fragments_mended(h):
+    acc, a, b = fragments()
+    cute.gemm(MMA, acc, a[_, _, 0], b[_, _, 0])
+
+
+def kernel_operand_type(h):
+    cute.gemm(MMA, *fragments("bf16"))  # here
+
+
+def kernel_operand_type_mended(h):
+    cute.gemm(MMA, *fragments("f16"))
+
+
+CODES = [
+    "engine-arithmetic",
+    "kernel-space",
+    "kernel-size",
+    "kernel-layout",
+    "register-index",
+    "register-count",
+    "register-range",
+    "vector-count",
+    "vector-neighbours",
+    "vector-swizzle",
+    "vector-extent",
+    "vector-alignment",
+    "kernel-types",
+    "kernel-domain",
+    "kernel-number",
+    "kernel-shapes",
+    "kernel-element",
+    "kernel-as-int",
+    "kernel-choice",
+    "kernel-copy",
+    "kernel-atom",
+    "kernel-pred",
+    "kernel-fill",
+    "kernel-copy-spaces",
+    "kernel-matrices",
+    "kernel-gemm",
+    "kernel-fragment",
+    "kernel-fragments",
+    "kernel-operand-type",
+]
+PAIRS = pairs(globals(), CODES)
+
+
+@pytest.mark.parametrize(("code", "wrong", "mended"), PAIRS, ids=CODES)
+def test_wrong_is_refused_where_it_stands_and_mended_is_traced(code, wrong, mended):
+    error = raised(lambda: traced(wrong))
+    teaches(error, code, marked_line(wrong))
+    assert message_of(error) == documented()[code][2].strip("`").strip()
+    assert traced(mended).name == mended.__name__
