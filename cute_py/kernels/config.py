@@ -281,6 +281,21 @@ def choose(
     )
 
 
+def flagship(dtype: str = "f16", stages: int = 3) -> Config:
+    """Return tile 128x128x32 on 2x2 warps, for 2-byte types in rows along K of whole 16 bytes."""
+    name = f"SM80_16x8x16_F32{dtype.upper()}{dtype.upper()}F32_TN"
+    mma = cute.make_tiled_mma(name, (2, 2, 1), (32, 32, 16))
+    g2s = cute.make_tiled_copy(
+        cute.Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>", dtype),
+        cute.Layout((32, 4), (4, 1)),
+        cute.Layout((1, 8)),
+    )
+    atom = cute.composition(cute.Swizzle(3, 3, 3), cute.Layout((8, 32), (32, 1)))
+    smem = cute.tile_to_shape(atom, (128, 32, stages))
+    both = Operand(smem, g2s, cute.Copy_Atom("SM75_U32x4_LDSM_N", dtype))
+    return Config(mma, (128, 128, 32), stages, both, both)
+
+
 def epilogue(cfg: Config, *outputs: Any, activation: str = "") -> Epilogue:  # noqa: ANN401
     """Return the epilogue for arrays C and D: vectors that both allow; rows of shared memory are
     padded, which keeps the fragments' pairs of eight rows in different banks.

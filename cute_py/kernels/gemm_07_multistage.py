@@ -1,7 +1,7 @@
 """new here: cp.async and several stages, so that loads of later tiles run under the products.
 
 `stages - 1` tiles are under way while one is multiplied, and the fragments of the next block of K
-are loaded before the product of this one. `flagship` builds the configuration by hand.
+are loaded before the product of this one. `config.flagship` is CuTe's configuration of it.
 """
 
 from __future__ import annotations
@@ -10,22 +10,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import Config, Operand
-
-
-def flagship(dtype: str = "f16", stages: int = 3) -> Config:
-    """Return tile 128x128x32 on 2x2 warps, for 2-byte types in rows along K of whole 16 bytes."""
-    name = f"SM80_16x8x16_F32{dtype.upper()}{dtype.upper()}F32_TN"
-    mma = cute.make_tiled_mma(name, (2, 2, 1), (32, 32, 16))
-    g2s = cute.make_tiled_copy(
-        cute.Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>", dtype),
-        cute.Layout((32, 4), (4, 1)),
-        cute.Layout((1, 8)),
-    )
-    atom = cute.composition(cute.Swizzle(3, 3, 3), cute.Layout((8, 32), (32, 1)))
-    smem = cute.tile_to_shape(atom, (128, 32, stages))
-    both = Operand(smem, g2s, cute.Copy_Atom("SM75_U32x4_LDSM_N", dtype))
-    return Config(mma, (128, 128, 32), stages, both, both)
+from cute_py.kernels.config import Config, flagship
 
 
 @cute.kernel
