@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cute_py.trace.plan import Plan
 
 REFUSED, WRONG = 2, 1  # exit codes: refused; --check found an error beyond the bound
+DOUBLE = 64  # bits: a reference is computed in float64
 FILES = ("f32", "f64", "f16", "s32", "s8", "u8")  # what plain numpy.load knows
 
 
@@ -169,14 +170,13 @@ def _operands(given: Namespace) -> list[Any]:
     import numpy as np
 
     from cute_py.ops.files import header, load
-    from cute_py.ops.memory import require_arrays
 
     _require_source(given)
     paths = [given.a, given.b, given.c, given.bias]
     shapes = [None if path is None else header(path)[0] for path in paths]
     if given.a is None:
         shapes[:2] = [(given.m, given.k), (given.k, given.n)]
-    require_arrays([s for s in shapes if s is not None])
+    _require_memory([s for s in shapes if s is not None])
     arrays = [None if path is None else load(path) for path in paths]
     if given.a is None:
         rng = np.random.default_rng(given.seed)
@@ -185,6 +185,15 @@ def _operands(given: Namespace) -> list[Any]:
             rng.integers(0, 8, s) if whole else rng.standard_normal(s) for s in shapes[:2]
         ]
     return arrays
+
+
+def _require_memory(shapes: list[tuple[int, ...]]) -> None:
+    """Refuse operands and terms that are too large to be read and compared with a reference."""
+    from cute_py.ops.memory import require_arrays
+
+    (*batch, m, _k), (*_batch, n) = (shape or (1,) for shape in shapes[:2])
+    result = (*batch, m, n)
+    require_arrays(*[(shape, DOUBLE) for shape in (*shapes, result, result)])
 
 
 def _is_integer(kind: str | None) -> bool:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 STATE = 64 << 20  # bytes: blocks run in batches whose registers and shared memory fit into it
 TEMPORARY = 3  # what the emulator computes with beside the state of a batch, as a multiple of it
-DOUBLE = 64  # bits
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -37,15 +36,11 @@ def require_memory(arrays: int, blocks: int, config: GemmConfig) -> int:
     return max(min(state, rest), 1)
 
 
-def require_arrays(shapes: list[tuple[int, ...]]) -> None:
-    """Refuse operands (the first two) and terms that are too large to be read, converted, and
-    compared with a reference in float64.
-    """
-    (*_a, m, _k), (*_b, n) = (shape or (1,) for shape in shapes[:2])
+def require_arrays(*parts: tuple[tuple[int, ...], int]) -> None:
+    """Refuse arrays that would not fit, each given as (shape, bits of an element)."""
     available = available_bytes()
     if available is not None:
-        whole = [*shapes, (*_a, m, n), (*_a, m, n)]
-        _require(bytes_of(*[(shape, DOUBLE) for shape in whole]), 0, available)
+        _require(bytes_of(*parts), 0, available)
 
 
 def _require(arrays: int, state: int, available: int) -> None:

@@ -28,7 +28,7 @@ def is_on_device(x: object) -> bool:
 
 
 def read(x: object, name: str, dtype: DtypeLike | None = None) -> tuple[Array, Dtype]:
-    """Return an array of the host and its dtype, converted to `dtype` if that is given."""
+    """Return an array of the host, not yet converted, and `dtype`; without that, its own."""
     kind = x.dtype if isinstance(x, TypedArray) else None
     array = np.asarray(x.array if isinstance(x, TypedArray) else x)
     if array.dtype.hasobject or array.dtype.kind in "USMmc":
@@ -36,14 +36,14 @@ def read(x: object, name: str, dtype: DtypeLike | None = None) -> tuple[Array, D
         raise refusal("ops-array", operation=OPERATION, name=name, value=given)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if dtype is not None:
-        return _converted(array, as_dtype(dtype)), as_dtype(dtype)
+        return array, as_dtype(dtype)
     try:
         return array, kind or from_numpy(array.dtype)
     except DtypeError:
         raise refusal("ops-array", operation=OPERATION, name=name, value=array.dtype) from None
 
 
-def _converted(array: Array, kind: Dtype) -> Array:
+def converted(array: Array, kind: Dtype) -> Array:
     """Return an array in another type, in the order that it has in memory."""
     if array.dtype == kind.numpy and kind.name != "tf32":
         return array

@@ -16,7 +16,7 @@ from cute_py.kernels.gemm import gemm as kernel
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops import operands
 from cute_py.ops.choose import changed, choose_config
-from cute_py.ops.memory import bytes_of, require_memory
+from cute_py.ops.memory import bytes_of, require_arrays, require_memory
 from cute_py.ops.operands import OPERATION
 
 if TYPE_CHECKING:
@@ -59,6 +59,10 @@ class Product:
         self.batch = self._batch()
         (self.M, self.K), self.N = self.a.shape[-2:], self.b.shape[-1]
         self.shape = (*self.batch, self.M, self.N)
+        whole = [(x.shape, t.bits) for x, t in zip((self.a, self.b), self.types, strict=True)]
+        require_arrays(*whole, (self.shape, a_type.bits))
+        if dtype is not None:
+            self.a, self.b = (operands.converted(x, as_dtype(dtype)) for x in (self.a, self.b))
 
     def _batch(self) -> tuple[int, ...]:
         try:

@@ -38,19 +38,20 @@ class Bar:
             if not sys.stderr.isatty() or spent * (total - done) < SOON * done:
                 return
             self._show(total)
-        self.shown.update(self.task, completed=done)
+        left = (perf_counter() - self.start) * (total - done) / max(done, 1)
+        self.shown.update(self.task, completed=done, left=f"about {left:.0f} s left")
 
     def _show(self, total: int) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress
 
         columns = (
             "{task.description}",
             BarColumn(),
             MofNCompleteColumn(),
             self.unit,
-            TimeRemainingColumn(elapsed_when_finished=True),
+            "{task.fields[left]}",
         )
         self.shown = Progress(*columns, console=Console(stderr=True), transient=True)
-        self.task = self.shown.add_task(self.text, total=total)
+        self.task = self.shown.add_task(self.text, total=total, left="")
         self.shown.start()

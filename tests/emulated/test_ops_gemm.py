@@ -181,6 +181,15 @@ def test_activations(activation):
     np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-6)
 
 
+def test_k03_linear_combination_is_rounded_as_in_numpy():
+    rng = np.random.default_rng(0)
+    a, b = operands("f16", (40, 48, 64))
+    c = rng.standard_normal((40, 48)).astype(np.float16)
+    sums = multiplied(a, b).astype(np.float32)
+    wanted = np.float32(1.5) * sums + np.float32(-1.25) * c.astype(np.float32)
+    np.testing.assert_array_equal(gemm(a, b, c, 1.5, -1.25), wanted.astype(np.float16))
+
+
 def test_terms_of_integers_are_exact():
     a, b = operands("s8", (40, 24, 64))
     c = np.random.default_rng(0).integers(-(2**30), 2**30, (40, 24)).astype(np.int32)
@@ -478,8 +487,10 @@ def test_too_little_memory_is_refused_before_starting(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: 100_000)
     a = np.ones((300, 300), np.float32)
     text = refused("ops-memory", CuteError, a, a)
-    assert "KiB" in text
-    assert "required: at most the 97.7 KiB that are free" in text
+    assert "(1.0 MiB of arrays, 0 bytes to emulate); required: at most the 97.7 KiB" in text
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1_200_000)
+    text = refused("ops-memory", CuteError, a, a)
+    assert "(351.6 KiB of arrays, 1.9 MiB to emulate); required: at most the 1.1 MiB" in text
 
 
 def test_little_memory_makes_smaller_batches(monkeypatch):
