@@ -130,9 +130,7 @@ _HOME = {
     "trace.control": "break_if otherwise range=range_ return_if when while_",
     "trace.variables": "var=Var wait_until",
     "trace.arithmetic": "as_int reduce",
-    "trace.math": (
-        "cos erf exp exp2 fma log log2 maximum minimum rcp rsqrt sin sqrt tanh where"
-    ),
+    "trace.math": ("cos erf exp exp2 fma log log2 maximum minimum rcp rsqrt sin sqrt tanh where"),
     "trace.threads": (
         "assert_ atomic block_idx cp_async_fence cp_async_wait lane_idx launch load_acquire "
         "named_barrier print=print_ shuffle store_release syncthreads syncwarp thread_idx "

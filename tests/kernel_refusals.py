@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.trace.text import plan_text
 
 ARRAYS = {
     "x": np.zeros(64, np.int32),
@@ -37,6 +38,18 @@ def traced(body):
         body(*arrays)
 
     return cute.trace(cute.kernel(run), *(ARRAYS[n] for n in inspect.signature(body).parameters))
+
+
+def ops_of(plan):
+    """Return the ops of a plan as text, line by line, without their places."""
+    lines = plan_text(plan).splitlines()
+    head = ("plan ", "  param ", "  launch ", "  shared ", "  registers ")
+    return [line.rpartition("  #")[0].strip() for line in lines if not line.startswith(head)]
+
+
+def recorded(body):
+    """Return the ops that a body records, as text."""
+    return ops_of(traced(body))
 
 
 def raised(call):

@@ -11,6 +11,10 @@ Importing this package loads no rows; a name loads its family's module.
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # module -> the public names that it defines
 _HOME = {
     "copy": "Copy_Atom Copy_Op",
@@ -31,7 +35,7 @@ _MODULE = {name: module for module, names in _HOME.items() for name in names.spl
 __all__ = sorted(_MODULE)
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:  # noqa: ANN401
     """Resolve a public name, or else the row of that name (PEP 562)."""
     module = _MODULE.get(name)
     if module is not None:

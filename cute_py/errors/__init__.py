@@ -104,6 +104,7 @@ AREAS = (
     "kernels",
     "emulation",
     "ops",
+    "codegen",
 )
 
 

@@ -484,7 +484,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "config-bits": (
         LayoutError,
-        "{dtype} elements, contiguous along mode {mode}, in rows of which only {bits} bits are aligned",
+        "{dtype} elements, contiguous along mode {mode}, in rows aligned to {bits} bits only",
         "elements of less than a byte along K (mode 1), in rows that start at whole bytes",
         "transpose the array, or pad its rows to whole bytes",
     ),

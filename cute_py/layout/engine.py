@@ -115,6 +115,12 @@ class Engine:
         """
         return None
 
+    def shifted(self, layout: AnyLayout, coord: IntTuple) -> tuple[Engine, AnyLayout] | None:
+        """Return engine and layout of `domain_offset` that check each access against the extents of
+        `layout`; None where they are not known.
+        """
+        return None
+
     def operate(self, name: str, *operands: object) -> AnyLayout:
         """Return a function of tensors element by element: what registers of a kernel can do."""
         raise refusal("engine-arithmetic", operation=name, engine=self)

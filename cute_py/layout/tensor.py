@@ -207,6 +207,9 @@ class Tensor(Operators):
         """
         coord = tuples.canonical(coord, "domain_offset")
         layout = self.layout
+        shifted = self.engine.shifted(layout, coord)
+        if shifted is not None:
+            return derived(*shifted)
         if layout.__class__ is not Layout:
             inner = layout.inner
             if inner.__class__ is Layout:

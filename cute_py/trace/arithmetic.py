@@ -154,7 +154,7 @@ def number(x: object, kind: Dtype, name: str) -> int | float | bool:
     if kind.is_float and real and _fits(x, kind):  # type: ignore[arg-type]
         return float(x)  # type: ignore[arg-type]
     if not kind.is_float and hasattr(x, "__index__") and not isinstance(x, bool):
-        value = int(x)  # type: ignore[call-overload]
+        value = int(x)
         if kind.min <= value <= kind.max:
             return value
     raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())

@@ -10,10 +10,11 @@ from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.basis import make_basis_like
+from cute_py.layout.coords import crd2idx
 from cute_py.layout.engine import Engine, add_coordinates
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
-from cute_py.layout.tuples import show
+from cute_py.layout.tuples import flatten, show
 from cute_py.trace.functions import FUNCTIONS
 from cute_py.trace.state import Scope, current, where
 
@@ -127,6 +128,19 @@ class GlobalMemory(KernelEngine):
             layout, shape, stride = Layout((shape,), (stride,)), (shape,), (stride,)
         coordinates = change(Layout(layout.shape, make_basis_like(layout.shape)))
         return Guarded(self, shape, stride, _zeros(shape)), coordinates
+
+
+    def shifted(self, layout: AnyLayout, coord: IntTuple) -> tuple[Engine, AnyLayout] | None:
+        """Return coordinates that remember the extents, counted from `coord` on."""
+        if layout.__class__ is not Layout or all(ints.is_zero(c) is True for c in flatten((coord,))):
+            return None
+        shape, stride = layout.shape, layout.stride
+        if shape.__class__ is not tuple:
+            layout, shape, stride = Layout((shape,), (stride,)), (shape,), (stride,)
+            coord = coord if coord.__class__ is tuple else (coord,)
+        steps = make_basis_like(shape)
+        origin = add_coordinates(_zeros(shape), crd2idx(coord, shape, steps))
+        return Guarded(self, shape, stride, origin), Layout(shape, steps)
 
 
 def _zeros(shape: IntTuple) -> IntTuple:
@@ -297,7 +311,7 @@ class Register(KernelEngine):
 
         return derived(self.moved(offset), Layout(1))
 
-    def operate(self, name: str, *operands: object) -> AnyLayout:
+    def operate(self, name: str, *operands: Any) -> AnyLayout:  # noqa: ANN401
         """Record a function, element by element, and return its result in new registers."""
         from cute_py.trace.arithmetic import apply, apply_in_place
 

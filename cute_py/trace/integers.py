@@ -351,7 +351,7 @@ _QUESTIONS = {"same": ints.same, "less": ints.less, "divides": ints.divides}
 
 def _operate(op: str, a: object, b: object) -> Leaf:
     if hasattr(a, "path") or hasattr(b, "path") or hasattr(a, "engine") or hasattr(b, "engine"):
-        return NotImplemented  # a coordinate stride or a tensor: it knows integers
+        return NotImplemented  # type: ignore[no-any-return]  # a coordinate stride or a tensor: it knows integers
     x, y = ints.normalize(a, op), ints.normalize(b, op)
     return _wrap(_ARITHMETIC[op](_bare(x), _bare(y)), scope_of(x, y))
 
@@ -364,7 +364,7 @@ def _is_number(x: object) -> bool:
 def _compared(test: str, a: object, b: object) -> Truth:
     """Return a test of an Int and something else; a tensor is asked itself."""
     if hasattr(a, "engine") or hasattr(b, "engine"):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     return compare(test, a, b)
 
 
@@ -385,7 +385,7 @@ def _joined(test: str, a: object, b: object) -> Truth:
         if x is True or x is False:
             return y if x is (test == "and") else x  # type: ignore[return-value]
     if not isinstance(a, Condition) or not isinstance(b, Condition):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     terms = [
         term
         for c in (a.cond, b.cond)
@@ -413,7 +413,7 @@ def as_condition(x: object, operation: str) -> Truth:
     """Return what `when`, `where` and `pred` take as a bool or a Condition."""
     x = _decided(x)
     if x is True or x is False or isinstance(x, Condition):
-        return x  # type: ignore[return-value]
+        return x
     test = getattr(getattr(x, "engine", None), "as_test", None)
     if test is not None:
         reg = test(x)
@@ -429,7 +429,7 @@ def as_condition(x: object, operation: str) -> Truth:
 
 def _bitwise(kind: str, a: Int, b: object) -> Leaf:
     if isinstance(b, bool) or not (ints.is_leaf(b) or hasattr(b, "__index__")):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     y = ints.normalize(b, kind)
     if kind == "and" and y.__class__ is int and y >= 0 and not y & (y + 1):
         return a % (y + 1)
@@ -439,13 +439,13 @@ def _bitwise(kind: str, a: Int, b: object) -> Leaf:
 def _shifted(kind: str, a: object, b: Int) -> Leaf:
     """Return a number shifted by a run-time integer."""
     if isinstance(a, bool) or not hasattr(a, "__index__"):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     return current().let(kind, ints.normalize(a, kind), b)
 
 
 def _shift(kind: str, op: str, a: Int, b: object) -> Leaf:
     if hasattr(b, "engine"):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     y = ints.normalize(b, kind)
     if y.__class__ is int and y >= 0:
         return _operate(op, a, 2**y)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def bounds_of(x: Scalar) -> tuple[int | None, int | None]:
     """Return the least and the greatest value of a scalar, None for no bound."""
-    return (x, x) if x.__class__ is int else bounds(terms_of(x))  # type: ignore[return-value]
+    return (x, x) if isinstance(x, int) else bounds(terms_of(x))
 
 
 def let_bounds(kind: str, a: Scalar, b: Scalar) -> tuple[int | None, int | None]:

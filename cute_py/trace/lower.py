@@ -10,7 +10,7 @@ from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.layout import Layout
 from cute_py.layout.swizzle import Swizzle
-from cute_py.layout.symbols import SymInt
+from cute_py.layout.symbols import SymInt, terms_of
 from cute_py.layout.tuples import flatten
 from cute_py.trace.access import Access
 from cute_py.trace.conditions import Compare, Reg
@@ -222,9 +222,9 @@ def _outside(offset: Scalar, period: int) -> tuple[Scalar, Scalar]:
     """Return the terms of an offset that are multiples of the swizzle's period, and the others:
     swizzle(x + n*period) == swizzle(x) + n*period.
     """
-    if offset.__class__ is int:
-        return offset // period * period, offset % period  # type: ignore[operator]
-    terms = offset._terms  # type: ignore[union-attr]
+    if isinstance(offset, int):
+        return offset // period * period, offset % period
+    terms = terms_of(offset)
     outer = {m: c for m, c in terms.items() if c % period == 0}
     inner = {m: c for m, c in terms.items() if c % period}
     return _scalar(outer), _scalar(inner)
@@ -256,6 +256,7 @@ def _by_coordinates(tensor: Tensor, engine: Guarded, width: int, operation: str)
         ]
     bases: dict[tuple[int, ...], int] = {}
     guards: dict[Any, int] = {}
+    known: dict[tuple[int, int], tuple[int, ...]] = {}  # of (axis, coordinate), once each
     table, masks = [], []
     for v in range(0, len(entries), width):
         coord = entries[v]
@@ -265,7 +266,14 @@ def _by_coordinates(tensor: Tensor, engine: Guarded, width: int, operation: str)
         )
         static = sum([x * d for x, d in zip(coord, strides, strict=True) if d.__class__ is int])
         table.append((bases.setdefault(moving, len(bases)), static))
-        masks.append(_mask(coord, starts, extents, strides, width, guards, operation))
+        mask: list[int] = []
+        for j, x in enumerate(coord):
+            if (j, x) not in known:
+                start, wide = ints.add(starts[j], x), width if _is_one(strides[j]) else 1
+                tests = _guards(start, extents[j], wide, operation)
+                known[j, x] = tuple([guards.setdefault(t, len(guards)) for t in tests])
+            mask.extend(known[j, x])
+        masks.append(tuple(mask))
     origin = engine.memory.offset
     for x, d in zip(starts, strides, strict=True):
         origin = ints.add(origin, ints.mul(x, d))
@@ -324,31 +332,20 @@ def _require_neighbours(
     )
 
 
-def _mask(
-    coord: tuple[int, ...],
-    starts: list[Any],
-    extents: list[Any],
-    strides: list[Any],
-    width: int,
-    guards: dict[Any, int],
-    operation: str,
-) -> tuple[int, ...]:
-    """Return the numbers of the guards of one vector, adding new ones."""
-    mask = []
-    for x, start, extent, stride in zip(coord, starts, extents, strides, strict=True):
-        inside = compare("lt", ints.add(start, x), extent)
+def _is_one(stride: object) -> bool:
+    return stride.__class__ is int and stride == 1
+
+
+def _guards(start: Leaf, extent: Leaf, width: int, operation: str) -> list[Cond]:
+    """Return what must hold for elements from a coordinate on to lie inside of an extent."""
+    tests = []
+    for inside in (compare("le", 0, start), compare("lt", start, extent)):
         if inside is True:
             continue
-        if width > 1 and stride.__class__ is int and stride == 1:
-            _require_whole(ints.add(start, x), extent, width, operation)
-        test: Cond
-        if inside is False:
-            test = Compare("lt", 1, 0)
-        else:
-            assert isinstance(inside, Condition)
-            test = inside.cond
-        mask.append(guards.setdefault(test, len(guards)))
-    return tuple(mask)
+        if width > 1:
+            _require_whole(start, extent, width, operation)
+        tests.append(inside.cond if isinstance(inside, Condition) else Compare("lt", 1, 0))
+    return tests
 
 
 def _require_whole(start: Leaf, extent: Leaf, width: int, operation: str) -> None:

@@ -108,7 +108,8 @@ def load_element(engine: KernelEngine, offset: IntTuple) -> Tensor:
     src = access(_element(engine, offset), 1, "tensor[coord]")
     held = new_registers(_kind(engine), 1, "x")
     current().emit(Load(register(held, "tensor[coord]"), src, line=kernel_line()))
-    return copied_element(held)
+    element: Tensor = copied_element(held)
+    return element
 
 
 def store_element(engine: KernelEngine, offset: IntTuple, value: object) -> None:

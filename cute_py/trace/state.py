@@ -212,11 +212,11 @@ def recording(trace: Trace) -> Iterator[Trace]:
 
 def kernel_line() -> tuple[str, int]:
     """Return (file, line) of the innermost frame outside of this package."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if not is_own(frame):
             return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return "", 0
 
 
@@ -252,14 +252,15 @@ def require_choice(value: object, choices: tuple[object, ...], operation: str) -
 
 def _called() -> str:
     """Return the name of the function or class of this package that the user called."""
-    frame, name = sys._getframe(1), "kernel"
+    frame: FrameType | None = sys._getframe(1)
+    name = "kernel"
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] != _HERE:
             return name
         name = frame.f_code.co_name
         if name.startswith("__") and "self" in frame.f_locals:
             name = type(frame.f_locals["self"]).__name__.rstrip("_")
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return name
 
 

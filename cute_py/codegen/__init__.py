@@ -1,0 +1,1 @@
+"""From plans to kernels on a GPU: Numba source, PTX, cubin, launch."""

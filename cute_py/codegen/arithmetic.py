@@ -1,0 +1,382 @@
+"""Register ops: Fill, Map, Convert, Reduce, Shuffle, Vote.
+
+Floats narrower than 32 bits are computed in f32 and rounded to nearest even after each op, as the
+emulator does; no two ops are contracted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, element_type
+from cute_py.trace import ops
+from cute_py.trace.conditions import Reg
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cute_py.codegen.emit import Emit
+    from cute_py.dtypes.table import Dtype
+
+
+# -- between storage and arithmetic
+
+
+def widened(e: Emit, value: Any, dtype: Dtype) -> Any:  # noqa: ANN401
+    """Return an element in the type that it is computed in: f32 for narrower floats."""
+    if not dtype.is_float or dtype.bits >= 32:
+        return value
+    if dtype.name == "bf16":
+        return e.b.bitcast(e.b.shl(e.b.zext(value, I32), ir.Constant(I32, 16)), F32)
+    if dtype.name == "f16":
+        return e.asm([F32], "cvt.f32.f16 $0, $1;", ["=f", "h"], [value])[0]
+    if dtype.name in ("e4m3", "e5m2"):
+        pair = e.b.zext(value, I16)
+        (both,) = e.asm([I32], f"cvt.rn.f16x2.{dtype.name}x2 $0, $1;", ["=r", "h"], [pair])
+        return e.asm([F32], "cvt.f32.f16 $0, $1;", ["=f", "h"], [e.b.trunc(both, I16)])[0]
+    raise e.unsupported(f"arithmetic on {dtype}")
+
+
+def narrowed(e: Emit, value: Any, dtype: Dtype, rounding: str = "rn") -> Any:  # noqa: ANN401
+    """Return an f32 as an element of a narrower float type."""
+    if not dtype.is_float or value.type != F32 or dtype.bits >= 32:
+        return value
+    if dtype.name in ("f16", "bf16"):
+        text = f"cvt.{rounding}.{dtype.name}.f32 $0, $1;"
+        return e.asm([I16], text, ["=h", "f"], [value])[0]
+    zero = ir.Constant(F32, 0.0)
+    text = f"cvt.rn.satfinite.{dtype.name}x2.f32 $0, $1, $2;"
+    (pair,) = e.asm([I16], text, ["=h", "f", "f"], [zero, value])
+    return e.b.trunc(pair, ir.IntType(8))
+
+
+# -- Fill and Map
+
+
+def fill(e: Emit, op: ops.Fill) -> None:
+    """Set all elements to a number; undefined ones stay what they are."""
+    if op.value is None:
+        return
+    value = e.constant(op.value, op.dst.dtype)
+    for k in range(len(op.dst)):
+        e.words.put(op.dst, k, value)
+
+
+def map_(e: Emit, op: ops.Map) -> None:
+    """Compute element by element; all sources are read before anything is written."""
+    results = []
+    for k in range(len(op.dst)):
+        values = [_source(e, x, k, op) for x in op.sources]
+        results.append(_applied(e, op, values))
+    for k, value in enumerate(results):
+        e.words.put(op.dst, k, value)
+
+
+def _source(e: Emit, x: Any, k: int, op: ops.Map) -> Any:  # noqa: ANN401
+    kind = op.dtype
+    if isinstance(x, Reg):
+        value = e.words.get(x, k if len(x) > 1 else 0)
+        return value if op.fn == "copy" or value.type == I1 else widened(e, value, kind)
+    if isinstance(x, bool):
+        return ir.Constant(I1, int(x))
+    if isinstance(x, (int, float)):
+        constant = e.constant(x, kind)
+        return constant if op.fn == "copy" else widened(e, constant, kind)
+    value = e.scalars.env[str(x)] if kind.is_float else e.scalars.value(x)
+    if kind.is_float:
+        return value if op.fn != "copy" else narrowed(e, value, kind)
+    width = element_type(kind)
+    return e.b.trunc(value, width) if width != I64 else value
+
+
+def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401
+    if op.fn == "copy":
+        return values[0]
+    if op.fn == "where":
+        result = e.b.select(*values)
+    elif op.dtype.is_float:
+        result = _FLOAT[op.fn](e, *values)
+    else:
+        result = _INTEGER[op.fn](e, op.dtype.kind == "int", *values)
+    return result if result.type == I1 else narrowed(e, result, op.dtype)
+
+
+def _call(name: str) -> Callable[..., Any]:
+    """Return a rule that calls an LLVM intrinsic."""
+
+    def rule(e: Emit, *values: Any) -> Any:  # noqa: ANN401
+        function = e.b.module.declare_intrinsic(name, [values[0].type])
+        return e.b.call(function, values)
+
+    return rule
+
+
+def _ptx(text: str, wide: str = "") -> Callable[..., Any]:
+    """Return a rule that is one PTX instruction on f32; `wide` is the one on f64."""
+
+    def rule(e: Emit, *values: Any) -> Any:  # noqa: ANN401
+        kind = values[0].type
+        if kind == F64 and not wide:
+            raise e.unsupported(f"{text.split()[0]} of f64")
+        letter = "d" if kind == F64 else "f"
+        constraints = [f"={letter}"] + [letter] * len(values)
+        return e.asm([kind], wide if kind == F64 else text, constraints, list(values))[0]
+
+    return rule
+
+
+def _scaled(text: str, factor: float, after: bool = False) -> Callable[..., Any]:
+    """Return a rule for exp and log by base 2: the factor goes before or after the instruction."""
+    import numpy as np
+
+    single = float(np.float32(factor))
+
+    def rule(e: Emit, x: Any) -> Any:  # noqa: ANN401
+        constant = ir.Constant(F32, single)
+        if after:
+            return e.b.fmul(_ptx(text)(e, x), constant)
+        return _ptx(text)(e, e.b.fmul(x, constant))
+
+    return rule
+
+
+def _compare(sign: str) -> Callable[..., Any]:
+    def rule(e: Emit, a: Any, b: Any) -> Any:  # noqa: ANN401
+        compare = e.b.fcmp_unordered if sign == "!=" else e.b.fcmp_ordered
+        return compare(sign, a, b)
+
+    return rule
+
+
+_LOG2E, _LN2 = 1.4426950408889634, 0.6931471805599453
+_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+_FLOAT: dict[str, Callable[..., Any]] = {
+    "neg": lambda e, a: e.b.fsub(ir.Constant(a.type, -0.0), a),
+    "abs": _ptx("abs.f32 $0, $1;", "abs.f64 $0, $1;"),
+    "add": lambda e, a, b: e.b.fadd(a, b),
+    "sub": lambda e, a, b: e.b.fsub(a, b),
+    "mul": lambda e, a, b: e.b.fmul(a, b),
+    "div": _ptx("div.rn.f32 $0, $1, $2;", "div.rn.f64 $0, $1, $2;"),
+    "min": _ptx("min.f32 $0, $1, $2;", "min.f64 $0, $1, $2;"),
+    "max": _ptx("max.f32 $0, $1, $2;", "max.f64 $0, $1, $2;"),
+    "fma": _call("llvm.fma"),
+    "sqrt": _ptx("sqrt.rn.f32 $0, $1;", "sqrt.rn.f64 $0, $1;"),
+    "rsqrt": _ptx("rsqrt.approx.ftz.f32 $0, $1;"),
+    "rcp": _ptx("rcp.approx.ftz.f32 $0, $1;"),
+    "exp2": _ptx("ex2.approx.ftz.f32 $0, $1;"),
+    "exp": _scaled("ex2.approx.ftz.f32 $0, $1;", _LOG2E),
+    "log2": _ptx("lg2.approx.ftz.f32 $0, $1;"),
+    "log": _scaled("lg2.approx.ftz.f32 $0, $1;", _LN2, after=True),
+    "tanh": _ptx("tanh.approx.f32 $0, $1;"),
+    "sin": _ptx("sin.approx.ftz.f32 $0, $1;"),
+    "cos": _ptx("cos.approx.ftz.f32 $0, $1;"),
+    "floor": _ptx("cvt.rmi.f32.f32 $0, $1;"),
+    "ceil": _ptx("cvt.rpi.f32.f32 $0, $1;"),
+    **{name: _compare(sign) for name, sign in _SIGNS.items()},
+}
+
+
+def _least(sign: str) -> Callable[..., Any]:
+    def rule(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+        compare = e.b.icmp_signed if signed else e.b.icmp_unsigned
+        return e.b.select(compare(sign, a, b), a, b)
+
+    return rule
+
+
+def _ordered(sign: str) -> Callable[..., Any]:
+    def rule(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+        return (e.b.icmp_signed if signed else e.b.icmp_unsigned)(sign, a, b)
+
+    return rule
+
+
+def _floor(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+    if not signed:
+        return e.b.udiv(a, b)
+    quotient, rest = e.b.sdiv(a, b), e.b.srem(a, b)
+    zero = ir.Constant(a.type, 0)
+    differs = e.b.icmp_signed("<", e.b.xor(rest, b), zero)
+    inexact = e.b.and_(e.b.icmp_signed("!=", rest, zero), differs)
+    return e.b.sub(quotient, e.b.zext(inexact, a.type))
+
+
+_INTEGER: dict[str, Callable[..., Any]] = {
+    "neg": lambda e, _s, a: e.b.neg(a),
+    "abs": lambda e, s, a: (
+        e.b.select(e.b.icmp_signed("<", a, ir.Constant(a.type, 0)), e.b.neg(a), a) if s else a
+    ),
+    "not": lambda e, _s, a: e.b.not_(a),
+    "add": lambda e, _s, a, b: e.b.add(a, b),
+    "sub": lambda e, _s, a, b: e.b.sub(a, b),
+    "mul": lambda e, _s, a, b: e.b.mul(a, b),
+    "fma": lambda e, _s, a, b, c: e.b.add(e.b.mul(a, b), c),
+    "floordiv": _floor,
+    "mod": lambda e, s, a, b: e.b.sub(a, e.b.mul(_floor(e, s, a, b), b)),
+    "min": _least("<"),
+    "max": _least(">"),
+    "and": lambda e, _s, a, b: e.b.and_(a, b),
+    "or": lambda e, _s, a, b: e.b.or_(a, b),
+    "xor": lambda e, _s, a, b: e.b.xor(a, b),
+    "shl": lambda e, _s, a, b: e.b.shl(a, b),
+    "shr": lambda e, s, a, b: e.b.ashr(a, b) if s else e.b.lshr(a, b),
+    **{name: _ordered(sign) for name, sign in _SIGNS.items()},
+}
+
+
+# -- Convert
+
+
+def convert(e: Emit, op: ops.Convert) -> None:
+    """Convert element by element."""
+    values = [e.words.get(op.src, k) for k in range(len(op.src))]
+    for k, value in enumerate(values):
+        e.words.put(op.dst, k, _converted(e, value, op))
+
+
+def _converted(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+    src, dst = op.src.dtype, op.dst.dtype
+    b = e.b
+    if src.is_float:
+        wide = widened(e, value, src)
+        if dst.is_float:
+            return _float_to_float(e, wide, op)
+        return _float_to_int(e, wide, op)
+    signed = src.kind == "int"
+    if dst.is_float:
+        target = F64 if dst.bits == 64 else F32
+        number = (b.sitofp if signed else b.uitofp)(value, target)
+        return narrowed(e, number, dst, op.rounding)
+    return _int_to_int(e, value, op)
+
+
+def _float_to_float(e: Emit, wide: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+    dst = op.dst.dtype
+    if dst.name == "tf32":
+        if wide.type == F64:
+            wide = e.b.fptrunc(wide, F32)
+        if op.rounding == "rna":
+            return e.asm([F32], "cvt.rna.tf32.f32 $0, $1;", ["=f", "f"], [wide])[0]
+        return _tf32(e, wide)
+    if dst.bits == 64:
+        return wide if wide.type == F64 else e.b.fpext(wide, F64)
+    if wide.type == F64:
+        text = f"cvt.{op.rounding}.f32.f64 $0, $1;"
+        (wide,) = e.asm([F32], text, ["=f", "d"], [wide])
+    return narrowed(e, wide, dst, op.rounding)
+
+
+def _tf32(e: Emit, wide: Any) -> Any:  # noqa: ANN401
+    """Return an f32 rounded to nearest even in its upper 19 bits."""
+    b = e.b
+    bits = b.bitcast(wide, I32)
+    odd = b.and_(b.lshr(bits, ir.Constant(I32, 13)), ir.Constant(I32, 1))
+    moved = b.add(bits, b.add(odd, ir.Constant(I32, 0xFFF)))
+    return b.bitcast(b.and_(moved, ir.Constant(I32, 0xFFFFE000)), F32)
+
+
+def _float_to_int(e: Emit, wide: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+    """Round to an integer and clamp: PTX cvt to integers saturates."""
+    dst = op.dst.dtype
+    bits = 64 if dst.bits == 64 else 32
+    mode = {"rn": "rni", "rz": "rzi", "rd": "rmi", "ru": "rpi"}[op.rounding]
+    letter, name = ("d", "f64") if wide.type == F64 else ("f", "f32")
+    kind, cons = (I64, "l") if bits == 64 else (I32, "r")
+    sign = "s" if dst.kind == "int" else "u"
+    text = f"cvt.{mode}.{sign}{bits}.{name} $0, $1;"
+    (value,) = e.asm([kind], text, [f"={cons}", letter], [wide])
+    return _clamped(e, value, dst, signed=sign == "s")
+
+
+def _int_to_int(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+    src, dst = op.src.dtype, op.dst.dtype
+    target = element_type(dst)
+    signed = src.kind == "int"
+    if target.width > value.type.width:
+        return (e.b.sext if signed else e.b.zext)(value, target)
+    if op.saturate:
+        wide = (e.b.sext if signed else e.b.zext)(value, I64) if value.type != I64 else value
+        return e.b.trunc(_clamped(e, wide, dst, signed), target)
+    return e.b.trunc(value, target) if target.width < value.type.width else value
+
+
+def _clamped(e: Emit, value: Any, dst: Dtype, signed: bool) -> Any:  # noqa: ANN401
+    """Return an integer clamped to the range of a type, in that type's width."""
+    b, target = e.b, element_type(dst)
+    if target.width < value.type.width:
+        low, high = (ir.Constant(value.type, int(x)) for x in (dst.min, dst.max))
+        compare = b.icmp_signed if signed else b.icmp_unsigned
+        value = b.select(compare("<", value, low), low, value) if signed else value
+        value = b.select(compare(">", value, high), high, value)
+        return b.trunc(value, target)
+    return value
+
+
+# -- Reduce, Shuffle, Vote
+
+
+def reduce(e: Emit, op: ops.Reduce) -> None:
+    """Combine runs of elements from left to right."""
+    each = len(op.src) // len(op.dst)
+    results = []
+    for i in range(len(op.dst)):
+        total = widened(e, e.words.get(op.src, i * each), op.src.dtype)
+        for k in range(1, each):
+            value = widened(e, e.words.get(op.src, i * each + k), op.src.dtype)
+            total = _combined(e, op, total, value)
+        results.append(narrowed(e, total, op.dst.dtype))
+    for i, value in enumerate(results):
+        e.words.put(op.dst, i, value)
+
+
+def _combined(e: Emit, op: ops.Reduce, a: Any, b: Any) -> Any:  # noqa: ANN401
+    kind = op.src.dtype
+    if not kind.is_float:
+        return _INTEGER[op.fn](e, kind.kind == "int", a, b)
+    total = _FLOAT[op.fn](e, a, b)
+    return total if kind.bits >= 32 else widened(e, narrowed(e, total, kind), kind)
+
+
+def shuffle(e: Emit, op: ops.Shuffle) -> None:
+    """One shfl.sync for each 32 bits."""
+    flags = op.src.dtype.name == "b1"
+    if flags:
+        words = [e.b.zext(e.words.get(op.src, k), I32) for k in range(len(op.src))]
+    else:
+        words = e.words.get_words(op.src, 0, len(op.src))
+    clamp = ((32 - op.width) << 8) | (0 if op.kind == "up" else 31)
+    lane = e.scalars.narrow(op.lane)
+    moved = []
+    for word in words:
+        text = f"shfl.sync.{op.kind}.b32 $0, $1, $2, {clamp}, 0xffffffff;"
+        moved += e.asm([I32], text, ["=r", "r", "r"], [word, lane], side=True)
+    if flags:
+        for k, word in enumerate(moved):
+            e.words.put(op.dst, k, word)
+    else:
+        e.words.put_words(op.dst, 0, len(op.dst), moved)
+
+
+def vote(e: Emit, op: ops.Vote) -> None:
+    """vote.sync over the lanes of the warp."""
+    flag = e.b.zext(e.words.get(op.src, 0), I32)
+    head = "{ .reg .pred p, q; setp.ne.b32 p, $1, 0; "
+    if op.kind == "ballot":
+        text = head + "vote.sync.ballot.b32 $0, p, 0xffffffff; }"
+    else:
+        text = head + f"vote.sync.{op.kind}.pred q, p, 0xffffffff; selp.b32 $0, 1, 0, q; }}"
+    (found,) = e.asm([I32], text, ["=r", "r"], [flag], side=True)
+    e.words.put(op.dst, 0, found)
+
+
+EMIT = {
+    ops.Fill: fill,
+    ops.Map: map_,
+    ops.Convert: convert,
+    ops.Reduce: reduce,
+    ops.Shuffle: shuffle,
+    ops.Vote: vote,
+}

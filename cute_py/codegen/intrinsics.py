@@ -1,0 +1,207 @@
+"""One Numba intrinsic for each op of a plan: typed by what the op reads, emitted by its rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba.cuda import cgutils, types
+from numba.cuda.extending import intrinsic
+
+from cute_py.codegen import arithmetic, matrix, memory
+from cute_py.codegen.emit import Emit
+from cute_py.codegen.scalars import symbols_of
+from cute_py.codegen.storage import I32, I64, word_count
+from cute_py.errors import refusal
+from cute_py.layout.symbols import SymInt
+from cute_py.trace import ops
+from cute_py.trace.conditions import Compare, Logic, Not, Reg, Test
+from cute_py.trace.ops import Op
+from cute_py.trace.plan import ScalarParam
+from cute_py.trace.walk import accesses, reads, writes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cute_py.trace.plan import Plan
+
+RULES: dict[type[Op], Any] = {**arithmetic.EMIT, **memory.EMIT, **matrix.EMIT}
+
+
+@dataclass(frozen=True)
+class Call:
+    """An intrinsic and the names that it is called with.
+
+    Attributes:
+        function: the intrinsic.
+        arguments: names of variables of the kernel.
+        results: the storages that it gives new values.
+    """
+
+    function: Any
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+class Intrinsics:
+    """Makes the intrinsics of one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Look up what the plan's names are."""
+        self.plan = plan
+        self.storages = {r.name: word_count(r) for r in plan.storages}
+        self.shared = {s.name: s.offset for s in plan.shared}
+        self.floats = {
+            p.name: p.dtype.bits
+            for p in plan.params
+            if isinstance(p, ScalarParam) and p.dtype.is_float
+        }
+
+    def op(self, op: Op) -> Call:
+        """Return the call of an op that has a rule."""
+        rule = RULES.get(type(op))
+        if rule is None:
+            name = type(op).__name__
+            raise refusal("codegen-op", operation="cute.compile", name=name, where=where_of(op))
+        return self._made(type(op).__name__.lower(), op, writes(op), lambda e: rule(e, op), None)
+
+    def condition(self, cond: Any) -> Call:  # noqa: ANN401
+        """Return the call that evaluates a condition."""
+        return self._made("holds", cond, (), lambda e: e.scalars.holds(cond), types.boolean)
+
+    def scalar(self, x: SymInt) -> Call:
+        """Return the call that evaluates an integer."""
+        return self._made("value", x, (), lambda e: e.scalars.value(x), types.int64)
+
+    def let(self, op: ops.Let) -> Call:
+        """Return the call of a Let on scalars or a register."""
+        return self._made("let", op, (), lambda e: _let(e, op), types.int64)
+
+    # -- the parts
+
+    def _made(
+        self,
+        name: str,
+        x: Any,  # noqa: ANN401
+        written: Any,  # noqa: ANN401
+        emit: Callable[[Emit], Any],
+        result: Any,  # noqa: ANN401
+    ) -> Call:
+        used = _Names(x)
+        results = tuple(dict.fromkeys(reg.storage for reg in written))
+        storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
+        symbols = tuple(sorted(used.symbols))
+        pointers = tuple(sorted(used.parameters))
+        smem = ("smem",) if used.shared else ()
+        arguments = (*symbols, *pointers, *smem, *storages)
+        kinds = [self._kind(n, symbols, pointers) for n in arguments]
+        tuples = [types.UniTuple(types.uint32, self.storages[n]) for n in results]
+        gives = result or _gives(tuples)
+
+        def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
+            values = dict(zip(arguments, args, strict=True))
+            words = {n: cgutils.unpack_tuple(b, values[n]) for n in storages}
+            starts = self._starts(b, used, values)
+            env = {n: values[n] for n in symbols}
+            e = Emit(b, env, words, starts, where_of(x) if isinstance(x, ops.Op) else "")
+            found = emit(e)
+            if result is not None:
+                return found
+            made = [
+                context.make_tuple(b, t, e.words.words[n])
+                for n, t in zip(results, tuples, strict=True)
+            ]
+            if not made:
+                return context.get_dummy_value()
+            return made[0] if len(made) == 1 else context.make_tuple(b, sig.return_type, made)
+
+        return Call(_intrinsic(name, kinds, gives, codegen), arguments, results)
+
+    def _kind(self, name: str, symbols: tuple[str, ...], pointers: tuple[str, ...]) -> Any:  # noqa: ANN401
+        if name in symbols:
+            bits = self.floats.get(name)
+            return types.int64 if bits is None else types.float64 if bits == 64 else types.float32
+        if name in pointers:
+            return types.uint64
+        if name == "smem":
+            return types.uint32
+        return types.UniTuple(types.uint32, self.storages[name])
+
+    def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:  # noqa: ANN401
+        starts = {("gmem", name): values[name] for name in used.parameters}
+        for name in used.shared:
+            offset = ir.Constant(I32, self.shared[name])
+            starts["smem", name] = b.add(values["smem"], offset)
+        return starts
+
+
+def where_of(op: Op) -> str:
+    """Return file:line of an op."""
+    file, line = op.line
+    return f"{file.rpartition('/')[2]}:{line}"
+
+
+def _gives(tuples: list[Any]) -> Any:  # noqa: ANN401
+    if not tuples:
+        return types.void
+    return tuples[0] if len(tuples) == 1 else types.Tuple(tuples)
+
+
+class _Names:
+    """The names that an op, a condition or an integer uses."""
+
+    def __init__(self, x: Any) -> None:  # noqa: ANN401
+        self.symbols: set[str] = set()
+        self.storages: set[str] = set()
+        self.parameters: set[str] = set()
+        self.shared: set[str] = set()
+        if isinstance(x, ops.Op):
+            for reg in (*reads(x), *writes(x)):
+                self.storages.add(reg.storage)
+            for access in accesses(x):
+                owner = self.parameters if access.space == "gmem" else self.shared
+                owner.add(access.storage)
+                for part in (*access.bases, access.inner, *access.guards):
+                    self._add(part)
+            for f in fields(x):
+                self._add(getattr(x, f.name))
+        else:
+            self._add(x)
+
+    def _add(self, x: Any) -> None:  # noqa: ANN401
+        if isinstance(x, Test):
+            self.storages.add(x.reg.storage)
+        elif isinstance(x, Logic):
+            for term in x.terms:
+                self._add(term)
+        elif isinstance(x, Not):
+            self._add(x.term)
+        elif isinstance(x, (SymInt, Compare)):
+            self.symbols |= symbols_of(x)
+        elif isinstance(x, tuple):
+            for part in x:
+                self._add(part)
+
+
+def _let(e: Emit, op: ops.Let) -> Any:  # noqa: ANN401
+    b = e.b
+    if op.kind == "reg":
+        (reg,) = op.operands
+        assert isinstance(reg, Reg)
+        value = e.words.get(reg, 0)
+        if value.type == I64:
+            return value
+        return (b.sext if reg.dtype.kind == "int" else b.zext)(value, I64)
+    x, y = (e.scalars.value(o) for o in op.operands)  # type: ignore[arg-type]
+    rule = {"xor": b.xor, "and": b.and_, "or": b.or_, "shl": b.shl, "shr": b.ashr}[op.kind]
+    return rule(x, y)
+
+
+def _intrinsic(name: str, kinds: list[Any], result: Any, codegen: Any) -> Any:  # noqa: ANN401
+    """Return an intrinsic of fixed argument types; Numba asks for a function of fixed arity."""
+    signature = result(*kinds)
+    names = ", ".join(f"a{i}" for i in range(len(kinds)))
+    scope = {"typed": lambda: (signature, codegen)}
+    exec(f"def {name}(context{', ' * bool(names)}{names}):\n    return typed()", scope)
+    return intrinsic(scope[name])

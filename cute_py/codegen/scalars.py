@@ -1,0 +1,123 @@
+"""Integer expressions and conditions of a plan as LLVM values.
+
+Expressions are polynomials over symbols, floors and minima. Values are 64 bits wide; a division
+whose operands are known to fit is done in 32. NVVM narrows what is truncated to an address of
+shared memory.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from cute_py.codegen.storage import I32, I64
+from cute_py.layout.polynomial import FloorDiv, Min, Symbol, order
+from cute_py.layout.symbol_bounds import bounds
+from cute_py.layout.symbols import SymInt, terms_of
+from cute_py.trace.conditions import Compare, Logic, Not, Test
+
+if TYPE_CHECKING:
+    from cute_py.codegen.storage import Words
+    from cute_py.layout.polynomial import Atom, Polynomial
+    from cute_py.trace.conditions import Cond, Scalar
+
+_FITS = 1 << 31
+
+
+class Scalars:
+    """Evaluates scalars and conditions with the values of their symbols."""
+
+    def __init__(self, b: Any, env: dict[str, Any], words: Words) -> None:  # noqa: ANN401
+        """Keep the builder, symbol -> LLVM value of 64 bits, and the registers."""
+        self.b, self.env, self.words = b, env, words
+
+    def value(self, x: Scalar) -> Any:  # noqa: ANN401
+        """Return a scalar as 64 bits."""
+        return ir.Constant(I64, x) if isinstance(x, int) else self._sum(terms_of(x))
+
+    def narrow(self, x: Scalar) -> Any:  # noqa: ANN401
+        """Return a scalar as 32 bits."""
+        return ir.Constant(I32, x) if isinstance(x, int) else self.b.trunc(self.value(x), I32)
+
+    def _sum(self, p: Polynomial) -> Any:  # noqa: ANN401
+        """Return the sum of the terms, those of loops last: what is before them is hoisted."""
+        total = ir.Constant(I64, p.get((), 0))
+        for monomial in sorted((m for m in p if m), key=lambda m: (_varies(m), order(m))):
+            total = self.b.add(total, self._term(monomial, p[monomial]))
+        return total
+
+    def _term(self, monomial: tuple[Atom, ...], c: int) -> Any:  # noqa: ANN401
+        product = None
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                taken = gcd(c, atom.multiple_of)
+                c //= taken
+                factor = self.env[atom.name]
+                if taken != atom.multiple_of:
+                    divisor = ir.Constant(I64, atom.multiple_of // taken)
+                    factor = self.b.sdiv(factor, divisor)
+            else:
+                factor = self._atom(atom)
+            product = factor if product is None else self.b.mul(product, factor)
+        assert product is not None
+        return product if c == 1 else self.b.mul(product, ir.Constant(I64, c))
+
+    def _atom(self, atom: Atom) -> Any:  # noqa: ANN401
+        if isinstance(atom, FloorDiv):
+            return self._floor(atom)
+        assert isinstance(atom, Min)
+        least = self._sum(atom.options[0])
+        for option in atom.options[1:]:
+            other = self._sum(option)
+            least = self.b.select(self.b.icmp_signed("<", other, least), other, least)
+        return least
+
+    def _floor(self, atom: FloorDiv) -> Any:  # noqa: ANN401
+        b = self.b
+        p, d = self._sum(atom.numerator), self._sum(atom.divisor)
+        (low, high), (_least, most) = bounds(atom.numerator), bounds(atom.divisor)
+        if low is not None and low >= 0:
+            if high is not None and high < _FITS and most is not None and most < _FITS:
+                return b.zext(b.udiv(b.trunc(p, I32), b.trunc(d, I32)), I64)
+            return b.udiv(p, d)
+        quotient, rest = b.sdiv(p, d), b.srem(p, d)
+        below = b.icmp_signed("<", rest, ir.Constant(I64, 0))
+        return b.sub(quotient, b.zext(below, I64))
+
+    # -- conditions
+
+    def holds(self, cond: Cond) -> Any:  # noqa: ANN401
+        """Return a condition as one bit."""
+        if isinstance(cond, Compare):
+            sign = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}[cond.test]
+            return self.b.icmp_signed(sign, self.value(cond.a), self.value(cond.b))
+        if isinstance(cond, Logic):
+            join = self.b.and_ if cond.test == "and" else self.b.or_
+            total = self.holds(cond.terms[0])
+            for term in cond.terms[1:]:
+                total = join(total, self.holds(term))
+            return total
+        if isinstance(cond, Not):
+            return self.b.not_(self.holds(cond.term))
+        assert isinstance(cond, Test)
+        return self.words.get(cond.reg, 0)
+
+
+def _varies(monomial: tuple[Atom, ...]) -> int:
+    """Return 1 for a term that changes in a run-time loop, else 0."""
+    names = [s.name for atom in monomial for s in atom.symbols]
+    return int(any(name[0] in "kn" and name[1:].isdigit() for name in names))
+
+
+def symbols_of(x: object) -> set[str]:
+    """Return the names of the symbols in a scalar or condition."""
+    if isinstance(x, SymInt):
+        return {s.name for m in terms_of(x) for atom in m for s in atom.symbols}
+    if isinstance(x, Compare):
+        return symbols_of(x.a) | symbols_of(x.b)
+    if isinstance(x, (Logic, Not)):
+        terms = x.terms if isinstance(x, Logic) else (x.term,)
+        return {name for term in terms for name in symbols_of(term)}
+    return set()

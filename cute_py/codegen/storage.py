@@ -1,0 +1,140 @@
+"""Register storages in generated code: tuples of 32-bit words, whatever the type of the elements.
+
+A word holds one 32-bit element, two of 16 bits, four of 8, half of one of 64. A flag (b1) has a
+word of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+if TYPE_CHECKING:
+    from cute_py.dtypes.table import Dtype
+    from cute_py.trace.conditions import Reg
+    from cute_py.trace.plan import Registers
+
+I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
+F32, F64 = ir.FloatType(), ir.DoubleType()
+
+
+def slot_bits(dtype: Dtype) -> int:
+    """Return how many bits of a storage an element takes."""
+    return 32 if dtype.name == "b1" else dtype.bits
+
+
+def word_count(storage: Registers) -> int:
+    """Return the number of words of a storage."""
+    return max(1, -(-storage.count * slot_bits(storage.dtype) // 32))
+
+
+def element_type(dtype: Dtype) -> ir.Type:
+    """Return the LLVM type in which an element is computed with: floats of 32 bits and wider as
+    such, all others as integers of their width.
+    """
+    if dtype.is_float and dtype.bits >= 32:
+        return F64 if dtype.bits == 64 else F32
+    return ir.IntType(1 if dtype.name == "b1" else dtype.bits)
+
+
+class Words:
+    """The words of the storages that one op reads and writes, as LLVM values."""
+
+    def __init__(self, b: Any, words: dict[str, list[Any]]) -> None:  # noqa: ANN401
+        """Keep the builder and the words by storage."""
+        self.b, self.words = b, words
+
+    def get(self, reg: Reg, k: int) -> Any:  # noqa: ANN401
+        """Return element k of a register operand, in its `element_type`."""
+        b, bits, i = self.b, slot_bits(reg.dtype), reg.index[k]
+        words = self.words[reg.storage]
+        if bits == 64:
+            low, high = (b.zext(words[2 * i + j], I64) for j in (0, 1))
+            raw = b.or_(low, b.shl(high, ir.Constant(I64, 32)))
+        elif bits == 32:
+            raw = words[i]
+        else:
+            each = 32 // bits
+            shifted = b.lshr(words[i // each], ir.Constant(I32, i % each * bits))
+            raw = b.trunc(shifted, ir.IntType(bits))
+        return self._as_element(raw, reg.dtype)
+
+    def _as_element(self, raw: Any, dtype: Dtype) -> Any:  # noqa: ANN401
+        kind = element_type(dtype)
+        if kind == I1:
+            return self.b.icmp_unsigned("!=", raw, ir.Constant(I32, 0))
+        return self.b.bitcast(raw, kind) if kind in (F32, F64) else raw
+
+    def put(self, reg: Reg, k: int, value: Any) -> None:  # noqa: ANN401
+        """Set element k of a register operand."""
+        b, bits, i = self.b, slot_bits(reg.dtype), reg.index[k]
+        words = self.words[reg.storage]
+        if value.type == I1:
+            value = b.zext(value, I32)
+        if value.type in (F32, F64):
+            value = b.bitcast(value, I32 if value.type == F32 else I64)
+        if bits == 64:
+            words[2 * i] = b.trunc(value, I32)
+            words[2 * i + 1] = b.trunc(b.lshr(value, ir.Constant(I64, 32)), I32)
+        elif bits == 32:
+            words[i] = value
+        else:
+            each = 32 // bits
+            shift, mask = i % each * bits, (1 << bits) - 1
+            kept = b.and_(words[i // each], ir.Constant(I32, ~(mask << shift) & 0xFFFFFFFF))
+            words[i // each] = b.or_(kept, b.shl(b.zext(value, I32), ir.Constant(I32, shift)))
+
+    # -- whole words
+
+    def whole(self, reg: Reg, start: int, count: int) -> list[int] | None:
+        """Return the numbers of the words that elements start ... start + count - 1 fill exactly,
+        None where they do not lie so.
+        """
+        bits = slot_bits(reg.dtype)
+        index = reg.index[start : start + count]
+        if reg.dtype.name == "b1" or (count * bits) % 32 or index[0] * bits % 32:
+            return None
+        if list(index) != list(range(index[0], index[0] + count)):
+            return None
+        first = index[0] * bits // 32
+        return list(range(first, first + count * bits // 32))
+
+    def get_words(self, reg: Reg, start: int, count: int) -> list[Any]:
+        """Return `count` elements as 32-bit words, packed."""
+        found = self.whole(reg, start, count)
+        if found is not None:
+            return [self.words[reg.storage][w] for w in found]
+        b, bits = self.b, reg.dtype.bits
+        packed = [ir.Constant(I32, 0)] * max(1, count * bits // 32)
+        for k in range(count):
+            value = self.get(reg, start + k)
+            if value.type in (F32, F64):
+                value = b.bitcast(value, I32 if value.type == F32 else I64)
+            if bits == 64:
+                packed[2 * k] = b.trunc(value, I32)
+                packed[2 * k + 1] = b.trunc(b.lshr(value, ir.Constant(I64, 32)), I32)
+                continue
+            wide = value if value.type == I32 else b.zext(value, I32)
+            place = ir.Constant(I32, k * bits % 32)
+            packed[k * bits // 32] = b.or_(packed[k * bits // 32], b.shl(wide, place))
+        return packed
+
+    def put_words(self, reg: Reg, start: int, count: int, packed: list[Any]) -> None:
+        """Set `count` elements from 32-bit words."""
+        found = self.whole(reg, start, count)
+        if found is not None:
+            for w, value in zip(found, packed, strict=True):
+                self.words[reg.storage][w] = value
+            return
+        b, bits = self.b, reg.dtype.bits
+        for k in range(count):
+            if bits == 64:
+                low, high = (b.zext(packed[2 * k + j], I64) for j in (0, 1))
+                raw = b.or_(low, b.shl(high, ir.Constant(I64, 32)))
+            elif bits == 32:
+                raw = packed[k]
+            else:
+                place = ir.Constant(I32, k * bits % 32)
+                raw = b.trunc(b.lshr(packed[k * bits // 32], place), ir.IntType(bits))
+            self.put(reg, start + k, raw)
