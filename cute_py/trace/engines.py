@@ -132,7 +132,8 @@ class GlobalMemory(KernelEngine):
 
     def shifted(self, layout: AnyLayout, coord: IntTuple) -> tuple[Engine, AnyLayout] | None:
         """Return coordinates that remember the extents, counted from `coord` on."""
-        if layout.__class__ is not Layout or all(ints.is_zero(c) is True for c in flatten((coord,))):
+        moves = any(ints.is_zero(c) is not True for c in flatten((coord,)))
+        if layout.__class__ is not Layout or not moves:
             return None
         shape, stride = layout.shape, layout.stride
         if shape.__class__ is not tuple:
