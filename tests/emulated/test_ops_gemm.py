@@ -4,7 +4,7 @@ from itertools import product as every
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
@@ -376,6 +376,7 @@ def test_every_choice_is_consistent(kind, alignment):
 TILES = st.tuples(*[st.sampled_from([32, 64, 96, 128])] * 2, st.sampled_from([16, 32, 64]))
 
 
+@settings(max_examples=25)
 @given(
     tile=TILES,
     warps=st.sampled_from([(1, 1), (1, 2), (2, 1), (2, 2), (4, 2), (2, 4)]),

@@ -1,0 +1,117 @@
+"""What `cute.ops.gemm` refuses, and what it takes to be enough memory."""
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.errors import CuteError, DtypeError, LayoutError, LeafTypeError
+from cute_py.ops import memory
+from cute_py.ops.choose import choose_config
+from cute_py.ops.gemm import gemm
+from cute_py.ops.product import Product
+
+DTYPES = ("f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "e4m3", "e5m2")
+
+
+def refused(code, kind, *args, **options):
+    with pytest.raises(CuteError) as caught:
+        gemm(*args, **options)
+    assert (caught.value.code, type(caught.value)) == (code, kind)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    a, b = np.ones((3, 4), np.float32), np.ones((5, 6), np.float32)
+    text = refused("ops-shapes", LayoutError, a, b)
+    assert "given a of shape (3,4) and b of shape (5,6); required: a (..., M, K)" in text
+    refused("ops-shapes", LayoutError, np.ones((2, 3, 4)), np.ones((3, 4, 5)))
+    text = refused("ops-rank", LayoutError, np.ones(4), b)
+    assert "given a of shape (4); required: at least 2 modes: (..., M, K)" in text
+    text = refused("ops-shape", LayoutError, a, a.T, np.ones((3, 4)), beta=1)
+    assert "given c of shape (3,4); required: shape (3,3)" in text
+    text = refused("ops-shape", LayoutError, a, a.T, bias=np.ones(4))
+    assert "given bias of shape (4); required: shape (3)" in text
+    refused("ops-shape", LayoutError, a, a.T, out=np.ones((3, 4), np.float32))
+
+
+def test_types_that_do_not_fit_are_refused():
+    a = np.ones((3, 3), np.float32)
+    text = refused("ops-dtype", DtypeError, a, a.astype(np.float16))
+    assert "given operands of f32 and f16; required: f16, bf16, tf32, f32" in text
+    refused("ops-dtype", DtypeError, a.astype(int), a.astype(int))
+    text = refused("ops-array", LeafTypeError, a.astype(object), a)
+    assert "given ndarray of object as a; required: an array of numbers" in text
+    refused("ops-array", LeafTypeError, a, "text")
+    refused("ops-array", LeafTypeError, a.astype(complex), a)
+    text = refused("ops-out-dtype", DtypeError, a, a, out_dtype="s64")
+    assert "given out_dtype of s64; required: f32, f64" in text
+    text = refused("ops-out-dtype", DtypeError, a, a, out=np.zeros((3, 3)), out_dtype="f32")
+    assert "given out of float64; required: f32" in text
+
+
+def test_choices_that_there_are_not_are_refused():
+    a = np.ones((3, 3), np.float32)
+    text = refused("ops-choice", LeafTypeError, a, a, activation="softplus")
+    assert "given activation='softplus'; required: None, 'relu'" in text
+    refused("ops-choice", LeafTypeError, a, a, backend="tpu")
+    text = refused("gemm-config-text", LayoutError, a, a, config="tiles=3")
+    assert "given 'tiles=3'; required: parts like tile=64x64x32" in text
+    text = refused("gemm-config", LayoutError, a, a, config="stages=1")
+    assert "required: at least 2 stages" in text
+    wide = choose_config(3, 3, 3, "f32", ("MN", "MN"))
+    refused("gemm-config", LayoutError, a, a, config=wide)
+
+
+class OnDevice:
+    shape, dtype = (3, 3), np.dtype(np.float32)
+    __cuda_array_interface__ = {"shape": (3, 3), "typestr": "<f4", "data": (0, False), "version": 3}  # noqa: RUF012
+
+
+def test_the_gpu_is_refused_as_yet():
+    a = np.ones((3, 3), np.float32)
+    text = refused("ops-no-gpu", CuteError, a, a, backend="gpu")
+    assert "no GPU backend yet; required: NumPy arrays, which run on the emulator" in text
+    text = refused("ops-no-gpu", CuteError, OnDevice(), a)
+    assert "given a on a device" in text
+    refused("ops-no-gpu", CuteError, a, OnDevice(), backend="emulator")
+
+
+def test_read_only_results_are_refused():
+    a, out = np.ones((3, 3), np.float32), np.zeros((3, 3), np.float32)
+    out.flags.writeable = False
+    text = refused("ops-read-only", LayoutError, a, a, out=out)
+    assert "given an array as out that is read-only" in text
+    assert (out == 0).all()
+
+
+def test_too_little_memory_is_refused_before_starting(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100_000)
+    a = np.ones((300, 300), np.float32)
+    text = refused("ops-memory", CuteError, a, a)
+    assert "(1.0 MiB of arrays, 0 bytes to emulate); required: at most the 97.7 KiB" in text
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1_200_000)
+    text = refused("ops-memory", CuteError, a, a)
+    assert "(351.6 KiB of arrays, 1.9 MiB to emulate); required: at most the 1.1 MiB" in text
+
+
+def test_little_memory_makes_smaller_batches(monkeypatch):
+    a, b = np.ones((300, 40), np.float16), np.eye(40, 300, dtype=np.float16)
+    one = memory.block_bytes(choose_config(300, 300, 40, "f16"))
+    monkeypatch.setattr(memory, "available_bytes", lambda: 5 * one + 180_000)
+    np.testing.assert_array_equal(gemm(a, b, out_dtype="f32"), a @ b)
+
+
+def test_the_estimate_of_a_block_is_of_the_right_size():
+    from cute_py.emulate.build import Build
+    from cute_py.kernels.gemm import gemm as kernel
+
+    for kind in DTYPES:
+        product = Product(np.ones((128, 256)), np.ones((256, 128)), kind)
+        config = product.choose()
+        product.finish(None, (1, 0), None, None, "f32")
+        arguments = product.arguments(product.result())
+        plan = cute.trace(kernel, *arguments)
+        leaves = [getattr(x, "array", x) for x in kernel.leaves(*arguments)]
+        true = Build(plan, tuple(leaves), False, None).bytes_per_block()
+        assert true / 2 <= memory.block_bytes(config) <= true * 4
