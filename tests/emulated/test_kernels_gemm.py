@@ -185,6 +185,16 @@ def test_nothing_is_read_or_written_around_slices_of_larger_arrays(kernel):
     assert np.isnan(room).sum() == room.size - 70 * 43
 
 
+@pytest.mark.parametrize("order", ["reversed", 5])
+@pytest.mark.parametrize("kernel", [2, 3, 4, 5, 6, 7, 8])
+def test_the_order_of_warps_changes_nothing(kernel, order, monkeypatch):
+    run_plan = cute.emulate.emulate
+    monkeypatch.setattr(
+        cute.emulate, "emulate", lambda plan, *args: run_plan(plan, *args, order=order)
+    )
+    require_exact(kernel, "f32" if kernel < 5 else "f16", (70, 40, 100), (1, 0))
+
+
 # -- one by one
 
 
