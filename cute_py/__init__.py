@@ -136,6 +136,8 @@ _HOME = {
         "named_barrier print=print_ shuffle store_release syncthreads syncwarp thread_idx "
         "threadfence vote warp_idx warp_reduce"
     ),
+    "codegen.build": "compile source",
+    "codegen.run": "run",
     "analysis.solver": "suggest_smem_layout",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
@@ -149,7 +151,8 @@ _MODULE = {
 }
 # reached as cute.atoms and so on; cute.trace and cute.emulate are functions as well
 _PACKAGES = {"analysis", "atoms", "dtypes", "emulate", "ops", "tiled", "trace", "viz"}
-_BUILTINS = {"filter", "print", "range"}  # CuTe names that would hide a builtin under `import *`
+# names that would hide a builtin under `import *`
+_BUILTINS = {"compile", "filter", "print", "range"}
 
 __all__ = sorted(name for name in _MODULE if name not in _BUILTINS and name != "_")
 

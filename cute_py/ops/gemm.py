@@ -9,8 +9,9 @@ import numpy as np
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.kernels.gemm import ACTIVATIONS, GemmConfig
-from cute_py.ops.operands import OPERATION, is_on_device
+from cute_py.ops.operands import OPERATION
 from cute_py.ops.product import Product, wrong_shape
+from cute_py.trace.arguments import on_device
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Array, DtypeLike
@@ -66,7 +67,7 @@ def gemm(
     """
     require_choices(backend, activation)
     for name, array in {"a": a, "b": b, "c": c, "bias": bias, "out": out}.items():
-        if is_on_device(array):
+        if on_device(array):
             raise refusal("ops-no-gpu", operation=OPERATION, value=f"{name} on a device")
     product = Product(a, b, dtype)
     product.choose(config)

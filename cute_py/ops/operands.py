@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 OPERATION = "cute.ops.gemm"
 
 
-def is_on_device(x: object) -> bool:
-    """Tell whether an array lies in the memory of a GPU."""
-    x = x.array if isinstance(x, TypedArray) else x
-    return bool(getattr(x, "is_cuda", False)) or (
-        hasattr(x, "__cuda_array_interface__") and not hasattr(x, "__array_interface__")
-    )
-
-
 def read(x: object, name: str, dtype: DtypeLike | None = None) -> tuple[Array, Dtype]:
     """Return an array of the host, not yet converted, and `dtype`; without that, its own."""
     kind = x.dtype if isinstance(x, TypedArray) else None

@@ -124,6 +124,14 @@ def is_array(x: object) -> bool:
     )
 
 
+def on_device(x: object) -> bool:
+    """Tell whether an array lies in the memory of a GPU."""
+    array = x.array if isinstance(x, TypedArray) else x
+    return bool(getattr(array, "is_cuda", False)) or (
+        hasattr(array, "__cuda_array_interface__") and not hasattr(array, "__array_interface__")
+    )
+
+
 def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
     """Return the facts of an array, checked against what was promised."""
     dtype = x.dtype if isinstance(x, TypedArray) else _array_dtype(x)

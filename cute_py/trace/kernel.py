@@ -10,7 +10,7 @@ from cute_py.dtypes.table import b1
 from cute_py.errors import CuteError, refusal
 from cute_py.layout.layout import Layout
 from cute_py.layout.tensor import derived, register_allocators
-from cute_py.trace.arguments import Argument, annotations_of, classify, rebuilt
+from cute_py.trace.arguments import Argument, annotations_of, classify, on_device, rebuilt
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.integers import compare
 from cute_py.trace.keys import captured_key
@@ -85,11 +85,12 @@ class Kernel:
         return self if instance is None else _Method(self, instance)
 
     def __call__(self, *args: object, **named: object) -> None:
-        """Run the kernel: NumPy arrays on the emulator."""
+        """Run the kernel: on the GPU where its arrays lie there, else on the emulator."""
         import cute_py as cute
 
-        plan = self.plan(*args, **named)
-        cute.emulate(plan, *self.leaves(*args, **named))
+        plan, leaves = self.plan(*args, **named), self.leaves(*args, **named)
+        door = cute.run if any(on_device(x) for x in leaves) else cute.emulate
+        door(plan, *leaves)
 
 
 class _Method(Kernel):

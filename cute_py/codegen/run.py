@@ -1,0 +1,90 @@
+"""Running plans on the device where the arrays are: compile once, launch on the current stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cute_py.codegen.build import compile
+from cute_py.codegen.launch import Launcher
+from cute_py.trace.arguments import TypedArray
+
+if TYPE_CHECKING:
+    from cute_py.trace.plan import Plan
+
+# compute capabilities whose own instructions need the suffix `a`
+_SPECIFIC = {(9, 0): "sm_90a", (10, 0): "sm_100a", (12, 0): "sm_120a"}
+
+
+def run(plan: Plan, *args: Any, stream: int | None = None) -> None:  # noqa: ANN401
+    """Launch a plan on device arrays, compiled for their device; kernels are kept by plan.
+
+    Args:
+        plan: what to run.
+        args: an array or number for each parameter of the plan.
+        stream: a CUDA stream as a number; None: the current one of the arrays' library.
+
+    """
+    array = next(a for a in map(_bare, args) if hasattr(a, "shape"))
+    _make_current(array)
+    launcher(plan)(*args, stream=_stream(array) if stream is None else stream)
+
+
+_launchers: dict[tuple[int, int], tuple[Plan, Launcher]] = {}  # by identity: hashing a plan costs
+
+
+def launcher(plan: Plan) -> Launcher:
+    """Return the plan compiled for the current device, and loaded in its context."""
+    from cuda.bindings import driver
+
+    _status, context = driver.cuCtxGetCurrent()
+    key = id(plan), int(context)
+    if key not in _launchers:
+        _launchers[key] = plan, Launcher(compile(plan, device_arch()))
+    return _launchers[key][1]
+
+
+def device_arch() -> str:
+    """Return the architecture of the current device: sm_80, sm_90a, ..."""
+    from cuda.bindings import driver
+
+    _status, device = driver.cuCtxGetDevice()
+    kinds = driver.CUdevice_attribute
+    major, minor = (
+        driver.cuDeviceGetAttribute(kind, device)[1]
+        for kind in (
+            kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+            kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+        )
+    )
+    return _SPECIFIC.get((major, minor), f"sm_{major}{minor}")
+
+
+def _bare(x: Any) -> Any:  # noqa: ANN401
+    return x.array if isinstance(x, TypedArray) else x
+
+
+def _library(array: Any) -> str:  # noqa: ANN401
+    return type(array).__module__.partition(".")[0]
+
+
+def _make_current(array: Any) -> None:  # noqa: ANN401
+    """Make the array's device the current one, in a context of its library."""
+    if _library(array) == "torch":
+        import torch
+
+        torch.cuda.set_device(array.device)
+    elif _library(array) == "cupy":
+        array.device.use()
+
+
+def _stream(array: Any) -> int:  # noqa: ANN401
+    """Return the current stream of the array's library; 0 is the default stream."""
+    if _library(array) == "torch":
+        import torch
+
+        return int(torch.cuda.current_stream(array.device).cuda_stream)
+    if _library(array) == "cupy":
+        import cupy
+
+        return int(cupy.cuda.get_current_stream().ptr)
+    return 0
