@@ -103,16 +103,6 @@ def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401
     return result if result.type == I1 else narrowed(e, result, op.dtype)
 
 
-def _call(name: str) -> Callable[..., Any]:
-    """Return a rule that calls an LLVM intrinsic."""
-
-    def rule(e: Emit, *values: Any) -> Any:  # noqa: ANN401
-        function = e.b.module.declare_intrinsic(name, [values[0].type])
-        return e.b.call(function, values)
-
-    return rule
-
-
 def _ptx(text: str, wide: str = "") -> Callable[..., Any]:
     """Return a rule that is one PTX instruction on f32; `wide` is the one on f64."""
 
@@ -162,7 +152,7 @@ _FLOAT: dict[str, Callable[..., Any]] = {
     "div": _ptx("div.rn.f32 $0, $1, $2;", "div.rn.f64 $0, $1, $2;"),
     "min": _ptx("min.f32 $0, $1, $2;", "min.f64 $0, $1, $2;"),
     "max": _ptx("max.f32 $0, $1, $2;", "max.f64 $0, $1, $2;"),
-    "fma": _call("llvm.fma"),
+    "fma": lambda e, a, b, c: e.b.fma(a, b, c),
     "sqrt": _ptx("sqrt.rn.f32 $0, $1;", "sqrt.rn.f64 $0, $1;"),
     "rsqrt": _ptx("rsqrt.approx.ftz.f32 $0, $1;"),
     "rcp": _ptx("rcp.approx.ftz.f32 $0, $1;"),

@@ -80,8 +80,7 @@ def _multiply_add(e: Emit, op: ops.Mma) -> None:
         x, y, z = (widened(e, e.words.get(reg, i), reg.dtype) for reg, i in places)
         if kind.is_float:
             x, y = (_as(e, v, z.type) for v in (x, y))
-            function = e.b.module.declare_intrinsic("llvm.fma", [z.type])
-            value = narrowed(e, e.b.call(function, [x, y, z]), kind)
+            value = narrowed(e, e.b.fma(x, y, z), kind)
         else:
             x, y = (_extended(e, v, z.type, reg) for v, reg in ((x, op.a), (y, op.b)))
             value = e.b.add(e.b.mul(x, y), z)
@@ -158,7 +157,26 @@ def prefetch(e: Emit, op: ops.Prefetch) -> None:
         e.asm([], f"prefetch.global.L2 [$0+{static}];", ["l"], [address], side=True)
 
 
+def wait_until(e: Emit, op: ops.WaitUntil) -> None:
+    """Read with acquire order until the element compares."""
+    from cute_py.codegen.memory import Addresses
+
+    x = op.src
+    address, static = Addresses(e, x)[0]
+    kind = f"{'s' if x.dtype.kind == 'int' else 'u'}{x.dtype.bits}"
+    space, letter = (".global", "l") if x.space == "gmem" else (".shared", "r")
+    wide = x.dtype.bits == 64
+    value = e.scalars.value(op.value) if wide else e.scalars.narrow(op.value)
+    text = (
+        f"{{ .reg .pred p; .reg .{kind} x; again_${{:uid}}: "
+        f"ld.acquire.gpu{space}.{kind} x, [$0+{static}]; setp.{op.test}.{kind} p, x, $1; "
+        "@!p bra again_${:uid}; }"
+    )
+    e.asm([], text, [letter, "l" if wide else "r"], [address, value], side=True)
+
+
 EMIT = {
+    ops.WaitUntil: wait_until,
     ops.Mma: mma,
     ops.Barrier: barrier,
     ops.CpCommit: cp_commit,

@@ -1,0 +1,199 @@
+"""Kernels on the GPU: bit for bit what the emulator gives on integers, close on random numbers."""
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.kernels import gemm_04_double_buffer as gemm_04
+from cute_py.kernels import transpose
+from cute_py.kernels.config import choose, epilogue
+from cute_py.kernels.copy import copy_elements, copy_tiles
+from cute_py.kernels.gemm_01_naive import gemm_naive
+from cute_py.kernels.gemm_02_shared import gemm_shared
+from cute_py.kernels.gemm_03_registers import gemm_registers
+from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
+from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
+from cute_py.kernels.gemm_07_multistage import gemm_multistage
+from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
+from cute_py.kernels.reduce import sum_rows
+from cute_py.kernels.softmax import softmax
+from cute_py.kernels.splitk_serial import gemm_splitk
+
+torch = pytest.importorskip("torch", reason="needs torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+
+SHAPES = [(1, 7, 33), (64, 64, 64), (129, 130, 257), (256, 128, 512)]
+MAJORS = [(1, 1), (1, 0), (0, 1), (0, 0)]
+TYPES = {
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "s8": torch.int8,
+    "u8": torch.uint8,
+}
+SUMS = {"f64": torch.float64, "s8": torch.int32, "u8": torch.int32}
+
+
+def matrix(rows, columns, kind, mode=1, integers=True, seed=0):
+    """Return a random matrix on the GPU whose mode `mode` is contiguous."""
+    generator = torch.Generator().manual_seed(seed + rows * 1000 + columns)
+    shape = (rows, columns) if mode else (columns, rows)
+    if integers:
+        low = 0 if kind == "u8" else -3
+        x = torch.randint(low, 4, shape, generator=generator)
+    else:
+        x = torch.randn(shape, generator=generator)
+    x = x.to(TYPES[kind]).cuda()
+    return x if mode else x.T
+
+
+def poisoned(rows, columns, kind):
+    dtype = SUMS.get(kind, torch.float32)
+    fill = float("nan") if dtype.is_floating_point else -(2**31) + 1
+    return torch.full((rows, columns), fill, dtype=dtype, device="cuda")
+
+
+def product(a, b):
+    return (a.double() @ b.double().T).cpu()
+
+
+RUNS = {
+    "naive": lambda a, b, c: gemm_naive(a, b, c),
+    "shared": lambda a, b, c: gemm_shared(a, b, c),
+    "registers": lambda a, b, c: gemm_registers(a, b, c),
+    "double buffer": lambda a, b, c: gemm_04.sgemm_128x128(a, b, c, gemm_04.choose(a, b)),
+    "tensor core": lambda a, b, c: gemm_tensor_core(
+        a, b, c, choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False)
+    ),
+    "ldmatrix": lambda a, b, c: gemm_ldmatrix(
+        a, b, c, choose(a, b, (64, 64), 1, asynchronous=False)
+    ),
+    "multistage": lambda a, b, c: gemm_multistage(a, b, c, choose(a, b, (64, 64))),
+    "epilogue": lambda a, b, c: _epilogue(a, b, c),
+}
+
+
+def _epilogue(a, b, c):
+    cfg = choose(a, b, (64, 64))
+    gemm_epilogue(a, b, c, c, None, 1.0, 0.0, cfg, epilogue(cfg, c))
+
+
+CASES = [
+    *[(name, "f32", SHAPES[i % 4], MAJORS[i % 4]) for i, name in enumerate(RUNS)],
+    *[
+        (name, kind, SHAPES[(i + j) % 4], MAJORS[0 if "8" in kind else (2 * i + j) % 4])
+        for i, name in enumerate(("naive", "tensor core", "ldmatrix", "multistage"))
+        for j, kind in enumerate(TYPES)
+        if not (name == "ldmatrix" and kind == "f64")
+    ],
+    *[("multistage", kind, shape, (1, 1)) for kind in ("f16", "bf16") for shape in SHAPES],
+    *[("multistage", "f16", (129, 130, 257), majors) for majors in MAJORS],
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "shape", "majors"), CASES)
+def test_gemm_is_exact_on_integers(name, kind, shape, majors):
+    m, n, k = shape
+    a, b = matrix(m, k, kind, majors[0]), matrix(n, k, kind, majors[1], seed=7)
+    c = poisoned(m, n, kind)
+    if name == "double buffer" and kind != "f32":
+        pytest.skip("an f32 kernel")
+    RUNS[name](a, b, c)
+    torch.cuda.synchronize()
+    assert torch.equal(c.double().cpu(), product(a, b))
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_gemm_is_close_on_random_numbers(kind):
+    a, b = (matrix(n, 520, kind, integers=False) for n in (300, 200))
+    c = poisoned(300, 200, kind)
+    RUNS["multistage"](a, b, c)
+    torch.cuda.synchronize()
+    wanted = product(a, b)
+    assert (c.double().cpu() - wanted).norm() <= 1e-6 * wanted.norm()
+
+
+def test_gemm_gives_the_same_bits_every_time():
+    a, b = (matrix(n, 512, "bf16", integers=False) for n in (512, 256))
+    results = []
+    for _ in range(100):
+        c = poisoned(512, 256, "bf16")
+        RUNS["multistage"](a, b, c)
+        results.append(c)
+    torch.cuda.synchronize()
+    assert all(torch.equal(results[0], c) for c in results)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (33, 70), (128, 256)])
+@pytest.mark.parametrize("kernel", [copy_elements, copy_tiles], ids=lambda k: k.__name__)
+def test_copies(kernel, shape):
+    a = matrix(*shape, "f32", integers=False)
+    b = torch.full_like(a, float("nan"))
+    if kernel is copy_tiles:
+        from cute_py.kernels.config import tile_copy
+
+        kernel(a, b, tile_copy((32, 32), 128, a, b))
+    else:
+        kernel(a, b)
+    assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (33, 70), (128, 256)])
+@pytest.mark.parametrize("layout", ["", "PLAIN", "PADDED", "SWIZZLED"])
+def test_transposes(layout, shape):
+    a = matrix(*shape, "f32", integers=False)
+    b = torch.full(shape[::-1], float("nan"), device="cuda")
+    if layout:
+        transpose.transpose_shared(a, b, getattr(transpose, layout))
+    else:
+        transpose.transpose_naive(a, b)
+    assert torch.equal(a.T, b)
+
+
+def test_kernels_are_those_of_the_emulator_bit_for_bit():
+    a, b = (matrix(n, 136, "f16", integers=False) for n in (70, 90))
+    c = poisoned(70, 90, "f16")
+    cfg = choose(a, b, (64, 64))
+    gemm_multistage(a, b, c, cfg)
+    host = [x.cpu().numpy() for x in (a, b)]
+    wanted = np.full((70, 90), np.nan, np.float32)
+    gemm_multistage(*host, wanted, choose(*host, (64, 64)))
+    np.testing.assert_allclose(c.cpu().numpy(), wanted, rtol=1e-5, atol=1e-4)
+
+
+def test_reductions():
+    x = matrix(37, 1000, "f32", integers=False)
+    y = torch.full((37,), float("nan"), device="cuda")
+    sum_rows(x, y)
+    torch.testing.assert_close(y, x.sum(1), rtol=1e-4, atol=1e-3)
+    z = torch.full_like(x, float("nan"))
+    softmax(x, z)
+    torch.testing.assert_close(z, torch.softmax(x, 1), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("splits", [1, 3, 8])
+def test_serial_split_k_waits_for_other_blocks(splits):
+    a, b = matrix(70, 1000, "f16"), matrix(40, 1000, "f16", seed=7)
+    cfg = choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False)
+    turns = torch.zeros((2, 1), dtype=torch.int32, device="cuda")
+    for _ in range(2):  # the turns end at 0, so a second launch works
+        c = poisoned(70, 40, "f16")
+        gemm_splitk(a, b, c, turns, splits, cfg)
+        assert torch.equal(c.double().cpu(), product(a, b))
+
+
+def test_a_launch_takes_run_time_numbers():
+    @cute.kernel
+    def axpy(x, y, alpha: cute.f32, n: cute.s32):
+        cute.launch(grid=cute.ceil_div(x.shape[0], 128), block=128)
+        i = cute.block_idx() * 128 + cute.thread_idx()
+        with cute.when(i < n):
+            y[i] = x[i] * alpha + y[i]
+
+    x, y = matrix(1, 1000, "f32")[0], matrix(1, 1000, "f32", seed=1)[0]
+    wanted = y.clone()
+    wanted[:700] += 2 * x[:700]
+    axpy(x, y, 2.0, 700)
+    assert torch.equal(y, wanted)
