@@ -152,7 +152,7 @@ def _timed(product: Product, given: Namespace) -> tuple[Array, float]:
 
 
 def _product(given: Namespace) -> Product:
-    from cute_py.ops.gemm import require_choices
+    from cute_py.ops.multiply import require_choices
     from cute_py.ops.product import Product
 
     require_choices(given.backend, given.activation)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py.errors import LayoutError
 from cute_py.ops.choose import changed, choose_config
-from cute_py.ops.gemm import gemm
+from cute_py.ops.multiply import gemm
 from cute_py.ops.operands import modes
 from cute_py.ops.product import Product
 from cute_py.ops.reference import error_of, reference
@@ -395,6 +395,15 @@ def test_every_configuration_that_is_accepted_is_right(tile, warps, stages, size
         assert error.code == "gemm-config"  # noqa: PT017
         return
     np.testing.assert_array_equal(gemm(a, b, config=config, out_dtype="f32"), multiplied(a, b))
+
+
+def test_the_public_names_are_what_they_say():
+    """No module of the package hides the function, whatever was imported before."""
+    import pkgutil
+
+    assert not {m.name for m in pkgutil.iter_modules(cute.ops.__path__)} & set(cute.ops.__all__)
+    assert cute.ops.gemm is gemm
+    assert cute.ops.choose_config is choose_config
 
 
 def test_plans_are_kept():

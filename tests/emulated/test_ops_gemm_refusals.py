@@ -7,7 +7,7 @@ import cute_py as cute
 from cute_py.errors import CuteError, DtypeError, LayoutError, LeafTypeError
 from cute_py.ops import memory
 from cute_py.ops.choose import choose_config
-from cute_py.ops.gemm import gemm
+from cute_py.ops.multiply import gemm
 from cute_py.ops.product import Product
 
 DTYPES = ("f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "e4m3", "e5m2")
