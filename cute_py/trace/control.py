@@ -116,6 +116,8 @@ def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: st
     if low is not None and last is not None and last < low:
         last = low  # a body that never runs
     unit = abs(step) if start.__class__ is int and start % abs(step) == 0 else 1
+    if step > 0:
+        trace.limits[name] = stop
     if low == last:
         last = None if last is None else last + unit  # keep a symbol: the body names it
     return trace.symbol(name, unit, low, last, scope)

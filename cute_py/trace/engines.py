@@ -115,11 +115,13 @@ class GlobalMemory(KernelEngine):
     def guarded(
         self, layout: AnyLayout, change: Callable[[AnyLayout], AnyLayout]
     ) -> tuple[Engine, AnyLayout] | None:
-        """Return coordinates that remember the extents, where the change reaches past them."""
+        """Return coordinates that remember the extents, where the change cuts tiles: the last tile
+        may reach past the extents, and so may the index of a tile.
+        """
         if layout.__class__ is not Layout:
             return None
         changed = change(layout)
-        if changed.__class__ is not Layout or ints.same(size(changed), size(layout)):
+        if changed.__class__ is not Layout or changed._s == layout._s:
             return None
         if ints.less(size(changed), size(layout)):
             return None  # a composition that picks some of the elements
@@ -128,7 +130,6 @@ class GlobalMemory(KernelEngine):
             layout, shape, stride = Layout((shape,), (stride,)), (shape,), (stride,)
         coordinates = change(Layout(layout.shape, make_basis_like(layout.shape)))
         return Guarded(self, shape, stride, _zeros(shape)), coordinates
-
 
     def shifted(self, layout: AnyLayout, coord: IntTuple) -> tuple[Engine, AnyLayout] | None:
         """Return coordinates that remember the extents, counted from `coord` on."""

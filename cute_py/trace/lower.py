@@ -9,6 +9,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.layout import Layout
+from cute_py.layout.polynomial import Symbol
 from cute_py.layout.swizzle import Swizzle
 from cute_py.layout.symbols import SymInt, terms_of
 from cute_py.layout.tuples import flatten
@@ -340,12 +341,38 @@ def _guards(start: Leaf, extent: Leaf, width: int, operation: str) -> list[Cond]
     """Return what must hold for elements from a coordinate on to lie inside of an extent."""
     tests = []
     for inside in (compare("le", 0, start), compare("lt", start, extent)):
-        if inside is True:
+        if inside is True or (isinstance(inside, Condition) and _stays_below(inside.cond)):
             continue
         if width > 1:
             _require_whole(start, extent, width, operation)
         tests.append(inside.cond if isinstance(inside, Condition) else Compare("lt", 1, 0))
     return tests
+
+
+def _stays_below(test: Cond) -> bool:
+    """Tell whether a < b holds because of what the symbols of a stay below: the number of blocks of
+    the grid, or of iterations of a loop.
+    """
+    if not isinstance(test, Compare) or test.test != "lt":
+        return False
+    most: Leaf = test.a
+    for name, limit in current().limits.items():
+        most = _at_most(most, name, limit)
+    return most is not test.a and ints.less(most, test.b) is True
+
+
+def _at_most(x: Leaf, name: str, limit: Leaf) -> Leaf:
+    """Return x with the greatest value of a symbol, where x grows with it and is linear in it."""
+    if not isinstance(x, SymInt):
+        return x
+    alone = [m for m in x._terms if any(s.name == name for atom in m for s in atom.symbols)]
+    if len(alone) != 1 or len(alone[0]) != 1 or not isinstance(alone[0][0], Symbol):
+        return x
+    factor = x._terms[alone[0]]
+    if factor < 0:
+        return x
+    step = ints.sub(ints.sub(limit, 1), SymInt({alone[0]: 1}))
+    return ints.add(x, ints.mul(factor, step))
 
 
 def _require_whole(start: Leaf, extent: Leaf, width: int, operation: str) -> None:

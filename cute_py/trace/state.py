@@ -81,6 +81,7 @@ class Trace:
         self.poison = ""  # the block that was left by break, return or an exception
         self.branch: Any = None  # what a cute.otherwise would belong to; see `control.when`
         self.symbols: dict[str, SymInt] = {}
+        self.limits: dict[str, Any] = {}  # symbol -> what it stays below: the grid, a loop's stop
         self.uniform: dict[str, str] = {}  # symbol -> the threads that agree on it, if not a block
 
     # -- places in shared memory

@@ -120,6 +120,7 @@ def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
         return Int(known, trace.root)
     _low, high = bounds_of(extent)  # type: ignore[arg-type]
     inner, trace.scope = trace.scope, trace.root
+    trace.limits[name] = extent
     try:
         return trace.symbol(name, 1, 0, None if high is None else high - 1, uniform)
     finally:

@@ -319,3 +319,39 @@ def test_a_guard_is_named_once_for_all_elements_that_share_it():
     load = traced(body).body[0].src
     assert len(load.guards) == len(set(load.guards)) <= 8
     assert len(load.masks) == load.count
+
+
+def tiles_of(x):
+    """Copy the tile of each thread of the grid."""
+    cute.launch(grid=cute.ceil_div(x.shape[0], 128), block=32)
+    tile = cute.local_tile(x, (4,), (cute.block_idx() * 32 + cute.thread_idx(),))
+    cute.copy(tile, cute.rmem("f32", 4))
+
+
+def test_the_index_of_a_tile_may_run_past_the_array_too():
+    """4 divides the extent, so that no tile is ragged; but the last block has tiles beyond it."""
+    load = cute.trace(cute.kernel(tiles_of), ARRAYS["f"]).body[0].src
+    assert [str(guard) for guard in load.guards] == ["128*bid_x+4*tid < x_shape0"]
+
+
+def test_a_promise_that_covers_the_grid_needs_no_guard():
+    def whole(x: cute.spec(divisible_by=128)):
+        tiles_of(x)
+
+    load = cute.trace(cute.kernel(whole), np.zeros(256, np.float32)).body[0].src
+    assert load.guards == ()
+
+
+def test_tiles_up_to_the_end_of_a_loop_need_no_guard_and_those_after_it_do():
+    @cute.kernel
+    def kernel(A: cute.spec(divisible_by=(1, 32))):
+        cute.launch(grid=1, block=32)
+        row = cute.local_tile(A, (1, 32), (0, _))
+        for k in cute.range(cute.ceil_div(A.shape[1], 32)):
+            cute.copy(row[0, _, k], cute.rmem("f32", 32))
+            cute.copy(row[0, _, k + 1], cute.rmem("f32", 32))
+
+    (loop,) = cute.trace(kernel, np.zeros((4, 64), np.float32)).body
+    now, ahead = (op.src.guards for op in loop.body)
+    assert now == ()
+    assert str(ahead[0]) == "32*k0+32 < A_shape1"
