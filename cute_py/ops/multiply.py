@@ -97,7 +97,7 @@ def require_choices(backend: str, activation: str | None) -> None:
 
 
 def _type_of(out: Any) -> Any:  # noqa: ANN401
-    return None if out is None else as_dtype(out.dtype)
+    return as_dtype(out.dtype) if isinstance(out, np.ndarray) else None
 
 
 def _require_out(out: Any, product: Product) -> None:  # noqa: ANN401

@@ -33,6 +33,8 @@ def test_shapes_that_do_not_fit_are_refused():
     text = refused("ops-shape", LayoutError, a, a.T, bias=np.ones(4))
     assert "given bias of shape (4); required: shape (3)" in text
     refused("ops-shape", LayoutError, a, a.T, out=np.ones((3, 4), np.float32))
+    text = refused("ops-shape", LayoutError, a, a.T, out=[])
+    assert "given out of shape list; required: shape (3,3)" in text
 
 
 def test_types_that_do_not_fit_are_refused():
