@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import dis
 import linecache
+from bisect import bisect_right
 from functools import lru_cache
 
 from cute_py.errors import refusal
@@ -120,7 +121,7 @@ def used_after(code: CodeType, offset: int, names: list[str]) -> set[str]:
         names: candidates; those of a closure count as used.
 
     """
-    return used_from(code, _instructions(code)[1].get(offset, 0) + 1, names)
+    return used_from(code, _number_at(code, offset) + 1, names)
 
 
 def used_from(code: CodeType, start: int, names: list[str]) -> set[str]:
@@ -147,8 +148,8 @@ def loop_ends(code: CodeType, offset: int) -> tuple[int | None, int | None]:
     iterator is asked at an offset (bytes), and of the one after the loop; None for another asker.
     """
     instructions, position = _instructions(code)
-    start = position.get(offset)
-    if start is None or instructions[start].opname != "FOR_ITER":
+    start = _number_at(code, offset)
+    if instructions[start].opname != "FOR_ITER":
         return None, None
     return start, position.get(instructions[start].argval)
 
@@ -157,11 +158,8 @@ def asks_for_statement(frame: FrameType) -> bool:
     """Tell whether a frame asks for an iterator for a `for` statement or `yield from`, rather than
     for a function (list, zip, sum ...) or a comprehension.
     """
-    code = frame.f_code
-    instructions, position = _instructions(code)
-    start = position.get(frame.f_lasti)
-    if start is None:
-        return True
+    instructions, _position = _instructions(frame.f_code)
+    start = _number_at(frame.f_code, frame.f_lasti)
     name = instructions[start].opname
     return name == "GET_YIELD_FROM_ITER" or (
         name == "GET_ITER" and not _comprehends(instructions, start)
@@ -195,6 +193,14 @@ def _touched(code: CodeType, name: str) -> bool:
 def _instructions(code: CodeType) -> tuple[list[dis.Instruction], dict[int, int]]:
     found = list(dis.get_instructions(code))
     return found, {x.offset: k for k, x in enumerate(found)}
+
+
+def _number_at(code: CodeType, offset: int) -> int:
+    """Return the number of the instruction at an offset (bytes), or in whose inline cache it lies:
+    there stands a frame whose call or iteration the interpreter has specialised.
+    """
+    instructions, _position = _instructions(code)
+    return max(bisect_right(instructions, offset, key=lambda x: x.offset) - 1, 0)
 
 
 def _words(x: dis.Instruction) -> tuple[object, ...]:

@@ -248,3 +248,41 @@ def test_threads_trace_at_once():
     for thread in threads:
         thread.join()
     assert found == {n: n for n in range(1, 9)}
+
+
+# -- where a frame stands
+
+
+def hot_branch(x):
+    seen = 0
+    with cute.when(cute.thread_idx() < 7):
+        seen = 1
+    x[seen] = 1
+
+
+def hot_loop(x):
+    seen = 0
+    for _k in cute.range(x.shape[0] - 4):
+        seen = 1
+    x[seen] = 1
+
+
+def hot_while(x):
+    count, seen = cute.var(0), 0
+    with cute.while_(lambda: count.get() < 4):
+        x[seen] = 1
+        seen = 1
+        count.set(count.get() + 1)
+
+
+def hot_iteration(x):
+    for i, _k in enumerate(cute.range(4)):
+        x[i] = 1
+
+
+@pytest.mark.parametrize("body", [hot_branch, hot_loop, hot_while, hot_iteration])
+def test_code_that_the_interpreter_has_specialised_is_refused_as_well(body):
+    """After some calls, a frame stands in the inline cache of an instruction."""
+    codes = {raised(lambda: traced(body)).code for _ in range(100)}
+    assert len(codes) == 1
+    assert codes <= {"trace-rebound", "trace-iterated"}
