@@ -44,7 +44,7 @@ def ops_of(plan):
     """Return the ops of a plan as text, line by line, without their places."""
     lines = plan_text(plan).splitlines()
     head = ("plan ", "  param ", "  launch ", "  shared ", "  registers ")
-    return [line.rpartition("  #")[0].strip() for line in lines if not line.startswith(head)]
+    return [line.partition("  # ")[0].strip() for line in lines if not line.startswith(head)]
 
 
 def recorded(body):

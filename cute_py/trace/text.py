@@ -60,6 +60,9 @@ def _listed(x: tuple[object, ...]) -> str:
 def _block(block: Block, depth: int) -> Iterator[str]:
     for op in block:
         yield f"{'  ' * depth}{op_text(op)}{_place(op)}"
+        if isinstance(op, While) and op.test:
+            yield from _block(op.test, depth + 2)
+            yield f"{'  ' * depth}do"
         if isinstance(op, (Loop, While)):
             yield from _block(op.body, depth + 1)
         if isinstance(op, If):

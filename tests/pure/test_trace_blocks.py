@@ -250,6 +250,22 @@ def test_threads_trace_at_once():
     assert found == {n: n for n in range(1, 9)}
 
 
+def test_the_condition_of_a_while_loop_is_printed_with_what_it_reads():
+    def body(x):
+        count = cute.var(0)
+        with cute.while_(lambda: count.get() < 4):
+            count.set(count.get() + 1)
+
+    assert recorded(body) == [
+        "v0 := 0",
+        "while n0 < 4",
+        "n0 = var(v0)",
+        "do",
+        "n1 = var(v0)",
+        "v0 := n1+1",
+    ]
+
+
 # -- where a frame stands
 
 
