@@ -97,6 +97,8 @@ def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401
     if op.fn == "where":
         result = e.b.select(*values)
     elif op.dtype.is_float:
+        if op.fn not in _FLOAT:
+            raise e.unsupported(f"{op.fn} of floats")
         result = _FLOAT[op.fn](e, *values)
     else:
         result = _INTEGER[op.fn](e, op.dtype.kind == "int", *values)

@@ -53,9 +53,10 @@ WORDINGS: dict[str, Wording] = {
     ),
     "ops-no-gpu": (
         CuteError,
-        "{value}, which asks for the GPU: no GPU backend yet",
-        "NumPy arrays, which run on the emulator",
-        "copy device arrays to the host, and pass backend='emulator'",
+        "{value}",
+        "all arrays where the product is computed: on one GPU (torch, CuPy), or on the host "
+        "(NumPy)",
+        "move the arrays (x.cuda(), x.cpu(), cupy.asarray), or leave backend out",
     ),
     "ops-read-only": (
         LayoutError,

@@ -33,7 +33,7 @@ def gemm(
     *,
     dtype: DtypeLike | None = None,
     out: Any = None,  # noqa: ANN401
-) -> Array:
+) -> Any:  # noqa: ANN401  (an array of the operands' library)
     """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes.
 
     Args:
@@ -46,7 +46,8 @@ def gemm(
         bias: (N), added to each row.
         activation: None, "relu", "gelu" (with erf), "silu", "tanh" or "sigmoid".
         out_dtype: of the result; None: that of the operands (f32 for tf32, s32 for integers).
-        backend: "auto" or "emulator"; "gpu", and arrays on a device, are refused as yet.
+        backend: "auto": on the GPU where the arrays lie there (torch, CuPy), else on the emulator;
+            or "gpu", "emulator", which arrays elsewhere are refused for.
         config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
         dtype: of the operands, which are converted to it first.
         out: where the result goes; None: a new array.
@@ -66,9 +67,14 @@ def gemm(
            [1., 2., 0.]], dtype=float32)
     """
     require_choices(backend, activation)
-    for name, array in {"a": a, "b": b, "c": c, "bias": bias, "out": out}.items():
-        if on_device(array):
-            raise refusal("ops-no-gpu", operation=OPERATION, value=f"{name} on a device")
+    given = {"a": a, "b": b, "c": c, "bias": bias, "out": out}
+    if _where({name: x for name, x in given.items() if x is not None}, backend):
+        from cute_py.ops.device import gemm_on_device
+
+        sides = (a, b) if dtype is None else (_typed(a, dtype), _typed(b, dtype))
+        factors = alpha, beta
+        result: Any = gemm_on_device(*sides, c, factors, bias, activation, out_dtype, config, out)
+        return result
     product = Product(a, b, dtype)
     product.choose(config)
     product.finish(c, (alpha, beta), bias, activation, out_dtype or _type_of(out))
@@ -92,8 +98,25 @@ def require_choices(backend: str, activation: str | None) -> None:
             raise refusal(
                 "ops-choice", operation=OPERATION, name=name, value=value, choices=choices
             )
-    if backend == "gpu":
-        raise refusal("ops-no-gpu", operation=OPERATION, value="backend='gpu'")
+
+
+def _where(given: dict[str, Any], backend: str) -> bool:
+    """Return whether the GPU computes; refuse arrays that do not lie where it is done."""
+    places = {name: on_device(x) for name, x in given.items()}
+    device = backend == "gpu" or (backend == "auto" and any(places.values()))
+    wrong = [name for name, there in places.items() if there is not device]
+    if wrong:
+        place = "host" if device else "device"
+        value = f"{', '.join(wrong)} on the {place}, with backend={backend!r}"
+        raise refusal("ops-no-gpu", operation=OPERATION, value=value)
+    return device
+
+
+def _typed(x: Any, dtype: Any) -> Any:  # noqa: ANN401
+    """Return a device array to be read as a type of its own size, such as tf32."""
+    from cute_py.trace.arguments import dtype_of, typed
+
+    return x if dtype_of(x) is as_dtype(dtype) else typed(x, dtype)
 
 
 def _type_of(out: Any) -> Any:  # noqa: ANN401

@@ -91,7 +91,7 @@ def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # noqa: ANN401  (any arr
     cute.tf32
     """
     kind = as_dtype(dtype)
-    found = _array_dtype(array)
+    found = dtype_of(array)
     if found is not kind and kind.numpy != found.numpy:
         raise refusal("argument-type", operation="typed", dtype=kind, given=found)
     return TypedArray(array, kind)
@@ -134,7 +134,7 @@ def on_device(x: object) -> bool:
 
 def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
     """Return the facts of an array, checked against what was promised."""
-    dtype = x.dtype if isinstance(x, TypedArray) else _array_dtype(x)
+    dtype = dtype_of(x)
     array = x.array if isinstance(x, TypedArray) else x
     shape, strides = tuple(array.shape), strides_of(array)
     if any(d < 0 for d in strides):
@@ -194,7 +194,10 @@ def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: in
         )
 
 
-def _array_dtype(x: Any) -> Dtype:  # noqa: ANN401
+def dtype_of(x: Any) -> Dtype:  # noqa: ANN401
+    """Return the type of an array's elements."""
+    if isinstance(x, TypedArray):
+        return x.dtype
     kind = x.dtype
     if type(x).__module__.partition(".")[0] == "torch":
         return as_dtype(_TORCH.get(str(kind).removeprefix("torch."), str(kind)))

@@ -70,13 +70,14 @@ class OnDevice:
     __cuda_array_interface__ = {"shape": (3, 3), "typestr": "<f4", "data": (0, False), "version": 3}  # noqa: RUF012
 
 
-def test_the_gpu_is_refused_as_yet():
+def test_arrays_must_lie_where_the_product_is_computed():
     a = np.ones((3, 3), np.float32)
     text = refused("ops-no-gpu", CuteError, a, a, backend="gpu")
-    assert "no GPU backend yet; required: NumPy arrays, which run on the emulator" in text
+    assert "given a, b on the host, with backend='gpu'; required: all arrays where" in text
     text = refused("ops-no-gpu", CuteError, OnDevice(), a)
-    assert "given a on a device" in text
-    refused("ops-no-gpu", CuteError, a, OnDevice(), backend="emulator")
+    assert "given b on the host" in text
+    text = refused("ops-no-gpu", CuteError, a, OnDevice(), backend="emulator")
+    assert "given b on the device" in text
 
 
 def test_read_only_results_are_refused():

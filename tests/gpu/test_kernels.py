@@ -203,3 +203,25 @@ def test_a_launch_takes_run_time_numbers():
     wanted[:700] += 2 * x[:700]
     axpy(x, y, 2.0, 700)
     assert torch.equal(y, wanted)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64", "s8"])
+@pytest.mark.parametrize("majors", MAJORS)
+def test_ops_gemm_runs_where_the_arrays_are(kind, majors):
+    shape = (64, 128, 96) if kind == "s8" else (130, 72, 257)
+    majors = (1, 1) if kind == "s8" else majors
+    a, b = matrix(shape[0], shape[2], kind, majors[0]), matrix(shape[1], shape[2], kind, majors[1])
+    wide = "s32" if kind == "s8" else "f64" if kind == "f64" else "f32"
+    d = cute.ops.gemm(a, b.T, out_dtype=wide)
+    assert d.is_cuda
+    assert torch.equal(d.double().cpu(), product(a, b))
+
+
+def test_ops_gemm_has_its_epilogue_and_batches_on_the_gpu():
+    a, b = torch.randn(3, 70, 50, device="cuda"), torch.randn(50, 40, device="cuda")
+    c, bias = torch.randn(3, 70, 40, device="cuda"), torch.randn(40, device="cuda")
+    d = cute.ops.gemm(a, b, c, alpha=0.5, beta=2.0, bias=bias, activation="relu")
+    wanted = torch.relu(0.5 * (a.double() @ b.double()) + 2 * c.double() + bias.double())
+    torch.testing.assert_close(d.double(), wanted, rtol=1e-4, atol=1e-4)
+    out = torch.empty_like(d)
+    assert cute.ops.gemm(a, b, out=out) is out

@@ -1,0 +1,152 @@
+"""`gemm` on arrays of a GPU, torch or CuPy: the same configuration and kernel, launched there."""
+
+from __future__ import annotations
+
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
+
+import cute_py as cute
+from cute_py.dtypes.table import Dtype, f32, s32
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.kernels.gemm import Epilogue
+from cute_py.kernels.gemm import gemm as kernel
+from cute_py.ops import operands
+from cute_py.ops.choose import changed, choose_config
+from cute_py.ops.operands import OPERATION
+from cute_py.trace.arguments import TypedArray, address_of, dtype_of, strides_of
+
+_TORCH_NAMES = {
+    "f32": "float32",
+    "tf32": "float32",
+    "f64": "float64",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "s8": "int8",
+    "u8": "uint8",
+    "s32": "int32",
+}
+
+
+def gemm_on_device(
+    a: Any,  # noqa: ANN401  (arrays of torch or CuPy)
+    b: Any,  # noqa: ANN401
+    c: Any,  # noqa: ANN401
+    factors: tuple[float, float],
+    bias: Any,  # noqa: ANN401
+    activation: str | None,
+    out_dtype: Any,  # noqa: ANN401
+    config: Any,  # noqa: ANN401
+    out: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Return D in a new array of the library of a, or in `out`; see `multiply.gemm`.
+
+    All arrays lie on one device. c has the shape of D. Raises LayoutError for shapes that do not
+    fit and for empty ones.
+    """
+    library = _Library(a)
+    types = dtype_of(a), dtype_of(b)
+    a, b = (x.array if isinstance(x, TypedArray) else x for x in (a, b))
+    batch = _batch(a, b)
+    (M, K), N = tuple(a.shape[-2:]), b.shape[-1]
+    A = _ready(library, a, batch)  # (L, M, K)
+    B = _ready(library, b.swapaxes(-1, -2), batch)  # (L, N, K)
+    chosen = choose_config(M, N, K, types, (_major(A), _major(B)), (_aligned(A), _aligned(B)))
+    if config is not None:
+        chosen = changed(chosen, config) if isinstance(config, str) else config
+    kind = _out_type(types[0], out_dtype, out)
+    alpha, beta = (float(x) for x in factors)
+    source = c is not None and beta != 0
+    compute = "f64" if types[0].name == "f64" else "f32"
+    if not types[0].is_float and alpha.is_integer() and not source and activation is None:
+        compute = "s32" if bias is None and not kind.is_float else compute
+    epilogue = Epilogue(compute, alpha != 1, source, bias is not None, activation)
+    result = library.empty((prod(batch), M, N), kind) if out is None else out.reshape(-1, M, N)
+    C = _ready(library, c, batch) if source else None
+    sides = [_modes(x) for x in (A, B)]
+    if types[0].name == "tf32":
+        sides = [cute.typed(x, "tf32") for x in sides]
+    last = None if C is None else _modes(C)
+    kernel(*sides, last, bias, _modes(result), alpha, beta, chosen, epilogue)
+    return result.reshape(*batch, M, N) if out is None else out
+
+
+class _Library:
+    """What is needed of torch and of CuPy, by one name."""
+
+    def __init__(self, array: Any) -> None:  # noqa: ANN401
+        array = array.array if isinstance(array, TypedArray) else array
+        self.torch = type(array).__module__.partition(".")[0] == "torch"
+        self.like = array
+
+    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:  # noqa: ANN401
+        if self.torch:
+            import torch
+
+            dtype = getattr(torch, _TORCH_NAMES[kind.name])
+            return torch.empty(shape, dtype=dtype, device=self.like.device)
+        import cupy
+
+        return cupy.empty(shape, kind.numpy)
+
+    def spread(self, x: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
+        if self.torch:
+            return x.expand(shape)
+        import cupy
+
+        return cupy.broadcast_to(x, shape)
+
+    def copied(self, x: Any) -> Any:  # noqa: ANN401
+        return x.contiguous() if self.torch else x.copy()
+
+
+def _batch(a: Any, b: Any) -> tuple[int, ...]:  # noqa: ANN401
+    shapes = tuple(a.shape), tuple(b.shape)
+    try:
+        if min(map(len, shapes)) < 2 or shapes[0][-1] != shapes[1][-2] or 0 in (*a.shape, *b.shape):
+            raise ValueError
+        return np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
+    except ValueError:
+        shown = [operands.shown(shape) for shape in shapes]
+        raise refusal("ops-shapes", operation=OPERATION, a=shown[0], b=shown[1]) from None
+
+
+def _ready(library: _Library, x: Any, batch: tuple[int, ...]) -> Any:  # noqa: ANN401
+    """Return [L, rows, columns] that a kernel can read: a view where possible, else a copy."""
+    rows, columns = x.shape[-2:]
+    if prod(x.shape[:-2]) == 1:
+        x = library.spread(x.reshape(1, rows, columns), (prod(batch), rows, columns))
+    else:
+        x = library.spread(x, (*batch, rows, columns)).reshape(-1, rows, columns)
+    _by_batch, by_row, by_column = strides_of(x)
+    row_major = by_column == 1 and (by_row >= columns or rows == 1)
+    column_major = by_row == 1 and (by_column >= rows or columns == 1)
+    return x if row_major or column_major else library.copied(x)
+
+
+def _major(x: Any) -> str:  # noqa: ANN401
+    return "K" if strides_of(x)[-1] == 1 else "MN"
+
+
+def _aligned(x: Any) -> int:  # noqa: ANN401
+    """Return what divides every run of contiguous elements (bytes), at most 16."""
+    size, strides = x.itemsize if hasattr(x, "itemsize") else x.element_size(), strides_of(x)
+    along, across = (2, 1) if _major(x) == "K" else (1, 2)
+    return gcd(16, address_of(x), x.shape[along] * size, strides[across] * size, strides[0] * size)
+
+
+def _modes(x: Any) -> Any:  # noqa: ANN401
+    """Return [L, rows, columns] as a kernel counts it: (rows, columns, L)."""
+    return x.permute(1, 2, 0) if hasattr(x, "permute") else x.transpose(1, 2, 0)
+
+
+def _out_type(first: Dtype, given: Any, out: Any) -> Dtype:  # noqa: ANN401
+    if given is not None:
+        return as_dtype(given)
+    if out is not None:
+        return dtype_of(out)
+    return s32 if not first.is_float else f32 if first.name == "tf32" else first
