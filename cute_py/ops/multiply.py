@@ -14,7 +14,7 @@ from cute_py.ops.product import Product, wrong_shape
 from cute_py.trace.arguments import on_device
 
 if TYPE_CHECKING:
-    from cute_py.dtypes.table import Array, DtypeLike
+    from cute_py.dtypes.table import DtypeLike
 
 BACKENDS = ("auto", "emulator", "gpu")
 
@@ -84,7 +84,7 @@ def gemm(
     if out is None:
         return result
     out[...] = result
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def require_choices(backend: str, activation: str | None) -> None:
