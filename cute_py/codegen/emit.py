@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from cute_py.codegen.scalars import Scalars
-from cute_py.codegen.storage import F32, F64, I1, I32, Words
+from cute_py.codegen.storage import F32, F64, I1, I32, I64, Words
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ class Emit:
         if len(outs) == 1:
             return [found]
         return [self.b.extract_value(found, i) for i in range(len(outs))]
+
+    def opaque(self, value: Any) -> Any:  # noqa: ANN401
+        """Return a value of 64 bits that the compiler cannot take apart: it is not hoisted."""
+        return self.asm([I64], "", ["=l", "0"], [value])[0]
 
     def fill_word(self, dtype: Dtype, value: float | None) -> Any:  # noqa: ANN401
         """Return a number in all elements of a 32-bit word."""

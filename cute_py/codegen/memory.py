@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from cute_py.codegen.scalars import varies
 from cute_py.codegen.storage import I32, I64
+from cute_py.layout import ints
 from cute_py.trace import ops
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
     from cute_py.trace.access import Access
+    from cute_py.trace.conditions import Scalar
 
 VOID = ir.VoidType()
 
@@ -34,14 +37,32 @@ class Addresses:
         """Return the address of one base: of 64 bits in global, of 32 in shared memory."""
         if number not in self.bases:
             e, x = self.e, self.x
-            start = e.address(x.space, x.storage)
-            if self.wide:
-                offset = e.b.mul(e.scalars.value(x.bases[number]), ir.Constant(I64, self.bytes))
-            else:
-                narrow = e.scalars.narrow(x.bases[number])
-                offset = e.b.mul(narrow, ir.Constant(I32, self.bytes))
-            self.bases[number] = e.b.add(start, offset)
+            step = self._step(number)
+            if step is not None:
+                self.bases[number] = e.b.add(self.bases[number - 1], self._bytes(step))
+                return self.bases[number]
+            address = e.b.add(e.address(x.space, x.storage), self._bytes(x.bases[number]))
+            if self.wide and varies(x.bases[number]):
+                address = e.opaque(address)
+            self.bases[number] = address
         return self.bases[number]
+
+    def _bytes(self, offset: Scalar) -> Any:  # noqa: ANN401
+        """Return an offset in bytes, as wide as addresses are."""
+        if self.wide:
+            return self.e.b.mul(self.e.scalars.value(offset), ir.Constant(I64, self.bytes))
+        return self.e.b.mul(self.e.scalars.narrow(offset), ir.Constant(I32, self.bytes))
+
+    def _step(self, number: int) -> Scalar | None:
+        """Return how far a base is from the one before it, if that does not change in loops.
+
+        A row of addresses that a loop moves then needs two registers and an addition each, in place
+        of a register pair each.
+        """
+        if not self.wide or number - 1 not in self.bases or not varies(self.x.bases[number]):
+            return None
+        step: Any = ints.sub(self.x.bases[number], self.x.bases[number - 1])
+        return None if varies(step) else step
 
     def swizzled(self, static: int) -> Any:  # noqa: ANN401
         """Return swizzle(inner + static) in bytes, for a static part below the period."""

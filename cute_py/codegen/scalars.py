@@ -105,10 +105,18 @@ class Scalars:
         return self.words.get(cond.reg, 0)
 
 
-def _varies(monomial: tuple[Atom, ...]) -> int:
-    """Return 1 for a term that changes in a run-time loop, else 0."""
-    names = [s.name for atom in monomial for s in atom.symbols]
-    return int(any(name[0] in "kn" and name[1:].isdigit() for name in names))
+def _varies(monomial: tuple[Atom, ...]) -> bool:
+    return any(_in_loop(s.name) for atom in monomial for s in atom.symbols)
+
+
+def _in_loop(name: str) -> bool:
+    """Tell whether a symbol is a loop variable, or a `Let`."""
+    return name[0] in "kn" and name[1:].isdigit()
+
+
+def varies(x: Scalar) -> bool:
+    """Tell whether a scalar may change from one iteration of a run-time loop to the next."""
+    return any(_in_loop(name) for name in symbols_of(x))
 
 
 def symbols_of(x: object) -> set[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
+from cute_py.layout import tuples
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.build import make_fragment_like
 from cute_py.layout.layout import Layout
 from cute_py.layout.tensor import make_rmem_tensor
@@ -24,7 +26,8 @@ def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> AnyLayout:
     layout, dtype = layout_of(part, f"make_fragment_{operand}"), _dtype(atom, operand)
     if operand != "C" and getattr(atom, f"{operand.lower()}_memory") == "smem":
         return _descriptors(atom, operand, part, layout)
-    compact = Layout(layout.shape) if operand == "C" else make_fragment_like(layout)
+    unordered = operand == "C" or _is_in_coordinates(layout)
+    compact = Layout(layout.shape) if unordered else make_fragment_like(layout)
     return make_rmem_tensor(compact, dtype) if hasattr(part, "with_layout") else compact
 
 
@@ -49,6 +52,12 @@ def layout_of(part: AnyLayout, operation: str) -> AnyLayout:
     if not hasattr(layout, "cosize"):
         raise refusal("not-a-layout", operation=operation, value=part, type=type(part).__name__)
     return layout
+
+
+def _is_in_coordinates(layout: AnyLayout) -> bool:
+    """Return whether strides are basis elements, as of arrays in a kernel: these have no order."""
+    stride = getattr(layout, "stride", 0)
+    return any(x.__class__ is ScaledBasis for x in tuples.leaves(stride))
 
 
 def _dtype(atom: MMA_Atom, operand: str) -> Dtype:

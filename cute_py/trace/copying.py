@@ -12,8 +12,9 @@ from cute_py.tiled.tiled_copy import TiledCopy
 from cute_py.trace.access import Access
 from cute_py.trace.arithmetic import is_register, new_registers, shapes_face
 from cute_py.trace.conditions import Reg, Test
+from cute_py.trace.enumeration import count_of
 from cute_py.trace.integers import Condition, as_condition
-from cute_py.trace.lower import access, alignment_of, count_of, register, vector_width
+from cute_py.trace.lower import access, alignment_of, register, vector_width
 from cute_py.trace.ops import CpAsync, LdMatrix, Load, Map, StMatrix, Store
 from cute_py.trace.state import current, kernel_line, require_choice, where
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.layout import Layout
-from cute_py.layout.polynomial import Symbol
 from cute_py.layout.swizzle import Swizzle
 from cute_py.layout.symbols import SymInt, terms_of
-from cute_py.layout.tuples import flatten
 from cute_py.trace.access import Access
-from cute_py.trace.conditions import Compare, Reg
+from cute_py.trace.conditions import Reg
 from cute_py.trace.engines import GlobalMemory, Guarded, KernelEngine, Register, SharedMemory
-from cute_py.trace.integers import Condition, bare, compare
+from cute_py.trace.enumeration import base_of, count_of, modes_of, sums_of
+from cute_py.trace.guards import by_coordinates
+from cute_py.trace.integers import bare
 from cute_py.trace.state import current, where
 
 TYPE_CHECKING = False
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Dtype
     from cute_py.layout.tensor import Tensor
-    from cute_py.layout.types import AnyLayout, Leaf
-    from cute_py.trace.conditions import Cond, Scalar
-
-# what a static index needs: the extents and strides of the modes, flat
-Modes = "list[tuple[int, Leaf]]"
+    from cute_py.layout.types import AnyLayout
+    from cute_py.trace.conditions import Scalar
 
 
 # -- registers
@@ -60,35 +57,10 @@ def register(tensor: Tensor, operation: str) -> Reg:
 def static_offsets(layout: AnyLayout, operation: str) -> list[int]:
     """Return the offsets of a layout whose sizes and strides are numbers."""
     if layout.__class__ is Layout and all(d.__class__ is int for d in layout._d):
-        return _sums(_modes(layout, operation))
+        return sums_of(modes_of(layout, operation))
     if layout.__class__ is not Layout and layout.offset.__class__ is int:
         return [int(layout(i)) for i in range(count_of(layout, operation))]
     raise refusal("register-index", operation=operation, index=layout, where=where())
-
-
-def count_of(layout: AnyLayout, operation: str) -> int:
-    """Return the number of elements; refuse one that is not known yet."""
-    count = layout.size()
-    if count.__class__ is not int:
-        raise refusal("kernel-size", operation=operation, layout=layout, where=where())
-    return int(count)
-
-
-def _modes(layout: Layout, operation: str) -> list[tuple[int, Any]]:
-    modes = list(zip(layout._s, layout._d, strict=True))
-    for extent, _stride in modes:
-        if extent.__class__ is not int:
-            raise refusal("kernel-size", operation=operation, layout=layout, where=where())
-    return [(extent, stride) for extent, stride in modes if extent != 1]
-
-
-def _sums(modes: list[tuple[int, int]]) -> list[int]:
-    """Return the offset of every index of flat modes, the first one fastest."""
-    offsets = [0]
-    for extent, stride in reversed(modes):
-        # built from the slowest mode: each known offset is repeated for the new fastest mode
-        offsets = [o + i * stride for o in offsets for i in range(extent)]
-    return offsets
 
 
 # -- memory
@@ -107,7 +79,7 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:  
     if count % width:
         raise refusal("vector-count", operation=operation, count=count, width=width, where=where())
     if isinstance(engine, Guarded):
-        found = _by_coordinates(tensor, engine, width, operation)
+        found = by_coordinates(tensor, engine, width, operation)
         name, space = engine.name, "gmem"
     elif isinstance(engine, (GlobalMemory, SharedMemory)):
         found = _by_offsets(tensor, width, operation)
@@ -128,12 +100,12 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:  
 def _by_offsets(tensor: Tensor, width: int, operation: str) -> dict[str, Any]:
     layout, origin = tensor.layout, tensor.engine.offset
     if layout.__class__ is Layout:
-        fixed, moving = _split(_modes(layout, operation))
+        fixed, moving = _split(modes_of(layout, operation))
         vectors = _vectors(fixed, moving, layout, width, operation)
         bases: dict[tuple[int, ...], int] = {}
         table = [(bases.setdefault(digits, len(bases)), o) for digits, o in vectors]
         return {
-            "bases": tuple([bare(_base(origin, digits, moving)) for digits in bases]),
+            "bases": tuple([bare(base_of(origin, digits, moving)) for digits in bases]),
             "table": tuple(table),
         }
     return _swizzled(tensor, width, operation)
@@ -184,18 +156,11 @@ def _vectors(
     return entries[::width]
 
 
-def _base(origin: Leaf, digits: tuple[int, ...], moving: list[Any]) -> Leaf:
-    total = origin
-    for digit, (_k, _e, stride) in zip(digits, moving, strict=True):
-        total = ints.add(total, ints.mul(digit, stride))
-    return total
-
-
 def _swizzled(tensor: Tensor, width: int, operation: str) -> dict[str, Any]:
     layout, swizzle = tensor.layout, tensor.layout.outer
     if swizzle.__class__ is not Swizzle or layout.inner.__class__ is not Layout:
         raise refusal("kernel-layout", operation=operation, layout=layout, where=where())
-    fixed, moving = _split(_modes(layout.inner, operation))
+    fixed, moving = _split(modes_of(layout.inner, operation))
     if moving:
         raise refusal("kernel-layout", operation=operation, layout=layout, where=where())
     vectors = _vectors(fixed, moving, layout.inner, width, operation)
@@ -235,157 +200,6 @@ def _scalar(terms: Any) -> Scalar:  # noqa: ANN401  (a polynomial)
     if not terms or set(terms) == {()}:
         return int(terms.get((), 0))
     return SymInt(terms)
-
-
-# -- guarded parameters
-
-
-def _by_coordinates(tensor: Tensor, engine: Guarded, width: int, operation: str) -> dict[str, Any]:
-    """Return bases, table and guards of a tensor that counts in coordinates of a parameter."""
-    layout = tensor.layout
-    starts, strides, extents = (
-        list(flatten(x)) for x in (engine.offset, engine.stride, engine.shape)
-    )
-    axis = {path: j for j, path in enumerate(_paths(engine.shape))}
-    modes = [(e, *_axis(d, axis, layout, operation)) for e, d in _modes(layout, operation)]
-    entries = [(0,) * len(starts)]
-    for extent, j, step in reversed(modes):
-        entries = [
-            (*c[:j], c[j] + i * step, *c[j + 1 :]) if step else c
-            for c in entries
-            for i in range(extent)
-        ]
-    bases: dict[tuple[int, ...], int] = {}
-    guards: dict[Any, int] = {}
-    known: dict[tuple[int, int], tuple[int, ...]] = {}  # of (axis, coordinate), once each
-    table, masks = [], []
-    for v in range(0, len(entries), width):
-        coord = entries[v]
-        _require_neighbours(entries[v : v + width], strides, layout, width, operation)
-        moving = tuple(
-            [0 if d.__class__ is int else x for x, d in zip(coord, strides, strict=True)]
-        )
-        static = sum([x * d for x, d in zip(coord, strides, strict=True) if d.__class__ is int])
-        table.append((bases.setdefault(moving, len(bases)), static))
-        mask: list[int] = []
-        for j, x in enumerate(coord):
-            if (j, x) not in known:
-                start, wide = ints.add(starts[j], x), width if _is_one(strides[j]) else 1
-                tests = _guards(start, extents[j], wide, operation)
-                known[j, x] = tuple([guards.setdefault(t, len(guards)) for t in tests])
-            mask.extend(known[j, x])
-        masks.append(tuple(mask))
-    origin = engine.memory.offset
-    for x, d in zip(starts, strides, strict=True):
-        origin = ints.add(origin, ints.mul(x, d))
-    first = [(0, 0, d) for d in strides]
-    found: dict[str, Any] = {
-        "bases": tuple([bare(_base(origin, digits, first)) for digits in bases]),
-        "table": tuple(table),
-    }
-    if guards:
-        found |= {"guards": tuple(guards), "masks": tuple(masks)}
-    return found
-
-
-def _paths(shape: AnyLayout, path: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
-    if shape.__class__ is tuple:
-        return [p for i, s in enumerate(shape) for p in _paths(s, (*path, i))]
-    return [path]
-
-
-def _axis(
-    stride: Any,  # noqa: ANN401  (a stride)
-    axis: dict[tuple[int, ...], int],
-    layout: AnyLayout,
-    operation: str,
-) -> tuple[int, int]:
-    """Return which coordinate a stride moves, and by how much."""
-    if stride.__class__ is int and stride == 0:
-        return 0, 0
-    step = getattr(stride, "value", None)
-    if step.__class__ is not int:
-        raise refusal("kernel-layout", operation=operation, layout=layout, where=where())
-    return axis[stride.path], step
-
-
-def _require_neighbours(
-    coords: list[tuple[int, ...]],
-    strides: list[Any],
-    layout: AnyLayout,
-    width: int,
-    operation: str,
-) -> None:
-    if width == 1:
-        return
-    first = coords[0]
-    units = [j for j, d in enumerate(strides) if d.__class__ is int and d == 1]
-    for j in units:
-        if coords == [(*first[:j], first[j] + i, *first[j + 1 :]) for i in range(width)]:
-            return
-    raise refusal(
-        "vector-neighbours",
-        operation=operation,
-        layout=layout,
-        width=width,
-        offsets=coords,
-        where=where(),
-    )
-
-
-def _is_one(stride: object) -> bool:
-    return stride.__class__ is int and stride == 1
-
-
-def _guards(start: Leaf, extent: Leaf, width: int, operation: str) -> list[Cond]:
-    """Return what must hold for elements from a coordinate on to lie inside of an extent."""
-    tests = []
-    for inside in (compare("le", 0, start), compare("lt", start, extent)):
-        if inside is True or (isinstance(inside, Condition) and _stays_below(inside.cond)):
-            continue
-        if width > 1:
-            _require_whole(start, extent, width, operation)
-        tests.append(inside.cond if isinstance(inside, Condition) else Compare("lt", 1, 0))
-    return tests
-
-
-def _stays_below(test: Cond) -> bool:
-    """Tell whether a < b holds because of what the symbols of a stay below: the number of blocks of
-    the grid, or of iterations of a loop.
-    """
-    if not isinstance(test, Compare) or test.test != "lt":
-        return False
-    most: Leaf = test.a
-    for name, limit in current().limits.items():
-        most = _at_most(most, name, limit)
-    return most is not test.a and ints.less(most, test.b) is True
-
-
-def _at_most(x: Leaf, name: str, limit: Leaf) -> Leaf:
-    """Return x with the greatest value of a symbol, where x grows with it and is linear in it."""
-    if not isinstance(x, SymInt):
-        return x
-    alone = [m for m in x._terms if any(s.name == name for atom in m for s in atom.symbols)]
-    if len(alone) != 1 or len(alone[0]) != 1 or not isinstance(alone[0][0], Symbol):
-        return x
-    factor = x._terms[alone[0]]
-    if factor < 0:
-        return x
-    step = ints.sub(ints.sub(limit, 1), SymInt({alone[0]: 1}))
-    return ints.add(x, ints.mul(factor, step))
-
-
-def _require_whole(start: Leaf, extent: Leaf, width: int, operation: str) -> None:
-    """Refuse vectors that may lie partly outside of an extent."""
-    if not (ints.divides(width, extent) and ints.divides(width, start)):
-        raise refusal(
-            "vector-extent",
-            operation=operation,
-            extent=extent,
-            start=start,
-            width=width,
-            where=where(),
-        )
 
 
 # -- alignment
