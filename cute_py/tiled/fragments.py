@@ -56,8 +56,8 @@ def layout_of(part: AnyLayout, operation: str) -> AnyLayout:
 
 def _is_in_coordinates(layout: AnyLayout) -> bool:
     """Return whether strides are basis elements, as of arrays in a kernel: these have no order."""
-    stride = getattr(layout, "stride", 0)
-    return any(x.__class__ is ScaledBasis for x in tuples.leaves(stride))
+    plain = layout.__class__ is Layout
+    return plain and any(x.__class__ is ScaledBasis for x in tuples.leaves(layout.stride))
 
 
 def _dtype(atom: MMA_Atom, operand: str) -> Dtype:

@@ -8,6 +8,7 @@ from cute_py import _
 from cute_py.kernels.config import choose, tile_copy
 from cute_py.kernels.copy import copy_tiles
 from cute_py.kernels.splitk_serial import gemm_splitk
+from cute_py.trace.ops import LdMatrix, Mma
 from tests.emulated.kernel_data import operands, plain, poisoned, reference, stored
 
 WIDTHS = [8, 16, 32, 64, 128]
@@ -488,7 +489,7 @@ def test_g13_a_warp_multiplies_64x64x32():
     (op,) = [
         op
         for op in cute.trace(tile_products, a[..., None], b[..., None], c, d, mma).ops
-        if isinstance(op, cute.trace.ops.Mma)
+        if isinstance(op, Mma)
     ]
     order = [(d % 4, d // 4) for d, _a, _b in op.steps[:32]]
     assert order[6:10] == [(0, 6), (0, 7), (1, 7), (1, 6)]  # forth and back along N
@@ -533,8 +534,11 @@ def load_fragments(X, held, mma, layout, atom, side):
     tid = cute.thread_idx()
     shared = cute.smem(X.dtype, layout)
     rows, k = (int(cute.size(shared, i)) for i in range(2))
-    for i in cute.range(tid, rows * k, mma.size()):
-        shared[i % rows, i // rows] = X[i % rows, i // rows]
+    vector = (8, 1) if "LDSM_T" in atom else (1, 128 // X.dtype.bits)
+    across = rows // vector[0]
+    for i in cute.range(tid, across * (k // vector[1]), mma.size()):
+        at = i % across, i // across
+        cute.copy(cute.local_tile(X, vector, at), cute.local_tile(shared, vector, at))
     cute.syncthreads()
     make = cute.make_tiled_copy_A if side == "A" else cute.make_tiled_copy_B
     copy = make(cute.Copy_Atom(atom, X.dtype), mma)
@@ -545,34 +549,34 @@ def load_fragments(X, held, mma, layout, atom, side):
         held[tid, v] = fragment[v]
 
 
-def require_fragments(name, side, layout, atom):
+def require_fragments(name, side, layout, trans):
     """Check what the threads get by the atom's own map, and that no banks conflict."""
     mma = cute.make_tiled_mma(name)
     kind = getattr(mma.atom, f"{side.lower()}_type")
     rows, k = (int(cute.size(layout, i)) for i in range(2))
-    x = random().integers(-8 if kind.bits == 4 else -99, 8, (rows, k))
-    fragment = getattr(mma, f"partition_shape_{side}")((rows, k))
-    held = poisoned((32, int(cute.product(fragment))), np.float32)
-    held = held.astype(kind.numpy) if kind.bits >= 8 else np.zeros(held.shape, kind.numpy)
-    arrays = stored(x, kind.name), stored(held, kind.name)
+    registers = int(cute.size(getattr(mma.atom, f"{side.lower()}_tv"), 1)) * kind.bits // 32
+    atom = f"SM75_U16x{2 * registers}_LDSM_T" if trans else f"SM75_U32x{registers}_LDSM_N"
+    x = random().integers(-8, 8, (rows, k))
+    values = cute.product(getattr(mma, f"partition_shape_{side}")((rows, k)))
+    held = stored(np.zeros((32, values)), kind.name)
+    arrays = stored(x, kind.name, 0 if trans else 1), held
     plan = cute.trace(load_fragments, *arrays, mma, layout, atom, side)
-    report = cute.emulate(plan, *arrays, mma, layout, atom, side, report=True)
-    assert sum(line.conflicts for line in report.lines if "ldmatrix" in str(line)) == 0
-    held = plain(arrays[1])
-    part = getattr(mma.get_slice(0), f"partition_{side}")
+    report = cute.emulate(plan, *arrays, report=True)
+    (load,) = {op.line for op in plan.ops if isinstance(op, LdMatrix)}
+    assert report.lines[load].requests > 0
+    assert report.lines[load].conflicts == 0
     for tid in range(32):
-        places, offset = getattr(mma.get_slice(tid), f"partition_{side}")(cute.Layout((rows, k)))
-        for v in range(held.shape[1]):
-            place = int(places(v)) + int(offset)
-            assert held[tid, v] == x[place % rows, place // rows]
-    assert part
+        part = getattr(mma.get_slice(tid), f"partition_{side}")
+        places, offset = part(cute.Layout((rows, k)))
+        at = np.array([int(places(v)) for v in range(values)]) + int(offset)
+        np.testing.assert_array_equal(plain(held)[tid], x[at % rows, at // rows])
 
 
 @pytest.mark.parametrize("name", ["SM80_16x8x16_F32F16F16F32_TN", "SM80_16x8x8_F32F16F16F32_TN"])
 @pytest.mark.parametrize("side", ["A", "B"])
 def test_g09_g10_ldmatrix_trans_of_a_congruous_tile(name, side):
     layout = cute.column_major_tensor_op_multiplicand_congruous(16, 64, 64, 32)
-    require_fragments(name, side, layout, "SM75_U16x4_LDSM_T")
+    require_fragments(name, side, layout, trans=True)
 
 
 @pytest.mark.parametrize("name", ["SM80_16x8x16_F32F16F16F32_TN", "SM75_8x8x32_S32S4S4S32_TN"])
@@ -580,7 +584,7 @@ def test_g09_g10_ldmatrix_trans_of_a_congruous_tile(name, side):
 def test_g15_ldmatrix_of_a_crosswise_tile(name, side):
     bits, k = (16, 32) if "F16" in name else (4, 128)
     layout = cute.row_major_tensor_op_multiplicand_crosswise(bits, k, 32, k)
-    require_fragments(name, side, layout, "SM75_U32x2_LDSM_N")
+    require_fragments(name, side, layout, trans=False)
 
 
 # -- H: blocks
