@@ -126,7 +126,7 @@ def load(e: Emit, op: ops.Load) -> None:
         old = None
         if x.fill is None and guards[v] is not None:
             old = e.words.get_words(dst, v * x.width, x.width)
-        packed = _load_vector(e, x, addresses[v], guards[v], f"{order}{cache}", old)
+        packed = _load_vector(e, x, addresses[v], guards[v], (order, cache), old)
         e.words.put_words(dst, v * x.width, x.width, packed)
 
 
@@ -135,7 +135,7 @@ def _load_vector(
     x: Access,
     address: tuple[Any, int],
     guard: Any,  # noqa: ANN401
-    form: str,
+    form: tuple[str, str],
     old: list[Any] | None,
 ) -> list[Any]:
     bits = x.vector_bits
@@ -146,7 +146,8 @@ def _load_vector(
     values, static = address
     names = ", ".join(f"${i}" for i in range(words))
     target = "{" + names + "}" if words > 1 else names
-    text = f"ld{form}{space}.{suffix} {target}, [${words}+{static}];"
+    order, cache = form
+    text = f"ld{order}{space}{cache}.{suffix} {target}, [${words}+{static}];"
     inputs, constraints = [values], [letter]
     if guard is not None:
         inputs.append(guard)
@@ -177,6 +178,7 @@ def store(e: Emit, op: ops.Store) -> None:
     x, src = op.dst, op.src
     addresses, guards = Addresses(e, x), Guards(e, x)
     order = {"weak": "", "release": ".release.gpu"}[op.order]
+    cache = f".{x.cache}" if x.cache else ""
     space, letter = _space(x)
     suffix, kind, cons = _form(x.vector_bits)
     words = max(1, x.vector_bits // 32)
@@ -186,7 +188,7 @@ def store(e: Emit, op: ops.Store) -> None:
         address, static = addresses[v]
         names = ", ".join(f"${i + 1}" for i in range(words))
         source = "{" + names + "}" if words > 1 else names
-        text = f"st{order}{space}.{suffix} [$0+{static}], {source};"
+        text = f"st{order}{space}{cache}.{suffix} [$0+{static}], {source};"
         _guarded(e, text, [letter] + [cons] * words, [address, *packed], guards[v])
 
 

@@ -1,0 +1,63 @@
+"""The acceptance examples of the feature inventory that speak of emitted text, one test a row."""
+
+import re
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.trace.ops import Loop
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+
+@cute.kernel
+def copy(A, B, loads, stores):
+    cute.launch(grid=1, block=32)
+    held, tid = cute.rmem("f32", 4), cute.thread_idx()
+    cute.copy(cute.local_tile(A, (4,), (tid,)), held, cache=loads)
+    cute.copy(held, cute.local_tile(B, (4,), (tid,)), cache=stores)
+
+
+@pytest.mark.parametrize(
+    ("loads", "stores"), [("ca", "wb"), ("cg", "cg"), ("cs", "cs"), ("lu", "wt"), ("cv", "wb")]
+)
+def test_f03_the_cache_operator_is_in_the_instruction(loads, stores):
+    a = np.zeros(128, np.float32)
+    compiled = cute.compile(cute.trace(copy, a, a.copy(), loads, stores), "sm_80")
+    assert re.search(rf"ld\.global\.{loads}\.v4\.b32", compiled.ptx)
+    assert re.search(rf"st\.global\.{stores}\.v4\.b32", compiled.ptx)
+    assert compiled.cubin[:4] == b"\x7fELF"
+
+
+def test_e04_a_static_range_leaves_no_loop():
+    @cute.kernel
+    def add(A, B):
+        cute.launch(grid=1, block=32)
+        tid = cute.thread_idx()
+        for k in range(4):
+            B[tid, k] = B[tid, k] + A[tid, k]
+
+    a = np.zeros((32, 4), np.float32)
+    plan = cute.trace(add, a, a.copy())
+    assert not any(isinstance(op, Loop) for op in plan.ops)
+    source = cute.source(plan)
+    assert "for " not in source
+    assert "while " not in source
+
+
+@pytest.mark.parametrize("order", ["acquire", "release"])
+def test_f17_locks_are_read_and_written_in_order(order):
+    @cute.kernel
+    def wait(turn):
+        cute.launch(grid=1, block=32)
+        mine = cute.local_tile(turn, (1,), (0,))
+        if order == "acquire":
+            cute.wait_until(mine, "eq", 1)
+        else:
+            cute.store_release(mine, 1)
+
+    text = cute.compile(cute.trace(wait, np.zeros(1, np.int32)), "sm_80").ptx
+    assert re.search(
+        r"ld\.acquire\.gpu\.global" if order == "acquire" else r"st\.release\.gpu", text
+    )
