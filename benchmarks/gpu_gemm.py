@@ -103,8 +103,11 @@ def measure(torch, size, kind):  # type: ignore[no-untyped-def]
     dtype = getattr(torch, {"bf16": "bfloat16", "f16": "float16"}[kind])
     count = max(2, -(-ROTATED_BYTES // (3 * 2 * size * size)))
     sets = [
-        tuple(torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
-        + (torch.empty(size, size, device="cuda", dtype=dtype),)
+        (
+            torch.randn(size, size, device="cuda", dtype=dtype),
+            torch.randn(size, size, device="cuda", dtype=dtype),
+            torch.empty(size, size, device="cuda", dtype=dtype),
+        )
         for _ in range(count)
     ]
     peer = timed(torch, lambda a, b, c: torch.matmul(a, b.T, out=c), sets)

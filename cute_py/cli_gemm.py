@@ -152,11 +152,12 @@ def _timed(product: Product, given: Namespace) -> tuple[Array, float]:
 
 
 def _product(given: Namespace) -> Product:
-    from cute_py.ops.multiply import require_choices
+    from cute_py.ops.multiply import on_gpu, require_choices
     from cute_py.ops.product import Product
 
     require_choices(given.backend, given.activation)
     a, b, c, bias = _operands(given)
+    on_gpu({"a": a, "b": b}, given.backend)  # files are read to the host
     kind = given.dtype or ("bf16" if given.a is None else None)
     product = Product(a, b, kind)
     product.choose(given.config)

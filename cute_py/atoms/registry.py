@@ -92,7 +92,7 @@ def get(name: str) -> MMA_Atom:
         base, bracket, rest = name.partition("<")
         arguments = rest.removesuffix(">").split(",") if bracket else []
         atom = _make(base.strip(), tuple(each.strip() for each in arguments), {})
-        _cache[str(atom)] = _cache[name] = atom
+        atom = _cache[name] = _cache.setdefault(str(atom), atom)
     return atom
 
 

@@ -68,7 +68,7 @@ def gemm(
     """
     require_choices(backend, activation)
     given = {"a": a, "b": b, "c": c, "bias": bias, "out": out}
-    if _where({name: x for name, x in given.items() if x is not None}, backend):
+    if on_gpu({name: x for name, x in given.items() if x is not None}, backend):
         from cute_py.ops.device import gemm_on_device
 
         sides = (a, b) if dtype is None else (_typed(a, dtype), _typed(b, dtype))
@@ -100,7 +100,7 @@ def require_choices(backend: str, activation: str | None) -> None:
             )
 
 
-def _where(given: dict[str, Any], backend: str) -> bool:
+def on_gpu(given: dict[str, Any], backend: str) -> bool:
     """Return whether the GPU computes; refuse arrays that do not lie where it is done."""
     places = {name: on_device(x) for name, x in given.items()}
     device = backend == "gpu" or (backend == "auto" and any(places.values()))

@@ -268,7 +268,7 @@ def test_shapes_and_types_that_do_not_fit_are_refused(run):
     assert "given activation='softplus'" in refused(run, *generated, "--activation", "softplus")
     assert "given bias of shape (4,5)" in refused(run, *generated, "--bias", "a.npy")
     refused(run, *generated, "--config", "tile=7")
-    assert "GPU backend yet" in refused(run, *generated, "--backend", "gpu")
+    assert "given a, b on the host" in refused(run, *generated, "--backend", "gpu")
 
 
 def test_results_that_cannot_be_written_are_refused_before_the_work(run, monkeypatch):

@@ -67,6 +67,20 @@ def test_e07_more_than_48_kib_of_shared_memory(size):
     np.testing.assert_array_equal(b, a[::-1])
 
 
+def test_e05_what_static_integers_make_is_static():
+    @cute.kernel
+    def sizes(A, B: cute.spec(shape=(2, 3))):
+        cute.launch(grid=1, block=32)
+        static, dynamic = B.shape[0] * B.shape[1], A.shape[0] * 2
+        assert static == 6
+        assert cute.is_static(static)
+        assert not cute.is_static(dynamic)
+        cute.smem("f32", static)  # which takes no other integer
+
+    cute.trace(sizes, np.zeros(2, np.float32), np.zeros((2, 3), np.float32))
+    assert cute.is_static(cute.logical_divide(cute.Layout((8, 6)), (4, 3)))
+
+
 def test_e09_warp_idx_is_the_thread_over_32():
     @cute.kernel
     def positions(warps, lanes):
@@ -714,7 +728,12 @@ def test_j09_a_copy_of_96x100_leaves_what_is_around_it():
     assert (whole == -1).all()
 
 
-RAKED = [("f16", (128, 32), 64), ("f16", (256, 32), 64), ("s8", (128, 32), 128)]
+RAKED = [
+    ("f16", (128, 32), 64),
+    ("f16", (256, 32), 64),
+    ("f32", (128, 32), 32),
+    ("s8", (128, 32), 128),
+]
 
 
 @cute.kernel
@@ -747,7 +766,7 @@ def p1(c, s, bits, crosswise, ld):
 @pytest.mark.parametrize(("kind", "shape", "crosswise"), RAKED, ids=str)
 def test_j11_j12_j13_raked_stores_lie_where_the_congruous_map_says(kind, shape, crosswise):
     bits = cute.dtype(kind).bits
-    layout = cute.tensor_op_multiplicand_congruous(bits, crosswise, *shape)
+    layout = cute.tensor_op_multiplicand(bits, crosswise, *shape)
     threads = cute.warp_raked_thread_map(shape, 128, (8, 4), 128 // bits)
     copy = threads.tiled_copy(cute.Copy_Atom("UniversalCopy<128>", kind))
     x = stored(np.arange(shape[0] * shape[1]).reshape(shape, order="F") % 2000 % 120, kind, 0)

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import cute_py as cute
@@ -274,6 +274,7 @@ def test_fragment_is_a_bijection_of_threads_and_values_onto_the_tile(rows_, bloc
 
 
 @given(st.sampled_from(ALL))
+@example(get("UniversalFMA<f32>"))
 def test_row_survives_repr_and_pickle_and_copy(atom):
     assert eval(repr(atom), {"cute": cute_py}) == atom
     assert pickle.loads(pickle.dumps(atom)) == atom
