@@ -2,12 +2,17 @@
 
 import dataclasses
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import cute_py as cute
 from cute_py.emulate import HANDLERS
+from cute_py.kernels import transpose
+from cute_py.kernels.config import flagship
+from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
 from cute_py.trace import ops
 from cute_py.trace.rules import RULES
@@ -150,3 +155,24 @@ def test_registers_are_counted_while_they_live():
 
     plan = cute.trace(two, np.zeros(8, np.float32))
     assert 64 + 24 <= plan.registers < 64 + 24 + 8
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "plans"
+
+
+@pytest.mark.parametrize("name", ["transpose", "multistage"])
+def test_text_and_file_of_a_plan_are_stable(name, request):
+    if name == "transpose":
+        a = np.zeros((70, 45), np.float32)
+        plan = cute.trace(transpose.transpose_shared, a, a.T.copy(), transpose.SWIZZLED)
+    else:
+        a, c = np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float32)
+        plan = cute.trace(gemm_multistage, a, a, c, flagship())
+    without_lines = re.sub(r"  # line \d+", "", str(plan)) + "\n"
+    saved = re.sub(r'"line": \["[^"]*", \d+\]', '"line": ["", 0]', dumps(plan))
+    for ending, text in ((".txt", without_lines), (".json", saved)):
+        path = GOLDEN / (name + ending)
+        if request.config.getoption("--update-golden"):
+            path.write_text(text, encoding="utf-8")
+        assert path.read_text(encoding="utf-8") == text
+    assert loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8")) == plan
