@@ -876,3 +876,18 @@ def test_k33_the_result_may_take_the_place_of_the_source():
     np.testing.assert_array_equal(apart, 2 * reference(a, b) + 3 * c)
     assert cute.ops.gemm(a, b.T, c, alpha=2, beta=3, out=c) is c
     np.testing.assert_array_equal(c, apart)
+
+
+# -- A: types in shared memory
+
+
+def test_a09_a_buffer_has_its_bytes_and_is_aligned():
+    @cute.kernel
+    def buffers(A):
+        cute.launch(grid=1, block=32)
+        cute.smem("u8", 3)
+        cute.smem("f16", 1024)
+
+    first, second = cute.trace(buffers, np.zeros(1, np.float32)).shared
+    assert (first.bytes, second.bytes) == (3, 2048)
+    assert second.offset % 16 == 0
