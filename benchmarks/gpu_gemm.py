@@ -25,33 +25,35 @@ ROTATED_BYTES = 150 << 20
 REST = 0.05  # seconds before a replay
 ROUNDS = 7
 
-# tile, stages, warps, tiles of N that neighbouring blocks share (0: plain grid)
+# tile, stages, warps, height of a band of tiles of M (0: plain grid)
 VARIANTS = [
     ((128, 128, 64), 3, (2, 2), 0),
-    ((128, 128, 64), 3, (2, 2), 4),
+    ((128, 128, 64), 3, (2, 2), 16),
     ((128, 256, 64), 3, (2, 4), 0),
-    ((128, 256, 64), 3, (2, 4), 2),
-    ((128, 256, 64), 3, (2, 4), 4),
+    ((128, 256, 64), 3, (2, 4), 8),
+    ((128, 256, 64), 4, (2, 4), 16),
     ((256, 128, 64), 3, (4, 2), 0),
-    ((256, 128, 64), 3, (4, 2), 4),
+    ((256, 128, 64), 3, (4, 2), 8),
     ((256, 128, 64), 4, (4, 2), 8),
 ]
 
 
 @cute.kernel
-def gemm(A, B, C, tile, stages, warps, shared_tiles):  # type: ignore[no-untyped-def]
+def gemm(A, B, C, tile, stages, warps, band):  # type: ignore[no-untyped-def]
     """C (M,N) = A (M,K) * B (N,K) transposed."""
     (bM, bN, bK), (M, N) = tile, C.shape
     name = {"bf16": "BF16", "f16": "F16"}[str(A.dtype)]
     atom = f"SM80_16x8x16_F32{name}{name}F32_TN"
     mma = cute.make_tiled_mma(atom, (*warps, 1), (warps[0] * 16, warps[1] * 16, 16))
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
-    width = max(shared_tiles, 1)
-    cute.launch(grid=(m * width, cute.ceil_div(n, width)), block=mma.size())
-    x, y = cute.block_idx()
-    bx, by = x // width, y * width + x % width
-    if shared_tiles:
-        cute.return_if(by >= n)
+    if band:  # blocks that run together cover a band of tiles of M; tiles beyond M do nothing
+        cute.launch(grid=cute.ceil_div(m, band) * band * n, block=mma.size())
+        bid = cute.block_idx()
+        bx = bid // (band * n) * band + bid % band
+        by = bid % (band * n) // band
+    else:
+        cute.launch(grid=(m, n), block=mma.size())
+        bx, by = cute.block_idx()
     tid = cute.thread_idx()
     gA = cute.local_tile(A, (bM, bK), (bx, _))  # (BM,BK,k)
     gB = cute.local_tile(B, (bN, bK), (by, _))  # (BN,BK,k)

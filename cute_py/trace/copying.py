@@ -11,7 +11,8 @@ from cute_py.layout.tensor import Tensor
 from cute_py.tiled.tiled_copy import TiledCopy
 from cute_py.trace.access import Access
 from cute_py.trace.arithmetic import is_register, new_registers, shapes_face
-from cute_py.trace.conditions import Reg, Test
+from cute_py.trace.conditions import Compare, Reg, Test
+from cute_py.trace.engines import Guarded
 from cute_py.trace.enumeration import count_of
 from cute_py.trace.integers import Condition, as_condition
 from cute_py.trace.lower import access, alignment_of, register, vector_width
@@ -34,6 +35,7 @@ class How:
     cache: str = ""
     fill: float = 0
     pred: Tensor | None = None
+    also: bool | Condition = True  # a guard of all vectors, beside those of the extents
 
 
 def copy(
@@ -75,6 +77,17 @@ def copy(
             _copy(atom, src, dst, how)
         return
     _copy(atom, src, dst, how)
+
+
+def copy_or_zero(copy_with: TiledCopy, src: Tensor, dst: Tensor, there: bool | Condition) -> None:
+    """Copy by a ZFILL instruction where `there` holds, and write zeros elsewhere: no branch.
+
+    A source that counts in coordinates knows by itself what lies beyond its extents.
+    """
+    known = there is True or isinstance(src.engine, Guarded)
+    how = How() if known else How(also=there)
+    _require_pair(src, dst)
+    _cp_async(copy_with.atom.op, src, dst, how)
 
 
 def store_all(target: Tensor, value: object) -> None:
@@ -172,6 +185,14 @@ def _predicated(x: Access, pred: Tensor) -> Access:
     return replace(x, guards=guards, masks=tuple([(v // each,) for v in range(x.count)]))
 
 
+def _guarded_too(x: Access, also: bool | Condition) -> Access:
+    """Return an access whose vectors have one more guard."""
+    test = also.cond if isinstance(also, Condition) else Compare("lt", 1, 0)
+    masks = x.masks or ((),) * x.count
+    number = len(x.guards)
+    return replace(x, guards=(*x.guards, test), masks=tuple([(*m, number) for m in masks]))
+
+
 def _require_no_pred(how: How, tensor: Tensor) -> None:
     if how.pred is not None:
         raise refusal("kernel-pred", operation="cute.copy", pred=how.pred, count=0, where=where())
@@ -233,6 +254,8 @@ def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, how: How) -> None:
     source, target = access(src, width, "cute.copy"), access(dst, width, "cute.copy")
     if how.pred is not None:
         source = _predicated(source, how.pred)
+    if how.also is not True:
+        source = _guarded_too(source, how.also)
     if how.fill:
         raise refusal("kernel-fill", operation="cute.copy", fill=how.fill, where=where())
     current().emit(CpAsync(op, target, _filled(op, source), line=kernel_line()))

@@ -13,7 +13,7 @@ from cute_py.layout.queries import size
 from cute_py.layout.tensor import make_rmem_tensor
 from cute_py.layout.tuples import _
 from cute_py.trace.control import branch, range_
-from cute_py.trace.copying import copy
+from cute_py.trace.copying import copy, copy_or_zero
 from cute_py.trace.hopper import Mbarriers, fence_mbarrier_init, tma_load
 from cute_py.trace.matrix import gemm
 from cute_py.trace.state import where
@@ -177,7 +177,7 @@ def mainloop(mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
     With a cp.async instruction as g2s of an operand, stages - 1 tiles are under way while one is
     read (MmaMultistage). With others the next tile waits in registers, and shared memory has two
     stages (MmaPipelined). Fragments of the next k-block are loaded before the product of this one.
-    Tiles at the edges are predicated as `cute.copy` does it, and no copy is made of tiles beyond
+    Tiles at the edges are predicated as `cute.copy` does it, and nothing is read of tiles beyond
     the last. Raises LayoutError where stages or tiles of a and b differ.
     """
     loop = _MainLoop(mma, acc, a, b)
@@ -230,7 +230,11 @@ class _MainLoop:
         """Begin to copy a tile to a stage, if there is such a tile."""
         for part in self.parts:
             source, stored = part.source[_, _, _, tile], part.stored[_, _, _, stage]
-            copy(part.g2s, source, stored, pred=_is_less(tile, self.tiles))
+            there = _is_less(tile, self.tiles)
+            if "ZFILL" in part.g2s.atom.op.name:
+                copy_or_zero(part.g2s, source, stored, there)
+            else:
+                copy(part.g2s, source, stored, pred=there)
         cp_async_fence()
 
     def load(self, block: int, stage: Leaf) -> None:
