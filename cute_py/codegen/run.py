@@ -18,6 +18,8 @@ _SPECIFIC = {(9, 0): "sm_90a", (10, 0): "sm_100a", (12, 0): "sm_120a"}
 def run(plan: Plan, *args: Any, stream: int | None = None) -> None:  # noqa: ANN401
     """Launch a plan on device arrays, compiled for their device; kernels are kept by plan.
 
+    Registers may spill here: the kernel is slower then, and right. `compile` refuses them.
+
     Args:
         plan: what to run.
         args: an array or number for each parameter of the plan.
@@ -29,6 +31,8 @@ def run(plan: Plan, *args: Any, stream: int | None = None) -> None:  # noqa: ANN
     launcher(plan)(*args, stream=_stream(array) if stream is None else stream)
 
 
+SPILLS = 1 << 16  # bytes of a thread, as good as any
+
 _launchers: dict[tuple[int, int], tuple[Plan, Launcher]] = {}  # by identity: hashing a plan costs
 
 
@@ -39,7 +43,7 @@ def launcher(plan: Plan) -> Launcher:
     _status, context = driver.cuCtxGetCurrent()
     key = id(plan), int(context)
     if key not in _launchers:
-        _launchers[key] = plan, Launcher(compile(plan, device_arch()))
+        _launchers[key] = plan, Launcher(compile(plan, device_arch(), SPILLS))
     return _launchers[key][1]
 
 

@@ -56,6 +56,9 @@ def gemm_on_device(
     A = _ready(library, a, batch)  # (L, M, K)
     B = _ready(library, b.swapaxes(-1, -2), batch)  # (L, N, K)
     chosen = choose_config(M, N, K, types, (_major(A), _major(B)), (_aligned(A), _aligned(B)))
+    if not chosen.asynchronous and not chosen.simt:  # tiles wait in registers: smaller ones fit
+        m, n, k = chosen.tile
+        chosen = changed(chosen, f"tile={min(m, 64)}x{min(n, 64)}x{k}")
     if config is not None:
         chosen = changed(chosen, config) if isinstance(config, str) else config
     kind = _out_type(types[0], out_dtype, out)

@@ -262,6 +262,7 @@ class _MainLoop:
                 last=lambda k=k: self._arrive((k + 1) % self.stages),
             )
         self._tile((self.tiles - 1) % self.stages)
+        cp_async_wait(0)  # zeros for tiles beyond the last may still be on their way
 
     def _arrive(self, stage: Leaf) -> None:
         """Wait for a stage, and load its first k-block."""

@@ -78,7 +78,41 @@ def test_stages_less_one_tiles_are_under_way():
         plan = cute.trace(gemm, *matrices(64, 64, 64), stages, 32, True)
         before = plan.ops[: plan.ops.index(loop_of(plan))]
         assert sum(isinstance(op, CpAsync) for op in before) == 2 * (stages - 1)
-        assert {op.n for op in plan.ops if isinstance(op, CpWait)} == {stages - 2}
+        assert {op.n for op in plan.ops if isinstance(op, CpWait)} == {stages - 2, 0}
+
+
+@cute.kernel
+def reused(A, B, C, drained):
+    """Use the shared memory of the tiles after the main loop."""
+    cute.launch(grid=1, block=128)
+    tid = cute.thread_idx()
+    mma = cute.make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), (32, 32, 16))
+    gA, gB = (cute.local_tile(x, (64, 32), (0, _)) for x in (A, B))
+    with cute.union():
+        with cute.struct():
+            sA, sB = (cute.smem("f16", cute.Layout((64, 32, 3), (32, 1, 2048))) for _i in range(2))
+        sC = cute.smem("f32", (64, 64))
+    name = f"SM80_CP_ASYNC_CACHEGLOBAL{'_ZFILL' if drained else ''}<128>"
+    g2s = cute.make_tiled_copy(
+        cute.Copy_Atom(name, "f16"), cute.Layout((32, 4), (4, 1)), cute.Layout((1, 8))
+    )
+    thr = mma.get_slice(tid)
+    acc = thr.make_fragment_C(thr.partition_C(sC))
+    acc.fill(0)
+    cute.mainloop(mma, acc, cute.Operand(gA, sA, g2s), cute.Operand(gB, sB, g2s))
+    cute.syncthreads()
+    cute.copy(acc, thr.partition_C(sC))
+    cute.syncthreads()
+    for i in cute.range(tid, 64 * 64, 128):
+        C[i % 64, i // 64] = sC[i]
+
+
+@pytest.mark.parametrize("tiles", [1, 2, 5])
+@pytest.mark.parametrize("zeros", [True, False])
+def test_shared_memory_may_be_used_again_after_the_loop(tiles, zeros):
+    a, b, c = matrices(64, 64, 32 * tiles)
+    reused(a, b, c, zeros)
+    np.testing.assert_array_equal(c, product(a, b))
 
 
 def test_the_last_tile_is_multiplied_outside_of_the_loop():
