@@ -63,6 +63,15 @@ def device_arch() -> str:
     return _SPECIFIC.get((major, minor), f"sm_{major}{minor}")
 
 
+def shared_memory_of_device() -> int:
+    """Return how much shared memory a block of the current device can have (bytes)."""
+    from cuda.bindings import driver
+
+    _status, device = driver.cuCtxGetDevice()
+    kind = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    return int(driver.cuDeviceGetAttribute(kind, device)[1])
+
+
 def _bare(x: Any) -> Any:  # noqa: ANN401
     return x.array if isinstance(x, TypedArray) else x
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 import cute_py as cute
+from cute_py.codegen.run import shared_memory_of_device
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
-from cute_py.kernels.gemm import Epilogue
+from cute_py.kernels.gemm import Epilogue, GemmConfig
 from cute_py.kernels.gemm import gemm as kernel
 from cute_py.ops import operands
 from cute_py.ops.choose import changed, choose_config
@@ -56,9 +57,7 @@ def gemm_on_device(
     A = _ready(library, a, batch)  # (L, M, K)
     B = _ready(library, b.swapaxes(-1, -2), batch)  # (L, N, K)
     chosen = choose_config(M, N, K, types, (_major(A), _major(B)), (_aligned(A), _aligned(B)))
-    if not chosen.asynchronous and not chosen.simt:  # tiles wait in registers: smaller ones fit
-        m, n, k = chosen.tile
-        chosen = changed(chosen, f"tile={min(m, 64)}x{min(n, 64)}x{k}")
+    chosen = _for_device(chosen, M, N, types)
     if config is not None:
         chosen = changed(chosen, config) if isinstance(config, str) else config
     kind = _out_type(types[0], out_dtype, out)
@@ -76,6 +75,25 @@ def gemm_on_device(
     last = None if C is None else _modes(C)
     kernel(*sides, last, bias, _modes(result), alpha, beta, chosen, epilogue)
     return result.reshape(*batch, M, N) if out is None else out
+
+
+# a tile of 8 warps that reads each element of A and B half as often as one of 4
+LARGE = "tile=128x256x64,warps=2x4,stages=3"
+LARGE_BYTES = 3 * (128 + 256) * 64 * 2  # of shared memory
+
+
+def _for_device(chosen: GemmConfig, M: int, N: int, types: tuple[Dtype, Dtype]) -> GemmConfig:
+    """Return the configuration with the tile that suits a GPU: a large one for large products, a
+    small one where the next tile waits in registers.
+    """
+    m, n, k = chosen.tile
+    if not chosen.asynchronous:
+        return chosen if chosen.simt else changed(chosen, f"tile={min(m, 64)}x{min(n, 64)}x{k}")
+    wide = chosen.a.vector == chosen.b.vector == 8 and types[0].bits == 16
+    rows = chosen.a.major == chosen.b.major == "K"
+    if wide and rows and min(M, N) >= 1024 and shared_memory_of_device() >= LARGE_BYTES:
+        return changed(chosen, LARGE)
+    return chosen
 
 
 class _Library:

@@ -217,6 +217,12 @@ def test_ops_gemm_runs_where_the_arrays_are(kind, majors):
     assert torch.equal(d.double().cpu(), product(a, b))
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_large_products_are_exact(kind):
+    a, b = matrix(1030, 1096, kind), matrix(1048, 1096, kind, seed=7)
+    assert torch.equal(cute.ops.gemm(a, b.T, out_dtype="f32").double().cpu(), product(a, b))
+
+
 def test_ops_gemm_has_its_epilogue_and_batches_on_the_gpu():
     a, b = torch.randn(3, 70, 50, device="cuda"), torch.randn(50, 40, device="cuda")
     c, bias = torch.randn(3, 70, 40, device="cuda"), torch.randn(40, device="cuda")
