@@ -11,6 +11,7 @@ import builtins
 import sys
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
 from math import gcd
 
 from cute_py.dtypes.table import Dtype, from_numpy
@@ -341,10 +342,16 @@ def _note(value: object, key: object, annotation: object) -> object:
     """Return the annotation of a part: of the field of a dataclass, or that of the whole."""
     if not is_dataclass(value):
         return annotation
-    note = next(f.type for f in fields(value) if f.name == key)
-    if isinstance(note, str):
-        note = _evaluated(note, vars(sys.modules.get(type(value).__module__, builtins)))
+    note = _field_note(type(value), key)
     return note if isinstance(note, (Dtype, Spec)) else annotation
+
+
+@lru_cache(maxsize=1024)  # a dataclass is annotated once, a kernel is called often
+def _field_note(cls: Any, key: object) -> object:  # noqa: ANN401  (a dataclass)
+    note = next(f.type for f in fields(cls) if f.name == key)
+    if isinstance(note, str):
+        note = _evaluated(note, vars(sys.modules.get(cls.__module__, builtins)))
+    return note
 
 
 def _require_no_arrays(name: str, value: object) -> None:

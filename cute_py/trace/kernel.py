@@ -69,7 +69,9 @@ class Kernel:
 
     def plan(self, *args: object, **named: object) -> Plan:
         """Return the plan for arguments like these: traced, or the one that was kept."""
-        arguments = self.arguments(*args, **named)
+        return self._kept(self.arguments(*args, **named))
+
+    def _kept(self, arguments: tuple[Argument, ...]) -> Plan:
         key = (captured_key(self.function), *[argument.key for argument in arguments])
         if key not in self.plans:
             self.plans[key] = _traced(self, arguments)
@@ -77,8 +79,7 @@ class Kernel:
 
     def leaves(self, *args: object, **named: object) -> list[Any]:
         """Return the arrays and run-time numbers of a call, in the order of the parameters."""
-        arguments = self.arguments(*args, **named)
-        return [leaf.value for argument in arguments for leaf in argument.leaves()]
+        return _leaves(self.arguments(*args, **named))
 
     def __get__(self, instance: object, owner: type | None = None) -> Kernel:
         """Return the kernel; as a method of an object, with that object as its first argument."""
@@ -88,9 +89,14 @@ class Kernel:
         """Run the kernel: on the GPU where its arrays lie there, else on the emulator."""
         import cute_py as cute
 
-        plan, leaves = self.plan(*args, **named), self.leaves(*args, **named)
+        arguments = self.arguments(*args, **named)
+        plan, leaves = self._kept(arguments), _leaves(arguments)
         door = cute.run if any(on_device(x) for x in leaves) else cute.emulate
         door(plan, *leaves)
+
+
+def _leaves(arguments: tuple[Argument, ...]) -> list[Any]:
+    return [leaf.value for argument in arguments for leaf in argument.leaves()]
 
 
 class _Method(Kernel):
