@@ -342,7 +342,7 @@ def _note(value: object, key: object, annotation: object) -> object:
     """Return the annotation of a part: of the field of a dataclass, or that of the whole."""
     if not is_dataclass(value):
         return annotation
-    note = _field_note(type(value), key)
+    note = _field_note(value.__class__, key)
     return note if isinstance(note, (Dtype, Spec)) else annotation
 
 
