@@ -125,6 +125,18 @@ def is_array(x: object) -> bool:
     )
 
 
+def _with_strides(x: Any) -> Any:  # noqa: ANN401
+    """Return x; as a NumPy view of its memory, where it tells about that through DLPack alone."""
+    alone = hasattr(type(x), "__dlpack__") and not any(
+        hasattr(x, name) for name in ("strides", "stride", "__cuda_array_interface__")
+    )
+    if not alone:
+        return x
+    import numpy as np
+
+    return np.from_dlpack(x)
+
+
 def on_device(x: object) -> bool:
     """Tell whether an array lies in the memory of a GPU."""
     array = x.array if isinstance(x, TypedArray) else x
@@ -289,6 +301,7 @@ def classify(
 
     """
     taken = set() if taken is None else taken
+    value = _with_strides(value)
     if is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
         facts = array_facts(value, promise, name)

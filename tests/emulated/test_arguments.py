@@ -95,3 +95,30 @@ def test_bfloat16_and_fp8_come_as_ml_dtypes():
     emulate(plan, A, B)
     expected = cute.convert(A, "e4m3")
     assert np.array_equal(B.view(np.uint8), expected.view(np.uint8))
+
+
+class Capsule:
+    """An array that tells about its memory through DLPack alone."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **named):
+        return self.array.__dlpack__(**named)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_may_come_through_dlpack():
+    @cute.kernel
+    def twice(x, y):
+        cute.launch(grid=cute.ceil_div(x.shape[0], 32), block=32)
+        i = cute.block_idx() * 32 + cute.thread_idx()
+        with cute.when(i < x.shape[0]):
+            y[i] = x[i] + x[i]
+
+    x, y = np.arange(70, dtype=np.float32), np.zeros(70, np.float32)
+    twice(Capsule(x[::2]), y[:35])
+    np.testing.assert_array_equal(y[:35], 2 * x[::2])
+    assert not y[35:].any()
