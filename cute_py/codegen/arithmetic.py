@@ -148,9 +148,10 @@ _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _FLOAT: dict[str, Callable[..., Any]] = {
     "neg": lambda e, a: e.b.fsub(ir.Constant(a.type, -0.0), a),
     "abs": _ptx("abs.f32 $0, $1;", "abs.f64 $0, $1;"),
-    "add": lambda e, a, b: e.b.fadd(a, b),
-    "sub": lambda e, a, b: e.b.fsub(a, b),
-    "mul": lambda e, a, b: e.b.fmul(a, b),
+    # with .rn as PTX: neither NVVM nor ptxas makes one fma of two
+    "add": _ptx("add.rn.f32 $0, $1, $2;", "add.rn.f64 $0, $1, $2;"),
+    "sub": _ptx("sub.rn.f32 $0, $1, $2;", "sub.rn.f64 $0, $1, $2;"),
+    "mul": _ptx("mul.rn.f32 $0, $1, $2;", "mul.rn.f64 $0, $1, $2;"),
     "div": _ptx("div.rn.f32 $0, $1, $2;", "div.rn.f64 $0, $1, $2;"),
     "min": _ptx("min.f32 $0, $1, $2;", "min.f64 $0, $1, $2;"),
     "max": _ptx("max.f32 $0, $1, $2;", "max.f64 $0, $1, $2;"),
@@ -255,6 +256,10 @@ def _float_to_float(e: Emit, wide: Any, op: ops.Convert) -> Any:  # noqa: ANN401
         return _tf32(e, wide)
     if dst.bits == 64:
         return wide if wide.type == F64 else e.b.fpext(wide, F64)
+    narrow = dst.bits == 8
+    if narrow is not op.saturate or (narrow and op.rounding != "rn"):
+        how = f"{'' if op.saturate else 'not '}saturating, {op.rounding}"
+        raise e.unsupported(f"conversion to {dst}, {how}")
     if wide.type == F64:
         text = f"cvt.{op.rounding}.f32.f64 $0, $1;"
         (wide,) = e.asm([F32], text, ["=f", "d"], [wide])

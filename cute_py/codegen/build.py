@@ -103,6 +103,8 @@ def _printed(plan: Plan) -> Any:  # noqa: ANN401  (a Source)
         import numba  # noqa: F401
     except ImportError:
         raise refusal("codegen-missing", operation="cute.compile", name="numba-cuda") from None
+    if plan.launch.cluster != (1, 1, 1):
+        raise refusal("codegen-op", operation="cute.compile", name="a launch in clusters")
     install()
     from cute_py.codegen.intrinsics import Intrinsics
     from cute_py.codegen.source import Source

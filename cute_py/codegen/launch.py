@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.source import names_of
 from cute_py.errors import refusal
-from cute_py.trace.arguments import TypedArray, address_of, strides_of
+from cute_py.layout.polynomial import symbols_of
+from cute_py.layout.symbols import terms_of
+from cute_py.trace.arguments import TypedArray, address_of, dtype_of, on_device, strides_of
 from cute_py.trace.plan import ScalarParam
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cute_py.codegen.build import Compiled
+    from cute_py.errors import CuteError
     from cute_py.trace.conditions import Scalar
+    from cute_py.trace.plan import TensorParam
 
 _CTYPES = {"f32": ctypes.c_float, "f64": ctypes.c_double}
 
@@ -64,13 +68,17 @@ class Launcher:
         values: list[Any] = []
         kinds: list[Any] = []
         env: dict[str, int] = {}
-        for p, arg in zip(self.compiled.plan.params, args, strict=True):
+        params = self.compiled.plan.params
+        if len(args) != len(params):
+            raise self._wrong("arguments", f"{len(args)} of {len(params)}")
+        for p, arg in zip(params, args, strict=True):
             if isinstance(p, ScalarParam):
                 values.append(arg)
                 kinds.append(_CTYPES.get(p.dtype.name, ctypes.c_int64))
                 env[p.name] = arg
                 continue
             array = arg.array if isinstance(arg, TypedArray) else arg
+            self._require_fit(p, arg)
             env |= {f"{p.name}_shape{i}": int(n) for i, n in enumerate(array.shape)}
             env |= {f"{p.name}_stride{i}": int(n) for i, n in enumerate(strides_of(array))}
             values.append(address_of(array))
@@ -79,6 +87,41 @@ class Launcher:
                 values.append(env[name])
                 kinds.append(ctypes.c_int64)
         return values, kinds, env
+
+    def _require_fit(self, p: TensorParam, arg: Any) -> None:  # noqa: ANN401
+        """Refuse an array that is not what the plan was traced for: its addresses would be wrong."""
+        if not on_device(arg):
+            raise self._wrong(p.name, "an array that is not on the GPU")
+        array = arg.array if isinstance(arg, TypedArray) else arg
+        held = dtype_of(arg)
+        if held is not p.dtype and held.numpy_name != p.dtype.numpy_name:
+            raise self._wrong(p.name, f"{held}, traced for {p.dtype}")
+        extents = tuple(array.shape), strides_of(array)
+        for word, given, traced in zip(
+            ("shape", "stride"), extents, (p.shape, p.stride), strict=True
+        ):
+            fits = len(given) == len(traced) and all(map(_admits, traced, given))
+            if not fits:
+                raise self._wrong(p.name, f"{word} {given}, traced for {_shown(traced)}")
+        if address_of(array) % p.alignment:
+            raise self._wrong(p.name, f"an address that is no multiple of {p.alignment} bytes")
+
+    def _wrong(self, name: str, found: str) -> CuteError:
+        plan = self.compiled.plan
+        return refusal("launch-argument", operation=plan.name, name=name, found=found)
+
+
+def _admits(traced: Scalar, given: int) -> bool:
+    """Tell whether a size or stride is one that the plan was traced for."""
+    if isinstance(traced, int):
+        return given == traced
+    (symbol,) = symbols_of(terms_of(traced))
+    low = 0 if symbol.lo is None else symbol.lo * symbol.multiple_of
+    return given >= low and given % symbol.multiple_of == 0
+
+
+def _shown(traced: tuple[Scalar, ...]) -> str:
+    return ", ".join(repr(x) for x in traced)
 
 
 def _evaluator(x: Scalar) -> Callable[[dict[str, int]], int]:

@@ -28,6 +28,8 @@ class Addresses:
     def __init__(self, e: Emit, x: Access) -> None:
         """Keep the emitter and the access."""
         self.e, self.x = e, x
+        if x.dtype.bits < 8:
+            raise e.unsupported(f"access to single elements of {x.dtype}")
         self.wide = x.space == "gmem"
         self.bytes = x.dtype.bits // 8
         self.bases: dict[int, Any] = {}
@@ -256,7 +258,9 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
     for v in range(x.count):
         address, static = addresses[v]
         value = e.words.get(op.src, v)
-        cons = _LETTERS[str(value.type)]
+        cons = _LETTERS.get(str(value.type), "")
+        if not cons or (x.dtype.is_float and op.fn in ("min", "max")):
+            raise e.unsupported(f"atomic {op.fn} of {x.dtype}")
         text = f"atom{space}.{op.fn}.{kind} $0, [$1+{static}], $2;"
         if guards[v] is not None:
             text = f"{{ .reg .pred p; setp.ne.b32 p, $3, 0; @p {text} }}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.build import compile
@@ -27,8 +28,8 @@ def run(plan: Plan, *args: Any, stream: int | None = None) -> None:  # noqa: ANN
 
     """
     array = next(a for a in map(_bare, args) if hasattr(a, "shape"))
-    _make_current(array)
-    launcher(plan)(*args, stream=_stream(array) if stream is None else stream)
+    with _current(array):
+        launcher(plan)(*args, stream=_stream(array) if stream is None else stream)
 
 
 SPILLS = 1 << 16  # bytes of a thread, as good as any
@@ -80,14 +81,14 @@ def _library(array: Any) -> str:  # noqa: ANN401
     return type(array).__module__.partition(".")[0]
 
 
-def _make_current(array: Any) -> None:  # noqa: ANN401
-    """Make the array's device the current one, in a context of its library."""
+def _current(array: Any) -> AbstractContextManager[Any]:  # noqa: ANN401
+    """Return a block in which the array's device is the current one."""
     if _library(array) == "torch":
         import torch
 
-        torch.cuda.set_device(array.device)
-    elif _library(array) == "cupy":
-        array.device.use()
+        block: AbstractContextManager[Any] = torch.cuda.device(array.device)
+        return block
+    return array.device if _library(array) == "cupy" else nullcontext()
 
 
 def _stream(array: Any) -> int:  # noqa: ANN401

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cute_py.errors import refusal
 from cute_py.layout.symbols import SymInt
 from cute_py.trace import ops
 from cute_py.trace.plan import ScalarParam, TensorParam
@@ -26,6 +27,9 @@ def parameters(plan: Plan) -> list[tuple[str, str]]:
     for p in plan.params:
         if isinstance(p, ScalarParam):
             kind = p.dtype.name if p.dtype.is_float else "integer"
+            if p.dtype.is_float and p.dtype.bits < 32:
+                name = f"a run-time number of {p.dtype}"
+                raise refusal("codegen-op", operation="cute.compile", name=name)
             found.append((p.name, kind))
             continue
         found.append((p.name, "address"))

@@ -39,6 +39,12 @@ WORDINGS: dict[str, Wording] = {
         "at most {most} bytes",
         "use a smaller tile or more threads; or allow it with spill_bytes={spilled}",
     ),
+    "launch-argument": (
+        LayoutError,
+        "{name}: {found}",
+        "arrays like those that the plan was traced for, on the GPU",
+        "call the kernel itself, which traces for the arrays it gets",
+    ),
     "launch-failed": (
         LayoutError,
         "{status} from the driver for {launch}",

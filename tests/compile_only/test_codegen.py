@@ -90,6 +90,56 @@ def test_sass_holds_tensor_core_instructions(tmp_path):
     assert not re.search(r"\b(LDL|STL)\b", sass)
 
 
+def test_a_product_and_a_sum_are_not_made_one():
+    ptx = cute.compile(axpy_plan(), "sm_90a").ptx
+    assert "mul.rn.f32" in ptx
+    assert "add.rn.f32" in ptx
+    assert "fma" not in ptx
+
+
+def refused(kernel, *args):
+    with pytest.raises(cute.CuteError) as caught:
+        cute.compile(cute.trace(kernel, *args), "sm_90a")
+    assert caught.value.code == "codegen-op"
+    return str(caught.value)
+
+
+def test_what_would_be_wrong_on_a_gpu_is_refused():
+    """What the emulator can do, but the instructions of a GPU do otherwise, or not at all."""
+
+    @cute.kernel
+    def nibbles(x):
+        cute.launch(grid=1, block=32)
+        x[0] = x[1]
+
+    @cute.kernel
+    def clusters(x):
+        cute.launch(grid=2, block=32, cluster=2)
+        x[0] = 1.0
+
+    @cute.kernel
+    def unclamped(x):
+        cute.launch(grid=1, block=32)
+        x[0] = x[0].to("e4m3").to("f32")
+
+    @cute.kernel
+    def half(x, alpha: cute.f16):
+        cute.launch(grid=1, block=32)
+        x[0] = alpha.to("f32")
+
+    @cute.kernel
+    def maximum(x):
+        cute.launch(grid=1, block=32)
+        cute.atomic("max", cute.local_tile(x, (1,), (0,)), 1.0)
+
+    x = np.zeros(64, np.float32)
+    assert "single elements of s4" in refused(nibbles, cute.typed(np.zeros(64, np.int8), "s4"))
+    assert "clusters" in refused(clusters, x)
+    assert "conversion to e4m3, not saturating" in refused(unclamped, x)
+    assert "run-time number of f16" in refused(half, x, 1.0)
+    assert "atomic max of f32" in refused(maximum, x)
+
+
 def test_copy_compiles_for_both_majors():
     a = np.zeros((40, 72), np.float32)
     for x in (a, a.T):

@@ -158,15 +158,51 @@ def test_transposes(layout, shape):
     assert torch.equal(a.T, b)
 
 
-def test_kernels_are_those_of_the_emulator_bit_for_bit():
-    a, b = (matrix(n, 136, "f16", integers=False) for n in (70, 90))
+@pytest.mark.parametrize("integers", [True, False])
+def test_kernels_are_those_of_the_emulator(integers):
+    """Bit for bit on integers; on random numbers up to the order of sums within an instruction."""
+    a, b = (matrix(n, 136, "f16", integers=integers) for n in (70, 90))
     c = poisoned(70, 90, "f16")
-    cfg = choose(a, b, (64, 64))
-    gemm_multistage(a, b, c, cfg)
+    gemm_multistage(a, b, c, choose(a, b, (64, 64)))
     host = [x.cpu().numpy() for x in (a, b)]
     wanted = np.full((70, 90), np.nan, np.float32)
     gemm_multistage(*host, wanted, choose(*host, (64, 64)))
-    np.testing.assert_allclose(c.cpu().numpy(), wanted, rtol=1e-5, atol=1e-4)
+    if integers:
+        np.testing.assert_array_equal(c.cpu().numpy(), wanted)
+    else:
+        np.testing.assert_allclose(c.cpu().numpy(), wanted, rtol=1e-5, atol=1e-4)
+
+
+def test_arithmetic_rounds_after_each_op_as_on_the_emulator():
+    @cute.kernel
+    def multiply_add(x, y, z):
+        cute.launch(grid=cute.ceil_div(x.shape[0], 128), block=128)
+        i = cute.block_idx() * 128 + cute.thread_idx()
+        with cute.when(i < x.shape[0]):
+            z[i] = x[i] * y[i] + x[i]
+
+    x, y = (torch.randn(4000, device="cuda") for _ in range(2))
+    z, wanted = torch.zeros_like(x), np.zeros(4000, np.float32)
+    multiply_add(x, y, z)
+    multiply_add(x.cpu().numpy(), y.cpu().numpy(), wanted)
+    np.testing.assert_array_equal(z.cpu().numpy(), wanted)
+
+
+def test_arrays_unlike_those_that_were_traced_are_refused():
+    a = torch.zeros(64, 64, dtype=torch.float16, device="cuda")
+    c = torch.zeros(64, 64, device="cuda")
+    plan = cute.trace(gemm_multistage, a, a, c, choose(a, a, (64, 64)))
+    cute.run(plan, a, a, c)
+    for wrong in (a[:, :63], a[:, 1:], a.float(), a.cpu(), a.T, a[0]):
+        with pytest.raises(cute.CuteError) as caught:
+            cute.run(plan, wrong, a, c)
+        assert caught.value.code == "launch-argument"
+
+
+def test_the_current_device_stays():
+    before = torch.cuda.current_device()
+    copy_elements(matrix(8, 8, "f32"), matrix(8, 8, "f32"))
+    assert torch.cuda.current_device() == before
 
 
 def test_reductions():
