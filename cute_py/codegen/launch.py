@@ -89,7 +89,7 @@ class Launcher:
         return values, kinds, env
 
     def _require_fit(self, p: TensorParam, arg: Any) -> None:  # noqa: ANN401
-        """Refuse an array that is not what the plan was traced for: its addresses would be wrong."""
+        """Refuse an array that is not what the plan was traced for."""
         if not on_device(arg):
             raise self._wrong(p.name, "an array that is not on the GPU")
         array = arg.array if isinstance(arg, TypedArray) else arg

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.build import compile
 from cute_py.codegen.launch import Launcher
-from cute_py.trace.arguments import TypedArray
+from cute_py.errors import refusal
+from cute_py.trace.arguments import TypedArray, on_device
 
 if TYPE_CHECKING:
     from cute_py.trace.plan import Plan
@@ -27,7 +28,10 @@ def run(plan: Plan, *args: Any, stream: int | None = None) -> None:  # noqa: ANN
         stream: a CUDA stream as a number; None: the current one of the arrays' library.
 
     """
-    array = next(a for a in map(_bare, args) if hasattr(a, "shape"))
+    array = next((a for a in map(_bare, args) if on_device(a)), None)
+    if array is None:
+        found = "no array on the GPU"
+        raise refusal("launch-argument", operation=plan.name, name="the arguments", found=found)
     with _current(array):
         launcher(plan)(*args, stream=_stream(array) if stream is None else stream)
 

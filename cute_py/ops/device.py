@@ -9,14 +9,14 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.codegen.run import shared_memory_of_device
-from cute_py.dtypes.table import Dtype, f32, s32
-from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
 from cute_py.kernels.gemm import Epilogue, GemmConfig
 from cute_py.kernels.gemm import gemm as kernel
 from cute_py.ops import operands
 from cute_py.ops.choose import changed, choose_config
 from cute_py.ops.operands import OPERATION
+from cute_py.ops.product import compute_type, result_type, wrong_shape
 from cute_py.trace.arguments import TypedArray, address_of, dtype_of, strides_of
 
 _TORCH_NAMES = {
@@ -60,21 +60,32 @@ def gemm_on_device(
     chosen = _for_device(chosen, M, N, types)
     if config is not None:
         chosen = changed(chosen, config) if isinstance(config, str) else config
-    kind = _out_type(types[0], out_dtype, out)
+    shape = (*batch, M, N)
+    kind = result_type(
+        types[0], dtype_of(out) if out_dtype is None and out is not None else out_dtype
+    )
+    _require_out(out, shape, kind)
     alpha, beta = (float(x) for x in factors)
-    source = c is not None and beta != 0
-    compute = "f64" if types[0].name == "f64" else "f32"
-    if not types[0].is_float and alpha.is_integer() and not source and activation is None:
-        compute = "s32" if bias is None and not kind.is_float else compute
-    epilogue = Epilogue(compute, alpha != 1, source, bias is not None, activation)
-    result = library.empty((prod(batch), M, N), kind) if out is None else out.reshape(-1, M, N)
-    C = _ready(library, c, batch) if source else None
+    c = None if beta == 0 else c
+    for name, term, wanted in (("c", c, shape), ("bias", bias, (N,))):
+        if term is not None and tuple(term.shape) != wanted:
+            raise wrong_shape(name, tuple(term.shape), wanted)
+    terms = [dtype_of(x) for x in (c, bias) if x is not None]
+    integers = not any(x.is_float for x in (*terms, kind))
+    compute = compute_type(types[0], (alpha, beta), activation, integers)
+    epilogue = Epilogue(compute.name, alpha != 1, c is not None, bias is not None, activation)
+    result = library.empty((prod(batch), M, N), kind)
+    C = None if c is None else _ready(library, c, batch)
+    bias = None if bias is None else library.copied(bias)
     sides = [_modes(x) for x in (A, B)]
     if types[0].name == "tf32":
         sides = [cute.typed(x, "tf32") for x in sides]
     last = None if C is None else _modes(C)
     kernel(*sides, last, bias, _modes(result), alpha, beta, chosen, epilogue)
-    return result.reshape(*batch, M, N) if out is None else out
+    if out is None:
+        return result.reshape(shape)
+    out[...] = result.reshape(shape)
+    return out
 
 
 # a tile of 8 warps that reads each element of A and B half as often as one of 4
@@ -165,9 +176,12 @@ def _modes(x: Any) -> Any:  # noqa: ANN401
     return x.permute(1, 2, 0) if hasattr(x, "permute") else x.transpose(1, 2, 0)
 
 
-def _out_type(first: Dtype, given: Any, out: Any) -> Dtype:  # noqa: ANN401
-    if given is not None:
-        return as_dtype(given)
-    if out is not None:
-        return dtype_of(out)
-    return s32 if not first.is_float else f32 if first.name == "tf32" else first
+def _require_out(out: Any, shape: tuple[int, ...], kind: Dtype) -> None:  # noqa: ANN401
+    """Refuse an array for the result that has another shape or type."""
+    if out is None:
+        return
+    if tuple(out.shape) != shape:
+        raise wrong_shape("out", tuple(out.shape), shape)
+    if dtype_of(out) is not kind:
+        found = dtype_of(out)
+        raise refusal("ops-out-dtype", operation=OPERATION, name="out", dtype=found, known=kind)

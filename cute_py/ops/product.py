@@ -130,28 +130,18 @@ class Product:
     ) -> None:
         """Say what happens to the sums: alpha and beta, C, bias, activation, type of the result."""
         self.alpha, self.beta = (float(x) for x in factors)
-        self.out_type = self._out_type(out_dtype)
+        self.out_type = result_type(self.types[0], out_dtype)
         self.c = None if c is None or self.beta == 0 else self._term(c, "c", self.shape)
         self.bias = None if bias is None else self._term(bias, "bias", (self.N,))
         terms = [x for x in (self.c, self.bias) if x is not None]
-        compute = self._compute(activation, terms)
+        integers = all(x.dtype.kind in "iub" for x in terms) and not self.out_type.is_float
+        compute = compute_type(self.types[0], (self.alpha, self.beta), activation, integers)
         self.c, self.bias = (self._known(x, compute) for x in (self.c, self.bias))
         if self.K == 0:
             self.alpha = 0.0
         self.epilogue = Epilogue(
             compute.name, self.alpha != 1, self.c is not None, self.bias is not None, activation
         )
-
-    def _out_type(self, given: DtypeLike | None) -> Dtype:
-        first = self.types[0]
-        default = s32 if not first.is_float else f32 if first.name == "tf32" else first
-        found = default if given is None else as_dtype(given)
-        if found.name not in OUT:
-            known = ", ".join(OUT)
-            raise refusal(
-                "ops-out-dtype", operation=OPERATION, name="out_dtype", dtype=found, known=known
-            )
-        return found
 
     def _term(self, x: Any, name: str, shape: tuple[int, ...]) -> Array:  # noqa: ANN401
         array, _kind = operands.read(x, name)
@@ -163,13 +153,6 @@ class Product:
         except ValueError:
             pass
         raise wrong_shape(name, array.shape, shape)
-
-    def _compute(self, activation: str | None, terms: list[Array]) -> Dtype:
-        if self.types[0].is_float:
-            return as_dtype("f64") if self.types[0].name == "f64" else f32
-        whole = all(x.is_integer() and abs(x) < LARGEST for x in (self.alpha, self.beta))
-        integers = all(x.dtype.kind in "iub" for x in terms) and not self.out_type.is_float
-        return s32 if whole and integers and activation in (None, "relu") else f32
 
     @staticmethod
     def _known(x: Array | None, compute: Dtype) -> Array | None:
@@ -230,6 +213,36 @@ class Product:
     def new_bytes(self) -> int:
         """Return the size of the arrays that `run` makes (bytes)."""
         return bytes_of((self.shape, self.out_type.bits))
+
+
+def result_type(first: Dtype, given: DtypeLike | None) -> Dtype:
+    """Return the type of the result for operands of type `first`; refuse one that is not in OUT."""
+    default = s32 if not first.is_float else f32 if first.name == "tf32" else first
+    found = default if given is None else as_dtype(given)
+    if found.name not in OUT:
+        known = ", ".join(OUT)
+        raise refusal(
+            "ops-out-dtype", operation=OPERATION, name="out_dtype", dtype=found, known=known
+        )
+    return found
+
+
+def compute_type(
+    first: Dtype, factors: tuple[float, float], activation: str | None, integers: bool
+) -> Dtype:
+    """Return the type that the epilogue computes in.
+
+    Args:
+        first: of the operands.
+        factors: alpha and beta.
+        activation: as `gemm` takes it.
+        integers: C, the bias and the result are integers.
+
+    """
+    if first.is_float:
+        return as_dtype("f64") if first.name == "f64" else f32
+    whole = all(x.is_integer() and abs(x) < LARGEST for x in factors)
+    return s32 if whole and integers and activation in (None, "relu") else f32
 
 
 def wrong_shape(name: str, given: Any, wanted: tuple[int, ...]) -> CuteError:  # noqa: ANN401

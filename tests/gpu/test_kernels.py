@@ -267,3 +267,37 @@ def test_ops_gemm_has_its_epilogue_and_batches_on_the_gpu():
     torch.testing.assert_close(d.double(), wanted, rtol=1e-4, atol=1e-4)
     out = torch.empty_like(d)
     assert cute.ops.gemm(a, b, out=out) is out
+
+
+def test_ops_gemm_writes_an_out_of_any_strides():
+    a, b = matrix(64, 32, "f16"), matrix(32, 64, "f16")
+    out = torch.zeros(2, 64, 128, device="cuda", dtype=torch.float16)[..., ::2]
+    pair = a.expand(2, 64, 32)
+    assert cute.ops.gemm(pair, b, out=out) is out
+    assert torch.equal(out.double(), pair.double() @ b.double())
+
+
+@pytest.mark.parametrize(
+    ("code", "given"),
+    [
+        ("ops-shape", {"bias": torch.zeros(63)}),
+        ("ops-shape", {"c": torch.zeros(64, 65), "beta": 1}),
+        ("ops-shape", {"out": torch.zeros(64, 65)}),
+        ("ops-out-dtype", {"out": torch.zeros(64, 64).half(), "out_dtype": "f32"}),
+        ("ops-out-dtype", {"out_dtype": "s64"}),
+    ],
+)
+def test_ops_gemm_refuses_terms_that_do_not_fit(code, given):
+    a = torch.ones(64, 64, device="cuda", dtype=torch.float16)
+    given = {k: v.cuda() if hasattr(v, "cuda") else v for k, v in given.items()}
+    with pytest.raises(cute.CuteError) as caught:
+        cute.ops.gemm(a, a, **given)
+    assert caught.value.code == code
+
+
+def test_ops_gemm_keeps_integers_exact_through_its_epilogue():
+    a = torch.full((16, 4096), 127, device="cuda", dtype=torch.int8)
+    b = torch.full((16, 4096), 127, device="cuda", dtype=torch.int8).T
+    bias = torch.arange(16, device="cuda", dtype=torch.int32)
+    d = cute.ops.gemm(a, b, bias=bias, activation="relu")
+    assert torch.equal(d, (127 * 127 * 4096 + bias).expand(16, 16))
