@@ -134,7 +134,7 @@ def _ptx(plan: Plan, printed: Any, arch: str) -> str:  # noqa: ANN401
         device=False,
         abi="numba",
         output="ptx",
-        launch_bounds=plan.launch.threads,
+        launch_bounds=(plan.launch.threads, plan.launch.min_blocks),
     )
     return str(text)
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from cute_py.codegen.guards import Guards
 from cute_py.codegen.scalars import varies
 from cute_py.codegen.storage import I32, I64
 from cute_py.layout import ints
+from cute_py.layout.symbols import terms_of
 from cute_py.trace import ops
 
 if TYPE_CHECKING:
@@ -32,18 +34,21 @@ class Addresses:
             raise e.unsupported(f"access to single elements of {x.dtype}")
         self.wide = x.space == "gmem"
         self.bytes = x.dtype.bits // 8
+        self.parts = [_apart(base) for base in x.bases]  # what varies, and the constant beyond it
         self.bases: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
 
     def base(self, number: int) -> Any:  # noqa: ANN401
-        """Return the address of one base: of 64 bits in global, of 32 in shared memory."""
+        """Return the address of one base without its constant part: of 64 bits in global, of 32 in
+        shared memory.
+        """
         if number not in self.bases:
             e, x = self.e, self.x
             step = self._step(number)
             if step is not None:
                 self.bases[number] = e.b.add(self.bases[number - 1], self._bytes(step))
                 return self.bases[number]
-            address = e.b.add(e.address(x.space, x.storage), self._bytes(x.bases[number]))
+            address = e.b.add(e.address(x.space, x.storage), self._bytes(self.parts[number][0]))
             if self.wide and varies(x.bases[number]):
                 address = e.opaque(address)
             self.bases[number] = address
@@ -63,7 +68,7 @@ class Addresses:
         """
         if not self.wide or number - 1 not in self.bases or not varies(self.x.bases[number]):
             return None
-        step: Any = ints.sub(self.x.bases[number], self.x.bases[number - 1])
+        step: Any = ints.sub(self.parts[number][0], self.parts[number - 1][0])
         return None if varies(step) else step
 
     def swizzled(self, static: int) -> Any:  # noqa: ANN401
@@ -82,33 +87,25 @@ class Addresses:
     def __getitem__(self, vector: int) -> tuple[Any, int]:
         """Return the address of a vector as (value, static bytes beyond it)."""
         number, static = self.x.table[vector]
+        beyond = self.parts[number][1]
         if self.x.swizzle is None:
-            return self.base(number), static * self.bytes
+            return self.base(number), (static + beyond) * self.bytes
         bits, base, shift = self.x.swizzle
         period = 1 << (bits + base + abs(shift))
         outside, inside = static // period * period, static % period
         address = self.e.b.add(self.base(number), self.swizzled(inside))
-        return address, outside * self.bytes
+        return address, (outside + beyond) * self.bytes
 
 
-class Guards:
-    """The guards of an access as 32-bit flags, each computed once."""
-
-    def __init__(self, e: Emit, x: Access) -> None:
-        """Keep the emitter and the access."""
-        self.e, self.x = e, x
-        self.known: dict[tuple[int, ...], Any] = {}
-
-    def __getitem__(self, vector: int) -> Any:  # noqa: ANN401  (a flag of 32 bits, or None)
-        mask = self.x.masks[vector] if self.x.masks else ()
-        if not mask:
-            return None
-        if mask not in self.known:
-            total = self.e.scalars.holds(self.x.guards[mask[0]])
-            for number in mask[1:]:
-                total = self.e.b.and_(total, self.e.scalars.holds(self.x.guards[number]))
-            self.known[mask] = self.e.b.zext(total, I32)
-        return self.known[mask]
+def _apart(x: Scalar) -> tuple[Scalar, int]:
+    """Return a scalar as what varies and a constant, which goes into the instruction: addresses
+    that differ by constants then share a register.
+    """
+    if isinstance(x, int):
+        return 0, x
+    constant = terms_of(x).get((), 0)
+    rest: Any = ints.sub(x, constant)
+    return rest, constant
 
 
 # -- loads and stores

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
+from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from cute_py.layout.tensor import Tensor
     from cute_py.layout.types import AnyLayout
 
-ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
 ROW_BYTES = 128  # of shared memory: all banks once
 LDMATRIX_BYTES = 32  # of K, that four 8x8 matrices of 16 bytes a row cover
 
@@ -54,6 +54,10 @@ class GemmConfig:
         b: how B is read.
         asynchronous: whether cp.async brings the tiles; else they pass through registers.
         reasons: the rules that led here; not compared.
+        band: tiles of M that blocks which run together cover, for each tile of N; 0: all of M.
+        store: elements of one store of D, by way of shared memory; 0: straight from the
+            accumulators.
+        min_blocks: blocks that shall fit a multiprocessor together.
     """
 
     atom: str
@@ -64,6 +68,9 @@ class GemmConfig:
     b: Side
     asynchronous: bool
     reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    band: int = 0
+    store: int = 0
+    min_blocks: int = 1
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
@@ -74,9 +81,11 @@ class GemmConfig:
     def __str__(self) -> str:
         way = "cp.async" if self.asynchronous else "through registers"
         tile, warps = ("x".join(map(str, x)) for x in (self.tile, self.warps))
+        rest = {"band": self.band, "store": self.store, "min_blocks": self.min_blocks - 1}
+        more = "".join([f" {name}={getattr(self, name)}" for name, x in rest.items() if x])
         return (
             f"{self.atom} tile={tile} warps={warps} stages={self.stages} "
-            f"A={self.a} B={self.b} {way}"
+            f"A={self.a} B={self.b} {way}{more}"
         )
 
     def explain(self) -> str:
@@ -223,52 +232,21 @@ def matrix_load(config: GemmConfig, dtype: Any, side: Side) -> str | None:  # no
     return "SM75_U16x8_LDSM_T" if dtype.bits == 16 else None
 
 
-# -- the epilogue
-
-
-@dataclass(frozen=True, slots=True)
-class Epilogue:
-    """What happens to the sums; each step rounds to `compute`.
-
-    Attributes:
-        compute: type of the steps: f32, f64 or s32.
-        alpha: whether the sums are multiplied by alpha.
-        source: whether beta * C is added.
-        bias: whether bias is added, one number a column.
-        activation: the name of a function, or None.
+def stored_layout(config: GemmConfig, dtype: Any) -> cute.Layout:  # noqa: ANN401  (a Dtype)
+    """Return where a tile of D (bM, bN) lies in shared memory: rows, padded so that the pairs of
+    neighbours that eight rows of a fragment hold lie in different banks.
     """
-
-    compute: str = "f32"
-    alpha: bool = False
-    source: bool = False
-    bias: bool = False
-    activation: str | None = None
+    m, n, _k = config.tile
+    return cute.Layout((m, n), (n + max(8, 128 // dtype.bits), 1))
 
 
-def activated(x: Any, name: str | None) -> Any:  # noqa: ANN401  (a Tensor in registers)
-    """Return an activation of x, element by element; gelu is the one with erf."""
-    if name == "relu":
-        return cute.where(x < 0, 0, x)  # NaN passes
-    if name == "gelu":
-        return x * 0.5 * (cute.erf(x * 0.7071067811865476) + 1)
-    if name == "silu":
-        return x / (cute.exp(-x) + 1)
-    if name == "sigmoid":
-        return cute.rcp(cute.exp(-x) + 1)
-    return x if name is None else cute.tanh(x)
-
-
-def converted(x: Tensor, dtype: Any) -> Tensor:  # noqa: ANN401
-    """Return x in another type, clamped to its finite range if that has 8 bits."""
-    kind = cute.dtype(dtype)
-    return x if x.dtype is kind else x.to(kind, saturate=kind.bits == 8)
-
-
-def loaded(part: Tensor, dtype: Any) -> Tensor:  # noqa: ANN401
-    """Return elements of memory in registers, in another type."""
-    held = cute.make_rmem_tensor(part.shape, part.dtype)
-    cute.copy(part, held)
-    return converted(held, dtype)
+def row_copy(config: GemmConfig, dtype: Any) -> Any:  # noqa: ANN401  (a TiledCopy)
+    """Return the tiled copy that writes a tile of D (bM, bN) along its rows."""
+    side = Side("K", config.store)
+    along, across = _spread(config.tile[0], config.tile[1], side, config.threads)
+    atom = cute.Copy_Atom(f"UniversalCopy<{config.store * dtype.bits}>", dtype)
+    threads = cute.Layout((across, along), (along, 1))
+    return cute.make_tiled_copy(atom, threads, cute.Layout((1, config.store)))
 
 
 # -- the kernel
@@ -297,28 +275,32 @@ def gemm(
     epilogue: Epilogue,
 ) -> None:
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch."""
-    (bM, bN, bK), (M, N, L) = config.tile, D.shape
-    grid = (cute.ceil_div(M, bM), cute.ceil_div(N, bN), L)
-    cute.launch(grid=grid, block=config.threads)
-    bx, by, bz = cute.block_idx()
+    bM, bN, bK = config.tile
+    bx, by, bz = _launched(config, D)
     mma = config.tiled_mma()
     thr = mma.get_slice(cute.thread_idx())
 
-    gA = cute.local_tile(A[_, _, bz], (bM, bK), (bx, _))  # (BLK_M, BLK_K, k)
-    gB = cute.local_tile(B[_, _, bz], (bN, bK), (by, _))  # (BLK_N, BLK_K, k)
-    gD = cute.local_tile(D[_, _, bz], (bM, bN), (bx, by))  # (BLK_M, BLK_N)
-    tCgD = thr.partition_C(gD)  # (MMA, MMA_M, MMA_N)
+    gA = cute.local_tile(_matrix(A, bz), (bM, bK), (bx, _))  # (BLK_M, BLK_K, k)
+    gB = cute.local_tile(_matrix(B, bz), (bN, bK), (by, _))  # (BLK_N, BLK_K, k)
+    gD = cute.local_tile(_matrix(D, bz), (bM, bN), (bx, by))  # (BLK_M, BLK_N)
+    with cute.union():
+        with cute.struct():
+            a = _operand(config, gA, config.a, mma, "A")
+            b = _operand(config, gB, config.b, mma, "B")
+        sD = cute.smem(D.dtype, stored_layout(config, D.dtype)) if config.store else gD
+    tCgD, tCsD = thr.partition_C(gD), thr.partition_C(sD)  # (MMA, MMA_M, MMA_N)
     acc = thr.make_fragment_C(tCgD)  # (MMA, MMA_M, MMA_N)
     acc.fill(0)
-    a = _operand(config, gA, config.a, mma, "A")
-    b = _operand(config, gB, config.b, mma, "B")
     cute.mainloop(mma, acc, a, b)
+    if config.store:
+        cute.syncthreads()  # all have read the tiles that D takes the place of
 
     def part(matrix: Tensor) -> Any:  # noqa: ANN401  (a Tensor)
         return thr.partition_C(cute.local_tile(matrix, (bM, bN), (bx, by)))  # (MMA, MMA_M, MMA_N)
 
-    tCgC = part(C[_, _, bz]) if epilogue.source else None
-    tCgBias = part(bias.with_layout(cute.Layout((M, N), (0, 1)))) if epilogue.bias else None
+    tCgC = part(_matrix(C, bz)) if epilogue.source else None
+    wide = cute.Layout(tuple(D.shape[:2]), (0, 1))  # every row is the bias
+    tCgBias = part(bias.with_layout(wide)) if epilogue.bias else None
     for j in range(cute.size(acc, 2)):  # few columns at a time: few registers beside acc
         x = converted(acc[_, _, j], epilogue.compute)  # (MMA, MMA_M)
         if epilogue.alpha:
@@ -328,4 +310,38 @@ def gemm(
         if tCgBias is not None:
             x = x + loaded(tCgBias[_, _, j], epilogue.compute)
         x = activated(x, epilogue.activation)
-        cute.copy(converted(x, D.dtype), tCgD[_, _, j])
+        cute.copy(converted(x, D.dtype), tCsD[_, _, j])
+    if config.store:
+        cute.syncthreads()
+        _write_rows(config, sD, gD)
+
+
+def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
+    """State the launch shape, and return the block's tile of M, of N, and of the batch."""
+    (bM, bN, _bK), (M, N) = config.tile, D.shape[:2]
+    m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
+    L = D.shape[2] if cute.rank(D) > 2 else 1
+    block, least = config.threads, config.min_blocks
+    if not config.band:
+        cute.launch(grid=(m, n, L), block=block, min_blocks=least)
+        return cute.block_idx()  # type: ignore[no-any-return]
+    bands = cute.ceil_div(m, config.band)  # the last one may reach beyond M: nothing is stored
+    cute.launch(grid=(config.band, n, bands * L), block=block, min_blocks=least)
+    x, y, z = cute.block_idx()
+    band, batch = (z, 0) if cute.rank(D) == 2 else (z % bands, z // bands)
+    return band * config.band + x, y, batch
+
+
+def _matrix(x: Tensor, batch: Any) -> Tensor:  # noqa: ANN401  (an integer)
+    """Return one matrix of a batch; what has two modes is one."""
+    return x if cute.rank(x) == 2 else x[_, _, batch]
+
+
+def _write_rows(config: GemmConfig, sD: Tensor, gD: Tensor) -> None:
+    """Copy a tile (BLK_M, BLK_N) from shared to global memory, a vector of a row at a time."""
+    copy = row_copy(config, gD.dtype).get_slice(cute.thread_idx())
+    tDsD, tDgD = copy.partition_S(sD), copy.partition_D(gD)  # (CPY, CPY_M, CPY_N)
+    for i in range(cute.size(tDsD, 1)):
+        held = cute.make_rmem_tensor(tDsD[_, i, _].shape, gD.dtype)  # (CPY, CPY_N)
+        cute.copy(tDsD[_, i, _], held)
+        cute.copy(held, tDgD[_, i, _])

@@ -11,7 +11,8 @@ import cute_py as cute
 from cute_py.codegen.run import shared_memory_of_device
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
-from cute_py.kernels.gemm import Epilogue, GemmConfig
+from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.gemm import GemmConfig
 from cute_py.kernels.gemm import gemm as kernel
 from cute_py.ops import operands
 from cute_py.ops.choose import changed, choose_config

@@ -8,7 +8,8 @@ import numpy as np
 
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
-from cute_py.kernels.gemm import ACTIVATIONS, GemmConfig
+from cute_py.kernels.epilogue import ACTIVATIONS
+from cute_py.kernels.gemm import GemmConfig
 from cute_py.ops.operands import OPERATION
 from cute_py.ops.product import Product, wrong_shape
 from cute_py.trace.arguments import on_device

@@ -11,7 +11,8 @@ import cute_py as cute
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal
-from cute_py.kernels.gemm import Epilogue, GemmConfig
+from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.gemm import GemmConfig
 from cute_py.kernels.gemm import gemm as kernel
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops import operands

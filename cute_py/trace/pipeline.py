@@ -7,8 +7,11 @@ mma_pipelined.h (the order of copies, waits and products); include/cutlass/pipel
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cute_py.errors import refusal
 from cute_py.layout import ints
+from cute_py.layout.divide import logical_divide
 from cute_py.layout.queries import size
 from cute_py.layout.tensor import make_rmem_tensor
 from cute_py.layout.tuples import _
@@ -27,6 +30,7 @@ from cute_py.trace.variables import Var
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from cute_py.layout.tensor import Tensor
@@ -206,6 +210,19 @@ class _Partition:
             self.read = reader.partition_S(operand.shared)  # (CPY,CPY_MN,CPY_K,stages)
             self.into = reader.retile_D(self.fragment)  # (CPY,CPY_MN,CPY_K)
 
+    @property
+    def vectors(self) -> int:
+        """How many vectors the thread copies of a tile."""
+        return int(size(self.source.layout, 1)) * int(size(self.source.layout, 2))
+
+    def pieces(self, most: int) -> list[_Piece]:
+        """Return the copies of a tile in pieces of at most so many vectors, or of one row."""
+        rows = int(size(self.source.layout, 1))
+        wanted = max(1, most * rows // self.vectors)
+        each = max(n for n in range(1, wanted + 1) if rows % n == 0)
+        cut = [logical_divide(x, (_, each)) for x in (self.source, self.stored)]
+        return [_Piece(self.g2s, *[x[_, (_, i), _, _] for x in cut]) for i in range(rows // each)]
+
     def load(self, block: int, stage: Leaf) -> None:
         """Copy one k-block of a stage to the fragments."""
         source, into = self.read[_, _, block, stage], self.into[_, _, block]
@@ -213,6 +230,24 @@ class _Partition:
             copy(source, into)
         else:
             copy(self.s2r, source, into)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some of the vectors that one thread copies of an operand's tile (CPY,CPY_MN,CPY_K,...)."""
+
+    g2s: TiledCopy
+    source: Tensor
+    stored: Tensor
+
+
+def _groups(parts: Iterable[_Partition], most: int) -> list[list[_Piece]]:
+    """Return the copies of a tile in at most so many groups of about equal size."""
+    parts = tuple(parts)
+    vectors = sum(part.vectors for part in parts)
+    pieces = [piece for part in parts for piece in part.pieces(-(-vectors // most))]
+    each = -(-len(pieces) // most)
+    return [pieces[i : i + each] for i in range(0, len(pieces), each)]
 
 
 class _MainLoop:
@@ -223,19 +258,26 @@ class _MainLoop:
         self.tiles = size(a.source.layout, 2)
         self.stages = _stages(a, b)
         self.blocks = int(size(self.parts[0].fragment.layout, 2))
+        # beside all k-blocks but the last; single threads have no registers to spare for addresses
+        self.groups = _groups(self.parts, max(1, self.blocks - 1) if mma.atom.ptx else 1)
 
     # -- steps
 
     def issue(self, tile: Leaf, stage: Leaf) -> None:
         """Begin to copy a tile to a stage, if there is such a tile."""
-        for part in self.parts:
-            source, stored = part.source[_, _, _, tile], part.stored[_, _, _, stage]
-            there = _is_less(tile, self.tiles)
-            if "ZFILL" in part.g2s.atom.op.name:
-                copy_or_zero(part.g2s, source, stored, there)
-            else:
-                copy(part.g2s, source, stored, pred=there)
+        for group in self.groups:
+            self.issue_group(group, tile, stage)
         cp_async_fence()
+
+    def issue_group(self, group: list[_Piece], tile: Leaf, stage: Leaf) -> None:
+        """Begin to copy some pieces of a tile."""
+        there = _is_less(tile, self.tiles)
+        for piece in group:
+            source, stored = piece.source[_, _, _, tile], piece.stored[_, _, _, stage]
+            if "ZFILL" in piece.g2s.atom.op.name:
+                copy_or_zero(piece.g2s, source, stored, there)
+            else:
+                copy(piece.g2s, source, stored, pred=there)
 
     def load(self, block: int, stage: Leaf) -> None:
         """Copy one k-block of a stage to the fragments."""
@@ -258,11 +300,18 @@ class _MainLoop:
         for k in range_(self.tiles - 1):
             self._tile(
                 k % self.stages,
-                first=lambda k=k: self.issue(k + ahead, (k + ahead) % self.stages),
+                beside=lambda block, k=k: self._ahead(block, k + ahead),
                 last=lambda k=k: self._arrive((k + 1) % self.stages),
             )
         self._tile((self.tiles - 1) % self.stages)
         cp_async_wait(0)  # zeros for tiles beyond the last may still be on their way
+
+    def _ahead(self, block: int, tile: Leaf) -> None:
+        """Begin the copies of a later tile that go beside a k-block; commit after the last."""
+        if block < len(self.groups):
+            self.issue_group(self.groups[block], tile, tile % self.stages)
+        if block == len(self.groups) - 1:
+            cp_async_fence()
 
     def _arrive(self, stage: Leaf) -> None:
         """Wait for a stage, and load its first k-block."""
@@ -271,20 +320,20 @@ class _MainLoop:
         if self.blocks > 1:
             self.load(0, stage)
 
-    def _tile(self, stage: Leaf, first: Any = None, last: Any = None) -> None:  # noqa: ANN401
+    def _tile(self, stage: Leaf, beside: Any = None, last: Any = None) -> None:  # noqa: ANN401
         """Multiply all k-blocks of a stage, each while the next one is loaded.
 
         Args:
             stage: the stage to read.
-            first: what to do beside the first k-block.
+            beside: what to do beside each k-block, given its number.
             last: what to do before the last k-block: it makes the next stage ready, and loads its
                 first k-block.
 
         """
         if self.blocks == 1:
             self.load(0, stage)
-            if first is not None:
-                first()
+            if beside is not None:
+                beside(0)
             self.multiply(0)
             if last is not None:
                 last()
@@ -294,8 +343,8 @@ class _MainLoop:
                 self.load(block + 1, stage)
             elif last is not None:
                 last()
-            if block == 0 and first is not None:
-                first()
+            if beside is not None:
+                beside(block)
             self.multiply(block)
 
     def pipelined(self) -> None:
@@ -321,7 +370,7 @@ class _MainLoop:
         for k in range_(self.tiles - 1):
             self._tile(
                 k % self.stages,
-                first=lambda k=k: fetch(k + 1),
+                beside=lambda block, k=k: fetch(k + 1) if block == 0 else None,
                 last=lambda k=k: store((k + 1) % self.stages),
             )
         self._tile((self.tiles - 1) % self.stages)

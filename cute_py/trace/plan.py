@@ -36,11 +36,15 @@ class ScalarParam:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Blocks, threads of a block, and blocks of a cluster, in (x, y, z)."""
+    """Blocks, threads of a block, and blocks of a cluster, in (x, y, z).
+
+    `min_blocks` is how many blocks shall fit a multiprocessor together: it bounds the registers.
+    """
 
     grid: tuple[Scalar, Scalar, Scalar]
     block: tuple[int, int, int]
     cluster: tuple[int, int, int] = (1, 1, 1)
+    min_blocks: int = 1
 
     @property
     def threads(self) -> int:

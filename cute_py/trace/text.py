@@ -45,7 +45,8 @@ def plan_text(plan: Plan) -> str:
             lines.append(f"  param {p.name}: {p.dtype}")
     grid, block = (",".join(map(str, x)) for x in (launch.grid, launch.block))
     cluster = "" if launch.cluster == (1, 1, 1) else f" cluster ({_listed(launch.cluster)})"
-    lines.append(f"  launch grid ({grid}) block ({block}){cluster}")
+    least = f" min_blocks {launch.min_blocks}" if launch.min_blocks > 1 else ""
+    lines.append(f"  launch grid ({grid}) block ({block}){cluster}{least}")
     for s in plan.shared:
         lines.append(f"  shared {s.name}: {s.dtype}[{s.count}] at {s.offset}, {s.bytes} bytes")
     for r in plan.storages:

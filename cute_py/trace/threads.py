@@ -36,13 +36,15 @@ if TYPE_CHECKING:
 # -- the launch shape
 
 
-def launch(grid: IntTuple, block: IntTuple, cluster: IntTuple = 1) -> None:
+def launch(grid: IntTuple, block: IntTuple, cluster: IntTuple = 1, min_blocks: int = 1) -> None:
     """State the launch shape, once, before the first use of a thread or block index.
 
     Args:
         grid: blocks, an integer or (x, y, z); run-time integers of the arguments are allowed.
         block: threads of a block, static; up to 1024.
         cluster: blocks of a cluster, static.
+        min_blocks: blocks that shall fit a multiprocessor together, static: as the second number
+            of CUDA's `__launch_bounds__`, it bounds the registers of a thread.
 
     """
     trace = current()
@@ -51,8 +53,9 @@ def launch(grid: IntTuple, block: IntTuple, cluster: IntTuple = 1) -> None:
     blocks = tuple([bare(x, "cute.launch") for x in _three(grid)])
     threads = [ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch") for x in _three(block)]
     group = [ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch") for x in _three(cluster)]
-    shape = Launch(blocks, tuple(threads), tuple(group))  # type: ignore[arg-type]
-    if min(threads) < 1 or shape.threads > 1024 or min(group) < 1:
+    least = ints.as_int(ints.normalize(min_blocks, "cute.launch"), "cute.launch")
+    shape = Launch(blocks, tuple(threads), tuple(group), least)  # type: ignore[arg-type]
+    if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1:
         raise refusal("kernel-block", operation="cute.launch", block=block, where=where())
     trace.launch = shape
     trace.profiles = (_profile(grid), _profile(block))

@@ -1,0 +1,60 @@
+"""What happens to the sums of a GEMM on their way to D: scaled, added, activated, rounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cute_py as cute
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.layout.tensor import Tensor
+
+ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What happens to the sums; each step rounds to `compute`.
+
+    Attributes:
+        compute: type of the steps: f32, f64 or s32.
+        alpha: whether the sums are multiplied by alpha.
+        source: whether beta * C is added.
+        bias: whether bias is added, one number a column.
+        activation: the name of a function, or None.
+    """
+
+    compute: str = "f32"
+    alpha: bool = False
+    source: bool = False
+    bias: bool = False
+    activation: str | None = None
+
+
+def activated(x: Any, name: str | None) -> Any:  # noqa: ANN401  (a Tensor in registers)
+    """Return an activation of x, element by element; gelu is the one with erf."""
+    if name == "relu":
+        return cute.where(x < 0, 0, x)  # NaN passes
+    if name == "gelu":
+        return x * 0.5 * (cute.erf(x * 0.7071067811865476) + 1)
+    if name == "silu":
+        return x / (cute.exp(-x) + 1)
+    if name == "sigmoid":
+        return cute.rcp(cute.exp(-x) + 1)
+    return x if name is None else cute.tanh(x)
+
+
+def converted(x: Tensor, dtype: Any) -> Tensor:  # noqa: ANN401
+    """Return x in another type, clamped to its finite range if that has 8 bits."""
+    kind = cute.dtype(dtype)
+    return x if x.dtype is kind else x.to(kind, saturate=kind.bits == 8)
+
+
+def loaded(part: Tensor, dtype: Any) -> Tensor:  # noqa: ANN401
+    """Return elements of memory in registers, in another type."""
+    held = cute.make_rmem_tensor(part.shape, part.dtype)
+    cute.copy(part, held)
+    return converted(held, dtype)
