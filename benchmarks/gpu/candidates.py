@@ -109,7 +109,6 @@ RAGGED = (  # waves of 5000^3: 128x256 needs a seventh for 8 tiles
     ((128, 128, 64), (2, 2), 3, 8),
     ((192, 128, 64), (4, 2), 3, 0),
     ((128, 192, 64), (2, 4), 3, 0),
-    ((256, 192, 32), (4, 2), 3, 0),
     ((128, 128, 32), (2, 2), 4, 8),
 )
 
@@ -128,30 +127,37 @@ def _halves(row: Row) -> list[Candidate]:
 
 
 def _unaligned(row: Row) -> list[Candidate]:
-    shapes = (
+    shapes = (  # with fewer threads, or a longer K, what waits in registers spills
         ((128, 128, 32), (2, 4)),
-        ((128, 128, 32), (2, 2)),
-        ((128, 128, 64), (4, 4)),
         ((128, 64, 32), (2, 2)),
         ((64, 64, 32), (2, 2)),
-        ((128, 256, 32), (2, 4)),
-        ((256, 128, 32), (4, 4)),
+        ((128, 128, 16), (2, 2)),
+        ((128, 128, 16), (2, 4)),
+        ((128, 256, 16), (2, 4)),
+        ((256, 128, 16), (4, 2)),
+        ((128, 128, 32), (4, 4)),
     )
     return [banded(_config(row, t, w, 2, 1, asynchronous=False)) for t, w in shapes]
 
 
 def _simt(row: Row) -> list[Candidate]:
-    shapes = (
+    """Threads of 8x8 elements; fewer for 1024^3, which has few tiles. 16x8 elements spill."""
+    shapes = [
         ((128, 128, 8), (16, 16), 4),
         ((128, 128, 8), (16, 16), 5),
         ((128, 128, 16), (16, 16), 3),
-        ((256, 128, 8), (16, 16), 4),
-        ((128, 256, 8), (16, 16), 4),
         ((64, 128, 8), (8, 16), 5),
-        ((64, 64, 8), (8, 8), 5),
-    )
+        ((128, 64, 8), (16, 8), 5),
+    ]
+    if row.shape[0] <= 1024:
+        shapes += [
+            ((64, 64, 8), (8, 8), 5),
+            ((64, 64, 8), (16, 8), 5),
+            ((64, 64, 16), (16, 16), 4),
+            ((128, 64, 8), (16, 16), 5),
+        ]
     made = [banded(_config(row, t, w, s, 1, FMA)) for t, w, s in shapes]
-    return [*made, Candidate("sgemm_04", (), "128x128x8 s2", 0)]
+    return [Candidate("sgemm_04", (), "128x128x8 s2", 0), *made]
 
 
 def _tf32(row: Row) -> list[Candidate]:
@@ -184,13 +190,13 @@ def _doubles(row: Row) -> list[Candidate]:
     shapes = (
         ((128, 128, 16), (4, 2), 3),
         ((128, 128, 16), (2, 4), 3),
-        ((128, 64, 16), (2, 2), 4),
-        ((64, 128, 16), (2, 2), 4),
+        ((128, 128, 16), (2, 4), 4),
+        ((128, 64, 16), (4, 1), 4),
         ((64, 64, 16), (2, 2), 4),
     )
-    atoms = [F64_ATOMS[16], F64_ATOMS[8], F64_ATOMS[4], ATOMS["f64", "f64"]]
+    atoms = [F64_ATOMS[4], F64_ATOMS[8], F64_ATOMS[16], ATOMS["f64", "f64"]]
     wide = [banded(_config(row, *shapes[0], 2, atom)) for atom in atoms]
-    rest = [banded(_config(row, *shape, 2, atoms[1])) for shape in shapes[1:]]
+    rest = [banded(_config(row, *shape, 2, atoms[0])) for shape in shapes[1:]]
     return [*wide, *rest]
 
 

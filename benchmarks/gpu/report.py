@@ -172,8 +172,8 @@ def table(result: dict[str, Any]) -> str:
 def markdown(result: dict[str, Any]) -> str:
     """Return the table as Markdown, with the machine and the date above."""
     device = result["device"]
-    name = device.get("name", "?") if isinstance(device, dict) else device
-    driver = f", driver {device['driver_version']}" if isinstance(device, dict) and device else ""
+    name = device.get("name", "?")
+    driver = f", driver {device['driver_version']}" if "driver_version" in device else ""
     versions = ", ".join(f"{k} {v}" for k, v in result.get("versions", {}).items() if v)
     head = f"{name}{driver}, {result['date'][:10]}" + (f"; {versions}" if versions else "")
     rows = ["| " + " | ".join(line) + " |" for line in (HEADER, ("---",) * len(HEADER))]
@@ -188,6 +188,13 @@ def merged(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {**last, "rows": list(rows.values())}
 
 
+def write(path: Path, text: str) -> None:
+    """Put a table between the marks of a page."""
+    before, _begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _old, _end, after = rest.partition(END)
+    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+
+
 def main() -> None:
     """Print the table, or write it between the marks of a page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -199,10 +206,7 @@ def main() -> None:
     if options.write is None:
         print(text)
         return
-    page = options.write.read_text(encoding="utf-8")
-    before, _begin, rest = page.partition(BEGIN)
-    _old, _end, after = rest.partition(END)
-    options.write.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+    write(options.write, text)
 
 
 if __name__ == "__main__":
