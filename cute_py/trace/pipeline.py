@@ -261,8 +261,8 @@ class _MainLoop:
                 first=lambda k=k: self.issue(k + ahead, (k + ahead) % self.stages),
                 last=lambda k=k: self._arrive((k + 1) % self.stages),
             )
-        self._tile((self.tiles - 1) % self.stages)
         cp_async_wait(0)  # zeros for tiles beyond the last may still be on their way
+        self._tile((self.tiles - 1) % self.stages)
 
     def _arrive(self, stage: Leaf) -> None:
         """Wait for a stage, and load its first k-block."""
