@@ -12,6 +12,9 @@ from benchmarks.gpu.building import Built, Job, arguments
 from benchmarks.gpu.candidates import Candidate
 from benchmarks.gpu.cases import Row
 from benchmarks.gpu.harness import Timed
+from cute_py.errors import CuteError
+
+FAILURES = (ValueError, RuntimeError, CuteError)  # of one candidate, which the others outlive
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Plan:
     seconds: float
 
 
-def launcher(torch: Any, candidate: Candidate, row: Row, built: Built, arrays: list[Any]) -> Any:
+def launcher(torch: Any, candidate: Candidate, row: Row, built: Built) -> Any:
     """Return a candidate as a launch on the current stream."""
     from benchmarks.gpu.kernels import KERNELS
     from cute_py.codegen.launch import Launcher
@@ -57,7 +60,7 @@ def measured(torch: Any, row: Row, built: dict[Any, Built], made: list[Candidate
     kind, record = operands.tolerance_of(row), {"row": row.name, "sets": len(sets), "refused": {}}
     peer = Timed("torch", operands.peer(torch, row))
     good = []
-    for timed in [peer, *_ours(torch, row, built, made, sets, record)]:
+    for timed in [peer, *_ours(torch, row, built, made, record)]:
         if time.perf_counter() - began > plan.seconds and len(good) > 2:
             record["refused"][timed.name] = "not tried: time is up"
             continue
@@ -65,19 +68,18 @@ def measured(torch: Any, row: Row, built: dict[Any, Built], made: list[Candidate
             timed.facts["error"] = harness.checked(torch, timed.launch, sets, wanted, kind)
             harness.capture(torch, timed, sets)
             good.append(timed)
-        except (ValueError, RuntimeError) as error:  # a CuteError is a ValueError
+        except FAILURES as error:
             record["refused"][timed.name] = str(error)[:300]
     kept = _screened(torch, good, plan, record)
     _timed(torch, kept, plan, record)
     for timed in kept:
-        harness_error = harness.checked(torch, timed.launch, sets, wanted, kind)
-        timed.facts["error_after"] = harness_error
+        timed.facts["error_after"] = harness.checked(torch, timed.launch, sets, wanted, kind)
     record["entries"] = [_entry(row, timed) for timed in kept]
     record["seconds"] = round(time.perf_counter() - began, 2)
     return record
 
 
-def _ours(torch: Any, row: Row, built: Any, made: list[Candidate], sets: Any, record: Any):
+def _ours(torch: Any, row: Row, built: Any, made: list[Candidate], record: Any):
     found = []
     for candidate in made:
         job = built[Job(candidate, row).key]
@@ -92,7 +94,11 @@ def _ours(torch: Any, row: Row, built: Any, made: list[Candidate], sets: Any, re
             "trace_s": round(job.trace_s, 3),
             "compile_s": round(job.compile_s, 3),
         }
-        launch = launcher(torch, candidate, row, job, sets[0])
+        try:
+            launch = launcher(torch, candidate, row, job)
+        except FAILURES as error:
+            record["refused"][candidate.label] = str(error)[:300]
+            continue
         found.append(Timed(candidate.label, launch, facts))
     return found
 
