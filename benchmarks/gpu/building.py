@@ -135,9 +135,10 @@ def build(job: Job, arch: str) -> Built:
         plan = cute.trace(KERNELS[job.candidate.kernel], *arguments_)
         traced = time.perf_counter()
         compiled = compile(plan, arch, spill_bytes=job.candidate.spill_bytes)
-    except cute.CuteError as error:
+    except Exception as error:  # one candidate must not cost the others
         spent = time.perf_counter() - traced
-        return Built(None, f"{error.code}: {error}", traced - began, spent)
+        code = error.code if isinstance(error, cute.CuteError) else type(error).__name__
+        return Built(None, f"{code}: {error}", traced - began, spent)
     return Built(compiled, "", traced - began, time.perf_counter() - traced)
 
 

@@ -89,12 +89,7 @@ def capture(torch: Any, timed: Timed, sets: list[Any]) -> None:
     stop.record()
     torch.cuda.synchronize()
     timed.count = launches(start.elapsed_time(stop) / 4, len(sets))
-    timed.graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(timed.graph):
-        for operands in itertools.islice(itertools.cycle(sets), timed.count):
-            timed.launch(*operands)
-    timed.graph.replay()
-    torch.cuda.synchronize()
+    _record(torch, timed, sets)
     _once_more(torch, timed, sets)
 
 
@@ -104,12 +99,24 @@ def _once_more(torch: Any, timed: Timed, sets: list[Any]) -> None:
     wanted = launches(spent, len(sets))
     if wanted > timed.count * 1.3:
         timed.count = wanted
-        timed.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(timed.graph):
-            for operands in itertools.islice(itertools.cycle(sets), wanted):
+        _record(torch, timed, sets)
+
+
+def _record(torch: Any, timed: Timed, sets: list[Any]) -> None:
+    """Record the graph, and replay it once. `torch.cuda.graph` would collect garbage each time."""
+    timed.graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        timed.graph.capture_begin()
+        try:
+            for operands in itertools.islice(itertools.cycle(sets), timed.count):
                 timed.launch(*operands)
-        timed.graph.replay()
-        torch.cuda.synchronize()
+        finally:
+            timed.graph.capture_end()
+    torch.cuda.current_stream().wait_stream(stream)
+    timed.graph.replay()
+    torch.cuda.synchronize()
 
 
 def _replay(torch: Any, timed: Timed) -> float:

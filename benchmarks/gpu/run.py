@@ -66,7 +66,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--keep", type=int, default=2, help="candidates measured after the screen")
     parser.add_argument("--row-seconds", type=float, default=20, help="of the screen of one row")
-    parser.add_argument("--seconds", type=float, default=330, help="no row begins after these")
+    parser.add_argument("--seconds", type=float, default=300, help="no row begins after these")
     parser.add_argument("--spill", type=int, help="bytes that may spill, instead of the own limits")
     parser.add_argument("--arch", default="sm_90a")
     parser.add_argument("--processes", type=int, default=min(16, os.cpu_count() or 1))

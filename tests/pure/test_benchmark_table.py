@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu import harness, report
+from benchmarks.gpu.building import Job
+from benchmarks.gpu.candidates import candidates, limited
 from benchmarks.gpu.cases import CUTE_DSL, GROUPS, ROWS, Goal, selected
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +72,24 @@ def test_work_is_counted_in_flop_or_bytes():
     assert ROWS["softmax-bf16"].work == 2 * 2 * 8192**2
     assert ROWS["sum-f32"].work == 4 * 8192**2
     assert (ROWS["s8-4096"].result, ROWS["tf32-4096"].result) == ("s32", "f32")
+
+
+@pytest.mark.parametrize("name", [n for n, row in ROWS.items() if row.shape])
+def test_candidates_of_a_row_have_names_and_kernels_of_their_own(name):
+    row = ROWS[name]
+    made = candidates(row)
+    assert len(made) >= 2
+    assert len({c.label for c in made}) == len(made)
+    assert len({Job(c, row).key for c in made}) == len(made)
+    assert {c.spill_bytes for c in limited(made, 7)} == {7}
+
+
+def test_sizes_share_a_kernel_where_they_are_aligned_alike():
+    small, large = ROWS["bf16-4096"], ROWS["bf16-8192"]
+    candidate = candidates(small)[0]
+    assert Job(candidate, small).key == Job(candidate, large).key
+    assert Job(candidate, small).key != Job(candidate, ROWS["bf16-4097"]).key
+    assert Job(candidate, small).key != Job(candidate, ROWS["f16-4096"]).key
 
 
 # -- ratios
