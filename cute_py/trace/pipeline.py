@@ -303,8 +303,8 @@ class _MainLoop:
                 beside=lambda block, k=k: self._ahead(block, k + ahead),
                 last=lambda k=k: self._arrive((k + 1) % self.stages),
             )
-        self._tile((self.tiles - 1) % self.stages)
         cp_async_wait(0)  # zeros for tiles beyond the last may still be on their way
+        self._tile((self.tiles - 1) % self.stages)
 
     def _ahead(self, block: int, tile: Leaf) -> None:
         """Begin the copies of a later tile that go beside a k-block; commit after the last."""

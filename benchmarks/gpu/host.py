@@ -1,0 +1,111 @@
+"""The host's cost of one launch: 500 launches between two readings of its clock, not waited for."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+LAUNCHES, REPEATS = 500, 31
+
+
+def measured(torch: Any) -> dict[str, Any]:
+    """Return the record of the row `host`: ours, torch's, and others where they are installed."""
+    arrays = [torch.randn(32, device="cuda") for _ in range(3)]
+    made: dict[str, Callable[[], None]] = {"torch": lambda: arrays[0].add_(arrays[1])}
+    refused: dict[str, str] = {}
+    makers = (
+        ("cute_py call", _call),
+        ("cute_py Launcher", _launcher),
+        ("Triton, empty", _triton),
+        ("CuPy RawKernel, empty", _cupy),
+        ("Numba dispatcher, empty", _numba),
+    )
+    for name, maker in makers:
+        try:
+            made[name] = maker(torch, arrays)
+            made[name]()
+        except Exception as error:
+            made.pop(name, None)
+            refused[name] = f"{type(error).__name__}: {error}"[:300]
+    times: dict[str, list[float]] = {name: [] for name in made}
+    for _repeat in range(REPEATS):
+        for name, launch in made.items():
+            times[name].append(_microseconds(torch, launch))
+    entries = [_entry(name, x) for name, x in times.items()]
+    return {"row": "host", "refused": refused, "entries": entries}
+
+
+def _microseconds(torch: Any, launch: Callable[[], None]) -> float:
+    launch()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for _ in range(LAUNCHES):
+        launch()
+    spent = time.perf_counter() - began
+    torch.cuda.synchronize()
+    return spent / LAUNCHES * 1e6
+
+
+def _entry(name: str, times: list[float]) -> dict[str, Any]:
+    middle = statistics.median(times)
+    burst = {"us": middle, "min_us": min(times), "max_us": max(times), "rounds": len(times)}
+    return {"kernel": name, "burst": burst}
+
+
+def _call(torch: Any, arrays: list[Any]) -> Callable[[], None]:
+    """Our kernel by its name: arguments are classified, the plan and its launcher found."""
+    from benchmarks.gpu.kernels import add_one
+
+    a, b, c = arrays
+    add_one(a, b, c)
+    torch.cuda.synchronize()
+    if not bool(c[0] == a[0] + b[0]):
+        raise ValueError("wrong result")
+    return lambda: add_one(a, b, c)
+
+
+def _launcher(torch: Any, arrays: list[Any]) -> Callable[[], None]:
+    """Our kernel compiled by hand."""
+    import cute_py as cute
+    from benchmarks.gpu.kernels import add_one
+    from cute_py.codegen.build import compile
+    from cute_py.codegen.launch import Launcher
+    from cute_py.codegen.run import device_arch
+
+    run = Launcher(compile(cute.trace(add_one, *arrays), device_arch()))
+    stream = torch.cuda.current_stream().cuda_stream
+    a, b, c = arrays
+    return lambda: run(a, b, c, stream=stream)
+
+
+def _triton(torch: Any, arrays: list[Any]) -> Callable[[], None]:
+    from benchmarks.gpu.triton_kernels import empty
+
+    a, b, c = arrays
+    return lambda: empty[(1,)](a, b, c, num_warps=1)
+
+
+def _cupy(torch: Any, arrays: list[Any]) -> Callable[[], None]:
+    import cupy
+
+    held = tuple(cupy.asarray(x) for x in arrays)
+    text = 'extern "C" __global__ void empty(float* a, float* b, float* c) {}'
+    kernel = cupy.RawKernel(text, "empty")
+    return lambda: kernel((1,), (32,), held)
+
+
+def _numba(torch: Any, arrays: list[Any]) -> Callable[[], None]:
+    from cute_py.codegen.shim import install
+
+    install()
+    from numba import cuda
+
+    held = [cuda.as_cuda_array(x) for x in arrays]
+
+    def empty(a, b, c):
+        pass
+
+    kernel = cuda.jit(empty)[1, 32]
+    return lambda: kernel(*held)

@@ -1,0 +1,228 @@
+"""The table of the GPU benchmark: its rows are consistent, ratios and verdicts are right."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu import harness, report
+from benchmarks.gpu.building import Job
+from benchmarks.gpu.candidates import candidates, limited
+from benchmarks.gpu.cases import CUTE_DSL, GROUPS, ROWS, Goal, selected
+
+ROOT = Path(__file__).parents[2]
+
+
+def timed(name, us, mode="burst"):
+    return {"kernel": name, mode: {"us": us}}
+
+
+def record(row, *entries):
+    return {"row": row, "entries": list(entries), "refused": {}}
+
+
+def result(*records):
+    return {"device": {"name": "a GPU"}, "date": "2026-11-21T00:00:00", "rows": list(records)}
+
+
+# -- rows
+
+
+def test_rows_are_compared_with_what_there_is():
+    for row in ROWS.values():
+        for goal in row.goals:
+            assert goal.against in {"peer", "reference", "seconds", *ROWS}, row.name
+            if goal.against == "reference":
+                assert row.name in CUTE_DSL
+            if goal.against in ROWS:
+                assert ROWS[goal.against].unit == row.unit
+    assert set(CUTE_DSL) <= set(ROWS)
+
+
+def test_aims_are_beyond_floors():
+    for row in ROWS.values():
+        for goal in row.goals:
+            if None not in (goal.floor, goal.aim):
+                assert (goal.aim < goal.floor) is (goal.against == "seconds")
+
+
+def test_groups_hold_all_rows_and_names_are_unique():
+    assert {row.group for row in ROWS.values()} == set(GROUPS)
+    assert not set(GROUPS) & set(ROWS) - {"host", "compile"}
+    assert len({row.name for row in ROWS.values()}) == len(ROWS)
+
+
+def test_what_a_row_is_compared_with_is_measured_first():
+    assert [row.name for row in selected(["majors"])] == [
+        "bf16-4096",
+        "bf16-4096-kn",
+        "bf16-4096-mk",
+        "bf16-4096-mn",
+    ]
+    assert [row.name for row in selected(["bf16-5000"])] == ["bf16-5120", "bf16-5000"]
+    assert {row.name for row in selected([])} == set(ROWS)
+    with pytest.raises(KeyError, match="nothing"):
+        selected(["nothing"])
+
+
+def test_work_is_counted_in_flop_or_bytes():
+    assert ROWS["bf16-4096"].work == 2 * 4096**3
+    assert ROWS["copy-1GiB"].work == 2 * 2**30
+    assert ROWS["softmax-bf16"].work == 2 * 2 * 8192**2
+    assert ROWS["sum-f32"].work == 4 * 8192**2
+    assert (ROWS["s8-4096"].result, ROWS["tf32-4096"].result) == ("s32", "f32")
+
+
+@pytest.mark.parametrize("name", [n for n, row in ROWS.items() if row.shape])
+def test_candidates_of_a_row_have_names_and_kernels_of_their_own(name):
+    row = ROWS[name]
+    made = candidates(row)
+    assert len(made) >= 2
+    assert len({c.label for c in made}) == len(made)
+    assert len({Job(c, row).key for c in made}) == len(made)
+    assert {c.spill_bytes for c in limited(made, 7)} == {7}
+
+
+def test_sizes_share_a_kernel_where_they_are_aligned_alike():
+    small, large = ROWS["bf16-4096"], ROWS["bf16-8192"]
+    candidate = candidates(small)[0]
+    assert Job(candidate, small).key == Job(candidate, large).key
+    assert Job(candidate, small).key != Job(candidate, ROWS["bf16-4097"]).key
+    assert Job(candidate, small).key != Job(candidate, ROWS["f16-4096"]).key
+
+
+# -- ratios
+
+
+def test_ratio_to_the_peer_is_its_time_over_ours():
+    row = ROWS["bf16-4096"]
+    records = {row.name: record(row.name, timed("torch", 60), timed("a", 120), timed("b", 100))}
+    assert report.ratio(row, row.goals[0], records, "burst") == pytest.approx(0.6)
+    assert report.ratio(row, row.goals[0], records, "sustained") is None
+    assert report.best(records[row.name], row)["kernel"] == "b"
+
+
+def test_ratio_to_an_own_row_is_per_flop():
+    row, base = ROWS["bf16-5000"], ROWS["bf16-5120"]
+    records = {
+        base.name: record(base.name, timed("a", 100.0)),
+        row.name: record(row.name, timed("a", 100.0)),
+    }
+    assert report.ratio(row, row.goals[0], records, "burst") == pytest.approx((5000 / 5120) ** 3)
+    del records[base.name]
+    assert report.ratio(row, row.goals[0], records, "burst") is None
+
+
+def test_ratio_to_the_reference_is_of_speeds_and_for_burst_alone():
+    row = ROWS["bf16-1024"]
+    us = row.work / 149e6  # as fast as the reference
+    entry = timed("a", us) | {"sustained": {"us": us}}
+    records = {row.name: record(row.name, entry)}
+    assert report.ratio(row, row.goals[0], records, "burst") == pytest.approx(1)
+    assert report.ratio(row, row.goals[0], records, "sustained") is None
+
+
+def test_costs_in_time_count_the_other_way():
+    host, compiled = ROWS["host"], ROWS["compile"]
+    others = timed("cute_py Launcher", 2), timed("Triton, empty", 1)
+    records = {"host": record("host", timed("torch", 7), timed("cute_py call", 10), *others)}
+    assert report.ratio(host, host.goals[0], records, "burst") == pytest.approx(0.7)
+    records["compile"] = record("compile", {"kernel": "ours", "burst": {"s": 0.8}})
+    assert report.ratio(compiled, compiled.goals[0], records, "burst") == 0.8
+
+
+@pytest.mark.parametrize(
+    ("goal", "found", "said"),
+    [
+        (Goal("peer", 0.6, 0.7), 0.7, "aim"),
+        (Goal("peer", 0.6, 0.7), 0.65, "floor"),
+        (Goal("peer", 0.6, 0.7), 0.59, "LOST"),
+        (Goal("peer", 0.6, None), 0.9, "floor"),
+        (Goal("copy-1GiB", None, 0.92), 0.5, "below the aim"),
+        (Goal("seconds", 1.0, 0.5), 0.4, "aim"),
+        (Goal("seconds", 1.0, 0.5), 0.9, "floor"),
+        (Goal("seconds", 1.0, 0.5), 1.1, "LOST"),
+        (Goal("peer", 0.6, 0.7), None, "-"),
+    ],
+)
+def test_verdicts(goal, found, said):
+    assert report.verdict(goal, found) == said
+
+
+# -- the table
+
+
+def test_table_has_a_line_for_each_goal_and_keeps_losses():
+    found = result(
+        record("bf16-4096", timed("torch", 100), timed("a", 200)),
+        {"row": "bf16-8192", "failed": "ValueError: wrong result"},
+        record("softmax-bf16", timed("torch", 100), timed("a", 80)),
+    )
+    lines = report.lines(found)
+    rows = ["bf16-4096", "bf16-8192", "softmax-bf16", "softmax-bf16"]
+    assert [line[0] for line in lines] == rows
+    assert lines[0][-1] == "LOST"
+    assert "wrong result" in lines[1][1]
+    assert lines[2][-1] == "floor"
+    assert all(len(line) == len(report.HEADER) for line in lines)
+    text = report.markdown(found)
+    assert text.count("\n| ") == len(lines) + 2
+    assert "LOST" in report.table(found)
+
+
+def test_later_results_replace_rows_of_earlier_ones():
+    first = result(record("host"), record("compile", timed("ours", 2)))
+    last = result(record("compile", timed("ours", 1)))
+    rows = report.merged([first, last])["rows"]
+    assert [r["row"] for r in rows] == ["host", "compile"]
+    assert rows[1]["entries"][0]["burst"]["us"] == 1
+
+
+def test_page_has_the_marks_of_its_table():
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert page.index(report.BEGIN) < page.index(report.END)
+
+
+# -- the method
+
+
+def test_sets_exceed_the_caches():
+    assert harness.sets_needed(3 * 2 * 1024**2) >= 24
+    assert harness.sets_needed(1 << 30) == 2
+
+
+def test_graphs_take_milliseconds():
+    assert 2 <= harness.launches(0.17, 2) * 0.17 <= 4
+    assert harness.launches(1.4, 2) == 3
+    assert harness.launches(0.0064, 24) * 0.0064 == pytest.approx(3, rel=0.1)
+    assert harness.launches(1e-6, 2) == harness.LAUNCHES
+
+
+def test_no_wrong_result_passes():
+    for kind, (norm, most) in harness.TOLERANCES.items():
+        assert harness.passes((norm, most), kind)
+        for wrong in ((math.nan, 0), (0, math.nan), (norm * 2 + 1e-9, 0), (0, most * 2 + 1e-9)):
+            assert not harness.passes(wrong, kind)
+
+
+def test_tolerances_tell_types_apart():
+    """One wrong element of normal numbers is about 1 over the root mean square."""
+    gemms = ("bf16", "f16", "f32", "tf32", "f64", "s32")
+    assert all(harness.TOLERANCES[kind][1] < 0.1 for kind in gemms)
+    assert harness.TOLERANCES["f32"][0] < 3e-4  # that of TF32
+    assert harness.TOLERANCES["tf32"][0] < 1.7e-3  # that of bf16
+    assert harness.TOLERANCES["f16"][0] < 1.7e-3
+
+
+def test_results_are_read_back(tmp_path):
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(result(record("host", timed("cute_py call", 5)))))
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    report.write(page, report.markdown(json.loads(path.read_text())))
+    text = page.read_text()
+    assert "old" not in text
+    assert text.startswith("before")
+    assert text.endswith("after\n")
+    assert "| host | 5.0 us |" in text
