@@ -10,7 +10,7 @@ import os
 import sys
 from dataclasses import fields, is_dataclass
 from functools import cache
-from glob import glob
+from glob import escape, glob
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -115,7 +115,7 @@ def _loaded() -> tuple[Signature, str]:
 
 
 def _signature() -> Signature:
-    """Return path, size and time of change of each module; raises OSError without a folder."""
+    """Return path, size and time of change of each module; raises OSError if they are not there."""
     root = Path(__file__).parents[1]
     found = []
     for name in FOLDERS:
@@ -124,6 +124,8 @@ def _signature() -> Signature:
                 if entry.name.endswith(".py"):
                     about = entry.stat()
                     found.append((entry.path, about.st_size, about.st_mtime_ns))
+        if not found:
+            raise FileNotFoundError(root / name)
     return sorted(found)
 
 
@@ -173,10 +175,12 @@ def _nvvm() -> list[str]:
     """Return the files of NVVM wherever numba-cuda may find them."""
     spec = _spec("nvidia")
     wheels = () if spec is None else spec.submodule_search_locations or ()
-    roots = [root for place in wheels for root in glob(f"{place}/*")]
+    roots = [root for place in wheels for root in glob(f"{escape(place)}/*")]
     roots += [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX")]
     roots.append("/usr/local/cuda")
-    found = {path for root in roots if root for end in NVVM for path in glob(f"{root}/{end}")}
+    found = {
+        path for root in roots if root for end in NVVM for path in glob(f"{escape(root)}/{end}")
+    }
     return sorted(found)
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import time
+from glob import escape, glob
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,13 +50,18 @@ _PATTERNS = (
 def kept() -> list[Kept]:
     """Return the files of the cache, the least recently used first; parts are among them."""
     found = []
-    for path in [path for pattern in _PATTERNS for path in place().glob(pattern)]:
+    for path in [path for pattern in _PATTERNS for path in _found(pattern)]:
         try:
             about = path.lstat()
         except OSError:  # gone in between
             continue
         found.append(Kept(about.st_mtime, path, about.st_size))
     return sorted(found)
+
+
+def _found(pattern: str) -> list[Path]:
+    """Return what is there now; Path.glob stumbles over what goes meanwhile."""
+    return [Path(name) for name in glob(f"{escape(str(place()))}/{pattern}")]
 
 
 def trim(most: int) -> int:
@@ -85,7 +91,7 @@ def clear() -> tuple[int, int]:
     files = kept()
     for file in files:
         remove(file.path)
-    for path in place().glob(_SOURCE):
+    for path in _found(_SOURCE):
         _remove_folder(path)
     return len(files), sum(file.size for file in files)
 
