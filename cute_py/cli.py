@@ -9,6 +9,7 @@
     cute-py atoms --arch sm_80                               the instructions
     cute-py gemm a.npy b.npy -o d.npy                        a matrix product, on the emulator
     cute-py plan gemm --m 512 --n 512 --k 512                what its kernel does, op by op
+    cute-py cache --clear                                    empty the cache of compiled kernels
 
 A refusal goes to the standard error with exit code 2, without a traceback.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 import os
 import sys
 
+from cute_py.cli_cache import add_commands as add_cache
 from cute_py.cli_gemm import add_commands as add_gemm
 from cute_py.errors import CuteError, refusal
 
@@ -87,6 +89,7 @@ def _parser() -> ArgumentParser:
 
     _add_pictures(commands)
     add_gemm(commands)
+    add_cache(commands)
     return parser
 
 

@@ -87,6 +87,12 @@ def compute_capability():
     return (major.value, minor.value) if all(call() == 0 for call in calls) else None
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _kernels_of_this_run(tmp_path_factory):
+    """Keep compiled kernels in a folder of this run, and out of the user's."""
+    os.environ["CUTE_PY_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture
 def golden(request):
     """Return `check(path, text)`: text equals the file tests/golden/path, or is written to it."""

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cute_py.codegen.cache import cached
 from cute_py.codegen.shim import install
 from cute_py.errors import refusal
 
@@ -82,8 +83,12 @@ def compile(plan: Plan, arch: str = "sm_90a", spill_bytes: int = 0) -> Compiled:
         spill_bytes: how much may spill to local memory before the kernel is refused.
 
     Raises LayoutError where ptxas is missing, refuses the text or says that it serialises, and
-    where registers spill.
+    where registers spill. What was compiled before comes from the cache on disk.
     """
+    return cached(lambda: _compiled(plan, arch, spill_bytes), plan, arch, spill_bytes=spill_bytes)
+
+
+def _compiled(plan: Plan, arch: str, spill_bytes: int) -> Compiled:
     printed = _printed(plan)
     ptx = _ptx(plan, printed, arch)
     entry = re.search(r"\.entry\s+(\w+)", ptx)

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 import tempfile
+import warnings
 from hashlib import sha256
 from pathlib import Path
 
+from cute_py.errors import CuteError, refusal
+
 PRIVATE = 0o700  # what is run from here must be written by its owner alone
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
+KERNELS, SOURCES = "kernels", "sources"
+PART = ".part"  # ends the name of a file that is being written
 
 
-def folder() -> Path:
-    """Return the cache folder, made with mode 0700 if it is not there.
+def is_on() -> bool:
+    """Tell whether anything may be kept on disk: `CUTE_PY_CACHE=0` forbids it."""
+    return os.environ.get("CUTE_PY_CACHE") != "0"
 
-    It is `$CUTE_PY_CACHE_DIR`, or `cute_py` in the user's folder for caches.
+
+def place() -> Path:
+    """Return where the cache folder is: `$CUTE_PY_CACHE_DIR`, or in the user's folder for caches.
+
+    The folder need not be there.
     """
     given = os.environ.get("CUTE_PY_CACHE_DIR")
-    place = Path(given) if given else _user_caches() / "cute_py"
-    place.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-    return place
+    if given:
+        return Path(given).absolute()
+    try:
+        return _user_caches().absolute() / "cute_py"
+    except RuntimeError:  # a user without a home
+        return Path(tempfile.gettempdir(), f"cute_py-{_user()}")
 
 
 def _user_caches() -> Path:
@@ -30,10 +46,74 @@ def _user_caches() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
+def _user() -> int:
+    """Return the number of this user; 0 on Windows, where folders of a user are private."""
+    return os.geteuid() if hasattr(os, "geteuid") else 0
+
+
+def folder(inner: str) -> Path:
+    """Return a folder inside of the cache folder; both are made with mode 0700 if not there.
+
+    The inner one is made private if it is not. Raises CuteError where the cache folder is another
+    user's or others can write to it, and where no folder can be made.
+    """
+    whole = place()
+    try:
+        whole.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        require_private(whole)
+        _make_private(whole / inner)
+    except OSError as error:
+        raise unusable(error.strerror) from None
+    return whole / inner
+
+
+def require_private(whole: Path) -> None:
+    """Refuse the cache folder if anyone else can write to it; it may serve other ends, too."""
+    found = whole.stat()
+    if found.st_uid != _user():
+        raise unusable("it belongs to another user")
+    if found.st_mode & OTHERS and os.name == "posix":
+        raise unusable("others can write to it")
+
+
+def _make_private(path: Path) -> None:
+    path.mkdir(mode=PRIVATE, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != _user():
+        raise unusable(f"{path.name} in it is no folder of this user")
+    if stat.S_IMODE(found.st_mode) != PRIVATE:
+        path.chmod(PRIVATE)
+
+
+def unusable(reason: str | None) -> CuteError:
+    """Return the refusal of the cache folder."""
+    return refusal("cache-folder", operation="cache", path=place(), reason=reason)
+
+
+_warned: set[str] = set()
+
+
+def warn_once(error: CuteError) -> None:
+    """Warn that work goes on without the cache; a second time in a process nothing is said."""
+    if error.code not in _warned:
+        _warned.add(error.code)
+        warnings.warn(f"nothing is kept on disk: {error}", RuntimeWarning, stacklevel=2)
+
+
+# -- files
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that no reader ever sees a part of it: beside it first, then renamed."""
+    try:
+        _write(path, data)
+    except FileNotFoundError:  # another process cleared the cache in this moment
+        _write(path, data)
+
+
+def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=PART)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -43,10 +123,60 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
+def read_own(path: Path) -> bytes | None:
+    """Return what a file holds; b"" unless it is a plain file that this user alone can write to.
+
+    None where nothing is there, or nothing can be read now.
+    """
+    try:
+        handle = os.open(path, _READ)
+    except OSError as error:
+        return b"" if error.errno in _FOREIGN else None
+    try:
+        return _read(handle)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+
+
+_READ = os.O_RDONLY
+for _name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):  # those that the system has
+    _READ |= getattr(os, _name, 0)
+_FOREIGN = (errno.ELOOP, errno.EMLINK, errno.ENXIO)  # a link, here and on BSD; a socket
+
+
+def _read(handle: int) -> bytes:
+    found = os.fstat(handle)
+    shared = found.st_uid != _user() or (found.st_mode & OTHERS and os.name == "posix")
+    if shared or not stat.S_ISREG(found.st_mode):
+        return b""
+    with os.fdopen(handle, "rb", closefd=False) as file:
+        return file.read()
+
+
 def source_file(name: str, text: str) -> Path:
-    """Return the file that holds a kernel's source; its folder is named after what it holds."""
+    """Return the file that holds a kernel's source; its folder is named after what it holds.
+
+    The path is the same, without a file, where nothing can be kept; that is warned of once.
+    """
     data = text.encode()
-    path = folder() / "sources" / sha256(data).hexdigest()[:16] / f"{name}.py"
-    if not path.exists():
-        write_whole(path, data)
+    inner = Path(SOURCES, sha256(data).hexdigest()[:16])
+    path = place() / inner / f"{name}.py"
+    if is_on():
+        try:
+            folder(SOURCES)
+            _keep(path, data)
+        except CuteError as error:
+            warn_once(error)
+        except OSError as error:
+            warn_once(unusable(error.strerror))
     return path
+
+
+def _keep(path: Path, data: bytes) -> None:
+    """Write a file, or mark it as used if it holds the data already."""
+    if read_own(path) == data:
+        os.utime(path)
+    else:
+        write_whole(path, data)

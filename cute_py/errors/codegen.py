@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cute_py.errors import LayoutError
+from cute_py.errors import CuteError, LayoutError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,18 @@ WORDINGS: dict[str, Wording] = {
         "{spilled} bytes of local memory on {arch}",
         "at most {most} bytes",
         "use a smaller tile or more threads; or allow it with spill_bytes={spilled}",
+    ),
+    "cache-folder": (
+        CuteError,
+        "the folder {path}: {reason}",
+        "a folder that this user alone can write to, with room for a few files",
+        "set CUTE_PY_CACHE_DIR to another folder, or CUTE_PY_CACHE=0 to keep nothing",
+    ),
+    "cache-size": (
+        CuteError,
+        "CUTE_PY_CACHE_SIZE={text!r}",
+        "a number of bytes, with K, M or G behind it for 2**10, 2**20 or 2**30",
+        "leave it unset for 1G, or write 500M",
     ),
     "launch-argument": (
         LayoutError,

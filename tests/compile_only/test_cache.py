@@ -1,0 +1,220 @@
+"""The cache with the real compiler: right kernels, fast hits, many processes and threads."""
+
+import errno
+import importlib.util
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.codegen import build, files
+from cute_py.codegen.cache import counts
+from cute_py.codegen.cache_key import FOLDERS
+from cute_py.codegen.cache_room import clear
+from cute_py.kernels import gemm_07_multistage
+from tests.fake_kernels import answer, at_once, code, entries, parts, small_plan
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUTE_PY_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("CUTE_PY_CACHE", raising=False)
+    monkeypatch.delenv("CUTE_PY_CACHE_SIZE", raising=False)
+    monkeypatch.setattr(files, "_warned", set())
+    counts.clear()
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def flagship(tmp_path):
+    """Return the file of a plan."""
+    a, c = np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float32)
+    config = gemm_07_multistage.flagship()
+    path = tmp_path / "flagship.plan"
+    cute.trace(gemm_07_multistage.gemm_multistage, a, a, c, config).save(path)
+    return path
+
+
+HIT = """
+import sys
+from cute_py import Plan, compile
+from cute_py.codegen.cache import counts
+plan = Plan.load(sys.argv[1])
+compiled = compile(plan, "sm_80")
+print(dict(counts), compiled.resources, len(compiled.cubin))
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def test_a_hit_in_another_process_loads_no_compiler(place, flagship):
+    built = cute.compile(cute.Plan.load(flagship), "sm_80")
+    result, loaded = answer(HIT, str(flagship)).splitlines()
+    assert result == f"{ {'hit': 1} } {built.resources} {len(built.cubin)}"
+    assert not {"numba", "numba_cuda", "llvmlite", "numpy", "cuda"} & set(loaded.split())
+    assert cute.compile(cute.Plan.load(flagship), "sm_80") == built
+
+
+USED = """
+import sys
+from cute_py import Plan, compile
+compile(Plan.load(sys.argv[1]), "sm_80")
+print(*sorted(name for name in sys.modules if name.startswith("cute_py.")))
+"""
+
+
+def test_the_key_names_all_modules_that_make_a_kernel(place, flagship):
+    loaded = answer(USED, str(flagship), CUTE_PY_CACHE="0").split()
+    homes = {name.split(".")[1] for name in loaded}
+    assert "codegen" in homes
+    assert homes <= {*FOLDERS, "errors"}
+    for folder in FOLDERS:
+        inner = (Path(build.__file__).parents[1] / folder).rglob("*.py")
+        assert {path.parent.name for path in inner} == {folder}
+
+
+def module(path, number):
+    """Return the kernel of a file that was just written."""
+    path.write_text(
+        "import cute_py as cute\n"
+        "@cute.kernel\n"
+        "def kernel(x):\n"
+        "    cute.launch(grid=1, block=32)\n"
+        f"    x[cute.thread_idx()] = {number}\n"
+    )
+    spec = importlib.util.spec_from_file_location("user_module", path)
+    loaded = importlib.util.module_from_spec(spec)
+    exec(compile(path.read_text(), str(path), "exec"), loaded.__dict__)
+    return loaded.kernel
+
+
+def test_no_stale_kernel_after_the_source_changes(place, tmp_path):
+    x = np.zeros(64, np.float32)
+    found = {}
+    for number in ("3.0", "5.0", "3.0", "5.0"):
+        plan = cute.trace(module(tmp_path / "user.py", number), x)
+        compiled = cute.compile(plan, "sm_80")
+        assert found.setdefault(number, compiled) == compiled
+    assert found["3.0"].cubin != found["5.0"].cubin
+    assert "0f40400000" in found["3.0"].ptx or "1077936128" in found["3.0"].ptx
+    assert counts == {"miss": 2, "stored": 2, "hit": 2}
+
+
+@cute.kernel
+def hungry(x, y):
+    """Keep 320 numbers a thread, more than there are registers."""
+    cute.launch(grid=1, block=32)
+    held = cute.rmem("f32", 320)
+    cute.copy(cute.local_tile(x, (320,), (cute.thread_idx(),)), held)
+    for _k in cute.range(y.shape[0]):
+        held += held * 2.0
+    cute.copy(held, cute.local_tile(y, (320,), (cute.thread_idx(),)))
+
+
+def test_gates_hold_for_kernels_that_were_kept(place):
+    x = np.zeros(320 * 32, np.float32)
+    plan = cute.trace(hungry, x, x)
+    for _ in range(2):
+        spilled = cute.compile(plan, "sm_80", spill_bytes=1 << 16).resources.spill_bytes
+        assert spilled > 0
+        with pytest.raises(cute.CuteError) as caught:
+            cute.compile(plan, "sm_80", spill_bytes=spilled - 1)
+        assert caught.value.code == "codegen-spills"
+    assert counts == {"miss": 3, "stored": 1, "hit": 1}
+    assert len(entries(place)) == 1
+
+
+def test_a_cache_that_is_off_writes_nothing(place, monkeypatch):
+    monkeypatch.setenv("CUTE_PY_CACHE", "0")
+    assert cute.compile(small_plan(), "sm_80").cubin[:4] == b"\x7fELF"
+    assert not place.exists()
+
+
+def test_a_damaged_entry_is_compiled_anew(place):
+    first = cute.compile(small_plan(), "sm_80")
+    (path,) = entries(place)
+    path.write_bytes(path.read_bytes().replace(b"\x7fELF", b"\x7fELG"))
+    assert code(cute.compile(small_plan(), "sm_80")) == code(first)
+    assert counts["damaged"] == 1
+
+
+def test_a_full_disk_does_not_stop_a_compile(place, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files, "_write", full)
+    with pytest.warns(RuntimeWarning, match=os.strerror(errno.ENOSPC)) as said:
+        first, second = (cute.compile(small_plan(), "sm_80") for _ in range(2))
+    assert code(first) == code(second)
+    assert len(said) == 1
+    assert entries(place) == []
+
+
+TOGETHER = """
+import hashlib
+import cute_py as cute
+from tests.fake_kernels import small_plan
+plan = small_plan(7.0)
+print("ready", flush=True)
+input()
+compiled = cute.compile(plan, "sm_80")
+print(hashlib.sha256(compiled.cubin).hexdigest())
+"""
+
+
+def test_eight_processes_compile_one_kernel_at_once(place):
+    cubins = at_once(8, TOGETHER)
+    assert len(set(cubins)) == 1
+    assert len(entries(place)) == 1
+    assert parts(place) == []
+    cute.compile(small_plan(7.0), "sm_80")
+    assert counts == {"hit": 1}
+
+
+THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+import cute_py as cute
+from cute_py.codegen.cache import counts
+from tests.fake_kernels import code, small_plan
+plans = [small_plan(float(n % 4)) for n in range(8)]
+start = Barrier(8)
+def work(plan):
+    start.wait()
+    return cute.compile(plan, "sm_80")
+with ThreadPoolExecutor(8) as pool:
+    found = list(pool.map(work, plans))
+assert [each.plan for each in found] == plans
+texts = [code(each) for each in found]
+assert len(set(texts)) == 4 and texts[:4] == texts[4:]
+print(counts["miss"])
+"""
+
+
+@pytest.mark.parametrize(("on", "misses"), [("1", "4"), ("0", "0")])
+def test_the_first_compile_of_a_process_may_be_of_eight_threads(place, on, misses):
+    assert answer(THREADS, CUTE_PY_CACHE=on) == misses
+    assert len(entries(place)) == int(misses)
+
+
+def test_threads_compile_and_clear_at_once(place):
+    """One thread empties the cache while others compile: all kernels are right."""
+    right = {n: code(cute.compile(small_plan(float(n)), "sm_80")) for n in range(2)}
+    start = Barrier(3)
+
+    def work(n):
+        start.wait()
+        for _ in range(6):
+            if n == 2:
+                clear()
+            else:
+                assert code(cute.compile(small_plan(float(n)), "sm_80")) == right[n]
+        return n
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(work, range(3))) == [0, 1, 2]
