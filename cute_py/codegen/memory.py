@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from cute_py.codegen.scalars import varies
-from cute_py.codegen.storage import I32, I64
+from cute_py.codegen.storage import I32
 from cute_py.layout import ints
 from cute_py.trace import ops
 
@@ -28,10 +28,10 @@ class Addresses:
     def __init__(self, e: Emit, x: Access) -> None:
         """Keep the emitter and the access."""
         self.e, self.x = e, x
-        if x.dtype.bits < 8:
+        if x.vector_bits < 8 or (x.dtype.bits < 8 and x.vector_bits % 8):
             raise e.unsupported(f"access to single elements of {x.dtype}")
         self.wide = x.space == "gmem"
-        self.bytes = x.dtype.bits // 8
+        self.bits = x.dtype.bits
         self.bases: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
 
@@ -51,9 +51,15 @@ class Addresses:
 
     def _bytes(self, offset: Scalar) -> Any:  # noqa: ANN401
         """Return an offset in bytes, as wide as addresses are."""
-        if self.wide:
-            return self.e.b.mul(self.e.scalars.value(offset), ir.Constant(I64, self.bytes))
-        return self.e.b.mul(self.e.scalars.narrow(offset), ir.Constant(I32, self.bytes))
+        scalars = self.e.scalars
+        return self._scaled(scalars.value(offset) if self.wide else scalars.narrow(offset))
+
+    def _scaled(self, elements: Any) -> Any:  # noqa: ANN401
+        """Return elements in bytes; vectors of narrow elements begin at whole bytes."""
+        b, kind = self.e.b, elements.type
+        if self.bits >= 8:
+            return b.mul(elements, ir.Constant(kind, self.bits // 8))
+        return b.ashr(elements, ir.Constant(kind, (8 // self.bits).bit_length() - 1))
 
     def _step(self, number: int) -> Scalar | None:
         """Return how far a base is from the one before it, if that does not change in loops.
@@ -76,19 +82,19 @@ class Addresses:
             active = e.b.and_(offset, ir.Constant(I32, mask))
             move = e.b.lshr if shift >= 0 else e.b.shl
             offset = e.b.xor(offset, move(active, ir.Constant(I32, abs(shift))))
-            self.inside[static] = e.b.mul(offset, ir.Constant(I32, self.bytes))
+            self.inside[static] = self._scaled(offset)
         return self.inside[static]
 
     def __getitem__(self, vector: int) -> tuple[Any, int]:
         """Return the address of a vector as (value, static bytes beyond it)."""
         number, static = self.x.table[vector]
         if self.x.swizzle is None:
-            return self.base(number), static * self.bytes
+            return self.base(number), static * self.bits // 8
         bits, base, shift = self.x.swizzle
         period = 1 << (bits + base + abs(shift))
         outside, inside = static // period * period, static % period
         address = self.e.b.add(self.base(number), self.swizzled(inside))
-        return address, outside * self.bytes
+        return address, outside * self.bits // 8
 
 
 class Guards:
@@ -154,7 +160,7 @@ def _load_vector(
     if guard is not None:
         inputs.append(guard)
         constraints.append("r")
-        fills = old or [e.fill_word(x.dtype, x.fill)] * words
+        fills = old or e.fill_words(x.dtype, x.fill, words)
         fills = [e.b.trunc(f, kind) if kind != I32 else f for f in fills]
         inputs += fills
         constraints += [str(i) for i in range(words)]
