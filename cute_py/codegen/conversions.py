@@ -52,7 +52,7 @@ def rounded(e: Emit, wide: Any, dst: Dtype, rounding: str = "rn") -> Any:  # noq
         return wide if wide.type == F64 else e.b.fpext(wide, F64)
     if dst.name == "tf32" and rounding == "rna":
         single = _odd_single(e, wide)
-        return e.asm([F32], "cvt.rna.tf32.f32 $0, $1;", ["=f", "f"], [single])[0]
+        return e.b.bitcast(_cvt(e, "cvt.rna.tf32.f32", I32, single), F32)
     if mode is None or (dst.bits == 8 and mode != "rn"):
         raise e.unsupported(f"conversion to {dst} by {rounding}")
     if dst.name == "f32":
