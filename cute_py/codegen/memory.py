@@ -13,6 +13,7 @@ from cute_py.trace import ops
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
+    from cute_py.dtypes.table import Dtype
     from cute_py.trace.access import Access
     from cute_py.trace.conditions import Scalar
 
@@ -255,12 +256,20 @@ def cp_async(e: Emit, op: ops.CpAsync) -> None:
         _guarded(e, op.atom.instruction(**named), constraints, inputs, guard)
 
 
+def _atomic_type(fn: str, dtype: Dtype) -> str:
+    """Return the PTX type of an atomic; sums of integers are those of any sign."""
+    if fn == "add":
+        half = "noftz." if dtype.is_float and dtype.bits == 16 else ""
+        return f"{half}{'u64' if dtype.name == 's64' else dtype.ptx}"
+    return str(dtype.ptx) if fn in ("min", "max") else f"b{dtype.bits}"
+
+
 def atomic(e: Emit, op: ops.Atomic) -> None:
     """One atom or red instruction an element."""
     x = op.dst
     addresses, guards = Addresses(e, x), Guards(e, x)
     space, letter = _space(x)
-    kind = x.dtype.ptx if op.fn in ("add", "min", "max") else f"b{x.dtype.bits}"
+    kind = _atomic_type(op.fn, x.dtype)
     for v in range(x.count):
         address, static = addresses[v]
         value = e.words.get(op.src, v)

@@ -231,13 +231,13 @@ def test_matrices_are_stored():
 ATOMICS = [
     *[(fn, kind) for kind in ("s32", "u32", "s64", "u64") for fn in ("min", "max")],
     *[(fn, kind) for kind in ("s32", "u32", "u64", "s64") for fn in ("add", "and", "or", "xor")],
-    *[("add", kind) for kind in ("f32", "f64")],
+    *[("add", kind) for kind in ("f16", "bf16", "f32", "f64")],
     *[("exch", kind) for kind in ("s32", "u32", "s64", "u64", "f32", "f64")],
 ]
 
 
 @pytest.mark.parametrize("space", ["gmem", "smem"])
-@pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64", "f32", "f64"])
+@pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64", "f16", "bf16", "f32", "f64"])
 def test_atomics(kind, space):
     """Many threads on few elements; sums of floats are of integers, so that order is nothing."""
     fns = [fn for fn, k in ATOMICS if k == kind]
@@ -266,7 +266,11 @@ def test_atomics(kind, space):
                 m.op(ops.Load, held, at(to, tid, guards=mine)),
                 m.op(ops.Store, at(R, tid + i * THREADS, guards=mine), held),
             ]
-    x = np.random.default_rng(0).integers(0, 100, THREADS).astype(row.numpy)
+    x = (
+        np.random.default_rng(0)
+        .integers(0, 4 if row.bits == 16 else 100, THREADS)
+        .astype(row.numpy)
+    )
     if kind.startswith("s"):
         x = x - np.array(50, x.dtype)
     start = np.full(THREADS * len(fns), 5, row.numpy)

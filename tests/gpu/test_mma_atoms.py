@@ -114,7 +114,9 @@ class Products:
         products = A @ B.swapaxes(1, 2)
         if atom.operation == "xor.popc":
             products = (A[:, :, None] ^ B[:, None]).sum(-1)
-        self.wanted.append(packed(fragment(atom, C + products, atom.c_tv, atom.d_type), atom.d_type))
+        self.wanted.append(
+            packed(fragment(atom, C + products, atom.c_tv, atom.d_type), atom.d_type)
+        )
         self.results.append(slice(self.words["O"], self.words["O"] + 32 * n))
         self.words["O"] += 32 * n
 
@@ -171,7 +173,10 @@ def test_what_an_instruction_sums_is_near_the_exact_sum():
             ("C", atom.c_tv, atom.c_type),
         ):
             n = int(cute.size(tv, 1))
-            T, reg = m.tensor(f"{letter}{i}", kind.name), m.reg(f"{letter.lower()}{i}", kind.name, n)
+            T, reg = (
+                m.tensor(f"{letter}{i}", kind.name),
+                m.reg(f"{letter.lower()}{i}", kind.name, n),
+            )
             body.append(m.op(ops.Load, reg, at(T, tid * n, step=(n, 1))))
             values = np.asarray(cute.convert(rng.standard_normal(32 * n), kind))
             arrays.append(values.astype(kind.numpy))
