@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -208,6 +209,7 @@ def _intrinsic(name: str, kinds: list[Any], result: Any, codegen: Any) -> Any:  
     """Return an intrinsic of fixed argument types; Numba asks for a function of fixed arity."""
     signature = result(*kinds)
     names = ", ".join(f"a{i}" for i in range(len(kinds)))
+    name += "_" * iskeyword(name)  # assert_
     scope = {"typed": lambda: (signature, codegen)}
     exec(f"def {name}(context{', ' * bool(names)}{names}):\n    return typed()", scope)
     return intrinsic(scope[name])

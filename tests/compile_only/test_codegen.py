@@ -197,3 +197,33 @@ def test_spills_are_refused_unless_they_are_allowed():
         cute.compile(plan, "sm_80")
     assert caught.value.code == "codegen-spills"
     assert cute.compile(plan, "sm_80", spill_bytes=1 << 16).resources.spill_bytes > 0
+
+
+def test_an_assertion_compiles_to_a_trap():
+    @cute.kernel
+    def checked(x):
+        cute.launch(grid=1, block=32)
+        cute.assert_(cute.thread_idx() < x.shape[0], "too few")
+        x[cute.thread_idx()] = 1.0
+
+    ptx = cute.compile(cute.trace(checked, np.zeros(32, np.float32)), "sm_80").ptx
+    assert "trap;" in ptx
+
+
+def test_flags_of_a_matrix_instruction_are_packed():
+    """16x8x256: 128 flags of A are 4 words, and not 128."""
+    atom = cute.atoms.get("SM80_16x8x256_S32U1U1S32_TN_ANDPOPC")
+
+    @cute.kernel
+    def bits(x):
+        cute.launch(grid=1, block=32)
+        a, b, c = cute.rmem("b1", 128), cute.rmem("b1", 64), cute.rmem("s32", 4)
+        a.fill(True)
+        b.fill(True)
+        c.fill(0)
+        cute.gemm(atom, c, a, b)
+        cute.copy(c, cute.local_tile(x, (4,), (cute.thread_idx(),)))
+
+    compiled = cute.compile(cute.trace(bits, np.zeros(128, np.int32)), "sm_80")
+    assert "undefined(128)" not in compiled.source
+    assert compiled.resources.registers < 40
