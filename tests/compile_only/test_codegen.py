@@ -203,7 +203,7 @@ def test_an_assertion_compiles_to_a_trap():
     @cute.kernel
     def checked(x):
         cute.launch(grid=1, block=32)
-        cute.assert_(cute.thread_idx() < x.shape[0], "too few")
+        cute.assert_(cute.thread_idx() < x.shape[0], "too few")  # noqa: PT009
         x[cute.thread_idx()] = 1.0
 
     ptx = cute.compile(cute.trace(checked, np.zeros(32, np.float32)), "sm_80").ptx

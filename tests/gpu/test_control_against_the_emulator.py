@@ -191,7 +191,7 @@ def test_ragged_tiles():
 def checked(x, out):
     cute.launch(grid=1, block=32)
     tid = cute.thread_idx()
-    cute.assert_(tid < x.shape[0], "too few")
+    cute.assert_(tid < x.shape[0], "too few")  # noqa: PT009
     out[tid] = x[tid]
 
 
