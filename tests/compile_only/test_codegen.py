@@ -227,3 +227,29 @@ def test_flags_of_a_matrix_instruction_are_packed():
     compiled = cute.compile(cute.trace(bits, np.zeros(128, np.int32)), "sm_80")
     assert "undefined(128)" not in compiled.source
     assert compiled.resources.registers < 40
+
+
+def test_instructions_of_turing_compile_for_turing():
+    turing = [a for a in cute.atoms.rows() if a.runnable and a.ptx and a.min_arch == "sm_75"]
+    warps = [a for a in turing if a.ptx.startswith("mma.")]
+    assert len(warps) > 10
+
+    @cute.kernel
+    def products(out):
+        cute.launch(grid=1, block=32)
+        for i, atom in enumerate(warps):
+            a, b, c = (
+                cute.rmem(kind, int(cute.size(tv, 1)))
+                for kind, tv in (
+                    (atom.a_type, atom.a_tv),
+                    (atom.b_type, atom.b_tv),
+                    (atom.c_type, atom.c_tv),
+                )
+            )
+            for x in (a, b, c):
+                x.fill(1)
+            cute.gemm(atom, c, a, b)
+            out[i, cute.thread_idx()] = cute.reduce("add", c.to("f32"))
+
+    compiled = cute.compile(cute.trace(products, np.zeros((len(warps), 32), np.float32)), "sm_75")
+    assert len(re.findall(r"mma\.sync\.aligned", compiled.ptx)) == len(warps)
