@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from cute_py.codegen.conversions import convert, rounded
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, element_type
 from cute_py.trace import ops
 from cute_py.trace.conditions import Reg
@@ -39,17 +40,17 @@ def widened(e: Emit, value: Any, dtype: Dtype) -> Any:  # noqa: ANN401
     raise e.unsupported(f"arithmetic on {dtype}")
 
 
-def narrowed(e: Emit, value: Any, dtype: Dtype, rounding: str = "rn") -> Any:  # noqa: ANN401
-    """Return an f32 as an element of a narrower float type."""
+def narrowed(e: Emit, value: Any, dtype: Dtype) -> Any:  # noqa: ANN401
+    """Return an f32 as an element of a narrower float type, rounded to nearest even."""
     if not dtype.is_float or value.type != F32 or dtype.bits >= 32:
         return value
-    if dtype.name in ("f16", "bf16"):
-        text = f"cvt.{rounding}.{dtype.name}.f32 $0, $1;"
-        return e.asm([I16], text, ["=h", "f"], [value])[0]
-    zero = ir.Constant(F32, 0.0)
-    text = f"cvt.rn.satfinite.{dtype.name}x2.f32 $0, $1, $2;"
-    (pair,) = e.asm([I16], text, ["=h", "f", "f"], [zero, value])
-    return e.b.trunc(pair, ir.IntType(8))
+    return rounded(e, value, dtype)
+
+
+def fused(e: Emit, dtype: Dtype, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401
+    """Return a*b + c of three f16 or bf16, rounded once: in f32 it would be rounded twice."""
+    text = f"fma.rn.{dtype.name} $0, $1, $2, $3;"
+    return e.asm([I16], text, ["=h", "h", "h", "h"], [a, b, c])[0]
 
 
 # -- Fill and Map
@@ -74,19 +75,24 @@ def map_(e: Emit, op: ops.Map) -> None:
         e.words.put(op.dst, k, value)
 
 
+def _as_it_is(op: ops.Map) -> bool:
+    """Tell whether elements are taken in their own type: moved, or given to an instruction."""
+    return op.fn in ("copy", "where") or (op.fn == "fma" and op.dtype.name in ("f16", "bf16"))
+
+
 def _source(e: Emit, x: Any, k: int, op: ops.Map) -> Any:  # noqa: ANN401
     kind = op.dtype
     if isinstance(x, Reg):
         value = e.words.get(x, k if len(x) > 1 else 0)
-        return value if op.fn == "copy" or value.type == I1 else widened(e, value, kind)
+        return value if _as_it_is(op) or value.type == I1 else widened(e, value, kind)
     if isinstance(x, bool):
         return ir.Constant(I1, int(x))
     if isinstance(x, (int, float)):
         constant = e.constant(x, kind)
-        return constant if op.fn == "copy" else widened(e, constant, kind)
+        return constant if _as_it_is(op) else widened(e, constant, kind)
     value = e.scalars.env[str(x)] if kind.is_float else e.scalars.value(x)
     if kind.is_float:
-        return value if op.fn != "copy" else narrowed(e, value, kind)
+        return value if not _as_it_is(op) else narrowed(e, value, kind)
     width = element_type(kind)
     return e.b.trunc(value, width) if width != I64 else value
 
@@ -95,8 +101,10 @@ def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401
     if op.fn == "copy":
         return values[0]
     if op.fn == "where":
-        result = e.b.select(*values)
-    elif op.dtype.is_float:
+        return e.b.select(*values)
+    if _as_it_is(op):
+        return fused(e, op.dtype, *values)
+    if op.dtype.is_float:
         if op.fn not in _FLOAT:
             raise e.unsupported(f"{op.fn} of floats")
         result = _FLOAT[op.fn](e, *values)
@@ -126,6 +134,8 @@ def _scaled(text: str, factor: float, after: bool = False) -> Callable[..., Any]
     single = float(np.float32(factor))
 
     def rule(e: Emit, x: Any) -> Any:  # noqa: ANN401
+        if x.type != F32:
+            raise e.unsupported(f"{text.split()[0]} of f64")
         constant = ir.Constant(F32, single)
         if after:
             return e.b.fmul(_ptx(text)(e, x), constant)
@@ -166,8 +176,8 @@ _FLOAT: dict[str, Callable[..., Any]] = {
     "tanh": _ptx("tanh.approx.f32 $0, $1;"),
     "sin": _ptx("sin.approx.ftz.f32 $0, $1;"),
     "cos": _ptx("cos.approx.ftz.f32 $0, $1;"),
-    "floor": _ptx("cvt.rmi.f32.f32 $0, $1;"),
-    "ceil": _ptx("cvt.rpi.f32.f32 $0, $1;"),
+    "floor": _ptx("cvt.rmi.f32.f32 $0, $1;", "cvt.rmi.f64.f64 $0, $1;"),
+    "ceil": _ptx("cvt.rpi.f32.f32 $0, $1;", "cvt.rpi.f64.f64 $0, $1;"),
     **{name: _compare(sign) for name, sign in _SIGNS.items()},
 }
 
@@ -218,98 +228,6 @@ _INTEGER: dict[str, Callable[..., Any]] = {
     "shr": lambda e, s, a, b: e.b.ashr(a, b) if s else e.b.lshr(a, b),
     **{name: _ordered(sign) for name, sign in _SIGNS.items()},
 }
-
-
-# -- Convert
-
-
-def convert(e: Emit, op: ops.Convert) -> None:
-    """Convert element by element."""
-    values = [e.words.get(op.src, k) for k in range(len(op.src))]
-    for k, value in enumerate(values):
-        e.words.put(op.dst, k, _converted(e, value, op))
-
-
-def _converted(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
-    src, dst = op.src.dtype, op.dst.dtype
-    b = e.b
-    if src.is_float:
-        wide = widened(e, value, src)
-        if dst.is_float:
-            return _float_to_float(e, wide, op)
-        return _float_to_int(e, wide, op)
-    signed = src.kind == "int"
-    if dst.is_float:
-        target = F64 if dst.bits == 64 else F32
-        number = (b.sitofp if signed else b.uitofp)(value, target)
-        return narrowed(e, number, dst, op.rounding)
-    return _int_to_int(e, value, op)
-
-
-def _float_to_float(e: Emit, wide: Any, op: ops.Convert) -> Any:  # noqa: ANN401
-    dst = op.dst.dtype
-    if dst.name == "tf32":
-        if wide.type == F64:
-            wide = e.b.fptrunc(wide, F32)
-        if op.rounding == "rna":
-            return e.asm([F32], "cvt.rna.tf32.f32 $0, $1;", ["=f", "f"], [wide])[0]
-        return _tf32(e, wide)
-    if dst.bits == 64:
-        return wide if wide.type == F64 else e.b.fpext(wide, F64)
-    narrow = dst.bits == 8
-    if narrow is not op.saturate or (narrow and op.rounding != "rn"):
-        how = f"{'' if op.saturate else 'not '}saturating, {op.rounding}"
-        raise e.unsupported(f"conversion to {dst}, {how}")
-    if wide.type == F64:
-        text = f"cvt.{op.rounding}.f32.f64 $0, $1;"
-        (wide,) = e.asm([F32], text, ["=f", "d"], [wide])
-    return narrowed(e, wide, dst, op.rounding)
-
-
-def _tf32(e: Emit, wide: Any) -> Any:  # noqa: ANN401
-    """Return an f32 rounded to nearest even in its upper 19 bits."""
-    b = e.b
-    bits = b.bitcast(wide, I32)
-    odd = b.and_(b.lshr(bits, ir.Constant(I32, 13)), ir.Constant(I32, 1))
-    moved = b.add(bits, b.add(odd, ir.Constant(I32, 0xFFF)))
-    return b.bitcast(b.and_(moved, ir.Constant(I32, 0xFFFFE000)), F32)
-
-
-def _float_to_int(e: Emit, wide: Any, op: ops.Convert) -> Any:  # noqa: ANN401
-    """Round to an integer and clamp: PTX cvt to integers saturates."""
-    dst = op.dst.dtype
-    bits = 64 if dst.bits == 64 else 32
-    mode = {"rn": "rni", "rz": "rzi", "rd": "rmi", "ru": "rpi"}[op.rounding]
-    letter, name = ("d", "f64") if wide.type == F64 else ("f", "f32")
-    kind, cons = (I64, "l") if bits == 64 else (I32, "r")
-    sign = "s" if dst.kind == "int" else "u"
-    text = f"cvt.{mode}.{sign}{bits}.{name} $0, $1;"
-    (value,) = e.asm([kind], text, [f"={cons}", letter], [wide])
-    return _clamped(e, value, dst, signed=sign == "s")
-
-
-def _int_to_int(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
-    src, dst = op.src.dtype, op.dst.dtype
-    target = element_type(dst)
-    signed = src.kind == "int"
-    if target.width > value.type.width:
-        return (e.b.sext if signed else e.b.zext)(value, target)
-    if op.saturate:
-        wide = (e.b.sext if signed else e.b.zext)(value, I64) if value.type != I64 else value
-        return e.b.trunc(_clamped(e, wide, dst, signed), target)
-    return e.b.trunc(value, target) if target.width < value.type.width else value
-
-
-def _clamped(e: Emit, value: Any, dst: Dtype, signed: bool) -> Any:  # noqa: ANN401
-    """Return an integer clamped to the range of a type, in that type's width."""
-    b, target = e.b, element_type(dst)
-    if target.width < value.type.width:
-        low, high = (ir.Constant(value.type, int(x)) for x in (dst.min, dst.max))
-        compare = b.icmp_signed if signed else b.icmp_unsigned
-        value = b.select(compare("<", value, low), low, value) if signed else value
-        value = b.select(compare(">", value, high), high, value)
-        return b.trunc(value, target)
-    return value
 
 
 # -- Reduce, Shuffle, Vote

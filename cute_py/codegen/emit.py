@@ -28,12 +28,13 @@ class Emit:
         words: dict[str, list[Any]],
         starts: dict[tuple[str, str], Any],
         where: str = "",
+        loose: frozenset[str] = frozenset(),
     ) -> None:
         """Keep the builder, symbol -> value of 64 bits, storage -> words, (space, storage) -> the
-        address of its first element, and the kernel's line.
+        address of its first element, the kernel's line, and the storages of loose flags.
         """
         self.b, self.starts, self.where = b, starts, where
-        self.words = Words(b, words)
+        self.words = Words(b, words, loose)
         self.scalars = Scalars(b, env, self.words)
 
     def unsupported(self, what: str) -> CuteError:
@@ -71,12 +72,11 @@ class Emit:
         """Return a value of 64 bits that the compiler cannot take apart: it is not hoisted."""
         return self.asm([I64], "", ["=l", "0"], [value])[0]
 
-    def fill_word(self, dtype: Dtype, value: float | None) -> Any:  # noqa: ANN401
-        """Return a number in all elements of a 32-bit word."""
-        bits = _image(value or 0, dtype)
-        width = max(dtype.bits, 1)
-        word = sum(bits << k for k in range(0, 32, width)) if width < 32 else bits
-        return ir.Constant(I32, word & 0xFFFFFFFF)
+    def fill_words(self, dtype: Dtype, value: float | None, count: int) -> list[Any]:
+        """Return words of 32 bits, all elements of which are a number."""
+        bits, width = _image(value or 0, dtype), dtype.bits
+        every = sum(bits << k for k in range(0, 32 * count, width))
+        return [ir.Constant(I32, every >> 32 * i & 0xFFFFFFFF) for i in range(count)]
 
     def constant(self, value: float, dtype: Dtype) -> Any:  # noqa: ANN401
         """Return a number as an element of a storage: its bits for types below 32 bits."""

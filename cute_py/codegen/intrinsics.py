@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -12,7 +13,7 @@ from numba.cuda.extending import intrinsic
 from cute_py.codegen import arithmetic, matrix, memory
 from cute_py.codegen.emit import Emit
 from cute_py.codegen.scalars import symbols_of
-from cute_py.codegen.storage import I32, I64, word_count
+from cute_py.codegen.storage import I32, I64, is_loose, word_count
 from cute_py.errors import refusal
 from cute_py.layout.symbols import SymInt
 from cute_py.trace import ops
@@ -51,6 +52,7 @@ class Intrinsics:
         """Look up what the plan's names are."""
         self.plan = plan
         self.storages = {r.name: word_count(r) for r in plan.storages}
+        self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
         self.shared = {s.name: s.offset for s in plan.shared}
         self.floats = {
             p.name: p.dtype.bits
@@ -64,6 +66,10 @@ class Intrinsics:
         if rule is None:
             name = type(op).__name__
             raise refusal("codegen-op", operation="cute.compile", name=name, where=where_of(op))
+        for reg in (*reads(op), *writes(op)):
+            if reg.storage in self.loose and reg.dtype.name != "b1":
+                name = f"flags that are read as {reg.dtype}, no multiple of 32"
+                raise refusal("codegen-op", operation="cute.compile", name=name, where=where_of(op))
         return self._made(type(op).__name__.lower(), op, writes(op), lambda e: rule(e, op), None)
 
     def condition(self, cond: Any) -> Call:  # noqa: ANN401
@@ -104,7 +110,8 @@ class Intrinsics:
             words = {n: cgutils.unpack_tuple(b, values[n]) for n in storages}
             starts = self._starts(b, used, values)
             env = {n: values[n] for n in symbols}
-            e = Emit(b, env, words, starts, where_of(x) if isinstance(x, ops.Op) else "")
+            place = where_of(x) if isinstance(x, ops.Op) else ""
+            e = Emit(b, env, words, starts, place, self.loose)
             found = emit(e)
             if result is not None:
                 return found
@@ -202,6 +209,7 @@ def _intrinsic(name: str, kinds: list[Any], result: Any, codegen: Any) -> Any:  
     """Return an intrinsic of fixed argument types; Numba asks for a function of fixed arity."""
     signature = result(*kinds)
     names = ", ".join(f"a{i}" for i in range(len(kinds)))
+    name += "_" * iskeyword(name)  # assert_
     scope = {"typed": lambda: (signature, codegen)}
     exec(f"def {name}(context{', ' * bool(names)}{names}):\n    return typed()", scope)
     return intrinsic(scope[name])

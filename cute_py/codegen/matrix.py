@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cute_py.codegen.arithmetic import narrowed, widened
+from cute_py.codegen.arithmetic import fused, narrowed, widened
 from cute_py.codegen.storage import F32, F64, I32
 from cute_py.layout.queries import size
 from cute_py.trace import ops
@@ -75,8 +75,15 @@ def _letter(value: Any) -> str:  # noqa: ANN401
 def _multiply_add(e: Emit, op: ops.Mma) -> None:
     """UniversalFMA: d = a*b + d for each step, rounded once for f32 and f64."""
     kind = op.d.dtype
+    native = kind.name in ("f16", "bf16")
+    if native and not op.a.dtype is op.b.dtype is kind:
+        raise e.unsupported(f"multiply-add of {op.a.dtype} and {op.b.dtype} to {kind}")
     for d, a, b in op.steps:
         places = ((op.a, a), (op.b, b), (op.d, d))
+        if native:
+            value = fused(e, kind, *[e.words.get(reg, i) for reg, i in places])
+            e.words.put(op.d, d, value)
+            continue
         x, y, z = (widened(e, e.words.get(reg, i), reg.dtype) for reg, i in places)
         if kind.is_float:
             x, y = (_as(e, v, z.type) for v in (x, y))

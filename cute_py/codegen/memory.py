@@ -8,13 +8,14 @@ from llvmlite import ir
 
 from cute_py.codegen.guards import Guards
 from cute_py.codegen.scalars import varies
-from cute_py.codegen.storage import I32, I64
+from cute_py.codegen.storage import I32
 from cute_py.layout import ints
 from cute_py.layout.symbols import terms_of
 from cute_py.trace import ops
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
+    from cute_py.dtypes.table import Dtype
     from cute_py.trace.access import Access
     from cute_py.trace.conditions import Scalar
 
@@ -30,11 +31,12 @@ class Addresses:
     def __init__(self, e: Emit, x: Access) -> None:
         """Keep the emitter and the access."""
         self.e, self.x = e, x
-        if x.dtype.bits < 8:
+        if x.vector_bits < 8 or (x.dtype.bits < 8 and x.vector_bits % 8):
             raise e.unsupported(f"access to single elements of {x.dtype}")
         self.wide = x.space == "gmem"
-        self.bytes = x.dtype.bits // 8
-        self.parts = [_apart(base) for base in x.bases]  # what varies, and the constant beyond it
+        self.bits = x.dtype.bits
+        # what varies, and the constant beyond it; elements below a byte need both for whole bytes
+        self.parts = [_apart(base) if self.bits >= 8 else (base, 0) for base in x.bases]
         self.bases: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
 
@@ -56,9 +58,15 @@ class Addresses:
 
     def _bytes(self, offset: Scalar) -> Any:  # noqa: ANN401
         """Return an offset in bytes, as wide as addresses are."""
-        if self.wide:
-            return self.e.b.mul(self.e.scalars.value(offset), ir.Constant(I64, self.bytes))
-        return self.e.b.mul(self.e.scalars.narrow(offset), ir.Constant(I32, self.bytes))
+        scalars = self.e.scalars
+        return self._scaled(scalars.value(offset) if self.wide else scalars.narrow(offset))
+
+    def _scaled(self, elements: Any) -> Any:  # noqa: ANN401
+        """Return elements in bytes; vectors of narrow elements begin at whole bytes."""
+        b, kind = self.e.b, elements.type
+        if self.bits >= 8:
+            return b.mul(elements, ir.Constant(kind, self.bits // 8))
+        return b.ashr(elements, ir.Constant(kind, (8 // self.bits).bit_length() - 1))
 
     def _step(self, number: int) -> Scalar | None:
         """Return how far a base is from the one before it, if that does not change in loops.
@@ -81,7 +89,7 @@ class Addresses:
             active = e.b.and_(offset, ir.Constant(I32, mask))
             move = e.b.lshr if shift >= 0 else e.b.shl
             offset = e.b.xor(offset, move(active, ir.Constant(I32, abs(shift))))
-            self.inside[static] = e.b.mul(offset, ir.Constant(I32, self.bytes))
+            self.inside[static] = self._scaled(offset)
         return self.inside[static]
 
     def __getitem__(self, vector: int) -> tuple[Any, int]:
@@ -89,12 +97,12 @@ class Addresses:
         number, static = self.x.table[vector]
         beyond = self.parts[number][1]
         if self.x.swizzle is None:
-            return self.base(number), (static + beyond) * self.bytes
+            return self.base(number), (static + beyond) * self.bits // 8
         bits, base, shift = self.x.swizzle
         period = 1 << (bits + base + abs(shift))
         outside, inside = static // period * period, static % period
         address = self.e.b.add(self.base(number), self.swizzled(inside))
-        return address, (outside + beyond) * self.bytes
+        return address, (outside + beyond) * self.bits // 8
 
 
 def _apart(x: Scalar) -> tuple[Scalar, int]:
@@ -151,7 +159,7 @@ def _load_vector(
     if guard is not None:
         inputs.append(guard)
         constraints.append("r")
-        fills = old or [e.fill_word(x.dtype, x.fill)] * words
+        fills = old or e.fill_words(x.dtype, x.fill, words)
         fills = [e.b.trunc(f, kind) if kind != I32 else f for f in fills]
         inputs += fills
         constraints += [str(i) for i in range(words)]
@@ -246,12 +254,20 @@ def cp_async(e: Emit, op: ops.CpAsync) -> None:
         _guarded(e, op.atom.instruction(**named), constraints, inputs, guard)
 
 
+def _atomic_type(fn: str, dtype: Dtype) -> str:
+    """Return the PTX type of an atomic; sums of integers are those of any sign."""
+    if fn == "add":
+        half = "noftz." if dtype.is_float and dtype.bits == 16 else ""
+        return f"{half}{'u64' if dtype.name == 's64' else dtype.ptx}"
+    return str(dtype.ptx) if fn in ("min", "max") else f"b{dtype.bits}"
+
+
 def atomic(e: Emit, op: ops.Atomic) -> None:
     """One atom or red instruction an element."""
     x = op.dst
     addresses, guards = Addresses(e, x), Guards(e, x)
     space, letter = _space(x)
-    kind = x.dtype.ptx if op.fn in ("add", "min", "max") else f"b{x.dtype.bits}"
+    kind = _atomic_type(op.fn, x.dtype)
     for v in range(x.count):
         address, static = addresses[v]
         value = e.words.get(op.src, v)

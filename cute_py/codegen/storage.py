@@ -1,7 +1,7 @@
 """Register storages in generated code: tuples of 32-bit words, whatever the type of the elements.
 
-A word holds one 32-bit element, two of 16 bits, four of 8, half of one of 64. A flag (b1) has a
-word of its own.
+A word holds one 32-bit element, two of 16 bits, four of 8, eight of 4, half of one of 64. So do 32
+flags (b1) of a storage that holds a multiple of 32; else each has a word of its own: it is `loose`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()
 
 
-def slot_bits(dtype: Dtype) -> int:
-    """Return how many bits of a storage an element takes."""
-    return 32 if dtype.name == "b1" else dtype.bits
+def is_loose(storage: Registers) -> bool:
+    """Tell whether each flag of a storage has a word of its own."""
+    return storage.dtype.name == "b1" and storage.count % 32 != 0
 
 
 def word_count(storage: Registers) -> int:
     """Return the number of words of a storage."""
-    return max(1, -(-storage.count * slot_bits(storage.dtype) // 32))
+    bits = 32 if is_loose(storage) else storage.dtype.bits
+    return max(1, -(-storage.count * bits // 32))
 
 
 def element_type(dtype: Dtype) -> ir.Type:
@@ -41,13 +42,22 @@ def element_type(dtype: Dtype) -> ir.Type:
 class Words:
     """The words of the storages that one op reads and writes, as LLVM values."""
 
-    def __init__(self, b: Any, words: dict[str, list[Any]]) -> None:  # noqa: ANN401
-        """Keep the builder and the words by storage."""
-        self.b, self.words = b, words
+    def __init__(
+        self,
+        b: Any,  # noqa: ANN401
+        words: dict[str, list[Any]],
+        loose: frozenset[str] = frozenset(),
+    ) -> None:
+        """Keep the builder, the words by storage, and the storages whose flags have words."""
+        self.b, self.words, self.loose = b, words, loose
+
+    def slot_bits(self, reg: Reg) -> int:
+        """Return how many bits of its storage an element takes."""
+        return 32 if reg.storage in self.loose else reg.dtype.bits
 
     def get(self, reg: Reg, k: int) -> Any:  # noqa: ANN401
         """Return element k of a register operand, in its `element_type`."""
-        b, bits, i = self.b, slot_bits(reg.dtype), reg.index[k]
+        b, bits, i = self.b, self.slot_bits(reg), reg.index[k]
         words = self.words[reg.storage]
         if bits == 64:
             low, high = (b.zext(words[2 * i + j], I64) for j in (0, 1))
@@ -62,15 +72,15 @@ class Words:
 
     def _as_element(self, raw: Any, dtype: Dtype) -> Any:  # noqa: ANN401
         kind = element_type(dtype)
-        if kind == I1:
+        if kind == I1 and raw.type != I1:
             return self.b.icmp_unsigned("!=", raw, ir.Constant(I32, 0))
         return self.b.bitcast(raw, kind) if kind in (F32, F64) else raw
 
     def put(self, reg: Reg, k: int, value: Any) -> None:  # noqa: ANN401
         """Set element k of a register operand."""
-        b, bits, i = self.b, slot_bits(reg.dtype), reg.index[k]
+        b, bits, i = self.b, self.slot_bits(reg), reg.index[k]
         words = self.words[reg.storage]
-        if value.type == I1:
+        if value.type == I1 and bits == 32:
             value = b.zext(value, I32)
         if value.type in (F32, F64):
             value = b.bitcast(value, I32 if value.type == F32 else I64)
@@ -83,7 +93,9 @@ class Words:
             each = 32 // bits
             shift, mask = i % each * bits, (1 << bits) - 1
             kept = b.and_(words[i // each], ir.Constant(I32, ~(mask << shift) & 0xFFFFFFFF))
-            words[i // each] = b.or_(kept, b.shl(b.zext(value, I32), ir.Constant(I32, shift)))
+            wide = b.and_(value, ir.Constant(I32, mask)) if value.type == I32 else None
+            wide = b.zext(value, I32) if wide is None else wide
+            words[i // each] = b.or_(kept, b.shl(wide, ir.Constant(I32, shift)))
 
     # -- whole words
 
@@ -91,9 +103,9 @@ class Words:
         """Return the numbers of the words that elements start ... start + count - 1 fill exactly,
         None where they do not lie so.
         """
-        bits = slot_bits(reg.dtype)
+        bits = self.slot_bits(reg)
         index = reg.index[start : start + count]
-        if reg.dtype.name == "b1" or (count * bits) % 32 or index[0] * bits % 32:
+        if reg.storage in self.loose or (count * bits) % 32 or index[0] * bits % 32:
             return None
         if list(index) != list(range(index[0], index[0] + count)):
             return None
@@ -106,7 +118,7 @@ class Words:
         if found is not None:
             return [self.words[reg.storage][w] for w in found]
         b, bits = self.b, reg.dtype.bits
-        packed = [ir.Constant(I32, 0)] * max(1, count * bits // 32)
+        packed = [ir.Constant(I32, 0)] * -(-count * bits // 32)
         for k in range(count):
             value = self.get(reg, start + k)
             if value.type in (F32, F64):

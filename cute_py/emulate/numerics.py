@@ -98,6 +98,26 @@ def _rsqrt(x: Array) -> Array:
     return x.dtype.type(1) / np.sqrt(x)
 
 
+def _least(a: Array, b: Array) -> Array:
+    """Return the lesser; of zeros the negative one. Source: PTX ISA, min: -0.0 < +0.0."""
+    found = np.asarray(np.fmin(a, b))
+    if found.dtype.kind == "f" and (found == 0).any():
+        zeros = (np.asarray(a) == 0) & (np.asarray(b) == 0)
+        found = np.where(zeros & np.signbit(a), a, found)
+        return np.where(zeros & np.signbit(b), b, found)
+    return found
+
+
+def _greatest(a: Array, b: Array) -> Array:
+    """Return the greater; of zeros the positive one."""
+    found = np.asarray(np.fmax(a, b))
+    if found.dtype.kind == "f" and (found == 0).any():
+        zeros = (np.asarray(a) == 0) & (np.asarray(b) == 0)
+        found = np.where(zeros & ~np.signbit(a), a, found)
+        return np.where(zeros & ~np.signbit(b), b, found)
+    return found
+
+
 RULES: dict[str, Callable[..., Any]] = {
     "copy": lambda x: x,
     "neg": np.negative,
@@ -109,8 +129,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "div": np.divide,
     "floordiv": np.floor_divide,
     "mod": np.mod,
-    "min": np.fmin,
-    "max": np.fmax,
+    "min": _least,
+    "max": _greatest,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,

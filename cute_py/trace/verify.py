@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from cute_py.errors import refusal
 from cute_py.trace.conditions import Reg
 from cute_py.trace.ops import Barrier, Fill, If, Leave, Load, Loop, Map, Op, While
@@ -53,28 +55,39 @@ def _agrees(op: Op, reg: Reg) -> bool:
 
 
 def _require_assigned(plan: Plan) -> None:
-    _assigned(plan.body, set())
+    _assigned(plan.body, set(), _units(plan))
 
 
-def _assigned(block: Block, known: set[tuple[str, int]]) -> set[tuple[str, int]]:
+def _units(plan: Plan) -> dict[str, int]:
+    """Return, for each storage, what divides the widths of all that it is read and written as."""
+    units: dict[str, int] = {}
+    for op in plan.ops:
+        for reg in (*reads(op), *writes(op)):
+            units[reg.storage] = gcd(units.get(reg.storage, 0), reg.dtype.bits)
+    return units
+
+
+def _assigned(
+    block: Block, known: set[tuple[str, int]], units: dict[str, int]
+) -> set[tuple[str, int]]:
     """Return the elements that are assigned after a block; refuse reads of others."""
     for op in block:
         if isinstance(op, Loop):
-            inner = _assigned(op.body, set(known))
+            inner = _assigned(op.body, set(known), units)
             if _runs(op):
                 known = inner
             continue
         if isinstance(op, While):
-            known = _assigned(op.test, known)
-            _require(op, known)
-            _assigned(op.body, set(known))
+            known = _assigned(op.test, known, units)
+            _require(op, known, units)
+            _assigned(op.body, set(known), units)
             continue
         if isinstance(op, If):
-            _require(op, known)
-            known = _assigned(op.then, set(known)) & _assigned(op.other, set(known))
+            _require(op, known, units)
+            known = _assigned(op.then, set(known), units) & _assigned(op.other, set(known), units)
             continue
-        _require(op, known)
-        known = known | {key for reg in writes(op) for key in _keys(reg)}
+        _require(op, known, units)
+        known = known | {key for reg in writes(op) for key in _keys(reg, units)}
     return known
 
 
@@ -86,17 +99,17 @@ def _runs(op: Loop) -> bool:
     return ints.less(a, b) is True
 
 
-def _keys(reg: Reg) -> list[tuple[str, int]]:
+def _keys(reg: Reg, units: dict[str, int]) -> list[tuple[str, int]]:
     """Return the bits that a register covers, in units of its storage's smallest piece."""
-    size = max(reg.dtype.bits // 4, 1)
+    size = reg.dtype.bits // units[reg.storage]
     return [(reg.storage, i * size + k) for i in reg.index for k in range(size)]
 
 
-def _require(op: Op, known: set[tuple[str, int]]) -> None:
+def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None:
     for reg in reads(op):
-        missing = next((key for key in _keys(reg) if key not in known), None)
+        missing = next((key for key in _keys(reg, units) if key not in known), None)
         if missing is not None:
-            element = missing[1] // max(reg.dtype.bits // 4, 1)
+            element = missing[1] * units[reg.storage] // reg.dtype.bits
             raise refusal(
                 "plan-unassigned",
                 operation=type(op).__name__,
@@ -105,12 +118,12 @@ def _require(op: Op, known: set[tuple[str, int]]) -> None:
                 where=_line(op),
             )
     if isinstance(op, Load) and op.src.fill is None and op.src.guards:
-        _require_kept(op, known)
+        _require_kept(op, known, units)
 
 
-def _require_kept(op: Load, known: set[tuple[str, int]]) -> None:
+def _require_kept(op: Load, known: set[tuple[str, int]], units: dict[str, int]) -> None:
     """A guarded load that leaves registers as they are needs them assigned."""
-    if any(key not in known for key in _keys(op.dst)):
+    if any(key not in known for key in _keys(op.dst, units)):
         raise refusal(
             "plan-unassigned",
             operation="Load",

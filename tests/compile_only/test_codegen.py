@@ -118,9 +118,9 @@ def test_what_would_be_wrong_on_a_gpu_is_refused():
         x[0] = 1.0
 
     @cute.kernel
-    def unclamped(x):
+    def toward_zero(x):
         cute.launch(grid=1, block=32)
-        x[0] = x[0].to("e4m3").to("f32")
+        x[0] = x[0].to("e4m3", rounding="rz").to("f32")
 
     @cute.kernel
     def half(x, alpha: cute.f16):
@@ -135,7 +135,7 @@ def test_what_would_be_wrong_on_a_gpu_is_refused():
     x = np.zeros(64, np.float32)
     assert "single elements of s4" in refused(nibbles, cute.typed(np.zeros(64, np.int8), "s4"))
     assert "clusters" in refused(clusters, x)
-    assert "conversion to e4m3, not saturating" in refused(unclamped, x)
+    assert "conversion to e4m3 by rz" in refused(toward_zero, x)
     assert "run-time number of f16" in refused(half, x, 1.0)
     assert "atomic max of f32" in refused(maximum, x)
 
@@ -197,3 +197,59 @@ def test_spills_are_refused_unless_they_are_allowed():
         cute.compile(plan, "sm_80")
     assert caught.value.code == "codegen-spills"
     assert cute.compile(plan, "sm_80", spill_bytes=1 << 16).resources.spill_bytes > 0
+
+
+def test_an_assertion_compiles_to_a_trap():
+    @cute.kernel
+    def checked(x):
+        cute.launch(grid=1, block=32)
+        cute.assert_(cute.thread_idx() < x.shape[0], "too few")  # noqa: PT009
+        x[cute.thread_idx()] = 1.0
+
+    ptx = cute.compile(cute.trace(checked, np.zeros(32, np.float32)), "sm_80").ptx
+    assert "trap;" in ptx
+
+
+def test_flags_of_a_matrix_instruction_are_packed():
+    """16x8x256: 128 flags of A are 4 words, and not 128."""
+    atom = cute.atoms.get("SM80_16x8x256_S32U1U1S32_TN_ANDPOPC")
+
+    @cute.kernel
+    def bits(x):
+        cute.launch(grid=1, block=32)
+        a, b, c = cute.rmem("b1", 128), cute.rmem("b1", 64), cute.rmem("s32", 4)
+        a.fill(True)
+        b.fill(True)
+        c.fill(0)
+        cute.gemm(atom, c, a, b)
+        cute.copy(c, cute.local_tile(x, (4,), (cute.thread_idx(),)))
+
+    compiled = cute.compile(cute.trace(bits, np.zeros(128, np.int32)), "sm_80")
+    assert "undefined(128)" not in compiled.source
+    assert compiled.resources.registers < 40
+
+
+def test_instructions_of_turing_compile_for_turing():
+    turing = [a for a in cute.atoms.rows() if a.runnable and a.ptx and a.min_arch == "sm_75"]
+    warps = [a for a in turing if a.ptx.startswith("mma.")]
+    assert len(warps) > 10
+
+    @cute.kernel
+    def products(out):
+        cute.launch(grid=1, block=32)
+        for i, atom in enumerate(warps):
+            a, b, c = (
+                cute.rmem(kind, int(cute.size(tv, 1)))
+                for kind, tv in (
+                    (atom.a_type, atom.a_tv),
+                    (atom.b_type, atom.b_tv),
+                    (atom.c_type, atom.c_tv),
+                )
+            )
+            for x in (a, b, c):
+                x.fill(1)
+            cute.gemm(atom, c, a, b)
+            out[i, cute.thread_idx()] = cute.reduce("add", c.to("f32"))
+
+    compiled = cute.compile(cute.trace(products, np.zeros((len(warps), 32), np.float32)), "sm_75")
+    assert len(re.findall(r"mma\.sync\.aligned", compiled.ptx)) == len(warps)

@@ -1,0 +1,208 @@
+"""`Convert`: between any two types, each element rounded once, as PTX does it or in its steps.
+
+What no instruction rounds in one step goes through a wider type that is rounded to odd: an inexact
+value gets an odd last bit, so that rounding it again is rounding once. Source: S. Boldo and G.
+Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, element_type
+
+if TYPE_CHECKING:
+    from cute_py.codegen.emit import Emit
+    from cute_py.dtypes.table import Dtype
+    from cute_py.trace import ops
+
+PTX_ROUNDING = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
+_KEPT = {"bf16": 16, "tf32": 19}  # the upper bits of an f32 that these types have
+_NAN = {"bf16": 0x7FFF, "tf32": 0x7FFFFFFF}
+
+
+def convert(e: Emit, op: ops.Convert) -> None:
+    """Convert element by element."""
+    values = [e.words.get(op.src, k) for k in range(len(op.src))]
+    for k, value in enumerate(values):
+        e.words.put(op.dst, k, _converted(e, value, op))
+
+
+def _converted(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+    from cute_py.codegen.arithmetic import widened
+
+    src, dst = op.src.dtype, op.dst.dtype
+    if src.is_float:
+        wide = widened(e, value, src)
+        return _from_float(e, wide, dst, op) if dst.is_float else _to_int(e, wide, op)
+    if not dst.is_float:
+        return _int_to_int(e, value, op)
+    return _from_int(e, value, op)
+
+
+# -- to floats
+
+
+def rounded(e: Emit, wide: Any, dst: Dtype, rounding: str = "rn") -> Any:  # noqa: ANN401
+    """Return an f32 or f64 as an element of a float type, overflow as infinity (e4m3: NaN)."""
+    mode = PTX_ROUNDING.get(rounding)
+    if dst.name == "f64":
+        return wide if wide.type == F64 else e.b.fpext(wide, F64)
+    if dst.name == "tf32" and rounding == "rna":
+        single = _odd_single(e, wide)
+        return e.b.bitcast(_cvt(e, "cvt.rna.tf32.f32", I32, single), F32)
+    if mode is None or (dst.bits == 8 and mode != "rn"):
+        raise e.unsupported(f"conversion to {dst} by {rounding}")
+    if dst.name == "f32":
+        return wide if wide.type == F32 else _cvt(e, f"cvt.{mode}.f32.f64", F32, wide)
+    if dst.name == "f16":
+        return _cvt(e, f"cvt.{mode}.f16.{'f64' if wide.type == F64 else 'f32'}", I16, wide)
+    single = _odd_single(e, wide)
+    if dst.name == "bf16" and mode in ("rn", "rz"):
+        return _cvt(e, f"cvt.{mode}.bf16.f32", I16, single)
+    if dst.name in _KEPT:
+        return _upper(e, single, dst, mode)
+    if dst.name in ("e4m3", "e5m2"):
+        return _byte(e, single, dst)
+    raise e.unsupported(f"conversion to {dst}")
+
+
+def _from_float(e: Emit, wide: Any, dst: Dtype, op: ops.Convert) -> Any:  # noqa: ANN401
+    if op.saturate:
+        wide = _bounded(e, wide, dst)
+    return rounded(e, wide, dst, op.rounding)
+
+
+def _bounded(e: Emit, wide: Any, dst: Dtype) -> Any:  # noqa: ANN401
+    """Return a float clamped to the finite range of a type; NaN stays."""
+    import numpy as np
+
+    most = float(min(dst.max, float(np.finfo(np.float32).max)) if wide.type == F32 else dst.max)
+    for sign, bound in ((">", most), ("<", -most)):
+        constant = ir.Constant(wide.type, bound)
+        wide = e.b.select(e.b.fcmp_ordered(sign, wide, constant), constant, wide)
+    return wide
+
+
+_CONSTRAINTS = {F32: "f", F64: "d", I16: "h", I32: "r", I64: "l"}
+
+
+def _cvt(e: Emit, instruction: str, kind: Any, value: Any) -> Any:  # noqa: ANN401
+    letters = [f"={_CONSTRAINTS[kind]}", _CONSTRAINTS[value.type]]
+    return e.asm([kind], f"{instruction} $0, $1;", letters, [value])[0]
+
+
+def _odd_single(e: Emit, wide: Any) -> Any:  # noqa: ANN401
+    """Return an f64 as f32, rounded to odd; an f32 as it is."""
+    if wide.type == F32:
+        return wide
+    b = e.b
+    single = _cvt(e, "cvt.rz.f32.f64", F32, wide)
+    inexact = b.fcmp_ordered("!=", b.fpext(single, F64), wide)
+    return b.bitcast(b.or_(b.bitcast(single, I32), b.zext(inexact, I32)), F32)
+
+
+def _upper(e: Emit, single: Any, dst: Dtype, mode: str) -> Any:  # noqa: ANN401
+    """Return an f32 rounded to its upper bits: bf16, or tf32 with zeros below."""
+    b, low = e.b, 32 - _KEPT[dst.name]
+    rest, one = (1 << low) - 1, ir.Constant(I32, 1)
+    bits = b.bitcast(single, I32)
+    if mode == "rn":
+        odd = b.and_(b.lshr(bits, ir.Constant(I32, low)), one)
+        more = b.add(odd, ir.Constant(I32, rest >> 1))
+    else:
+        sign = b.lshr(bits, ir.Constant(I32, 31))
+        away = {"rz": ir.Constant(I32, 0), "rm": sign, "rp": b.xor(sign, one)}[mode]
+        more = b.mul(away, ir.Constant(I32, rest))
+    infinite = b.icmp_unsigned(
+        "==", b.and_(bits, ir.Constant(I32, 0x7FFFFFFF)), ir.Constant(I32, 0x7F800000)
+    )
+    moved = b.select(infinite, bits, b.add(bits, more))
+    nan = b.fcmp_unordered("uno", single, single)
+    if dst.name == "tf32":
+        kept = b.and_(moved, ir.Constant(I32, ~rest & 0xFFFFFFFF))
+        return b.bitcast(b.select(nan, ir.Constant(I32, _NAN["tf32"]), kept), F32)
+    top = b.lshr(moved, ir.Constant(I32, low))
+    return b.trunc(b.select(nan, ir.Constant(I32, _NAN["bf16"]), top), I16)
+
+
+def _byte(e: Emit, single: Any, dst: Dtype) -> Any:  # noqa: ANN401
+    """Return an f32 as e4m3 or e5m2. PTX can only clamp; overflow becomes NaN or infinity here.
+
+    464 lies in the middle of 448 and the next step of e4m3, and goes to the even 448; 61440 in that
+    of 57344 and 65536 of e5m2, and goes to the even 65536, which is infinity.
+    """
+    b, zero = e.b, ir.Constant(F32, 0.0)
+    text = f"cvt.rn.satfinite.{dst.name}x2.f32 $0, $1, $2;"
+    (pair,) = e.asm([I16], text, ["=h", "f", "f"], [zero, single])
+    clamped = b.trunc(pair, ir.IntType(8))
+    size = e.asm([F32], "abs.f32 $0, $1;", ["=f", "f"], [single])[0]
+    sign, limit, image = (">", 464.0, 0x7F) if dst.name == "e4m3" else (">=", 61440.0, 0x7C)
+    beyond = b.fcmp_ordered(sign, size, ir.Constant(F32, limit))
+    signed = b.and_(clamped, ir.Constant(ir.IntType(8), 0x80))
+    return b.select(beyond, b.or_(signed, ir.Constant(ir.IntType(8), image)), clamped)
+
+
+# -- integers to floats
+
+
+def _from_int(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+    src, dst = op.src.dtype, op.dst.dtype
+    signed, b = src.kind == "int", e.b
+    if src.bits <= 16:
+        exact = (b.sitofp if signed else b.uitofp)(value, F32)
+        return _from_float(e, exact, dst, op)
+    name = f"{'s' if signed else 'u'}{src.bits}"
+    mode = PTX_ROUNDING.get(op.rounding)
+    if dst.name in ("f32", "f64") and mode is not None:
+        kind = F64 if dst.bits == 64 else F32
+        return _cvt(e, f"cvt.{mode}.{dst.name}.{name}", kind, value)
+    double = _cvt(e, f"cvt.rz.f64.{name}", F64, value)
+    if src.bits == 64:
+        double = _odd_double(e, double, value, name)
+    return _from_float(e, double, dst, op)
+
+
+def _odd_double(e: Emit, double: Any, value: Any, name: str) -> Any:  # noqa: ANN401
+    """Return the f64 that was cut off from an integer of 64 bits, rounded to odd."""
+    b = e.b
+    back = _cvt(e, f"cvt.rzi.{name}.f64", I64, double)
+    inexact = b.zext(b.icmp_unsigned("!=", back, value), I64)
+    return b.bitcast(b.or_(b.bitcast(double, I64), inexact), F64)
+
+
+# -- to integers
+
+
+def _to_int(e: Emit, wide: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+    """Round to an integer and clamp, as cvt does; NaN gives what cvt of that width gives."""
+    dst, b = op.dst.dtype, e.b
+    if dst.name == "b1":
+        return b.fcmp_unordered("!=", wide, ir.Constant(wide.type, 0.0))
+    mode = PTX_ROUNDING.get(op.rounding)
+    if mode is None or dst.bits < 8:
+        raise e.unsupported(f"conversion of floats to {dst} by {op.rounding}")
+    kind = I64 if dst.bits == 64 else I32
+    name = f"{'s' if dst.kind == 'int' else 'u'}{dst.bits}"
+    source = "f64" if wide.type == F64 else "f32"
+    value = _cvt(e, f"cvt.{mode}i.{name}.{source}", kind, wide)
+    return b.trunc(value, element_type(dst)) if dst.bits < 32 else value
+
+
+def _int_to_int(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+    src, dst, b = op.src.dtype, op.dst.dtype, e.b
+    signed, kind, target = src.kind == "int", value.type, element_type(op.dst.dtype)
+    if target == I1:
+        return b.icmp_unsigned("!=", value, ir.Constant(kind, 0))
+    if op.saturate and kind != I1:
+        compare = b.icmp_signed if signed else b.icmp_unsigned
+        low, high = ir.Constant(kind, int(dst.min)), ir.Constant(kind, int(dst.max))
+        if signed and dst.min > src.min:
+            value = b.select(compare("<", value, low), low, value)
+        if dst.max < src.max:
+            value = b.select(compare(">", value, high), high, value)
+    if target.width > kind.width:
+        return (b.sext if signed else b.zext)(value, target)
+    return b.trunc(value, target) if target.width < kind.width else value

@@ -1,0 +1,391 @@
+"""Register ops on the GPU are those of the emulator: bit for bit, or within PTX's error bound.
+
+One kernel for each type: a plan with all functions, on corners and random bits of that type.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.trace.functions import FUNCTIONS
+from tests.emulated.plans import bid_x, part, tid
+from tests.gpu.harness import (
+    DRY,
+    THREADS,
+    Maker,
+    assert_same,
+    at,
+    both,
+    drawn,
+    images,
+    ops,
+    require_any,
+    shuffled,
+)
+
+require_any()
+
+N = 1024
+INTEGERS = [f"{s}{bits}" for bits in (8, 16, 32, 64) for s in "su"]
+FLOATS = ["e4m3", "e5m2", "f16", "bf16", "f32", "f64"]
+TESTS = ("lt", "le", "gt", "ge", "eq", "ne")
+INTEGER_FNS = ("neg", "abs", "not", "add", "sub", "mul", "and", "or", "xor", "min", "max", "fma")
+FLOAT_FNS = ("neg", "abs", "add", "sub", "mul", "div", "min", "max", "sqrt", "floor", "ceil")
+here = bid_x * THREADS + tid
+
+
+class Sheet:
+    """A plan that computes many results from the same inputs, each to a row of one array."""
+
+    def __init__(self, n=N):
+        self.m, self.n = Maker("sheet", grid=(n // THREADS, 1, 1), threads=THREADS), n
+        self.body, self.arrays, self.rows, self.names = [], [], {}, []
+
+    def input(self, name, kind, array):
+        tensor, reg = self.m.tensor(name, kind), self.m.reg(name.lower(), kind)
+        self.body.append(self.m.op(ops.Load, reg, at(tensor, here)))
+        self.arrays.append(array)
+        return reg
+
+    def reg(self, kind, n=1):
+        return self.m.reg(f"r{len(self.m.registers)}", kind, n)
+
+    def add(self, kind, *args, **named):
+        self.body.append(self.m.op(kind, *args, **named))
+
+    def keep(self, reg, name):
+        """Store a register as the next row of the results of its type."""
+        rows = self.rows.setdefault(reg.dtype.name, [])
+        self.names.append(name)
+        rows.append((name, reg))
+
+    def keep_flag(self, flag, name):
+        held = self.reg("u8")
+        self.add(ops.Map, "where", held, (flag, 1, 0), cute.u8)
+        self.keep(held, name)
+
+    def run(self):
+        """Return name -> (of the GPU, of the emulator)."""
+        arrays, body, count = list(self.arrays), list(self.body), len(self.arrays)
+        for kind, rows in self.rows.items():
+            out = self.m.tensor(f"R_{kind}", kind)
+            arrays.append(np.zeros(len(rows) * self.n, cute.dtype(kind).numpy))
+            for i, (_name, reg) in enumerate(rows):
+                body.append(self.m.op(ops.Store, at(out, here + i * self.n), reg))
+        found = both(self.m.plan(*body), *arrays)[count:]
+        return {
+            name: tuple(x[i * self.n : (i + 1) * self.n] for x in pair)
+            for pair, rows in zip(found, self.rows.values(), strict=True)
+            for i, (name, _reg) in enumerate(rows)
+        }
+
+
+def mapped(sheet, fn, kind, *regs):
+    """Compute a function and keep its result."""
+    kind = cute.dtype(kind)
+    if FUNCTIONS[fn].compares:
+        flag = sheet.reg("b1")
+        sheet.add(ops.Map, fn, flag, regs, kind)
+        sheet.keep_flag(flag, fn)
+        return
+    result = sheet.reg(kind.name)
+    sheet.add(ops.Map, fn, result, regs, kind)
+    sheet.keep(result, fn)
+
+
+def arity(fn):
+    return FUNCTIONS[fn].arity
+
+
+# -- Map
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_integer_functions(kind):
+    a = drawn(kind, N)
+    b, c = shuffled(drawn(kind, N, 1), 1), shuffled(drawn(kind, N, 2), 2)
+    d = np.where(b == 0, np.array(3, b.dtype), b)
+    if kind.startswith("s"):
+        d = np.where(d == -1, np.array(-3, b.dtype), d)  # the least number / -1 overflows
+    count = (np.arange(N) % cute.dtype(kind).bits).astype(a.dtype)
+    sheet = Sheet()
+    ra, rb, rc, rd, rs = (
+        sheet.input(n, kind, x) for n, x in zip("ABCDS", (a, b, c, d, count), strict=True)
+    )
+    for fn in (*INTEGER_FNS, *TESTS):
+        mapped(sheet, fn, kind, *(ra, rb, rc)[: arity(fn)])
+    for fn in ("floordiv", "mod"):
+        mapped(sheet, fn, kind, ra, rd)
+    for fn in ("shl", "shr"):
+        mapped(sheet, fn, kind, ra, rs)
+    for name, (got, wanted) in sheet.run().items():
+        assert_same(got, wanted, f"{name} {kind}", a, b, c, d, count)
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_float_functions(kind):
+    a = drawn(kind, N)
+    b, c = shuffled(drawn(kind, N, 1), 1), shuffled(drawn(kind, N, 2), 2)
+    sheet = Sheet()
+    ra, rb, rc = (sheet.input(n, kind, x) for n, x in zip("ABC", (a, b, c), strict=True))
+    fused = ("fma",) if kind in ("f16", "bf16", "f32") else ()
+    for fn in (*FLOAT_FNS, *TESTS, *fused):
+        mapped(sheet, fn, kind, *(ra, rb, rc)[: arity(fn)])
+    flag, chosen = sheet.reg("b1"), sheet.reg(kind)
+    sheet.add(ops.Map, "lt", flag, (rb, rc), cute.dtype(kind))
+    sheet.add(ops.Map, "where", chosen, (flag, ra, 1.5), cute.dtype(kind))
+    sheet.keep(chosen, "where")
+    for name, (got, wanted) in sheet.run().items():
+        if name == "where":
+            wanted = wanted.view(f"u{wanted.dtype.itemsize}")  # bits pass, those of NaN as well
+            got = got.view(wanted.dtype)
+        assert_same(got, wanted, f"{name} {kind}", a, b, c)
+
+
+def test_fma_of_f64_rounds_once():
+    """The emulator rounds the product first; the GPU must give the nearest number."""
+    rng = np.random.default_rng(0)
+    a, b, c = rng.standard_normal((3, N))
+    c[::2] = -(a * b)[::2]
+    sheet = Sheet()
+    regs = [sheet.input(n, "f64", x) for n, x in zip("ABC", (a, b, c), strict=True)]
+    mapped(sheet, "fma", "f64", *regs)
+    got, emulated = sheet.run()["fma"]
+    exact = [
+        float(Fraction(x) * Fraction(y) + Fraction(z))
+        for x, y, z in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)
+    ]
+    assert (np.abs(emulated - exact) <= np.spacing(np.maximum(np.abs(a * b), np.abs(exact)))).all()
+    if DRY:
+        return
+    assert_same(got, np.array(exact), "fma f64", a, b, c)
+
+
+# (relative, absolute) error. Source: PTX ISA, floating-point instructions; one rounding of f32 each
+# for the factor of exp and log, that of exp times |x| <= 88.
+APPROXIMATE = {
+    "exp2": (2**-22, 2.0**-126),
+    "exp": (2**-22 + 128 * 2**-24, 2.0**-126),
+    "log2": (2**-22 + 2**-23, 2**-22),
+    "log": (2**-22 + 2**-22, 2**-22),
+    "tanh": (2**-10.987, 2.0**-126),
+    "rsqrt": (2**-22.9, 0),
+    "rcp": (2**-23, 0),
+    "sin": (0, 2**-20.5),
+    "cos": (0, 2**-20.5),
+}
+DOMAIN = {
+    "exp2": (-120, 120),
+    "exp": (-80, 80),
+    "log2": (2.0**-100, 2.0**100),
+    "log": (2.0**-100, 2.0**100),
+    "tanh": (-8, 8),
+    "rsqrt": (2.0**-100, 2.0**100),
+    "rcp": (2.0**-100, 2.0**100),
+    "sin": (-np.pi, np.pi),
+    "cos": (-np.pi, np.pi),
+}
+
+
+def spread(low, high, n):
+    """Return n numbers over an interval, by exponent where it is all positive."""
+    if low > 0:
+        return np.exp2(np.linspace(np.log2(low), np.log2(high), n))
+    return np.linspace(low, high, n)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16"])
+def test_approximate_functions_are_within_their_bound(kind):
+    sheet, inputs = Sheet(), {}
+    for fn in APPROXIMATE:
+        low, high = DOMAIN[fn]
+        if kind == "f16":
+            low, high = (2.0**-10, 2.0**10) if low > 0 else (max(low, -10), min(high, 10))
+        inputs[fn] = np.asarray(cute.convert(spread(low, high, N), kind))
+        mapped(sheet, fn, kind, sheet.input(f"X_{fn}", kind, inputs[fn]))
+    step = {"f32": 0, "f16": 2.0**-11, "bf16": 2.0**-8}[kind]  # the last rounding
+    least = {"f32": 0, "f16": 2.0**-24, "bf16": 2.0**-133}[kind]
+    for fn, (got, emulated) in sheet.run().items():
+        relative, absolute = APPROXIMATE[fn]
+        exact = _exactly(fn, inputs[fn].astype(np.float64))
+        top = float(cute.dtype(kind).max)
+        bound = np.abs(exact) * (relative + 2 * step + 2**-24) + absolute + least
+        for x in (got, emulated):
+            wrong = (np.abs(x.astype(np.float64) - exact) > bound) & (np.abs(exact) < top)
+            where = np.flatnonzero(wrong)[:5]
+            assert not where.size, (fn, kind, inputs[fn][where], x[where], exact[where])
+
+
+def _exactly(fn, x):
+    if fn == "rsqrt":
+        return 1 / np.sqrt(np.abs(x))
+    with np.errstate(all="ignore"):
+        return 1 / x if fn == "rcp" else getattr(np, fn)(x)
+
+
+def test_approximate_functions_at_their_corners():
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 4.0, -1.0] * (THREADS // 8), np.float32)
+    sheet = Sheet(THREADS)
+    reg = sheet.input("X", "f32", x)
+    for fn in ("exp2", "exp", "log2", "log", "tanh", "rsqrt", "rcp", "sqrt"):
+        mapped(sheet, fn, "f32", reg)
+    for fn, (got, wanted) in sheet.run().items():
+        corner = ~np.isfinite(wanted) | np.isin(wanted, (0.0, 1.0, 0.5, 2.0, -1.0))
+        assert_same(got[corner], wanted[corner], fn, x[corner])
+
+
+def test_flags():
+    """Logic of b1, and conditions made of them."""
+    a, b = drawn("s32", N), shuffled(drawn("s32", N, 1), 1)
+    sheet = Sheet()
+    ra, rb = sheet.input("A", "s32", a), sheet.input("B", "s32", b)
+    p, q = sheet.reg("b1"), sheet.reg("b1")
+    sheet.add(ops.Map, "lt", p, (ra, rb), cute.s32)
+    sheet.add(ops.Map, "ge", q, (ra, 0), cute.s32)
+    for fn in ("and", "or", "xor", "eq", "ne", "not", "copy", "where"):
+        flag = sheet.reg("b1")
+        sources = {"not": (p,), "copy": (p,), "where": (p, q, True)}.get(fn, (p, q))
+        sheet.add(ops.Map, fn, flag, sources, cute.b1)
+        sheet.keep_flag(flag, fn)
+    for name, (got, wanted) in sheet.run().items():
+        assert_same(got, wanted, name, a, b)
+
+
+@pytest.mark.parametrize("kind", ["s4", "u4", "s2", "u2"])
+def test_narrow_integers_wrap(kind):
+    """They live in registers alone here: made of s8, and made s8 again."""
+    a, b = drawn("s8", N), shuffled(drawn("s8", N, 1), 1)
+    sheet = Sheet()
+    wide = [sheet.input(n, "s8", x) for n, x in (("A", a), ("B", b))]
+    narrow = [sheet.reg(kind), sheet.reg(kind)]
+    for x, y in zip(narrow, wide, strict=True):
+        sheet.add(ops.Convert, x, y)
+    for fn in ("add", "sub", "mul", "and", "or", "xor", "min", "max", "neg", "not"):
+        held, out = sheet.reg(kind), sheet.reg("s8")
+        sheet.add(ops.Map, fn, held, tuple(narrow[: arity(fn)]), cute.dtype(kind))
+        sheet.add(ops.Convert, out, held)
+        sheet.keep(out, fn)
+    for name, (got, wanted) in sheet.run().items():
+        assert_same(got, wanted, f"{name} {kind}", a, b)
+
+
+# -- Convert
+
+TYPES = [*INTEGERS, *FLOATS, "tf32"]
+
+
+def conversions(source):
+    """Yield (type, rounding, saturate) of all conversions that codegen lowers."""
+    for target in TYPES:
+        floats = cute.dtype(target).is_float, cute.dtype(source).is_float
+        if target == source:
+            continue
+        for rounding in ("rn", "rz", "rd", "ru"):
+            if not any(floats) and rounding != "rn":
+                continue
+            if floats[0] and cute.dtype(target).bits == 8 and rounding != "rn":
+                continue
+            yield target, rounding, False
+        if floats[0] or not any(floats):
+            yield target, "rn", True
+        if floats[0] and cute.dtype(target).bits > 8:
+            yield target, "rz", True
+    if cute.dtype(source).is_float and source != "tf32":
+        yield "tf32", "rna", False
+
+
+@pytest.mark.parametrize("source", TYPES)
+def test_conversions(source):
+    x = drawn(source, N)
+    sheet = Sheet()
+    reg = sheet.input("X", source, x)
+    for target, rounding, saturate in conversions(source):
+        out = sheet.reg(target)
+        sheet.add(ops.Convert, out, reg, rounding, saturate)
+        sheet.keep(out, f"{source} -> {target} {rounding}{' saturating' * saturate}")
+    flag = sheet.reg("b1")
+    sheet.add(ops.Convert, flag, reg)
+    sheet.keep_flag(flag, f"{source} -> b1")
+    wrong = []
+    for name, (got, wanted) in sheet.run().items():
+        bad = np.flatnonzero(images(got) != images(wanted))
+        wrong += [(name, str(x[i]), str(got[i]), str(wanted[i])) for i in bad[:3]]
+    assert not wrong, wrong
+
+
+# -- Fill, Reduce
+
+
+@pytest.mark.parametrize("kind", [*INTEGERS, *FLOATS])
+def test_fill_and_reduce(kind):
+    row = cute.dtype(kind)
+    x = drawn(kind, 8 * N)
+    m = Maker("reduce", grid=(N // THREADS, 1, 1), threads=THREADS)
+    X, R = m.tensor("X", kind), m.tensor("R", kind)
+    held = m.reg("x", kind, 8)
+    body = [m.op(ops.Load, held, at(X, here * 8, step=(8, 1)))]
+    fns = ["add", "mul", "min", "max", *([] if row.is_float else ["and", "or", "xor"])]
+    for i, fn in enumerate(fns):
+        pair = m.reg(f"r{i}", kind, 2)
+        body.append(m.op(ops.Reduce, fn, pair, held))
+        body.append(m.op(ops.Store, at(R, here * 2 + i * 2 * N, step=(2, 1)), pair))
+    value = -1.5 if row.is_float else int(row.max)
+    filled = m.reg("f", kind, 2)
+    body += [m.op(ops.Fill, part(filled, i), value) for i in (1, 0)]
+    body.append(m.op(ops.Store, at(R, here * 2 + len(fns) * 2 * N, step=(2, 1)), filled))
+    out = np.zeros(2 * N * (len(fns) + 1), row.numpy)
+    _x, (got, wanted) = both(m.plan(*body), x, out)
+    for i, fn in enumerate([*fns, "fill"]):
+        rows = slice(i * 2 * N, (i + 1) * 2 * N)
+        assert_same(got[rows], wanted[rows], f"{fn} {kind}")
+
+
+# -- Shuffle, Vote
+
+
+@pytest.mark.parametrize("kind", ["s8", "f16", "f32", "f64", "b1"])
+def test_shuffles(kind):
+    n, held_kind = 64, "u8" if kind == "b1" else kind
+    count = 3 if kind != "b1" else 1
+    x = drawn(held_kind, n * count)
+    m = Maker("shuffles", threads=n)
+    X, R = m.tensor("X", held_kind), m.tensor("R", held_kind)
+    source, body = m.reg("x", held_kind, count), []
+    body.append(m.op(ops.Load, source, at(X, tid * count, step=(count, 1))))
+    moved = source
+    if kind == "b1":
+        moved = m.reg("p", "b1")
+        body.append(m.op(ops.Map, "gt", moved, (source, 9), cute.u8))
+    forms = [(k, w) for k in ("idx", "up", "down", "bfly") for w in (32, 16, 8, 4, 2, 1)]
+    lanes = {"idx": tid * 5 + 3, "up": 3, "down": 1, "bfly": 2}
+    for i, (how, width) in enumerate(forms):
+        out = m.reg(f"o{i}", moved.dtype.name, count)
+        body.append(m.op(ops.Shuffle, how, out, moved, lanes[how], width))
+        if kind == "b1":
+            flag, out = out, m.reg(f"u{i}", "u8")
+            body.append(m.op(ops.Map, "where", out, (flag, 1, 0), cute.u8))
+        body.append(m.op(ops.Store, at(R, tid * count + i * n * count, step=(count, 1)), out))
+    result = np.zeros(n * count * len(forms), x.dtype)
+    _x, (got, wanted) = both(m.plan(*body), x, result)
+    for i, form in enumerate(forms):
+        rows = slice(i * n * count, (i + 1) * n * count)
+        assert_same(images(got)[rows], images(wanted)[rows], f"{form} {kind}")
+
+
+def test_votes():
+    x = (np.arange(4 * 32) % 7).astype(np.int32)
+    x[32:64], x[64:96] = 9, 0
+    sheet = Sheet(THREADS)
+    reg, flag = sheet.input("X", "s32", x), sheet.reg("b1")
+    sheet.add(ops.Map, "gt", flag, (reg, 3), cute.s32)
+    for kind in ("any", "all"):
+        out = sheet.reg("b1")
+        sheet.add(ops.Vote, kind, out, flag)
+        sheet.keep_flag(out, kind)
+    ballot = sheet.reg("u32")
+    sheet.add(ops.Vote, "ballot", ballot, flag)
+    sheet.keep(ballot, "ballot")
+    for name, (got, wanted) in sheet.run().items():
+        assert_same(got, wanted, name)
