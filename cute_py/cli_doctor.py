@@ -1,0 +1,3 @@
+from __future__ import annotations
+def add_commands(commands):
+    pass
