@@ -30,7 +30,7 @@ from cute_py.errors import CuteError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace, _SubParsersAction
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator, Sequence
 
     from cute_py.layout.types import AnyLayout, Leaf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from time import perf_counter
 
-from cute_py.cli_gemm import add_product, planned
+from cute_py.cli_gemm import add_product, extent, planned
 from cute_py.cli_text import count, refuse
 from cute_py.errors import CuteError, refusal
 
@@ -23,17 +23,19 @@ SHOWN = 8  # instructions that the report counts
 
 def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
     """Add the commands `source` and `compile`."""
-    command = commands.add_parser("source", help="print the Numba kernel of a kernel here")
+    command = commands.add_parser("source", help="print the Numba kernel of a plan")
     for each in _kernels(command):
         each.set_defaults(run=_source, command="source")
 
-    command = commands.add_parser("compile", help="compile one for a GPU, without having one")
+    command = commands.add_parser("compile", help="compile a kernel for a GPU, without having one")
     for each in _kernels(command):
         each.set_defaults(run=_compile, command="compile")
         each.add_argument("--arch", default="sm_80", help="sm_80, sm_90a, ... (%(default)s)")
         each.add_argument("--ptx", action="store_true", help="print what NVVM makes")
         each.add_argument("--sass", action="store_true", help="print what ptxas makes")
-        each.add_argument("--spills", type=count, default=0, help="bytes allowed (%(default)s)")
+        each.add_argument(
+            "--spill-bytes", type=extent, default=0, help="of local memory allowed (%(default)s)"
+        )
         each.add_argument("--out", metavar="DIR", help="write each stage to a file there")
 
 
@@ -114,7 +116,7 @@ def _compiled_text(given: Namespace) -> str:
     start = perf_counter()
     plan = given.plan(given)
     traced = perf_counter()
-    compiled = compile(plan, given.arch, given.spills)
+    compiled = compile(plan, given.arch, given.spill_bytes)
     seconds = f"{traced - start:.2f} s to trace, {perf_counter() - traced:.2f} s to compile"
     lines = [f"{label:<13}{text}\n" for label, text in (*report(compiled), ("time", seconds))]
     lines += [f"{'wrote':<13}{path}\n" for path in _written(compiled, given.out)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from cute_py.codegen.functions import WIDE, erf
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, element_type
 from cute_py.trace import ops
 from cute_py.trace.conditions import Reg
@@ -97,12 +98,19 @@ def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401
     if op.fn == "where":
         result = e.b.select(*values)
     elif op.dtype.is_float:
-        if op.fn not in _FLOAT:
-            raise e.unsupported(f"{op.fn} of floats")
-        result = _FLOAT[op.fn](e, *values)
+        result = _float_rule(e, op)(e, *values)
     else:
         result = _INTEGER[op.fn](e, op.dtype.kind == "int", *values)
     return result if result.type == I1 else narrowed(e, result, op.dtype)
+
+
+def _float_rule(e: Emit, op: ops.Map) -> Callable[..., Any]:
+    """Return the rule of a function of floats."""
+    if op.dtype.bits == 8 and op.fn in _ROUNDED:
+        raise e.unsupported(f"{op.fn} of {op.dtype}, which clamps here")
+    if op.dtype.bits == 64 and op.fn in WIDE:
+        return WIDE[op.fn]
+    return _FLOAT[op.fn]
 
 
 def _ptx(text: str, wide: str = "") -> Callable[..., Any]:
@@ -168,8 +176,10 @@ _FLOAT: dict[str, Callable[..., Any]] = {
     "cos": _ptx("cos.approx.ftz.f32 $0, $1;"),
     "floor": _ptx("cvt.rmi.f32.f32 $0, $1;"),
     "ceil": _ptx("cvt.rpi.f32.f32 $0, $1;"),
+    "erf": erf,
     **{name: _compare(sign) for name, sign in _SIGNS.items()},
 }
+_ROUNDED = _FLOAT.keys() - {"neg", "abs", "min", "max", *_SIGNS}  # results need not be elements
 
 
 def _least(sign: str) -> Callable[..., Any]:

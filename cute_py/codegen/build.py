@@ -45,7 +45,9 @@ class Resources:
     @property
     def instructions(self) -> dict[str, int]:
         """How often each instruction stands in the cubin, by the first part of its name."""
-        names = re.findall(r"/\*[0-9a-f]{4,}\*/ +(?:@!?U?P\w+ +)?([A-Z][A-Z0-9_]*)", sass(self.cubin))
+        names = re.findall(
+            r"/\*[0-9a-f]{4,}\*/ +(?:@!?U?P\w+ +)?([A-Z][A-Z0-9_]*)", sass(self.cubin)
+        )
         return dict(Counter(names).most_common())
 
 
@@ -200,13 +202,17 @@ def _resources(log: str, plan: Plan) -> Resources:
     )
 
 
+def places() -> list[str]:
+    """Return the folders of CUDA tools: of CUDA_HOME, the installed packages, the usual toolkit."""
+    wheels = sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin"))
+    homes = [os.environ.get(n, "") for n in ("CUDA_HOME", "CUDA_PATH")]
+    return [*(str(Path(h, "bin")) for h in homes if h), *map(str, wheels), "/usr/local/cuda/bin"]
+
+
 @cache
 def tool(name: str) -> str:
     """Return the path of a CUDA tool: from CUDA_HOME, the installed packages, or PATH."""
-    wheels = sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin"))
-    homes = [os.environ.get(n, "") for n in ("CUDA_HOME", "CUDA_PATH")]
-    places = [*(str(Path(h, "bin")) for h in homes if h), *map(str, wheels), "/usr/local/cuda/bin"]
-    found = shutil.which(name, path=os.pathsep.join(places)) or shutil.which(name)
+    found = shutil.which(name, path=os.pathsep.join(places())) or shutil.which(name)
     if found is None:
         raise refusal("codegen-missing", operation="cute.compile", name=name)
     return found
