@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from cute_py.codegen.functions import WIDE, erf
+from cute_py.codegen.functions import WIDE, erf, narrow_fma, shifted, sign_shifted
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, element_type
 from cute_py.trace import ops
 from cute_py.trace.conditions import Reg
@@ -97,20 +97,22 @@ def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401
         return values[0]
     if op.fn == "where":
         result = e.b.select(*values)
+    elif op.fn == "fma" and op.dtype.name in ("f16", "bf16"):
+        return narrow_fma(e, op.dtype.name, [narrowed(e, x, op.dtype) for x in values])
     elif op.dtype.is_float:
-        result = _float_rule(e, op)(e, *values)
+        result = _float_rule(e, op.fn, op.dtype)(e, *values)
     else:
         result = _INTEGER[op.fn](e, op.dtype.kind == "int", *values)
     return result if result.type == I1 else narrowed(e, result, op.dtype)
 
 
-def _float_rule(e: Emit, op: ops.Map) -> Callable[..., Any]:
+def _float_rule(e: Emit, fn: str, kind: Dtype) -> Callable[..., Any]:
     """Return the rule of a function of floats."""
-    if op.dtype.bits == 8 and op.fn in _ROUNDED:
-        raise e.unsupported(f"{op.fn} of {op.dtype}, which clamps here")
-    if op.dtype.bits == 64 and op.fn in WIDE:
-        return WIDE[op.fn]
-    return _FLOAT[op.fn]
+    if kind.bits == 8 and fn in _ROUNDED:
+        raise e.unsupported(f"{fn} of {kind}, which a GPU would clamp: convert to f32")
+    if kind.bits == 64 and fn in WIDE:
+        return WIDE[fn]
+    return _FLOAT[fn]
 
 
 def _ptx(text: str, wide: str = "") -> Callable[..., Any]:
@@ -224,8 +226,8 @@ _INTEGER: dict[str, Callable[..., Any]] = {
     "and": lambda e, _s, a, b: e.b.and_(a, b),
     "or": lambda e, _s, a, b: e.b.or_(a, b),
     "xor": lambda e, _s, a, b: e.b.xor(a, b),
-    "shl": lambda e, _s, a, b: e.b.shl(a, b),
-    "shr": lambda e, s, a, b: e.b.ashr(a, b) if s else e.b.lshr(a, b),
+    "shl": lambda e, _s, a, b: shifted(e, e.b.shl, a, b),
+    "shr": lambda e, s, a, b: sign_shifted(e, a, b) if s else shifted(e, e.b.lshr, a, b),
     **{name: _ordered(sign) for name, sign in _SIGNS.items()},
 }
 
@@ -343,7 +345,7 @@ def _combined(e: Emit, op: ops.Reduce, a: Any, b: Any) -> Any:  # noqa: ANN401
     kind = op.src.dtype
     if not kind.is_float:
         return _INTEGER[op.fn](e, kind.kind == "int", a, b)
-    total = _FLOAT[op.fn](e, a, b)
+    total = _float_rule(e, op.fn, kind)(e, a, b)
     return total if kind.bits >= 32 else widened(e, narrowed(e, total, kind), kind)
 
 

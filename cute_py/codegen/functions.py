@@ -1,9 +1,9 @@
-"""Functions of registers that are no single PTX instruction: erf of f32, and those of f64.
+"""Functions of registers that are no single instruction: erf of f32, those of f64, shifts.
 
-erf of f32 is odd, and has two parts with a = abs(x). Below `CUT` it is x + x*P(x*x). Above, it is
-1 - 2**Q(a), since the logarithm of erfc is nearly a parabola. So parts, and the first form, are those
-of s_erff.c (fdlibm, Sun Microsystems 1993); P and Q are own fits of least greatest error. With
-ex2.approx (2 ulp) the result is within 2 ulp; tests/compile_only/test_functions.py computes it.
+erf of f32 is odd, and has two parts, with a = abs(x). Below `CUT` it is x + x*P(x*x), the form of
+s_erff.c (fdlibm, Sun Microsystems 1993). Above, it is 1 - 2**Q(a), since the logarithm of erfc is
+nearly a parabola. P and Q are own fits of least greatest error. With ex2.approx (2 ulp) the result
+is within 2 ulp; tests/compile_only/test_functions.py computes it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from cute_py.codegen.storage import F32, F64, I32
+from cute_py.codegen.storage import F32, F64, I16, I32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,5 +111,28 @@ WIDE: dict[str, Callable[..., Any]] = {
     "rsqrt": _rsqrt,  # both steps rounded, as on the emulator
     "floor": _exact("cvt.rmi.f64.f64 $0, $1;"),
     "ceil": _exact("cvt.rpi.f64.f64 $0, $1;"),
-    **{name: _libdevice(name) for name in ("exp2", "exp", "log2", "log", "tanh", "sin", "cos", "erf")},
+    **{
+        name: _libdevice(name)
+        for name in ("exp2", "exp", "log2", "log", "tanh", "sin", "cos", "erf")
+    },
 }
+
+
+# -- narrow floats and shifts
+
+
+def narrow_fma(e: Emit, kind: str, values: list[Any]) -> Any:  # noqa: ANN401
+    """Emit a*b + c of f16 or bf16, rounded once; by f32 it would be rounded twice."""
+    return e.asm([I16], f"fma.rn.{kind} $0, $1, $2, $3;", ["=h", "h", "h", "h"], values)[0]
+
+
+def shifted(e: Emit, shift: Callable[..., Any], a: Any, b: Any) -> Any:  # noqa: ANN401
+    """Emit a shift to the left or an unsigned one to the right; by the width or more it gives 0."""
+    fits = e.b.icmp_unsigned("<", b, ir.Constant(b.type, a.type.width))
+    return e.b.select(fits, shift(a, b), ir.Constant(a.type, 0))
+
+
+def sign_shifted(e: Emit, a: Any, b: Any) -> Any:  # noqa: ANN401
+    """Emit a signed shift to the right; by the width or more it gives 0 or -1."""
+    most = ir.Constant(b.type, a.type.width - 1)
+    return e.b.ashr(a, e.b.select(e.b.icmp_unsigned("<", b, most), b, most))

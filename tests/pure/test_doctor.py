@@ -371,10 +371,10 @@ def test_this_machine_is_looked_at_quickly(run):
 
 def test_the_driver_of_this_machine():
     """With or without one: no exception but the one that says so."""
+    fact = next(f for f in doctor.facts() if f.name == "driver")
     try:
         library = devices.load()
-    except devices.DriverError as error:
-        assert str(error)
-    else:
-        assert isinstance(library, ctypes.CDLL)
-        assert devices.cuda_version(library) >= (1, 0)
+    except devices.DriverError:
+        library = None
+    assert (fact.mark == MISSING) == (library is None)
+    assert library is None or isinstance(library, ctypes.CDLL)
