@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cute_py.trace.plan import Plan
 
 SIZE = 256  # of M, N and K
-SHOWN = 8  # instructions that the report counts
+TOLD = ("MMA", "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "MUFU", "FFMA", "DFMA")  # in the report
 
 
 def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
@@ -154,12 +154,13 @@ def _occupancy(compiled: Compiled) -> str:
 
 
 def _instructions(compiled: Compiled) -> str:
+    """Return the counts of what moves and multiplies; the rest in one number."""
     counts = compiled.resources.instructions
-    most = sorted(counts, key=lambda name: (-counts[name], name))
-    words = [f"{counts[name]} {name}" for name in most[:SHOWN]]
-    rest = sum(counts[name] for name in most[SHOWN:])
-    more = [f"{rest} others"] if rest else []
-    return f"{sum(counts.values())}: {', '.join([*words, *more])}"
+    told = [name for name in counts if name.startswith(TOLD) or name.endswith(TOLD[0])]
+    told.sort(key=lambda name: (-counts[name], name))
+    rest = sum(counts.values()) - sum(counts[name] for name in told)
+    words = [*[f"{counts[name]} {name}" for name in told], f"{rest} others"]
+    return f"{sum(counts.values())}: {', '.join(words)}"
 
 
 def _written(compiled: Compiled, folder: str | None) -> Iterator[str]:

@@ -203,15 +203,11 @@ def _toolkit() -> Iterator[Fact]:
     yield from _tool("nvdisasm", "", TEST)
     if assembler and nvvm and nvvm[:2] > assembler[:2]:
         text = f"NVVM {_short(nvvm)} writes PTX that ptxas {_short(assembler)} cannot read"
-        yield Fact("PTX", WRONG, text, GPU, f"{CUDA}, or {_pin(assembler)}")
+        yield Fact("PTX", WRONG, text, GPU, CUDA)
 
 
 def _short(version: Version) -> str:
     return ".".join(map(str, version[:2]))
-
-
-def _pin(version: Version) -> str:
-    return f'pip install "nvidia-nvvm=={_short(version)}.*"'
 
 
 def _nvvm_library() -> str | None:
