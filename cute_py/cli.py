@@ -9,6 +9,9 @@
     cute-py atoms --arch sm_80                               the instructions
     cute-py gemm a.npy b.npy -o d.npy                        a matrix product, on the emulator
     cute-py plan gemm --m 512 --n 512 --k 512                what its kernel does, op by op
+    cute-py source gemm                                      its Numba kernel
+    cute-py compile gemm --arch sm_80 --sass                 registers, occupancy, SASS
+    cute-py doctor                                           what is installed, and what is not
     cute-py cache --clear                                    empty the cache of compiled kernels
 
 A refusal goes to the standard error with exit code 2, without a traceback.
@@ -20,20 +23,21 @@ import os
 import sys
 
 from cute_py.cli_cache import add_commands as add_cache
+from cute_py.cli_codegen import add_commands as add_codegen
+from cute_py.cli_doctor import add_commands as add_doctor
 from cute_py.cli_gemm import add_commands as add_gemm
-from cute_py.errors import CuteError, refusal
+from cute_py.cli_pictures import add_commands as add_pictures
+from cute_py.cli_text import REFUSED, count, refuse
+from cute_py.errors import CuteError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace, _SubParsersAction
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator, Sequence
 
-    from cute_py.atoms.copy import Copy_Op
-    from cute_py.atoms.mma import MMA_Atom
     from cute_py.layout.types import AnyLayout, Leaf
-    from cute_py.viz.picture import Picture
 
-REFUSED, INTERRUPTED, BROKEN_PIPE = 2, 130, 141  # as shells count: 128 + the signal's number
+INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells count: 128 + the signal's number
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,43 +91,12 @@ def _parser() -> ArgumentParser:
     command = commands.add_parser("functions", help="list the functions that eval knows")
     command.set_defaults(run=_functions)
 
-    _add_pictures(commands)
+    add_pictures(commands)
     add_gemm(commands)
     add_cache(commands)
+    add_codegen(commands)
+    add_doctor(commands)
     return parser
-
-
-def _add_pictures(commands: _SubParsersAction[ArgumentParser]) -> None:
-    command = commands.add_parser("tv", help="draw who holds one operand of an MMA atom")
-    command.set_defaults(run=_drawn, picture=_tv)
-    command.add_argument("atom", metavar="ATOM", help="its name; the command atoms lists them")
-    command.add_argument("--operand", choices="ABC", default="C", help="(default: %(default)s)")
-    _add_output(command, "text", "svg", "latex", "json")
-
-    command = commands.add_parser("mma", help="draw who holds A, B and C of an MMA, tiled or not")
-    command.set_defaults(run=_drawn, picture=_mma)
-    command.add_argument("atom", metavar="ATOM", help="its name; the command atoms lists them")
-    command.add_argument("--atoms", metavar="LAYOUT", help="how many in M,N,K: 2,2,1")
-    command.add_argument("--perm", metavar="TILE", help="the tile in M,N,K: 32,32,16; _ for none")
-    _add_output(command, "text", "svg", "latex", "json")
-
-    command = commands.add_parser("copy", help="draw who reads and who writes in a copy")
-    command.set_defaults(run=_drawn, picture=_copy)
-    command.add_argument("op", metavar="OP", help="the instruction; the command atoms lists them")
-    command.add_argument("--thr", metavar="LAYOUT", help="threads over the tile: (32,4):(4,1)")
-    command.add_argument("--val", metavar="LAYOUT", help="values of a thread: (1,8)")
-    command.add_argument("--bits", type=count, default=16, help="of a value (%(default)s)")
-    _add_output(command, "text", "svg", "latex", "json")
-
-    command = commands.add_parser("atoms", help="list the instructions")
-    command.set_defaults(run=_atoms)
-    command.add_argument("--arch", help="only those that it runs: sm_80, sm_90a, ...")
-    _add_output(command, "text", "json")
-
-
-def _add_output(command: ArgumentParser, *formats: str) -> None:
-    command.add_argument("--format", choices=formats, default="text", help="(default: %(default)s)")
-    command.add_argument("-o", dest="output", metavar="FILE", help="write to a file")
 
 
 def _add_symbols(command: ArgumentParser) -> None:
@@ -134,14 +107,6 @@ def _add_symbols(command: ArgumentParser) -> None:
         metavar="NAME",
         help="declare a symbolic size; M%%8 declares a multiple of 8",
     )
-
-
-def count(text: str) -> int:
-    """Return the number of rows or columns in `text`; argparse's refusal names this function."""
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
 
 
 def _symbols(declared: list[str]) -> dict[str, Leaf]:
@@ -159,11 +124,6 @@ def _text(given: Namespace) -> str:
     return sys.stdin.read() if given.text == "-" else str(given.text)
 
 
-def _refuse(message: str) -> int:
-    print(message, file=sys.stderr)
-    return REFUSED
-
-
 # -- eval
 
 
@@ -174,7 +134,7 @@ def _eval(given: Namespace) -> int:
         value = evaluate(_text(given), _symbols(given.symbol))
         print(_told(value) if given.why else show(value))
     except CuteError as error:
-        return _refuse(_told(error) if given.why else str(error))
+        return refuse(_told(error) if given.why else str(error))
     return 0
 
 
@@ -206,7 +166,7 @@ def _layout(given: Namespace) -> int:
     try:
         layout = parse_layout(_text(given), _symbols(given.symbol))
     except CuteError as error:
-        return _refuse(str(error))
+        return refuse(str(error))
     for label, text in _facts(layout):
         print(f"{label:<10} {text}")
     if hasattr(layout, "shape"):
@@ -270,122 +230,3 @@ def _answer(question: Callable[[], object]) -> str:
     if answer.__class__ is bool:
         return "yes" if answer else "no"
     return show(answer)
-
-
-# -- pictures
-
-
-def _drawn(given: Namespace) -> int:
-    """Write the picture that `given.picture` makes."""
-    try:
-        _write(_rendered(given.picture(given), given), given.output)
-    except CuteError as error:
-        return _refuse(str(error).splitlines()[0])
-    return 0
-
-
-def _rendered(picture: Picture, given: Namespace) -> str:
-    from cute_py.viz.latex import to_latex
-    from cute_py.viz.svg import to_svg
-    from cute_py.viz.text import to_text
-
-    if given.format == "json":
-        return _json(picture.as_data())
-    if given.format == "text":
-        colours = not given.output and sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        return to_text(picture, ansi=colours) + "\n"
-    return to_svg(picture) if given.format == "svg" else to_latex(picture)
-
-
-def _json(data: object) -> str:
-    import json
-
-    return json.dumps(data, default=str) + "\n"
-
-
-def _write(text: str, path: str | None) -> None:
-    if path is None:
-        sys.stdout.write(text)
-        return
-    try:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except OSError as error:
-        raise refusal("cli-output", operation="-o", path=path, reason=error.strerror) from None
-
-
-def _tv(given: Namespace) -> Picture:
-    from cute_py.viz.build import picture_operand
-
-    return picture_operand(given.atom, given.operand)
-
-
-def _mma(given: Namespace) -> Picture:
-    from cute_py.tiled.tiled_mma import make_tiled_mma
-    from cute_py.viz.build import picture_of
-
-    atoms = _option("--atoms", given.atoms, (1, 1, 1))
-    tile = _option("--perm", given.perm, (None, None, None))
-    return picture_of(make_tiled_mma(given.atom, atoms, tile))
-
-
-def _copy(given: Namespace) -> Picture:
-    from cute_py.atoms.copy import Copy_Atom
-    from cute_py.tiled.tiled_copy import make_tiled_copy
-    from cute_py.viz.build import picture_of
-
-    atom = Copy_Atom(given.op, given.bits)
-    if given.thr is None and given.val is None:
-        return picture_of(atom)
-    threads, values = _option("--thr", given.thr, 1), _option("--val", given.val, 1)
-    return picture_of(make_tiled_copy(atom, threads, values))
-
-
-def _option(name: str, text: str | None, default: AnyLayout) -> AnyLayout:
-    """Return the layout or tuple that an option's text stands for; brackets may be left out."""
-    from cute_py.expression import evaluate
-    from cute_py.layout.layout import Layout
-    from cute_py.layout.tuples import Underscore, leaves
-
-    if text is None:
-        return default
-    try:
-        value = evaluate(f"({text})")
-    except CuteError as error:
-        raise error.inside(f"{name} ({text})") from None
-    parts = list(leaves(value))
-    if not parts or any(type(part) not in (int, Layout, Underscore) for part in parts):
-        raise refusal("cli-layout", operation=name, text=text)
-    return value[0] if len(value) == 1 else value
-
-
-# -- atoms
-
-
-def _atoms(given: Namespace) -> int:
-    from cute_py.atoms.search import listed, table_text
-
-    try:
-        if given.arch is not None:
-            _require_arch(given.arch)
-        if given.format == "json":
-            mmas, copies = listed(given.arch)
-            mma, copy = [_fields(row) for row in mmas], [_fields(op) for op in copies]
-            text = _json({"mma": mma, "copy": copy})
-        else:
-            text = table_text(given.arch) + "\n"
-        _write(text, given.output)
-    except CuteError as error:
-        return _refuse(str(error))
-    return 0
-
-
-def _require_arch(arch: str) -> None:
-    from cute_py.atoms.arch import ARCHS, number
-
-    if f"sm_{number(arch)}" not in ARCHS:
-        raise refusal("cli-arch", operation="atoms", arch=arch, known=", ".join(ARCHS))
-
-
-def _fields(row: MMA_Atom | Copy_Op) -> dict[str, object]:
-    return {"atom": str(row), **{key: getattr(row, key) for key in type(row).__slots__}}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import SUPPRESS
 from time import perf_counter
 
+from cute_py.cli_text import refuse
 from cute_py.errors import CuteError, refusal
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cute_py.ops.product import Product
     from cute_py.trace.plan import Plan
 
-REFUSED, WRONG = 2, 1  # exit codes: refused; --check found an error beyond the bound
+WRONG = 1  # the exit code where --check found an error beyond the bound
 DOUBLE = 64  # bits: a reference is computed in float64
 FILES = ("f32", "f64", "f16", "s32", "s8", "u8")  # what plain numpy.load knows
 
@@ -42,14 +42,25 @@ def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
     command = commands.add_parser("plan", help="print what a kernel does, op by op")
     kinds = command.add_subparsers(title="kernels", required=True, metavar="KERNEL")
     command = kinds.add_parser("gemm", help="the kernel of the command gemm")
-    command.set_defaults(run=_plan, a=None, b=None, c=None, bias=None, seed=0)
-    _add_sizes(command)
+    command.set_defaults(run=_plan)
+    add_product(command)
+
+
+def add_product(command: ArgumentParser, size: int | None = None) -> None:
+    """Add the options that say of which product a plan is; `size`: of M, N and K by default."""
+    command.set_defaults(a=None, b=None)
+    _add_sizes(command, size)
+    command.add_argument(
+        "--majors", type=majors, default=("K", "MN"), help="contiguous in A and B: K,MN (default)"
+    )
+    command.add_argument("--bias", action="store_true", help="with numbers added to each row")
     _add_numbers(command)
 
 
-def _add_sizes(command: ArgumentParser) -> None:
+def _add_sizes(command: ArgumentParser, size: int | None = None) -> None:
+    default = ", of generated data" if size is None else f" ({size})"
     for name, what in (("m", "rows of A"), ("n", "columns of B"), ("k", "columns of A")):
-        command.add_argument(f"--{name}", type=extent, help=f"{what}, of generated data")
+        command.add_argument(f"--{name}", type=extent, default=size, help=f"{what}{default}")
 
 
 def _add_numbers(command: ArgumentParser) -> None:
@@ -70,9 +81,16 @@ def extent(text: str) -> int:
     return value
 
 
+def majors(text: str) -> tuple[str, ...]:
+    """Return two of K and MN; argparse's refusal names this function."""
+    words = tuple(text.upper().split(","))
+    if len(words) != 2 or not {"K", "MN"}.issuperset(words):
+        raise ValueError(text)
+    return words
+
+
 def _refuse(error: CuteError) -> int:
-    print(str(error).splitlines()[0], file=sys.stderr)
-    return REFUSED
+    return refuse(str(error).splitlines()[0])
 
 
 # -- the commands
@@ -114,15 +132,39 @@ def _judged(product: Product, result: Array, check: bool) -> int:
 
 def _plan(given: Namespace) -> int:
     try:
-        product = _product(given)
-        if 0 in product.shape:
-            raise refusal("cli-gemm", operation="plan", given="an empty product")
+        product = planned(given, "plan")
         for line in product.config.explain().splitlines():
             print(f"# {line}")
         print(product.plan())
     except CuteError as error:
         return _refuse(error)
     return 0
+
+
+def planned(given: Namespace, command: str) -> Product:
+    """Return the product whose plan a command is about: of zeros, which no plan looks at."""
+    import numpy as np
+
+    from cute_py.dtypes.table import dtype
+    from cute_py.ops.multiply import on_gpu, require_choices
+    from cute_py.ops.product import Product
+
+    require_choices(given.backend, given.activation)
+    _require_source(given)
+    kind = dtype(given.dtype or "bf16")
+    shapes = (given.m, given.k), (given.k, given.n)
+    _require_memory([*shapes])
+    a = np.zeros(shapes[0], kind.numpy, "C" if given.majors[0] == "K" else "F")
+    b = np.zeros(shapes[1], kind.numpy, "F" if given.majors[1] == "K" else "C")
+    on_gpu({"a": a, "b": b}, given.backend)
+    product = Product(a, b, kind)
+    product.choose(given.config)
+    c = np.zeros((given.m, given.n), np.float32) if given.beta else None
+    bias = np.zeros(given.n, np.float32) if given.bias else None
+    product.finish(c, (given.alpha, given.beta), bias, given.activation, given.out_dtype)
+    if 0 in product.shape:
+        raise refusal("cli-gemm", operation=command, given="an empty product")
+    return product
 
 
 def summary(product: Product) -> str:

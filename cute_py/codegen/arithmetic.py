@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from cute_py.codegen.conversions import convert, rounded
+from cute_py.codegen.functions import WIDE, erf, shifted, sign_shifted
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, element_type
 from cute_py.trace import ops
 from cute_py.trace.conditions import Reg
@@ -105,12 +106,15 @@ def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401
     if _as_it_is(op):
         return fused(e, op.dtype, *values)
     if op.dtype.is_float:
-        if op.fn not in _FLOAT:
-            raise e.unsupported(f"{op.fn} of floats")
-        result = _FLOAT[op.fn](e, *values)
+        result = _float_rule(op.fn, op.dtype)(e, *values)
     else:
         result = _INTEGER[op.fn](e, op.dtype.kind == "int", *values)
     return result if result.type == I1 else narrowed(e, result, op.dtype)
+
+
+def _float_rule(fn: str, kind: Dtype) -> Callable[..., Any]:
+    """Return the rule of a function of floats."""
+    return WIDE[fn] if kind.bits == 64 and fn in WIDE else _FLOAT[fn]
 
 
 def _ptx(text: str, wide: str = "") -> Callable[..., Any]:
@@ -176,8 +180,9 @@ _FLOAT: dict[str, Callable[..., Any]] = {
     "tanh": _ptx("tanh.approx.f32 $0, $1;"),
     "sin": _ptx("sin.approx.ftz.f32 $0, $1;"),
     "cos": _ptx("cos.approx.ftz.f32 $0, $1;"),
-    "floor": _ptx("cvt.rmi.f32.f32 $0, $1;", "cvt.rmi.f64.f64 $0, $1;"),
-    "ceil": _ptx("cvt.rpi.f32.f32 $0, $1;", "cvt.rpi.f64.f64 $0, $1;"),
+    "floor": _ptx("cvt.rmi.f32.f32 $0, $1;"),
+    "ceil": _ptx("cvt.rpi.f32.f32 $0, $1;"),
+    "erf": erf,
     **{name: _compare(sign) for name, sign in _SIGNS.items()},
 }
 
@@ -224,8 +229,8 @@ _INTEGER: dict[str, Callable[..., Any]] = {
     "and": lambda e, _s, a, b: e.b.and_(a, b),
     "or": lambda e, _s, a, b: e.b.or_(a, b),
     "xor": lambda e, _s, a, b: e.b.xor(a, b),
-    "shl": lambda e, _s, a, b: e.b.shl(a, b),
-    "shr": lambda e, s, a, b: e.b.ashr(a, b) if s else e.b.lshr(a, b),
+    "shl": lambda e, _s, a, b: shifted(e, e.b.shl, a, b),
+    "shr": lambda e, s, a, b: sign_shifted(e, a, b) if s else shifted(e, e.b.lshr, a, b),
     **{name: _ordered(sign) for name, sign in _SIGNS.items()},
 }
 
@@ -251,7 +256,7 @@ def _combined(e: Emit, op: ops.Reduce, a: Any, b: Any) -> Any:  # noqa: ANN401
     kind = op.src.dtype
     if not kind.is_float:
         return _INTEGER[op.fn](e, kind.kind == "int", a, b)
-    total = _FLOAT[op.fn](e, a, b)
+    total = _float_rule(op.fn, kind)(e, a, b)
     return total if kind.bits >= 32 else widened(e, narrowed(e, total, kind), kind)
 
 

@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from cute_py.errors import refusal
 if TYPE_CHECKING:
     from cute_py.trace.plan import Plan
 
+OLDEST = (7, 5)  # compute capability that NVVM and ptxas 13 know
 # ptxas says so where it undoes what the kernel asks for: serialized wgmma, ignored setmaxnreg ...
 FORBIDDEN = re.compile(r"C75(?:04|05|08|10|11|14|15|17|19)\b")
 
@@ -39,6 +41,15 @@ class Resources:
     spill_bytes: int
     stack_bytes: int
     smem_bytes: int
+    cubin: bytes = field(default=b"", repr=False, compare=False)
+
+    @property
+    def instructions(self) -> dict[str, int]:
+        """How often each instruction stands in the cubin, by the first part of its name."""
+        names = re.findall(
+            r"/\*[0-9a-f]{4,}\*/ +(?:@!?U?P\w+ +)?([A-Z][A-Z0-9_]*)", sass(self.cubin)
+        )
+        return dict(Counter(names).most_common())
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,21 @@ class Compiled:
     cubin: bytes
     resources: Resources
     log: str
+
+    @property
+    def sass(self) -> str:
+        """The instructions of the cubin; raises LayoutError where nvdisasm is missing."""
+        return sass(self.cubin)
+
+
+@cache
+def sass(cubin: bytes) -> str:
+    """Return what nvdisasm says of a cubin."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        command = [tool("nvdisasm"), "-c", str(path)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def source(plan: Plan) -> str:
@@ -100,6 +126,7 @@ def _compiled(plan: Plan, arch: str, spill_bytes: int) -> Compiled:
         raise refusal(
             "codegen-spills", operation=plan.name, arch=arch, spilled=spilled, most=spill_bytes
         )
+    resources = replace(resources, cubin=cubin)
     return Compiled(plan, arch, entry.group(1), printed.text, ptx, cubin, resources, log)
 
 
@@ -150,6 +177,8 @@ def capability(arch: str) -> tuple[int | str, ...]:
     if found is None:
         raise refusal("codegen-arch", operation="cute.compile", arch=arch)
     major, minor, suffix = found.groups()
+    if (int(major), int(minor)) < OLDEST:
+        raise refusal("codegen-arch", operation="cute.compile", arch=arch)
     return (int(major), int(minor), suffix) if suffix else (int(major), int(minor))
 
 
@@ -178,13 +207,17 @@ def _resources(log: str, plan: Plan) -> Resources:
     )
 
 
+def places() -> list[str]:
+    """Return the folders of CUDA tools: of CUDA_HOME, the installed packages, the usual toolkit."""
+    wheels = sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin"))
+    homes = [os.environ.get(n, "") for n in ("CUDA_HOME", "CUDA_PATH")]
+    return [*(str(Path(h, "bin")) for h in homes if h), *map(str, wheels), "/usr/local/cuda/bin"]
+
+
 @cache
 def tool(name: str) -> str:
     """Return the path of a CUDA tool: from CUDA_HOME, the installed packages, or PATH."""
-    wheels = sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin"))
-    homes = [os.environ.get(n, "") for n in ("CUDA_HOME", "CUDA_PATH")]
-    places = [*(str(Path(h, "bin")) for h in homes if h), *map(str, wheels), "/usr/local/cuda/bin"]
-    found = shutil.which(name, path=os.pathsep.join(places)) or shutil.which(name)
+    found = shutil.which(name, path=os.pathsep.join(places())) or shutil.which(name)
     if found is None:
         raise refusal("codegen-missing", operation="cute.compile", name=name)
     return found

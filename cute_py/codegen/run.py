@@ -6,15 +6,13 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.build import compile
+from cute_py.codegen.devices import arch_of
 from cute_py.codegen.launch import Launcher
 from cute_py.errors import refusal
 from cute_py.trace.arguments import TypedArray, on_device
 
 if TYPE_CHECKING:
     from cute_py.trace.plan import Plan
-
-# compute capabilities whose own instructions need the suffix `a`
-_SPECIFIC = {(9, 0): "sm_90a", (10, 0): "sm_100a", (12, 0): "sm_120a"}
 
 
 def run(plan: Plan, *args: Any, stream: int | None = None) -> None:  # noqa: ANN401
@@ -65,7 +63,7 @@ def device_arch() -> str:
             kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
         )
     )
-    return _SPECIFIC.get((major, minor), f"sm_{major}{minor}")
+    return arch_of((major, minor))
 
 
 def shared_memory_of_device() -> int:

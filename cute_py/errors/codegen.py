@@ -24,7 +24,7 @@ WORDINGS: dict[str, Wording] = {
     "codegen-arch": (
         LayoutError,
         "the architecture {arch!r}",
-        "sm_ and the compute capability, with the suffix a where instructions need it",
+        "sm_ and a compute capability from 7.5 on, with the suffix a where instructions need it",
         "use sm_80, sm_86, sm_89 or sm_90a",
     ),
     "codegen-ptxas": (

@@ -67,6 +67,6 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "the file {path}: {reason}",
         "a file that can be written",
-        "leave out -o to write to the terminal",
+        "leave the option out to write to the terminal",
     ),
 }

@@ -1,0 +1,107 @@
+"""What the NVIDIA driver says of itself and of the GPUs, by ctypes: needs no package."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+LIBRARIES = {"win32": ("nvcuda.dll",)}.get(sys.platform, ("libcuda.so.1", "libcuda.so"))
+# Source: CUDA driver API, enum CUdevice_attribute.
+MAJOR, MINOR, SHARED, MULTIPROCESSORS, MODE = 75, 76, 97, 16, 20
+MODES = ("default", "exclusive", "prohibited", "exclusive process")  # enum CUcomputemode
+PROHIBITED = 2
+NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
+# compute capabilities whose own instructions need the suffix `a`
+SPECIFIC = {(9, 0): "sm_90a", (10, 0): "sm_100a", (12, 0): "sm_120a"}
+
+
+class DriverError(Exception):
+    """The driver is missing, or a call of it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU.
+
+    Attributes:
+        name: as the driver spells it; a part of a GPU has MIG in it.
+        capability: (major, minor).
+        memory: all of it (bytes).
+        shared: shared memory that a block may ask for (bytes).
+        multiprocessors: how many.
+        mode: who may use it: default, prohibited, ...
+    """
+
+    name: str
+    capability: tuple[int, int]
+    memory: int
+    shared: int
+    multiprocessors: int
+    mode: str
+
+    @property
+    def arch(self) -> str:
+        """What kernels are compiled for: sm_80, sm_90a, ..."""
+        return arch_of(self.capability)
+
+
+def arch_of(capability: tuple[int, int]) -> str:
+    """Return the architecture that kernels for a compute capability are compiled for."""
+    major, minor = capability
+    return SPECIFIC.get(capability, f"sm_{major}{minor}")
+
+
+def load() -> Any:  # noqa: ANN401  (a ctypes library)
+    """Return the driver's library; raises DriverError where there is none."""
+    reasons = []
+    for name in LIBRARIES:
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            reasons.append(str(error))
+    raise DriverError(reasons[0])
+
+
+def _checked(call: str, status: int) -> None:
+    if status:
+        raise DriverError(f"{call} returns {status}" + (": no GPU" if status == NO_DEVICE else ""))
+
+
+def cuda_version(library: Any) -> tuple[int, int]:  # noqa: ANN401
+    """Return the CUDA version that the driver supports."""
+    number = ctypes.c_int()
+    _checked("cuDriverGetVersion", library.cuDriverGetVersion(ctypes.byref(number)))
+    return number.value // 1000, number.value % 1000 // 10
+
+
+def devices(library: Any) -> list[Device]:  # noqa: ANN401
+    """Return the GPUs that this process may use; raises DriverError where there is none."""
+    _checked("cuInit", library.cuInit(0))
+    count = ctypes.c_int()
+    _checked("cuDeviceGetCount", library.cuDeviceGetCount(ctypes.byref(count)))
+    return [_device(library, i) for i in range(count.value)]
+
+
+def _device(library: Any, i: int) -> Device:  # noqa: ANN401
+    handle, memory, name = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
+    _checked("cuDeviceGet", library.cuDeviceGet(ctypes.byref(handle), i))
+    _checked("cuDeviceGetName", library.cuDeviceGetName(name, 256, handle))
+    _checked("cuDeviceTotalMem", library.cuDeviceTotalMem_v2(ctypes.byref(memory), handle))
+
+    def attribute(kind: int) -> int:
+        value = ctypes.c_int()
+        status = library.cuDeviceGetAttribute(ctypes.byref(value), kind, handle)
+        _checked("cuDeviceGetAttribute", status)
+        return value.value
+
+    mode = attribute(MODE)
+    return Device(
+        name.value.decode(errors="replace"),
+        (attribute(MAJOR), attribute(MINOR)),
+        memory.value,
+        attribute(SHARED),
+        attribute(MULTIPROCESSORS),
+        MODES[mode] if 0 <= mode < len(MODES) else str(mode),
+    )

@@ -1,0 +1,173 @@
+"""Plans of the kernels here for small arrays: what `cute-py source` and `cute-py compile` show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import cute_py as cute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cute_py.trace.plan import Plan
+
+SPLITS = 2  # blocks along K of each tile of gemm_splitk
+
+Sizes = tuple[int, int, int]
+Call = tuple[cute.Kernel, tuple[Any, ...]]
+
+
+def zeros(kind: cute.Dtype, *shape: int) -> Any:  # noqa: ANN401  (an array)
+    """Return an array of zeros of a type; tf32 lies in memory as f32."""
+    array = np.zeros(shape, kind.numpy)
+    return cute.typed(array, kind) if kind.name == "tf32" else array
+
+
+def _sums(kind: cute.Dtype, *shape: int) -> Any:  # noqa: ANN401  (an array)
+    """Return zeros of the type that products of a type are added up in."""
+    wide = "f64" if kind.name == "f64" else "f32" if kind.is_float else "s32"
+    return zeros(cute.dtype(wide), *shape)
+
+
+def _copy(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.config import tile_copy
+    from cute_py.kernels.copy import copy_tiles
+
+    a, b = (zeros(kind, *sizes[:2]) for _ in range(2))
+    return copy_tiles, (a, b, tile_copy((32, 32), 128, a, b))
+
+
+def _transpose(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.transpose import SWIZZLED, transpose_shared
+
+    m, n, _k = sizes
+    return transpose_shared, (zeros(kind, m, n), zeros(kind, n, m), SWIZZLED)
+
+
+def _reduce(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.reduce import sum_rows
+
+    m, n, _k = sizes
+    return sum_rows, (zeros(kind, m, n), _sums(kind, m))
+
+
+def _softmax(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.softmax import softmax
+
+    return softmax, (zeros(kind, *sizes[:2]), zeros(kind, *sizes[:2]))
+
+
+def _product(sizes: Sizes, kind: cute.Dtype) -> tuple[Any, Any, Any]:
+    m, n, k = sizes
+    return zeros(kind, m, k), zeros(kind, n, k), _sums(kind, m, n)
+
+
+def _gemm_01(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.gemm_01_naive import gemm_naive
+
+    return gemm_naive, _product(sizes, kind)
+
+
+def _gemm_02(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.gemm_02_shared import gemm_shared
+
+    return gemm_shared, _product(sizes, kind)
+
+
+def _gemm_03(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.gemm_03_registers import gemm_registers
+
+    return gemm_registers, _product(sizes, kind)
+
+
+def _gemm_04(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.gemm_04_double_buffer import choose, sgemm_128x128
+
+    a, b, c = _product(sizes, kind)
+    return sgemm_128x128, (a, b, c, choose(a, b))
+
+
+def _gemm_05(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.config import choose
+    from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
+
+    a, b, c = _product(sizes, kind)
+    plain = choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False)
+    return gemm_tensor_core, (a, b, c, plain)
+
+
+def _gemm_06(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.config import choose
+    from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
+
+    a, b, c = _product(sizes, kind)
+    return gemm_ldmatrix, (a, b, c, choose(a, b, (64, 64), 1, asynchronous=False))
+
+
+def _gemm_07(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.config import choose
+    from cute_py.kernels.gemm_07_multistage import gemm_multistage
+
+    a, b, c = _product(sizes, kind)
+    return gemm_multistage, (a, b, c, choose(a, b))
+
+
+def _gemm_08(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.config import choose, epilogue
+    from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
+
+    a, b, d = _product(sizes, kind)
+    c, bias, config = np.zeros_like(d), np.zeros(sizes[1], d.dtype), choose(a, b, (64, 64))
+    last = epilogue(config, c, d, activation="relu")
+    return gemm_epilogue, (a, b, c, d, bias, 1.0, 1.0, config, last)
+
+
+def _splitk(sizes: Sizes, kind: cute.Dtype) -> Call:
+    from cute_py.kernels.config import choose
+    from cute_py.kernels.splitk_serial import gemm_splitk
+
+    a, b, c = _product(sizes, kind)
+    config = choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False)
+    m, n, _k = config.tile
+    turns = np.zeros((-(-sizes[0] // m), -(-sizes[1] // n)), np.int32)
+    return gemm_splitk, (a, b, c, turns, SPLITS, config)
+
+
+# name -> the type of its operands, and the kernel with its arguments
+SAMPLES: dict[str, tuple[str, Callable[[Sizes, cute.Dtype], Call]]] = {
+    "copy": ("f32", _copy),
+    "transpose": ("f32", _transpose),
+    "reduce": ("f32", _reduce),
+    "softmax": ("f32", _softmax),
+    "gemm_01": ("f32", _gemm_01),
+    "gemm_02": ("f32", _gemm_02),
+    "gemm_03": ("f32", _gemm_03),
+    "gemm_04": ("f32", _gemm_04),
+    "gemm_05": ("f16", _gemm_05),
+    "gemm_06": ("f16", _gemm_06),
+    "gemm_07": ("f16", _gemm_07),
+    "gemm_08": ("f16", _gemm_08),
+    "splitk": ("f16", _splitk),
+}
+
+
+def sample(name: str, m: int, n: int, k: int, dtype: str | None = None) -> Plan:
+    """Return the plan of a kernel of `SAMPLES`, traced for rows along K.
+
+    Args:
+        name: a key of `SAMPLES`.
+        m: rows of A and of the result.
+        n: columns of the result; of A, for kernels of one matrix.
+        k: columns of A and B, for products.
+        dtype: of the operands; None: the one of `SAMPLES`.
+
+    Raises CuteError for a type that the kernel has no instruction for.
+
+    >>> sample("copy", 64, 64, 64).launch.block
+    (128, 1, 1)
+    """
+    kind, call = SAMPLES[name]
+    kernel, arguments = call((m, n, k), cute.dtype(dtype or kind))
+    return cute.trace(kernel, *arguments)

@@ -1,0 +1,73 @@
+"""Self-tests for `cute-py doctor`: a small kernel on the emulator, compiled, and on a GPU."""
+
+from __future__ import annotations
+
+import re
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cute_py.trace.plan import Plan
+
+ROWS, COLUMNS = 33, 72  # ragged: the guards of the kernel are at work
+
+
+class SelfTestError(Exception):
+    """A self-test ran, and its result is wrong."""
+
+
+def emulated() -> str:
+    """Copy a matrix on the emulator; return what was done. Raises where that fails."""
+    import numpy as np
+
+    from cute_py.kernels.copy import copy_elements
+
+    start = perf_counter()
+    a = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS)
+    b = np.full_like(a, np.nan)
+    copy_elements(a, b)
+    _require_equal(a, b)
+    return f"a copy of {ROWS}x{COLUMNS}, right, {perf_counter() - start:.2f} s"
+
+
+def compiled(arch: str) -> str:
+    """Compile the copy for an architecture; return what came out. Raises where that fails."""
+    from cute_py.codegen.build import compile
+
+    start = perf_counter()
+    found = compile(_plan(), arch)
+    version = re.search(r"^\.version\s+(\S+)", found.ptx, re.MULTILINE)
+    told = f"PTX {version.group(1)}, " if version else ""
+    size = len(found.cubin)
+    return f"a copy for {arch}: {told}cubin of {size} bytes, {perf_counter() - start:.2f} s"
+
+
+def launched() -> str:
+    """Copy a matrix on the first GPU and look at the result. Raises where that fails."""
+    import numpy as np
+
+    from cute_py.codegen.run import run
+    from cute_py.ops.device_memory import DeviceArray, current_device
+
+    start = perf_counter()
+    a = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS)
+    with current_device(0), DeviceArray(a) as x, DeviceArray(np.full_like(a, np.nan)) as y:
+        run(_plan(), x, y)
+        _require_equal(a, y.to_host())
+    return f"a copy of {ROWS}x{COLUMNS}, right, {perf_counter() - start:.2f} s"
+
+
+def _plan() -> Plan:
+    import numpy as np
+
+    import cute_py as cute
+    from cute_py.kernels.copy import copy_elements
+
+    a = np.zeros((ROWS, COLUMNS), np.float32)
+    return cute.trace(copy_elements, a, a.copy())
+
+
+def _require_equal(a: Any, b: Any) -> None:  # noqa: ANN401  (arrays)
+    wrong = int((a != b).sum())
+    if wrong:
+        raise SelfTestError(f"{wrong} of {a.size} elements are wrong")

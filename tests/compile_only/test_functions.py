@@ -1,0 +1,163 @@
+"""Functions of registers on a GPU: each compiles for each float type, with the bound it documents.
+
+No GPU is needed: the polynomials of erf are computed here in f32, an operation a rounding, and
+ex2.approx is given its greatest error in both directions.
+"""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.trace.arithmetic import apply
+from cute_py.trace.functions import FUNCTIONS
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+from cute_py.codegen import functions  # after the skip: it needs llvmlite
+
+LOCAL = 64  # bytes of local memory: sin and cos of f64 keep a large argument there
+BOUND = 2.0  # ulp
+REFERENCE = np.frompyfunc(math.erf, 1, 1)
+FLOATS = ("f16", "bf16", "f32", "f64")
+INTEGERS = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
+
+
+# -- erf of f32, as it is emitted
+
+
+def fma(a, b, c):
+    """a*b + c, rounded once but for ties of the sum in f64."""
+    return (np.float64(a) * np.float64(b) + np.float64(c)).astype(np.float32)
+
+
+def horner(x, coefficients):
+    total = np.full_like(x, np.float32(coefficients[-1]))
+    for each in coefficients[-2::-1]:
+        total = fma(total, x, np.float32(each))
+    return total
+
+
+def erf(x, error=0):
+    """The steps of functions.erf; `error` of ex2.approx in ulp."""
+    a = np.abs(x)
+    with np.errstate(over="ignore", invalid="ignore"):  # far out this part is not taken
+        near = fma(horner(x * x, functions.P), x, x)
+    power = np.exp2(np.float64(horner(np.minimum(a, np.float32(4)), functions.Q)))
+    power = power.astype(np.float32)
+    far = np.float32(1) - (power + np.float32(error) * np.spacing(power))
+    return np.where(a < np.float32(functions.CUT), near, np.copysign(far, x))
+
+
+def off_by(x, error=0):
+    """The greatest distance from math.erf (ulp)."""
+    want = REFERENCE(x.astype(np.float64)).astype(np.float64)
+    unit = np.spacing(np.abs(want).astype(np.float32)).astype(np.float64)
+    return float((np.abs(erf(x, error) - want) / unit).max())
+
+
+def sweep(low, high, count=200_000):
+    """Floats of f32 between two, evenly by their bit images."""
+    first, last = (int(np.float32(x).view(np.int32)) for x in (low, high))
+    return np.linspace(first, last, count).astype(np.int32).view(np.float32)
+
+
+@pytest.mark.parametrize("error", [-2, 0, 2])
+@pytest.mark.parametrize(("low", "high"), [(2.0**-20, 0.9), (0.9, 1.0), (0.92, 4.5)])
+def test_erf_is_within_its_bound(low, high, error):
+    x = sweep(low, high)
+    assert off_by(x, error) < BOUND
+    assert (erf(-x, error) == -erf(x, error)).all()
+
+
+def test_erf_of_small_large_and_special_numbers():
+    assert off_by(sweep(1e-38, 2.0**-20, 10_000)) < 1
+    far = np.float32([4, 5, 100, 3e38])
+    assert (erf(far) == 1).all()
+    assert (erf(-far) == -1).all()
+    zeros = erf(np.float32([0.0, -0.0]))
+    assert (zeros == 0).all()
+    assert np.signbit(zeros).tolist() == [False, True]
+
+
+def test_polynomials_are_what_f32_holds():
+    for each in (*functions.P, *functions.Q):
+        assert float(np.float32(each)) == each
+
+
+def test_erf_is_emitted_as_it_was_computed():
+    """One fma a coefficient, nothing contracted, NaN not dropped by a minimum."""
+    ptx = compiled("erf", "f32").ptx
+    counted = {
+        name: len(re.findall(rf"\b{name}", ptx)) for name in ("fma.rn.f32", "ex2.approx.ftz")
+    }
+    assert counted == {"fma.rn.f32": len(functions.P) + len(functions.Q) - 1, "ex2.approx.ftz": 1}
+    assert "min.f32" not in ptx
+    assert ptx.count("mul.rn.f32") == 1
+    assert ptx.count("sub.rn.f32") == 1
+
+
+# -- all functions and types
+
+
+@cute.kernel
+def applied(x, y, names: tuple):
+    """y[k] = the function names[k] of the rows x[0], x[1], x[2]."""
+    cute.launch(grid=1, block=32)
+    i = cute.thread_idx()
+    for k, name in enumerate(names):
+        values = [x[j, i] for j in range(FUNCTIONS[name].arity)]
+        if name == "where":
+            values[0] = x[0, i] == x[1, i]
+        result = apply(name, *values)
+        y[k, i] = cute.where(result, x[0, i], x[1, i]) if FUNCTIONS[name].compares else result
+
+
+def compiled(names, kind):
+    """Return the compiled kernel that applies functions to registers of a type."""
+    names = (names,) if isinstance(names, str) else names
+    x = np.zeros((3, 32), cute.dtype(kind).numpy)
+    y = np.zeros((len(names), 32), x.dtype)
+    return cute.compile(cute.trace(applied, x, y, names), "sm_80", LOCAL)
+
+
+@pytest.mark.parametrize("kind", [*FLOATS, *INTEGERS])
+def test_every_function_compiles_for_every_type(kind):
+    domain = "float" if kind in FLOATS else "int"
+    names = tuple(name for name, row in FUNCTIONS.items() if row.domain in ("any", domain))
+    assert len(names) > 18
+    found = compiled(names, kind)
+    assert ".extern .func" not in found.ptx  # libdevice is linked
+    assert found.ptx.count("st.global") == len(names)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_narrow_fma_rounds_once(kind):
+    ptx = compiled("fma", kind).ptx
+    assert f"fma.rn.{kind} " in ptx
+    assert "fma.rn.f32" not in ptx
+
+
+@pytest.mark.parametrize(
+    ("fn", "text"),
+    [
+        ("rcp", "rcp.rn.f64"),
+        ("rsqrt", "sqrt.rn.f64"),
+        ("floor", "cvt.rmi.f64.f64"),
+        ("ceil", "cvt.rpi.f64.f64"),
+    ],
+)
+def test_exact_functions_of_f64_are_rounded_instructions(fn, text):
+    ptx = compiled(fn, "f64").ptx
+    assert text in ptx
+    assert "approx" not in ptx
+
+
+@pytest.mark.parametrize("kind", ["s32", "u32", "s8"])
+@pytest.mark.parametrize("fn", ["shl", "shr"])
+def test_shifts_by_the_width_or_more_are_those_of_the_emulator(fn, kind):
+    """PTX clamps what LLVM leaves undefined: a comparison, or a minimum, stands beside each."""
+    ptx = compiled(fn, kind).ptx
+    assert re.search(r"\b(setp|min)\.", ptx), ptx

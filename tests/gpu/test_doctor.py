@@ -1,0 +1,57 @@
+"""The self-tests of `cute-py doctor` on a GPU, and erf there; no array library is needed."""
+
+import math
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.cli import main
+from cute_py.ops.device_memory import DeviceArray, current_device
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+pytestmark = pytest.mark.gpu
+COUNT = 1 << 20
+
+
+@cute.kernel
+def erf_of(x, y):
+    cute.launch(grid=cute.ceil_div(x.shape[0], 128), block=128)
+    i = cute.block_idx() * 128 + cute.thread_idx()
+    y[i] = cute.erf(x[i])
+
+
+def on_gpu(x):
+    y = np.full_like(x, np.nan)
+    plan = cute.trace(erf_of, x, y)
+    with current_device(0), DeviceArray(x) as given, DeviceArray(y) as result:
+        cute.run(plan, given, result)
+        return result.to_host()
+
+
+def test_doctor_finds_that_the_gpu_works(capsys):
+    assert main(["doctor", "--gpu"]) == 0
+    output = capsys.readouterr().out
+    assert "the GPU path works" in output
+    assert "ok" in next(line for line in output.splitlines() if " launch " in line)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_erf_is_within_two_ulp(dtype):
+    x = np.linspace(-5, 5, COUNT).astype(dtype)
+    want = np.frompyfunc(math.erf, 1, 1)(x.astype(np.float64)).astype(np.float64)
+    unit = np.spacing(np.abs(want).astype(dtype)).astype(np.float64)
+    bound = 2 if dtype is np.float32 else 4  # math.erf itself is rounded
+    assert (np.abs(on_gpu(x) - want) / unit).max() <= bound
+
+
+def test_erf_of_special_numbers():
+    x = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, -1.0] * 16)
+    y = on_gpu(x)[:8]
+    assert y[:4].tolist() == [0, 0, 1, -1]
+    assert np.signbit(y[:2]).tolist() == [False, True]
+    assert np.isnan(y[4])
+    assert y[5] == np.float32(1.1283791670955126e-40)
+    assert y[6] == 1
+    assert abs(y[7] - math.erf(-1)) < 2.0**-23
