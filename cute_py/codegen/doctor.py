@@ -352,19 +352,23 @@ def _cupy() -> Iterator[Fact]:
 
 
 def _cache() -> Iterator[Fact]:
-    from cute_py.codegen.files import PRIVATE, folder
+    from cute_py.codegen.cache_room import kept
+    from cute_py.codegen.files import folder, is_on, place, unusable
 
-    place = folder()
-    files = [path for path in place.rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files)
-    mode = place.stat().st_mode & 0o777
-    text = f"{place}: {len(files)} files, {size} bytes, mode {mode:04o}"
-    if not os.access(place, os.W_OK):
-        yield Fact("cache", WRONG, f"{text}, not writable", GPU, "set CUTE_PY_CACHE_DIR")
-    elif mode & ~PRIVATE and os.name == "posix":
-        yield Fact("cache", WRONG, f"{text}, open to others", "", f"chmod 700 {place}")
-    else:
+    if not is_on():
+        yield Fact("cache", OK, "off, by CUTE_PY_CACHE=0")
+        return
+    try:
+        path = folder("kernels")
+    except OSError as error:
+        raise unusable(str(error)) from None
+    files = kept()
+    size = sum(file.size for file in files)
+    text = f"{place()}: {len(files)} files, {size} bytes"
+    if os.access(path, os.W_OK):
         yield Fact("cache", OK, text, GPU)
+    else:
+        yield Fact("cache", WRONG, f"{text}, not writable", GPU, "set CUTE_PY_CACHE_DIR")
 
 
 PROBES: tuple[tuple[str, Callable[[], Iterable[Fact]], str], ...] = (
