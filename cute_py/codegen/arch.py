@@ -38,8 +38,8 @@ def require_known(arch: str) -> None:
     """Raise LayoutError for a name that is not among `TARGETS`."""
     if arch in TARGETS:
         return
-    digits = arch[3:] if isinstance(arch, str) and arch.startswith("sm_") else ""
-    if digits.isdecimal() and int(digits) < OLDEST:
+    prefix, digits = str(arch)[:3], str(arch)[3:]
+    if prefix == "sm_" and digits.isdecimal() and int(digits) < OLDEST:
         raise refusal("codegen-arch-old", operation="cute.compile", arch=arch, oldest=TARGETS[0])
     known = ", ".join(TARGETS)
     raise refusal("codegen-arch", operation="cute.compile", arch=arch, known=known)

@@ -26,7 +26,9 @@ def wanted() -> frozenset[str]:
         return frozenset(LEVELS[int(given)])
     names = {name.strip() for name in given.split(",")} - {""}
     if not names <= set(STAGES):
-        raise refusal("codegen-debug", operation="cute.compile", given=given, known=",".join(STAGES))
+        raise refusal(
+            "codegen-debug", operation="cute.compile", given=given, known=",".join(STAGES)
+        )
     return frozenset(names)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
+import linecache
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
@@ -13,7 +16,7 @@ from cute_py.codegen.source import Source, parameters
 from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from cute_py.trace.plan import Plan
 
@@ -33,9 +36,7 @@ def printed(plan: Plan) -> Source:
     return Source(plan)
 
 
-def ptx_of(
-    plan: Plan, text: str, calls: Mapping[str, object], arch: str
-) -> tuple[str, str]:
+def ptx_of(plan: Plan, text: str, calls: Mapping[str, object], arch: str) -> tuple[str, str]:
     """Return the PTX of a kernel's text, and the name of the kernel there.
 
     Raises LayoutError with the log of Numba or NVVM where they refuse the text.
@@ -75,11 +76,15 @@ def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:  # noq
 
 
 def _file(name: str, text: str) -> str:
-    """Return the path of the file that holds the text; where none can be written, a mere name."""
+    """Return the path of the file that holds the text; where none can be written, a name under
+    which `linecache` has it.
+    """
     try:
         return str(source_file(name, text))
     except OSError:
-        return f"<{name}>"
+        path = f"<{name}>"
+        linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
+        return path
 
 
 def _compiled(plan: Plan, function: Any, arch: str) -> str:  # noqa: ANN401
@@ -92,14 +97,29 @@ def _compiled(plan: Plan, function: Any, arch: str) -> str:  # noqa: ANN401
         "f32": types.float32,
         "f64": types.float64,
     }
-    ptx, _kind = cuda.compile(
-        function,
-        types.void(*[kinds[kind] for _name, kind in parameters(plan)]),
-        cc=capability(arch),
-        device=False,
-        abi="numba",
-        output="ptx",
-        launch_bounds=plan.launch.threads,
-        lineinfo=True,
-    )
+    with _no_collection():
+        ptx, _kind = cuda.compile(
+            function,
+            types.void(*[kinds[kind] for _name, kind in parameters(plan)]),
+            cc=capability(arch),
+            device=False,
+            abi="numba",
+            output="ptx",
+            launch_bounds=plan.launch.threads,
+            lineinfo=True,
+        )
     return str(ptx)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python from looking for garbage: a compilation makes 100 000 objects that all live on,
+    and looking through them takes a third of its time.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

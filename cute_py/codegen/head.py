@@ -35,7 +35,10 @@ def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str
         "cute.compile(plan, arch, source=text) compiles an edited copy of this text.",
         *_section("Launch", _launch(plan)),
         *_section("Parameters", map(_parameter, plan.params)),
-        *_section("Shared memory", (f"{s.name}: {s.dtype}[{s.count}] at byte {s.offset}" for s in plan.shared)),
+        *_section(
+            "Shared memory",
+            (f"{s.name}: {s.dtype}[{s.count}] at byte {s.offset}" for s in plan.shared),
+        ),
         *_section("Registers", _registers(plan, intrinsics)),
         *_section("Calls", (f"{word}_*: {WORDS[word]}" for word in WORDS if word in set(words))),
         '"""',

@@ -207,5 +207,6 @@ def _intrinsic(name: str, kinds: list[Any], result: Any, codegen: Any) -> Any:  
     signature = result(*kinds)
     names = ", ".join(f"a{i}" for i in range(len(kinds)))
     scope = {"typed": lambda: (signature, codegen)}
+    name = f"emit_{name}"  # no keyword
     exec(f"def {name}(context{', ' * bool(names)}{names}):\n    return typed()", scope)
     return intrinsic(scope[name])

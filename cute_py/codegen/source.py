@@ -176,7 +176,9 @@ class Source:
         if op.kind == "var":
             self._line(depth, f"{op.var} = {op.operands[0]}", op)
             return
-        self._line(depth, f"{op.var} = {self._name(self.intrinsics.let(op), 'let', f'let_{op.kind}')}", op)
+        self._line(
+            depth, f"{op.var} = {self._name(self.intrinsics.let(op), 'let', f'let_{op.kind}')}", op
+        )
 
     def _set(self, op: ops.Set, depth: int) -> None:
         self._line(depth, f"{op.var} = {self.helpers['int64']}({self._scalar(op.value)})", op)

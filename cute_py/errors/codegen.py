@@ -48,7 +48,7 @@ WORDINGS: dict[str, Wording] = {
     "codegen-source": (
         LayoutError,
         "what Numba cannot compile: {log}",
-        "the text of cute.source(plan), whose lines may be edited: the same function, the plan's calls",
+        "the text of cute.source(plan), its lines edited: the same function, the plan's calls",
         "begin again from cute.source(plan)",
     ),
     "codegen-nvvm": (
