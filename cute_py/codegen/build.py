@@ -205,22 +205,18 @@ def compile(
     Raises LayoutError for what the architecture cannot run, where a compiler is missing or refuses
     the text, where ptxas says that it serialises, and where registers spill.
     """
-    build = Build(plan, arch, spill_bytes, source)
+    return _built(Build(plan, arch, spill_bytes, source))
+
+
+def _built(build: Build) -> Compiled:
+    """Take a build through all passes."""
     shown = debug.wanted()
     for name, step in PASSES:
         start = perf_counter()
         build = step(build)
         _show(name, build, shown, perf_counter() - start)
-    return Compiled(
-        plan,
-        arch,
-        build.entry,
-        build.source,
-        build.ptx,
-        build.cubin,
-        build.resources,
-        build.log,
-    )
+    made = (build.entry, build.source, build.ptx, build.cubin, build.resources, build.log)
+    return Compiled(build.plan, build.arch, *made)
 
 
 def _show(name: str, build: Build, shown: frozenset[str], seconds: float) -> None:

@@ -7,6 +7,7 @@ import inspect
 import linecache
 import re
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
@@ -76,15 +77,16 @@ def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:  # noq
 
 
 def _file(name: str, text: str) -> str:
-    """Return the path of the file that holds the text; where none can be written, a name under
+    """Return the path of the file that holds the text; where none can be written, a path under
     which `linecache` has it.
     """
     try:
-        return str(source_file(name, text))
+        path = source_file(name, text)
     except OSError:
-        path = f"<{name}>"
-        linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
-        return path
+        path = Path(f"<{name}>")
+    if not path.exists():
+        linecache.cache[str(path)] = len(text), None, text.splitlines(keepends=True), str(path)
+    return str(path)
 
 
 def _compiled(plan: Plan, function: Any, arch: str) -> str:  # noqa: ANN401
