@@ -24,8 +24,50 @@ WORDINGS: dict[str, Wording] = {
     "codegen-arch": (
         LayoutError,
         "the architecture {arch!r}",
-        "sm_ and a compute capability from 7.5 on, with the suffix a where instructions need it",
-        "use sm_80, sm_86, sm_89 or sm_90a",
+        "one of {known}",
+        "compute capability 9.0 is sm_90; sm_90a has what that chip alone has",
+    ),
+    "codegen-arch-old": (
+        LayoutError,
+        "{arch}",
+        "{oldest} or newer: CUDA 13 does not compile for older ones",
+        "run the kernel on the emulator: cute.emulate(plan, ...)",
+    ),
+    "codegen-lacks": (
+        LayoutError,
+        "{op} for {arch}, which has no {instruction}",
+        "{first}{newer}",
+        "compile for {first}, or use an atom that {arch} has (cute.atoms.find, copy_rows)",
+    ),
+    "codegen-smem": (
+        LayoutError,
+        "{bytes} bytes of shared memory for a block of {arch}",
+        "at most {most} bytes",
+        "use fewer stages or a smaller tile",
+    ),
+    "codegen-source": (
+        LayoutError,
+        "what Numba cannot compile: {log}",
+        "the text of cute.source(plan), its lines edited: the same function, the plan's calls",
+        "begin again from cute.source(plan)",
+    ),
+    "codegen-nvvm": (
+        LayoutError,
+        "what NVVM says for {arch}: {log}",
+        "code that NVVM takes",
+        "run the kernel on the emulator: cute.emulate(plan, ...), and report the plan",
+    ),
+    "codegen-disassembly": (
+        LayoutError,
+        "what nvdisasm says: {log}",
+        "a cubin that it knows",
+        "install nvidia-cuda-nvdisasm of the series of ptxas, or newer",
+    ),
+    "codegen-debug": (
+        LayoutError,
+        "CUTE_PY_DEBUG={given!r}",
+        "a number from 0 to 4, or some of {known}",
+        "CUTE_PY_DEBUG=1 prints the seconds of each pass",
     ),
     "codegen-ptxas": (
         LayoutError,
@@ -35,7 +77,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "codegen-spills": (
         LayoutError,
-        "{spilled} bytes of local memory on {arch}",
+        "{spilled} bytes of local memory on {arch}: {log}",
         "at most {most} bytes",
         "use a smaller tile or more threads; or allow it with spill_bytes={spilled}",
     ),

@@ -17,7 +17,7 @@ from cute_py.trace.keys import captured_key
 from cute_py.trace.memory import registers_of
 from cute_py.trace.ops import Map
 from cute_py.trace.plan import Plan, ScalarParam, TensorParam
-from cute_py.trace.state import Trace, is_own, kernel_line, place_text, recording
+from cute_py.trace.state import Trace, is_own, place_text, recording
 from cute_py.trace.verify import verify
 
 TYPE_CHECKING = False
@@ -255,5 +255,5 @@ def _number(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401
         return value
     held = new_registers(kind, 1, "x")
     dst = register(held, "kernel")
-    state.emit(Map("copy", dst, (_bare(value),), kind, line=kernel_line()))
+    state.emit(Map("copy", dst, (_bare(value),), kind, line=state.root.line))
     return held
