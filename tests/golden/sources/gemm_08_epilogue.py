@@ -29,7 +29,7 @@ Registers:
     fragment1, fragment2: f16[32] in 16 words
     r1, r5: f32[1] in 1 word
     r3: b1[1] in 1 word
-    r8: b1[32] in 32 words
+    r8: b1[32] in 1 word
 
 Calls:
     holds_*: whether a condition holds
@@ -76,7 +76,7 @@ def gemm_epilogue(
     r6 = undefined(32)
     fragment5 = undefined(32)
     r7 = undefined(32)
-    r8 = undefined(32)
+    r8 = undefined(1)
     r9 = undefined(32)
     r10 = undefined(32)
     x0 = map_copy_0(alpha, x0)  # line 17  x0[0] = copy.f64(alpha)
@@ -104,11 +104,11 @@ def gemm_epilogue(
         fragment1 = ldmatrix_4(k0, tid, smem, fragment1)  # line 49  fragment1[0:8,16:24] = ldmatrix s0[2048*((k0+ ...
         fragment2 = ldmatrix_5(k0, tid, smem, fragment2)  # line 49  fragment2[0:4,8:12,16:20,24:28] = ldmatrix s1 ...
         fragment0 = mma_1(fragment0, fragment1, fragment2)  # line 49  fragment0[0:32] += fragment1[8:16,24:32] * ...
+    cp_async_wait_1()  # line 49  cpwait
     fragment1 = ldmatrix_6(A_shape1, tid, smem, fragment1)  # line 49  fragment1[8:16,24:32] = ldmatrix s0[2048*ce ...
     fragment2 = ldmatrix_7(A_shape1, tid, smem, fragment2)  # line 49  fragment2[4:8,12:16,20:24,28:32] = ldmatrix ...
     fragment0 = mma_0(fragment0, fragment1, fragment2)  # line 49  fragment0[0:32] += fragment1[0:8,16:24] * fragm ...
     fragment0 = mma_1(fragment0, fragment1, fragment2)  # line 49  fragment0[0:32] += fragment1[8:16,24:32] * frag ...
-    cp_async_wait_1()  # line 49  cpwait
     barrier_0()  # line 51  barrier block sync
     store_0(tid, smem, fragment0)  # line 52  store s2[2*tid+544*(tid//32)+60*(tid//4)-2168*(tid//64) + [0,544,217 ...
     barrier_0()  # line 53  barrier block sync
