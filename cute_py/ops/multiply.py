@@ -11,7 +11,7 @@ from cute_py.errors import refusal
 from cute_py.kernels.gemm import ACTIVATIONS, GemmConfig
 from cute_py.ops.operands import OPERATION
 from cute_py.ops.product import Product, wrong_shape
-from cute_py.trace.arguments import on_device
+from cute_py.trace.arrays import on_device
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
@@ -114,7 +114,8 @@ def on_gpu(given: dict[str, Any], backend: str) -> bool:
 
 def _typed(x: Any, dtype: Any) -> Any:  # noqa: ANN401
     """Return a device array to be read as a type of its own size, such as tf32."""
-    from cute_py.trace.arguments import dtype_of, typed
+    from cute_py.trace.arguments import typed
+    from cute_py.trace.arrays import dtype_of
 
     return x if dtype_of(x) is as_dtype(dtype) else typed(x, dtype)
 
