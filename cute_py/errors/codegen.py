@@ -1,4 +1,4 @@
-"""Wordings: compiling plans for a GPU, and launching them."""
+"""Wordings: compiling plans for a GPU."""
 
 from __future__ import annotations
 
@@ -38,17 +38,5 @@ WORDINGS: dict[str, Wording] = {
         "{spilled} bytes of local memory on {arch}",
         "at most {most} bytes",
         "use a smaller tile or more threads; or allow it with spill_bytes={spilled}",
-    ),
-    "launch-argument": (
-        LayoutError,
-        "{name}: {found}",
-        "arrays like those that the plan was traced for, on the GPU",
-        "call the kernel itself, which traces for the arrays it gets",
-    ),
-    "launch-failed": (
-        LayoutError,
-        "{status} from the driver for {launch}",
-        "a launch that the device can run, and addresses inside of the arrays",
-        "run cute.emulate(plan, ...) on copies of the arrays to find the line",
     ),
 }

@@ -11,7 +11,7 @@ from cute_py.errors import refusal
 from cute_py.kernels.gemm import ACTIVATIONS, GemmConfig
 from cute_py.ops.operands import OPERATION
 from cute_py.ops.product import Product, wrong_shape
-from cute_py.trace.arrays import on_device
+from cute_py.trace.arrays import on_device, taken_in
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
@@ -67,6 +67,7 @@ def gemm(
            [1., 2., 0.]], dtype=float32)
     """
     require_choices(backend, activation)
+    a, b, c, bias, out = map(taken_in, (a, b, c, bias, out))
     given = {"a": a, "b": b, "c": c, "bias": bias, "out": out}
     if on_gpu({name: x for name, x in given.items() if x is not None}, backend):
         from cute_py.ops.device import gemm_on_device

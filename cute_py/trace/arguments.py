@@ -21,15 +21,16 @@ from cute_py.layout import ints
 from cute_py.trace.arithmetic import number
 from cute_py.trace.arrays import (
     LINE,
-    TypedArray,
-    address_of,
     bare,
-    dtype_of,
     is_array,
     require_plain_values,
-    strides_of,
     taken_in,
 )
+from cute_py.trace.arrays import TypedArray as TypedArray
+from cute_py.trace.arrays import address_of as address_of
+from cute_py.trace.arrays import dtype_of as dtype_of
+from cute_py.trace.arrays import on_device as on_device
+from cute_py.trace.arrays import strides_of as strides_of
 from cute_py.trace.keys import arrays_in, static_key
 
 TYPE_CHECKING = False
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.dtypes.table import DtypeLike
+
 
 @dataclass(frozen=True, slots=True)
 class Spec:

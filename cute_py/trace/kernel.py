@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import Leaf
+    from cute_py.trace.watch import Seen
 
 register_allocators.append(registers_of)
 
@@ -49,7 +50,7 @@ class Kernel:
         self.signature = inspect.signature(function)
         self.plans: dict[Any, Plan] = {}
         self.watch = Watch(function)
-        self._notes: tuple[tuple[object, ...], dict[str, object]] | None = None
+        self._notes: tuple[Seen, dict[str, object]] | None = None
         self._calls: tuple[dict[str, object], Calls] | None = None
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__

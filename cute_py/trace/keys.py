@@ -99,7 +99,8 @@ def global_names(code: CodeType) -> tuple[str, ...]:
     own = {
         step.argval
         for step in get_instructions(code)
-        if step.opname == "LOAD_NAME" or (step.opname.startswith("LOAD") and "GLOBAL" in step.opname)
+        if step.opname == "LOAD_NAME"
+        or (step.opname.startswith("LOAD") and "GLOBAL" in step.opname)
     }
     inner = [x for x in code.co_consts if isinstance(x, CodeType)]
     return tuple(sorted(own.union(*map(global_names, inner))))
@@ -133,7 +134,7 @@ def is_frozen(value: Any, depth: int = DEPTH) -> bool:  # noqa: ANN401
     >>> is_frozen((1, "a", (2.0, None))), is_frozen((1, [2])), is_frozen(lambda: 1)
     (True, False, False)
     """
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _EXACT or kind in (float, complex):
         return True
     if depth == 0:
@@ -165,7 +166,7 @@ _VALUES = {
 
 @lru_cache(maxsize=1024)
 def _is_frozen_record(kind: Any) -> bool:  # noqa: ANN401  (a dataclass)
-    """Tell whether a dataclass is frozen and keeps its fields itself (no property stands for one)."""
+    """Tell whether a dataclass is frozen and keeps its fields itself: no property is one."""
     held = [getattr(kind, f.name, None) for f in fields(kind)]
     return kind.__dataclass_params__.frozen and not any(
         hasattr(x, "__get__") and not isinstance(x, MemberDescriptorType) for x in held

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.trace.arguments import Argument
+    from cute_py.trace.watch import Seen
 
     Launch = Callable[[list[Any]], None]
     Number = Callable[[Any], Any]
@@ -39,12 +40,14 @@ _PLAIN = frozenset({int, bool, str, bytes, type(None)})
 class Calls:
     """The exact calls of one kernel, each with its prepared launch."""
 
+    __slots__ = ("divisors", "kept", "numbers", "watch")
+
     def __init__(self, watch: Watch, notes: Sequence[object]) -> None:
         """Keep calls of a function whose parameters (those by position) are annotated so."""
         self.watch = watch
         self.numbers = tuple([_number(x) if isinstance(x, Dtype) else None for x in notes])
         self.divisors = _divisors(notes)
-        self.kept: dict[Hashable, tuple[tuple[object, ...], Launch, tuple[object, ...]]] = {}
+        self.kept: dict[Hashable, tuple[Seen, Launch, tuple[object, ...]]] = {}
 
     def read(self, args: tuple[Any, ...]) -> tuple[Hashable, list[Any]] | None:
         """Return (key, addresses and numbers) of a call, None if it cannot be an exact one."""
@@ -95,7 +98,7 @@ class Calls:
         self,
         args: tuple[Any, ...],
         arguments: Sequence[Argument],
-        seen: tuple[object, ...],
+        seen: Seen,
         launch: Launch,
     ) -> None:
         """Keep a call that was launched, if it is exact.

@@ -7,15 +7,15 @@ same and cannot change has the same key.
 
 from __future__ import annotations
 
-from itertools import repeat
-from operator import is_
-
 from cute_py.trace.keys import global_names, is_frozen, is_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeAlias
+
+    # (name, global), and (cell, what it holds)
+    Seen: TypeAlias = tuple[tuple[tuple[str, object], ...], tuple[tuple[Any, object], ...]]
 
 MISSING = object()
 
@@ -33,19 +33,24 @@ class Watch:
         self.get = function.__globals__.get
         self.cells = function.__closure__ or ()
 
-    def now(self) -> tuple[object, ...]:
-        """Return the objects that the names stand for now."""
-        found = tuple(map(self.get, self.names, repeat(MISSING)))
-        return (*found, *map(_content, self.cells)) if self.cells else found
+    def now(self) -> Seen:
+        """Return what the names and cells stand for now."""
+        found = [(name, self.get(name, MISSING)) for name in self.names]
+        return tuple(found), tuple([(cell, _content(cell)) for cell in self.cells])
 
-    def holds(self, seen: tuple[object, ...]) -> bool:
+    def holds(self, seen: Seen) -> bool:
         """Tell whether the names stand for the objects that were seen before."""
-        return all(map(is_, self.now(), seen))
+        get = self.get
+        for name, value in seen[0]:
+            if get(name, MISSING) is not value:
+                return False
+        return not seen[1] or all([_content(cell) is value for cell, value in seen[1]])
 
 
-def is_settled(seen: tuple[object, ...]) -> bool:
+def is_settled(seen: Seen) -> bool:
     """Tell whether the key of what was seen cannot change while the objects are the same."""
-    return all(is_frozen(x) or x is MISSING or not is_plain(x) for x in seen)
+    found = [x for part in seen for _place, x in part]
+    return all(is_frozen(x) or x is MISSING or not is_plain(x) for x in found)
 
 
 def _content(cell: Any) -> object:  # noqa: ANN401  (a cell)
