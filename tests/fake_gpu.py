@@ -57,6 +57,7 @@ class Raw:
         self.attributes = {"MAX_THREADS_PER_BLOCK": 1024}
         self.capturing = False
         self.memory = {}  # address -> device
+        self.counts = {}  # parameters of a kernel
 
     def contexts(self):
         if not hasattr(self.stack, "held"):
@@ -133,8 +134,6 @@ class Raw:
         self.launches.append((self.contexts()[-1], grid, config.hStream, words))
         return (Status.CUDA_SUCCESS,)
 
-    counts = {}
-
 
 class Array:
     """A device array of a library that tests register: NumPy's facts, no memory."""
@@ -169,10 +168,9 @@ class Fake:
     def compiled(self, plan, arch="sm_90a", spills=0):
         from cute_py.codegen.source import parameters
 
-        self.raw.counts[plan.name.encode()] = len(parameters(plan))
-        return Compiled(
-            plan, arch, plan.name, "", "", b"", Resources(32, 0, 0, plan.smem_bytes), ""
-        )
+        entry = f"{plan.name}_{len(self.raw.counts)}"
+        self.raw.counts[entry.encode()] = len(parameters(plan))
+        return Compiled(plan, arch, entry, "", "", b"", Resources(32, 0, 0, plan.smem_bytes), "")
 
 
 def install(monkeypatch):

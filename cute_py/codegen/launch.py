@@ -141,7 +141,7 @@ class Launcher:
         """Return the blocks; a function of the values where run-time numbers count them."""
         plan = self.compiled.plan
         numbers = [p.name if isinstance(p, ScalarParam) else "" for p in plan.params]
-        used = {s.key for x in plan.launch.grid if not isinstance(x, int)
+        used = {s.name for x in plan.launch.grid if not isinstance(x, int)
                 for s in symbols_of(terms_of(x))}  # fmt: skip
 
         def count(values: list[Any]) -> tuple[int, int, int]:

@@ -167,7 +167,8 @@ _VALUES = {
 @lru_cache(maxsize=1024)
 def _is_frozen_record(kind: Any) -> bool:  # noqa: ANN401  (a dataclass)
     """Tell whether a dataclass is frozen and keeps its fields itself: no property is one."""
-    held = [getattr(kind, f.name, None) for f in fields(kind)]
+    names = [f.name for f in fields(kind)]
+    held = [vars(cls)[name] for cls in kind.__mro__ for name in names if name in vars(cls)]
     return kind.__dataclass_params__.frozen and not any(
         hasattr(x, "__get__") and not isinstance(x, MemberDescriptorType) for x in held
     )

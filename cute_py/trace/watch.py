@@ -44,7 +44,7 @@ class Watch:
         for name, value in seen[0]:
             if get(name, MISSING) is not value:
                 return False
-        return not seen[1] or all([_content(cell) is value for cell, value in seen[1]])
+        return not seen[1] or all(_content(cell) is value for cell, value in seen[1])
 
 
 def is_settled(seen: Seen) -> bool:
