@@ -163,7 +163,8 @@ class Fake:
 
     @staticmethod
     def read(x):
-        return (x.dtype, x.shape, x.strides, x.address & 15, x.device), x.address
+        facts = x.dtype, x.shape, x.strides, x.address & 15, x.device
+        return (*facts, getattr(x, "is_neg", bool)()), x.address
 
     def compiled(self, plan, arch="sm_90a", spills=0):
         from cute_py.codegen.source import parameters

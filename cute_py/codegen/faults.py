@@ -36,7 +36,7 @@ def fault(number: int, status: str, compiled: Compiled, grid: object, known: boo
     if number in CAPTURING:
         return refusal("launch-capture", operation=name)
     if number in STICKY and not known:
-        names = ", ".join(RECENT)
+        names = ", ".join(RECENT.copy())  # threads add to it
         return refusal("launch-earlier", operation=name, status=status, names=names)
     launch = _launch_text(compiled, grid)
     return refusal("launch-failed", operation=name, status=status, launch=launch)

@@ -20,7 +20,9 @@ from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.trace.arithmetic import number
 from cute_py.trace.arrays import (
+    LIBRARIES,
     LINE,
+    READERS,
     bare,
     is_array,
     require_plain_values,
@@ -113,8 +115,23 @@ class ArrayFacts:
 # -- reading arrays
 
 
+_known_facts: dict[Any, ArrayFacts] = {}  # by what `READERS` say of arrays, and the promise
+
+
 def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
     """Return the facts of an array, checked against what was promised."""
+    if bare(x).__class__ not in LIBRARIES or LINE % (promise.alignment or 1):
+        return _array_facts(x, promise, name)
+    key = READERS[x.__class__](x)[0], promise
+    found = _known_facts.get(key)
+    if found is None:
+        if len(_known_facts) >= 4096:
+            _known_facts.clear()
+        found = _known_facts[key] = _array_facts(x, promise, name)
+    return found
+
+
+def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
     dtype = dtype_of(x)
     array = bare(x)
     require_plain_values(array, name)

@@ -20,6 +20,7 @@ from tests.fake_gpu import LIMITS, Array, Status, install
 @pytest.fixture
 def gpu(monkeypatch):
     faults.RECENT.clear()
+    touch._calls = rows._calls = None
     return install(monkeypatch)
 
 
