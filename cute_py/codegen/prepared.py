@@ -23,30 +23,34 @@ if TYPE_CHECKING:
 
 Grid = tuple[int, int, int]
 WORD = 8  # bytes of a parameter; f32 uses the first four
-SLOTS = {"address": ctypes.c_uint64, "f32": ctypes.c_float, "f64": ctypes.c_double}
+REAL: dict[str, Any] = {"f32": ctypes.c_float, "f64": ctypes.c_double}
 
 
 class Block:
-    """The memory of one launch."""
+    """The memory of one launch: what a call writes comes first, then sizes and strides."""
 
-    __slots__ = ("address", "config", "pointers", "slots", "stream", "values")
+    __slots__ = ("address", "config", "pointers", "slots", "span", "stream", "values")
 
     def __init__(self, config: Any, kinds: Sequence[str], fixed: dict[int, int]) -> None:  # noqa: ANN401
         """Make it for parameters of these kinds; `fixed` are values by place."""
         self.config, self.stream = config, 0
-        self.values = (ctypes.c_uint64 * max(len(kinds), 1))()
+        written = [i for i in range(len(kinds)) if i not in fixed]
+        order = [*written, *fixed]
+        self.values = (ctypes.c_uint64 * len(kinds))(*[fixed.get(i, 0) for i in order])
         first = ctypes.addressof(self.values)
-        places = [first + WORD * i for i in range(len(kinds))]
-        self.pointers = (ctypes.c_void_p * max(len(kinds), 1))(*places)
+        places = {i: WORD * place for place, i in enumerate(order)}
+        pointers = [first + places[i] for i in range(len(kinds))]
+        self.pointers = (ctypes.c_void_p * len(kinds))(*pointers)
         self.address = ctypes.addressof(self.pointers)
-        slots: list[Any] = []  # ctypes numbers
-        for i, kind in enumerate(kinds):
-            slot: Any = SLOTS.get(kind, ctypes.c_int64).from_buffer(self.values, WORD * i)
-            if i in fixed:
-                slot.value = fixed[i]
-            else:
-                slots.append(slot)
-        self.slots = tuple(slots)  # what a call writes, in order
+        self.span = slice(0, len(written))
+        self.slots: tuple[Any, ...] = ()  # ctypes numbers, where not all are integers
+        if any(kinds[i] in REAL for i in written):
+            self.slots = tuple(
+                [
+                    REAL.get(kinds[i], ctypes.c_uint64).from_buffer(self.values, places[i])
+                    for i in written
+                ]
+            )
 
 
 class Prepared:
@@ -120,8 +124,11 @@ class Prepared:
             block = self.pool.pop()
         except IndexError:
             block = self._block()
-        for slot, value in zip(block.slots, values, strict=True):
-            slot.value = value
+        if block.slots:
+            for slot, value in zip(block.slots, values):  # noqa: B905  (strict costs a microsecond)
+                slot.value = value
+        else:
+            block.values[block.span] = values
         if stream != block.stream:
             block.config.hStream = stream
             block.stream = stream

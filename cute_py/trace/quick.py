@@ -55,7 +55,7 @@ class Calls:
             return None
         key: list[Hashable] = []
         values: list[Any] = []
-        for x, number in zip(args, self.numbers, strict=False):
+        for x, number in zip(args, self.numbers):  # noqa: B905  (strict costs a microsecond)
             kind = x.__class__
             reader = READERS.get(kind)
             if reader is not None:

@@ -475,9 +475,15 @@ def test_every_status_that_a_kernel_leaves_has_a_number():
 def test_a_block_of_memory_points_to_its_values():
     block = Block(None, ["address", "integer", "f64"], {1: -3})
     pointers = (ctypes.c_void_p * 3).from_address(block.address)
-    assert [p - pointers[0] for p in pointers] == [0, 8, 16]
+    assert [p - pointers[0] for p in pointers] == [0, 16, 8]
     assert ctypes.c_int64.from_address(pointers[1]).value == -3
     assert len(block.slots) == 2
+    block = Block(None, ["integer", "address"], {})
+    block.values[block.span] = [-5, 2**64 - 1]
+    assert block.slots == ()
+    assert ctypes.c_int64.from_address(block.pointers[0]).value == -5
+    with pytest.raises(ValueError, match="size"):
+        block.values[block.span] = [1]
 
 
 def test_arrays_of_no_library_are_read_by_their_interface(gpu):
