@@ -1,4 +1,4 @@
-"""Wordings: compiling plans for a GPU, and launching them."""
+"""Wordings: compiling plans for a GPU."""
 
 from __future__ import annotations
 
@@ -92,17 +92,5 @@ WORDINGS: dict[str, Wording] = {
         "CUTE_PY_CACHE_SIZE={text!r}",
         "a number of bytes, with K, M or G behind it for 2**10, 2**20 or 2**30",
         "leave it unset for 1G, or write 500M",
-    ),
-    "launch-argument": (
-        LayoutError,
-        "{name}: {found}",
-        "arrays like those that the plan was traced for, on the GPU",
-        "call the kernel itself, which traces for the arrays it gets",
-    ),
-    "launch-failed": (
-        LayoutError,
-        "{status} from the driver for {launch}",
-        "a launch that the device can run, and addresses inside of the arrays",
-        "run cute.emulate(plan, ...) on copies of the arrays to find the line",
     ),
 }
