@@ -35,18 +35,27 @@ class Library:
 
     Attributes:
         name: of the library.
-        read: gives (exact facts, address) of an array. Two arrays with equal facts are launched
-            alike but for their addresses: type, shape, strides, `address % 16`, device.
+        address: an expression for the address of an array, named x in it.
+        facts: expressions for what else counts: two arrays of one type with equal facts and equal
+            `address % 16` are launched alike but for their addresses: element type, shape, strides,
+            device. As text, so that a call of known types is read by one function (see `quick`).
         device: gives the number of the GPU where an array lies.
         stream: gives, for a device, a function that returns the library's current stream there.
         current: a function that returns the number of the current device.
     """
 
     name: str
-    read: Callable[[Any], tuple[Hashable, int]]
+    address: str
+    facts: tuple[str, ...]
     device: Callable[[Any], int]
     stream: Callable[[int], Callable[[], int]]
     current: Callable[[], int]
+
+    def reader(self) -> Callable[[Any], tuple[Hashable, int]]:
+        """Return the function that gives (exact facts, address) of an array."""
+        text = f"lambda x: (({', '.join(self.facts)}, {self.address} & {LINE - 1}), {self.address})"
+        made: Callable[[Any], tuple[Hashable, int]] = eval(text)
+        return made
 
 
 LIBRARIES: dict[type, Library] = {}  # by the exact type of the arrays
@@ -56,7 +65,7 @@ READERS: dict[type, Callable[[Any], tuple[Hashable, int]]] = {}
 def register(kind: type, library: Library) -> None:
     """Let the arrays of a type be read by a library's functions."""
     LIBRARIES[kind] = library
-    READERS[kind] = library.read
+    READERS[kind] = library.reader()
 
 
 def library_of(x: object) -> Library | None:
@@ -98,13 +107,8 @@ def _torch_library() -> Library:
             return partial(raw, device)
         return lambda: int(torch.cuda.current_stream(device).cuda_stream)
 
-    return Library("torch", _read_torch, lambda x: int(x.get_device()), stream, current)
-
-
-def _read_torch(x: Any) -> tuple[Hashable, int]:  # noqa: ANN401
-    address = x.data_ptr()
-    facts = (x.dtype, x.shape, x.stride(), address & 15, x.get_device(), x.is_neg())
-    return facts, address
+    facts = ("x.dtype", "x.shape", "x.stride()", "x.get_device()", "x.is_neg()")
+    return Library("torch", "x.data_ptr()", facts, lambda x: int(x.get_device()), stream, current)
 
 
 def _cupy(kind: type) -> Library | None:
@@ -121,13 +125,8 @@ def _cupy_library() -> Library:
         return lambda: int(cupy.cuda.get_current_stream(device).ptr)
 
     current = cupy.cuda.runtime.getDevice
-    return Library("cupy", _read_cupy, lambda x: int(x.data.device_id), stream, current)
-
-
-def _read_cupy(x: Any) -> tuple[Hashable, int]:  # noqa: ANN401
-    memory = x.data
-    address = memory.ptr
-    return (x.dtype, x.shape, x.strides, address & 15, memory.device_id), address
+    facts = ("x.dtype", "x.shape", "x.strides", "x.data.device_id")
+    return Library("cupy", "x.data.ptr", facts, lambda x: int(x.data.device_id), stream, current)
 
 
 def _read_typed(x: TypedArray) -> tuple[Hashable, int]:

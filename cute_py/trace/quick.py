@@ -14,6 +14,7 @@ way. So a call that is found here would have found the same plan there.
 
 from __future__ import annotations
 
+import re
 from math import copysign, isfinite, lcm
 
 from cute_py.dtypes.table import Dtype, b1
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from cute_py.trace.watch import Seen
 
     Launch = Callable[[list[Any]], None]
+    Read = Callable[..., tuple[Hashable, list[Any]]]
+    Known = tuple[Seen, Launch, tuple[object, ...]]
     Number = Callable[[Any], Any]
 
 MOST = 1024  # calls that are kept; all are dropped when there are more
@@ -38,60 +41,32 @@ _PLAIN = frozenset({int, bool, str, bytes, type(None)})
 
 
 class Calls:
-    """The exact calls of one kernel, each with its prepared launch."""
+    """The exact calls of one kernel, each with its prepared launch.
 
-    __slots__ = ("divisors", "kept", "numbers", "watch")
+    For the types of a call there is one function, made when such a call is first kept, that reads
+    all its arguments: a loop over them would cost more than the launch.
+    """
+
+    __slots__ = ("count", "divisors", "kept", "numbers", "watch")
 
     def __init__(self, watch: Watch, notes: Sequence[object]) -> None:
         """Keep calls of a function whose parameters (those by position) are annotated so."""
         self.watch = watch
         self.numbers = tuple([_number(x) if isinstance(x, Dtype) else None for x in notes])
         self.divisors = _divisors(notes)
-        self.kept: dict[Hashable, tuple[Seen, Launch, tuple[object, ...]]] = {}
-
-    def read(self, args: tuple[Any, ...]) -> tuple[Hashable, list[Any]] | None:
-        """Return (key, addresses and numbers) of a call, None if it cannot be an exact one."""
-        if len(args) > len(self.numbers):
-            return None
-        key: list[Hashable] = []
-        values: list[Any] = []
-        for x, number in zip(args, self.numbers):  # noqa: B905  (strict costs a microsecond)
-            kind = x.__class__
-            reader = READERS.get(kind)
-            if reader is not None:
-                facts, address = reader(x)
-                key.append(facts)
-                values.append(address)
-            elif number is not None:
-                value = number(x)
-                if value is None:
-                    return None
-                key.append(None)
-                values.append(value)
-            elif kind in _PLAIN:
-                key.append((kind, x))
-            elif kind is float:
-                key.append((kind, x, copysign(1.0, x)))
-            else:
-                key.append(id(x))
-        if self.divisors:
-            key += self._rests(args)
-        return tuple(key), values
-
-    def _rests(self, args: tuple[Any, ...]) -> list[Hashable]:
-        """Return the rests of the addresses that are promised to be multiples of more than 16."""
-        given = [x for x in zip(args, self.divisors, strict=False) if x[1] != LINE]
-        return [READERS[x.__class__](x)[1] % n for x, n in given if x.__class__ in READERS]
+        self.kept: dict[tuple[type, ...], tuple[Read, dict[Hashable, Known]]] = {}
+        self.count = 0
 
     def launch(self, args: tuple[Any, ...]) -> bool:
         """Launch a call that is known; return whether it was."""
-        read = self.read(args)
-        if read is None:
+        alike = self.kept.get(tuple(map(type, args)))
+        if alike is None:
             return False
-        found = self.kept.get(read[0])
+        key, values = alike[0](*args)
+        found = alike[1].get(key)
         if found is None or not self.watch.holds(found[0]):
             return False
-        found[1](read[1])
+        found[1](values)
         return True
 
     def keep(
@@ -114,13 +89,63 @@ class Calls:
             return
         if any(a.kind != "static" or not is_frozen(a.value) for a in arguments[len(args) :]):
             return
-        read = self.read(args)
-        if read is None:
-            return
-        if len(self.kept) >= MOST:
+        if self.count >= MOST:
             self.kept.clear()
+            self.count = 0
+        types = tuple(map(type, args))
+        if types not in self.kept:
+            self.kept[types] = self._reader(types), {}
+        read, known = self.kept[types]
+        key, _values = read(*args)
         statics = [a.value for a in arguments if a.kind == "static"]
-        self.kept[read[0]] = (seen, launch, tuple(statics))
+        known[key] = (seen, launch, tuple(statics))
+        self.count += 1
+
+    def _reader(self, types: tuple[type, ...]) -> Read:
+        """Return the function that gives (key, addresses and numbers) of a call of these types; the
+        key None where a number does not fit its parameter.
+        """
+        scope: dict[str, Any] = {"copysign": copysign}
+        lines, key, values = [], [], []
+        for i, (kind, number, divisor) in enumerate(
+            zip(types, self.numbers, self.divisors, strict=False)
+        ):
+            x, v = f"x{i}", f"v{i}"
+            if kind in LIBRARIES:
+                library = LIBRARIES[kind]
+                lines.append(f"{v} = {_of(library.address, x)}")
+                key += [*[_of(fact, x) for fact in library.facts], f"{v} % {divisor}"]
+            elif kind in READERS:
+                scope[f"read{i}"] = READERS[kind]
+                lines.append(f"f{i}, {v} = read{i}({x})")
+                key += [f"f{i}", f"{v} % {divisor}"]
+            elif number is not None:
+                scope[f"number{i}"] = number
+                lines += [f"{v} = number{i}({x})", f"if {v} is None: return None, ()"]
+            else:
+                key.append(_static(kind, x))
+                continue
+            values.append(v)
+        names = ", ".join([f"x{i}" for i in range(len(types))])
+        lines.append(f"return ({''.join([f'{k}, ' for k in key])}), [{', '.join(values)}]")
+        body = "".join([f"    {line}\n" for line in lines])
+        exec(f"def read({names}):\n{body}", scope)
+        made: Read = scope["read"]
+        return made
+
+
+def _of(expression: str, x: str) -> str:
+    """Return an expression of a library for the array that has this name."""
+    return re.sub(r"\bx\b", x, expression)
+
+
+def _static(kind: type, x: str) -> str:
+    """Return what tells a compile-time value of a type from others: plain ones by value, 0.0 and
+    -0.0 apart; others by identity.
+    """
+    if kind is float:
+        return f"({x}, copysign(1.0, {x}))"
+    return x if kind in _PLAIN else f"id({x})"
 
 
 def _is_exact(x: Any, argument: Argument) -> bool:  # noqa: ANN401
@@ -150,6 +175,5 @@ def _number(kind: Dtype) -> Number:
 
 
 def _divisors(notes: Sequence[object]) -> tuple[int, ...]:
-    """Return what addresses are promised to be multiples of, () if 16 bytes tell enough."""
-    found = tuple([lcm(LINE, x.alignment or 1) if isinstance(x, Spec) else LINE for x in notes])
-    return found if any(n != LINE for n in found) else ()
+    """Return what addresses are to be compared by: 16 bytes, or what is promised of them."""
+    return tuple([lcm(LINE, x.alignment or 1) if isinstance(x, Spec) else LINE for x in notes])
