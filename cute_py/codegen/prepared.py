@@ -10,6 +10,8 @@ back after the driver has copied it.
 from __future__ import annotations
 
 import ctypes
+from struct import Struct
+from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.driver import INVALID_CONTEXT, name_of
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
 
 Grid = tuple[int, int, int]
 WORD = 8  # bytes of a parameter; f32 uses the first four
-REAL: dict[str, Any] = {"f32": ctypes.c_float, "f64": ctypes.c_double}
+# how a parameter is packed, in eight bytes each
+WORDS = {"address": "q", "integer": "q", "f32": "fxxxx", "f64": "d"}
 
 
 class Block:
     """The memory of one launch: what a call writes comes first, then sizes and strides."""
 
-    __slots__ = ("address", "config", "pointers", "slots", "span", "stream", "values")
+    __slots__ = ("address", "config", "pointers", "stream", "values", "write")
 
     def __init__(self, config: Any, kinds: Sequence[str], fixed: dict[int, int]) -> None:  # noqa: ANN401
         """Make it for parameters of these kinds; `fixed` are values by place."""
@@ -42,15 +45,7 @@ class Block:
         pointers = [first + places[i] for i in range(len(kinds))]
         self.pointers = (ctypes.c_void_p * len(kinds))(*pointers)
         self.address = ctypes.addressof(self.pointers)
-        self.span = slice(0, len(written))
-        self.slots: tuple[Any, ...] = ()  # ctypes numbers, where not all are integers
-        if any(kinds[i] in REAL for i in written):
-            self.slots = tuple(
-                [
-                    REAL.get(kinds[i], ctypes.c_uint64).from_buffer(self.values, places[i])
-                    for i in written
-                ]
-            )
+        self.write = Struct("".join([WORDS[kinds[i]] for i in written])).pack_into
 
 
 class Prepared:
@@ -124,11 +119,10 @@ class Prepared:
             block = self.pool.pop()
         except IndexError:
             block = self._block()
-        if block.slots:
-            for slot, value in zip(block.slots, values):  # noqa: B905  (strict costs a microsecond)
-                slot.value = value
-        else:
-            block.values[block.span] = values
+        try:
+            block.write(block.values, 0, *values)
+        except StructError:  # an unsigned number of 64 bits
+            block.write(block.values, 0, *map(_signed, values))
         if stream != block.stream:
             block.config.hStream = stream
             block.stream = stream
@@ -195,6 +189,11 @@ class Ordered:
 
 def nothing(values: list[Any], stream: int | None = None) -> None:
     """Launch no block: what a grid with an extent of 0 means, as on the emulator."""
+
+
+def _signed(value: Any) -> Any:  # noqa: ANN401
+    """Return the signed number with the same 64 bits."""
+    return value - (1 << 64) if isinstance(value, int) and value >> 63 > 0 else value
 
 
 def _cluster(raw: Any, cluster: Grid) -> Any:  # noqa: ANN401

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from cute_py.trace.watch import Seen
 
     Launch = Callable[[list[Any]], None]
-    Read = Callable[..., tuple[Hashable, list[Any]]]
+    Again = Callable[..., bool]
+    Read = Callable[..., Hashable]
     Known = tuple[Seen, Launch, tuple[object, ...]]
     Number = Callable[[Any], Any]
 
@@ -54,20 +55,13 @@ class Calls:
         self.watch = watch
         self.numbers = tuple([_number(x) if isinstance(x, Dtype) else None for x in notes])
         self.divisors = _divisors(notes)
-        self.kept: dict[tuple[type, ...], tuple[Read, dict[Hashable, Known]]] = {}
+        self.kept: dict[tuple[type, ...], tuple[Again, Read, dict[Hashable, Known]]] = {}
         self.count = 0
 
     def launch(self, args: tuple[Any, ...]) -> bool:
         """Launch a call that is known; return whether it was."""
         alike = self.kept.get(tuple(map(type, args)))
-        if alike is None:
-            return False
-        key, values = alike[0](*args)
-        found = alike[1].get(key)
-        if found is None or not self.watch.holds(found[0]):
-            return False
-        found[1](values)
-        return True
+        return alike is not None and alike[0](*args)
 
     def keep(
         self,
@@ -94,18 +88,21 @@ class Calls:
             self.count = 0
         types = tuple(map(type, args))
         if types not in self.kept:
-            self.kept[types] = self._reader(types), {}
-        read, known = self.kept[types]
-        key, _values = read(*args)
+            known: dict[Hashable, Known] = {}
+            self.kept[types] = *self._functions(types, known), known
+        _again, read, known = self.kept[types]
+        key = read(*args)
         statics = [a.value for a in arguments if a.kind == "static"]
         known[key] = (seen, launch, tuple(statics))
         self.count += 1
 
-    def _reader(self, types: tuple[type, ...]) -> Read:
-        """Return the function that gives (key, addresses and numbers) of a call of these types; the
-        key None where a number does not fit its parameter.
+    def _functions(
+        self, types: tuple[type, ...], known: dict[Hashable, Known]
+    ) -> tuple[Again, Read]:
+        """Return the functions for calls of these types: one launches the call if it is known, one
+        gives its key, None where a number does not fit its parameter.
         """
-        scope: dict[str, Any] = {"copysign": copysign}
+        scope: dict[str, Any] = {"copysign": copysign, "known": known, "holds": self.watch.holds}
         lines, key, values = [], [], []
         for i, (kind, number, divisor) in enumerate(
             zip(types, self.numbers, self.divisors, strict=False)
@@ -121,17 +118,23 @@ class Calls:
                 key += [f"f{i}", f"{v} % {divisor}"]
             elif number is not None:
                 scope[f"number{i}"] = number
-                lines += [f"{v} = number{i}({x})", f"if {v} is None: return None, ()"]
+                lines += [f"{v} = number{i}({x})", f"if {v} is None: return None"]
             else:
                 key.append(_static(kind, x))
                 continue
             values.append(v)
         names = ", ".join([f"x{i}" for i in range(len(types))])
-        lines.append(f"return ({''.join([f'{k}, ' for k in key])}), [{', '.join(values)}]")
-        body = "".join([f"    {line}\n" for line in lines])
-        exec(f"def read({names}):\n{body}", scope)
-        made: Read = scope["read"]
-        return made
+        lines.append(f"key = ({''.join([f'{k}, ' for k in key])})")
+        again = [
+            "found = known.get(key)",
+            "if found is None or not holds(found[0]): return False",
+            f"found[1]([{', '.join(values)}])",
+            "return True",
+        ]
+        for name, end in (("again", again), ("read", ["return key"])):
+            body = "".join([f"    {line}\n" for line in [*lines, *end]])
+            exec(f"def {name}({names}):\n{body}", scope)
+        return scope["again"], scope["read"]
 
 
 def _of(expression: str, x: str) -> str:

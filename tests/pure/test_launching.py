@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import struct
 import threading
 import time
 from types import SimpleNamespace
@@ -477,13 +478,14 @@ def test_a_block_of_memory_points_to_its_values():
     pointers = (ctypes.c_void_p * 3).from_address(block.address)
     assert [p - pointers[0] for p in pointers] == [0, 16, 8]
     assert ctypes.c_int64.from_address(pointers[1]).value == -3
-    assert len(block.slots) == 2
-    block = Block(None, ["integer", "address"], {})
-    block.values[block.span] = [-5, 2**64 - 1]
-    assert block.slots == ()
+    block.write(block.values, 0, 4096, 2.5)
+    assert ctypes.c_double.from_address(pointers[2]).value == 2.5
+    block = Block(None, ["integer", "f32"], {})
+    block.write(block.values, 0, -5, 0.1)
     assert ctypes.c_int64.from_address(block.pointers[0]).value == -5
-    with pytest.raises(ValueError, match="size"):
-        block.values[block.span] = [1]
+    assert ctypes.c_float.from_address(block.pointers[1]).value == np.float32(0.1)
+    with pytest.raises(struct.error, match="2 items"):
+        block.write(block.values, 0, 1)
 
 
 def test_arrays_of_no_library_are_read_by_their_interface(gpu):
