@@ -112,7 +112,9 @@ def _path(key: str) -> Path | None:
 def _parts(compiled: Compiled) -> dict[str, Any]:
     names = [f.name for f in fields(compiled) if f.name not in ("plan", "arch")]
     found = {name: getattr(compiled, name) for name in names}
-    return {**found, "resources": asdict(compiled.resources)}
+    numbers = asdict(compiled.resources)
+    del numbers["cubin"]  # it is a part of its own
+    return {**found, "resources": numbers}
 
 
 def _restored(parts: dict[str, Any] | None, plan: Plan, arch: str) -> Compiled | None:
@@ -121,7 +123,7 @@ def _restored(parts: dict[str, Any] | None, plan: Plan, arch: str) -> Compiled |
     if parts is None:
         return None
     try:
-        resources = Resources(**parts.pop("resources"))
+        resources = Resources(**parts.pop("resources"), cubin=parts["cubin"])
         return Compiled(plan=plan, arch=arch, resources=resources, **parts)
     except (TypeError, KeyError):  # other fields than those of this version
         return None
