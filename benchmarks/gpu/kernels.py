@@ -8,58 +8,12 @@ from __future__ import annotations
 import math
 
 import cute_py as cute
-from cute_py import _
 from cute_py.kernels import gemm as library
 from cute_py.kernels.copy import copy_tiles
 from cute_py.kernels.gemm_04_double_buffer import sgemm_128x128
 from cute_py.kernels.transpose import transpose_shared
 
 LOG2_E = math.log2(math.e)
-
-
-def operand(config, tiles, side, mma, name):
-    """Return an operand of the main loop, as the library's kernel has it."""
-    rows, dtype = config.tile["AB".index(name)], tiles.dtype
-    shared = cute.smem(dtype, library.shared_layout(config, rows, dtype, side), name=f"s{name}")
-    load = library.matrix_load(config, dtype, side)
-    make = cute.make_tiled_copy_A if name == "A" else cute.make_tiled_copy_B
-    s2r = None if load is None else make(cute.Copy_Atom(load, dtype), mma)
-    return cute.Operand(tiles, shared, library.global_copy(config, rows, dtype, side), s2r)
-
-
-def blocks(m, n, band):
-    """Return (grid, function of the block's index that gives its tile).
-
-    Blocks that run together cover a band of tiles of M; tiles beyond M do nothing. Band 0: one
-    block index a mode.
-    """
-    if not band:
-        return (m, n), lambda bid: bid
-
-    def tile(bid):
-        return bid // (band * n) * band + bid % band, bid % (band * n) // band
-
-    return cute.ceil_div(m, band) * band * n, tile
-
-
-@cute.kernel
-def banded(A, B, C, config, band):
-    """C (M,N) = A (M,K) * B (N,K) transposed; no epilogue, no batch."""
-    (bM, bN, bK), (M, N) = config.tile, C.shape
-    mma = config.tiled_mma()
-    grid, tile = blocks(cute.ceil_div(M, bM), cute.ceil_div(N, bN), band)
-    cute.launch(grid=grid, block=config.threads)
-    bx, by = tile(cute.block_idx())
-    gA = cute.local_tile(A, (bM, bK), (bx, _))  # (BLK_M,BLK_K,k)
-    gB = cute.local_tile(B, (bN, bK), (by, _))  # (BLK_N,BLK_K,k)
-    gC = cute.local_tile(C, (bM, bN), (bx, by))  # (BLK_M,BLK_N)
-    thread = mma.get_slice(cute.thread_idx())
-    tCgC = thread.partition_C(gC)  # (MMA,MMA_M,MMA_N)
-    acc = thread.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
-    acc.fill(0)
-    a, b = operand(config, gA, config.a, mma, "A"), operand(config, gB, config.b, mma, "B")
-    cute.mainloop(mma, acc, a, b)
-    cute.copy(library.converted(acc, C.dtype), tCgC)
 
 
 @cute.kernel
@@ -166,8 +120,7 @@ def add_one(A, B, C):
 
 
 KERNELS = {
-    "generic": library.gemm,
-    "banded": banded,
+    "gemm": library.gemm,
     "sgemm_04": sgemm_128x128,
     "copy_tiles": copy_tiles,
     "copy_vectors": copy_vectors,

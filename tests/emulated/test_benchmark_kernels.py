@@ -6,22 +6,23 @@ import numpy as np
 import pytest
 
 from benchmarks.gpu import kernels
-from cute_py.kernels.gemm import GemmConfig, Side
+from cute_py.kernels.gemm import Epilogue, GemmConfig, Side
 
 
 def integers(shape, dtype=np.float32, seed=0):
     return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("band", [0, 1, 3])
+@pytest.mark.parametrize(("band", "store"), [(0, 8), (1, 0), (3, 8)])
 @pytest.mark.parametrize("shape", [(192, 128, 96), (130, 70, 40)])
-def test_bands_cover_every_tile_once(shape, band):
+def test_bands_and_stores_by_rows_cover_every_tile_once(shape, band, store):
     m, n, k = shape
     a, b = integers((m, k), np.float16), integers((n, k), np.float16, 1)
     c = np.full((m, n), np.nan, np.float16)
     atom, side = "SM80_16x8x16_F32F16F16F32_TN", Side("K", 8)
-    config = GemmConfig(atom, (64, 64, 32), (2, 2), 3, side, side, True)
-    kernels.banded(a, b, c, config, band)
+    more = {"band": band, "store": store if n % 8 == 0 else 2, "min_blocks": 2}
+    config = GemmConfig(atom, (64, 64, 32), (2, 2), 3, side, side, True, **more)
+    kernels.KERNELS["gemm"](a, b, None, None, c, 1.0, 0.0, config, Epilogue())
     wanted = (a.astype(np.float64) @ b.astype(np.float64).T).astype(np.float16)
     np.testing.assert_array_equal(c, wanted)
 
