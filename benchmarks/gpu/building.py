@@ -69,10 +69,12 @@ def arguments(candidate: Candidate, row: Row, arrays: list[Any]) -> list[Any]:
         from cute_py.kernels.gemm_04_double_buffer import choose
 
         return [*inputs, arrays[-1], choose(arrays[0], arrays[1])]
-    if candidate.kernel == "copy_tiles":
+    if candidate.kernel in ("copy_tiles", "copy_vectors", "row_softmax", "row_sum"):
         from cute_py.kernels.config import tile_copy
 
-        return [*arrays, tile_copy(*candidate.values, *arrays)]
+        tile, threads = candidate.values
+        copy = tile_copy(tile, threads, *[x for x in arrays if len(x.shape) == 2])
+        return [*arrays, *([] if candidate.kernel == "copy_tiles" else [tile]), copy]
     return [*inputs, arrays[-1], *candidate.values]
 
 

@@ -267,4 +267,4 @@ def _transposes() -> list[Candidate]:
 
 
 def _rows(kernel: str) -> list[Candidate]:
-    return [Candidate(kernel, (8192, t), f"t{t}") for t in (256, 512, 1024)]
+    return [Candidate(kernel, ((1, 8192), t), f"t{t}") for t in (256, 512, 1024)]
