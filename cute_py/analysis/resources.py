@@ -7,6 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cute_py.atoms.arch import number
+from cute_py.atoms.devices import DEVICES as DEVICES
+from cute_py.atoms.devices import DeviceLimits as DeviceLimits
 from cute_py.errors import refusal
 from cute_py.layout.tuples import ceil_div, product
 from cute_py.tiled.tiled_mma import TiledMMA
@@ -16,70 +18,8 @@ if TYPE_CHECKING:
     from cute_py.layout.types import IntTuple
 
 WARP = 32  # threads
-KIB = 1024  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceLimits:
-    """What one multiprocessor of an architecture holds.
-
-    Attributes:
-        arch: "sm_90".
-        warps: resident warps at most.
-        blocks: resident blocks at most.
-        shared: shared memory for all blocks together (bytes).
-        shared_block: shared memory that one block may ask for (bytes).
-        shared_reserved: shared memory that the system takes for each block (bytes).
-        shared_unit: shared memory of a block is rounded up to a multiple of this (bytes).
-        registers: 32-bit registers.
-        register_unit: registers of a warp are rounded up to a multiple of this.
-        schedulers: parts of the multiprocessor, each with its share of warps and registers.
-    """
-
-    arch: str
-    warps: int
-    blocks: int
-    shared: int
-    shared_block: int
-    shared_reserved: int
-    shared_unit: int
-    registers: int = 65536
-    register_unit: int = 256
-    schedulers: int = 4
-
-
-def _row(
-    arch: str, warps: int, blocks: int, shared: int, block: int, reserved: int, unit: int
-) -> DeviceLimits:
-    """Return a row from kibibytes of shared memory."""
-    return DeviceLimits(arch, warps, blocks, shared * KIB, block * KIB, reserved * KIB, unit)
-
-
-# Sources. Warps, blocks, registers, shared memory: CCCL, cuda/__device/arch_traits.h (all rows, and
-# the 1024 bytes that are reserved for each block from 8.0 on); CUDA Programming Guide 13, section
-# 5.1.3 "Features and Technical Specifications" (7.5 on). Blocks, configurations of shared memory,
-# units of allocation, schedulers: CUDA toolkit 13.0, cuda_occupancy.h,
-# cudaOccMaxBlocksPerMultiprocessor, cudaOccAlignUpShmemSizeVoltaPlus,
-# cudaOccSMemAllocationGranularity, cudaOccRegAllocationGranularity and
-# cudaOccSubPartitionsPerMultiprocessor. tests/compile_only/test_occupancy.py compares with it.
-DEVICES = {
-    row.arch: row
-    for row in (
-        _row("sm_70", 64, 32, 96, 96, 0, 256),
-        _row("sm_75", 32, 16, 64, 64, 0, 256),
-        _row("sm_80", 64, 32, 164, 163, 1, 128),
-        _row("sm_86", 48, 16, 100, 99, 1, 128),
-        _row("sm_87", 48, 16, 164, 163, 1, 128),
-        _row("sm_88", 48, 16, 100, 99, 1, 128),
-        _row("sm_89", 48, 24, 100, 99, 1, 128),
-        _row("sm_90", 64, 32, 228, 227, 1, 128),
-        _row("sm_100", 64, 32, 228, 227, 1, 128),
-        _row("sm_103", 64, 32, 228, 227, 1, 128),
-        _row("sm_110", 48, 24, 228, 227, 1, 128),
-        _row("sm_120", 48, 24, 100, 99, 1, 128),
-        _row("sm_121", 48, 24, 100, 99, 1, 128),
-    )
-}
 MAX_THREADS = 1024  # of a block
 MAX_REGISTERS = 255  # of a thread
 

@@ -1,40 +1,40 @@
-"""From a plan to PTX and a cubin; needs no GPU."""
+"""From a plan to PTX and a cubin; needs no GPU.
+
+`PASSES` is the way, one after another; `CUTE_PY_DEBUG` prints what each makes (see `debug`).
+"""
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
-import sysconfig
-import tempfile
-from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING
 
+from cute_py.codegen import debug
+from cute_py.codegen.arch import capability as capability
+from cute_py.codegen.arch import require_runnable
+from cute_py.codegen.assembly import assembled, number_in
 from cute_py.codegen.cache import cached
-from cute_py.codegen.shim import install
+from cute_py.codegen.sass import counted, disassembled
+from cute_py.codegen.tools import tool as tool
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:
-    from cute_py.trace.plan import Plan
+    from collections.abc import Callable, Mapping
 
-OLDEST = (7, 5)  # compute capability that NVVM and ptxas 13 know
-# ptxas says so where it undoes what the kernel asks for: serialized wgmma, ignored setmaxnreg ...
-FORBIDDEN = re.compile(r"C75(?:04|05|08|10|11|14|15|17|19)\b")
+    from cute_py.trace.plan import Plan
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What ptxas says of a kernel.
+    """What a kernel takes.
 
     Attributes:
         registers: of a thread.
         spill_bytes: stored to local memory because registers ran out.
         stack_bytes: of local memory.
         smem_bytes: dynamic shared memory of a block.
+        cubin: the machine code; not compared.
     """
 
     registers: int
@@ -43,13 +43,12 @@ class Resources:
     smem_bytes: int
     cubin: bytes = field(default=b"", repr=False, compare=False)
 
-    @property
-    def instructions(self) -> dict[str, int]:
-        """How often each instruction stands in the cubin, by the first part of its name."""
-        names = re.findall(
-            r"/\*[0-9a-f]{4,}\*/ +(?:@!?U?P\w+ +)?([A-Z][A-Z0-9_]*)", sass(self.cubin)
-        )
-        return dict(Counter(names).most_common())
+    @cached_property
+    def instructions(self) -> Mapping[str, int]:
+        """How often each instruction stands in the machine code: HMMA, LDSM, LDGSTS, BAR ...; 0 for
+        one that does not. Raises LayoutError where there is no nvdisasm.
+        """
+        return counted(disassembled(self.cubin))
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Compiled:
         source: the Numba kernel.
         ptx: what NVVM made of it.
         cubin: what ptxas made of that.
-        resources: registers, spills, shared memory.
+        resources: registers, spills, shared memory, instructions.
         log: what ptxas said.
     """
 
@@ -76,148 +75,161 @@ class Compiled:
     resources: Resources
     log: str
 
-    @property
+    @cached_property
     def sass(self) -> str:
-        """The instructions of the cubin; raises LayoutError where nvdisasm is missing."""
-        return sass(self.cubin)
+        """The machine code as text. Raises LayoutError where there is no nvdisasm."""
+        return disassembled(self.cubin)
 
 
-@cache
-def sass(cubin: bytes) -> str:
-    """Return what nvdisasm says of a cubin."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernel.cubin")
-        path.write_bytes(cubin)
-        command = [tool("nvdisasm"), "-c", str(path)]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+# -- the passes
+
+
+@dataclass(frozen=True)
+class Build:
+    """A compilation on its way; each pass fills in what it makes.
+
+    Attributes:
+        plan: what is compiled.
+        arch: for which architecture.
+        spill_bytes: how much may go to local memory.
+        source: the Numba kernel; given, where it was edited.
+        ptx, entry: what NVVM made of it, and the name of the kernel there.
+        cubin, log: what ptxas made of that, and what it said.
+    """
+
+    plan: Plan
+    arch: str
+    spill_bytes: int
+    source: str = ""
+    calls: Mapping[str, object] = field(default_factory=dict)
+    ptx: str = ""
+    entry: str = ""
+    cubin: bytes = b""
+    log: str = ""
+
+    @property
+    def resources(self) -> Resources:
+        """What ptxas said in numbers."""
+        registers = number_in(self.log, r"Used (\d+) registers")
+        spilled = number_in(self.log, r"(\d+) bytes spill stores")
+        stack = number_in(self.log, r"(\d+) bytes stack frame")
+        return Resources(registers, spilled, stack, self.plan.smem_bytes, self.cubin)
+
+
+def check(build: Build) -> Build:
+    """Refuse what the architecture cannot run."""
+    require_runnable(build.plan, build.arch)
+    return build
+
+
+def print_source(build: Build) -> Build:
+    """Print the kernel, and make the intrinsics that it calls."""
+    from cute_py.codegen.frontend import printed
+
+    made = printed(build.plan)
+    return replace(build, source=build.source or made.text, calls=made.calls)
+
+
+def compile_ptx(build: Build) -> Build:
+    """Compile the kernel to PTX, by Numba and NVVM."""
+    from cute_py.codegen.frontend import ptx_of
+
+    ptx, entry = ptx_of(build.plan, build.source, build.calls, build.arch)
+    return replace(build, ptx=ptx, entry=entry)
+
+
+def assemble(build: Build) -> Build:
+    """Assemble the PTX, by ptxas."""
+    cubin, log = assembled(build.plan.name, build.ptx, build.arch)
+    return replace(build, cubin=cubin, log=log)
+
+
+def gate(build: Build) -> Build:
+    """Refuse local memory beyond what is allowed."""
+    found = build.resources
+    spilled = max(found.spill_bytes, found.stack_bytes)
+    if spilled > build.spill_bytes:
+        raise refusal(
+            "codegen-spills",
+            operation=build.plan.name,
+            arch=build.arch,
+            spilled=spilled,
+            most=build.spill_bytes,
+            log=build.log.strip(),
+        )
+    return build
+
+
+PASSES: tuple[tuple[str, Callable[[Build], Build]], ...] = (
+    ("check", check),
+    ("source", print_source),
+    ("ptx", compile_ptx),
+    ("cubin", assemble),
+    ("gates", gate),
+)
+# what CUTE_PY_DEBUG shows after a pass: (stage, its text)
+_SHOWN: dict[str, tuple[str, Callable[[Build], str]]] = {
+    "check": ("plan", lambda build: str(build.plan)),
+    "source": ("source", lambda build: build.source),
+    "ptx": ("ptx", lambda build: build.ptx),
+    "cubin": ("log", lambda build: build.log),
+    "gates": ("sass", lambda build: disassembled(build.cubin)),
+}
+
+
+# -- what users call
 
 
 def source(plan: Plan) -> str:
     """Return the Numba kernel of a plan as text: a line an op, with the kernel's line behind it.
 
-    Raises LayoutError for ops that have no PTX yet.
+    `compile(plan, arch, source=text)` compiles an edited copy. Raises LayoutError for ops that have
+    no PTX yet.
     """
-    return str(_printed(plan).text)
+    from cute_py.codegen.frontend import printed
+
+    return str(printed(plan).text)
 
 
-def compile(plan: Plan, arch: str = "sm_90a", spill_bytes: int = 0) -> Compiled:
+def compile(
+    plan: Plan, arch: str = "sm_90a", spill_bytes: int = 0, *, source: str = ""
+) -> Compiled:
     """Compile a plan for an architecture; needs no GPU.
 
     Args:
         plan: what to compile.
         arch: sm_80, sm_89, sm_90a, ...
         spill_bytes: how much may spill to local memory before the kernel is refused.
+        source: an edited copy of `cute.source(plan)` to compile instead. What it calls are the ops
+            of the plan.
 
-    Raises LayoutError where ptxas is missing, refuses the text or says that it serialises, and
-    where registers spill. What was compiled before comes from the cache on disk.
+    Raises LayoutError for what the architecture cannot run, where a compiler is missing or refuses
+    the text, where ptxas says that it serialises, and where registers spill. What was compiled
+    before comes from the cache on disk.
     """
-    return cached(lambda: _compiled(plan, arch, spill_bytes), plan, arch, spill_bytes=spill_bytes)
+    build = Build(plan, arch, spill_bytes, source)
+    if debug.wanted():  # all passes are to be seen
+        return _built(build)
+    options = {"spill_bytes": spill_bytes, "source": source}
+    return cached(lambda: _built(build), plan, arch, **options)
 
 
-def _compiled(plan: Plan, arch: str, spill_bytes: int) -> Compiled:
-    printed = _printed(plan)
-    ptx = _ptx(plan, printed, arch)
-    entry = re.search(r"\.entry\s+(\w+)", ptx)
-    assert entry is not None
-    cubin, log = _assembled(plan, ptx, arch)
-    resources = _resources(log, plan)
-    spilled = max(resources.spill_bytes, resources.stack_bytes)
-    if spilled > spill_bytes:
-        raise refusal(
-            "codegen-spills", operation=plan.name, arch=arch, spilled=spilled, most=spill_bytes
-        )
-    resources = replace(resources, cubin=cubin)
-    return Compiled(plan, arch, entry.group(1), printed.text, ptx, cubin, resources, log)
+def _built(build: Build) -> Compiled:
+    """Take a build through all passes."""
+    shown = debug.wanted()
+    for name, step in PASSES:
+        start = perf_counter()
+        build = step(build)
+        _show(name, build, shown, perf_counter() - start)
+    made = (build.entry, build.source, build.ptx, build.cubin, build.resources, build.log)
+    return Compiled(build.plan, build.arch, *made)
 
 
-def _printed(plan: Plan) -> Any:  # noqa: ANN401  (a Source)
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        raise refusal("codegen-missing", operation="cute.compile", name="numba-cuda") from None
-    if plan.launch.cluster != (1, 1, 1):
-        raise refusal("codegen-op", operation="cute.compile", name="a launch in clusters")
-    install()
-    from cute_py.codegen.intrinsics import Intrinsics
-    from cute_py.codegen.source import Source
-
-    return Source(plan, Intrinsics(plan))
-
-
-def _ptx(plan: Plan, printed: Any, arch: str) -> str:  # noqa: ANN401
-    from numba import cuda
-    from numba.cuda import types
-
-    from cute_py.codegen.runtime import make_runtime
-    from cute_py.codegen.source import parameters
-
-    kinds = {
-        "address": types.uint64,
-        "integer": types.int64,
-        "f32": types.float32,
-        "f64": types.float64,
-    }
-    scope = {**make_runtime(plan.launch.block), **printed.calls}
-    exec(printed.text, scope)
-    text, _kind = cuda.compile(
-        scope[plan.name],
-        types.void(*[kinds[kind] for _name, kind in parameters(plan)]),
-        cc=capability(arch),
-        device=False,
-        abi="numba",
-        output="ptx",
-        launch_bounds=(plan.launch.threads, plan.launch.min_blocks),
-    )
-    return str(text)
-
-
-def capability(arch: str) -> tuple[int | str, ...]:
-    """Return an architecture as Numba wants it: sm_90a is (9, 0, "a")."""
-    found = re.fullmatch(r"sm_(\d+)(\d)(a?)", arch)
-    if found is None:
-        raise refusal("codegen-arch", operation="cute.compile", arch=arch)
-    major, minor, suffix = found.groups()
-    if (int(major), int(minor)) < OLDEST:
-        raise refusal("codegen-arch", operation="cute.compile", arch=arch)
-    return (int(major), int(minor), suffix) if suffix else (int(major), int(minor))
-
-
-def _assembled(plan: Plan, ptx: str, arch: str) -> tuple[bytes, str]:
-    with tempfile.TemporaryDirectory() as folder:
-        text, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        text.write_text(ptx, encoding="utf-8")
-        command = [tool("ptxas"), "-v", f"-arch={arch}", str(text), "-o", str(cubin)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode or FORBIDDEN.search(done.stderr):
-            log = done.stderr.strip()
-            raise refusal("codegen-ptxas", operation=plan.name, arch=arch, log=log)
-        return cubin.read_bytes(), done.stderr
-
-
-def _resources(log: str, plan: Plan) -> Resources:
-    def number(pattern: str) -> int:
-        found = re.search(pattern, log)
-        return int(found.group(1)) if found else 0
-
-    return Resources(
-        number(r"Used (\d+) registers"),
-        number(r"(\d+) bytes spill stores"),
-        number(r"(\d+) bytes stack frame"),
-        plan.smem_bytes,
-    )
-
-
-def places() -> list[str]:
-    """Return the folders of CUDA tools: of CUDA_HOME, the installed packages, the usual toolkit."""
-    wheels = sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin"))
-    homes = [os.environ.get(n, "") for n in ("CUDA_HOME", "CUDA_PATH")]
-    return [*(str(Path(h, "bin")) for h in homes if h), *map(str, wheels), "/usr/local/cuda/bin"]
-
-
-@cache
-def tool(name: str) -> str:
-    """Return the path of a CUDA tool: from CUDA_HOME, the installed packages, or PATH."""
-    found = shutil.which(name, path=os.pathsep.join(places())) or shutil.which(name)
-    if found is None:
-        raise refusal("codegen-missing", operation="cute.compile", name=name)
-    return found
+def _show(name: str, build: Build, shown: frozenset[str], seconds: float) -> None:
+    title = f"{build.plan.name} {build.arch}"
+    if "time" in shown:
+        found = f", {build.resources}" if name == "gates" else ""
+        debug.show(f"{title} {name}: {seconds:.3f} s{found}")
+    stage, text = _SHOWN[name]
+    if stage in shown:
+        debug.show(f"{title} {stage}", text(build))

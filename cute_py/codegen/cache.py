@@ -112,8 +112,7 @@ def _path(key: str) -> Path | None:
 def _parts(compiled: Compiled) -> dict[str, Any]:
     names = [f.name for f in fields(compiled) if f.name not in ("plan", "arch")]
     found = {name: getattr(compiled, name) for name in names}
-    numbers = asdict(compiled.resources)
-    del numbers["cubin"]  # it is a part of its own
+    numbers = {k: n for k, n in asdict(compiled.resources).items() if k != "cubin"}
     return {**found, "resources": numbers}
 
 

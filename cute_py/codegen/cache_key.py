@@ -185,7 +185,7 @@ def _nvvm() -> list[str]:
 
 
 def _ptxas() -> list[str]:
-    from cute_py.codegen.build import tool
+    from cute_py.codegen.tools import tool
 
     try:
         return [tool("ptxas")]

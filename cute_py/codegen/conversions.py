@@ -71,6 +71,8 @@ def rounded(e: Emit, wide: Any, dst: Dtype, rounding: str = "rn") -> Any:  # noq
 
 def _from_float(e: Emit, wide: Any, dst: Dtype, op: ops.Convert) -> Any:  # noqa: ANN401
     if op.saturate:
+        if dst.name == "f64" and wide.type == F32:  # an infinity is beyond what f32 holds
+            wide = e.b.fpext(wide, F64)
         wide = _bounded(e, wide, dst)
     return rounded(e, wide, dst, op.rounding)
 

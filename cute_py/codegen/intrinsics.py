@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -20,6 +19,7 @@ from cute_py.trace import ops
 from cute_py.trace.conditions import Compare, Logic, Not, Reg, Test
 from cute_py.trace.ops import Op
 from cute_py.trace.plan import ScalarParam
+from cute_py.trace.text import where_of
 from cute_py.trace.walk import accesses, reads, writes
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from cute_py.trace.plan import Plan
 
+# equal ones share an intrinsic; others hold numbers, and 0.0 equals -0.0
+_ALIKE = (ops.Barrier, ops.CpCommit, ops.CpWait, ops.Mma)
 RULES: dict[type[Op], Any] = {**arithmetic.EMIT, **memory.EMIT, **matrix.EMIT}
 
 
@@ -48,9 +50,12 @@ class Call:
 class Intrinsics:
     """Makes the intrinsics of one plan."""
 
-    def __init__(self, plan: Plan) -> None:
-        """Look up what the plan's names are."""
-        self.plan = plan
+    def __init__(self, plan: Plan, smem: str = "smem") -> None:
+        """Look up what the plan's names are; `smem` is the variable with the address of shared
+        memory.
+        """
+        self.plan, self.smem = plan, smem
+        self.alike: dict[Op, Call] = {}
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
         self.shared = {s.name: s.offset for s in plan.shared}
@@ -62,15 +67,19 @@ class Intrinsics:
 
     def op(self, op: Op) -> Call:
         """Return the call of an op that has a rule."""
-        rule = RULES.get(type(op))
+        name, rule = type(op).__name__, RULES.get(type(op))
         if rule is None:
-            name = type(op).__name__
             raise refusal("codegen-op", operation="cute.compile", name=name, where=where_of(op))
         for reg in (*reads(op), *writes(op)):
             if reg.storage in self.loose and reg.dtype.name != "b1":
                 name = f"flags that are read as {reg.dtype}, no multiple of 32"
                 raise refusal("codegen-op", operation="cute.compile", name=name, where=where_of(op))
-        return self._made(type(op).__name__.lower(), op, writes(op), lambda e: rule(e, op), None)
+        made = self.alike.get(op) if isinstance(op, _ALIKE) else None
+        if made is None:
+            made = self._made(name.lower(), op, writes(op), lambda e: rule(e, op), None)
+        if isinstance(op, _ALIKE):
+            self.alike[op] = made
+        return made
 
     def condition(self, cond: Any) -> Call:  # noqa: ANN401
         """Return the call that evaluates a condition."""
@@ -99,7 +108,7 @@ class Intrinsics:
         storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
         symbols = tuple(sorted(used.symbols))
         pointers = tuple(sorted(used.parameters))
-        smem = ("smem",) if used.shared else ()
+        smem = (self.smem,) if used.shared else ()
         arguments = (*symbols, *pointers, *smem, *storages)
         kinds = [self._kind(n, symbols, pointers) for n in arguments]
         tuples = [types.UniTuple(types.uint32, self.storages[n]) for n in results]
@@ -131,7 +140,7 @@ class Intrinsics:
             return types.int64 if bits is None else types.float64 if bits == 64 else types.float32
         if name in pointers:
             return types.uint64
-        if name == "smem":
+        if name == self.smem:
             return types.uint32
         return types.UniTuple(types.uint32, self.storages[name])
 
@@ -139,14 +148,8 @@ class Intrinsics:
         starts = {("gmem", name): values[name] for name in used.parameters}
         for name in used.shared:
             offset = ir.Constant(I32, self.shared[name])
-            starts["smem", name] = b.add(values["smem"], offset)
+            starts["smem", name] = b.add(values[self.smem], offset)
         return starts
-
-
-def where_of(op: Op) -> str:
-    """Return file:line of an op."""
-    file, line = op.line
-    return f"{file.rpartition('/')[2]}:{line}"
 
 
 def _gives(tuples: list[Any]) -> Any:  # noqa: ANN401
@@ -209,7 +212,7 @@ def _intrinsic(name: str, kinds: list[Any], result: Any, codegen: Any) -> Any:  
     """Return an intrinsic of fixed argument types; Numba asks for a function of fixed arity."""
     signature = result(*kinds)
     names = ", ".join(f"a{i}" for i in range(len(kinds)))
-    name += "_" * iskeyword(name)  # assert_
     scope = {"typed": lambda: (signature, codegen)}
+    name = f"emit_{name}"  # no keyword
     exec(f"def {name}(context{', ' * bool(names)}{names}):\n    return typed()", scope)
     return intrinsic(scope[name])

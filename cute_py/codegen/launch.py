@@ -1,98 +1,180 @@
-"""Launching compiled plans on device arrays: parameters, grid, shared memory, stream."""
+"""A compiled plan on a device: loaded once, its launches prepared for each kind of arrays."""
 
 from __future__ import annotations
 
-import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cute_py.codegen.source import names_of
-from cute_py.errors import refusal
+from cute_py.codegen.driver import driver
+from cute_py.codegen.faults import fault
+from cute_py.codegen.limits import require_fit, require_grid
+from cute_py.codegen.places import current_device, current_stream, device_of, own_stream, read
+from cute_py.codegen.prepared import Ordered, Prepared, nothing
+from cute_py.codegen.source import names_of, parameters
+from cute_py.errors import CuteError, refusal
 from cute_py.layout.polynomial import symbols_of
 from cute_py.layout.symbols import terms_of
-from cute_py.trace.arguments import TypedArray, address_of, dtype_of, on_device, strides_of
-from cute_py.trace.plan import ScalarParam
+from cute_py.trace.arithmetic import number
+from cute_py.trace.arrays import address_of, bare, dtype_of, on_device, strides_of
+from cute_py.trace.plan import ScalarParam, TensorParam
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from cute_py.codegen.build import Compiled
-    from cute_py.errors import CuteError
+    from cute_py.codegen.driver import Driver
     from cute_py.trace.conditions import Scalar
-    from cute_py.trace.plan import TensorParam
 
-_CTYPES = {"f32": ctypes.c_float, "f64": ctypes.c_double}
+    Launch: TypeAlias = Callable[..., None]  # of values, and perhaps a stream
+
+MOST = 1024  # prepared launches of a plan; all are dropped when there are more
 
 
 class Launcher:
     """A compiled plan in the memory of a device, ready to be called with arrays."""
 
-    def __init__(self, compiled: Compiled) -> None:
-        """Load the cubin into the current context."""
-        from cuda.bindings import driver
+    def __init__(
+        self, compiled: Compiled, device: int | None = None, by: Driver | None = None
+    ) -> None:
+        """Load the cubin on a device, by default the current one."""
+        self.compiled, self.driver = compiled, by or driver()
+        self.device = (self.driver.device() or 0) if device is None else device
+        self.kept: dict[Hashable, Launch] = {}
+        self.sizes = [_evaluator(x) for x in compiled.plan.launch.grid]
+        self.is_array = [isinstance(p, TensorParam) for p in compiled.plan.params]
+        try:
+            with self.driver.inside(self.device):
+                self.function = self._loaded()
+        except CuteError as error:
+            if error.code != "launch-status":
+                raise
+            facts, grid = error.facts, compiled.plan.launch.grid
+            status, said = int(str(facts["number"])), str(facts["status"])
+            raise fault(status, said, compiled, grid, known=False) from None
 
-        self.compiled, self.driver = compiled, driver
-        plan = compiled.plan
-        self.module = self._checked(driver.cuModuleLoadData(compiled.cubin))
-        name = compiled.entry.encode()
-        self.function = self._checked(driver.cuModuleGetFunction(self.module, name))
-        if plan.smem_bytes > 48 * 1024:
-            most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self._checked(driver.cuFuncSetAttribute(self.function, most, plan.smem_bytes))
-        self.grid = [_evaluator(x) for x in plan.launch.grid]
+    def _loaded(self) -> Any:  # noqa: ANN401  (a CUfunction)
+        call, smem = self.driver.call, self.compiled.plan.smem_bytes
+        self.module = call("cuModuleLoadData", self.compiled.cubin)
+        function = call("cuModuleGetFunction", self.module, self.compiled.entry.encode())
+        require_fit(self.driver, self.compiled, function, self.device)
+        if smem > 48 * 1024:
+            kinds = self.driver.raw.CUfunction_attribute
+            most = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call("cuFuncSetAttribute", function, most, smem)
+        return function
 
-    def _checked(self, answer: tuple[Any, ...]) -> Any:  # noqa: ANN401
-        if int(answer[0]):
-            plan = self.compiled.plan
-            raise refusal(
-                "launch-failed", operation=plan.name, status=answer[0].name, launch=plan.launch
-            )
-        return answer[1] if len(answer) > 1 else None
+    def __call__(self, *args: Any, stream: int | None = None) -> None:  # noqa: ANN401
+        """Launch with an array or number for each parameter of the plan.
 
-    def __call__(self, *args: Any, stream: int = 0) -> None:  # noqa: ANN401
-        """Launch with an array or number for each parameter of the plan."""
-        values, kinds, env = self._arguments(args)
-        grid = [int(size(env)) for size in self.grid]
-        block = self.compiled.plan.launch.block
-        answer = self.driver.cuLaunchKernel(
-            self.function,
-            *grid,
-            *block,
-            self.compiled.plan.smem_bytes,
-            stream,
-            (tuple(values), tuple(kinds)),
-            0,
-        )
-        self._checked(answer)
+        Args:
+            args: in the order of `plan.params`.
+            stream: the number of a CUDA stream; None: the current one of the arrays' library.
 
-    def _arguments(self, args: Sequence[Any]) -> tuple[list[Any], list[Any], dict[str, int]]:
-        values: list[Any] = []
-        kinds: list[Any] = []
-        env: dict[str, int] = {}
+        """
+        launch, values = self.prepared(args)
+        launch(values, stream)
+
+    def prepared(self, args: Sequence[Any]) -> tuple[Launch, list[Any]]:
+        """Return the prepared launch for arrays like these, and the values to call it with."""
         params = self.compiled.plan.params
         if len(args) != len(params):
             raise self._wrong("arguments", f"{len(args)} of {len(params)}")
-        for p, arg in zip(params, args, strict=True):
-            if isinstance(p, ScalarParam):
-                values.append(arg)
-                kinds.append(_CTYPES.get(p.dtype.name, ctypes.c_int64))
-                env[p.name] = arg
-                continue
-            array = arg.array if isinstance(arg, TypedArray) else arg
+        key: list[Hashable] = []
+        values: list[Any] = []
+        for p, is_array, arg in zip(params, self.is_array, args, strict=True):
+            if is_array:
+                facts, address = self._read(p.name, arg)
+                key.append(facts)
+                values.append(address)
+            else:
+                values.append(number(arg, p.dtype, p.name))
+        found = self.kept.get(tuple(key))
+        if found is None:
+            if len(self.kept) >= MOST:
+                self.kept.clear()
+            found = self.kept[tuple(key)] = self._prepare(args, values)
+        return found, values
+
+    def _read(self, name: str, arg: Any) -> tuple[Hashable, int]:  # noqa: ANN401
+        if not on_device(arg):
+            raise self._wrong(name, "an array that is not on the GPU")
+        return read(arg)
+
+    # -- the first launch with arrays of these facts
+
+    def _prepare(self, args: Sequence[Any], values: list[Any]) -> Launch:
+        plan = self.compiled.plan
+        given = list(zip(plan.params, args, strict=True))
+        arrays = [(p, arg) for p, arg in given if isinstance(p, TensorParam)]
+        self._require_one_device([(p.name, bare(arg)) for p, arg in arrays])
+        env: dict[str, int] = {}
+        for p, arg in arrays:
             self._require_fit(p, arg)
-            env |= {f"{p.name}_shape{i}": int(n) for i, n in enumerate(array.shape)}
-            env |= {f"{p.name}_stride{i}": int(n) for i, n in enumerate(strides_of(array))}
-            values.append(address_of(array))
-            kinds.append(ctypes.c_uint64)
-            for name in names_of(p):
-                values.append(env[name])
-                kinds.append(ctypes.c_int64)
-        return values, kinds, env
+            env |= _sizes(p.name, bare(arg))
+        grid = self._grid(env)
+        if not callable(grid) and 0 in grid:
+            return nothing
+        first = bare(arrays[0][1])
+        prepared = Prepared(
+            self.driver,
+            self.compiled,
+            self.function,
+            self.device,
+            grid,
+            [kind for _name, kind in parameters(plan)],
+            self._fixed(env),
+            current_stream(first, self.device),
+            current_device(first),
+        )
+        streams = {own_stream(bare(arg)) for _p, arg in arrays} - {None}
+        return Ordered(prepared, [s for s in streams if s is not None]) if streams else prepared
+
+    def _fixed(self, env: dict[str, int]) -> dict[int, int]:
+        """Return sizes and strides by the place of their parameter."""
+        names = {name for p in self.compiled.plan.params if isinstance(p, TensorParam)
+                 for name in names_of(p)}  # fmt: skip
+        listed = enumerate(parameters(self.compiled.plan))
+        return {i: env[name] for i, (name, _kind) in listed if name in names}
+
+    def _grid(
+        self, env: dict[str, int]
+    ) -> tuple[int, int, int] | Callable[[list[Any]], tuple[int, int, int]]:
+        """Return the blocks; a function of the values where run-time numbers count them."""
+        plan = self.compiled.plan
+        numbers = [p.name if isinstance(p, ScalarParam) else "" for p in plan.params]
+        used = {s.name for x in plan.launch.grid if not isinstance(x, int)
+                for s in symbols_of(terms_of(x))}  # fmt: skip
+
+        def count(values: list[Any]) -> tuple[int, int, int]:
+            known = {
+                **env,
+                **{n: int(v) for n, v in zip(numbers, values, strict=True) if n in used},
+            }
+            x, y, z = (int(size(known)) for size in self.sizes)
+            require_grid(self.driver, self.compiled, self.device, (x, y, z))
+            return x, y, z
+
+        return count if used.intersection(numbers) else count([0] * len(numbers))
+
+    # -- refusals
+
+    def _require_one_device(self, arrays: list[tuple[str, Any]]) -> None:
+        name, first = arrays[0]
+        for other, array in arrays:
+            found = device_of(array)
+            if found != self.device:
+                here = name if found != device_of(first) else "the kernel"
+                raise refusal(
+                    "launch-device",
+                    operation=self.compiled.plan.name,
+                    name=other,
+                    found=found,
+                    other=here,
+                    device=self.device,
+                )
 
     def _require_fit(self, p: TensorParam, arg: Any) -> None:  # noqa: ANN401
         """Refuse an array that is not what the plan was traced for."""
-        if not on_device(arg):
-            raise self._wrong(p.name, "an array that is not on the GPU")
-        array = arg.array if isinstance(arg, TypedArray) else arg
+        array = bare(arg)
         held = dtype_of(arg)
         if held is not p.dtype and held.numpy_name != p.dtype.numpy_name:
             raise self._wrong(p.name, f"{held}, traced for {p.dtype}")
@@ -102,13 +184,18 @@ class Launcher:
         ):
             fits = len(given) == len(traced) and all(map(_admits, traced, given))
             if not fits:
-                raise self._wrong(p.name, f"{word} {given}, traced for {_shown(traced)}")
+                raise self._wrong(p.name, f"{word} {tuple(given)}, traced for {_shown(traced)}")
         if address_of(array) % p.alignment:
             raise self._wrong(p.name, f"an address that is no multiple of {p.alignment} bytes")
 
     def _wrong(self, name: str, found: str) -> CuteError:
         plan = self.compiled.plan
         return refusal("launch-argument", operation=plan.name, name=name, found=found)
+
+
+def _sizes(name: str, array: Any) -> dict[str, int]:  # noqa: ANN401
+    shape = {f"{name}_shape{i}": int(n) for i, n in enumerate(array.shape)}
+    return shape | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides_of(array))}
 
 
 def _admits(traced: Scalar, given: int) -> bool:

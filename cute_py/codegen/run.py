@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.build import compile
 from cute_py.codegen.devices import arch_of
+from cute_py.codegen.driver import driver
 from cute_py.codegen.launch import Launcher
+from cute_py.codegen.places import current_stream, device_of, stream_number
 from cute_py.errors import refusal
-from cute_py.trace.arguments import TypedArray, on_device
+from cute_py.trace import doors
+from cute_py.trace.arrays import bare, on_device, taken_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cute_py.codegen.build import Compiled
+    from cute_py.codegen.launch import Launch
     from cute_py.trace.plan import Plan
 
 
-def run(plan: Plan, *args: Any, stream: int | None = None) -> None:  # noqa: ANN401
+def run(plan: Plan, *args: Any, stream: Any = None) -> None:  # noqa: ANN401
     """Launch a plan on device arrays, compiled for their device; kernels are kept by plan.
 
     Registers may spill here: the kernel is slower then, and right. `compile` refuses them.
@@ -23,84 +30,93 @@ def run(plan: Plan, *args: Any, stream: int | None = None) -> None:  # noqa: ANN
     Args:
         plan: what to run.
         args: an array or number for each parameter of the plan.
-        stream: a CUDA stream as a number; None: the current one of the arrays' library.
+        stream: a CUDA stream as a number, or an object of torch, CuPy or with `__cuda_stream__`;
+            None: the current stream of the first array's library.
 
+    Raises LayoutError for arrays unlike those that were traced, of several devices, for a launch
+    that the device cannot run, and for what the driver reports.
     """
-    array = next((a for a in map(_bare, args) if on_device(a)), None)
+    number = None if stream is None else stream_number(stream)
+    launch, values = prepare(plan, args, number)
+    launch(values, number)
+
+
+def prepare(plan: Plan, args: Sequence[Any], stream: int | None = None) -> tuple[Launch, list[Any]]:
+    """Return the launch of a plan for arrays like these, and the values to call it with."""
+    args = [taken_in(x) for x in args]
+    array = next((bare(x) for x in args if on_device(x)), None)
     if array is None:
         found = "no array on the GPU"
         raise refusal("launch-argument", operation=plan.name, name="the arguments", found=found)
-    with _current(array):
-        launcher(plan)(*args, stream=_stream(array) if stream is None else stream)
+    device = device_of(array)
+    known = _launchers.get((id(plan), device))
+    if known is None:
+        here = current_stream(array, device)() if stream is None else stream
+        _require_no_capture(plan, device, here)
+        return launcher(plan, device).prepared(args)
+    return known[1].prepared(args)
 
+
+def _require_no_capture(plan: Plan, device: int, stream: int) -> None:
+    with driver().inside(device):
+        if driver().is_capturing(stream):
+            raise refusal("launch-capture", operation=plan.name)
+
+
+# -- kernels, by the identity of their plan: hashing a plan costs. The plan is kept, so that its
+# identity stays its own. Modules are never unloaded: a CUDA graph may hold their kernels.
 
 SPILLS = 1 << 16  # bytes of a thread, as good as any
+MOST = 4096  # kernels that are kept; the oldest goes first
 
-_launchers: dict[tuple[int, int], tuple[Plan, Launcher]] = {}  # by identity: hashing a plan costs
-
-
-def launcher(plan: Plan) -> Launcher:
-    """Return the plan compiled for the current device, and loaded in its context."""
-    from cuda.bindings import driver
-
-    _status, context = driver.cuCtxGetCurrent()
-    key = id(plan), int(context)
-    if key not in _launchers:
-        _launchers[key] = plan, Launcher(compile(plan, device_arch(), SPILLS))
-    return _launchers[key][1]
+_launchers: dict[tuple[int, int], tuple[Plan, Launcher]] = {}
+_compiled: dict[tuple[int, str], tuple[Plan, Compiled]] = {}
+_making = RLock()
 
 
-def device_arch() -> str:
-    """Return the architecture of the current device: sm_80, sm_90a, ..."""
-    from cuda.bindings import driver
+def launcher(plan: Plan, device: int | None = None) -> Launcher:
+    """Return the plan compiled for a device (by default the current one), and loaded there.
 
-    _status, device = driver.cuCtxGetDevice()
-    kinds = driver.CUdevice_attribute
-    major, minor = (
-        driver.cuDeviceGetAttribute(kind, device)[1]
-        for kind in (
-            kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-            kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-        )
-    )
+    Threads that ask for one plan at the same time compile it once.
+    """
+    device = (driver().device() or 0) if device is None else device
+    key = id(plan), device
+    with _making:
+        if key not in _launchers:
+            made = plan, Launcher(_compiled_for(plan, device_arch(device)), device)
+            while len(_launchers) >= MOST:
+                _forget(next(iter(_launchers)))
+            _launchers[key] = made
+        return _launchers[key][1]
+
+
+def _compiled_for(plan: Plan, arch: str) -> Compiled:
+    key = id(plan), arch
+    if key not in _compiled:
+        _compiled[key] = plan, compile(plan, arch, SPILLS)
+    return _compiled[key][1]
+
+
+def _forget(key: tuple[int, int]) -> None:
+    """Drop all that is kept of a plan, so that nothing stays under an identity that is free."""
+    for place in [k for k in _launchers if k[0] == key[0]]:
+        del _launchers[place]
+    for kind in [k for k in _compiled if k[0] == key[0]]:
+        del _compiled[kind]
+
+
+def device_arch(device: int | None = None) -> str:
+    """Return the architecture of a device, by default the current one: sm_80, sm_90a, ..."""
+    device = (driver().device() or 0) if device is None else device
+    major = driver().limit(device, "COMPUTE_CAPABILITY_MAJOR")
+    minor = driver().limit(device, "COMPUTE_CAPABILITY_MINOR")
     return arch_of((major, minor))
 
 
-def shared_memory_of_device() -> int:
-    """Return how much shared memory a block of the current device can have (bytes)."""
-    from cuda.bindings import driver
-
-    _status, device = driver.cuCtxGetDevice()
-    kind = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-    return int(driver.cuDeviceGetAttribute(kind, device)[1])
+def shared_memory_of_device(device: int | None = None) -> int:
+    """Return how much shared memory a block of a device can have (bytes)."""
+    device = (driver().device() or 0) if device is None else device
+    return driver().limit(device, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
 
 
-def _bare(x: Any) -> Any:  # noqa: ANN401
-    return x.array if isinstance(x, TypedArray) else x
-
-
-def _library(array: Any) -> str:  # noqa: ANN401
-    return type(array).__module__.partition(".")[0]
-
-
-def _current(array: Any) -> AbstractContextManager[Any]:  # noqa: ANN401
-    """Return a block in which the array's device is the current one."""
-    if _library(array) == "torch":
-        import torch
-
-        block: AbstractContextManager[Any] = torch.cuda.device(array.device)
-        return block
-    return array.device if _library(array) == "cupy" else nullcontext()
-
-
-def _stream(array: Any) -> int:  # noqa: ANN401
-    """Return the current stream of the array's library; 0 is the default stream."""
-    if _library(array) == "torch":
-        import torch
-
-        return int(torch.cuda.current_stream(array.device).cuda_stream)
-    if _library(array) == "cupy":
-        import cupy
-
-        return int(cupy.cuda.get_current_stream().ptr)
-    return 0
+doors.prepare[:] = [prepare]

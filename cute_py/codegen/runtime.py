@@ -72,4 +72,5 @@ def make_runtime(block: tuple[int, int, int]) -> dict[str, Any]:
         "shared_memory": shared_memory,
         "undefined": undefined,
         "int64": types.int64,
+        "range": range,
     }

@@ -32,6 +32,7 @@ class Scalars:
     def __init__(self, b: Any, env: dict[str, Any], words: Words) -> None:  # noqa: ANN401
         """Keep the builder, symbol -> LLVM value of 64 bits, and the registers."""
         self.b, self.env, self.words = b, env, words
+        self.known: dict[Atom, Any] = {}  # what an op computes once; its code has no branches
 
     def value(self, x: Scalar) -> Any:  # noqa: ANN401
         """Return a scalar as 64 bits."""
@@ -65,6 +66,11 @@ class Scalars:
         return product if c == 1 else self.b.mul(product, ir.Constant(I64, c))
 
     def _atom(self, atom: Atom) -> Any:  # noqa: ANN401
+        if atom not in self.known:
+            self.known[atom] = self._computed(atom)
+        return self.known[atom]
+
+    def _computed(self, atom: Atom) -> Any:  # noqa: ANN401
         if isinstance(atom, FloorDiv):
             return self._floor(atom)
         assert isinstance(atom, Min)

@@ -15,7 +15,7 @@ from cute_py.dtypes.table import Dtype
 from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import Array
 from cute_py.errors import refusal
-from cute_py.trace.arguments import TypedArray
+from cute_py.trace.arrays import TypedArray
 from cute_py.trace.plan import Plan, ScalarParam, Shared, TensorParam
 
 ALIGN = 128  # bytes

@@ -37,7 +37,7 @@ def converted(
     """Return values of one dtype in another, each rounded once."""
     if source is target and not saturate:
         return values
-    if target is f32 and source in (f16, bf16):
+    if target is f32 and source in (f16, bf16) and not saturate:
         return widened(values, source)
     fast = rounding == "rn" and not saturate and source is f32 and target in (f16, bf16)
     if fast and not np.isnan(values).any():

@@ -105,6 +105,7 @@ AREAS = (
     "emulation",
     "ops",
     "codegen",
+    "launching",
 )
 
 

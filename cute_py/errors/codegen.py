@@ -1,4 +1,4 @@
-"""Wordings: compiling plans for a GPU, and launching them."""
+"""Wordings: compiling plans for a GPU."""
 
 from __future__ import annotations
 
@@ -24,8 +24,50 @@ WORDINGS: dict[str, Wording] = {
     "codegen-arch": (
         LayoutError,
         "the architecture {arch!r}",
-        "sm_ and a compute capability from 7.5 on, with the suffix a where instructions need it",
-        "use sm_80, sm_86, sm_89 or sm_90a",
+        "one of {known}",
+        "compute capability 9.0 is sm_90; sm_90a has what that chip alone has",
+    ),
+    "codegen-arch-old": (
+        LayoutError,
+        "{arch}",
+        "{oldest} or newer: CUDA 13 does not compile for older ones",
+        "run the kernel on the emulator: cute.emulate(plan, ...)",
+    ),
+    "codegen-lacks": (
+        LayoutError,
+        "{op} for {arch}, which has no {instruction}",
+        "{first}{newer}",
+        "compile for {first}, or use an atom that {arch} has (cute.atoms.find, copy_rows)",
+    ),
+    "codegen-smem": (
+        LayoutError,
+        "{bytes} bytes of shared memory for a block of {arch}",
+        "at most {most} bytes",
+        "use fewer stages or a smaller tile",
+    ),
+    "codegen-source": (
+        LayoutError,
+        "what Numba cannot compile: {log}",
+        "the text of cute.source(plan), its lines edited: the same function, the plan's calls",
+        "begin again from cute.source(plan)",
+    ),
+    "codegen-nvvm": (
+        LayoutError,
+        "what NVVM says for {arch}: {log}",
+        "code that NVVM takes",
+        "run the kernel on the emulator: cute.emulate(plan, ...), and report the plan",
+    ),
+    "codegen-disassembly": (
+        LayoutError,
+        "what nvdisasm says: {log}",
+        "a cubin that it knows",
+        "install nvidia-cuda-nvdisasm of the series of ptxas, or newer",
+    ),
+    "codegen-debug": (
+        LayoutError,
+        "CUTE_PY_DEBUG={given!r}",
+        "a number from 0 to 4, or some of {known}",
+        "CUTE_PY_DEBUG=1 prints the seconds of each pass",
     ),
     "codegen-ptxas": (
         LayoutError,
@@ -35,7 +77,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "codegen-spills": (
         LayoutError,
-        "{spilled} bytes of local memory on {arch}",
+        "{spilled} bytes of local memory on {arch}: {log}",
         "at most {most} bytes",
         "use a smaller tile or more threads; or allow it with spill_bytes={spilled}",
     ),
@@ -50,17 +92,5 @@ WORDINGS: dict[str, Wording] = {
         "CUTE_PY_CACHE_SIZE={text!r}",
         "a number of bytes, with K, M or G behind it for 2**10, 2**20 or 2**30",
         "leave it unset for 1G, or write 500M",
-    ),
-    "launch-argument": (
-        LayoutError,
-        "{name}: {found}",
-        "arrays like those that the plan was traced for, on the GPU",
-        "call the kernel itself, which traces for the arrays it gets",
-    ),
-    "launch-failed": (
-        LayoutError,
-        "{status} from the driver for {launch}",
-        "a launch that the device can run, and addresses inside of the arrays",
-        "run cute.emulate(plan, ...) on copies of the arrays to find the line",
     ),
 }

@@ -144,6 +144,24 @@ WORDINGS: dict[str, Wording] = {
         "an array whose strides are known",
         "pass a NumPy, torch, CuPy or Numba array",
     ),
+    "argument-negated": (
+        LayoutError,
+        "{name}, a view whose memory holds the negated values",
+        "memory that holds the values of the array",
+        "resolve it: x.resolve_neg()",
+    ),
+    "argument-device": (
+        LayoutError,
+        "an array ({type}) on a device of DLPack's type {device}",
+        "memory of the host or of a GPU of NVIDIA",
+        "copy it to the host: numpy.asarray(x), or to the GPU with torch or CuPy",
+    ),
+    "argument-dlpack": (
+        LeafTypeError,
+        "an array on the GPU ({type}) that tells about its memory through DLPack alone",
+        "torch or CuPy to take it in",
+        "pip install torch or cupy, or pass an array with __cuda_array_interface__",
+    ),
     "argument-empty": (
         LayoutError,
         "{name} of shape {shape}",

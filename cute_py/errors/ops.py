@@ -45,6 +45,12 @@ WORDINGS: dict[str, Wording] = {
         "{known}",
         "choose one of these",
     ),
+    "ops-library": (
+        LeafTypeError,
+        "an array of {type}",
+        "arrays of torch or CuPy, or one of these installed, to lend its views",
+        "pip install torch or cupy; a kernel itself takes such arrays without",
+    ),
     "ops-choice": (
         LeafTypeError,
         "{name}={value!r}",

@@ -15,10 +15,11 @@ from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import GemmConfig
 from cute_py.kernels.gemm import gemm as kernel
 from cute_py.ops import operands
+from cute_py.ops.adopt import adopted, given_back
 from cute_py.ops.choose import changed, choose_config
 from cute_py.ops.operands import OPERATION
 from cute_py.ops.product import compute_type, result_type, wrong_shape
-from cute_py.trace.arguments import TypedArray, address_of, dtype_of, strides_of
+from cute_py.trace.arrays import address_of, bare, dtype_of, strides_of
 
 _TORCH_NAMES = {
     "f32": "float32",
@@ -35,7 +36,7 @@ _TORCH_NAMES = {
 
 
 def gemm_on_device(
-    a: Any,  # noqa: ANN401  (arrays of torch or CuPy)
+    a: Any,  # noqa: ANN401  (arrays on a device)
     b: Any,  # noqa: ANN401
     c: Any,  # noqa: ANN401
     factors: tuple[float, float],
@@ -50,9 +51,11 @@ def gemm_on_device(
     All arrays lie on one device. c has the shape of D. Raises LayoutError for shapes that do not
     fit and for empty ones.
     """
-    library = _Library(a)
+    caller, target = a, out
+    a, b, c, bias, out = map(adopted, (a, b, c, bias, out))
+    library = _Library(bare(a))
     types = dtype_of(a), dtype_of(b)
-    a, b = (x.array if isinstance(x, TypedArray) else x for x in (a, b))
+    a, b = bare(a), bare(b)
     batch = _batch(a, b)
     (M, K), N = tuple(a.shape[-2:]), b.shape[-1]
     A = _ready(library, a, batch)  # (L, M, K)
@@ -84,9 +87,9 @@ def gemm_on_device(
     last = None if C is None else _modes(C)
     kernel(*sides, last, bias, _modes(result), alpha, beta, chosen, epilogue)
     if out is None:
-        return result.reshape(shape)
+        return given_back(result.reshape(shape), caller)
     out[...] = result.reshape(shape)
-    return out
+    return target
 
 
 # a tile of 8 warps that reads each element of A and B half as often as one of 4
@@ -112,7 +115,6 @@ class _Library:
     """What is needed of torch and of CuPy, by one name."""
 
     def __init__(self, array: Any) -> None:  # noqa: ANN401
-        array = array.array if isinstance(array, TypedArray) else array
         self.torch = type(array).__module__.partition(".")[0] == "torch"
         self.like = array
 

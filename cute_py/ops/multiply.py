@@ -12,7 +12,7 @@ from cute_py.kernels.epilogue import ACTIVATIONS
 from cute_py.kernels.gemm import GemmConfig
 from cute_py.ops.operands import OPERATION
 from cute_py.ops.product import Product, wrong_shape
-from cute_py.trace.arguments import on_device
+from cute_py.trace.arrays import on_device, taken_in
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
@@ -68,6 +68,7 @@ def gemm(
            [1., 2., 0.]], dtype=float32)
     """
     require_choices(backend, activation)
+    a, b, c, bias, out = map(taken_in, (a, b, c, bias, out))
     given = {"a": a, "b": b, "c": c, "bias": bias, "out": out}
     if on_gpu({name: x for name, x in given.items() if x is not None}, backend):
         from cute_py.ops.device import gemm_on_device
@@ -115,7 +116,8 @@ def on_gpu(given: dict[str, Any], backend: str) -> bool:
 
 def _typed(x: Any, dtype: Any) -> Any:  # noqa: ANN401
     """Return a device array to be read as a type of its own size, such as tf32."""
-    from cute_py.trace.arguments import dtype_of, typed
+    from cute_py.trace.arguments import typed
+    from cute_py.trace.arrays import dtype_of
 
     return x if dtype_of(x) is as_dtype(dtype) else typed(x, dtype)
 

@@ -11,7 +11,7 @@ from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import DtypeError, refusal
-from cute_py.trace.arguments import TypedArray
+from cute_py.trace.arrays import TypedArray
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Array, DtypeLike

@@ -14,11 +14,25 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from math import gcd
 
-from cute_py.dtypes.table import Dtype, from_numpy
+from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.trace.arithmetic import number
+from cute_py.trace.arrays import (
+    LIBRARIES,
+    LINE,
+    READERS,
+    bare,
+    is_array,
+    require_plain_values,
+    taken_in,
+)
+from cute_py.trace.arrays import TypedArray as TypedArray
+from cute_py.trace.arrays import address_of as address_of
+from cute_py.trace.arrays import dtype_of as dtype_of
+from cute_py.trace.arrays import on_device as on_device
+from cute_py.trace.arrays import strides_of as strides_of
 from cute_py.trace.keys import arrays_in, static_key
 
 TYPE_CHECKING = False
@@ -27,8 +41,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.dtypes.table import DtypeLike
-
-VECTOR_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +86,6 @@ def spec(
     return Spec(divisible_by, shape, alignment)
 
 
-@dataclass(frozen=True, slots=True)
-class TypedArray:
-    """An array whose elements are to be read as another type; see `typed`."""
-
-    array: Any
-    dtype: Dtype
-
-
 def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # noqa: ANN401  (any array)
     """Return an array to be read as tf32, s4, u4, b1 ..., which NumPy has no type for.
 
@@ -111,53 +115,36 @@ class ArrayFacts:
 # -- reading arrays
 
 
-def is_array(x: object) -> bool:
-    """Tell whether x is an array of some library, on the host or on a device."""
-    return isinstance(x, TypedArray) or (
-        hasattr(x, "shape")
-        and hasattr(x, "dtype")
-        and any(
-            hasattr(x, name)
-            for name in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
-        )
-        and not isinstance(x, (int, float))
-        and getattr(x, "shape", ()) != ()
-    )
-
-
-def _with_strides(x: Any) -> Any:  # noqa: ANN401
-    """Return x; as a NumPy view of its memory, where it tells about that through DLPack alone."""
-    alone = hasattr(type(x), "__dlpack__") and not any(
-        hasattr(x, name) for name in ("strides", "stride", "__cuda_array_interface__")
-    )
-    if not alone:
-        return x
-    import numpy as np
-
-    return np.from_dlpack(x)
-
-
-def on_device(x: object) -> bool:
-    """Tell whether an array lies in the memory of a GPU."""
-    array = x.array if isinstance(x, TypedArray) else x
-    return bool(getattr(array, "is_cuda", False)) or (
-        hasattr(array, "__cuda_array_interface__") and not hasattr(array, "__array_interface__")
-    )
+_known_facts: dict[Any, ArrayFacts] = {}  # by what `READERS` say of arrays, and the promise
 
 
 def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
     """Return the facts of an array, checked against what was promised."""
+    if bare(x).__class__ not in LIBRARIES or LINE % (promise.alignment or 1):
+        return _array_facts(x, promise, name)
+    key = READERS[x.__class__](x)[0], promise
+    found = _known_facts.get(key)
+    if found is None:
+        if len(_known_facts) >= 4096:
+            _known_facts.clear()
+        found = _known_facts[key] = _array_facts(x, promise, name)
+    return found
+
+
+def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
     dtype = dtype_of(x)
-    array = x.array if isinstance(x, TypedArray) else x
+    array = bare(x)
+    require_plain_values(array, name)
     shape, strides = tuple(array.shape), strides_of(array)
+    address = address_of(array)
     if any(d < 0 for d in strides):
         raise refusal("argument-stride", operation="kernel", name=name, strides=strides)
     if any(s == 0 for s in shape):
         raise refusal("argument-empty", operation="kernel", name=name, shape=shape)
     promise.require_rank(name, len(shape))
-    _check_promise(promise, name, shape, address_of(array))
-    alignment = promise.alignment or gcd(address_of(array), VECTOR_BYTES) or VECTOR_BYTES
-    unit = max(min(alignment, VECTOR_BYTES) * 8 // dtype.bits, 1)  # elements of the widest vector
+    _check_promise(promise, name, shape, address)
+    alignment = promise.alignment or gcd(address, LINE) or LINE
+    unit = max(min(alignment, LINE) * 8 // dtype.bits, 1)  # elements of the widest vector
     contiguous = _unit_mode(strides)
     extents = []
     for mode, extent in enumerate(shape):
@@ -207,53 +194,6 @@ def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: in
         )
 
 
-def dtype_of(x: Any) -> Dtype:  # noqa: ANN401
-    """Return the type of an array's elements."""
-    if isinstance(x, TypedArray):
-        return x.dtype
-    kind = x.dtype
-    if type(x).__module__.partition(".")[0] == "torch":
-        return as_dtype(_TORCH.get(str(kind).removeprefix("torch."), str(kind)))
-    return from_numpy(kind)
-
-
-_TORCH = {
-    "float32": "f32",
-    "float64": "f64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float8_e4m3fn": "e4m3",
-    "float8_e5m2": "e5m2",
-    "int8": "s8",
-    "uint8": "u8",
-    "int16": "s16",
-    "int32": "s32",
-    "int64": "s64",
-    "bool": "b1",
-}
-
-
-def strides_of(x: Any) -> tuple[int, ...]:  # noqa: ANN401
-    """Return the strides of an array (elements)."""
-    if callable(getattr(x, "stride", None)):  # torch
-        return tuple(x.stride())
-    size = x.dtype.itemsize
-    strides = x.strides
-    if strides is None:
-        raise refusal("argument-strides", operation="kernel", type=type(x).__name__)
-    if any(d % size for d in strides):
-        raise refusal("argument-stride", operation="kernel", name="array", strides=strides)
-    return tuple(d // size for d in strides)
-
-
-def address_of(x: Any) -> int:  # noqa: ANN401
-    """Return the address of the first element (bytes)."""
-    if hasattr(x, "data_ptr"):
-        return int(x.data_ptr())
-    interface = getattr(x, "__cuda_array_interface__", None) or x.__array_interface__
-    return int(interface["data"][0])
-
-
 # -- the arguments of a call
 
 
@@ -301,7 +241,7 @@ def classify(
 
     """
     taken = set() if taken is None else taken
-    value = _with_strides(value)
+    value = taken_in(value)
     if is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
         facts = array_facts(value, promise, name)

@@ -10,15 +10,19 @@ from cute_py.dtypes.table import b1
 from cute_py.errors import CuteError, refusal
 from cute_py.layout.layout import Layout
 from cute_py.layout.tensor import derived, register_allocators
-from cute_py.trace.arguments import Argument, annotations_of, classify, on_device, rebuilt
+from cute_py.trace import doors
+from cute_py.trace.arguments import Argument, annotations_of, classify, rebuilt
+from cute_py.trace.arrays import on_device
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.integers import compare
 from cute_py.trace.keys import captured_key
 from cute_py.trace.memory import registers_of
 from cute_py.trace.ops import Map
 from cute_py.trace.plan import Plan, ScalarParam, TensorParam
-from cute_py.trace.state import Trace, is_own, kernel_line, place_text, recording
+from cute_py.trace.quick import Calls
+from cute_py.trace.state import Trace, is_own, place_text, recording
 from cute_py.trace.verify import verify
+from cute_py.trace.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import Leaf
+    from cute_py.trace.watch import Seen
 
 register_allocators.append(registers_of)
 
@@ -44,6 +49,9 @@ class Kernel:
         self.function = function
         self.signature = inspect.signature(function)
         self.plans: dict[Any, Plan] = {}
+        self.watch = Watch(function)
+        self._notes: tuple[Seen, dict[str, object]] | None = None
+        self._calls: tuple[dict[str, object], Calls] | None = None
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -63,9 +71,25 @@ class Kernel:
                 signature=f"{self.__name__}{self.signature}",
             ) from None
         bound.apply_defaults()
-        notes, taken = annotations_of(self.function), set[str]()
+        notes, taken = self.notes(), set[str]()
         given = bound.arguments.items()
         return tuple([classify(name, value, notes.get(name), taken) for name, value in given])
+
+    def notes(self) -> dict[str, object]:
+        """Return the annotations as values, evaluated anew if what they name has changed."""
+        known = self._notes
+        if known is None or not self.watch.holds(known[0]):
+            self._notes = known = self.watch.now(), annotations_of(self.function)
+        return known[1]
+
+    def calls(self) -> Calls:
+        """Return the calls that are known, none if the annotations have changed."""
+        notes, known = self.notes(), self._calls
+        if known is None or known[0] is not notes:
+            names = [p.name for p in self.signature.parameters.values() if p.kind in _BY_POSITION]
+            known = notes, Calls(self.watch, [notes.get(name) for name in names])
+            self._calls = known
+        return known[1]
 
     def plan(self, *args: object, **named: object) -> Plan:
         """Return the plan for arguments like these: traced, or the one that was kept."""
@@ -86,13 +110,30 @@ class Kernel:
         return self if instance is None else _Method(self, instance)
 
     def __call__(self, *args: object, **named: object) -> None:
-        """Run the kernel: on the GPU where its arrays lie there, else on the emulator."""
-        import cute_py as cute
+        """Run the kernel: on the GPU where its arrays lie there, else on the emulator.
 
+        A call like one before, but for addresses and run-time numbers, is launched at once; see
+        `quick`.
+        """
+        known = self._calls
+        if named or known is None or not known[1].launch(args):
+            self._run(args, named)
+
+    def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:
+        seen = self.watch.now()  # before all else: a change from here on is noticed
+        calls = self.calls()
         arguments = self.arguments(*args, **named)
         plan, leaves = self._kept(arguments), _leaves(arguments)
-        door = cute.run if any(on_device(x) for x in leaves) else cute.emulate
-        door(plan, *leaves)
+        if not any(map(on_device, leaves)):
+            doors.emulator()(plan, *leaves)
+            return
+        launch, values = doors.gpu()(plan, leaves)
+        launch(values)
+        if not named:
+            calls.keep(args, arguments, seen, launch)
+
+
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _leaves(arguments: tuple[Argument, ...]) -> list[Any]:
@@ -100,14 +141,17 @@ def _leaves(arguments: tuple[Argument, ...]) -> list[Any]:
 
 
 class _Method(Kernel):
-    """A kernel of a class, for one object."""
+    """A kernel of a class, for one object: all else is the kernel's."""
 
     def __init__(self, kernel: Kernel, instance: object) -> None:
-        super().__init__(kernel.function)
-        self.plans, self.instance = kernel.plans, instance
+        self.__dict__.update(vars(kernel))
+        self.kernel, self.instance = kernel, instance
 
     def arguments(self, *args: object, **named: object) -> tuple[Argument, ...]:
-        return super().arguments(self.instance, *args, **named)
+        return self.kernel.arguments(self.instance, *args, **named)
+
+    def __call__(self, *args: object, **named: object) -> None:
+        self.kernel(self.instance, *args, **named)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
@@ -255,5 +299,5 @@ def _number(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401
         return value
     held = new_registers(kind, 1, "x")
     dst = register(held, "kernel")
-    state.emit(Map("copy", dst, (_bare(value),), kind, line=kernel_line()))
+    state.emit(Map("copy", dst, (_bare(value),), kind, line=state.root.line))
     return held

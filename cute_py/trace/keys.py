@@ -8,7 +8,9 @@ traced anew after a list or an attribute was changed.
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from types import CodeType, FunctionType, MethodType, ModuleType
+from enum import Enum
+from functools import lru_cache
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,22 +87,34 @@ def captured_key(function: Callable[..., Any], depth: int = DEPTH) -> Hashable:
         except ValueError:  # not given a value yet
             continue
     outside = function.__globals__
-    found += [(name, outside[name]) for name in sorted(_names(code)) if name in outside]
-    return tuple([(name, static_key(x, min(depth, 2))) for name, x in found if _is_plain(x)])
+    found += [(name, outside[name]) for name in global_names(code) if name in outside]
+    return tuple([(name, static_key(x, min(depth, 2))) for name, x in found if is_plain(x)])
 
 
-def _names(code: CodeType) -> set[str]:
-    """Return the global names that code uses, and the functions inside of it."""
+@lru_cache(maxsize=4096)
+def global_names(code: CodeType) -> tuple[str, ...]:
+    """Return the names that code loads as globals, and the functions inside of it; sorted."""
+    from dis import get_instructions
+
+    own = {
+        step.argval
+        for step in get_instructions(code)
+        if step.opname == "LOAD_NAME"
+        or (step.opname.startswith("LOAD") and "GLOBAL" in step.opname)
+    }
     inner = [x for x in code.co_consts if isinstance(x, CodeType)]
-    return {*code.co_names, *(name for x in inner for name in _names(x))}
+    return tuple(sorted(own.union(*map(global_names, inner))))
 
 
-def _is_plain(value: object) -> bool:
+def is_plain(value: object) -> bool:
+    """Tell whether a value that a function takes from around it is part of its key."""
     if isinstance(value, (tuple, list)):
-        return all(_is_plain(x) for x in value)
+        return all(is_plain(x) for x in value)
     if isinstance(value, dict):
-        return all(_is_plain(x) for x in value.values())
+        return all(is_plain(x) for x in value.values())
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        return True
+    if type(value).__module__ in _VALUES:
         return True
     own = type(value).__module__.partition(".")[0] == _OWN
     return own and not _by_identity(value) and not hasattr(value, "__wrapped__")
@@ -109,6 +123,55 @@ def _is_plain(value: object) -> bool:
 def _by_identity(value: object) -> bool:
     kind: Any = type(value)
     return bool(kind.__hash__ is object.__hash__)
+
+
+# -- values that cannot change
+
+
+def is_frozen(value: Any, depth: int = DEPTH) -> bool:  # noqa: ANN401
+    """Tell whether a value can never change, to its leaves: then one key holds as long as it lives.
+
+    >>> is_frozen((1, "a", (2.0, None))), is_frozen((1, [2])), is_frozen(lambda: 1)
+    (True, False, False)
+    """
+    kind: Any = type(value)
+    if kind in _EXACT or kind in (float, complex):
+        return True
+    if depth == 0:
+        return False
+    if kind is frozenset or (issubclass(kind, tuple) and kind.__iter__ is tuple.__iter__):
+        return all(is_frozen(x, depth - 1) for x in value)
+    if isinstance(value, Enum):
+        return is_frozen(value.value, depth - 1)
+    if is_dataclass(value):
+        return _is_frozen_record(kind) and all(
+            is_frozen(getattr(value, f.name), depth - 1) for f in fields(value)
+        )
+    return kind.__module__ in _VALUES
+
+
+# modules of this package whose objects are values: slots that are set once, compared by content
+_VALUES = {
+    f"{_OWN}.{name}"
+    for name in (
+        "dtypes.table",
+        "layout.layout",
+        "layout.swizzle",
+        "layout.composed",
+        "layout.basis",
+        "layout.tuples",
+    )
+}
+
+
+@lru_cache(maxsize=1024)
+def _is_frozen_record(kind: Any) -> bool:  # noqa: ANN401  (a dataclass)
+    """Tell whether a dataclass is frozen and keeps its fields itself: no property is one."""
+    names = [f.name for f in fields(kind)]
+    held = [vars(cls)[name] for cls in kind.__mro__ for name in names if name in vars(cls)]
+    return kind.__dataclass_params__.frozen and not any(
+        hasattr(x, "__get__") and not isinstance(x, MemberDescriptorType) for x in held
+    )
 
 
 # -- arrays in objects

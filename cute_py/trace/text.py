@@ -77,6 +77,12 @@ def _place(op: Op) -> str:
     return f"  # line {op.line[1]}" if op.line[1] else ""
 
 
+def where_of(op: Op) -> str:
+    """Return the place of the kernel that made an op, `file.py:line`; "" where it is not known."""
+    file, line = op.line
+    return f"{file.replace(chr(92), '/').rpartition('/')[2]}:{line}" if line else ""
+
+
 def op_text(op: Op) -> str:
     """Return an op as one line, without the blocks that it holds."""
     special = _TEXTS.get(type(op))

@@ -10,7 +10,8 @@ import cute_py as cute
 from cute_py.analysis.resources import occupancy
 from cute_py.cli import REFUSED, main
 from cute_py.cli_codegen import LADDER, report
-from cute_py.codegen import build
+from cute_py.codegen import build, sass
+from cute_py.codegen.tools import tool
 from cute_py.errors import refusal
 from cute_py.kernels.samples import SAMPLES, sample
 
@@ -44,7 +45,7 @@ def run(capsys):
 def disassembler():
     """Skip where nvdisasm is missing."""
     try:
-        build.tool("nvdisasm")
+        tool("nvdisasm")
     except cute.CuteError:
         pytest.skip("no nvdisasm")
 
@@ -141,14 +142,12 @@ def test_stages_are_written_to_files(run, disassembler, tmp_path):
 
 
 def test_without_a_disassembler_the_rest_is_told(run, monkeypatch):
-    found = build.tool
-
     def without(name):
         if name == "nvdisasm":
             raise refusal("codegen-missing", operation="cute.compile", name=name)
-        return found(name)
+        return tool(name)
 
-    monkeypatch.setattr(build, "tool", without)
+    monkeypatch.setattr(sass, "tool", without)
     code, output, _ = run("compile", "transpose", "--m", 96)  # not in the cache of sass
     assert code == 0
     assert facts(output)["instructions"].startswith("not known: cute.compile: given no nvdisasm")
@@ -213,7 +212,9 @@ def test_arguments_that_do_not_fit(run, arguments):
 
 
 def test_spills_are_refused_and_allowed(run, monkeypatch):
-    monkeypatch.setattr(build, "_resources", lambda log, plan: build.Resources(255, 24, 24, 0))
+    made = build.Resources(255, 24, 24, 0)
+    monkeypatch.setattr(build.Build, "resources", property(lambda _build: made))
+    monkeypatch.setenv("CUTE_PY_CACHE", "0")
     code, _, error = run("compile", "copy")
     assert code == REFUSED
     assert "24 bytes of local memory on sm_80; required: at most 0 bytes" in error

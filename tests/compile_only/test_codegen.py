@@ -1,14 +1,12 @@
 """Plans become Numba kernels, PTX and cubins, without a GPU."""
 
 import re
-import subprocess
 
 import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen.build import capability, tool
-from cute_py.kernels import gemm_07_multistage, gemm_09_warp_specialised
+from cute_py.codegen.tools import tool
 from cute_py.kernels.copy import copy_elements
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -29,20 +27,16 @@ def axpy_plan():
     return cute.trace(axpy, x, x, 2.0)
 
 
-def flagship_plan():
-    a, c = np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float32)
-    config = gemm_07_multistage.flagship()
-    return cute.trace(gemm_07_multistage.gemm_multistage, a, a, c, config)
-
-
 def test_source_has_a_line_for_each_op():
     text = cute.source(axpy_plan())
-    assert text.startswith("def axpy(x, x_shape0, y, y_shape0, alpha):\n")
+    assert text.startswith('"""axpy: a Numba kernel')
+    assert "\ndef axpy(x, x_shape0, y, y_shape0, alpha):\n" in text
     lines = [line.strip() for line in text.splitlines()]
     (branch,) = [line for line in lines if line.startswith("if ")]
-    assert re.fullmatch(r"if holds_\d+\(bid_x, tid, x_shape0\):  # line \d+", branch)
-    assert sum("load_" in line for line in lines) == 2
-    assert sum("store_" in line for line in lines) == 1
+    said = r"if holds_0\(bid_x, tid, x_shape0\):  # line \d+  if 128\*bid_x\+tid < x_shape0 .*"
+    assert re.fullmatch(said, branch)
+    assert sum(" = load_" in line for line in lines) == 2
+    assert sum(line.startswith("store_0(") for line in lines) == 1
     compile(text, "axpy", "exec")  # it is Python
 
 
@@ -57,37 +51,6 @@ def test_compiled_kernel_needs_no_local_memory(arch):
     assert compiled.resources.stack_bytes == 0
     assert compiled.resources.registers <= 32
     assert compiled.cubin[:4] == b"\x7fELF"
-
-
-@pytest.mark.parametrize("arch", ARCHS)
-def test_flagship_has_the_instructions_of_its_plan(arch):
-    plan = flagship_plan()
-    compiled = cute.compile(plan, arch)
-    products = [op for op in plan.ops if type(op).__name__ == "Mma"]
-    count = len(re.findall(r"mma\.sync\.aligned\.m16n8k16", compiled.ptx))
-    assert count == sum(len(op.steps) for op in products)
-    rows = sum(op.src.count for op in plan.ops if type(op).__name__ == "LdMatrix")
-    assert len(re.findall(r"ldmatrix\.sync", compiled.ptx)) == rows
-    assert compiled.resources.smem_bytes == plan.smem_bytes
-    assert compiled.resources.spill_bytes == 0
-
-
-def test_sass_holds_tensor_core_instructions(tmp_path):
-    compiled = cute.compile(flagship_plan(), "sm_80")
-    path = tmp_path / "kernel.cubin"
-    path.write_bytes(compiled.cubin)
-    try:
-        disassembler = tool("nvdisasm")
-    except cute.CuteError:
-        pytest.skip("no nvdisasm")
-    text = subprocess.run([disassembler, str(path)], capture_output=True, text=True, check=True)
-    sass = text.stdout
-    plan = compiled.plan
-    steps = sum(len(op.steps) for op in plan.ops if type(op).__name__ == "Mma")
-    assert len(re.findall(r"HMMA\.16816", sass)) == steps
-    assert "LDSM.16.M88.4" in sass
-    assert "LDGSTS" in sass
-    assert not re.search(r"\b(LDL|STL)\b", sass)
 
 
 def test_a_product_and_a_sum_are_not_made_one():
@@ -146,45 +109,19 @@ def test_copy_compiles_for_both_majors():
         cute.compile(cute.trace(copy_elements, x, x.copy()), "sm_80")
 
 
-def test_what_has_no_ptx_yet_is_refused_by_name():
-    a, c = np.zeros((128, 64), np.float16), np.zeros((128, 128), np.float32)
-    plan = cute.trace(gemm_09_warp_specialised.gemm_warp_specialised, a, a, c)
-    with pytest.raises(cute.CuteError) as caught:
-        cute.compile(plan, "sm_90a")
-    assert caught.value.code == "codegen-op"
-    assert "pipeline.py:" in str(caught.value) or "gemm_09" in str(caught.value)
-
-
-def test_an_unknown_architecture_is_refused():
-    assert capability("sm_90a") == (9, 0, "a")
-    assert capability("sm_120") == (12, 0)
-    for arch in ("90", "sm90", "sm_x", ""):
-        with pytest.raises(cute.CuteError) as caught:
-            capability(arch)
-        assert caught.value.code == "codegen-arch"
-
-
 def test_a_missing_tool_is_named():
     with pytest.raises(cute.CuteError) as caught:
         tool("no-such-tool")
     assert caught.value.code == "codegen-missing"
 
 
-def test_what_ptxas_refuses_is_shown():
-    with pytest.raises(cute.CuteError) as caught:
-        cute.compile(flagship_plan(), "sm_75")  # cp.async came with sm_80
-    assert caught.value.code == "codegen-ptxas"
-    assert "sm_80" in str(caught.value)
-
-
 @cute.kernel
 def hungry(x, y):
-    """Keep 400 numbers a thread, more than there are registers."""
+    """Keep 300 numbers a thread, more than there are registers."""
     cute.launch(grid=1, block=32)
-    held = cute.rmem("f32", 400)
+    held = cute.rmem("f32", 300)
     tid = cute.thread_idx()
-    for i in range(400):
-        held[i] = x[tid + i]
+    cute.copy(cute.local_tile(x, (300,), (tid,)), held)
     for _k in cute.range(x.shape[0]):
         held += held * 2.0
     y[tid] = cute.reduce("add", held)

@@ -9,7 +9,7 @@ import cute_py as cute
 from cute_py import atoms
 from cute_py.emulate import emulate
 from cute_py.emulate.bits import numpy_type
-from cute_py.emulate.numerics import RULES, fma
+from cute_py.emulate.numerics import RULES, converted, fma
 from cute_py.layout.offsets import offset_grid, offsets
 from cute_py.trace.functions import FUNCTIONS, REDUCTIONS
 from tests.emulated.plans import Maker, at, ops, tid
@@ -243,3 +243,19 @@ def test_one_rounding_per_instruction():
     a[grid < 2] = 1
     c = np.full((32, 4), 2**24, np.float32)
     assert (instruction(atom, a, b, c, True) == 2**24 + 2).all()
+
+
+FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
+
+
+@pytest.mark.parametrize("saturate", [False, True])
+@pytest.mark.parametrize("target", FLOATS)
+@pytest.mark.parametrize("source", FLOATS)
+def test_conversions_of_infinities_are_those_of_the_types(source, target, saturate):
+    """What a kernel converts is what `cute.convert` converts, for every pair of types."""
+    kind = cute.dtype(source)
+    given = kind.max if source == "e4m3" else np.inf
+    x = cute.convert(np.array([given, -given, 1.5]), kind)
+    found = converted(x, kind, cute.dtype(target), "rn", saturate)
+    wanted = cute.convert(x, target, "to_nearest", saturate)
+    assert np.asarray(found).tobytes() == np.asarray(wanted).tobytes()

@@ -147,25 +147,6 @@ def test_a_graph_replays_with_changed_data():
         assert torch.equal(c.double(), a.double() @ b.double().T + 1)
 
 
-def test_a_kernel_is_compiled_and_loaded_in_a_capture():
-    """The first call of a kernel may come while a graph is captured."""
-
-    @cute.kernel
-    def first_seen(x, y):
-        cute.launch(grid=cute.ceil_div(x.shape[0], 96), block=96)
-        i = cute.block_idx() * 96 + cute.thread_idx()
-        with cute.when(i < x.shape[0]):
-            y[i] = x[i] + 5.0
-
-    x, y, graph = vector(), torch.zeros(1000, device="cuda"), torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        first_seen(x, y)
-    x.fill_(2)
-    graph.replay()
-    torch.cuda.synchronize()
-    assert bool((y == 7).all())
-
-
 # -- libraries
 
 

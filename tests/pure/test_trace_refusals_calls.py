@@ -177,11 +177,15 @@ def test_a_run_time_number_is_checked(value):
     assert raised(lambda: cute.trace(number, X, value)).code == "kernel-number"
 
 
+DEVICE_ARRAYS = ("argument-device", "argument-dlpack", "argument-negated")  # test_launching.py
+
+
 def test_every_refusal_of_kernels_is_provoked():
     modules = (test_trace_refusals, test_trace_refusals_memory)
     here = {*CODES, *CALLS, *(code for m in modules for code in m.CODES)}
     assert {*table.WORDINGS} - here - {*test_trace_refusals.CALLS} == {
         "config-types",
         "config-bits",
+        *DEVICE_ARRAYS,
     }
     assert here <= {*WORDINGS}

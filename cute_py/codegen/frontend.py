@@ -1,0 +1,127 @@
+"""The part of the compiler that is Numba: a printed kernel to PTX."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import linecache
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cute_py.codegen.arch import capability
+from cute_py.codegen.files import source_file
+from cute_py.codegen.shim import install
+from cute_py.codegen.source import Source, parameters
+from cute_py.errors import CuteError, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from cute_py.trace.plan import Plan
+
+
+def printed(plan: Plan) -> Source:
+    """Return the kernel of a plan as text, and the intrinsics that it calls.
+
+    Raises LayoutError where Numba is missing, and for what has no PTX yet.
+    """
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        raise refusal("codegen-missing", operation="cute.compile", name="numba-cuda") from None
+    if plan.launch.cluster != (1, 1, 1):
+        raise refusal("codegen-op", operation="cute.compile", name="a launch in clusters")
+    install()
+    return Source(plan)
+
+
+def ptx_of(plan: Plan, text: str, calls: Mapping[str, object], arch: str) -> tuple[str, str]:
+    """Return the PTX of a kernel's text, and the name of the kernel there.
+
+    Raises LayoutError with the log of Numba or NVVM where they refuse the text.
+    """
+    from numba.cuda.core.errors import NumbaError
+    from numba.cuda.cudadrv.nvvm import nvvmError
+
+    function = _function(plan, text, calls)
+    try:
+        ptx = _compiled(plan, function, arch)
+    except nvvmError as error:
+        log = "; ".join([str(error), *getattr(error, "__notes__", ())])
+        raise refusal("codegen-nvvm", operation=plan.name, arch=arch, log=log) from error
+    except NumbaError as error:
+        raise refusal("codegen-source", operation=plan.name, log=str(error).strip()) from error
+    entry = re.search(r"\.entry\s+(\w+)", ptx)
+    assert entry is not None
+    return ptx, entry.group(1)
+
+
+def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:  # noqa: ANN401
+    """Return the kernel as a function, compiled from a file that profilers and tracebacks find."""
+    scope = dict(calls)
+    try:
+        exec(compile(text, _file(plan.name, text), "exec"), scope)
+    except CuteError:
+        raise
+    except Exception as error:
+        log = f"{type(error).__name__}: {error}"
+        raise refusal("codegen-source", operation=plan.name, log=log) from error
+    function = scope.get(plan.name)
+    wanted = [name for name, _kind in parameters(plan)]
+    if not inspect.isfunction(function) or list(inspect.signature(function).parameters) != wanted:
+        log = f"no function {plan.name}({', '.join(wanted)})"
+        raise refusal("codegen-source", operation=plan.name, log=log)
+    return function
+
+
+def _file(name: str, text: str) -> str:
+    """Return the path of the file that holds the text; where none can be written, a path under
+    which `linecache` has it.
+    """
+    try:
+        path = source_file(name, text)
+    except OSError:
+        path = Path(f"<{name}>")
+    if not path.exists():
+        linecache.cache[str(path)] = len(text), None, text.splitlines(keepends=True), str(path)
+    return str(path)
+
+
+def _compiled(plan: Plan, function: Any, arch: str) -> str:  # noqa: ANN401
+    from numba import cuda
+    from numba.cuda import types
+
+    kinds = {
+        "address": types.uint64,
+        "integer": types.int64,
+        "f32": types.float32,
+        "f64": types.float64,
+    }
+    with _no_collection():
+        ptx, _kind = cuda.compile(
+            function,
+            types.void(*[kinds[kind] for _name, kind in parameters(plan)]),
+            cc=capability(arch),
+            device=False,
+            abi="numba",
+            output="ptx",
+            launch_bounds=(plan.launch.threads, plan.launch.min_blocks),
+            lineinfo=True,
+        )
+    return str(ptx)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python from looking for garbage: a compilation makes 100 000 objects that all live on,
+    and looking through them takes a third of its time.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

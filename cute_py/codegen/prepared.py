@@ -1,0 +1,205 @@
+"""A prepared launch: all is computed but addresses, run-time numbers and the stream.
+
+The driver reads a launch from three pieces of memory: a configuration, the values of the
+parameters, and a table of pointers to them. They are made once; a call writes what differs and asks
+the driver. Nothing else happens, so a call may be captured into a CUDA graph. Threads share a
+prepared launch: each takes a block of memory from a pool (list operations are atomic) and gives it
+back after the driver has copied it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from cute_py.codegen.driver import INVALID_CONTEXT, name_of
+from cute_py.codegen.faults import RECENT, fault, is_synchronous
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cute_py.codegen.build import Compiled
+    from cute_py.codegen.driver import Driver
+
+Grid = tuple[int, int, int]
+WORD = 8  # bytes of a parameter; f32 uses the first four
+REAL: dict[str, Any] = {"f32": ctypes.c_float, "f64": ctypes.c_double}
+
+
+class Block:
+    """The memory of one launch: what a call writes comes first, then sizes and strides."""
+
+    __slots__ = ("address", "config", "pointers", "slots", "span", "stream", "values")
+
+    def __init__(self, config: Any, kinds: Sequence[str], fixed: dict[int, int]) -> None:  # noqa: ANN401
+        """Make it for parameters of these kinds; `fixed` are values by place."""
+        self.config, self.stream = config, 0
+        written = [i for i in range(len(kinds)) if i not in fixed]
+        order = [*written, *fixed]
+        self.values = (ctypes.c_uint64 * len(kinds))(*[fixed.get(i, 0) for i in order])
+        first = ctypes.addressof(self.values)
+        places = {i: WORD * place for place, i in enumerate(order)}
+        pointers = [first + places[i] for i in range(len(kinds))]
+        self.pointers = (ctypes.c_void_p * len(kinds))(*pointers)
+        self.address = ctypes.addressof(self.pointers)
+        self.span = slice(0, len(written))
+        self.slots: tuple[Any, ...] = ()  # ctypes numbers, where not all are integers
+        if any(kinds[i] in REAL for i in written):
+            self.slots = tuple(
+                [
+                    REAL.get(kinds[i], ctypes.c_uint64).from_buffer(self.values, places[i])
+                    for i in written
+                ]
+            )
+
+
+class Prepared:
+    """A launch for arrays of known shapes on one device; a function of addresses and numbers."""
+
+    __slots__ = (
+        "compiled",
+        "current",
+        "device",
+        "driver",
+        "fixed",
+        "function",
+        "grid",
+        "grid_of",
+        "kinds",
+        "launch",
+        "name",
+        "pool",
+        "stream",
+        "success",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        driver: Driver,
+        compiled: Compiled,
+        function: Any,  # noqa: ANN401  (a CUfunction)
+        device: int,
+        grid: Grid | Callable[[list[Any]], Grid],
+        kinds: Sequence[str],
+        fixed: dict[int, int],
+        stream: Callable[[], int],
+        current: Callable[[], int | None],
+    ) -> None:
+        """Keep what a launch needs.
+
+        Args:
+            driver: of the machine.
+            compiled: the kernel.
+            function: the kernel, loaded on the device.
+            device: where the arrays lie.
+            grid: blocks; a function of the values where run-time numbers count them.
+            kinds: of the parameters: address, integer, f32, f64.
+            fixed: values of parameters that are the same at each call, by place.
+            stream: gives the stream to launch on.
+            current: gives the number of the current device.
+
+        """
+        self.driver, self.compiled, self.function, self.device = driver, compiled, function, device
+        self.kinds, self.fixed, self.stream, self.current = kinds, fixed, stream, current
+        self.grid_of = grid if callable(grid) else None
+        self.grid: Grid = (1, 1, 1) if callable(grid) else grid
+        self.launch, self.name = driver.raw.cuLaunchKernelEx, compiled.plan.name
+        self.success = driver.raw.CUresult.CUDA_SUCCESS
+        self.waits = is_synchronous()
+        self.pool: list[Block] = []
+
+    def __call__(self, values: list[Any], stream: int | None = None) -> None:
+        """Launch with an address or number for each array and number of the plan."""
+        if stream is None:
+            stream = self.stream()
+        if self.current() != self.device:
+            with self.driver.inside(self.device):
+                self._launch(values, stream)
+        else:
+            self._launch(values, stream)
+
+    def _launch(self, values: list[Any], stream: int) -> None:
+        try:
+            block = self.pool.pop()
+        except IndexError:
+            block = self._block()
+        if block.slots:
+            for slot, value in zip(block.slots, values):  # noqa: B905  (strict costs a microsecond)
+                slot.value = value
+        else:
+            block.values[block.span] = values
+        if stream != block.stream:
+            block.config.hStream = stream
+            block.stream = stream
+        if self.grid_of is not None and not self._count(block, values):
+            return
+        status = self.launch(block.config, self.function, block.address, 0)[0]
+        if status is not self.success or self.waits:
+            self._look_at(status, block)
+        RECENT.append(self.name)
+        self.pool.append(block)
+
+    def _block(self) -> Block:
+        raw, launch = self.driver.raw, self.compiled.plan.launch
+        config = raw.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
+        config.sharedMemBytes = self.compiled.plan.smem_bytes
+        if launch.cluster != (1, 1, 1):
+            config.attrs, config.numAttrs = [_cluster(raw, launch.cluster)], 1
+        return Block(config, self.kinds, self.fixed)
+
+    def _count(self, block: Block, values: list[Any]) -> bool:
+        """Write the grid that run-time numbers ask for; return whether it has a block."""
+        assert self.grid_of is not None
+        grid = self.grid_of(values)
+        config = block.config
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid
+        if 0 in grid:
+            self.pool.append(block)
+        return 0 not in grid
+
+    # -- what seldom happens
+
+    def _look_at(self, status: Any, block: Block) -> None:  # noqa: ANN401
+        """Try again where the thread had no context; wait where that is asked for; refuse."""
+        if int(status) == INVALID_CONTEXT:
+            self.driver.enter(self.device)
+            status = self.launch(block.config, self.function, block.address, 0)[0]
+        waited = self.waits and not int(status) and not self.driver.is_capturing(block.stream)
+        if waited:
+            status = self.driver.raw.cuStreamSynchronize(block.stream)[0]
+        if int(status):
+            config = block.config
+            grid = config.gridDimX, config.gridDimY, config.gridDimZ
+            raise fault(int(status), name_of(status), self.compiled, grid, waited)
+
+
+class Ordered:
+    """A prepared launch whose stream waits for the streams that arrays were made in."""
+
+    def __init__(self, launch: Prepared, streams: Sequence[int]) -> None:
+        """Keep both."""
+        self.launch, self.streams = launch, streams
+
+    def __call__(self, values: list[Any], stream: int | None = None) -> None:
+        """Wait on the GPU, and launch."""
+        here = self.launch.stream() if stream is None else stream
+        with self.launch.driver.inside(self.launch.device):
+            for other in self.streams:
+                if other != here:
+                    self.launch.driver.wait(here, other)
+        self.launch(values, here)
+
+
+def nothing(values: list[Any], stream: int | None = None) -> None:
+    """Launch no block: what a grid with an extent of 0 means, as on the emulator."""
+
+
+def _cluster(raw: Any, cluster: Grid) -> Any:  # noqa: ANN401
+    attribute, value = raw.CUlaunchAttribute(), raw.CUlaunchAttributeValue()
+    attribute.id = raw.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = cluster
+    attribute.value = value
+    return attribute

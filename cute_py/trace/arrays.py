@@ -1,0 +1,274 @@
+"""Arrays of any library: their type, sizes, strides and address, and where they lie.
+
+A library whose arrays are read often has a `Library` here, found by the exact type of the array:
+attributes that cost much (`__cuda_array_interface__` of torch builds a dict) are left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from cute_py.dtypes.table import Dtype, from_numpy
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from typing import Any
+
+LINE = 16  # bytes: the widest vector; what an address is divisible by matters up to here
+
+
+@dataclass(frozen=True, slots=True)
+class TypedArray:
+    """An array whose elements are to be read as another type; see `cute.typed`."""
+
+    array: Any
+    dtype: Dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """How to read the device arrays of one library quickly.
+
+    Attributes:
+        name: of the library.
+        address: an expression for the address of an array, named x in it.
+        facts: expressions for what else counts: two arrays of one type with equal facts and equal
+            `address % 16` are launched alike but for their addresses: element type, shape, strides,
+            device. As text, so that a call of known types is read by one function (see `quick`).
+        device: gives the number of the GPU where an array lies.
+        stream: gives, for a device, a function that returns the library's current stream there.
+        current: a function that returns the number of the current device.
+    """
+
+    name: str
+    address: str
+    facts: tuple[str, ...]
+    device: Callable[[Any], int]
+    stream: Callable[[int], Callable[[], int]]
+    current: Callable[[], int]
+
+    def reader(self) -> Callable[[Any], tuple[Hashable, int]]:
+        """Return the function that gives (exact facts, address) of an array."""
+        text = f"lambda x: (({', '.join(self.facts)}, {self.address} & {LINE - 1}), {self.address})"
+        made: Callable[[Any], tuple[Hashable, int]] = eval(text)
+        return made
+
+
+LIBRARIES: dict[type, Library] = {}  # by the exact type of the arrays
+READERS: dict[type, Callable[[Any], tuple[Hashable, int]]] = {}
+
+
+def register(kind: type, library: Library) -> None:
+    """Let the arrays of a type be read by a library's functions."""
+    LIBRARIES[kind] = library
+    READERS[kind] = library.reader()
+
+
+def library_of(x: object) -> Library | None:
+    """Return the library of a device array's type, None for others."""
+    kind = type(x)
+    if kind not in LIBRARIES:
+        maker = _MAKERS.get(kind.__module__.partition(".")[0])
+        known = maker(kind) if maker is not None else None
+        if known is not None:
+            register(kind, known)
+    return LIBRARIES.get(kind)
+
+
+def bare(x: Any) -> Any:  # noqa: ANN401
+    """Return the array itself, without the type that it is to be read as."""
+    return x.array if isinstance(x, TypedArray) else x
+
+
+# -- torch and CuPy
+
+
+def _torch(kind: type) -> Library | None:
+    """Return torch as a library, for its own types of arrays; subclasses may mean anything."""
+    import torch
+
+    return _torch_library() if kind in (torch.Tensor, torch.nn.Parameter) else None
+
+
+@lru_cache(maxsize=1)
+def _torch_library() -> Library:
+    import torch
+
+    inner: Any = torch._C  # its raw functions cost a tenth of the public ones
+    raw = getattr(inner, "_cuda_getCurrentRawStream", None)
+    current = getattr(inner, "_cuda_getDevice", torch.cuda.current_device)
+
+    def stream(device: int) -> Callable[[], int]:
+        if raw is not None:
+            return partial(raw, device)
+        return lambda: int(torch.cuda.current_stream(device).cuda_stream)
+
+    facts = ("x.dtype", "x.shape", "x.stride()", "x.get_device()", "x.is_neg()")
+    return Library("torch", "x.data_ptr()", facts, lambda x: int(x.get_device()), stream, current)
+
+
+def _cupy(kind: type) -> Library | None:
+    import cupy
+
+    return _cupy_library() if kind is cupy.ndarray else None
+
+
+@lru_cache(maxsize=1)
+def _cupy_library() -> Library:
+    import cupy
+
+    def stream(device: int) -> Callable[[], int]:
+        return lambda: int(cupy.cuda.get_current_stream(device).ptr)
+
+    current = cupy.cuda.runtime.getDevice
+    facts = ("x.dtype", "x.shape", "x.strides", "x.data.device_id")
+    return Library("cupy", "x.data.ptr", facts, lambda x: int(x.data.device_id), stream, current)
+
+
+def _read_typed(x: TypedArray) -> tuple[Hashable, int]:
+    reader = READERS.get(x.array.__class__)
+    if reader is None:
+        return object(), 0  # equal to nothing: such a call is never a known one
+    facts, address = reader(x.array)
+    return (x.dtype, facts), address
+
+
+_MAKERS: dict[str, Callable[[type], Library | None]] = {"torch": _torch, "cupy": _cupy}
+READERS[TypedArray] = _read_typed
+
+
+# -- any array
+
+
+def is_array(x: object) -> bool:
+    """Tell whether x is an array of some library, on the host or on a device."""
+    if type(x) in READERS:
+        return type(x) is TypedArray or getattr(x, "shape", ()) != ()
+    return (
+        hasattr(x, "shape")
+        and hasattr(x, "dtype")
+        and any(
+            hasattr(x, name)
+            for name in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
+        )
+        and not isinstance(x, (int, float))
+        and getattr(x, "shape", ()) != ()
+    )
+
+
+def on_device(x: object) -> bool:
+    """Tell whether an array lies in the memory of a GPU."""
+    array = bare(x)
+    here = getattr(array, "is_cuda", None)  # torch
+    if here is not None:
+        return bool(here)
+    if type(array) in LIBRARIES:
+        return True
+    return hasattr(array, "__cuda_array_interface__") and not hasattr(array, "__array_interface__")
+
+
+def dtype_of(x: Any) -> Dtype:  # noqa: ANN401
+    """Return the type of an array's elements."""
+    if isinstance(x, TypedArray):
+        return x.dtype
+    kind = x.dtype
+    if type(kind).__module__.partition(".")[0] == "torch":
+        return _torch_dtype(kind)
+    return from_numpy(kind)
+
+
+@lru_cache(maxsize=64)
+def _torch_dtype(kind: object) -> Dtype:
+    name = str(kind).removeprefix("torch.")
+    return as_dtype(_TORCH.get(name, str(kind)))
+
+
+_TORCH = {
+    "float32": "f32",
+    "float64": "f64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    "int8": "s8",
+    "uint8": "u8",
+    "int16": "s16",
+    "uint16": "u16",
+    "int32": "s32",
+    "uint32": "u32",
+    "int64": "s64",
+    "uint64": "u64",
+    "bool": "b1",
+}
+
+
+def strides_of(x: Any) -> tuple[int, ...]:  # noqa: ANN401
+    """Return the strides of an array (elements)."""
+    if callable(getattr(x, "stride", None)):  # torch
+        return tuple(x.stride())
+    size = x.dtype.itemsize
+    strides = x.strides
+    if strides is None:
+        raise refusal("argument-strides", operation="kernel", type=type(x).__name__)
+    if any(d % size for d in strides):
+        raise refusal("argument-stride", operation="kernel", name="array", strides=strides)
+    return tuple(d // size for d in strides)
+
+
+def address_of(x: Any) -> int:  # noqa: ANN401
+    """Return the address of the first element (bytes)."""
+    reader = READERS.get(type(x))
+    if reader is not None:
+        return reader(x)[1]
+    if hasattr(x, "data_ptr"):
+        return int(x.data_ptr())
+    interface = getattr(x, "__cuda_array_interface__", None) or x.__array_interface__
+    return int(interface["data"][0])
+
+
+def require_plain_values(x: Any, name: str) -> None:  # noqa: ANN401
+    """Refuse an array whose memory does not hold its values as they are."""
+    if getattr(x, "is_neg", bool)():  # a lazily negated view, `z.conj().imag` of torch
+        raise refusal("argument-negated", operation="kernel", name=name)
+
+
+# -- arrays that tell about their memory through DLPack alone
+
+_CPU, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13  # DLDeviceType in dlpack.h
+_OTHERS = ("strides", "stride", "__cuda_array_interface__")
+
+
+def taken_in(x: Any) -> Any:  # noqa: ANN401
+    """Return x; as a view by NumPy, torch or CuPy where it tells about its memory through DLPack
+    alone.
+    """
+    kind = type(x)
+    if kind in READERS or not hasattr(kind, "__dlpack__"):
+        return x
+    if library_of(x) is not None or any(hasattr(x, name) for name in _OTHERS):
+        return x
+    where = x.__dlpack_device__()[0] if hasattr(kind, "__dlpack_device__") else _CPU
+    if where in (_CUDA, _MANAGED):
+        return _by_gpu_library(x)
+    if where not in (_CPU, _PINNED):
+        raise refusal("argument-device", operation="kernel", type=kind.__name__, device=int(where))
+    import numpy as np
+
+    return np.from_dlpack(x)
+
+
+def _by_gpu_library(x: Any) -> Any:  # noqa: ANN401
+    """Return a view of an array on a GPU by torch or CuPy: the one in use, else one installed."""
+    import sys
+    from importlib import import_module
+
+    for name in sorted(_MAKERS, key=lambda name: name not in sys.modules):
+        try:
+            return import_module(name).from_dlpack(x)
+        except ImportError:
+            continue
+    raise refusal("argument-dlpack", operation="kernel", type=type(x).__name__)

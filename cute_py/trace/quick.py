@@ -1,0 +1,179 @@
+"""Calls of a kernel that were made before: found by exact facts, launched without looking closer.
+
+A call is *exact* if nothing that its plan or its launch depends on is left out of its key:
+
+- an array of a registered library by type, shape, strides, `address % 16` and device;
+- a run-time number by nothing: its value is checked, and given to each launch;
+- a plain value (None, bool, int, str, bytes, float) by type and value, 0.0 and -0.0 apart;
+- anything else by identity, and only if it can never change (`keys.is_frozen`); it is kept alive.
+
+What the function takes from around it is compared by identity at every call (`watch`). Calls with
+keywords, lists, dicts, objects, groups of arrays, or host arrays are never exact: they go the whole
+way. So a call that is found here would have found the same plan there.
+"""
+
+from __future__ import annotations
+
+import re
+from math import copysign, isfinite, lcm
+
+from cute_py.dtypes.table import Dtype, b1
+from cute_py.trace.arguments import Spec
+from cute_py.trace.arrays import LIBRARIES, LINE, READERS, bare
+from cute_py.trace.keys import is_frozen
+from cute_py.trace.watch import Watch, is_settled
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+    from typing import Any
+
+    from cute_py.trace.arguments import Argument
+    from cute_py.trace.watch import Seen
+
+    Launch = Callable[[list[Any]], None]
+    Read = Callable[..., tuple[Hashable, list[Any]]]
+    Known = tuple[Seen, Launch, tuple[object, ...]]
+    Number = Callable[[Any], Any]
+
+MOST = 1024  # calls that are kept; all are dropped when there are more
+_PLAIN = frozenset({int, bool, str, bytes, type(None)})
+
+
+class Calls:
+    """The exact calls of one kernel, each with its prepared launch.
+
+    For the types of a call there is one function, made when such a call is first kept, that reads
+    all its arguments: a loop over them would cost more than the launch.
+    """
+
+    __slots__ = ("count", "divisors", "kept", "numbers", "watch")
+
+    def __init__(self, watch: Watch, notes: Sequence[object]) -> None:
+        """Keep calls of a function whose parameters (those by position) are annotated so."""
+        self.watch = watch
+        self.numbers = tuple([_number(x) if isinstance(x, Dtype) else None for x in notes])
+        self.divisors = _divisors(notes)
+        self.kept: dict[tuple[type, ...], tuple[Read, dict[Hashable, Known]]] = {}
+        self.count = 0
+
+    def launch(self, args: tuple[Any, ...]) -> bool:
+        """Launch a call that is known; return whether it was."""
+        alike = self.kept.get(tuple(map(type, args)))
+        if alike is None:
+            return False
+        key, values = alike[0](*args)
+        found = alike[1].get(key)
+        if found is None or not self.watch.holds(found[0]):
+            return False
+        found[1](values)
+        return True
+
+    def keep(
+        self,
+        args: tuple[Any, ...],
+        arguments: Sequence[Argument],
+        seen: Seen,
+        launch: Launch,
+    ) -> None:
+        """Keep a call that was launched, if it is exact.
+
+        Args:
+            args: as they were given, all by position.
+            arguments: the same, classified, with those of default values.
+            seen: what the function took from around it before the call was classified.
+            launch: the prepared launch, a function of addresses and numbers.
+
+        """
+        if not all(map(_is_exact, args, arguments)) or not is_settled(seen):
+            return
+        if any(a.kind != "static" or not is_frozen(a.value) for a in arguments[len(args) :]):
+            return
+        if self.count >= MOST:
+            self.kept.clear()
+            self.count = 0
+        types = tuple(map(type, args))
+        if types not in self.kept:
+            self.kept[types] = self._reader(types), {}
+        read, known = self.kept[types]
+        key, _values = read(*args)
+        statics = [a.value for a in arguments if a.kind == "static"]
+        known[key] = (seen, launch, tuple(statics))
+        self.count += 1
+
+    def _reader(self, types: tuple[type, ...]) -> Read:
+        """Return the function that gives (key, addresses and numbers) of a call of these types; the
+        key None where a number does not fit its parameter.
+        """
+        scope: dict[str, Any] = {"copysign": copysign}
+        lines, key, values = [], [], []
+        for i, (kind, number, divisor) in enumerate(
+            zip(types, self.numbers, self.divisors, strict=False)
+        ):
+            x, v = f"x{i}", f"v{i}"
+            if kind in LIBRARIES:
+                library = LIBRARIES[kind]
+                lines.append(f"{v} = {_of(library.address, x)}")
+                key += [*[_of(fact, x) for fact in library.facts], f"{v} % {divisor}"]
+            elif kind in READERS:
+                scope[f"read{i}"] = READERS[kind]
+                lines.append(f"f{i}, {v} = read{i}({x})")
+                key += [f"f{i}", f"{v} % {divisor}"]
+            elif number is not None:
+                scope[f"number{i}"] = number
+                lines += [f"{v} = number{i}({x})", f"if {v} is None: return None, ()"]
+            else:
+                key.append(_static(kind, x))
+                continue
+            values.append(v)
+        names = ", ".join([f"x{i}" for i in range(len(types))])
+        lines.append(f"return ({''.join([f'{k}, ' for k in key])}), [{', '.join(values)}]")
+        body = "".join([f"    {line}\n" for line in lines])
+        exec(f"def read({names}):\n{body}", scope)
+        made: Read = scope["read"]
+        return made
+
+
+def _of(expression: str, x: str) -> str:
+    """Return an expression of a library for the array that has this name."""
+    return re.sub(r"\bx\b", x, expression)
+
+
+def _static(kind: type, x: str) -> str:
+    """Return what tells a compile-time value of a type from others: plain ones by value, 0.0 and
+    -0.0 apart; others by identity.
+    """
+    if kind is float:
+        return f"({x}, copysign(1.0, {x}))"
+    return x if kind in _PLAIN else f"id({x})"
+
+
+def _is_exact(x: Any, argument: Argument) -> bool:  # noqa: ANN401
+    if argument.kind == "array":
+        return argument.value is x and bare(x).__class__ in LIBRARIES and x.__class__ in READERS
+    if argument.kind == "number":
+        return x.__class__ in (int, float, bool)
+    return argument.kind == "static" and argument.value is x and is_frozen(x)
+
+
+def _number(kind: Dtype) -> Number:
+    """Return the function that gives a number as a launch takes it, None where `arguments.number`
+    has to look closer: it refuses, or the number is one of another library.
+    """
+    if kind is b1:
+        return lambda x: x if x.__class__ is bool else None
+    low, most = kind.min, kind.max
+    if not kind.is_float:
+        return lambda x: x if x.__class__ is int and low <= x <= most else None
+
+    def real(x: Any) -> float | None:  # noqa: ANN401
+        if x.__class__ is not float and x.__class__ is not int:
+            return None
+        return float(x) if abs(x) <= most or (x.__class__ is float and not isfinite(x)) else None
+
+    return real
+
+
+def _divisors(notes: Sequence[object]) -> tuple[int, ...]:
+    """Return what addresses are to be compared by: 16 bytes, or what is promised of them."""
+    return tuple([lcm(LINE, x.alignment or 1) if isinstance(x, Spec) else LINE for x in notes])

@@ -1,0 +1,75 @@
+"""Every kernel of the ladder: its source is a golden file, and it compiles without local memory to
+the instructions that its plan asks for.
+"""
+
+import pytest
+
+import cute_py as cute
+from cute_py.kernels import config
+from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
+from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
+from tests.compile_only.ladder import LADDER, plan_of, tensor_core, zeros
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+MATRIX = {"f16": "HMMA", "bf16": "HMMA", "tf32": "HMMA", "s8": "IMMA", "f64": "DMMA"}
+
+
+def total(plan, kind, count):
+    return sum(count(op) for op in plan.ops if type(op).__name__ == kind)
+
+
+def wanted(plan):
+    """Count what the machine code must hold; these kernels unroll all but the loop over K, once."""
+    products = [op for op in plan.ops if type(op).__name__ == "Mma" and op.atom.ptx]
+    found = dict.fromkeys(MATRIX.values(), 0)
+    for op in products:
+        found[MATRIX[op.a.dtype.name]] += len(op.steps)
+    found["LDSM"] = total(plan, "LdMatrix", lambda op: op.src.count)
+    found["LDGSTS"] = total(plan, "CpAsync", lambda op: op.src.count)
+    return found | {"LDL": 0, "STL": 0}
+
+
+@pytest.mark.parametrize("name", LADDER)
+def test_source_is_the_golden_one(name, golden):
+    golden(f"sources/{name}.py", cute.source(plan_of(name)))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", LADDER)
+def test_machine_code_is_what_the_plan_asks_for(name, arch):
+    plan = plan_of(name)
+    found = cute.compile(plan, arch).resources
+    assert (found.spill_bytes, found.stack_bytes) == (0, 0)
+    assert found.smem_bytes == plan.smem_bytes
+    counts = wanted(plan)
+    assert {name: found.instructions[name] for name in counts} == counts
+
+
+@pytest.mark.parametrize(
+    ("kind", "sums", "atom"),
+    [
+        ("f16", "f32", "SM75_16x8x8_F32F16F16F32_TN"),
+        ("s8", "s32", "SM75_8x8x16_S32S8S8S32_TN"),
+    ],
+)
+def test_turing_has_its_own_instructions(kind, sums, atom, monkeypatch):
+    monkeypatch.setitem(config.ATOMS, (kind, kind), atom)
+    plan = tensor_core(gemm_ldmatrix, kind, sums, stages=1, asynchronous=False)
+    found = cute.compile(plan, "sm_75").resources
+    counts = wanted(plan)
+    assert counts[MATRIX[kind]] > 0
+    assert counts["LDSM"] > 0
+    assert {name: found.instructions[name] for name in counts} == counts
+
+
+def test_the_warp_specialised_kernel_is_refused_by_name():
+    a, c = zeros(128, 64, kind="f16"), zeros(128, 128)
+    plan = cute.trace(gemm_warp_specialised, a, a, c)
+    with pytest.raises(cute.CuteError) as caught:
+        cute.compile(plan, "sm_90a")
+    assert caught.value.code == "codegen-op"
+    with pytest.raises(cute.CuteError) as caught:
+        cute.compile(plan, "sm_80")
+    assert caught.value.code == "codegen-lacks"
+    assert "sm_90" in str(caught.value)

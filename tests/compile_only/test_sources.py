@@ -1,0 +1,132 @@
+"""Printed kernels are files: they name what they come from, and an edited copy compiles."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from tests.compile_only.ladder import plan_of, zeros
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+ROOT = Path(__file__).parents[2]
+
+
+def refused(plan, text):
+    with pytest.raises(cute.CuteError) as caught:
+        cute.compile(plan, "sm_80", source=text)
+    assert caught.value.code == "codegen-source"
+    return str(caught.value)
+
+
+def test_an_edited_copy_compiles_to_other_code():
+    plan = plan_of("reduce")
+    text = cute.source(plan)
+    plain = cute.compile(plan, "sm_80", source=text)
+    assert plain.source == text
+    assert plain.resources.instructions["BAR"] == 1
+    edited = re.sub(r"\n *barrier_\d+\(\).*", "", text, count=1)
+    compiled = cute.compile(plan, "sm_80", source=edited)
+    assert compiled.source == edited
+    assert compiled.resources.instructions["BAR"] == 0
+
+
+def test_a_copy_that_is_no_such_kernel_is_refused():
+    plan = plan_of("copy_elements")
+    text = cute.source(plan)
+    assert "SyntaxError" in refused(plan, text + "\n)")
+    assert "no function copy_elements(A, " in refused(
+        plan, text.replace("(A, A_shape0", "(A0, A_shape0")
+    )
+    assert "no function" in refused(plan, "copy_elements = 1")
+    assert "load_7" in refused(plan, text.replace("load_0", "load_7"))
+
+
+def test_ptx_names_a_real_file_and_its_lines():
+    compiled = cute.compile(plan_of("reduce"), "sm_80")
+    (path,) = re.findall(r'\.file\s+\d+ "(.*)"', compiled.ptx)
+    assert Path(path).read_text() == compiled.source
+    lines = compiled.source.splitlines()
+    named = {lines[int(n) - 1] for n in re.findall(r"\.loc\s+\d+ (\d+)", compiled.ptx)}
+    for call in ("load_0(", "barrier_0(", "store_0("):
+        assert any(call in line for line in named)
+
+
+def test_where_no_file_can_be_written_the_kernel_compiles(monkeypatch, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("CUTE_PY_CACHE_DIR", str(blocked / "folder"))
+    assert cute.compile(plan_of("copy_tiles"), "sm_80").cubin[:4] == b"\x7fELF"
+
+
+def test_names_of_the_kernel_do_not_meet_those_of_the_text():
+    """A parameter called smem is not the address of shared memory."""
+
+    @cute.kernel
+    def range_(smem, int64, undefined, fill_0):
+        cute.launch(grid=1, block=32)
+        tid = cute.thread_idx()
+        tile, held = cute.smem("f32", 32), cute.rmem("f32", 1)
+        held.fill(0)
+        for _k in cute.range(undefined.shape[0]):
+            held += 1.0
+        tile[tid] = int64[tid] + held + undefined[0] + fill_0[0]
+        smem[tid] = tile[tid]
+
+    x = np.zeros(32, np.float32)
+    plan = cute.trace(range_, x, x, x, x)
+    text = cute.source(plan)
+    assert re.search(r"^    smem_ = shared_memory\(\)", text, re.MULTILINE)
+    assert re.search(r"store_\d\(tid, smem, ", text)
+    assert re.search(r"store_\d\(tid, smem_, ", text)
+    assert cute.compile(plan, "sm_80").resources.stack_bytes == 0
+
+
+def test_a_name_that_is_none_is_refused():
+    plan = plan_of("copy_elements")
+    for name in ("x(): pass\n", "for", ""):
+        with pytest.raises(cute.CuteError) as caught:
+            cute.source(type(plan)(name, plan.params, plan.launch, (), plan.storages, plan.body))
+        assert caught.value.code == "codegen-op"
+
+
+def test_text_of_an_op_stays_in_its_comment():
+    @cute.kernel
+    def asserted(x):
+        cute.launch(grid=1, block=32)
+        cute.assert_(x[0] > 3, "too\nsmall\r!")  # noqa: PT009
+
+    text = cute.source(cute.trace(asserted, zeros(64)))
+    (line,) = [line for line in text.splitlines() if line.strip().startswith("assert_0(")]
+    assert "too small !" in line
+
+
+def test_source_and_saved_plan_do_not_depend_on_the_process(tmp_path):
+    plan_of("gemm_08_epilogue").save(tmp_path / "plan")
+    code = "import sys, cute_py; print(cute_py.source(cute_py.Plan.load(sys.argv[1])))"
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "plan")],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+        )
+        for seed in ("1", "2")
+    ]
+    texts = [run.communicate()[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0]
+    assert texts[0] == texts[1]
+    assert "mma_1(" in texts[0]
+
+
+def test_every_line_of_a_plan_has_its_place():
+    text = cute.source(plan_of("gemm_07_multistage"))
+    body = text.partition("r0 = undefined")[2].splitlines()[1:]
+    calls = [line for line in body if line.strip()]
+    assert all(re.search(r"  # line \d+", line) for line in calls)
+    assert max(map(len, text.splitlines())) <= 120

@@ -1,0 +1,132 @@
+"""The stages of a compilation: each prints, each says why it refuses, none costs unasked."""
+
+import re
+
+import pytest
+
+import cute_py as cute
+from tests.compile_only.ladder import plan_of
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+from llvmlite import ir
+
+from cute_py.codegen import sass
+from cute_py.codegen.assembly import FORBIDDEN, assembled
+from cute_py.codegen.build import PASSES
+from cute_py.codegen.intrinsics import RULES
+from cute_py.codegen.storage import I32
+from cute_py.errors import refusal
+from cute_py.trace import ops
+
+
+def refused(code, call):
+    with pytest.raises(cute.CuteError) as caught:
+        call()
+    assert caught.value.code == code
+    return str(caught.value)
+
+
+# -- CUTE_PY_DEBUG
+
+
+def shown(monkeypatch, capsys, value):
+    """Return the titles that a compilation prints, without seconds, and all that it prints."""
+    monkeypatch.setenv("CUTE_PY_DEBUG", value)
+    cute.compile(plan_of("copy_tiles"), "sm_80")
+    output, errors = capsys.readouterr()
+    assert output == ""
+    return [re.sub(r":.*", "", line) for line in errors.splitlines() if line[:3] == "== "], errors
+
+
+def test_a_number_says_how_much_is_printed(monkeypatch, capsys):
+    def stages(value):
+        return [title.split()[-1] for title in shown(monkeypatch, capsys, value)[0]]
+
+    assert stages("0") == []
+    assert stages("1") == [name for name, _step in PASSES]
+    assert stages("2") == ["check", "plan", "source", "source", "ptx", "cubin", "gates"]
+    assert stages("3") == ["check", "plan", "source", "source", "ptx", "ptx", "cubin", "gates"]
+    titles, text = shown(monkeypatch, capsys, "4")
+    assert titles[-1] == "== copy_tiles sm_80 sass"
+    assert "LDG" in text
+    assert "registers=" in text
+
+
+def test_stages_are_printed_by_name(monkeypatch, capsys):
+    titles, text = shown(monkeypatch, capsys, "source, log")
+    assert titles == ["== copy_tiles sm_80 source", "== copy_tiles sm_80 log"]
+    assert cute.source(plan_of("copy_tiles")) in text
+    assert "Used " in text
+
+
+def test_what_is_no_stage_is_refused(monkeypatch):
+    for value in ("5", "-1", "sauce", "plan;source"):
+        monkeypatch.setenv("CUTE_PY_DEBUG", value)
+        said = refused("codegen-debug", lambda: cute.compile(plan_of("copy_tiles"), "sm_80"))
+        assert value in said
+
+
+# -- machine code
+
+
+def test_instructions_are_counted_only_when_they_are_asked_for(monkeypatch):
+    def nowhere(name):
+        raise refusal("codegen-missing", operation="cute.compile", name=name)
+
+    sass.disassembled.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(sass, "tool", nowhere)
+        compiled = cute.compile(plan_of("reduce"), "sm_80")
+        assert "nvdisasm" in refused("codegen-missing", lambda: compiled.sass)
+        assert "nvdisasm" in refused("codegen-missing", lambda: compiled.resources.instructions)
+    assert compiled.resources.instructions["BAR"] == compiled.sass.count("BAR.SYNC")
+    assert compiled.resources.instructions["HMMA"] == 0
+    with pytest.raises(TypeError):
+        compiled.resources.instructions["HMMA"] = 1
+
+
+def test_predicated_instructions_are_counted_too():
+    text = """
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*0010*/              @!P0 LDSM.16.M88.4 R4, [R2] ;
+        /*0020*/             @UP1 USEL UR4, UR5, UR6, UP0 ;
+        /*0030*/               @P2 BRA `(.L_x_1) ;
+.L_x_1:
+    """
+    assert dict(sass.counted(text)) == {"LDC": 1, "LDSM": 1, "USEL": 1, "BRA": 1}
+
+
+def test_what_nvdisasm_refuses_is_shown():
+    assert "nvdisasm" in refused("codegen-disassembly", lambda: sass.disassembled(b"no cubin"))
+
+
+# -- refusals of the compilers
+
+
+def test_what_ptxas_refuses_is_shown():
+    ptx = cute.compile(plan_of("gemm_07_multistage_s8"), "sm_80").ptx
+    old = ptx.replace(".target sm_80", ".target sm_75")
+    said = refused("codegen-ptxas", lambda: assembled("gemm", old, "sm_75"))
+    assert "requires .target sm_80 or higher" in said
+
+
+def test_what_ptxas_ignores_is_refused():
+    """setmaxnreg needs to know the number of threads: C7508."""
+    head = ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {\n"
+    text = head + "setmaxnreg.dec.sync.aligned.u32 40;\nret;\n}\n"
+    said = refused("codegen-ptxas", lambda: assembled("k", text, "sm_90a"))
+    assert FORBIDDEN.search(said)
+    assert "setmaxnreg" in said
+
+
+def test_what_nvvm_refuses_is_shown(monkeypatch):
+    """An instruction of one result must not return a structure."""
+
+    def structure_of_one(e, _op):
+        kind = ir.FunctionType(ir.LiteralStructType([I32]), [])
+        e.b.call(ir.InlineAsm(kind, "mov.b32 $0, 1;", "=r", side_effect=True), [])
+
+    monkeypatch.setitem(RULES, ops.Barrier, structure_of_one)
+    said = refused("codegen-nvvm", lambda: cute.compile(plan_of("reduce"), "sm_80"))
+    assert "invalid type for inline asm constraint string" in said

@@ -1,0 +1,187 @@
+"""A GPU that is none: arrays of a registered library, and a driver that writes down its calls.
+
+With it the launcher runs without a device: each launch is kept as (device, grid, stream, values).
+"""
+
+import ctypes
+import enum
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+
+from cute_py.codegen.build import Compiled, Resources
+from cute_py.trace import arrays
+
+
+class Status(enum.IntEnum):
+    CUDA_SUCCESS = 0
+    CUDA_ERROR_INVALID_VALUE = 1
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_INVALID_CONTEXT = 201
+    CUDA_ERROR_ECC_UNCORRECTABLE = 214
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900
+
+
+class Names:
+    """An enumeration of the driver: each name stands for itself."""
+
+    def __getattr__(self, name):
+        return name
+
+
+LIMITS = {
+    "MAX_GRID_DIM_X": 2**31 - 1,
+    "MAX_GRID_DIM_Y": 65535,
+    "MAX_GRID_DIM_Z": 65535,
+    "MAX_BLOCK_DIM_X": 1024,
+    "MAX_BLOCK_DIM_Y": 1024,
+    "MAX_BLOCK_DIM_Z": 64,
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
+    "COMPUTE_CAPABILITY_MAJOR": 9,
+    "COMPUTE_CAPABILITY_MINOR": 0,
+}
+
+
+class Raw:
+    """Stands in for `cuda.bindings.driver`."""
+
+    CUresult = Status
+    CUdevice_attribute = CUfunction_attribute = CUpointer_attribute = CUlaunchAttributeID = Names()
+
+    def __init__(self):
+        self.stack = threading.local()
+        self.launches, self.calls = [], []
+        self.answers = {}  # of a function: statuses to give, one a call
+        self.attributes = {"MAX_THREADS_PER_BLOCK": 1024}
+        self.capturing = False
+        self.memory = {}  # address -> device
+        self.counts = {}  # parameters of a kernel
+
+    def contexts(self):
+        if not hasattr(self.stack, "held"):
+            self.stack.held = [0]
+        return self.stack.held
+
+    def __getattr__(self, name):
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+
+        def call(*args):
+            self.calls.append((name, *args))
+            left = self.answers.get(name)
+            if left and (status := left.pop(0)):
+                return (Status(status),)
+            done = getattr(self, f"do_{name}", lambda *_args: None)(*args)
+            return (Status.CUDA_SUCCESS, done)
+
+        return call
+
+    def do_cuDeviceGet(self, n):
+        return n
+
+    def do_cuDeviceGetAttribute(self, kind, _device):
+        return LIMITS[kind.removeprefix("CU_DEVICE_ATTRIBUTE_")]
+
+    def do_cuFuncGetAttribute(self, kind, _function):
+        return self.attributes.get(kind.removeprefix("CU_FUNC_ATTRIBUTE_"), 0)
+
+    def do_cuDevicePrimaryCtxRetain(self, device):
+        return device
+
+    def do_cuCtxGetDevice(self):
+        return self.contexts()[-1]
+
+    def do_cuCtxPushCurrent(self, context):
+        self.contexts().append(context)
+
+    def do_cuCtxPopCurrent(self):
+        return self.contexts().pop()
+
+    def do_cuCtxSetCurrent(self, context):
+        self.contexts()[-1] = context
+
+    def do_cuModuleLoadData(self, cubin):
+        return cubin
+
+    def do_cuModuleGetFunction(self, _module, name):
+        return name
+
+    def do_cuStreamIsCapturing(self, _stream):
+        return int(self.capturing)
+
+    def do_cuPointerGetAttribute(self, _kind, address):
+        return self.memory.get(address, -1)
+
+    def CUlaunchConfig(self):
+        return SimpleNamespace(hStream=0, attrs=[], numAttrs=0)
+
+    def CUlaunchAttribute(self):
+        return SimpleNamespace()
+
+    def CUlaunchAttributeValue(self):
+        return SimpleNamespace(clusterDim=SimpleNamespace())
+
+    def cuLaunchKernelEx(self, config, function, address, _extra):
+        left = self.answers.get("cuLaunchKernelEx")
+        if left and (status := left.pop(0)):
+            return (Status(status),)
+        count = self.counts[function]
+        pointers = (ctypes.c_void_p * count).from_address(address)
+        words = [ctypes.c_uint64.from_address(p).value for p in pointers]
+        grid = config.gridDimX, config.gridDimY, config.gridDimZ
+        self.launches.append((self.contexts()[-1], grid, config.hStream, words))
+        return (Status.CUDA_SUCCESS,)
+
+
+class Array:
+    """A device array of a library that tests register: NumPy's facts, no memory."""
+
+    def __init__(self, shape, dtype=np.float32, strides=None, address=4096, device=0):
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        plain = np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape).strides
+        compact = np.empty(shape, dtype).strides if np.prod(shape) < 10**6 else plain
+        self.strides = compact if strides is None else strides
+        self.address, self.device = address, device
+
+    is_cuda = True
+
+
+class Fake:
+    """The machine: its driver, and the stream that is current in the library of `Array`."""
+
+    def __init__(self):
+        self.raw, self.stream = Raw(), 0
+        self.library = arrays.Library(
+            "fake",
+            "x.address",
+            ("x.dtype", "x.shape", "x.strides", "x.device", "getattr(x, 'is_neg', bool)()"),
+            lambda x: x.device,
+            lambda device: lambda: self.stream,
+            lambda: self.raw.contexts()[-1],
+        )
+
+    def compiled(self, plan, arch="sm_90a", spills=0):
+        from cute_py.codegen.source import parameters
+
+        entry = f"{plan.name}_{len(self.raw.counts)}"
+        self.raw.counts[entry.encode()] = len(parameters(plan))
+        return Compiled(plan, arch, entry, "", "", b"", Resources(32, 0, 0, plan.smem_bytes), "")
+
+
+def install(monkeypatch):
+    """Return a machine on which `cute.run` and kernels launch."""
+    from cute_py.codegen import launch, places, run
+    from cute_py.codegen.driver import Driver
+
+    fake = Fake()
+    driver = Driver(fake.raw)
+    for module in (launch, places, run):
+        monkeypatch.setattr(module, "driver", lambda: driver)
+    monkeypatch.setattr(run, "compile", fake.compiled)
+    monkeypatch.setattr(run, "_launchers", {})
+    monkeypatch.setattr(run, "_compiled", {})
+    monkeypatch.setitem(arrays.LIBRARIES, Array, fake.library)
+    monkeypatch.setitem(arrays.READERS, Array, fake.library.reader())
+    return fake

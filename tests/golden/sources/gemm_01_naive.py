@@ -1,0 +1,52 @@
+"""gemm_naive: a Numba kernel, printed by cute_py from a plan.
+
+Each call is one op of the plan and emits its PTX. Behind it stand the line of gemm_01_naive.py and the op.
+Registers are tuples of 32-bit words, addresses numbers of bytes.
+cute.compile(plan, arch, source=text) compiles an edited copy of this text.
+
+Launch:
+    grid: (ceil_div(A_shape0,8), ceil_div(B_shape0,32), 1)
+    block: (32, 8, 1)
+    shared memory: 0 bytes
+
+Parameters:
+    A: address of f32 (A_shape0,A_shape1):(A_stride0,1), a multiple of 16 bytes
+    B: address of f32 (B_shape0,B_shape1):(B_stride0,1), a multiple of 16 bytes
+    C: address of f32 (C_shape0,C_shape1):(C_stride0,1), a multiple of 16 bytes
+
+Registers:
+    r0, x0, r1, x1, r2, r3: f32[1] in 1 word
+
+Calls:
+    holds_*: whether a condition holds
+    value_*: an integer expression
+    fill_*: all elements become a number
+    map_*: element by element
+    load_*: ld.global or ld.shared, one for each vector
+    store_*: st.global or st.shared, one for each vector
+"""
+
+
+def gemm_naive(
+    A, A_shape0, A_shape1, A_stride0,
+    B, B_shape0, B_shape1, B_stride0,
+    C, C_shape0, C_shape1, C_stride0,
+):
+    tid = thread_index()
+    bid_x, bid_y, bid_z = block_index()
+    r0 = undefined(1)
+    x0 = undefined(1)
+    r1 = undefined(1)
+    x1 = undefined(1)
+    r2 = undefined(1)
+    r3 = undefined(1)
+    if holds_0(A_shape0, B_shape0, bid_x, bid_y, tid):  # line 23  if (8*bid_x+tid//32 < A_shape0 and 32*bid_y+tid ...
+        r0 = fill_0(r0)  # line 25  r0[0] = 0.0
+        for k0 in range(0, value_0(A_shape1), 1):  # line 26  for k0 in 0 .. A_shape1
+            x0 = load_0(A_stride0, bid_x, k0, tid, A, x0)  # line 27  x0[0] = load A[8*A_stride0*bid_x+A_stride0*( ...
+            r1 = map_copy_0(r1, x0)  # line 27  r1[0] = copy.f32(x0[0])
+            x1 = load_1(B_stride0, bid_y, k0, tid, B, x1)  # line 27  x1[0] = load B[32*B_stride0*bid_y+k0+B_strid ...
+            r2 = map_copy_1(r2, x1)  # line 27  r2[0] = copy.f32(x1[0])
+            r3 = map_fma_0(r0, r1, r2, r3)  # line 27  r3[0] = fma.f32(r1[0], r2[0], r0[0])
+            r0 = map_copy_2(r0, r3)  # line 27  r0[0] = copy.f32(r3[0])
+        store_0(C_stride0, bid_x, bid_y, tid, C, r0)  # line 28  store C[8*C_stride0*bid_x+C_stride0*(tid//32)+32* ...

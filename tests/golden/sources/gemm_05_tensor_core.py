@@ -1,0 +1,63 @@
+"""gemm_tensor_core: a Numba kernel, printed by cute_py from a plan.
+
+Each call is one op of the plan and emits its PTX. Behind it stand the line of gemm_05_tensor_core.py and the op.
+Registers are tuples of 32-bit words, addresses numbers of bytes.
+cute.compile(plan, arch, source=text) compiles an edited copy of this text.
+
+Launch:
+    grid: (ceil_div(A_shape0,64), ceil_div(B_shape0,64), 1)
+    block: (128, 1, 1)
+    shared memory: 8192 bytes
+
+Parameters:
+    A: address of f16 (A_shape0,A_shape1):(A_stride0,1), a multiple of 16 bytes
+    B: address of f16 (B_shape0,B_shape1):(B_stride0,1), a multiple of 16 bytes
+    C: address of f32 (C_shape0,C_shape1):(C_stride0,1), a multiple of 16 bytes
+
+Shared memory:
+    s0: f16[2048] at byte 0
+    s1: f16[2048] at byte 4096
+
+Registers:
+    fragment0, fragment1: f16[32] in 16 words
+    fragment2, r0: f32[32] in 32 words
+    t0, t1: f16[16] in 8 words
+
+Calls:
+    value_*: an integer expression
+    fill_*: all elements become a number
+    map_*: element by element
+    load_*: ld.global or ld.shared, one for each vector
+    store_*: st.global or st.shared, one for each vector
+    mma_*: d += a * b, one instruction of the atom for each step
+    barrier_*: bar.sync, of the block, a warp or some warps
+"""
+
+
+def gemm_tensor_core(
+    A, A_shape0, A_shape1, A_stride0,
+    B, B_shape0, B_shape1, B_stride0,
+    C, C_shape0, C_shape1, C_stride0,
+):
+    tid = thread_index()
+    bid_x, bid_y, bid_z = block_index()
+    smem = shared_memory()
+    fragment0 = undefined(16)
+    fragment1 = undefined(16)
+    fragment2 = undefined(32)
+    t0 = undefined(8)
+    t1 = undefined(8)
+    r0 = undefined(32)
+    fragment2 = fill_0(fragment2)  # line 38  fragment2[0:32] = 0.0
+    for k0 in range(0, value_0(A_shape1), 1):  # line 40  for k0 in 0 .. ceil_div(A_shape1,32)
+        t0 = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, t0)  # line 41  t0[0:16] = load A[64*A_strid ...
+        store_0(tid, smem, t0)  # line 41  store s0[8*tid + [0,1024]] x8 = t0[0:16]
+        t1 = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, t1)  # line 42  t1[0:16] = load B[64*B_strid ...
+        store_1(tid, smem, t1)  # line 42  store s1[8*tid + [0,1024]] x8 = t1[0:16]
+        barrier_0()  # line 43  barrier block sync
+        fragment0 = load_2(tid, smem, fragment0)  # line 44  fragment0[0:8,16:24,8:16,24:32] = load s0[2*tid+256*( ...
+        fragment1 = load_3(tid, smem, fragment1)  # line 45  fragment1[0:4,8:12,16:20,24:28,4:8,12:16,20:24,28:32] ...
+        fragment2 = mma_0(fragment0, fragment1, fragment2)  # line 46  fragment2[0:32] += fragment0[0:8,16:24,8:16 ...
+        barrier_0()  # line 47  barrier block sync
+    r0 = map_copy_0(fragment2, r0)  # line 48  r0[0:32] = copy.f32(fragment2[0:32])
+    store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 48  store C[64*C_stride0*bid_x+8*C_st ...

@@ -1,0 +1,76 @@
+"""gemm_multistage: a Numba kernel, printed by cute_py from a plan.
+
+Each call is one op of the plan and emits its PTX. Behind it stand the line of gemm_07_multistage.py and the op.
+Registers are tuples of 32-bit words, addresses numbers of bytes.
+cute.compile(plan, arch, source=text) compiles an edited copy of this text.
+
+Launch:
+    grid: (ceil_div(A_shape0,128), ceil_div(B_shape0,128), 1)
+    block: (128, 1, 1)
+    shared memory: 49152 bytes
+
+Parameters:
+    A: address of bf16 (A_shape0,A_shape1):(A_stride0,1), a multiple of 16 bytes
+    B: address of bf16 (B_shape0,B_shape1):(B_stride0,1), a multiple of 16 bytes
+    C: address of f32 (C_shape0,C_shape1):(C_stride0,1), a multiple of 16 bytes
+
+Shared memory:
+    s0: bf16[12288] at byte 0
+    s1: bf16[12288] at byte 24576
+
+Registers:
+    fragment0, fragment1: bf16[64] in 32 words
+    fragment2, r0: f32[128] in 128 words
+
+Calls:
+    holds_*: whether a condition holds
+    value_*: an integer expression
+    fill_*: all elements become a number
+    map_*: element by element
+    store_*: st.global or st.shared, one for each vector
+    cp_async_*: global to shared memory, one instruction for each vector
+    cp_async_commit_*: cp.async.commit_group
+    cp_async_wait_*: cp.async.wait_group
+    ldmatrix_*: 8x8 matrices from shared memory, one for each row address
+    mma_*: d += a * b, one instruction of the atom for each step
+    barrier_*: bar.sync, of the block, a warp or some warps
+"""
+
+
+def gemm_multistage(
+    A, A_shape0, A_shape1, A_stride0,
+    B, B_shape0, B_shape1, B_stride0,
+    C, C_shape0, C_shape1, C_stride0,
+):
+    tid = thread_index()
+    bid_x, bid_y, bid_z = block_index()
+    smem = shared_memory()
+    fragment0 = undefined(32)
+    fragment1 = undefined(32)
+    fragment2 = undefined(128)
+    r0 = undefined(128)
+    fragment2 = fill_0(fragment2)  # line 38  fragment2[0:128] = 0.0
+    cp_async_0(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # line 55  cp_async s0[0 + Sw<3,3,3>(8*tid + [ ...
+    cp_async_1(B_shape0, B_shape1, B_stride0, bid_y, tid, B, smem)  # line 56  cp_async s1[0 + Sw<3,3,3>(8*tid + [ ...
+    cp_async_commit_0()  # line 57  cpcommit
+    if holds_0(A_shape1):  # line 55  if 1 < ceil_div(A_shape1,32)
+        cp_async_2(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # line 55  cp_async s0[4096 + Sw<3,3,3>(8* ...
+    if holds_1(A_shape1):  # line 56  if 1 < ceil_div(A_shape1,32)
+        cp_async_3(B_shape0, B_shape1, B_stride0, bid_y, tid, B, smem)  # line 56  cp_async s1[4096 + Sw<3,3,3>(8* ...
+    cp_async_commit_0()  # line 57  cpcommit
+    for k0 in range(0, value_0(A_shape1), 1):  # line 65  for k0 in 0 .. ceil_div(A_shape1,32)
+        cp_async_wait_0()  # line 66  cpwait 1
+        barrier_0()  # line 67  barrier block sync
+        fragment0 = ldmatrix_0(k0, tid, smem, fragment0)  # line 60  fragment0[0:8,16:24,32:40,48:56] = ldmatrix s ...
+        fragment1 = ldmatrix_1(k0, tid, smem, fragment1)  # line 61  fragment1[0:4,8:12,16:20,24:28,32:36,40:44,48 ...
+        if holds_2(A_shape1, k0):  # line 55  if k0+2 < ceil_div(A_shape1,32)
+            cp_async_4(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, smem)  # line 55  cp_async s0[4096*((k0+2 ...
+        if holds_3(A_shape1, k0):  # line 56  if k0+2 < ceil_div(A_shape1,32)
+            cp_async_5(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, smem)  # line 56  cp_async s1[4096*((k0+2 ...
+        cp_async_commit_0()  # line 57  cpcommit
+        fragment0 = ldmatrix_2(k0, tid, smem, fragment0)  # line 60  fragment0[8:16,24:32,40:48,56:64] = ldmatrix ...
+        fragment1 = ldmatrix_3(k0, tid, smem, fragment1)  # line 61  fragment1[4:8,12:16,20:24,28:32,36:40,44:48,5 ...
+        fragment2 = mma_0(fragment0, fragment1, fragment2)  # line 73  fragment2[0:128] += fragment0[0:8,16:24,32: ...
+        fragment2 = mma_1(fragment0, fragment1, fragment2)  # line 73  fragment2[0:128] += fragment0[8:16,24:32,40 ...
+    r0 = map_copy_0(fragment2, r0)  # line 74  r0[0:128] = copy.f32(fragment2[0:128])
+    store_0(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 74  store C[128*C_stride0*bid_x+8*C_s ...

@@ -1,0 +1,76 @@
+"""gemm_multistage: a Numba kernel, printed by cute_py from a plan.
+
+Each call is one op of the plan and emits its PTX. Behind it stand the line of gemm_07_multistage.py and the op.
+Registers are tuples of 32-bit words, addresses numbers of bytes.
+cute.compile(plan, arch, source=text) compiles an edited copy of this text.
+
+Launch:
+    grid: (ceil_div(A_shape0,64), ceil_div(B_shape0,64), 1)
+    block: (128, 1, 1)
+    shared memory: 24576 bytes
+
+Parameters:
+    A: address of f64 (A_shape0,A_shape1):(A_stride0,1), a multiple of 16 bytes
+    B: address of f64 (B_shape0,B_shape1):(B_stride0,1), a multiple of 16 bytes
+    C: address of f64 (C_shape0,C_shape1):(C_stride0,1), a multiple of 16 bytes
+
+Shared memory:
+    s0: f64[1536] at byte 0
+    s1: f64[1536] at byte 12288
+
+Registers:
+    fragment0, fragment1: f64[8] in 16 words
+    fragment2, r0: f64[32] in 64 words
+
+Calls:
+    holds_*: whether a condition holds
+    value_*: an integer expression
+    fill_*: all elements become a number
+    map_*: element by element
+    load_*: ld.global or ld.shared, one for each vector
+    store_*: st.global or st.shared, one for each vector
+    cp_async_*: global to shared memory, one instruction for each vector
+    cp_async_commit_*: cp.async.commit_group
+    cp_async_wait_*: cp.async.wait_group
+    mma_*: d += a * b, one instruction of the atom for each step
+    barrier_*: bar.sync, of the block, a warp or some warps
+"""
+
+
+def gemm_multistage(
+    A, A_shape0, A_shape1, A_stride0,
+    B, B_shape0, B_shape1, B_stride0,
+    C, C_shape0, C_shape1, C_stride0,
+):
+    tid = thread_index()
+    bid_x, bid_y, bid_z = block_index()
+    smem = shared_memory()
+    fragment0 = undefined(16)
+    fragment1 = undefined(16)
+    fragment2 = undefined(64)
+    r0 = undefined(64)
+    fragment2 = fill_0(fragment2)  # line 38  fragment2[0:32] = 0.0
+    cp_async_0(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # line 55  cp_async s0[0 + Sw<3,1,3>(2*tid + [ ...
+    cp_async_1(B_shape0, B_shape1, B_stride0, bid_y, tid, B, smem)  # line 56  cp_async s1[0 + Sw<3,1,3>(2*tid + [ ...
+    cp_async_commit_0()  # line 57  cpcommit
+    if holds_0(A_shape1):  # line 55  if 1 < ceil_div(A_shape1,8)
+        cp_async_2(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # line 55  cp_async s0[512 + Sw<3,1,3>(2*t ...
+    if holds_1(A_shape1):  # line 56  if 1 < ceil_div(A_shape1,8)
+        cp_async_3(B_shape0, B_shape1, B_stride0, bid_y, tid, B, smem)  # line 56  cp_async s1[512 + Sw<3,1,3>(2*t ...
+    cp_async_commit_0()  # line 57  cpcommit
+    for k0 in range(0, value_0(A_shape1), 1):  # line 65  for k0 in 0 .. ceil_div(A_shape1,8)
+        cp_async_wait_0()  # line 66  cpwait 1
+        barrier_0()  # line 67  barrier block sync
+        fragment0 = load_0(k0, tid, smem, fragment0)  # line 60  fragment0[0:8:2] = load s0[512*(k0%3)-128*(tid//6 ...
+        fragment1 = load_1(k0, tid, smem, fragment1)  # line 61  fragment1[0:8:2] = load s1[512*(k0%3) + Sw<3,1,3> ...
+        if holds_2(A_shape1, k0):  # line 55  if k0+2 < ceil_div(A_shape1,8)
+            cp_async_4(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, smem)  # line 55  cp_async s0[512*((k0+2) ...
+        if holds_3(A_shape1, k0):  # line 56  if k0+2 < ceil_div(A_shape1,8)
+            cp_async_5(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, smem)  # line 56  cp_async s1[512*((k0+2) ...
+        cp_async_commit_0()  # line 57  cpcommit
+        fragment0 = load_2(k0, tid, smem, fragment0)  # line 60  fragment0[1:9:2] = load s0[512*(k0%3)-128*(tid//6 ...
+        fragment1 = load_3(k0, tid, smem, fragment1)  # line 61  fragment1[1:9:2] = load s1[512*(k0%3) + Sw<3,1,3> ...
+        fragment2 = mma_0(fragment0, fragment1, fragment2)  # line 73  fragment2[0:32] += fragment0[0:8:2] * fragm ...
+        fragment2 = mma_1(fragment0, fragment1, fragment2)  # line 73  fragment2[0:32] += fragment0[1:9:2] * fragm ...
+    r0 = map_copy_0(fragment2, r0)  # line 74  r0[0:32] = copy.f64(fragment2[0:32])
+    store_0(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 74  store C[64*C_stride0*bid_x+64*bid ...

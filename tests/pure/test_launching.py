@@ -1,0 +1,503 @@
+"""The launcher, by a driver that is none: what it asks for, refuses, and does when asked twice."""
+
+import ctypes
+import gc
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.codegen import driver as drivers
+from cute_py.codegen import faults, places, run
+from cute_py.codegen.places import stream_number
+from cute_py.codegen.prepared import Block, Prepared
+from tests.fake_gpu import LIMITS, Array, Status, install
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    faults.RECENT.clear()
+    touch._calls = rows._calls = None
+    return install(monkeypatch)
+
+
+@cute.kernel
+def rows(x, y, n: cute.s32, alpha: cute.f32):
+    cute.launch(grid=(cute.ceil_div(x.shape[0], 128), n), block=128)
+    y[cute.thread_idx()] = alpha
+
+
+@cute.kernel
+def touch(x):
+    cute.launch(grid=x.shape[0], block=32)
+
+
+def plan_of(kernel, *args):
+    """Return a plan of its own, which no other test has launched."""
+    kernel.plans.clear()
+    return cute.trace(kernel, *args)
+
+
+X = Array((1000,))
+
+
+def refused(code, plan, *args, **named):
+    with pytest.raises(cute.CuteError) as caught:
+        cute.run(plan, *args, **named)
+    assert caught.value.code == code, caught.value
+    return str(caught.value)
+
+
+# -- what the driver is asked for
+
+
+def test_numbers_and_addresses_are_packed_as_the_kernel_reads_them(gpu):
+    @cute.kernel
+    def numbers(x, a: cute.f32, b: cute.f64, c: cute.s32, d: cute.u64, e: cute.b1):
+        cute.launch(grid=1, block=32)
+
+    plan = plan_of(numbers, X, 1.0, 1.0, 1, 1, True)
+    cute.run(plan, Array((1000,), address=2**63 + 16), -0.1, -0.1, -5, 2**64 - 1, True)
+    ((_device, grid, stream, words),) = gpu.raw.launches
+    assert (grid, stream) == ((1, 1, 1), 0)
+    assert words[0] == 2**63 + 16
+    assert words[1] == 1000
+    bits = np.array(words[2:], np.uint64)
+    assert bits[:1].view(np.float32)[0] == np.float32(-0.1)
+    assert bits[1:2].view(np.float64)[0] == -0.1
+    assert bits[2:3].view(np.int64)[0] == -5
+    assert (words[5], words[6]) == (2**64 - 1, 1)
+
+
+def test_a_grid_of_run_time_numbers_is_counted_at_each_launch(gpu):
+    plan = plan_of(rows, X, X, 1, 1.0)
+    for n in (3, 0, 7):
+        cute.run(plan, X, X, n, 1.0)
+    assert [launch[1] for launch in gpu.raw.launches] == [(8, 3, 1), (8, 7, 1)]
+    message = refused("launch-grid", plan, X, X, 65536, 1.0)
+    assert "a grid of (8, 65536, 1) blocks" in message
+    assert "at most (2147483647, 65535, 65535)" in message
+    refused("launch-grid", plan, X, X, -1, 1.0)
+
+
+def test_a_grid_without_blocks_launches_nothing_as_on_the_emulator(gpu):
+    @cute.kernel
+    def halved(x):
+        cute.launch(grid=x.shape[0] // 2000, block=32)
+
+    halved(X)
+    halved(X)
+    assert gpu.raw.launches == []
+    halved(np.zeros(8, np.float32))
+
+
+def test_a_prepared_launch_asks_the_driver_for_the_launch_alone(gpu):
+    plan = plan_of(touch, X)
+    cute.run(plan, X)
+    gpu.raw.calls.clear()
+    cute.run(plan, Array((1000,), address=8192))
+    assert {name for name, *_ in gpu.raw.calls} <= {"cuCtxGetDevice"}
+    assert len(gpu.raw.launches) == 2
+
+
+def test_sizes_and_strides_of_64_bits_reach_the_kernel(gpu):
+    @cute.kernel
+    def strided(x):
+        cute.launch(grid=1, block=32)
+
+    far = Array((8,), strides=(4 * 2**33,))
+    cute.run(plan_of(strided, far), far)
+    assert gpu.raw.launches[0][3] == [4096, 8, 2**33]
+
+
+def test_clusters_are_an_attribute_of_the_launch(gpu):
+    @cute.kernel
+    def clustered(x):
+        cute.launch(grid=x.shape[0], block=32, cluster=(4, 1, 1))
+
+    plan = plan_of(clustered, X)
+    cute.run(plan, X)
+    made = run.launcher(plan, 0).prepared([X])[0].pool[0].config
+    assert made.numAttrs == 1
+    assert vars(made.attrs[0].value.clusterDim) == {"x": 4, "y": 1, "z": 1}
+    plan = plan_of(clustered, Array((1001,)))
+    message = refused("launch-cluster", plan, Array((1001,)))
+    assert "(1001, 1, 1) blocks in clusters of (4, 1, 1)" in message
+
+
+def test_more_shared_memory_than_48_kb_is_asked_for(gpu):
+    @cute.kernel
+    def large(x):
+        cute.launch(grid=1, block=32)
+        tile = cute.smem("f32", 20000)
+        tile[cute.thread_idx()] = 1.0
+
+    cute.run(plan_of(large, X), X)
+    asked = [call[2:] for call in gpu.raw.calls if call[0] == "cuFuncSetAttribute"]
+    assert asked == [("CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", 80000)]
+
+
+# -- limits
+
+
+def test_what_a_device_cannot_run_is_refused(gpu, monkeypatch):
+    @cute.kernel
+    def large(x):
+        cute.launch(grid=1, block=32)
+        tile = cute.smem("f32", 30000)
+        tile[0] = 1.0
+
+    monkeypatch.setitem(LIMITS, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", 101376)
+    message = refused("launch-limit", plan_of(large, X), X)
+    assert "120000 bytes of shared memory in a block; required: at most 101376" in message
+
+
+@pytest.mark.parametrize(
+    ("block", "cluster", "words"),
+    [
+        ((2, 2, 128), 1, "128 threads in z; required: at most 64 on this device (sm_90a)"),
+        (1024, 1, "1024 threads in a block; required: at most 512"),
+        (32, 32, "32 blocks in a cluster; required: at most 16"),
+    ],
+)
+def test_blocks_and_clusters_beyond_the_device_are_refused(gpu, block, cluster, words):
+    @cute.kernel
+    def wide(x):
+        cute.launch(grid=32, block=block, cluster=cluster)
+
+    gpu.raw.attributes["MAX_THREADS_PER_BLOCK"] = 512
+    assert words in refused("launch-limit", plan_of(wide, X), X)
+
+
+# -- arrays
+
+
+def test_arrays_of_two_devices_are_refused(gpu):
+    plan = plan_of(rows, X, X, 1, 1.0)
+    message = refused("launch-device", plan, X, Array((1000,), device=1), 1, 1.0)
+    assert "given y on device 1, and x on device 0" in message
+    assert "copy y to device 0" in message
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Array((1000, 1)),
+        Array((1001,)),
+        Array((1000,), np.float16),
+        Array((1000,), strides=(8,)),
+        Array((1000,), address=4),
+        np.zeros(1000, np.float32),
+    ],
+    ids=["rank", "extent", "type", "stride", "alignment", "host"],
+)
+def test_arrays_unlike_those_that_were_traced_are_refused(gpu, wrong):
+    plan = plan_of(rows, X, X, 1, 1.0)
+    refused("launch-argument", plan, X, wrong, 1, 1.0)
+    assert gpu.raw.launches == []
+
+
+class Interface:
+    """An array that has `__cuda_array_interface__` alone, as Numba's have."""
+
+    def __init__(self, address, stream=None, n=1000):
+        self.shape, self.dtype, self.strides = (n,), np.dtype(np.float32), (4,)
+        self.address, self.stream = address, stream
+
+    @property
+    def __cuda_array_interface__(self):
+        place = {"data": (self.address, False), "strides": None, "version": 3}
+        return place | {"shape": self.shape, "typestr": "<f4", "stream": self.stream}
+
+
+def test_streams_of_array_interfaces_are_honoured(gpu):
+    gpu.raw.memory = {4096: 0, 8192: 0}
+    plan = plan_of(rows, X, X, 1, 1.0)
+    cute.run(plan, Interface(4096), Interface(8192), 1, 1.0)
+    cute.run(plan, Interface(4096, 5), Interface(8192), 1, 1.0)
+    assert not any(call[0] == "cuStreamWaitEvent" for call in gpu.raw.calls)
+    cute.run(plan, Interface(4096, 5), Interface(8192, 6), 1, 1.0)
+    cute.run(plan, Interface(4096, 5), Interface(8192), 1, 1.0, stream=7)
+    assert [launch[2] for launch in gpu.raw.launches] == [0, 5, 5, 7]
+    waits = [call[1] for call in gpu.raw.calls if call[0] == "cuStreamWaitEvent"]
+    records = [call[2] for call in gpu.raw.calls if call[0] == "cuEventRecord"]
+    assert (waits, records) == ([5, 7], [6, 5])
+
+
+def test_memory_that_cuda_does_not_know_is_refused(gpu):
+    message = refused("launch-memory", plan_of(touch, X), Interface(64))
+    assert "Interface at 0x40, which CUDA does not know" in message
+
+
+def test_memory_of_the_host_that_a_device_maps_is_launched_there(gpu):
+    gpu.raw.memory = {4096: 1}
+    cute.run(plan_of(touch, X), Interface(4096))
+    assert gpu.raw.launches[0][0] == 1
+
+
+class Capsule:
+    def __init__(self, device):
+        self.device = device
+
+    def __dlpack__(self, **_named):
+        raise BufferError
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+
+def test_dlpack_arrays_of_other_devices_are_refused(monkeypatch):
+    with pytest.raises(cute.CuteError) as caught:
+        cute.trace(touch, Capsule(10))
+    assert caught.value.code == "argument-device"
+    monkeypatch.setattr("cute_py.trace.arrays._MAKERS", {"no_such_library": None})
+    with pytest.raises(cute.CuteError) as caught:
+        cute.trace(touch, Capsule(2))
+    assert caught.value.code == "argument-dlpack"
+
+
+def test_dlpack_arrays_on_the_gpu_are_taken_in_by_a_library(gpu, monkeypatch):
+    import sys
+
+    lender = SimpleNamespace(from_dlpack=lambda x: X)
+    monkeypatch.setitem(sys.modules, "lender", lender)
+    monkeypatch.setattr("cute_py.trace.arrays._MAKERS", {"lender": None})
+    touch(Capsule(2))
+    cute.run(plan_of(touch, X), Capsule(13))
+    assert [launch[3][0] for launch in gpu.raw.launches] == [4096, 4096]
+
+
+def test_views_of_negated_values_are_refused(gpu):
+    view = Array((1000,))
+    view.is_neg = lambda: True
+    with pytest.raises(cute.CuteError) as caught:
+        touch(view)
+    assert caught.value.code == "argument-negated"
+
+
+# -- streams
+
+
+def test_the_current_stream_of_the_library_is_used_unless_one_is_given(gpu):
+    plan = plan_of(touch, X)
+    cute.run(plan, X)
+    gpu.stream = 11
+    cute.run(plan, X)
+    touch(X)
+    cute.run(plan, X, stream=12)
+    cute.run(plan, X, stream=SimpleNamespace(ptr=13))
+    assert [launch[2] for launch in gpu.raw.launches] == [0, 11, 11, 12, 13]
+
+
+def test_streams_of_every_library_have_a_number():
+    assert stream_number(np.int64(3)) == 3
+    assert stream_number(SimpleNamespace(cuda_stream=4)) == 4
+    assert stream_number(SimpleNamespace(ptr=5)) == 5
+    assert stream_number(SimpleNamespace(__cuda_stream__=lambda: (0, 6))) == 6
+    assert stream_number(SimpleNamespace(__cuda_stream__=(0, 7))) == 7
+    with pytest.raises(cute.CuteError) as caught:
+        stream_number("default")
+    assert caught.value.code == "launch-stream"
+
+
+# -- devices and threads
+
+
+def test_the_device_of_the_arrays_is_made_current_for_the_launch(gpu):
+    plan = plan_of(touch, X)
+    for device in (1, 0, 1):
+        cute.run(plan, Array((1000,), device=device))
+        assert gpu.raw.contexts() == [0]
+    assert [launch[0] for launch in gpu.raw.launches] == [1, 0, 1]
+
+
+def test_a_thread_without_a_context_gets_the_primary_one(gpu):
+    plan = plan_of(touch, X)
+    cute.run(plan, X)
+    gpu.raw.answers["cuLaunchKernelEx"] = [201, 0]
+    cute.run(plan, X)
+    assert len(gpu.raw.launches) == 2
+    assert ("cuCtxSetCurrent", 0) in gpu.raw.calls
+    gpu.raw.answers["cuLaunchKernelEx"] = [201, 201]
+    assert "CUDA_ERROR_INVALID_CONTEXT" in refused("launch-failed", plan, X)
+
+
+def test_two_threads_that_come_first_compile_once(gpu, monkeypatch):
+    made = []
+
+    def slow(plan, arch, spills):
+        made.append(threading.get_ident())
+        time.sleep(0.05)
+        return gpu.compiled(plan, arch, spills)
+
+    monkeypatch.setattr(run, "compile", slow)
+    plan = plan_of(touch, X)
+    threads = [threading.Thread(target=cute.run, args=(plan, X)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert len(gpu.raw.launches) == 8
+
+
+def test_threads_that_share_a_launch_do_not_mix_their_values(gpu, monkeypatch):
+    """Each launch, delayed between writing and reading, sees the values of its own thread."""
+    original = type(gpu.raw).cuLaunchKernelEx
+
+    def delayed(raw, *args):
+        time.sleep(0.001)
+        return original(raw, *args)
+
+    monkeypatch.setattr(type(gpu.raw), "cuLaunchKernelEx", delayed)
+    plan = plan_of(touch, X)
+
+    def work(number):
+        for i in range(20):
+            place = 4096 * (1 + number * 100 + i)
+            cute.run(plan, Array((1000,), address=place), stream=place)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(gpu.raw.launches) == 80
+    assert all(words[0] == stream for _d, _g, stream, words in gpu.raw.launches)
+    assert len({words[0] for *_rest, words in gpu.raw.launches}) == 80
+
+
+def test_kernels_are_kept_by_plans_that_stay_alive(gpu, monkeypatch):
+    monkeypatch.setattr(run, "MOST", 3)
+    for n in range(1, 12):
+        plan = plan_of(touch, Array((n,), strides=(4 * n,)))
+        cute.run(plan, Array((n,), strides=(4 * n,)))
+        assert gpu.raw.launches[-1][1] == (n, 1, 1)
+        held = {id(kept[0]) for kept in run._launchers.values()}
+        assert held == {number for number, _device in run._launchers}
+        assert {number for number, _arch in run._compiled} == held
+        del plan
+        gc.collect()
+    assert len(run._launchers) == 3
+
+
+# -- what the driver says
+
+
+def test_a_refused_launch_is_reported_with_its_parameters(gpu):
+    plan = plan_of(touch, X)
+    cute.run(plan, X)
+    gpu.raw.answers["cuLaunchKernelEx"] = [1]
+    message = refused("launch-failed", plan, X)
+    assert message.startswith(
+        "touch: given CUDA_ERROR_INVALID_VALUE from the driver for grid (1000, 1, 1), block "
+        "(32, 1, 1), 0 bytes of shared memory, sm_90a, 32 registers; required"
+    )
+    assert "run cute.emulate(plan, ...) on copies of the arrays to find the line" in message
+    cute.run(plan, X)  # nothing is left of it
+
+
+def test_an_error_left_by_an_earlier_kernel_names_those_launched_last(gpu):
+    plan = plan_of(touch, X)
+    cute.run(plan_of(rows, X, X, 1, 1.0), X, X, 1, 1.0)
+    cute.run(plan, X)
+    gpu.raw.answers["cuLaunchKernelEx"] = [700]
+    message = refused("launch-earlier", plan, X)
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS from the driver, left by a kernel before" in message
+    assert "launched last: rows, touch" in message
+    assert "set CUTE_PY_SYNC=1" in message
+
+
+def test_other_errors_pass_through_with_their_names(gpu):
+    plan = plan_of(touch, X)
+    gpu.raw.answers["cuModuleLoadData"] = [214]
+    assert "CUDA_ERROR_ECC_UNCORRECTABLE" in refused("launch-failed", plan, X)
+    gpu.raw.answers["cuDevicePrimaryCtxRetain"] = [2]
+    gpu.raw.contexts()
+    assert "CUDA_ERROR_OUT_OF_MEMORY from the driver" in _status_of(gpu)
+
+
+def _status_of(gpu):
+    with pytest.raises(cute.CuteError) as caught:
+        drivers.Driver(gpu.raw).primary(0)
+    assert caught.value.code == "launch-status"
+    return str(caught.value)
+
+
+def test_each_launch_waits_where_that_is_asked_for(gpu, monkeypatch):
+    monkeypatch.setenv("CUTE_PY_SYNC", "1")
+    plan = plan_of(touch, X)
+    cute.run(plan, X, stream=9)
+    assert ("cuStreamSynchronize", 9) in gpu.raw.calls
+    gpu.raw.answers["cuStreamSynchronize"] = [700]
+    message = refused("launch-failed", plan, X)
+    assert message.startswith("touch: given CUDA_ERROR_ILLEGAL_ADDRESS from the driver for grid")
+    gpu.raw.calls.clear()
+    gpu.raw.capturing = True
+    cute.run(plan, X)
+    assert not any(call[0] == "cuStreamSynchronize" for call in gpu.raw.calls)
+
+
+def test_a_first_call_in_a_capture_is_refused_and_a_later_one_is_not(gpu):
+    plan = plan_of(touch, X)
+    gpu.raw.capturing = True
+    message = refused("launch-capture", plan, X)
+    assert "call it once with such arrays before the capture" in message
+    assert not any(call[0] == "cuModuleLoadData" for call in gpu.raw.calls)
+    gpu.raw.capturing = False
+    cute.run(plan, X)
+    gpu.raw.capturing = True
+    cute.run(plan, X)
+    cute.run(plan, Array((1000,), address=1 << 20))
+    gpu.raw.answers["cuLaunchKernelEx"] = [900]
+    refused("launch-capture", plan, X)
+
+
+def test_a_machine_without_a_driver_is_told_apart(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    drivers.driver.cache_clear()
+    with pytest.raises(cute.CuteError) as caught:
+        drivers.driver()
+    assert caught.value.code == "launch-driver"
+    drivers.driver.cache_clear()
+
+
+def test_every_status_that_a_kernel_leaves_has_a_number():
+    assert int(Status.CUDA_ERROR_ILLEGAL_ADDRESS) in drivers.STICKY
+    assert int(Status.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) in drivers.CAPTURING
+
+
+def test_a_block_of_memory_points_to_its_values():
+    block = Block(None, ["address", "integer", "f64"], {1: -3})
+    pointers = (ctypes.c_void_p * 3).from_address(block.address)
+    assert [p - pointers[0] for p in pointers] == [0, 16, 8]
+    assert ctypes.c_int64.from_address(pointers[1]).value == -3
+    assert len(block.slots) == 2
+    block = Block(None, ["integer", "address"], {})
+    block.values[block.span] = [-5, 2**64 - 1]
+    assert block.slots == ()
+    assert ctypes.c_int64.from_address(block.pointers[0]).value == -5
+    with pytest.raises(ValueError, match="size"):
+        block.values[block.span] = [1]
+
+
+def test_arrays_of_no_library_are_read_by_their_interface(gpu):
+    gpu.raw.memory = {4096: 0}
+    facts, address = places.read(Interface(4096, 5))
+    assert address == 4096
+    assert facts[-1] == 5
+    assert places.read(Interface(4096, 6))[0] != facts
+
+
+def test_a_prepared_launch_keeps_its_arrays_facts_alone(gpu):
+    plan = plan_of(touch, X)
+    launch, values = run.prepare(plan, [X])
+    assert isinstance(launch, Prepared)
+    assert values == [4096]
+    assert run.prepare(plan, [Array((1000,), address=8192)])[0] is launch
+    assert run.prepare(plan, [Array((1004,))])[0] is not launch
