@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels import gemm_04_double_buffer as gemm_04
 from cute_py.kernels import copy, transpose
+from cute_py.kernels import gemm_04_double_buffer as gemm_04
 from cute_py.kernels.config import choose, epilogue, flagship, row_copy, tile_copy
 from cute_py.kernels.copy import copy_elements, copy_tiles
 from cute_py.kernels.gemm_01_naive import gemm_naive
