@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llvmlite import ir
 
@@ -13,6 +13,9 @@ from cute_py.errors import refusal
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
     from cute_py.errors import CuteError
+    from cute_py.trace.conditions import Scalar
+
+    Link: TypeAlias = tuple[Scalar, Any]  # an offset (elements), and its address
 
 # a call of PTX must not be moved into or out of branches: it is the same for all lanes of a warp
 CONVERGENT = ("convergent",)
@@ -29,10 +32,13 @@ class Emit:
         starts: dict[tuple[str, str], Any],
         where: str = "",
         loose: frozenset[str] = frozenset(),
+        link: Link | None = None,
     ) -> None:
         """Keep the builder, symbol -> value of 64 bits, storage -> words, (space, storage) -> the
-        address of its first element, the kernel's line, and the storages of loose flags.
+        address of its first element, the kernel's line, the storages of loose flags, and the
+        address where an op before has got to; `reached` is where this one gets to.
         """
+        self.link, self.reached = link, None
         self.b, self.starts, self.where = b, starts, where
         self.words = Words(b, words, loose)
         self.scalars = Scalars(b, env, self.words)

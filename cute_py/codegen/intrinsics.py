@@ -10,6 +10,7 @@ from numba.cuda import cgutils, types
 from numba.cuda.extending import intrinsic
 
 from cute_py.codegen import arithmetic, matrix, memory
+from cute_py.codegen.chains import Chain, chains
 from cute_py.codegen.emit import Emit
 from cute_py.codegen.scalars import symbols_of
 from cute_py.codegen.storage import I32, I64, is_loose, word_count
@@ -50,11 +51,10 @@ class Call:
 class Intrinsics:
     """Makes the intrinsics of one plan."""
 
-    def __init__(self, plan: Plan, smem: str = "smem") -> None:
-        """Look up what the plan's names are; `smem` is the variable with the address of shared
-        memory.
-        """
-        self.plan, self.smem = plan, smem
+    def __init__(self, plan: Plan, name_for: Callable[[str], str]) -> None:
+        """Look up what the plan's names are; `name_for` gives names that stand for nothing else."""
+        self.plan, self.smem = plan, name_for("smem")
+        self.chains = chains(plan, name_for)
         self.alike: dict[Op, Call] = {}
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
@@ -76,7 +76,8 @@ class Intrinsics:
                 raise refusal("codegen-op", operation="cute.compile", name=name, where=where_of(op))
         made = self.alike.get(op) if isinstance(op, _ALIKE) else None
         if made is None:
-            made = self._made(name.lower(), op, writes(op), lambda e: rule(e, op), None)
+            chain = self.chains.get(id(op))
+            made = self._made(name.lower(), op, writes(op), lambda e: rule(e, op), None, chain)
         if isinstance(op, _ALIKE):
             self.alike[op] = made
         return made
@@ -102,17 +103,19 @@ class Intrinsics:
         written: Any,  # noqa: ANN401
         emit: Callable[[Emit], Any],
         result: Any,  # noqa: ANN401
+        chain: Chain | None = None,
     ) -> Call:
         used = _Names(x)
         results = tuple(dict.fromkeys(reg.storage for reg in written))
         storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
+        walked = () if chain is None or chain.before is None else (chain.name,)
         symbols = tuple(sorted(used.symbols))
         pointers = tuple(sorted(used.parameters))
         smem = (self.smem,) if used.shared else ()
-        arguments = (*symbols, *pointers, *smem, *storages)
-        kinds = [self._kind(n, symbols, pointers) for n in arguments]
+        arguments = (*symbols, *pointers, *walked, *smem, *storages)
+        kinds = [self._kind(n, symbols, (*pointers, *walked)) for n in arguments]
         tuples = [types.UniTuple(types.uint32, self.storages[n]) for n in results]
-        gives = result or _gives(tuples)
+        gives = result or _gives([*tuples, *[types.uint64] * (chain is not None)])
 
         def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
             values = dict(zip(arguments, args, strict=True))
@@ -120,7 +123,10 @@ class Intrinsics:
             starts = self._starts(b, used, values)
             env = {n: values[n] for n in symbols}
             place = where_of(x) if isinstance(x, ops.Op) else ""
-            e = Emit(b, env, words, starts, place, self.loose)
+            link = None
+            if chain is not None and chain.before is not None:
+                link = chain.before, values[chain.name]
+            e = Emit(b, env, words, starts, place, self.loose, link)
             found = emit(e)
             if result is not None:
                 return found
@@ -128,11 +134,13 @@ class Intrinsics:
                 context.make_tuple(b, t, e.words.words[n])
                 for n, t in zip(results, tuples, strict=True)
             ]
+            made += [e.reached] * (chain is not None)
             if not made:
                 return context.get_dummy_value()
             return made[0] if len(made) == 1 else context.make_tuple(b, sig.return_type, made)
 
-        return Call(_intrinsic(name, kinds, gives, codegen), arguments, results)
+        names = (*results, *([] if chain is None else [chain.name]))
+        return Call(_intrinsic(name, kinds, gives, codegen), arguments, names)
 
     def _kind(self, name: str, symbols: tuple[str, ...], pointers: tuple[str, ...]) -> Any:  # noqa: ANN401
         if name in symbols:

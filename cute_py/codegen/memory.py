@@ -14,7 +14,7 @@ from cute_py.layout.symbols import terms_of
 from cute_py.trace import ops
 
 if TYPE_CHECKING:
-    from cute_py.codegen.emit import Emit
+    from cute_py.codegen.emit import Emit, Link
     from cute_py.dtypes.table import Dtype
     from cute_py.trace.access import Access
     from cute_py.trace.conditions import Scalar
@@ -28,8 +28,8 @@ VOID = ir.VoidType()
 class Addresses:
     """The byte addresses of an access; what vectors share is computed once."""
 
-    def __init__(self, e: Emit, x: Access) -> None:
-        """Keep the emitter and the access."""
+    def __init__(self, e: Emit, x: Access, chain: Link | None = None) -> None:
+        """Keep the emitter and the access; `chain` is where an op before has got to."""
         self.e, self.x = e, x
         if x.vector_bits < 8 or (x.dtype.bits < 8 and x.vector_bits % 8):
             raise e.unsupported(f"access to single elements of {x.dtype}")
@@ -39,6 +39,13 @@ class Addresses:
         self.parts = [_apart(base) if self.bits >= 8 else (base, 0) for base in x.bases]
         self.bases: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
+        if chain is not None:
+            before, self.bases[-1] = chain
+            self.parts.append(_apart(before))  # found as number -1
+
+    def last(self) -> Any:  # noqa: ANN401
+        """Return the address of the last base."""
+        return self.base(len(self.x.bases) - 1)
 
     def base(self, number: int) -> Any:  # noqa: ANN401
         """Return the address of one base without its constant part: of 64 bits in global, of 32 in
@@ -74,7 +81,7 @@ class Addresses:
         A row of addresses that a loop moves then needs two registers and an addition each, in place
         of a register pair each.
         """
-        if not self.wide or number - 1 not in self.bases or not varies(self.x.bases[number]):
+        if not self.wide or number - 1 not in self.bases or not varies(self.parts[number][0]):
             return None
         step: Any = ints.sub(self.parts[number][0], self.parts[number - 1][0])
         return None if varies(step) else step
@@ -126,7 +133,7 @@ _NARROW = {8: ("b8", "r", I32), 16: ("b16", "h", ir.IntType(16))}
 def load(e: Emit, op: ops.Load) -> None:
     """ld.global or ld.shared, a vector each; guarded ones leave `fill`."""
     x, dst = op.src, op.dst
-    addresses, guards = Addresses(e, x), Guards(e, x)
+    addresses, guards = Addresses(e, x, e.link), Guards(e, x)
     order = {"weak": "", "acquire": ".acquire.gpu", "volatile": ".volatile"}[op.order]
     cache = f".{x.cache}" if x.cache else ""
     for v in range(x.count):
@@ -135,6 +142,7 @@ def load(e: Emit, op: ops.Load) -> None:
             old = e.words.get_words(dst, v * x.width, x.width)
         packed = _load_vector(e, x, addresses[v], guards[v], (order, cache), old)
         e.words.put_words(dst, v * x.width, x.width, packed)
+    e.reached = addresses.last()
 
 
 def _load_vector(
@@ -237,7 +245,7 @@ def stmatrix(e: Emit, op: ops.StMatrix) -> None:
 
 def cp_async(e: Emit, op: ops.CpAsync) -> None:
     """One cp.async a vector; with ZFILL a failing guard reads nothing and writes zeros."""
-    src, dst = Addresses(e, op.src), Addresses(e, op.dst)
+    src, dst = Addresses(e, op.src, e.link), Addresses(e, op.dst)
     guards = Guards(e, op.src)
     zfill = "ZFILL" in op.atom.name
     size = op.src.vector_bits // 8
@@ -252,6 +260,7 @@ def cp_async(e: Emit, op: ops.CpAsync) -> None:
             inputs, constraints = [to, out, taken], ["r", "l", "r"]
             guard = None
         _guarded(e, op.atom.instruction(**named), constraints, inputs, guard)
+    e.reached = src.last()
 
 
 def _atomic_type(fn: str, dtype: Dtype) -> str:

@@ -68,7 +68,7 @@ class Source:
         self.names = Names(plan, self.parameters)
         self.main = main_file(plan)
         self.helpers = {name: self.names.helper(name) for name in HELPERS}
-        self.intrinsics = Intrinsics(plan, self.names.helper("smem"))
+        self.intrinsics = Intrinsics(plan, self.names.helper)
         self.calls = self._runtime()
         self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` holds
         self.words: set[str] = set()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.divide import logical_divide
-from cute_py.layout.queries import size
+from cute_py.layout.queries import rank, size
 from cute_py.layout.tensor import make_rmem_tensor
 from cute_py.layout.tuples import _
 from cute_py.trace.control import branch, range_
@@ -250,6 +250,18 @@ def _groups(parts: Iterable[_Partition], most: int) -> list[list[_Piece]]:
     return [pieces[i : i + each] for i in range(0, len(pieces), each)]
 
 
+PAIR = 2  # rows of instructions: one forth along N, one back
+
+
+def _rows_of(x: Tensor) -> list[Tensor]:
+    """Return accumulators (V,M,N) or a fragment (V,M) by pairs of M, whole where M is odd."""
+    pairs, odd = divmod(int(size(x.layout, 1)), PAIR)
+    if odd:
+        return [x]
+    cut = logical_divide(x, (_, PAIR))
+    return [cut[(_, (_, i), *[_] * (rank(x.layout) - 2))] for i in range(pairs)]
+
+
 class _MainLoop:
     def __init__(self, mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
         tid = thread_idx_linear()
@@ -258,8 +270,11 @@ class _MainLoop:
         self.tiles = size(a.source.layout, 2)
         self.stages = _stages(a, b)
         self.blocks = int(size(self.parts[0].fragment.layout, 2))
-        # beside all k-blocks but the last; single threads have no registers to spare for addresses
-        self.groups = _groups(self.parts, max(1, self.blocks - 1) if mma.atom.ptx else 1)
+        # copies go beside the products of all k-blocks but the last; single threads have none of
+        # the registers that this takes to spare
+        self.rows = _rows_of(acc) if mma.atom.ptx else [acc]
+        steps = max(1, self.blocks - 1) * len(self.rows) if mma.atom.ptx else 1
+        self.groups = _groups(self.parts, steps)
 
     # -- steps
 
@@ -284,10 +299,14 @@ class _MainLoop:
         for part in self.parts:
             part.load(block, stage)
 
-    def multiply(self, block: int) -> None:
-        """Add the product of one k-block."""
+    def multiply(self, block: int, beside: Any = None) -> None:  # noqa: ANN401  (a function)
+        """Add the product of one k-block, some rows at a time; `beside` is called before each."""
         a, b = (part.fragment[_, _, block] for part in self.parts)
-        gemm(self.mma, self.acc, a, b)
+        cut = _rows_of(a) if len(self.rows) > 1 else [a]
+        for i, (acc, mine) in enumerate(zip(self.rows, cut, strict=True)):
+            if beside is not None:
+                beside(block * len(self.rows) + i)
+            gemm(self.mma, acc, mine, b)
 
     # -- the two pipelines
 
@@ -300,17 +319,17 @@ class _MainLoop:
         for k in range_(self.tiles - 1):
             self._tile(
                 k % self.stages,
-                beside=lambda block, k=k: self._ahead(block, k + ahead),
+                beside=lambda step, k=k: self._ahead(step, k + ahead),
                 last=lambda k=k: self._arrive((k + 1) % self.stages),
             )
         cp_async_wait(0)  # zeros for tiles beyond the last may still be on their way
         self._tile((self.tiles - 1) % self.stages)
 
-    def _ahead(self, block: int, tile: Leaf) -> None:
-        """Begin the copies of a later tile that go beside a k-block; commit after the last."""
-        if block < len(self.groups):
-            self.issue_group(self.groups[block], tile, tile % self.stages)
-        if block == len(self.groups) - 1:
+    def _ahead(self, step: int, tile: Leaf) -> None:
+        """Begin the copies of a later tile that go beside a product; commit after the last."""
+        if step < len(self.groups):
+            self.issue_group(self.groups[step], tile, tile % self.stages)
+        if step == len(self.groups) - 1:
             cp_async_fence()
 
     def _arrive(self, stage: Leaf) -> None:
@@ -325,16 +344,14 @@ class _MainLoop:
 
         Args:
             stage: the stage to read.
-            beside: what to do beside each k-block, given its number.
+            beside: what to do beside each product of some rows, given its number.
             last: what to do before the last k-block: it makes the next stage ready, and loads its
                 first k-block.
 
         """
         if self.blocks == 1:
             self.load(0, stage)
-            if beside is not None:
-                beside(0)
-            self.multiply(0)
+            self.multiply(0, beside)
             if last is not None:
                 last()
             return
@@ -343,9 +360,7 @@ class _MainLoop:
                 self.load(block + 1, stage)
             elif last is not None:
                 last()
-            if beside is not None:
-                beside(block)
-            self.multiply(block)
+            self.multiply(block, beside)
 
     def pipelined(self) -> None:
         """Through registers: the next tile is loaded during the product of this one."""
@@ -370,7 +385,7 @@ class _MainLoop:
         for k in range_(self.tiles - 1):
             self._tile(
                 k % self.stages,
-                beside=lambda block, k=k: fetch(k + 1) if block == 0 else None,
+                beside=lambda step, k=k: fetch(k + 1) if step == 0 else None,
                 last=lambda k=k: store((k + 1) % self.stages),
             )
         self._tile((self.tiles - 1) % self.stages)
