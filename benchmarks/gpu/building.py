@@ -36,15 +36,6 @@ class Ghost:
         self.strides = tuple(d * self.dtype.itemsize for d in strides)
         self.__array_interface__ = {"data": (ADDRESS, False)}
 
-    def view(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> Ghost:
-        """Return other modes of the same memory."""
-        ghost = Ghost.__new__(Ghost)
-        size = self.dtype.itemsize
-        ghost.dtype, ghost.shape = self.dtype, shape
-        ghost.strides = tuple(d * size for d in strides)
-        ghost.__array_interface__ = self.__array_interface__
-        return ghost
-
 
 def shapes_of(row: Row) -> list[tuple[tuple[int, ...], tuple[int, ...], str]]:
     """Return (shape, strides, type) of the arrays of a row, inputs first, result last."""
@@ -71,29 +62,20 @@ def arguments(candidate: Candidate, row: Row, arrays: list[Any]) -> list[Any]:
     """Return the arguments of a candidate's kernel for arrays, ghosts or real ones."""
     import cute_py as cute
 
-    typed = [cute.typed(x, "tf32") for x in arrays[:2]] if row.dtype == "tf32" else None
-    if candidate.kernel == "generic":
-        sides = [_three_modes(x) for x in arrays]
-        inputs = [cute.typed(x, "tf32") for x in sides[:2]] if typed else sides[:2]
-        return [*inputs, None, None, sides[2], 1.0, 0.0, *candidate.values]
-    inputs = typed or arrays[:-1]
+    inputs = [cute.typed(x, "tf32") if row.dtype == "tf32" else x for x in arrays[:-1]]
+    if candidate.kernel == "gemm":
+        return [*inputs, None, None, arrays[-1], 1.0, 0.0, *candidate.values]
     if candidate.kernel == "sgemm_04":
         from cute_py.kernels.gemm_04_double_buffer import choose
 
         return [*inputs, arrays[-1], choose(arrays[0], arrays[1])]
-    if candidate.kernel == "copy_tiles":
+    if candidate.kernel in ("copy_tiles", "copy_vectors", "row_softmax", "row_sum"):
         from cute_py.kernels.config import tile_copy
 
-        return [*arrays, tile_copy(*candidate.values, *arrays)]
+        tile, threads = candidate.values
+        copy = tile_copy(tile, threads, *[x for x in arrays if len(x.shape) == 2])
+        return [*arrays, *([] if candidate.kernel == "copy_tiles" else [tile]), copy]
     return [*inputs, arrays[-1], *candidate.values]
-
-
-def _three_modes(x: Any) -> Any:
-    """Return (rows, columns) as a batch of one: (rows, columns, 1)."""
-    from cute_py.trace.arguments import strides_of
-
-    shape, strides = (*x.shape, 1), (*strides_of(x), x.shape[0] * x.shape[1])
-    return x.view(shape, strides) if isinstance(x, Ghost) else x.as_strided(shape, strides)
 
 
 @dataclass(frozen=True)

@@ -46,13 +46,14 @@ class Timed:
 
     Attributes:
         name: in the results.
-        launch: called with one set of operands, launches on the current stream.
+        launch: called with one set of operands, launches on the current stream; the result is
+            what it returns, or the last of the operands.
         facts: what is recorded beside its times.
         us: times of one launch by mode (microseconds), one a round.
     """
 
     name: str
-    launch: Callable[..., None]
+    launch: Callable[..., Any]
     facts: dict[str, Any] = field(default_factory=dict)
     us: dict[str, list[float]] = field(default_factory=dict)
     graph: Any = None
@@ -182,16 +183,16 @@ def passes(found: tuple[float, float], kind: str) -> bool:
 
 
 def checked(torch: Any, launch: Any, sets: list[Any], wanted: list[Any], kind: str) -> float:
-    """Return the largest relative error over all sets, results poisoned before.
+    """Return the largest relative error over all sets; the last operands are poisoned before.
 
     Raises ValueError for a wrong result.
     """
     worst = 0.0
     for operands, right in zip(sets, wanted, strict=True):
         poison(operands[-1])
-        launch(*operands)
+        result = launch(*operands)
         torch.cuda.synchronize()
-        found = errors(operands[-1], right)
+        found = errors(operands[-1] if result is None else result, right)
         if not passes(found, kind):
             raise ValueError(f"wrong result: errors {found}, tolerances {TOLERANCES[kind]}")
         worst = max(worst, found[0])

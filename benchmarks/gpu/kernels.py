@@ -1,160 +1,14 @@
-"""Kernels of the benchmark: what `cute_py.kernels` has no form of yet.
-
-Each is plain text of the DSL. `KERNELS` has them by name, with those of the library.
-"""
+"""The kernels that are measured, by name: those of the library, and an empty one."""
 
 from __future__ import annotations
 
-import math
-
 import cute_py as cute
-from cute_py import _
-from cute_py.kernels import gemm as library
-from cute_py.kernels.copy import copy_tiles
+from cute_py.kernels.copy import copy_tiles, copy_vectors
+from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_04_double_buffer import sgemm_128x128
-from cute_py.kernels.transpose import transpose_shared
-
-LOG2_E = math.log2(math.e)
-
-
-def operand(config, tiles, side, mma, name):
-    """Return an operand of the main loop, as the library's kernel has it."""
-    rows, dtype = config.tile["AB".index(name)], tiles.dtype
-    shared = cute.smem(dtype, library.shared_layout(config, rows, dtype, side), name=f"s{name}")
-    load = library.matrix_load(config, dtype, side)
-    make = cute.make_tiled_copy_A if name == "A" else cute.make_tiled_copy_B
-    s2r = None if load is None else make(cute.Copy_Atom(load, dtype), mma)
-    return cute.Operand(tiles, shared, library.global_copy(config, rows, dtype, side), s2r)
-
-
-def blocks(m, n, band):
-    """Return (grid, function of the block's index that gives its tile).
-
-    Blocks that run together cover a band of tiles of M; tiles beyond M do nothing. Band 0: one
-    block index a mode.
-    """
-    if not band:
-        return (m, n), lambda bid: bid
-
-    def tile(bid):
-        return bid // (band * n) * band + bid % band, bid % (band * n) // band
-
-    return cute.ceil_div(m, band) * band * n, tile
-
-
-@cute.kernel
-def banded(A, B, C, config, band):
-    """C (M,N) = A (M,K) * B (N,K) transposed; no epilogue, no batch."""
-    (bM, bN, bK), (M, N) = config.tile, C.shape
-    mma = config.tiled_mma()
-    grid, tile = blocks(cute.ceil_div(M, bM), cute.ceil_div(N, bN), band)
-    cute.launch(grid=grid, block=config.threads)
-    bx, by = tile(cute.block_idx())
-    gA = cute.local_tile(A, (bM, bK), (bx, _))  # (BLK_M,BLK_K,k)
-    gB = cute.local_tile(B, (bN, bK), (by, _))  # (BLK_N,BLK_K,k)
-    gC = cute.local_tile(C, (bM, bN), (bx, by))  # (BLK_M,BLK_N)
-    thread = mma.get_slice(cute.thread_idx())
-    tCgC = thread.partition_C(gC)  # (MMA,MMA_M,MMA_N)
-    acc = thread.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
-    acc.fill(0)
-    a, b = operand(config, gA, config.a, mma, "A"), operand(config, gB, config.b, mma, "B")
-    cute.mainloop(mma, acc, a, b)
-    cute.copy(library.converted(acc, C.dtype), tCgC)
-
-
-@cute.kernel
-def copy_vectors(A, B, tile, threads):
-    """B = A: all loads of a thread's part of a tile are under way before the first store."""
-    M, N = A.shape
-    (bM, bN), width = tile, 128 // A.dtype.bits
-    cute.launch(grid=(cute.ceil_div(N, bN), cute.ceil_div(M, bM)), block=threads)
-    bx, by = cute.block_idx()
-    across = min(bN // width, threads)
-    lanes = cute.Layout((threads // across, across), (across, 1))
-    atom = cute.Copy_Atom("UniversalCopy<128>", A.dtype)
-    copy = cute.make_tiled_copy(atom, lanes, cute.Layout((1, width)))
-    part = copy.get_slice(cute.thread_idx())
-    source = part.partition_S(cute.local_tile(A, tile, (by, bx)))  # (CPY,CPY_M,CPY_N)
-    held = cute.make_rmem_tensor(source.shape, A.dtype)
-    cute.copy(source, held)
-    cute.copy(held, part.partition_D(cute.local_tile(B, tile, (by, bx))))
-
-
-@cute.kernel
-def transpose_vectors(A, B, threads):
-    """B (N,M) = transposed A (M,N), f32: vectors of 4 on both sides, tiles of 64x64."""
-    M, N = A.shape
-    cute.launch(grid=(cute.ceil_div(N, 64), cute.ceil_div(M, 64)), block=threads)
-    (bx, by), tid = cute.block_idx(), cute.thread_idx()
-    # chunks of 4 columns change places by groups of 4 rows: neither side has bank conflicts
-    swizzle = cute.Swizzle(4, 2, 6)
-    s = cute.smem(A.dtype, cute.composition(swizzle, cute.Layout((64, 64), (64, 1))))
-    turned = s.with_layout(cute.composition(swizzle, cute.Layout((64, 64), (1, 64))))
-    atom = cute.Copy_Atom("UniversalCopy<128>", A.dtype)
-    lanes = cute.Layout((threads // 16, 16), (16, 1))
-    copy = cute.make_tiled_copy(atom, lanes, cute.Layout((1, 4))).get_slice(tid)
-    gA = cute.local_tile(A, (64, 64), (by, bx))
-    gB = cute.local_tile(B, (64, 64), (bx, by))
-    cute.copy(copy.partition_S(gA), copy.partition_D(s))
-    cute.syncthreads()
-    out = copy.partition_D(gB)
-    held = cute.make_rmem_tensor(out.shape, A.dtype)
-    cute.copy(copy.partition_S(turned), held)
-    cute.copy(held, out)
-
-
-# -- rows that stay in registers
-
-
-def row_of(X, row, columns, threads):
-    """Return this thread's part of a row, in vectors of 16 bytes."""
-    width = 128 // X.dtype.bits
-    atom = cute.Copy_Atom("UniversalCopy<128>", X.dtype)
-    copy = cute.make_tiled_copy(atom, cute.Layout((1, threads)), cute.Layout((1, width)))
-    tile = cute.local_tile(X, (1, columns), (row, 0))  # (1,columns)
-    return copy.get_slice(cute.thread_idx()).partition_S(tile)  # (CPY,1,CPY_N)
-
-
-def held_row(part):
-    """Return a part of a row in registers, in f32."""
-    held = cute.make_rmem_tensor(part.shape, part.dtype)
-    cute.copy(part, held)
-    return library.converted(held, "f32")
-
-
-def over_block(fn, x, threads):
-    """Return one number of each thread combined over the block."""
-    partial = cute.smem("f32", threads // 32)
-    x = cute.warp_reduce(fn, x)
-    with cute.when(cute.lane_idx() == 0):
-        partial[cute.warp_idx()] = x
-    cute.syncthreads()
-    held = cute.rmem("f32", threads // 32)
-    cute.copy(partial, held)
-    return cute.reduce(fn, held)
-
-
-@cute.kernel
-def row_softmax(A, B, columns, threads):
-    """B[m, :] = exp(A[m, :] - max) / sum; each row is read once."""
-    cute.launch(grid=A.shape[0], block=threads)
-    row = cute.block_idx()
-    x = held_row(row_of(A, row, columns, threads))
-    most = over_block("max", cute.reduce("max", x), threads)
-    e = cute.exp2((x - most) * LOG2_E)
-    scale = cute.rcp(over_block("add", cute.reduce("add", e), threads))
-    cute.copy(library.converted(e * scale, B.dtype), row_of(B, row, columns, threads))
-
-
-@cute.kernel
-def row_sum(A, out, columns, threads):
-    """out[m] = the sum of A[m, :]."""
-    cute.launch(grid=A.shape[0], block=threads)
-    row = cute.block_idx()
-    x = held_row(row_of(A, row, columns, threads))
-    total = over_block("add", cute.reduce("add", x), threads)
-    with cute.when(cute.thread_idx() == 0):
-        out[row] = library.converted(total, out.dtype)
+from cute_py.kernels.reduce import row_sum
+from cute_py.kernels.softmax import row_softmax
+from cute_py.kernels.transpose import transpose_shared, transpose_vectors
 
 
 @cute.kernel
@@ -166,8 +20,7 @@ def add_one(A, B, C):
 
 
 KERNELS = {
-    "generic": library.gemm,
-    "banded": banded,
+    "gemm": gemm,
     "sgemm_04": sgemm_128x128,
     "copy_tiles": copy_tiles,
     "copy_vectors": copy_vectors,

@@ -38,7 +38,7 @@ def main() -> None:
     except KeyError as error:
         sys.exit(f"--rows: {error.args[0]}")
     tried = {row.name: _tried(row, options) for row in rows}
-    jobs = [Job(each, row) for row in rows for each in tried[row.name]]
+    jobs = [Job(each, row) for row in rows for each in tried[row.name] if not each.called]
     began = time.perf_counter()
     built = build_all(jobs, options.arch, options.processes)
     print(f"{len(built)} kernels built in {time.perf_counter() - began:.1f} s", flush=True)
@@ -97,6 +97,9 @@ def _print_resources(rows: list[Row], tried: dict[str, Any], built: dict[Any, Bu
     seen = set()
     for row in rows:
         for candidate in tried[row.name]:
+            if candidate.called:
+                print(f"{row.name:22} {candidate.label:42} chooses on the device")
+                continue
             key = Job(candidate, row).key
             if key in seen:
                 continue

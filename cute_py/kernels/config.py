@@ -48,6 +48,7 @@ ATOMS = {
 K_BYTES = 64  # of a row of a tile along K
 CHUNK = 128  # bits that a swizzle moves as one: a row of ldmatrix
 LINE = 1024  # bits: all banks, once
+HELD_BITS = 1024  # of a row, in the registers of a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,37 @@ def tile_copy(tile: tuple[int, int], threads: int, *arrays: Any) -> cute.TiledCo
     if any(other != mode for _dtype, other, _bits in found):
         bits = dtype.bits
     return _copy(tile, dtype, threads, mode, min(bits, *[each for *_rest, each in found]), False)
+
+
+def next_power(n: int) -> int:
+    """Return the least power of two that is n or more.
+
+    >>> [next_power(n) for n in (1, 33, 64)]
+    [1, 64, 64]
+    """
+    return 1 << (n - 1).bit_length()
+
+
+def row_copy(*arrays: Any) -> tuple[tuple[int, int], cute.TiledCopy] | None:  # noqa: ANN401
+    """Return a tile (1,BN) that holds a row of arrays (M,N), and how a block shares it so that the
+    row stays in registers; None where it is too long for them.
+
+    >>> import numpy as np
+    >>> tile, copy = row_copy(np.zeros((4, 1000), np.float32))
+    >>> tile, copy.size()
+    ((1, 1024), 32)
+    """
+    found = [facts_of(array) for array in arrays]
+    width = min(bits // dtype.bits if mode else 1 for dtype, mode, bits in found)
+    dtype, columns = found[0][0], arrays[0].shape[1]
+    most = HELD_BITS // max(dtype.bits, 32)  # elements of a thread, in f32 at least
+    threads = min(max(next_power(-(-columns // most)), 32), 1024)
+    step = threads * width
+    tile = (1, -(-columns // step) * step)
+    if tile[1] > threads * max(most, width):
+        return None
+    atom = cute.Copy_Atom(f"UniversalCopy<{width * dtype.bits}>", dtype)
+    return tile, cute.make_tiled_copy(atom, cute.Layout((1, threads)), cute.Layout((1, width)))
 
 
 def _copy(

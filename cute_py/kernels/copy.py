@@ -1,17 +1,22 @@
 """new here: a kernel, its launch shape, `cute.when`, and a tile copied by all threads of a block.
 
 `copy_elements` gives each thread one element. `copy_tiles` gives each thread a part of a tile, in
-vectors; tiles that reach past the array are predicated by themselves.
+vectors; tiles that reach past the array are predicated by themselves. `copy_vectors` gives it
+several vectors, all loaded before the first is stored: what waits for memory waits once.
+`copy_any` chooses tile and vectors for any two arrays.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels.config import tile_copy
+from cute_py.kernels.config import facts_of, next_power, tile_copy
 
 ROWS, COLUMNS = 8, 32  # the threads of a block of copy_elements
+THREADS, BYTES = 256, 64  # of a block of copy_vectors, and of a thread's part
 
 
 @cute.kernel
@@ -39,14 +44,47 @@ def copy_tiles(A: cute.Tensor, B: cute.Tensor, copy: cute.TiledCopy) -> None:
     cute.copy(copy, tAgA, tBgB)
 
 
+@cute.kernel
+def copy_vectors(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:  # noqa: ANN401
+    """B = A for arrays (M,N), a tile (BM,BN) for each block, which the copy divides."""
+    (M, N), (bM, bN) = A.shape, tile
+    across = cute.ceil_div(N, bN)
+    cute.launch(grid=cute.ceil_div(M, bM) * across, block=copy.size())
+    bid, thread = cute.block_idx(), copy.get_slice(cute.thread_idx())
+    gA = cute.local_tile(A, tile, (bid // across, bid % across))  # (BM,BN)
+    gB = cute.local_tile(B, tile, (bid // across, bid % across))  # (BM,BN)
+    tAgA, tBgB = thread.partition_S(gA), thread.partition_D(gB)  # (CPY,CPY_M,CPY_N)
+    held = cute.make_rmem_tensor(tAgA.shape, A.dtype)  # (CPY,CPY_M,CPY_N)
+    cute.copy(copy, tAgA, held)
+    cute.copy(copy, held, tBgB)
+
+
+def choose(A: Any, B: Any) -> tuple[tuple[int, int], cute.TiledCopy]:  # noqa: ANN401
+    """Return the tile of `copy_vectors` for two arrays, long along the contiguous mode, and how
+    its threads share it.
+    """
+    dtype, mode, _bits = facts_of(A)
+    total = THREADS * BYTES * 8 // dtype.bits
+    along = min(total, next_power(A.shape[mode]))
+    tile = (total // along, along) if mode else (along, total // along)
+    return tile, tile_copy(tile, THREADS, A, B)
+
+
+def copy_any(A: Any, B: Any) -> None:  # noqa: ANN401
+    """B = A for arrays (M,N) of one shape and type."""
+    copy_vectors(A, B, *choose(A, B))
+
+
 def check() -> None:
-    """Copy a ragged matrix both ways."""
+    """Copy a ragged matrix each way."""
     a = np.arange(130 * 44, dtype=np.float32).reshape(130, 44)
-    b, c = np.full_like(a, np.nan), np.full_like(a, np.nan)
+    b, c, d = (np.full_like(a, np.nan) for _ in range(3))
     copy_elements(a, b)
     copy_tiles(a, c, tile_copy((32, 32), 128, a, c))
     assert (a == b).all()
     assert (a == c).all()
+    copy_any(a, d)
+    assert (a == d).all()
 
 
 if __name__ == "__main__":

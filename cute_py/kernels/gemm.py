@@ -151,7 +151,14 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
         ("a tile that the threads' tile divides", bool(m % per[0] or n % per[1])),
         ("a K that the atom's K divides", k % config.mma_atom.shape_mnk[2] != 0),
         ("copies that cover the tile evenly", not all(_covers(x, k, s, threads) for x, s in rows)),
+        ("stores that cover the tile evenly", not _stores(config)),
     ]
+
+
+def _stores(config: GemmConfig) -> bool:
+    """Tell whether the threads share the stores of a tile of D evenly."""
+    (m, n, _k), side = config.tile, Side("K", config.store)
+    return config.store == 0 or _covers(m, n, side, config.threads)
 
 
 def _wrong_stages(config: GemmConfig) -> bool:

@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 
 import cute_py as cute
+from cute_py.kernels import copy, transpose
 from cute_py.kernels import gemm_04_double_buffer as gemm_04
-from cute_py.kernels import transpose
-from cute_py.kernels.config import choose, epilogue, flagship, tile_copy
+from cute_py.kernels.config import choose, epilogue, flagship, row_copy, tile_copy
 from cute_py.kernels.copy import copy_elements, copy_tiles
 from cute_py.kernels.gemm_01_naive import gemm_naive
 from cute_py.kernels.gemm_02_shared import gemm_shared
@@ -17,8 +17,8 @@ from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
-from cute_py.kernels.reduce import sum_rows
-from cute_py.kernels.softmax import softmax
+from cute_py.kernels.reduce import row_sum, sum_rows
+from cute_py.kernels.softmax import row_softmax, softmax
 from cute_py.kernels.splitk_serial import gemm_splitk
 from cute_py.ops.product import Product
 
@@ -91,11 +91,24 @@ def transposed(layout=None):
     return cute.trace(transpose.transpose_shared, a, a, layout)
 
 
+def by_vectors(kernel):
+    a, b = zeros(64, 1024), zeros(64, 1024)
+    if kernel is copy.copy_vectors:
+        return cute.trace(kernel, a, b, *copy.choose(a, b))
+    if kernel is transpose.transpose_vectors:
+        return cute.trace(kernel, a, zeros(1024, 64), 256)
+    return cute.trace(kernel, a, zeros(64) if kernel is row_sum else b, *row_copy(a))
+
+
 LADDER = {
     "copy_elements": lambda: copies(copy_elements),
     "copy_tiles": lambda: copies(copy_tiles),
     "transpose_naive": transposed,
     "transpose_swizzled": lambda: transposed(transpose.SWIZZLED),
+    "copy_vectors": lambda: by_vectors(copy.copy_vectors),
+    "transpose_vectors": lambda: by_vectors(transpose.transpose_vectors),
+    "row_sum": lambda: by_vectors(row_sum),
+    "row_softmax": lambda: by_vectors(row_softmax),
     "reduce": lambda: cute.trace(sum_rows, zeros(64, 1024), zeros(64)),
     "softmax": lambda: cute.trace(softmax, zeros(64, 1024), zeros(64, 1024)),
     "gemm_01_naive": lambda: simt(gemm_naive),

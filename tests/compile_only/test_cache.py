@@ -57,7 +57,9 @@ def test_a_hit_in_another_process_loads_no_compiler(place, flagship):
     result, loaded = answer(HIT, str(flagship)).splitlines()
     assert result == f"{ {'hit': 1} } {built.resources} {len(built.cubin)}"
     assert not {"numba", "numba_cuda", "llvmlite", "numpy", "cuda"} & set(loaded.split())
-    assert cute.compile(cute.Plan.load(flagship), "sm_80") == built
+    kept = cute.compile(cute.Plan.load(flagship), "sm_80")
+    assert kept == built
+    assert kept.resources.cubin == built.resources.cubin == built.cubin
 
 
 USED = """

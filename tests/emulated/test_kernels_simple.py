@@ -29,7 +29,7 @@ DTYPES = (np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int8, np.ui
 SHOWN = [
     module.name
     for module in pkgutil.iter_modules(cute_py.kernels.__path__)
-    if module.name not in ("config", "gemm")
+    if module.name not in ("config", "epilogue", "gemm", "samples")
 ]
 
 

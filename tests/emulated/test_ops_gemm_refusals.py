@@ -1,5 +1,7 @@
 """What `cute.ops.gemm` refuses, and what it takes to be enough memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,8 @@ def test_choices_that_there_are_not_are_refused():
     assert "required: at least 2 stages" in text
     wide = choose_config(3, 3, 3, "f32", ("MN", "MN"))
     refused("gemm-config", LayoutError, a, a, config=wide)
+    with pytest.raises(LayoutError, match="required: stores that cover the tile evenly"):
+        replace(choose_config(512, 512, 64, "bf16"), tile=(128, 192, 64), store=8)
 
 
 class OnDevice:

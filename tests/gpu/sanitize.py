@@ -21,7 +21,7 @@ def kernels():
 
     from cute_py.kernels import transpose
     from cute_py.kernels.config import choose, epilogue, tile_copy
-    from cute_py.kernels.copy import copy_elements, copy_tiles
+    from cute_py.kernels.copy import copy_any, copy_elements, copy_tiles
     from cute_py.kernels.gemm_01_naive import gemm_naive
     from cute_py.kernels.gemm_02_shared import gemm_shared
     from cute_py.kernels.gemm_03_registers import gemm_registers
@@ -29,8 +29,8 @@ def kernels():
     from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
     from cute_py.kernels.gemm_07_multistage import gemm_multistage
     from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
-    from cute_py.kernels.reduce import sum_rows
-    from cute_py.kernels.softmax import softmax
+    from cute_py.kernels.reduce import sum_any, sum_rows
+    from cute_py.kernels.softmax import softmax, softmax_any
     from cute_py.kernels.splitk_serial import gemm_splitk
 
     def rows(n, k, kind=torch.float16):
@@ -67,6 +67,12 @@ def kernels():
         transpose.transpose_shared(x, torch.zeros(70, 33, device="cuda"), layout)
     sum_rows(x, torch.zeros(33, device="cuda"))
     softmax(x, y)
+    x = torch.randn(72, 300, device="cuda")
+    y, turned = torch.zeros_like(x), torch.zeros(300, 72, device="cuda")
+    copy_any(x, y)
+    transpose.transpose_any(x, turned)
+    softmax_any(x, y)
+    sum_any(x, torch.zeros(72, device="cuda"))
     torch.cuda.synchronize()
     print("ran all", flush=True)
 

@@ -7,7 +7,7 @@ import cute_py as cute
 from cute_py.kernels import gemm_04_double_buffer as gemm_04
 from cute_py.kernels import transpose
 from cute_py.kernels.config import choose, epilogue
-from cute_py.kernels.copy import copy_elements, copy_tiles
+from cute_py.kernels.copy import copy_any, copy_elements, copy_tiles
 from cute_py.kernels.gemm_01_naive import gemm_naive
 from cute_py.kernels.gemm_02_shared import gemm_shared
 from cute_py.kernels.gemm_03_registers import gemm_registers
@@ -15,8 +15,8 @@ from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
-from cute_py.kernels.reduce import sum_rows
-from cute_py.kernels.softmax import softmax
+from cute_py.kernels.reduce import sum_any, sum_rows
+from cute_py.kernels.softmax import softmax, softmax_any
 from cute_py.kernels.splitk_serial import gemm_splitk
 
 torch = pytest.importorskip("torch", reason="needs torch")
@@ -144,6 +144,45 @@ def test_copies(kernel, shape):
     else:
         kernel(a, b)
     assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("shape", [(1, 1), (33, 70), (144, 80), (256, 512), (3, 9000)])
+def test_vectors_move_every_bit(shape, dtype):
+    high = torch.iinfo(dtype).max
+    a = torch.randint(0, high, shape, dtype=dtype).cuda()
+    b, t = (torch.full(s, high, dtype=dtype, device="cuda") for s in (shape, shape[::-1]))
+    copy_any(a, b)
+    transpose.transpose_any(a, t)
+    assert torch.equal(a, b)
+    assert torch.equal(a.T, t)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("columns", [1, 33, 257, 2056, 8192, 32768, 32769])
+def test_rows_in_registers(columns, dtype):
+    a = (torch.randn(5, columns) * 4 - 20).to(dtype).cuda()
+    b, total = torch.full_like(a, float("nan")), torch.full((5,), float("nan"), device="cuda")
+    softmax_any(a, b)
+    sum_any(a, total)
+    wanted = torch.softmax(a.double(), 1)
+    within = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}.get(dtype, 0) + 1e-5
+    assert ((b.double() - wanted).abs() <= within * wanted + 2.0**-24).all()
+    bound = 1e-5 * a.double().abs().sum(1)
+    assert ((total.double() - a.double().sum(1)).abs() <= bound).all()
+
+
+def test_nan_and_infinity_stay_in_their_row():
+    a = torch.zeros(6, 150, device="cuda")
+    a[1, 140], a[2, 3], a[3, 5] = float("nan"), -float("inf"), float("inf")
+    a[4, 7], a[4, 8], a[5] = float("inf"), -float("inf"), -float("inf")
+    b, total = torch.zeros_like(a), torch.zeros(6, device="cuda")
+    softmax_any(a, b)
+    sum_any(a, total)
+    assert b[[1, 3, 4, 5]].isnan().all()
+    assert b[[0, 2]].isfinite().all()
+    assert torch.equal(total.isnan(), a.sum(1).isnan())
+    assert torch.equal(total.nan_to_num(), a.sum(1).nan_to_num())
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (33, 70), (128, 256)])

@@ -78,9 +78,10 @@ def test_work_is_counted_in_flop_or_bytes():
 def test_candidates_of_a_row_have_names_and_kernels_of_their_own(name):
     row = ROWS[name]
     made = candidates(row)
-    assert len(made) >= 2
     assert len({c.label for c in made}) == len(made)
-    assert len({Job(c, row).key for c in made}) == len(made)
+    assert 2 <= len(made) <= 7
+    compiled = [c for c in made if not c.called]
+    assert len({Job(c, row).key for c in compiled}) == len(compiled)
     assert {c.spill_bytes for c in limited(made, 7)} == {7}
 
 
