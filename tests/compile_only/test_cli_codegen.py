@@ -56,6 +56,13 @@ def facts(output):
     return {line[:13].strip(): line[13:] for line in head.splitlines()}
 
 
+def function_of(output):
+    """Return the one function of a printed kernel, which follows a docstring."""
+    head, function = ast.parse(output).body
+    assert isinstance(head, ast.Expr)
+    return function
+
+
 def test_the_names_of_the_command_are_those_of_the_samples():
     assert list(LADDER) == list(SAMPLES)
 
@@ -67,9 +74,10 @@ def test_the_names_of_the_command_are_those_of_the_samples():
 def test_source_prints_a_numba_kernel(run, kernel):
     code, output, error = run("source", kernel)
     assert (code, error) == (0, "")
-    (function,) = ast.parse(output).body
     plan = None if kernel == "gemm" else sample(kernel, 256, 256, 256)
-    assert function.name == ("gemm" if plan is None else plan.name)
+    name = "gemm" if plan is None else plan.name
+    assert function_of(output).name == name
+    assert ast.get_docstring(ast.parse(output)).startswith(f"{name}: a Numba kernel")
     if plan is not None:
         assert output == cute.source(plan)
 
@@ -80,10 +88,9 @@ def test_source_follows_the_options(run):
     assert output != default
     code, output, _ = run("source", "gemm", "--beta=1", "--bias", "--alpha=2")
     assert code == 0
-    (function,) = ast.parse(output).body
-    names = {each.arg for each in function.args.args}
+    names = {each.arg for each in function_of(output).args.args}
     assert {"C", "bias", "alpha", "beta"} <= names
-    assert {"C", "bias"}.isdisjoint(each.arg for each in ast.parse(default).body[0].args.args)
+    assert {"C", "bias"}.isdisjoint(each.arg for each in function_of(default).args.args)
 
 
 def test_majors_are_those_of_the_arrays(run):
@@ -176,9 +183,12 @@ def test_types_of_samples(run):
     ("arguments", "words"),
     [
         (("compile", "copy", "--arch", "90"), "cute.compile: given the architecture '90'"),
-        (("compile", "copy", "--arch", "sm_70"), "a compute capability from 7.5 on"),
-        (("compile", "copy", "--arch", "sm_999"), "'sm_999' is not defined"),
-        (("compile", "gemm_07", "--arch", "sm_75"), "requires .target sm_80 or higher"),
+        (("compile", "copy", "--arch", "sm_70"), "given sm_70; required: sm_75 or newer"),
+        (
+            ("compile", "copy", "--arch", "sm_999"),
+            "given the architecture 'sm_999'; required: one of sm_75, ",
+        ),
+        (("compile", "gemm_07", "--arch", "sm_75"), "CpAsync for sm_75, which has no cp.async"),
         (("source", "gemm_07", "--dtype", "x"), "dtype: given 'x' (str)"),
         (("source", "gemm_07", "--dtype", "u16"), "given A of u16 and B of u16"),
         (("source", "gemm", "--config", "tiles=3"), "config: given 'tiles=3'"),
