@@ -133,6 +133,7 @@ def test_spills_are_refused_unless_they_are_allowed():
     with pytest.raises(cute.CuteError) as caught:
         cute.compile(plan, "sm_80")
     assert caught.value.code == "codegen-spills"
+    assert "Used 255 registers" in str(caught.value)
     assert cute.compile(plan, "sm_80", spill_bytes=1 << 16).resources.spill_bytes > 0
 
 
