@@ -80,3 +80,20 @@ LADDER = {
 def plan_of(name):
     """Return the plan of a kernel of the ladder, traced once."""
     return LADDER[name]()
+
+
+@cute.kernel
+def hungry(x, y):
+    """Keep 320 numbers a thread, more than there are registers."""
+    cute.launch(grid=1, block=32)
+    held = cute.rmem("f32", 320)
+    cute.copy(cute.local_tile(x, (320,), (cute.thread_idx(),)), held)
+    for _k in cute.range(y.shape[0]):
+        held += held * 2.0
+    cute.copy(held, cute.local_tile(y, (320,), (cute.thread_idx(),)))
+
+
+def spilling():
+    """Return the plan of a kernel whose registers run out."""
+    x = zeros(320 * 32)
+    return cute.trace(hungry, x, x)
