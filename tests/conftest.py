@@ -89,8 +89,12 @@ def compute_capability():
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels_of_this_run(tmp_path_factory):
-    """Keep compiled kernels in a folder of this run, and out of the user's."""
-    os.environ["CUTE_PY_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+    """Keep compiled kernels in a folder of this run, and out of the user's; show no stages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUTE_PY_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        for name in ("CUTE_PY_CACHE", "CUTE_PY_CACHE_SIZE", "CUTE_PY_DEBUG"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ TEST = 'pip install "cute-py[test]"'
 PYTHON = (3, 11)
 DRIVER = (13, 0)  # CUDA that a driver must support: cubins are made by ptxas 13
 SHIM = (2, 5)  # NumPy from here on lacks what numba-cuda 0.30 asks for at its first compile
+FOLDER = "set CUTE_PY_CACHE_DIR to a folder that you alone can write to"
 SECONDS = 10  # for a tool to tell its version
 
 
@@ -352,23 +353,25 @@ def _cupy() -> Iterator[Fact]:
 
 
 def _cache() -> Iterator[Fact]:
+    """Yield the fact of the cache; without one kernels run too, compiled in each process."""
+    from cute_py.codegen import files
     from cute_py.codegen.cache_room import kept
-    from cute_py.codegen.files import folder, is_on, place, unusable
 
-    if not is_on():
+    if not files.is_on():
         yield Fact("cache", OK, "off, by CUTE_PY_CACHE=0")
         return
     try:
-        path = folder("kernels")
-    except OSError as error:
-        raise unusable(str(error)) from None
-    files = kept()
-    size = sum(file.size for file in files)
-    text = f"{place()}: {len(files)} files, {size} bytes"
-    if os.access(path, os.W_OK):
-        yield Fact("cache", OK, text, GPU)
+        folder = files.folder(files.KERNELS)
+    except CuteError as error:
+        yield Fact("cache", WRONG, f"{error.facts['path']}: {error.facts['reason']}", fix=FOLDER)
+        return
+    found = kept()
+    size, mode = sum(file.size for file in found), files.place().stat().st_mode & 0o777
+    text = f"{files.place()}: {len(found)} files, {size} bytes, mode {mode:04o}"
+    if os.access(folder, os.W_OK):
+        yield Fact("cache", OK, text)
     else:
-        yield Fact("cache", WRONG, f"{text}, not writable", GPU, "set CUTE_PY_CACHE_DIR")
+        yield Fact("cache", WRONG, f"{text}, not writable", fix=FOLDER)
 
 
 PROBES: tuple[tuple[str, Callable[[], Iterable[Fact]], str], ...] = (
@@ -381,5 +384,5 @@ PROBES: tuple[tuple[str, Callable[[], Iterable[Fact]], str], ...] = (
     ("driver", _driver, GPU),
     ("torch", _torch, ""),
     ("CuPy", _cupy, ""),
-    ("cache", _cache, GPU),
+    ("cache", _cache, ""),
 )

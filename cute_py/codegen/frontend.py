@@ -7,11 +7,10 @@ import inspect
 import linecache
 import re
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
-from cute_py.codegen.files import source_file
+from cute_py.codegen.files import read_own, source_file
 from cute_py.codegen.shim import install
 from cute_py.codegen.source import Source, parameters
 from cute_py.errors import CuteError, refusal
@@ -80,11 +79,8 @@ def _file(name: str, text: str) -> str:
     """Return the path of the file that holds the text; where none can be written, a path under
     which `linecache` has it.
     """
-    try:
-        path = source_file(name, text)
-    except OSError:
-        path = Path(f"<{name}>")
-    if not path.exists():
+    path = source_file(name, text)
+    if read_own(path) != text.encode():
         linecache.cache[str(path)] = len(text), None, text.splitlines(keepends=True), str(path)
     return str(path)
 

@@ -77,9 +77,9 @@ WORDINGS: dict[str, Wording] = {
     ),
     "codegen-spills": (
         LayoutError,
-        "{spilled} bytes of local memory on {arch}: {log}",
+        "{spilled} bytes of local memory on {arch}",
         "at most {most} bytes",
-        "use a smaller tile or more threads; or allow it with spill_bytes={spilled}",
+        "use a smaller tile or more threads; or allow it with spill_bytes={spilled}\n{log}",
     ),
     "cache-folder": (
         CuteError,

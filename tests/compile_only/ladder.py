@@ -7,19 +7,13 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.kernels import copy, transpose
-from cute_py.kernels import gemm_04_double_buffer as gemm_04
-from cute_py.kernels.config import choose, epilogue, flagship, row_copy, tile_copy
-from cute_py.kernels.copy import copy_elements, copy_tiles
-from cute_py.kernels.gemm_01_naive import gemm_naive
-from cute_py.kernels.gemm_02_shared import gemm_shared
-from cute_py.kernels.gemm_03_registers import gemm_registers
-from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
-from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
+from cute_py.kernels.config import choose, flagship, row_copy
+from cute_py.kernels.copy import copy_elements
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
-from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
-from cute_py.kernels.reduce import row_sum, sum_rows
-from cute_py.kernels.softmax import row_softmax, softmax
-from cute_py.kernels.splitk_serial import gemm_splitk
+from cute_py.kernels.reduce import row_sum
+from cute_py.kernels.samples import sample
+from cute_py.kernels.softmax import row_softmax
+from cute_py.kernels.transpose import transpose_naive
 from cute_py.ops.product import Product
 
 TILE = (64, 64)
@@ -34,15 +28,6 @@ def matrices(kind="f16", sums="f32", n=256):
     return zeros(n, n, kind=kind), zeros(n, n, kind=kind), zeros(n, n, kind=sums)
 
 
-def simt(kernel):
-    return cute.trace(kernel, *matrices("f32"))
-
-
-def double_buffer():
-    a, b, c = matrices("f32")
-    return cute.trace(gemm_04.sgemm_128x128, a, b, c, gemm_04.choose(a, b))
-
-
 def tensor_core(kernel, kind="f16", sums="f32", **options):
     a, b, c = matrices(kind, sums)
     return cute.trace(kernel, a, b, c, choose(a, b, TILE, **options))
@@ -51,21 +36,6 @@ def tensor_core(kernel, kind="f16", sums="f32", **options):
 def multistage_flagship():
     a, b, c = matrices("bf16")
     return cute.trace(gemm_multistage, a, b, c, flagship("bf16"))
-
-
-def with_epilogue():
-    a, b, c = matrices()
-    cfg = choose(a, b, TILE)
-    bias = zeros(256)
-    return cute.trace(
-        gemm_epilogue, a, b, c, c, bias, 1.0, 0.5, cfg, epilogue(cfg, c, activation="relu")
-    )
-
-
-def splitk():
-    a, b, c = matrices()
-    cfg = choose(a, b, TILE, 1, ldmatrix=False, asynchronous=False)
-    return cute.trace(gemm_splitk, a, b, c, np.zeros((4, 4), np.int32), 4, cfg)
 
 
 def generic():
@@ -77,18 +47,14 @@ def generic():
     return product.plan()
 
 
-def copies(kernel):
+def elements(kernel):
     a = zeros(64, 64)
-    return cute.trace(
-        kernel, a, a, *([tile_copy((32, 32), 128, a)] if kernel is copy_tiles else [])
-    )
+    return cute.trace(kernel, a, a)
 
 
-def transposed(layout=None):
-    a = zeros(64, 64)
-    if layout is None:
-        return cute.trace(transpose.transpose_naive, a, a)
-    return cute.trace(transpose.transpose_shared, a, a, layout)
+def small(name):
+    """The plan that the command line shows, which compiles it too: it is in the cache then."""
+    return lambda: sample(name, 256, 256, 256)
 
 
 def by_vectors(kernel):
@@ -101,29 +67,27 @@ def by_vectors(kernel):
 
 
 LADDER = {
-    "copy_elements": lambda: copies(copy_elements),
-    "copy_tiles": lambda: copies(copy_tiles),
-    "transpose_naive": transposed,
-    "transpose_swizzled": lambda: transposed(transpose.SWIZZLED),
+    "copy_elements": lambda: elements(copy_elements),
+    "copy_tiles": small("copy"),
+    "transpose_naive": lambda: elements(transpose_naive),
+    "transpose_swizzled": small("transpose"),
     "copy_vectors": lambda: by_vectors(copy.copy_vectors),
     "transpose_vectors": lambda: by_vectors(transpose.transpose_vectors),
     "row_sum": lambda: by_vectors(row_sum),
     "row_softmax": lambda: by_vectors(row_softmax),
-    "reduce": lambda: cute.trace(sum_rows, zeros(64, 1024), zeros(64)),
-    "softmax": lambda: cute.trace(softmax, zeros(64, 1024), zeros(64, 1024)),
-    "gemm_01_naive": lambda: simt(gemm_naive),
-    "gemm_02_shared": lambda: simt(gemm_shared),
-    "gemm_03_registers": lambda: simt(gemm_registers),
-    "gemm_04_double_buffer": double_buffer,
-    "gemm_05_tensor_core": lambda: tensor_core(
-        gemm_tensor_core, stages=1, ldmatrix=False, asynchronous=False
-    ),
-    "gemm_06_ldmatrix": lambda: tensor_core(gemm_ldmatrix, stages=1, asynchronous=False),
+    "reduce": small("reduce"),
+    "softmax": small("softmax"),
+    "gemm_01_naive": small("gemm_01"),
+    "gemm_02_shared": small("gemm_02"),
+    "gemm_03_registers": small("gemm_03"),
+    "gemm_04_double_buffer": small("gemm_04"),
+    "gemm_05_tensor_core": small("gemm_05"),
+    "gemm_06_ldmatrix": small("gemm_06"),
     "gemm_07_multistage": multistage_flagship,
     "gemm_07_multistage_s8": lambda: tensor_core(gemm_multistage, "s8", "s32"),
     "gemm_07_multistage_f64": lambda: tensor_core(gemm_multistage, "f64", "f64"),
-    "gemm_08_epilogue": with_epilogue,
-    "splitk_serial": splitk,
+    "gemm_08_epilogue": small("gemm_08"),
+    "splitk_serial": small("splitk"),
     "gemm": generic,
 }
 
@@ -132,3 +96,20 @@ LADDER = {
 def plan_of(name):
     """Return the plan of a kernel of the ladder, traced once."""
     return LADDER[name]()
+
+
+@cute.kernel
+def hungry(x, y):
+    """Keep 320 numbers a thread, more than there are registers."""
+    cute.launch(grid=1, block=32)
+    held = cute.rmem("f32", 320)
+    cute.copy(cute.local_tile(x, (320,), (cute.thread_idx(),)), held)
+    for _k in cute.range(y.shape[0]):
+        held += held * 2.0
+    cute.copy(held, cute.local_tile(y, (320,), (cute.thread_idx(),)))
+
+
+def spilling():
+    """Return the plan of a kernel whose registers run out."""
+    x = zeros(320 * 32)
+    return cute.trace(hungry, x, x)

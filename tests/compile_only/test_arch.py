@@ -8,12 +8,12 @@ import pytest
 import cute_py as cute
 from cute_py.atoms.arch import holds, number
 from tests.compile_only.ladder import matrices, plan_of, zeros
+from tests.compile_only.programs import tool
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
 from cute_py.codegen import arch as arch_of
 from cute_py.codegen.arch import TARGETS, capability, require_runnable
-from cute_py.codegen.tools import tool
 from cute_py.kernels.config import choose
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 

@@ -16,6 +16,7 @@ from cute_py.codegen.cache import counts
 from cute_py.codegen.cache_key import FOLDERS
 from cute_py.codegen.cache_room import clear
 from cute_py.kernels import gemm_07_multistage
+from tests.compile_only.ladder import spilling
 from tests.fake_kernels import answer, at_once, code, entries, parts, small_plan
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -107,20 +108,8 @@ def test_no_stale_kernel_after_the_source_changes(place, tmp_path):
     assert counts == {"miss": 2, "stored": 2, "hit": 2}
 
 
-@cute.kernel
-def hungry(x, y):
-    """Keep 320 numbers a thread, more than there are registers."""
-    cute.launch(grid=1, block=32)
-    held = cute.rmem("f32", 320)
-    cute.copy(cute.local_tile(x, (320,), (cute.thread_idx(),)), held)
-    for _k in cute.range(y.shape[0]):
-        held += held * 2.0
-    cute.copy(held, cute.local_tile(y, (320,), (cute.thread_idx(),)))
-
-
 def test_gates_hold_for_kernels_that_were_kept(place):
-    x = np.zeros(320 * 32, np.float32)
-    plan = cute.trace(hungry, x, x)
+    plan = spilling()
     for _ in range(2):
         spilled = cute.compile(plan, "sm_80", spill_bytes=1 << 16).resources.spill_bytes
         assert spilled > 0
@@ -160,6 +149,7 @@ def test_a_full_disk_does_not_stop_a_compile(place, monkeypatch):
 TOGETHER = """
 import hashlib
 import cute_py as cute
+from tests.compile_only.ladder import spilling
 from tests.fake_kernels import small_plan
 plan = small_plan(7.0)
 print("ready", flush=True)
@@ -183,6 +173,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 import cute_py as cute
 from cute_py.codegen.cache import counts
+from tests.compile_only.ladder import spilling
 from tests.fake_kernels import code, small_plan
 plans = [small_plan(float(n % 4)) for n in range(8)]
 start = Barrier(8)

@@ -8,6 +8,7 @@ import pytest
 import cute_py as cute
 from cute_py.codegen.tools import tool
 from cute_py.kernels.copy import copy_elements
+from tests.compile_only.ladder import spilling
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -115,24 +116,12 @@ def test_a_missing_tool_is_named():
     assert caught.value.code == "codegen-missing"
 
 
-@cute.kernel
-def hungry(x, y):
-    """Keep 300 numbers a thread, more than there are registers."""
-    cute.launch(grid=1, block=32)
-    held = cute.rmem("f32", 300)
-    tid = cute.thread_idx()
-    cute.copy(cute.local_tile(x, (300,), (tid,)), held)
-    for _k in cute.range(x.shape[0]):
-        held += held * 2.0
-    y[tid] = cute.reduce("add", held)
-
-
 def test_spills_are_refused_unless_they_are_allowed():
-    x = np.zeros(1000, np.float32)
-    plan = cute.trace(hungry, x, x)
+    plan = spilling()
     with pytest.raises(cute.CuteError) as caught:
         cute.compile(plan, "sm_80")
     assert caught.value.code == "codegen-spills"
+    assert "Used 255 registers" in str(caught.value)
     assert cute.compile(plan, "sm_80", spill_bytes=1 << 16).resources.spill_bytes > 0
 
 

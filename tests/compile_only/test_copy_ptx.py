@@ -1,7 +1,5 @@
 """ptxas assembles every PTX template of a copy row for the architecture that the row names."""
 
-import os
-import shutil
 import subprocess
 
 import pytest
@@ -10,10 +8,7 @@ from cute_py.atoms.arch import number
 from cute_py.atoms.copy import NUMBER_32
 from cute_py.atoms.copy_registry import copy_rows, get_copy
 from cute_py.atoms.copy_universal import move
-
-PTXAS = shutil.which("ptxas", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
-
-pytestmark = pytest.mark.skipif(PTXAS is None, reason="no ptxas on this machine")
+from tests.compile_only.programs import tool
 
 MOVES = [
     move(bits, *spaces)
@@ -55,7 +50,7 @@ def assemble(arch, functions, folder):
     source = folder / f"{arch}.ptx"
     source.write_text(header + "\n".join(functions), encoding="utf-8")
     run = subprocess.run(
-        [PTXAS, f"-arch={arch}", "-O1", str(source), "-o", str(folder / f"{arch}.cubin")],
+        [tool("ptxas"), f"-arch={arch}", "-O1", str(source), "-o", str(folder / f"{arch}.cubin")],
         capture_output=True,
         text=True,
     )

@@ -4,38 +4,22 @@ ptxas checks mnemonic, operand count and register types. The SASS tells native f
 matrix instruction, or several, or none.
 """
 
-import os
 import re
-import shutil
 import subprocess
-import sysconfig
 from collections import defaultdict
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from cute_py.atoms import rows
 from cute_py.atoms.arch import number
+from cute_py.codegen.sass import disassembled
+from tests.compile_only.programs import tool
 
 WITH_TEXT = [atom for atom in rows() if atom.ptx is not None]
 WARP_ROWS = [atom for atom in WITH_TEXT if atom.ptx.startswith("mma.")]
 OLDEST = 75  # the oldest target that ptxas 13.0 knows
 MATRIX = re.compile(r"\b((?:[HIBDQ]|HG|IG|QG)MMA)\.(\S+)")
-
-
-def tool(name):
-    """Return the path of a CUDA tool, or skip."""
-    bins = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")] + ["/usr/local/cuda"]
-    wheels = sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin"))
-    places = [
-        *(os.path.join(each, "bin") for each in bins if each),
-        *(str(each) for each in wheels),
-    ]
-    found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(places))
-    if found is None:
-        pytest.skip(f"no {name} on PATH, in CUDA_HOME or among the installed packages")
-    return found
 
 
 def kernel(name, atom, store=True):
@@ -212,14 +196,11 @@ def forms():
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_sass_has_one_matrix_instruction_where_the_row_is_native(target, tmp_path):
     atoms = [atom for atom in forms().values() if atom.support(target)]
-    disassembler = tool("nvdisasm")
+    tool("nvdisasm")  # or skip
     result, cubin = assemble(module(atoms, target), target, tmp_path)
     assert result.returncode == 0, result.stderr[:2000]
-    sass = subprocess.run(
-        [disassembler, "-c", str(cubin)], capture_output=True, text=True, check=True
-    )
     seen, current = defaultdict(list), None
-    for line in sass.stdout.splitlines():
+    for line in disassembled(cubin.read_bytes()).splitlines():
         section = re.match(r"\.section\s+\.text\.k(\d+)\b|\s*\.section\s+\.text\.k(\d+),", line)
         if section:
             current = int(section[1] or section[2])

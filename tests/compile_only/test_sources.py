@@ -1,5 +1,6 @@
 """Printed kernels are files: they name what they come from, and an edited copy compiles."""
 
+import linecache
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.codegen import files
 from tests.compile_only.ladder import plan_of, zeros
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -61,7 +63,13 @@ def test_where_no_file_can_be_written_the_kernel_compiles(monkeypatch, tmp_path)
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("CUTE_PY_CACHE_DIR", str(blocked / "folder"))
-    assert cute.compile(plan_of("copy_tiles"), "sm_80").cubin[:4] == b"\x7fELF"
+    monkeypatch.setattr(files, "_warned", set())
+    with pytest.warns(RuntimeWarning, match="nothing is kept on disk: .* Not a directory") as said:
+        compiled = cute.compile(plan_of("copy_tiles"), "sm_80")
+    assert compiled.cubin[:4] == b"\x7fELF"
+    assert len(said) == 1
+    (path,) = re.findall(r'\.file\s+\d+ "(.*)"', compiled.ptx)
+    assert "".join(linecache.getlines(path)) == compiled.source
 
 
 def test_names_of_the_kernel_do_not_meet_those_of_the_text():

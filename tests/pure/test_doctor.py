@@ -13,6 +13,7 @@ from cute_py import cli_doctor
 from cute_py.cli import main
 from cute_py.codegen import devices, doctor, tools
 from cute_py.codegen.doctor import CUDA, EMULATOR, GPU, MISSING, OK, OLD, WRONG, Fact
+from cute_py.codegen.files import source_file
 from cute_py.errors import refusal
 
 GOOD = {
@@ -254,18 +255,29 @@ def test_torch_and_cupy(machine, tmp_path, monkeypatch):
 
 def test_the_cache(machine, tmp_path):
     assert found()["cache"].text.endswith("cache: 0 files, 0 bytes, mode 0700")
-    (tmp_path / "cache" / "kernel.py").write_text("pass")
+    source_file("kernel", "pass")
+    (tmp_path / "cache" / "other").write_text("a file of the user")
     assert ": 1 files, 4 bytes" in found()["cache"].text
-    (tmp_path / "cache").chmod(0o755)
+    (tmp_path / "cache").chmod(0o770)
     fact = found()["cache"]
-    assert (fact.mark, fact.fix) == (WRONG, f"chmod 700 {tmp_path / 'cache'}")
+    assert (fact.mark, fact.text) == (WRONG, f"{tmp_path / 'cache'}: others can write to it")
+    assert fact.fix == doctor.FOLDER
 
 
 def test_a_cache_that_is_a_file(machine, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("CUTE_PY_CACHE_DIR", str(tmp_path / "file"))
-    assert found()["cache"].mark == WRONG
-    assert "FileExistsError" in found()["cache"].text
+    fact = found()["cache"]
+    assert (fact.mark, fact.text) == (WRONG, f"{tmp_path / 'file'}: File exists")
+    assert fact.fix == doctor.FOLDER
+
+
+def test_kernels_run_without_a_cache(machine, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUTE_PY_CACHE_DIR", str(tmp_path / "file"))
+    (tmp_path / "file").touch()
+    assert doctor.works(doctor.facts(), GPU)
+    monkeypatch.setenv("CUTE_PY_CACHE", "0")
+    assert (found()["cache"].mark, found()["cache"].text) == (OK, "off, by CUTE_PY_CACHE=0")
 
 
 def test_no_probe_raises(machine, monkeypatch):

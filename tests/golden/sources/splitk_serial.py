@@ -5,7 +5,7 @@ Registers are tuples of 32-bit words, addresses numbers of bytes.
 cute.compile(plan, arch, source=text) compiles an edited copy of this text.
 
 Launch:
-    grid: (ceil_div(A_shape0,64), ceil_div(B_shape0,64), 4)
+    grid: (ceil_div(A_shape0,64), ceil_div(B_shape0,64), 2)
     block: (128, 1, 1)
     shared memory: 8192 bytes
 
@@ -56,7 +56,7 @@ def gemm_splitk(
     x0 = undefined(1)
     x1 = undefined(1)
     fragment2 = fill_0(fragment2)  # line 46  fragment2[0:32] = 0.0
-    for k0 in range(value_0(bid_z), value_1(A_shape1), 4):  # line 48  for k0 in bid_z .. ceil_div(A_shape1,32) step 4
+    for k0 in range(value_0(bid_z), value_1(A_shape1), 2):  # line 48  for k0 in bid_z .. ceil_div(A_shape1,32) step 2
         t0 = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, t0)  # line 49  t0[0:16] = load A[64*A_strid ...
         store_0(tid, smem, t0)  # line 49  store s0[8*tid + [0,1024]] x8 = t0[0:16]
         t1 = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, t1)  # line 50  t1[0:16] = load B[64*B_strid ...
@@ -74,9 +74,9 @@ def gemm_splitk(
         fragment2 = map_add_0(fragment2, fragment3)  # line 64  fragment2[0:32] = add.f32(fragment2[0:32], fragmen ...
     store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment2)  # line 65  store C[64*C_stride0*bid_x ...
     barrier_0()  # line 66  barrier block sync
-    if holds_2(bid_z, tid):  # line 67  if (tid == 0 and bid_z+1 < 4) (thread)
+    if holds_2(bid_z, tid):  # line 67  if (tid == 0 and bid_z+1 < 2) (thread)
         x0 = map_copy_0(bid_z, x0)  # line 68  x0[0] = copy.s32(bid_z+1)
         store_3(bid_x, bid_y, turns_shape0, turns_shape1, turns_stride0, turns, x0)  # line 68  store turns[bid_x* ...
-    if holds_3(bid_z, tid):  # line 69  if (tid == 0 and bid_z+1 == 4) (thread)
+    if holds_3(bid_z, tid):  # line 69  if (tid == 0 and bid_z+1 == 2) (thread)
         x1 = fill_1(x1)  # line 70  x1[0] = 0
         store_4(bid_x, bid_y, turns_shape0, turns_shape1, turns_stride0, turns, x1)  # line 70  store turns[bid_x* ...
