@@ -8,6 +8,7 @@ import pickle
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from cute_py.layout.symbol_proofs import Proof, prove_divides_ints, prove_equal_
 from cute_py.layout.symbols import subs, sym, symbols_in, terms_of
 from cute_py.layout.sympy_bridge import latex, to_sympy
 
+ROOT = Path(__file__).parents[2]
 # name -> (multiple_of, min, max): the declarations behind `POOL`, for the oracle
 DECLARED = {
     "M": (8, 1, 4096),
@@ -697,7 +699,9 @@ def test_symbols_load_nothing_but_the_standard_library():
         "import sys; from cute_py.layout.symbols import sym; M = sym('M'); str(M // 8 + M % 3); "
         "print([m for m in ('sympy', 'numpy', 're', 'typing', 'dataclasses') if m in sys.modules])"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # -S: packages like numba-cuda load modules at the start of every process, from a .pth file
+    command = [sys.executable, "-S", "-c", code]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
 
 
