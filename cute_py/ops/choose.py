@@ -127,6 +127,9 @@ def _stages(tiles: int, asynchronous: bool) -> tuple[int, str]:
     return stages, f"stages: {stages} for {tiles} tiles of K"
 
 
+_PARTS = {"tile": 3, "warps": 2, "stages": 1, "band": 1, "store": 1, "min_blocks": 1}
+
+
 def changed(config: GemmConfig, text: str) -> GemmConfig:
     """Return a configuration with parts given as text: `tile=64x64x32,stages=3`.
 
@@ -137,7 +140,7 @@ def changed(config: GemmConfig, text: str) -> GemmConfig:
     for word in text.split(","):
         name, _, value = word.strip().partition("=")
         numbers = value.split("x")
-        wanted = {"tile": 3, "warps": 2, "stages": 1}.get(name)
+        wanted = _PARTS.get(name)
         if wanted != len(numbers) or not all(n.isdecimal() for n in numbers):
             raise refusal("gemm-config-text", operation="config", text=text)
         parts[name] = tuple(map(int, numbers)) if wanted > 1 else int(value)

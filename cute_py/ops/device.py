@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 
 import cute_py as cute
+from cute_py.codegen.driver import driver
+from cute_py.codegen.places import device_of
 from cute_py.codegen.run import shared_memory_of_device
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
 from cute_py.kernels.epilogue import Epilogue
-from cute_py.kernels.gemm import GemmConfig
 from cute_py.kernels.gemm import gemm as kernel
+from cute_py.layout.tuples import ceil_div
 from cute_py.ops import operands
 from cute_py.ops.adopt import adopted, given_back
-from cute_py.ops.choose import changed, choose_config
+from cute_py.ops.choose import VECTOR_BYTES, changed, choose_config
+from cute_py.ops.device_config import Gpu, for_gpu
 from cute_py.ops.operands import OPERATION
 from cute_py.ops.product import compute_type, result_type, wrong_shape
 from cute_py.trace.arrays import address_of, bare, dtype_of, strides_of
@@ -60,14 +63,16 @@ def gemm_on_device(
     (M, K), N = tuple(a.shape[-2:]), b.shape[-1]
     A = _ready(library, a, batch)  # (L, M, K)
     B = _ready(library, b.swapaxes(-1, -2), batch)  # (L, N, K)
-    chosen = choose_config(M, N, K, types, (_major(A), _major(B)), (_aligned(A), _aligned(B)))
-    chosen = _for_device(chosen, M, N, types)
-    if config is not None:
-        chosen = changed(chosen, config) if isinstance(config, str) else config
+    if types[0].name != "f32":
+        A, B = _packed(library, A, B)
     shape = (*batch, M, N)
     kind = result_type(
         types[0], dtype_of(out) if out_dtype is None and out is not None else out_dtype
     )
+    chosen = choose_config(M, N, K, types, (_major(A), _major(B)), (_aligned(A), _aligned(B)))
+    chosen = for_gpu(chosen, (M, N, K, prod(batch)), types[0], kind, _gpu(A))
+    if config is not None:
+        chosen = changed(chosen, config) if isinstance(config, str) else config
     _require_out(out, shape, kind)
     alpha, beta = (float(x) for x in factors)
     c = None if beta == 0 else c
@@ -92,23 +97,28 @@ def gemm_on_device(
     return target
 
 
-# a tile of 8 warps that reads each element of A and B half as often as one of 4
-LARGE = "tile=128x256x64,warps=2x4,stages=3"
-LARGE_BYTES = 3 * (128 + 256) * 64 * 2  # of shared memory
+PACKED = 512  # from this size on, a copy with aligned rows costs less than it saves
 
 
-def _for_device(chosen: GemmConfig, M: int, N: int, types: tuple[Dtype, Dtype]) -> GemmConfig:
-    """Return the configuration with the tile that suits a GPU: a large one for large products, a
-    small one where the next tile waits in registers.
+def _packed(library: _Library, A: Any, B: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    """Return [L, M, K] and [L, N, K] that 16-byte copies can read: where the rows of a large one
+    are not aligned, both in new memory along K, with zeros behind.
     """
-    m, n, k = chosen.tile
-    if not chosen.asynchronous:
-        return chosen if chosen.simt else changed(chosen, f"tile={min(m, 64)}x{min(n, 64)}x{k}")
-    wide = chosen.a.vector == chosen.b.vector == 8 and types[0].bits == 16
-    rows = chosen.a.major == chosen.b.major == "K"
-    if wide and rows and min(M, N) >= 1024 and shared_memory_of_device() >= LARGE_BYTES:
-        return changed(chosen, LARGE)
-    return chosen
+    (_l, M, K), N = A.shape, B.shape[1]
+    if min(M, N, K) < PACKED or min(_aligned(A), _aligned(B)) == VECTOR_BYTES:
+        return A, B
+    return library.padded(A), library.padded(B)
+
+
+def _gpu(array: Any) -> Gpu:  # noqa: ANN401
+    """Return what the rules ask of the GPU where an array lies."""
+    device = device_of(array)
+
+    def limit(name: str) -> int:
+        return driver().limit(device, name)
+
+    capability = limit("COMPUTE_CAPABILITY_MAJOR"), limit("COMPUTE_CAPABILITY_MINOR")
+    return Gpu(shared_memory_of_device(device), limit("MULTIPROCESSOR_COUNT"), capability)
 
 
 class _Library:
@@ -134,6 +144,15 @@ class _Library:
         import cupy
 
         return cupy.broadcast_to(x, shape)
+
+    def padded(self, x: Any) -> Any:  # noqa: ANN401
+        """Return [L, rows, K] in new memory, K rounded up to whole vectors by zeros."""
+        count, rows, K = x.shape
+        each = VECTOR_BYTES // (x.itemsize if hasattr(x, "itemsize") else x.element_size())
+        made = self.empty((count, rows, ceil_div(K, each) * each), dtype_of(x))
+        made[..., :K] = x
+        made[..., K:] = 0
+        return made
 
     def copied(self, x: Any) -> Any:  # noqa: ANN401
         return x.contiguous() if self.torch else x.copy()
@@ -175,7 +194,9 @@ def _aligned(x: Any) -> int:  # noqa: ANN401
 
 
 def _modes(x: Any) -> Any:  # noqa: ANN401
-    """Return [L, rows, columns] as a kernel counts it: (rows, columns, L)."""
+    """Return [L, rows, columns] as a kernel counts it: (rows, columns, L), or two modes for L 1."""
+    if x.shape[0] == 1:
+        return x[0]
     return x.permute(1, 2, 0) if hasattr(x, "permute") else x.transpose(1, 2, 0)
 
 

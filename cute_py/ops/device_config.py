@@ -1,0 +1,119 @@
+"""Which tile a product gets on a GPU: by its size, its types and what the GPU has.
+
+The rules are from measurements on an H200 (docs/performance.md); a smaller GPU takes the first
+option that its shared memory holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd
+
+from cute_py.errors import CuteError
+from cute_py.layout.tuples import ceil_div
+from cute_py.ops.choose import VECTOR_BYTES, changed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.dtypes.table import Dtype
+    from cute_py.kernels.gemm import GemmConfig
+
+BANDS = (16, 8, 4)  # tiles of M; those that do not divide would leave blocks without work
+FULL = 0.9  # of the multiprocessors: with fewer blocks than that a smaller tile is better
+SHORT_K = 1024  # a block is done before the next one has filled its stages: two share a processor
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What the rules ask of a GPU.
+
+    Attributes:
+        smem: shared memory that a block can have (bytes).
+        multiprocessors: how many.
+        capability: of its instructions, (9, 0) for example.
+    """
+
+    smem: int
+    multiprocessors: int
+    capability: tuple[int, int]
+
+
+def for_gpu(
+    config: GemmConfig,
+    problem: tuple[int, int, int, int],
+    kind: Dtype,
+    result: Dtype,
+    gpu: Gpu,
+) -> GemmConfig:
+    """Return the configuration with the tile that suits a GPU.
+
+    Args:
+        config: what `choose_config` chose: it says the instruction and the copies.
+        problem: (M, N, K, batch).
+        kind: of the operands.
+        result: type of D, whose rows lie one behind the other.
+        gpu: where it runs.
+
+    """
+    M, N, _K, _batch = problem
+    if config.simt:
+        store = 0  # a thread has neighbours, and stores them in vectors
+    elif kind.bits == 64:
+        store = 0
+        if gpu.capability == (9, 0):
+            config = replace(config, atom="SM90_16x8x8_F64F64F64F64_TN")
+    else:
+        store = max(gcd(VECTOR_BYTES, N * result.bits // 8) * 8 // result.bits, 1)
+    for option in _options(config, problem, kind, gpu):
+        try:
+            made = changed(config, option)
+            made = replace(made, band=_band(ceil_div(M, made.tile[0])), store=store)
+        except CuteError:  # the copies do not cover this tile evenly
+            continue
+        if shared_bytes(made, kind, result) <= gpu.smem:
+            return made
+    return config
+
+
+def _options(
+    config: GemmConfig, problem: tuple[int, int, int, int], kind: Dtype, gpu: Gpu
+) -> list[str]:
+    """Return tiles, the best first."""
+    M, N, K, batch = problem
+
+    def fills(m: int, n: int) -> bool:
+        blocks: int = ceil_div(M, m) * ceil_div(N, n) * batch
+        return blocks >= FULL * gpu.multiprocessors
+
+    if not config.asynchronous:
+        return [] if config.simt else ["tile=64x64x32,warps=2x2"]
+    if min(M, N) <= 64:  # what was chosen holds them
+        return []
+    if config.simt:
+        small = "tile=64x64x16,warps=8x8,stages=3,min_blocks=4"
+        return ["tile=128x128x16,warps=16x16,stages=4,min_blocks=2" if fills(128, 128) else small]
+    if kind.bits == 64:
+        small = "tile=64x64x16,warps=2x2,stages=4"
+        return ["tile=128x128x16,warps=4x2,stages=3" if fills(128, 128) else small, small]
+    k = 64 * 16 // kind.bits if kind.bits > 8 else 64
+    pair = f"tile=128x128x{k},warps=2x2,stages=3,min_blocks=2"
+    small = f"tile=128x64x{k},warps=2x2,stages=4,min_blocks=2"
+    if kind.bits == 8:
+        return [f"tile=128x128x{k},warps=2x2,stages=4"] if fills(128, 128) else [small]
+    if fills(128, 256) and K > SHORT_K:
+        wide = f"tile=128x256x{k},warps=2x4"
+        return [f"{wide},stages=4", f"{wide},stages=3", pair]
+    return [pair] if fills(128, 128) else [small]
+
+
+def _band(tiles: int) -> int:
+    """Return how many tiles of M blocks that run together cover, 0 for all of them."""
+    return next((band for band in BANDS if tiles % band == 0 and tiles > band), 0)
+
+
+def shared_bytes(config: GemmConfig, kind: Dtype, result: Dtype) -> int:
+    """Return about how much shared memory a block takes (bytes): the stages, or the tile of D."""
+    (m, n, k), size = config.tile, kind.bits // 8
+    stages = config.stages * (m + n + 8) * k * size
+    padded = n + max(8, 128 // result.bits)
+    return max(stages, m * padded * result.bits // 8 if config.store else 0)

@@ -1,0 +1,70 @@
+"""Which tile a product gets on a GPU."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cute_py as cute
+from cute_py.ops.choose import FLOATS, choose_config
+from cute_py.ops.device_config import Gpu, for_gpu, shared_bytes
+
+LARGE, SMALL = Gpu(232448, 132, (9, 0)), Gpu(101376, 84, (8, 6))
+KINDS = (*FLOATS, "s8", "u8")
+RESULTS = {"f64": "f64", "s8": "s32", "u8": "s32", "bf16": "bf16", "f16": "f16"}
+
+
+def config_for(kind, M, N, K, alignment=16, gpu=LARGE, batch=1, majors=("K", "K"), result=None):
+    chosen = choose_config(M, N, K, kind, majors, alignment)
+    found = cute.dtype(result or RESULTS.get(kind, "f32"))
+    return for_gpu(chosen, (M, N, K, batch), cute.dtype(kind), found, gpu)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "expected"),
+    [
+        ("bf16", (8192, 8192, 8192), "tile=128x256x64 warps=2x4 stages=4"),
+        ("bf16", (2048, 2048, 2048), "tile=128x256x64 warps=2x4 stages=4"),
+        ("bf16", (1024, 1024, 1024), "tile=128x64x64 warps=2x2 stages=4"),
+        ("bf16", (8192, 8192, 512), "tile=128x128x64 warps=2x2 stages=3"),
+        ("f32", (4096, 4096, 4096), "tile=128x128x16 warps=16x16 stages=4"),
+        ("f32", (1024, 1024, 1024), "tile=64x64x16 warps=8x8 stages=3"),
+        ("f64", (4096, 4096, 4096), "tile=128x128x16 warps=4x2 stages=3"),
+        ("s8", (4096, 4096, 4096), "tile=128x128x64 warps=2x2 stages=4"),
+        ("bf16", (40, 4096, 4096), "tile=64x128x32 warps=2x2 stages=4"),
+    ],
+)
+def test_products_get_the_tiles_that_were_measured(kind, shape, expected):
+    assert expected in str(config_for(kind, *shape))
+
+
+def test_doubles_get_the_instruction_of_the_chip():
+    assert config_for("f64", 512, 512, 512).atom.startswith("SM90_16x8x8")
+    assert config_for("f64", 512, 512, 512, gpu=SMALL).atom.startswith("SM80_8x8x4")
+
+
+def test_a_batch_fills_the_gpu():
+    assert config_for("bf16", 1024, 1024, 2048, batch=16).tile == (128, 256, 64)
+
+
+def test_results_whose_rows_are_not_aligned_are_stored_as_far_as_they_are():
+    assert [config_for("bf16", 256, n, 256).store for n in (256, 260, 258, 257)] == [8, 4, 2, 1]
+
+
+@given(
+    kind=st.sampled_from(KINDS),
+    shape=st.tuples(*[st.integers(1, 20000)] * 3),
+    alignment=st.sampled_from([1, 2, 4, 8, 16]),
+    majors=st.tuples(*[st.sampled_from(["K", "MN"])] * 2),
+    gpu=st.sampled_from([LARGE, SMALL]),
+)
+def test_a_configuration_fits_the_gpu_and_leaves_no_block_without_work(
+    kind, shape, alignment, majors, gpu
+):
+    size = max(cute.dtype(kind).bits // 8, alignment)
+    config = config_for(kind, *shape, alignment=size, gpu=gpu, majors=majors)
+    result = cute.dtype(RESULTS.get(kind, "f32"))
+    assert shared_bytes(config, cute.dtype(kind), result) <= gpu.smem
+    tiles = -(-shape[0] // config.tile[0])
+    assert config.band == 0 or tiles % config.band == 0
+    assert config.store == 0 or shape[1] % config.store == 0
+    assert (config.a.major, config.b.major) == majors
