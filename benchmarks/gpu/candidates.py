@@ -49,7 +49,7 @@ OPERATOR = "ops.gemm"
 def candidates(row: Row) -> list[Candidate]:
     """Return what is tried for a row; empty for those that are measured otherwise."""
     if row.kind == "gemm":
-        called = [Candidate(OPERATOR, ())] if row.group in ("bf16", "f16") else []
+        called = [] if row.dtype == "tf32" else [Candidate(OPERATOR, ())]
         return [*_gemms(row), *called]
     return {
         "copy": _copies,
