@@ -116,7 +116,7 @@ class Kernel:
         `quick`.
         """
         known = self._calls
-        if named or known is None or not known[1].launch(args):
+        if named or known is None or not known[1].again(args):
             self._run(args, named)
 
     def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from cute_py.trace.watch import Seen
 
     Launch = Callable[[list[Any]], None]
-    Again = Callable[..., bool]
-    Read = Callable[..., Hashable]
+    Again = Callable[[tuple[Any, ...]], bool]
+    Read = Callable[[tuple[Any, ...]], Hashable]
     Known = tuple[Seen, Launch, tuple[object, ...]]
     Number = Callable[[Any], Any]
 
@@ -48,7 +48,7 @@ class Calls:
     all its arguments: a loop over them would cost more than the launch.
     """
 
-    __slots__ = ("count", "divisors", "kept", "numbers", "watch")
+    __slots__ = ("again", "count", "divisors", "kept", "numbers", "watch")
 
     def __init__(self, watch: Watch, notes: Sequence[object]) -> None:
         """Keep calls of a function whose parameters (those by position) are annotated so."""
@@ -57,11 +57,15 @@ class Calls:
         self.divisors = _divisors(notes)
         self.kept: dict[tuple[type, ...], tuple[Again, Read, dict[Hashable, Known]]] = {}
         self.count = 0
+        self.again: Again = self.launch  # what the last call was found by; asks `launch` for others
 
     def launch(self, args: tuple[Any, ...]) -> bool:
         """Launch a call that is known; return whether it was."""
         alike = self.kept.get(tuple(map(type, args)))
-        return alike is not None and alike[0](*args)
+        if alike is None:
+            return False
+        self.again = alike[0]
+        return alike[0](args)
 
     def keep(
         self,
@@ -76,7 +80,8 @@ class Calls:
             args: as they were given, all by position.
             arguments: the same, classified, with those of default values.
             seen: what the function took from around it before the call was classified.
-            launch: the prepared launch, a function of addresses and numbers.
+            launch: the prepared launch, a function of addresses and numbers; its `again`, if it has
+                one, gives a quicker one for known calls.
 
         """
         if not all(map(_is_exact, args, arguments)) or not is_settled(seen):
@@ -85,24 +90,26 @@ class Calls:
             return
         if self.count >= MOST:
             self.kept.clear()
-            self.count = 0
+            self.count, self.again = 0, self.launch
         types = tuple(map(type, args))
         if types not in self.kept:
             known: dict[Hashable, Known] = {}
             self.kept[types] = *self._functions(types, known), known
         _again, read, known = self.kept[types]
-        key = read(*args)
+        key = read(args)
         statics = [a.value for a in arguments if a.kind == "static"]
-        known[key] = (seen, launch, tuple(statics))
+        quick = launch.again() if hasattr(launch, "again") else launch
+        known[key] = (seen, quick, (launch, *statics))
         self.count += 1
 
     def _functions(
         self, types: tuple[type, ...], known: dict[Hashable, Known]
     ) -> tuple[Again, Read]:
-        """Return the functions for calls of these types: one launches the call if it is known, one
-        gives its key, None where a number does not fit its parameter.
+        """Return the functions for calls of these types, which take the arguments as a tuple: one
+        launches the call if it is known, one gives its key, None where a number does not fit.
         """
         scope: dict[str, Any] = {"copysign": copysign, "known": known, "holds": self.watch.holds}
+        scope |= {"launch": self.launch, **{f"Type{i}": kind for i, kind in enumerate(types)}}
         lines, key, values = [], [], []
         for i, (kind, number, divisor) in enumerate(
             zip(types, self.numbers, self.divisors, strict=False)
@@ -123,17 +130,21 @@ class Calls:
                 key.append(_static(kind, x))
                 continue
             values.append(v)
-        names = ", ".join([f"x{i}" for i in range(len(types))])
-        lines.append(f"key = ({''.join([f'{k}, ' for k in key])})")
+        names = "".join([f"x{i}, " for i in range(len(types))])
+        other = [f"x{i}.__class__ is not Type{i}" for i in range(len(types))]
         again = [
-            "found = known.get(key)",
+            f"if len(args) != {len(types)}: return launch(args)",
+            f"{names or '()'} = args",
+            f"if {' or '.join(other) or 'False'}: return launch(args)",
+            *lines,
+            f"found = known.get(({''.join([f'{k}, ' for k in key])}))",
             "if found is None or not holds(found[0]): return False",
             f"found[1]([{', '.join(values)}])",
             "return True",
         ]
-        for name, end in (("again", again), ("read", ["return key"])):
-            body = "".join([f"    {line}\n" for line in [*lines, *end]])
-            exec(f"def {name}({names}):\n{body}", scope)
+        read = [f"{names or '()'} = args", *lines, f"return ({''.join([f'{k}, ' for k in key])})"]
+        for name, body in (("again", again), ("read", read)):
+            exec(f"def {name}(args):\n" + "".join([f"    {line}\n" for line in body]), scope)
         return scope["again"], scope["read"]
 
 
