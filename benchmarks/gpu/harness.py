@@ -50,18 +50,32 @@ class Timed:
             what it returns, or the last of the operands.
         facts: what is recorded beside its times.
         us: times of one launch by mode (microseconds), one a round.
+        alone: whether it is launched one by one in place of a graph: torch's copy becomes a node
+            of the copy engine in a graph, which is slower.
     """
 
     name: str
     launch: Callable[..., Any]
     facts: dict[str, Any] = field(default_factory=dict)
     us: dict[str, list[float]] = field(default_factory=dict)
+    alone: bool = False
     graph: Any = None
     count: int = 0
 
     def median(self, mode: str) -> float:
         """Return the median time of a launch (microseconds)."""
         return statistics.median(self.us[mode])
+
+
+class Launches:
+    """In place of a graph: launches over the sets in turn."""
+
+    def __init__(self, timed: Timed, sets: list[Any]) -> None:
+        self.timed, self.sets = timed, sets
+
+    def replay(self) -> None:
+        for operands in itertools.islice(itertools.cycle(self.sets), self.timed.count):
+            self.timed.launch(*operands)
 
 
 def sets_needed(bytes_of_a_set: int) -> int:
@@ -105,6 +119,9 @@ def _once_more(torch: Any, timed: Timed, sets: list[Any]) -> None:
 
 def _record(torch: Any, timed: Timed, sets: list[Any]) -> None:
     """Record the graph, and replay it once. `torch.cuda.graph` would collect garbage each time."""
+    if timed.alone:
+        timed.graph = Launches(timed, sets)
+        return
     timed.graph = torch.cuda.CUDAGraph()
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())

@@ -65,7 +65,7 @@ def measured(torch: Any, row: Row, built: dict[Any, Built], made: list[Candidate
     sets = operands.sets_of(torch, row)
     wanted = [operands.wanted(torch, row, each) for each in sets]
     kind, record = operands.tolerance_of(row), {"row": row.name, "sets": len(sets), "refused": {}}
-    peer = Timed("torch", operands.peer(torch, row))
+    peer = Timed("torch", operands.peer(torch, row), alone=row.kind == "copy")
     good = []
     for timed in [peer, *_ours(torch, row, built, made, record)]:
         if time.perf_counter() - began > plan.seconds and len(good) > 2:
