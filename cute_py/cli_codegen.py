@@ -34,7 +34,7 @@ def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
         each.add_argument("--ptx", action="store_true", help="print what NVVM makes")
         each.add_argument("--sass", action="store_true", help="print what ptxas makes")
         each.add_argument(
-            "--spill-bytes", type=extent, default=0, help="of local memory allowed (%(default)s)"
+            "--spill-bytes", type=extent, help="of local memory allowed (what the kernel states)"
         )
         each.add_argument("--out", metavar="DIR", help="write each stage to a file there")
 

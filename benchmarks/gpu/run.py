@@ -22,12 +22,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import cute_py as cute
 from benchmarks.gpu import cases, compile_time, harness, host, measuring, report
 from benchmarks.gpu.building import Built, Job, build_all
 from benchmarks.gpu.candidates import Candidate, candidates, limited
 from benchmarks.gpu.cases import Row
 
-PACKAGES = ("cute-py", "torch", "triton", "cupy-cuda13x", "numba", "numba-cuda", "numpy")
+PACKAGES = ("torch", "triton", "cupy-cuda13x", "numba", "numba-cuda", "numpy")
 
 
 def main() -> None:
@@ -46,6 +47,11 @@ def main() -> None:
         _print_resources(rows, tried, built)
         return
     _measure(rows, tried, built, options)
+
+
+def _command(given: list[str]) -> str:
+    """Return the command line; of files the name alone."""
+    return " ".join(["python -m benchmarks.gpu.run", *[Path(x).name for x in given]])
 
 
 def _options() -> argparse.Namespace:
@@ -164,10 +170,10 @@ def _head(torch: Any, options: argparse.Namespace) -> dict[str, Any]:
         "device": harness.device_state(),
         "sms": torch.cuda.get_device_properties(0).multi_processor_count,
         "cuda": torch.version.cuda,
-        "versions": {name: _version(name) for name in PACKAGES},
+        "versions": {"cute-py": cute.__version__, **{name: _version(name) for name in PACKAGES}},
         "python": sys.version.split()[0],
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["python -m benchmarks.gpu.run", *sys.argv[1:]]),
+        "command": _command(sys.argv[1:]),
         "modes": options.modes,
         "seed": options.seed,
         "rows": [],

@@ -10,8 +10,9 @@ from pathlib import Path
 from cute_py.codegen.tools import tool
 from cute_py.errors import refusal
 
-# ptxas says so where it undoes what the kernel asks for: serialized wgmma, ignored setmaxnreg ...
-FORBIDDEN = re.compile(r"C75(?:04|05|08|10|11|14|15|17|19)\b")
+# ptxas says so where it undoes what the kernel asks for: serialized wgmma, ignored setmaxnreg,
+# more blocks a multiprocessor than there are threads for ...
+FORBIDDEN = re.compile(r"C75(?:04|05|08|10|11|14|15|17|19)\b|will be ignored")
 
 
 def assembled(name: str, ptx: str, arch: str) -> tuple[bytes, str]:

@@ -14,7 +14,7 @@ from cute_py.codegen import debug
 from cute_py.codegen.arch import capability as capability
 from cute_py.codegen.arch import require_runnable
 from cute_py.codegen.assembly import assembled, number_in
-from cute_py.codegen.cache import cached
+from cute_py.codegen.cache import alone, cached
 from cute_py.codegen.sass import counted, disassembled
 from cute_py.codegen.tools import tool as tool
 from cute_py.errors import refusal
@@ -93,6 +93,8 @@ class Build:
         arch: for which architecture.
         spill_bytes: how much may go to local memory.
         source: the Numba kernel; given, where it was edited.
+        calls: the intrinsics that it names.
+        is_edited: whether it was given.
         ptx, entry: what NVVM made of it, and the name of the kernel there.
         cubin, log: what ptxas made of that, and what it said.
     """
@@ -102,6 +104,7 @@ class Build:
     spill_bytes: int
     source: str = ""
     calls: Mapping[str, object] = field(default_factory=dict)
+    is_edited: bool = False
     ptx: str = ""
     entry: str = ""
     cubin: bytes = b""
@@ -127,14 +130,15 @@ def print_source(build: Build) -> Build:
     from cute_py.codegen.frontend import printed
 
     made = printed(build.plan)
-    return replace(build, source=build.source or made.text, calls=made.calls)
+    edited = bool(build.source)
+    return replace(build, source=build.source or made.text, calls=made.calls, is_edited=edited)
 
 
 def compile_ptx(build: Build) -> Build:
     """Compile the kernel to PTX, by Numba and NVVM."""
     from cute_py.codegen.frontend import ptx_of
 
-    ptx, entry = ptx_of(build.plan, build.source, build.calls, build.arch)
+    ptx, entry = ptx_of(build.plan, build.source, build.calls, build.arch, build.is_edited)
     return replace(build, ptx=ptx, entry=entry)
 
 
@@ -188,18 +192,27 @@ def source(plan: Plan) -> str:
     """
     from cute_py.codegen.frontend import printed
 
+    _require_plan(plan, "cute.source")
     return str(printed(plan).text)
 
 
+def _require_plan(plan: object, operation: str) -> None:
+    from cute_py.trace.plan import Plan
+
+    if not isinstance(plan, Plan):
+        raise refusal("codegen-plan", operation=operation, type=type(plan).__name__)
+
+
 def compile(
-    plan: Plan, arch: str = "sm_90a", spill_bytes: int = 0, *, source: str = ""
+    plan: Plan, arch: str = "sm_90a", spill_bytes: int | None = None, *, source: str = ""
 ) -> Compiled:
     """Compile a plan for an architecture; needs no GPU.
 
     Args:
         plan: what to compile.
         arch: sm_80, sm_89, sm_90a, ...
-        spill_bytes: how much may spill to local memory before the kernel is refused.
+        spill_bytes: how much may spill to local memory before the kernel is refused; None: what
+            the kernel states in `cute.launch`, 0 if nothing.
         source: an edited copy of `cute.source(plan)` to compile instead. What it calls are the ops
             of the plan.
 
@@ -207,10 +220,12 @@ def compile(
     the text, where ptxas says that it serialises, and where registers spill. What was compiled
     before comes from the cache on disk.
     """
-    build = Build(plan, arch, spill_bytes, source)
+    _require_plan(plan, "cute.compile")
+    most = plan.launch.spill_bytes if spill_bytes is None else spill_bytes
+    build = Build(plan, arch, most, source)
     if debug.wanted():  # all passes are to be seen
-        return _built(build)
-    options = {"spill_bytes": spill_bytes, "source": source}
+        return alone(lambda: _built(build))
+    options = {"spill_bytes": most, "source": source}
     return cached(lambda: _built(build), plan, arch, **options)
 
 

@@ -51,8 +51,7 @@ def cached(
     """
     key = key_of(plan, arch, options) if files.is_on() else None
     if key is None:
-        with _one_at_a_time:
-            return build()
+        return alone(build)
     most = cache_room.limit()
     found = load(key, plan, arch)
     if found is not None:
@@ -64,6 +63,12 @@ def cached(
             found = build()
             store(key, found, most)
         return found
+
+
+def alone(build: Callable[[], Compiled]) -> Compiled:
+    """Build while no other thread of the process does."""
+    with _one_at_a_time:
+        return build()
 
 
 def load(key: str, plan: Plan, arch: str) -> Compiled | None:

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import cute_py
 from cute_py.atoms.mma import MMA_Atom, Operand
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import CuteError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 # the layers that turn a plan into a kernel; what lies above them shows in the plan
 FOLDERS = ("atoms", "codegen", "dtypes", "layout", "trace")
 PACKAGES = ("numba", "numba_cuda", "llvmlite")
+SLACK = 10_000_000  # nanoseconds: the clock of files is coarser than that of `time`
 NVVM = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*", "nvvm/libdevice/*.bc")
 
 
@@ -99,9 +101,12 @@ def _names(kind: Any) -> tuple[str, ...]:  # noqa: ANN401  (a class)
 
 
 def compiler() -> str | None:
-    """Return the hash of the modules that make kernels; None if they changed in this process."""
+    """Return the hash of the modules that make kernels; None if they changed in this process, or
+    may have changed since one of them was loaded: after cute_py was.
+    """
     before, digest = _loaded()
-    return digest if _signature() == before else None
+    newest = max(changed for _path, _size, changed in before)
+    return digest if newest < cute_py._loaded_at - SLACK and _signature() == before else None
 
 
 @cache

@@ -36,10 +36,13 @@ def printed(plan: Plan) -> Source:
     return Source(plan)
 
 
-def ptx_of(plan: Plan, text: str, calls: Mapping[str, object], arch: str) -> tuple[str, str]:
+def ptx_of(
+    plan: Plan, text: str, calls: Mapping[str, object], arch: str, is_edited: bool = False
+) -> tuple[str, str]:
     """Return the PTX of a kernel's text, and the name of the kernel there.
 
-    Raises LayoutError with the log of Numba or NVVM where they refuse the text.
+    Raises LayoutError with the log of Numba or NVVM where they refuse the text; calls with the
+    wrong arguments are the author's where the text is edited.
     """
     from numba.cuda.core.errors import NumbaError
     from numba.cuda.cudadrv.nvvm import nvvmError
@@ -50,7 +53,9 @@ def ptx_of(plan: Plan, text: str, calls: Mapping[str, object], arch: str) -> tup
     except nvvmError as error:
         log = "; ".join([str(error), *getattr(error, "__notes__", ())])
         raise refusal("codegen-nvvm", operation=plan.name, arch=arch, log=log) from error
-    except NumbaError as error:
+    except (NumbaError, TypeError) as error:
+        if isinstance(error, TypeError) and not is_edited:
+            raise
         raise refusal("codegen-source", operation=plan.name, log=str(error).strip()) from error
     entry = re.search(r"\.entry\s+(\w+)", ptx)
     assert entry is not None
@@ -64,7 +69,7 @@ def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:  # noq
         exec(compile(text, _file(plan.name, text), "exec"), scope)
     except CuteError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         log = f"{type(error).__name__}: {error}"
         raise refusal("codegen-source", operation=plan.name, log=log) from error
     function = scope.get(plan.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 def run(plan: Plan, *args: Any, stream: Any = None) -> None:  # noqa: ANN401
     """Launch a plan on device arrays, compiled for their device; kernels are kept by plan.
 
-    Registers may spill here: the kernel is slower then, and right. `compile` refuses them.
+    Registers may spill here: the kernel is slower then, and right. `compile` refuses them; here
+    there is a warning where more spills than `cute.launch` states.
 
     Args:
         plan: what to run.
@@ -93,8 +95,23 @@ def launcher(plan: Plan, device: int | None = None) -> Launcher:
 def _compiled_for(plan: Plan, arch: str) -> Compiled:
     key = id(plan), arch
     if key not in _compiled:
-        _compiled[key] = plan, compile(plan, arch, SPILLS)
+        made = compile(plan, arch, SPILLS)
+        _warn_of_spills(made)
+        _compiled[key] = plan, made
     return _compiled[key][1]
+
+
+def _warn_of_spills(made: Compiled) -> None:
+    """Say that a kernel is slower than it looks, unless it states so itself."""
+    found, stated = made.resources, made.plan.launch.spill_bytes
+    spilled = max(found.spill_bytes, found.stack_bytes)
+    if spilled > stated:
+        text = (
+            f"{made.plan.name}: {spilled} bytes of a thread go to local memory on {made.arch}, "
+            f"{stated} are stated: it is right, but slower; use a smaller tile or more threads, or "
+            f"state them: cute.launch(..., spill_bytes={spilled})"
+        )
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def _forget(key: tuple[int, int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cute_py.errors import CuteError, LayoutError
+from cute_py.errors import CuteError, LayoutError, LeafTypeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,12 @@ WORDINGS: dict[str, Wording] = {
         "no {name} on this machine",
         "what the extra `cuda` installs (Linux)",
         "pip install cute-py[cuda], or set CUDA_HOME to a CUDA toolkit 13.0",
+    ),
+    "codegen-plan": (
+        LeafTypeError,
+        "a {type}",
+        "a plan",
+        "trace the kernel first: cute.trace(kernel, arguments ...)",
     ),
     "codegen-arch": (
         LayoutError,

@@ -58,6 +58,7 @@ class GemmConfig:
         store: elements of one store of D, by way of shared memory; 0: straight from the
             accumulators.
         min_blocks: blocks that shall fit a multiprocessor together.
+        spill_bytes: how much of a thread may go to local memory.
     """
 
     atom: str
@@ -71,6 +72,7 @@ class GemmConfig:
     band: int = 0
     store: int = 0
     min_blocks: int = 1
+    spill_bytes: int = 0
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
@@ -81,8 +83,9 @@ class GemmConfig:
     def __str__(self) -> str:
         way = "cp.async" if self.asynchronous else "through registers"
         tile, warps = ("x".join(map(str, x)) for x in (self.tile, self.warps))
-        rest = {"band": self.band, "store": self.store, "min_blocks": self.min_blocks - 1}
-        more = "".join([f" {name}={getattr(self, name)}" for name, x in rest.items() if x])
+        rest = {"band": 0, "store": 0, "min_blocks": 1, "spill_bytes": 0}
+        found = [(name, getattr(self, name), usual) for name, usual in rest.items()]
+        more = "".join([f" {name}={x}" for name, x, usual in found if x != usual])
         return (
             f"{self.atom} tile={tile} warps={warps} stages={self.stages} "
             f"A={self.a} B={self.b} {way}{more}"
@@ -141,6 +144,10 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
         (
             "positive sizes, and 1 to 1024 threads",
             min(m, n, k, *per, threads) < 1 or threads > 1024,
+        ),
+        (
+            "a band, a store and spilled bytes of at least 0, and at least 1 block",
+            min(config.band, config.store, config.spill_bytes, config.min_blocks - 1) < 0,
         ),
         ("at least 2 stages, and exactly 2 without cp.async", _wrong_stages(config)),
     ]
@@ -328,12 +335,12 @@ def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
     (bM, bN, _bK), (M, N) = config.tile, D.shape[:2]
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
     L = D.shape[2] if cute.rank(D) > 2 else 1
-    block, least = config.threads, config.min_blocks
+    how = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}
     if not config.band:
-        cute.launch(grid=(m, n, L), block=block, min_blocks=least)
+        cute.launch(grid=(m, n, L), block=config.threads, **how)
         return cute.block_idx()  # type: ignore[no-any-return]
     bands = cute.ceil_div(m, config.band)  # the last one may reach beyond M: nothing is stored
-    cute.launch(grid=(config.band, n, bands * L), block=block, min_blocks=least)
+    cute.launch(grid=(config.band, n, bands * L), block=config.threads, **how)
     x, y, z = cute.block_idx()
     band, batch = (z, 0) if cute.rank(D) == 2 else (z % bands, z // bands)
     return band * config.band + x, y, batch

@@ -127,7 +127,15 @@ def _stages(tiles: int, asynchronous: bool) -> tuple[int, str]:
     return stages, f"stages: {stages} for {tiles} tiles of K"
 
 
-_PARTS = {"tile": 3, "warps": 2, "stages": 1, "band": 1, "store": 1, "min_blocks": 1}
+_PARTS = {
+    "tile": 3,
+    "warps": 2,
+    "stages": 1,
+    "band": 1,
+    "store": 1,
+    "min_blocks": 1,
+    "spill_bytes": 1,
+}
 
 
 def changed(config: GemmConfig, text: str) -> GemmConfig:

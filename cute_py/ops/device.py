@@ -136,7 +136,8 @@ class _Library:
             return torch.empty(shape, dtype=dtype, device=self.like.device)
         import cupy
 
-        return cupy.empty(shape, kind.numpy)
+        with self.like.device:
+            return cupy.empty(shape, kind.numpy)
 
     def spread(self, x: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
         if self.torch:
@@ -147,12 +148,15 @@ class _Library:
 
     def padded(self, x: Any) -> Any:  # noqa: ANN401
         """Return [L, rows, K] in new memory, K rounded up to whole vectors by zeros."""
+        whole = x.shape[0]
+        if strides_of(x)[0] == 0:  # one matrix for the whole batch
+            x = x[:1]
         count, rows, K = x.shape
         each = VECTOR_BYTES // (x.itemsize if hasattr(x, "itemsize") else x.element_size())
         made = self.empty((count, rows, ceil_div(K, each) * each), dtype_of(x))
         made[..., :K] = x
         made[..., K:] = 0
-        return made
+        return self.spread(made, (whole, *made.shape[1:]))
 
     def copied(self, x: Any) -> Any:  # noqa: ANN401
         return x.contiguous() if self.torch else x.copy()

@@ -90,8 +90,10 @@ def _options(
     if min(M, N) <= 64:  # what was chosen holds them
         return []
     if config.simt:
-        small = "tile=64x64x16,warps=8x8,stages=3,min_blocks=4"
-        return ["tile=128x128x16,warps=16x16,stages=4,min_blocks=2" if fills(128, 128) else small]
+        # what spills is used outside of the main loop
+        small = "tile=64x64x16,warps=8x8,stages=3,min_blocks=4,spill_bytes=256"
+        large = "tile=128x128x16,warps=16x16,stages=4,min_blocks=2,spill_bytes=512"
+        return [large if fills(128, 128) else small]
     if kind.bits == 64:
         small = "tile=64x64x16,warps=2x2,stages=4"
         return ["tile=128x128x16,warps=4x2,stages=3" if fills(128, 128) else small, small]
@@ -99,7 +101,9 @@ def _options(
     pair = f"tile=128x128x{k},warps=2x2,stages=3,min_blocks=2"
     small = f"tile=128x64x{k},warps=2x2,stages=4,min_blocks=2"
     if kind.bits == 8:
-        return [f"tile=128x128x{k},warps=2x2,stages=4"] if fills(128, 128) else [small]
+        by_rows = config.a.major == config.b.major == "K"
+        warps = "2x2" if by_rows else "2x4"  # bytes that are not along K take more registers
+        return [f"tile=128x128x{k},warps={warps},stages=4"] if fills(128, 128) else [small]
     if fills(128, 256) and K > SHORT_K:
         wide = f"tile=128x256x{k},warps=2x4"
         return [f"{wide},stages=4", f"{wide},stages=3", pair]

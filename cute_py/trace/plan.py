@@ -39,12 +39,14 @@ class Launch:
     """Blocks, threads of a block, and blocks of a cluster, in (x, y, z).
 
     `min_blocks` is how many blocks shall fit a multiprocessor together: it bounds the registers.
+    `spill_bytes` is how much of a thread may go to local memory before the kernel is refused.
     """
 
     grid: tuple[Scalar, Scalar, Scalar]
     block: tuple[int, int, int]
     cluster: tuple[int, int, int] = (1, 1, 1)
     min_blocks: int = 1
+    spill_bytes: int = 0
 
     @property
     def threads(self) -> int:

@@ -46,6 +46,7 @@ def plan_text(plan: Plan) -> str:
     grid, block = (",".join(map(str, x)) for x in (launch.grid, launch.block))
     cluster = "" if launch.cluster == (1, 1, 1) else f" cluster ({_listed(launch.cluster)})"
     least = f" min_blocks {launch.min_blocks}" if launch.min_blocks > 1 else ""
+    least += f" spill_bytes {launch.spill_bytes}" if launch.spill_bytes else ""
     lines.append(f"  launch grid ({grid}) block ({block}){cluster}{least}")
     for s in plan.shared:
         lines.append(f"  shared {s.name}: {s.dtype}[{s.count}] at {s.offset}, {s.bytes} bytes")

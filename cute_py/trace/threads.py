@@ -36,7 +36,13 @@ if TYPE_CHECKING:
 # -- the launch shape
 
 
-def launch(grid: IntTuple, block: IntTuple, cluster: IntTuple = 1, min_blocks: int = 1) -> None:
+def launch(
+    grid: IntTuple,
+    block: IntTuple,
+    cluster: IntTuple = 1,
+    min_blocks: int = 1,
+    spill_bytes: int = 0,
+) -> None:
     """State the launch shape, once, before the first use of a thread or block index.
 
     Args:
@@ -45,6 +51,8 @@ def launch(grid: IntTuple, block: IntTuple, cluster: IntTuple = 1, min_blocks: i
         cluster: blocks of a cluster, static.
         min_blocks: blocks that shall fit a multiprocessor together, static: as the second number
             of CUDA's `__launch_bounds__`, it bounds the registers of a thread.
+        spill_bytes: how much of a thread may go to local memory, static; `cute.compile` refuses
+            more.
 
     """
     trace = current()
@@ -53,9 +61,12 @@ def launch(grid: IntTuple, block: IntTuple, cluster: IntTuple = 1, min_blocks: i
     blocks = tuple([bare(x, "cute.launch") for x in _three(grid)])
     threads = [ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch") for x in _three(block)]
     group = [ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch") for x in _three(cluster)]
-    least = ints.as_int(ints.normalize(min_blocks, "cute.launch"), "cute.launch")
-    shape = Launch(blocks, tuple(threads), tuple(group), least)  # type: ignore[arg-type]
-    if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1:
+    least, spills = [
+        ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch")
+        for x in (min_blocks, spill_bytes)
+    ]
+    shape = Launch(blocks, tuple(threads), tuple(group), least, spills)  # type: ignore[arg-type]
+    if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1 or spills < 0:
         raise refusal("kernel-block", operation="cute.launch", block=block, where=where())
     trace.launch = shape
     trace.profiles = (_profile(grid), _profile(block))

@@ -179,3 +179,52 @@ def test_instructions_of_turing_compile_for_turing():
 
     compiled = cute.compile(cute.trace(products, np.zeros((len(warps), 32), np.float32)), "sm_75")
     assert len(re.findall(r"mma\.sync\.aligned", compiled.ptx)) == len(warps)
+
+
+@cute.kernel
+def tuned(x, y, min_blocks, spill_bytes):
+    """`hungry`, with its needs stated."""
+    cute.launch(grid=1, block=128, min_blocks=min_blocks, spill_bytes=spill_bytes)
+    held = cute.rmem("f32", 100)
+    tid = cute.thread_idx()
+    for i in range(100):
+        held[i] = x[tid + i]
+    for _k in cute.range(x.shape[0]):
+        held += held * 2.0
+    y[tid] = cute.reduce("add", held)
+
+
+def test_more_blocks_a_multiprocessor_leave_fewer_registers():
+    """65536 registers of a multiprocessor, for 128 threads of each of 4 and of 8 blocks."""
+    x = np.zeros(1000, np.float32)
+    found = [
+        cute.compile(cute.trace(tuned, x, x, n, 1 << 12), "sm_90a").resources for n in (1, 4, 8)
+    ]
+    assert found[0].registers > 100
+    assert found[1].registers <= 128
+    assert found[2].registers <= 64
+    assert found[2].spill_bytes > found[0].spill_bytes
+
+
+def test_more_blocks_than_a_multiprocessor_has_threads_for_are_refused():
+    x = np.zeros(1000, np.float32)
+    with pytest.raises(cute.CuteError, match="minnctapersm will be ignored") as caught:
+        cute.compile(cute.trace(tuned, x, x, 40, 0), "sm_90a")
+    assert caught.value.code == "codegen-ptxas"
+
+
+def test_a_kernel_states_what_may_spill():
+    x = np.zeros(1000, np.float32)
+    stated = cute.trace(tuned, x, x, 8, 1 << 12)
+    assert "spill_bytes 4096" in str(stated)
+    assert 0 < cute.compile(stated, "sm_90a").resources.spill_bytes <= 1 << 12
+    with pytest.raises(cute.CuteError) as caught:
+        cute.compile(cute.trace(tuned, x, x, 8, 0), "sm_90a")
+    assert caught.value.code == "codegen-spills"
+
+
+@pytest.mark.parametrize("operation", [cute.compile, cute.source])
+def test_a_kernel_that_is_not_traced_is_refused(operation):
+    with pytest.raises(cute.CuteError, match="given a Kernel; required: a plan") as caught:
+        operation(tuned)
+    assert caught.value.code == "codegen-plan"

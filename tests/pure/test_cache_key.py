@@ -175,3 +175,11 @@ def test_without_sources_there_is_no_key(monkeypatch, folder):
     assert key(small_plan()) is None
     cache_key._loaded.cache_clear()
     assert key(small_plan()) is None
+
+
+def test_modules_that_changed_after_they_were_loaded_give_no_key(monkeypatch):
+    """What runs may then be the old text, whose kernels must not go under the new text's key."""
+    assert cache_key.compiler() is not None
+    newest = max(changed for _path, _size, changed in cache_key._signature())
+    monkeypatch.setattr(cute, "_loaded_at", newest)
+    assert cache_key.compiler() is None
