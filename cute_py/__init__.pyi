@@ -376,3 +376,4 @@ from cute_py.trace.kernel import trace as trace
 from cute_py import viz as viz
 
 __version__: str
+_loaded_at: int
