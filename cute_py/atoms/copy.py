@@ -161,9 +161,21 @@ class Copy_Op:
                 wanted=_counted(wanted),
             )
         text = self.ptx.format(**{name: o.text(operands[name]) for name, o in self.operands})
-        if guard is None:
-            return text
-        return f"{{ .reg .pred p; setp.ne.b32 p, {guard[0]}, 0; @p {text} }}"
+        return text if guard is None else guarded(text, guard[0])
+
+
+def guarded(text: str, flag: str, unless: bool = False) -> str:
+    """Return an instruction under a predicate.
+
+    Args:
+        text: the instruction.
+        flag: a register of 32 bits; the instruction is done where it is not 0.
+        unless: done where it is 0, instead.
+
+    >>> guarded("trap;", "%r1", unless=True)
+    '{ .reg .pred p; setp.eq.b32 p, %r1, 0; @p trap; }'
+    """
+    return f"{{ .reg .pred p; setp.{'eq' if unless else 'ne'}.b32 p, {flag}, 0; @p {text} }}"
 
 
 def _counted(operands: dict[str, int]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cute_py.atoms.arch import holds, number, since
 from cute_py.atoms.devices import DEVICES
+from cute_py.codegen.instructions import TABLE, of_atom
 from cute_py.errors import refusal
 from cute_py.trace import ops
 from cute_py.trace.text import where_of
@@ -80,22 +81,27 @@ def _need(instruction: str, arch: str) -> Need:
     return Need(instruction, since(arch))
 
 
-# cp.async, cp.async.commit_group, cp.async.wait_group: "requires sm_80 or higher"
-CP_ASYNC = _need("cp.async", "sm_80")
-# cvt: "to/from .bf16 ... requires sm_80", ".e4m3x2, .e5m2x2 ... requires sm_89"
-BF16 = _need("cvt.bf16.f32", "sm_80")
-FP8 = _need("cvt.satfinite.e4m3x2.f32", "sm_89")
-TF32 = _need("cvt.rna.tf32.f32", "sm_80")
+def _of_row(name: str) -> Need:
+    """Return an instruction of the table, which knows where it begins."""
+    return _need(name, TABLE[name].first)
+
+
+CP_ASYNC = _of_row("cp.async.commit_group")
+BF16 = _of_row("cvt.bf16.f32")
+FP8 = _of_row("cvt.satfinite.e4m3x2.f32")
+TF32 = _of_row("cvt.rna.tf32.f32")
+ATOM_BF16 = _of_row("atom.add.noftz.bf16")
+CLUSTER = _of_row("barrier.cluster")
+PROXY = _of_row("fence.proxy.async")
+INIT = _of_row("fence.mbarrier_init")
+# what the table does not have yet
 # mbarrier: "requires sm_80"; .expect_tx, try_wait, .shared::cluster "require sm_90"
 MBARRIER = _need("mbarrier", "sm_80")
 MBARRIER_TX = _need("mbarrier.arrive.expect_tx", "sm_90")
 TRY_WAIT = _need("mbarrier.try_wait", "sm_90")
-# cp.async.bulk.tensor, cp.async.bulk.commit_group, barrier.cluster, fence.proxy.async: sm_90
+# cp.async.bulk.tensor, cp.async.bulk.commit_group: sm_90
 TMA = _need("cp.async.bulk.tensor", "sm_90")
-CLUSTER = _need("barrier.cluster", "sm_90")
 CLUSTERS = _need(".reqnctapercluster", "sm_90")
-PROXY = _need("fence.proxy.async", "sm_90")
-INIT = _need("fence.mbarrier_init", "sm_90")
 # wgmma: "requires sm_90a" and no other; setmaxnreg: sm_90a, sm_100a, sm_110a, sm_120a and families
 WGMMA = Need("wgmma", ("sm_90a",))
 SETMAXNREG = Need(
@@ -109,7 +115,8 @@ def _of_atom(atom: MMA_Atom | Copy_Op) -> Need | None:
     if atom.ptx is None:
         return None
     archs = (*atom.native, *getattr(atom, "emulated", ()))
-    return Need(f"{atom.ptx.split()[0]} of {atom}", (atom.min_arch, *archs))
+    row = of_atom(atom)
+    return Need(row.name, (row.first, *archs))
 
 
 def _narrow(dtype: Dtype, rounded: bool) -> Need | None:
@@ -133,6 +140,10 @@ def _of_mma(op: ops.Mma) -> Need | None:
     return _of_atom(op.atom) or _narrow(op.d.dtype, True) or _narrow(op.a.dtype, False)
 
 
+def _of_atomic(op: ops.Atomic) -> Need | None:
+    return ATOM_BF16 if op.fn == "add" and op.dst.dtype.name == "bf16" else None
+
+
 def _of_arrival(op: ops.MbarArrive) -> Need:
     return MBARRIER_TX if op.bytes or op.cluster_rank is not None else MBARRIER
 
@@ -146,6 +157,7 @@ NEEDS: dict[type[Op], Callable[..., Need | None]] = {
     ops.Convert: _of_convert,
     ops.Barrier: lambda op: CLUSTER if op.scope == "cluster" else None,
     ops.Fence: lambda op: {"proxy_async": PROXY, "mbarrier_init": INIT}.get(op.kind),
+    ops.Atomic: _of_atomic,
     ops.MbarArrive: _of_arrival,
     **{
         kind: lambda _op, need=need: need

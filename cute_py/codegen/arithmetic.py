@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from cute_py.codegen.conversions import convert, rounded
 from cute_py.codegen.functions import WIDE, erf, shifted, sign_shifted
+from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, element_type
 from cute_py.trace import ops
 from cute_py.trace.conditions import Reg
@@ -33,11 +34,11 @@ def widened(e: Emit, value: Any, dtype: Dtype) -> Any:  # noqa: ANN401
     if dtype.name == "bf16":
         return e.b.bitcast(e.b.shl(e.b.zext(value, I32), ir.Constant(I32, 16)), F32)
     if dtype.name == "f16":
-        return e.asm([F32], "cvt.f32.f16 $0, $1;", ["=f", "h"], [value])[0]
+        return e.emit("cvt.f32.f16", value)[0]
     if dtype.name in ("e4m3", "e5m2"):
         pair = e.b.zext(value, I16)
-        (both,) = e.asm([I32], f"cvt.rn.f16x2.{dtype.name}x2 $0, $1;", ["=r", "h"], [pair])
-        return e.asm([F32], "cvt.f32.f16 $0, $1;", ["=f", "h"], [e.b.trunc(both, I16)])[0]
+        (both,) = e.emit("cvt.f16x2.e4m3x2", pair, type=dtype.name)
+        return e.emit("cvt.f32.f16", e.b.trunc(both, I16))[0]
     raise e.unsupported(f"arithmetic on {dtype}")
 
 
@@ -50,8 +51,9 @@ def narrowed(e: Emit, value: Any, dtype: Dtype) -> Any:  # noqa: ANN401
 
 def fused(e: Emit, dtype: Dtype, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401
     """Return a*b + c of three f16 or bf16, rounded once: in f32 it would be rounded twice."""
-    text = f"fma.rn.{dtype.name} $0, $1, $2, $3;"
-    return e.asm([I16], text, ["=h", "h", "h", "h"], [a, b, c])[0]
+    if dtype.name == "bf16":
+        return e.emit("fma.bf16", a, b, c)[0]
+    return e.emit("fma", a, b, c, type=dtype.name)[0]
 
 
 # -- Fill and Map
@@ -117,21 +119,21 @@ def _float_rule(fn: str, kind: Dtype) -> Callable[..., Any]:
     return WIDE[fn] if kind.bits == 64 and fn in WIDE else _FLOAT[fn]
 
 
-def _ptx(text: str, wide: str = "") -> Callable[..., Any]:
-    """Return a rule that is one PTX instruction on f32; `wide` is the one on f64."""
+def _one(name: str) -> Callable[..., Any]:
+    """Return a rule that is one instruction, by the name of its row."""
+    typed = TABLE[name].allowed("type")
 
     def rule(e: Emit, *values: Any) -> Any:  # noqa: ANN401
-        kind = values[0].type
-        if kind == F64 and not wide:
-            raise e.unsupported(f"{text.split()[0]} of f64")
-        letter = "d" if kind == F64 else "f"
-        constraints = [f"={letter}"] + [letter] * len(values)
-        return e.asm([kind], wide if kind == F64 else text, constraints, list(values))[0]
+        kind = "f64" if values[0].type == F64 else "f32"
+        if kind == "f64" and not typed:
+            raise e.unsupported(f"{name} of f64")
+        modes: dict[str, Any] = {"type": kind} if typed else {}
+        return e.emit(name, *values, **modes)[0]
 
     return rule
 
 
-def _scaled(text: str, factor: float, after: bool = False) -> Callable[..., Any]:
+def _scaled(name: str, factor: float, after: bool = False) -> Callable[..., Any]:
     """Return a rule for exp and log by base 2: the factor goes before or after the instruction."""
     import numpy as np
 
@@ -139,11 +141,11 @@ def _scaled(text: str, factor: float, after: bool = False) -> Callable[..., Any]
 
     def rule(e: Emit, x: Any) -> Any:  # noqa: ANN401
         if x.type != F32:
-            raise e.unsupported(f"{text.split()[0]} of f64")
+            raise e.unsupported(f"{name} of f64")
         constant = ir.Constant(F32, single)
         if after:
-            return e.b.fmul(_ptx(text)(e, x), constant)
-        return _ptx(text)(e, e.b.fmul(x, constant))
+            return e.b.fmul(_one(name)(e, x), constant)
+        return _one(name)(e, e.b.fmul(x, constant))
 
     return rule
 
@@ -161,27 +163,16 @@ _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 _FLOAT: dict[str, Callable[..., Any]] = {
     "neg": lambda e, a: e.b.fsub(ir.Constant(a.type, -0.0), a),
-    "abs": _ptx("abs.f32 $0, $1;", "abs.f64 $0, $1;"),
-    # with .rn as PTX: neither NVVM nor ptxas makes one fma of two
-    "add": _ptx("add.rn.f32 $0, $1, $2;", "add.rn.f64 $0, $1, $2;"),
-    "sub": _ptx("sub.rn.f32 $0, $1, $2;", "sub.rn.f64 $0, $1, $2;"),
-    "mul": _ptx("mul.rn.f32 $0, $1, $2;", "mul.rn.f64 $0, $1, $2;"),
-    "div": _ptx("div.rn.f32 $0, $1, $2;", "div.rn.f64 $0, $1, $2;"),
-    "min": _ptx("min.f32 $0, $1, $2;", "min.f64 $0, $1, $2;"),
-    "max": _ptx("max.f32 $0, $1, $2;", "max.f64 $0, $1, $2;"),
+    **{
+        name: _one(name)
+        for name in ("abs", "add", "sub", "mul", "div", "min", "max", "sqrt", "floor", "ceil")
+    },
     "fma": lambda e, a, b, c: e.b.fma(a, b, c),
-    "sqrt": _ptx("sqrt.rn.f32 $0, $1;", "sqrt.rn.f64 $0, $1;"),
-    "rsqrt": _ptx("rsqrt.approx.ftz.f32 $0, $1;"),
-    "rcp": _ptx("rcp.approx.ftz.f32 $0, $1;"),
-    "exp2": _ptx("ex2.approx.ftz.f32 $0, $1;"),
-    "exp": _scaled("ex2.approx.ftz.f32 $0, $1;", _LOG2E),
-    "log2": _ptx("lg2.approx.ftz.f32 $0, $1;"),
-    "log": _scaled("lg2.approx.ftz.f32 $0, $1;", _LN2, after=True),
-    "tanh": _ptx("tanh.approx.f32 $0, $1;"),
-    "sin": _ptx("sin.approx.ftz.f32 $0, $1;"),
-    "cos": _ptx("cos.approx.ftz.f32 $0, $1;"),
-    "floor": _ptx("cvt.rmi.f32.f32 $0, $1;"),
-    "ceil": _ptx("cvt.rpi.f32.f32 $0, $1;"),
+    **{name: _one(f"{name}.approx") for name in ("rsqrt", "rcp", "tanh", "sin", "cos")},
+    "exp2": _one("ex2.approx"),
+    "exp": _scaled("ex2.approx", _LOG2E),
+    "log2": _one("lg2.approx"),
+    "log": _scaled("lg2.approx", _LN2, after=True),
     "erf": erf,
     **{name: _compare(sign) for name, sign in _SIGNS.items()},
 }
@@ -261,7 +252,7 @@ def _combined(e: Emit, op: ops.Reduce, a: Any, b: Any) -> Any:  # noqa: ANN401
 
 
 def shuffle(e: Emit, op: ops.Shuffle) -> None:
-    """One shfl.sync for each 32 bits."""
+    """One shuffle for each 32 bits."""
     flags = op.src.dtype.name == "b1"
     if flags:
         words = [e.b.zext(e.words.get(op.src, k), I32) for k in range(len(op.src))]
@@ -271,8 +262,7 @@ def shuffle(e: Emit, op: ops.Shuffle) -> None:
     lane = e.scalars.narrow(op.lane)
     moved = []
     for word in words:
-        text = f"shfl.sync.{op.kind}.b32 $0, $1, $2, {clamp}, 0xffffffff;"
-        moved += e.asm([I32], text, ["=r", "r", "r"], [word, lane], side=True)
+        moved += e.emit("shfl", word, lane, kind=op.kind, clamp=clamp)
     if flags:
         for k, word in enumerate(moved):
             e.words.put(op.dst, k, word)
@@ -281,14 +271,12 @@ def shuffle(e: Emit, op: ops.Shuffle) -> None:
 
 
 def vote(e: Emit, op: ops.Vote) -> None:
-    """vote.sync over the lanes of the warp."""
+    """One vote over the lanes of the warp."""
     flag = e.b.zext(e.words.get(op.src, 0), I32)
-    head = "{ .reg .pred p, q; setp.ne.b32 p, $1, 0; "
     if op.kind == "ballot":
-        text = head + "vote.sync.ballot.b32 $0, p, 0xffffffff; }"
+        (found,) = e.emit("vote.ballot", flag)
     else:
-        text = head + f"vote.sync.{op.kind}.pred q, p, 0xffffffff; selp.b32 $0, 1, 0, q; }}"
-    (found,) = e.asm([I32], text, ["=r", "r"], [flag], side=True)
+        (found,) = e.emit("vote", flag, kind=op.kind)
     e.words.put(op.dst, 0, found)
 
 

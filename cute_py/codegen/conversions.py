@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, element_type
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
     from cute_py.trace import ops
 
-PTX_ROUNDING = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp"}
+ROUNDINGS = ("rn", "rz", "rd", "ru")
 _KEPT = {"bf16": 16, "tf32": 19}  # the upper bits of an f32 that these types have
 _NAN = {"bf16": 0x7FFF, "tf32": 0x7FFFFFFF}
 
@@ -47,23 +48,22 @@ def _converted(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
 
 def rounded(e: Emit, wide: Any, dst: Dtype, rounding: str = "rn") -> Any:  # noqa: ANN401
     """Return an f32 or f64 as an element of a float type, overflow as infinity (e4m3: NaN)."""
-    mode = PTX_ROUNDING.get(rounding)
     if dst.name == "f64":
         return wide if wide.type == F64 else e.b.fpext(wide, F64)
     if dst.name == "tf32" and rounding == "rna":
         single = _odd_single(e, wide)
-        return e.b.bitcast(_cvt(e, "cvt.rna.tf32.f32", I32, single), F32)
-    if mode is None or (dst.bits == 8 and mode != "rn"):
+        return e.b.bitcast(e.emit("cvt.rna.tf32.f32", single)[0], F32)
+    if rounding not in ROUNDINGS or (dst.bits == 8 and rounding != "rn"):
         raise e.unsupported(f"conversion to {dst} by {rounding}")
     if dst.name == "f32":
-        return wide if wide.type == F32 else _cvt(e, f"cvt.{mode}.f32.f64", F32, wide)
+        return wide if wide.type == F32 else e.emit("cvt.f32.f64", wide, rounding=rounding)[0]
     if dst.name == "f16":
-        return _cvt(e, f"cvt.{mode}.f16.{'f64' if wide.type == F64 else 'f32'}", I16, wide)
+        return e.emit("cvt.f16", wide, rounding=rounding, src=_float(wide))[0]
     single = _odd_single(e, wide)
-    if dst.name == "bf16" and mode in ("rn", "rz"):
-        return _cvt(e, f"cvt.{mode}.bf16.f32", I16, single)
+    if dst.name == "bf16" and rounding in TABLE["cvt.bf16.f32"].allowed("rounding"):
+        return e.emit("cvt.bf16.f32", single, rounding=rounding)[0]
     if dst.name in _KEPT:
-        return _upper(e, single, dst, mode)
+        return _upper(e, single, dst, rounding)
     if dst.name in ("e4m3", "e5m2"):
         return _byte(e, single, dst)
     raise e.unsupported(f"conversion to {dst}")
@@ -88,12 +88,8 @@ def _bounded(e: Emit, wide: Any, dst: Dtype) -> Any:  # noqa: ANN401
     return wide
 
 
-_CONSTRAINTS = {F32: "f", F64: "d", I16: "h", I32: "r", I64: "l"}
-
-
-def _cvt(e: Emit, instruction: str, kind: Any, value: Any) -> Any:  # noqa: ANN401
-    letters = [f"={_CONSTRAINTS[kind]}", _CONSTRAINTS[value.type]]
-    return e.asm([kind], f"{instruction} $0, $1;", letters, [value])[0]
+def _float(value: Any) -> str:  # noqa: ANN401
+    return "f64" if value.type == F64 else "f32"
 
 
 def _odd_single(e: Emit, wide: Any) -> Any:  # noqa: ANN401
@@ -101,22 +97,22 @@ def _odd_single(e: Emit, wide: Any) -> Any:  # noqa: ANN401
     if wide.type == F32:
         return wide
     b = e.b
-    single = _cvt(e, "cvt.rz.f32.f64", F32, wide)
+    single = e.emit("cvt.f32.f64", wide, rounding="rz")[0]
     inexact = b.fcmp_ordered("!=", b.fpext(single, F64), wide)
     return b.bitcast(b.or_(b.bitcast(single, I32), b.zext(inexact, I32)), F32)
 
 
-def _upper(e: Emit, single: Any, dst: Dtype, mode: str) -> Any:  # noqa: ANN401
+def _upper(e: Emit, single: Any, dst: Dtype, rounding: str) -> Any:  # noqa: ANN401
     """Return an f32 rounded to its upper bits: bf16, or tf32 with zeros below."""
     b, low = e.b, 32 - _KEPT[dst.name]
     rest, one = (1 << low) - 1, ir.Constant(I32, 1)
     bits = b.bitcast(single, I32)
-    if mode == "rn":
+    if rounding == "rn":
         odd = b.and_(b.lshr(bits, ir.Constant(I32, low)), one)
         more = b.add(odd, ir.Constant(I32, rest >> 1))
     else:
         sign = b.lshr(bits, ir.Constant(I32, 31))
-        away = {"rz": ir.Constant(I32, 0), "rm": sign, "rp": b.xor(sign, one)}[mode]
+        away = {"rz": ir.Constant(I32, 0), "rd": sign, "ru": b.xor(sign, one)}[rounding]
         more = b.mul(away, ir.Constant(I32, rest))
     infinite = b.icmp_unsigned(
         "==", b.and_(bits, ir.Constant(I32, 0x7FFFFFFF)), ir.Constant(I32, 0x7F800000)
@@ -137,10 +133,9 @@ def _byte(e: Emit, single: Any, dst: Dtype) -> Any:  # noqa: ANN401
     of 57344 and 65536 of e5m2, and goes to the even 65536, which is infinity.
     """
     b, zero = e.b, ir.Constant(F32, 0.0)
-    text = f"cvt.rn.satfinite.{dst.name}x2.f32 $0, $1, $2;"
-    (pair,) = e.asm([I16], text, ["=h", "f", "f"], [zero, single])
+    (pair,) = e.emit("cvt.satfinite.e4m3x2.f32", zero, single, type=dst.name)
     clamped = b.trunc(pair, ir.IntType(8))
-    size = e.asm([F32], "abs.f32 $0, $1;", ["=f", "f"], [single])[0]
+    size = e.emit("abs", single, type="f32")[0]
     sign, limit, image = (">", 464.0, 0x7F) if dst.name == "e4m3" else (">=", 61440.0, 0x7C)
     beyond = b.fcmp_ordered(sign, size, ir.Constant(F32, limit))
     signed = b.and_(clamped, ir.Constant(ir.IntType(8), 0x80))
@@ -157,11 +152,9 @@ def _from_int(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
         exact = (b.sitofp if signed else b.uitofp)(value, F32)
         return _from_float(e, exact, dst, op)
     name = f"{'s' if signed else 'u'}{src.bits}"
-    mode = PTX_ROUNDING.get(op.rounding)
-    if dst.name in ("f32", "f64") and mode is not None:
-        kind = F64 if dst.bits == 64 else F32
-        return _cvt(e, f"cvt.{mode}.{dst.name}.{name}", kind, value)
-    double = _cvt(e, f"cvt.rz.f64.{name}", F64, value)
+    if dst.name in ("f32", "f64") and op.rounding in ROUNDINGS:
+        return e.emit("cvt.float.int", value, rounding=op.rounding, dst=dst.name, src=name)[0]
+    (double,) = e.emit("cvt.float.int", value, rounding="rz", dst="f64", src=name)
     if src.bits == 64:
         double = _odd_double(e, double, value, name)
     return _from_float(e, double, dst, op)
@@ -170,7 +163,7 @@ def _from_int(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
 def _odd_double(e: Emit, double: Any, value: Any, name: str) -> Any:  # noqa: ANN401
     """Return the f64 that was cut off from an integer of 64 bits, rounded to odd."""
     b = e.b
-    back = _cvt(e, f"cvt.rzi.{name}.f64", I64, double)
+    (back,) = e.emit("cvt.int.float", double, rounding="rz", dst=name, src="f64")
     inexact = b.zext(b.icmp_unsigned("!=", back, value), I64)
     return b.bitcast(b.or_(b.bitcast(double, I64), inexact), F64)
 
@@ -183,13 +176,11 @@ def _to_int(e: Emit, wide: Any, op: ops.Convert) -> Any:  # noqa: ANN401
     dst, b = op.dst.dtype, e.b
     if dst.name == "b1":
         return b.fcmp_unordered("!=", wide, ir.Constant(wide.type, 0.0))
-    mode = PTX_ROUNDING.get(op.rounding)
-    if mode is None or dst.bits < 8:
+    if op.rounding not in ROUNDINGS or dst.bits < 8:
         raise e.unsupported(f"conversion of floats to {dst} by {op.rounding}")
-    kind = I64 if dst.bits == 64 else I32
     name = f"{'s' if dst.kind == 'int' else 'u'}{dst.bits}"
-    source = "f64" if wide.type == F64 else "f32"
-    value = _cvt(e, f"cvt.{mode}i.{name}.{source}", kind, wide)
+    source = _float(wide)
+    (value,) = e.emit("cvt.int.float", wide, rounding=op.rounding, dst=name, src=source)
     return b.trunc(value, element_type(dst)) if dst.bits < 32 else value
 
 

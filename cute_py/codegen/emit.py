@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llvmlite import ir
 
+from cute_py.codegen.instructions import TABLE, of_atom, text_of, texts, types
 from cute_py.codegen.scalars import Scalars
-from cute_py.codegen.storage import F32, F64, I1, I32, I64, Words
+from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, Words
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cute_py.atoms.copy import Copy_Op
+    from cute_py.atoms.mma import MMA_Atom
+    from cute_py.codegen.instructions import Row
     from cute_py.dtypes.table import Dtype
     from cute_py.errors import CuteError
     from cute_py.trace.conditions import Scalar
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
 
 # a call of PTX must not be moved into or out of branches: it is the same for all lanes of a warp
 CONVERGENT = ("convergent",)
+REGISTERS = {"b16": I16, "b32": I32, "b64": I64, "f32": F32, "f64": F64}
+LETTERS = {I16: "h", I32: "r", I64: "l", F32: "f", F64: "d"}  # constraints of inline PTX
 
 
 class Emit:
@@ -51,23 +60,85 @@ class Emit:
         """Return the address of a storage's first element."""
         return self.starts[space, storage]
 
-    def asm(
+    def emit(
         self,
-        outs: list[Any],
-        text: str,
-        constraints: list[str],
-        inputs: list[Any],
-        side: bool = False,
+        what: str | MMA_Atom | Copy_Op,
+        *values: Any,  # noqa: ANN401
+        results: list[Any] | None = None,
+        guard: Any = None,  # noqa: ANN401
+        unless: bool = False,
+        old: Sequence[Any] = (),
+        **modes: object,
     ) -> list[Any]:
-        """Emit inline PTX and return its results. `side`: it reads or writes memory, or orders."""
+        """Emit an instruction as inline PTX and return the values of its results.
+
+        Args:
+            what: the name of a row of `instructions.TABLE`, or an atom.
+            values: what each operand of the row is: a value, values, or (address, bytes beyond).
+            results: LLVM types of the results, where they are not those that the row gives.
+            guard: a flag of 32 bits; where it is 0, nothing is done. None: always done.
+            unless: done where the guard is 0, instead.
+            old: what the results hold before, and keep where nothing is done.
+            modes: what to choose of the row's modes.
+
+        Raises LayoutError where the row has no such mode or operands.
+        """
+        row = TABLE[what] if isinstance(what, str) else of_atom(what)
+        chosen = texts(row, modes)
+        outs = [REGISTERS[kind] for _, n, kind in types(row.results, chosen) for _ in range(n)]
+        names = self._results(row, chosen)
+        inputs = self._operands(row, chosen, values, names, len(outs))
+        flag = ""
+        if guard is not None:
+            flag = f"${len(outs) + len(inputs)}"
+            inputs.append(guard)
+        text = text_of(row, names, chosen, flag, unless, uid="${:uid}")
+        return self._asm(results or outs, text, inputs, list(old), row.effects != "none")
+
+    @staticmethod
+    def _results(row: Row, chosen: dict[str, str]) -> dict[str, list[str]]:
+        """Return the numbered names of what a row writes."""
+        numbers = count()
+        return {
+            slot.name: [f"${next(numbers)}" for _ in range(n)]
+            for slot, n, _kind in types(row.results, chosen)
+        }
+
+    def _operands(
+        self,
+        row: Row,
+        chosen: dict[str, str],
+        values: Sequence[Any],
+        names: dict[str, list[str]],
+        first: int,
+    ) -> list[Any]:
+        """Return the inputs of an instruction, and name them from number `first` on."""
+        slots = types(row.operands, chosen)
+        inputs: list[Any] = []
+        if len(slots) != len(values):
+            raise self.unsupported(f"{row.name} of {len(values)} operands")
+        for (slot, n, kind), value in zip(slots, values, strict=True):
+            address, beyond = value if isinstance(value, tuple) else (value, None)
+            given = address if isinstance(address, list) else [address]
+            if len(given) != n or any(_bits(x.type) != _bits(REGISTERS[kind]) for x in given):
+                raise self.unsupported(f"{row.name} of {', '.join(str(x.type) for x in given)}")
+            end = "" if beyond is None else f"+{beyond}"
+            names[slot.name] = [f"${first + len(inputs) + i}{end}" for i in range(n)]
+            inputs += given
+        return inputs
+
+    def _asm(
+        self, outs: list[Any], text: str, inputs: list[Any], old: list[Any], side: bool
+    ) -> list[Any]:
+        """Emit inline PTX and return its results; what they hold before comes after the inputs."""
         kind = ir.VoidType()
         if outs:
             kind = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs)
-        if side:
-            constraints = [*constraints, "~{memory}"]
-        function = ir.FunctionType(kind, [x.type for x in inputs])
+        constraints = [f"={LETTERS[x]}" for x in outs] + [LETTERS[x.type] for x in inputs]
+        constraints += [str(i) for i in range(len(old))] + (["~{memory}"] if side else [])
+        function = ir.FunctionType(kind, [x.type for x in (*inputs, *old)])
         inline = ir.InlineAsm(function, text, ",".join(constraints), side_effect=side)
-        found = self.b.call(inline, inputs, attrs=CONVERGENT)
+        found = self.b.call(inline, [*inputs, *old], attrs=CONVERGENT)
         if not outs:
             return []
         if len(outs) == 1:
@@ -76,7 +147,7 @@ class Emit:
 
     def opaque(self, value: Any) -> Any:  # noqa: ANN401
         """Return a value of 64 bits that the compiler cannot take apart: it is not hoisted."""
-        return self.asm([I64], "", ["=l", "0"], [value])[0]
+        return self.emit("opaque", old=[value])[0]
 
     def fill_words(self, dtype: Dtype, value: float | None, count: int) -> list[Any]:
         """Return words of 32 bits, all elements of which are a number."""
@@ -91,6 +162,10 @@ class Emit:
         if dtype.is_float and dtype.bits >= 32:
             return ir.Constant(F64 if dtype.bits == 64 else F32, float(value))
         return ir.Constant(ir.IntType(dtype.bits), _image(value, dtype))
+
+
+def _bits(kind: Any) -> int:  # noqa: ANN401
+    return {F32: 32, F64: 64}.get(kind) or int(kind.width)
 
 
 def _image(value: float, dtype: Dtype) -> int:

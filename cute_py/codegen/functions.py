@@ -45,12 +45,12 @@ Q = (  # log2(erfc(a)) by powers of a, error of erfc 6e-11
 def erf(e: Emit, x: Any) -> Any:  # noqa: ANN401
     """Emit erf of f32, within 2 ulp; NaN and signed zeros pass, infinities give 1 and -1."""
     b = e.b
-    (a,) = e.asm([F32], "abs.f32 $0, $1;", ["=f", "f"], [x])
-    (square,) = e.asm([F32], "mul.rn.f32 $0, $1, $2;", ["=f", "f", "f"], [x, x])
+    (a,) = e.emit("abs", x, type="f32")
+    (square,) = e.emit("mul", x, x, type="f32")
     near = _fma(e, _horner(e, square, P), x, x)
     clamped = b.select(b.fcmp_ordered(">", a, _number(FAR)), _number(FAR), a)  # keeps NaN
-    (power,) = e.asm([F32], "ex2.approx.ftz.f32 $0, $1;", ["=f", "f"], [_horner(e, clamped, Q)])
-    (far,) = e.asm([F32], "sub.rn.f32 $0, $1, $2;", ["=f", "f", "f"], [_number(1.0), power])
+    (power,) = e.emit("ex2.approx", _horner(e, clamped, Q))
+    (far,) = e.emit("sub", _number(1.0), power, type="f32")
     return b.select(b.fcmp_ordered("<", a, _number(CUT)), near, _signed(e, far, x))
 
 
@@ -62,7 +62,7 @@ def _horner(e: Emit, x: Any, coefficients: Sequence[float]) -> Any:  # noqa: ANN
 
 
 def _fma(e: Emit, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401
-    return e.asm([F32], "fma.rn.f32 $0, $1, $2, $3;", ["=f", "f", "f", "f"], [a, b, c])[0]
+    return e.emit("fma", a, b, c, type="f32")[0]
 
 
 def _number(value: float) -> Any:  # noqa: ANN401
@@ -92,25 +92,25 @@ def _libdevice(name: str) -> Callable[..., Any]:
     return rule
 
 
-def _exact(text: str) -> Callable[..., Any]:
+def _exact(name: str) -> Callable[..., Any]:
     def rule(e: Emit, x: Any) -> Any:  # noqa: ANN401
-        return e.asm([F64], text, ["=d", "d"], [x])[0]
+        return e.emit(name, x, type="f64")[0]
 
     return rule
 
 
 def _rsqrt(e: Emit, x: Any) -> Any:  # noqa: ANN401
-    root = _exact("sqrt.rn.f64 $0, $1;")(e, x)
-    return _exact("rcp.rn.f64 $0, $1;")(e, root)
+    root = _exact("sqrt")(e, x)
+    return _exact("rcp")(e, root)
 
 
 # Those of libdevice are within 2 ulp. Source: CUDA Programming Guide, "Mathematical Functions",
 # double precision. sin and cos keep 40 bytes of local memory, for large arguments.
 WIDE: dict[str, Callable[..., Any]] = {
-    "rcp": _exact("rcp.rn.f64 $0, $1;"),
+    "rcp": _exact("rcp"),
     "rsqrt": _rsqrt,  # both steps rounded, as on the emulator
-    "floor": _exact("cvt.rmi.f64.f64 $0, $1;"),
-    "ceil": _exact("cvt.rpi.f64.f64 $0, $1;"),
+    "floor": _exact("floor"),
+    "ceil": _exact("ceil"),
     **{
         name: _libdevice(name)
         for name in ("exp2", "exp", "log2", "log", "tanh", "sin", "cos", "erf")

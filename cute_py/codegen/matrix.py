@@ -10,10 +10,11 @@ from cute_py.layout.queries import size
 from cute_py.trace import ops
 
 if TYPE_CHECKING:
-    from cute_py.atoms.mma import MMA_Atom, Operand
+    from cute_py.atoms.mma import Operand
     from cute_py.codegen.emit import Emit
 
-_KINDS = {"b32": (I32, "r"), "s32": (I32, "r"), "u32": (I32, "r"), "f32": (F32, "f")}
+_BARRIERS = {"block": "bar.block", "warp": "bar.warp"}
+_FENCES = {"proxy_async": "fence.proxy.async", "mbarrier_init": "fence.mbarrier_init"}
 
 
 def mma(e: Emit, op: ops.Mma) -> None:
@@ -32,7 +33,7 @@ def mma(e: Emit, op: ops.Mma) -> None:
                 (3, op.d, d, counts[0]),
             )
         ]
-        found = _instruction(e, atom, *regs)
+        found = e.emit(atom, *regs)
         _put(e, atom.registers[0], op.d, d * counts[0], counts[0], found)
 
 
@@ -41,8 +42,7 @@ def _registers(e: Emit, operand: Operand, reg: Any, start: int, count: int) -> l
     if operand.ptx_type == "f64":
         return [e.words.get(reg, start + k) for k in range(count)]
     words = e.words.get_words(reg, start, count)
-    kind, _cons = _KINDS[operand.ptx_type]
-    return [e.b.bitcast(w, kind) if kind == F32 else w for w in words]
+    return [e.b.bitcast(w, F32) for w in words] if operand.ptx_type == "f32" else words
 
 
 def _put(e: Emit, operand: Operand, reg: Any, start: int, count: int, found: list[Any]) -> None:  # noqa: ANN401
@@ -52,24 +52,6 @@ def _put(e: Emit, operand: Operand, reg: Any, start: int, count: int, found: lis
         return
     words = [e.b.bitcast(v, I32) if v.type == F32 else v for v in found]
     e.words.put_words(reg, start, count, words)
-
-
-def _instruction(e: Emit, atom: MMA_Atom, a: list[Any], b: list[Any], c: list[Any]) -> list[Any]:
-    """Emit the instruction: D, then A, B and C as operands."""
-    d = atom.registers[0]
-    kind, cons = (F64, "d") if d.ptx_type == "f64" else _KINDS[d.ptx_type]
-    names: list[list[str]] = []
-    at = 0
-    for count in (d.count, len(a), len(b), len(c)):
-        names.append([f"${at + i}" for i in range(count)])
-        at += count
-    text = atom.instruction(names[0], names[1], names[2], names[3])
-    letters = [_letter(v) for v in (*a, *b, *c)]
-    return e.asm([kind] * d.count, text, [f"={cons}"] * d.count + letters, [*a, *b, *c])
-
-
-def _letter(value: Any) -> str:  # noqa: ANN401
-    return {F32: "f", F64: "d"}.get(value.type, "r")
 
 
 def _multiply_add(e: Emit, op: ops.Mma) -> None:
@@ -108,60 +90,45 @@ def _extended(e: Emit, value: Any, kind: Any, reg: Any) -> Any:  # noqa: ANN401
 
 
 def barrier(e: Emit, op: ops.Barrier) -> None:
-    """bar.sync, bar.warp.sync, or a named barrier."""
-    if op.scope == "block":
-        e.asm([], "bar.sync 0;", [], [], side=True)
-    elif op.scope == "warp":
-        e.asm([], "bar.warp.sync 0xffffffff;", [], [], side=True)
+    """Of a block, a warp or a cluster, or a named barrier."""
+    if op.scope in _BARRIERS:
+        e.emit(_BARRIERS[op.scope])
     elif op.scope == "named":
-        text = f"bar.{op.kind} $0, {op.threads};"
-        e.asm([], text, ["r"], [e.scalars.narrow(op.id)], side=True)
+        e.emit("bar.named", e.scalars.narrow(op.id), kind=op.kind, threads=op.threads)
     else:
-        text = {
-            "sync": "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
-            "arrive": "barrier.cluster.arrive.aligned;",
-            "wait": "barrier.cluster.wait.aligned;",
-        }[op.kind]
-        e.asm([], text, [], [], side=True)
+        e.emit("barrier.cluster", kind=op.kind)
 
 
 def cp_commit(e: Emit, op: ops.CpCommit) -> None:
-    """cp.async.commit_group."""
-    e.asm([], "cp.async.commit_group;", [], [], side=True)
+    """Close a group of copies."""
+    e.emit("cp.async.commit_group")
 
 
 def cp_wait(e: Emit, op: ops.CpWait) -> None:
-    """cp.async.wait_group."""
-    e.asm([], f"cp.async.wait_group {op.n};", [], [], side=True)
+    """Wait for groups of copies."""
+    e.emit("cp.async.wait_group", n=op.n)
 
 
 def fence(e: Emit, op: ops.Fence) -> None:
-    """membar, or a fence of the asynchronous proxy."""
-    text = {
-        "block": "fence.acq_rel.cta;",
-        "gpu": "fence.acq_rel.gpu;",
-        "system": "fence.acq_rel.sys;",
-        "proxy_async": "fence.proxy.async.shared::cta;",
-        "mbarrier_init": "fence.mbarrier_init.release.cluster;",
-    }[op.kind]
-    e.asm([], text, [], [], side=True)
+    """Order memory, or the asynchronous proxy."""
+    if op.kind in _FENCES:
+        e.emit(_FENCES[op.kind])
+    else:
+        e.emit("fence", scope=op.kind)
 
 
 def assert_(e: Emit, op: ops.Assert) -> None:
     """Trap where the condition fails: the launch ends with an error."""
-    flag = e.b.zext(e.scalars.holds(op.cond), I32)
-    text = "{ .reg .pred p; setp.eq.b32 p, $0, 0; @p trap; }"
-    e.asm([], text, ["r"], [flag], side=True)
+    e.emit("trap", guard=e.b.zext(e.scalars.holds(op.cond), I32), unless=True)
 
 
 def prefetch(e: Emit, op: ops.Prefetch) -> None:
-    """prefetch.global.L2 of each vector."""
+    """One prefetch a vector."""
     from cute_py.codegen.memory import Addresses
 
     addresses = Addresses(e, op.src)
     for v in range(op.src.count):
-        address, static = addresses[v]
-        e.asm([], f"prefetch.global.L2 [$0+{static}];", ["l"], [address], side=True)
+        e.emit("prefetch", addresses[v])
 
 
 def wait_until(e: Emit, op: ops.WaitUntil) -> None:
@@ -169,17 +136,10 @@ def wait_until(e: Emit, op: ops.WaitUntil) -> None:
     from cute_py.codegen.memory import Addresses
 
     x = op.src
-    address, static = Addresses(e, x)[0]
+    address = Addresses(e, x)[0]
+    value = e.scalars.value(op.value) if x.dtype.bits == 64 else e.scalars.narrow(op.value)
     kind = f"{'s' if x.dtype.kind == 'int' else 'u'}{x.dtype.bits}"
-    space, letter = (".global", "l") if x.space == "gmem" else (".shared", "r")
-    wide = x.dtype.bits == 64
-    value = e.scalars.value(op.value) if wide else e.scalars.narrow(op.value)
-    text = (
-        f"{{ .reg .pred p; .reg .{kind} x; again_${{:uid}}: "
-        f"ld.acquire.gpu{space}.{kind} x, [$0+{static}]; setp.{op.test}.{kind} p, x, $1; "
-        "@!p bra again_${:uid}; }"
-    )
-    e.asm([], text, [letter, "l" if wide else "r"], [address, value], side=True)
+    e.emit("wait_until", address, value, space=x.space, type=kind, test=op.test)
 
 
 EMIT = {

@@ -1,4 +1,4 @@
-"""Loads, stores and copies: addresses from `Access` records, one PTX instruction a vector."""
+"""Loads, stores and copies: addresses from `Access` records, one instruction a vector."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from cute_py.codegen.guards import Guards
+from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.scalars import varies
-from cute_py.codegen.storage import I32
+from cute_py.codegen.storage import I16, I32
 from cute_py.layout import ints
 from cute_py.layout.symbols import terms_of
 from cute_py.trace import ops
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit, Link
-    from cute_py.dtypes.table import Dtype
     from cute_py.trace.access import Access
     from cute_py.trace.conditions import Scalar
-
-VOID = ir.VoidType()
-
 
 # -- addresses
 
@@ -125,22 +122,16 @@ def _apart(x: Scalar) -> tuple[Scalar, int]:
 
 # -- loads and stores
 
-_LETTERS = {"float": "f", "double": "d", "i32": "r", "i64": "l", "i16": "h"}
-_SUFFIX = {1: "b32", 2: "v2.b32", 4: "v4.b32"}
-_NARROW = {8: ("b8", "r", I32), 16: ("b16", "h", ir.IntType(16))}
-
 
 def load(e: Emit, op: ops.Load) -> None:
-    """ld.global or ld.shared, a vector each; guarded ones leave `fill`."""
+    """One ld a vector; guarded ones leave `fill`."""
     x, dst = op.src, op.dst
     addresses, guards = Addresses(e, x, e.link), Guards(e, x)
-    order = {"weak": "", "acquire": ".acquire.gpu", "volatile": ".volatile"}[op.order]
-    cache = f".{x.cache}" if x.cache else ""
     for v in range(x.count):
         old = None
         if x.fill is None and guards[v] is not None:
             old = e.words.get_words(dst, v * x.width, x.width)
-        packed = _load_vector(e, x, addresses[v], guards[v], (order, cache), old)
+        packed = _load_vector(e, x, addresses[v], guards[v], op.order, old)
         e.words.put_words(dst, v * x.width, x.width, packed)
     e.reached = addresses.last()
 
@@ -150,68 +141,33 @@ def _load_vector(
     x: Access,
     address: tuple[Any, int],
     guard: Any,  # noqa: ANN401
-    form: tuple[str, str],
+    order: str,
     old: list[Any] | None,
 ) -> list[Any]:
-    bits = x.vector_bits
-    space, letter = _space(x)
-    words = max(1, bits // 32)
-    suffix, kind, cons = _form(bits)
-    outs = [kind] * words
-    values, static = address
-    names = ", ".join(f"${i}" for i in range(words))
-    target = "{" + names + "}" if words > 1 else names
-    order, cache = form
-    text = f"ld{order}{space}{cache}.{suffix} {target}, [${words}+{static}];"
-    inputs, constraints = [values], [letter]
+    fills: list[Any] = []
     if guard is not None:
-        inputs.append(guard)
-        constraints.append("r")
-        fills = old or e.fill_words(x.dtype, x.fill, words)
-        fills = [e.b.trunc(f, kind) if kind != I32 else f for f in fills]
-        inputs += fills
-        constraints += [str(i) for i in range(words)]
-        text = f"{{ .reg .pred p; setp.ne.b32 p, ${words + 1}, 0; @p {text} }}"
-    found = e.asm(outs, text, [f"={cons}"] * words + constraints, inputs, side=True)
+        fills = _pieces(e, x, old or e.fill_words(x.dtype, x.fill, max(1, x.vector_bits // 32)))
+    found = e.emit("ld", address, guard=guard, old=fills, **_modes(x, order))
     return [e.b.zext(v, I32) if v.type != I32 else v for v in found]
 
 
-def _form(bits: int) -> tuple[str, Any, str]:
-    """Return the PTX suffix, the LLVM type of a piece and its constraint."""
-    if bits >= 32:
-        return _SUFFIX[bits // 32], I32, "r"
-    suffix, cons, kind = _NARROW[bits]
-    return suffix, kind, cons
+def _modes(x: Access, order: str) -> dict[str, Any]:
+    """Return what a load or store of an access chooses."""
+    return {"order": order, "space": x.space, "cache": x.cache, "bits": x.vector_bits}
 
 
-def _space(x: Access) -> tuple[str, str]:
-    return (".global", "l") if x.space == "gmem" else (".shared", "r")
+def _pieces(e: Emit, x: Access, words: list[Any]) -> list[Any]:
+    """Return words as the registers that a vector has: 16 bits have one of their own kind."""
+    return [e.b.trunc(w, I16) for w in words] if x.vector_bits == 16 else words
 
 
 def store(e: Emit, op: ops.Store) -> None:
-    """st.global or st.shared, a vector each; nothing where a guard fails."""
+    """One st a vector; nothing where a guard fails."""
     x, src = op.dst, op.src
     addresses, guards = Addresses(e, x), Guards(e, x)
-    order = {"weak": "", "release": ".release.gpu"}[op.order]
-    cache = f".{x.cache}" if x.cache else ""
-    space, letter = _space(x)
-    suffix, kind, cons = _form(x.vector_bits)
-    words = max(1, x.vector_bits // 32)
     for v in range(x.count):
-        packed = e.words.get_words(src, v * x.width, x.width)
-        packed = [e.b.trunc(w, kind) if kind != I32 else w for w in packed]
-        address, static = addresses[v]
-        names = ", ".join(f"${i + 1}" for i in range(words))
-        source = "{" + names + "}" if words > 1 else names
-        text = f"st{order}{space}{cache}.{suffix} [$0+{static}], {source};"
-        _guarded(e, text, [letter] + [cons] * words, [address, *packed], guards[v])
-
-
-def _guarded(e: Emit, text: str, constraints: list[str], inputs: list[Any], guard: Any) -> None:  # noqa: ANN401
-    if guard is not None:
-        text = f"{{ .reg .pred p; setp.ne.b32 p, ${len(inputs)}, 0; @p {text} }}"
-        constraints, inputs = [*constraints, "r"], [*inputs, guard]
-    e.asm([], text, constraints, inputs, side=True)
+        packed = _pieces(e, x, e.words.get_words(src, v * x.width, x.width))
+        e.emit("st", addresses[v], packed, guard=guards[v], **_modes(x, op.order))
 
 
 # -- matrices and asynchronous copies
@@ -221,74 +177,55 @@ def ldmatrix(e: Emit, op: ops.LdMatrix) -> None:
     """One ldmatrix per row address."""
     addresses = Addresses(e, op.src)
     each = op.atom.dst_bits // op.dst.dtype.bits
-    words = op.atom.dst_bits // 32
     for v in range(op.src.count):
-        address, static = addresses[v]
-        names = [f"${i}" for i in range(words)]
-        text = op.atom.instruction(dst=names, src=[f"${words}+{static}"])
-        found = e.asm([I32] * words, text, ["=r"] * words + ["r"], [address], side=True)
-        e.words.put_words(op.dst, v * each, each, found)
+        e.words.put_words(op.dst, v * each, each, e.emit(op.atom, addresses[v]))
 
 
 def stmatrix(e: Emit, op: ops.StMatrix) -> None:
     """One stmatrix per row address."""
     addresses = Addresses(e, op.dst)
     each = op.atom.src_bits // op.src.dtype.bits
-    words = op.atom.src_bits // 32
     for v in range(op.dst.count):
-        address, static = addresses[v]
-        packed = e.words.get_words(op.src, v * each, each)
-        names = [f"${i + 1}" for i in range(words)]
-        text = op.atom.instruction(dst=[f"$0+{static}"], src=names)
-        e.asm([], text, ["r"] + ["r"] * words, [address, *packed], side=True)
+        e.emit(op.atom, addresses[v], e.words.get_words(op.src, v * each, each))
 
 
 def cp_async(e: Emit, op: ops.CpAsync) -> None:
     """One cp.async a vector; with ZFILL a failing guard reads nothing and writes zeros."""
     src, dst = Addresses(e, op.src, e.link), Addresses(e, op.dst)
     guards = Guards(e, op.src)
-    zfill = "ZFILL" in op.atom.name
-    size = op.src.vector_bits // 8
+    full = ir.Constant(I32, op.src.vector_bits // 8)
     for v in range(op.src.count):
-        (to, to_static), (out, out_static) = dst[v], src[v]
-        named = {"dst": [f"$0+{to_static}"], "src": [f"$1+{out_static}"]}
-        guard, inputs, constraints = guards[v], [to, out], ["r", "l"]
-        if zfill:
-            full = ir.Constant(I32, size)
-            taken = full if guard is None else e.b.mul(guard, full)
-            named["src_bytes"] = ["$2"]
-            inputs, constraints = [to, out, taken], ["r", "l", "r"]
-            guard = None
-        _guarded(e, op.atom.instruction(**named), constraints, inputs, guard)
+        to, out = dst[v], src[v]
+        guard = guards[v]
+        if "ZFILL" in op.atom.name:
+            e.emit(op.atom, to, out, full if guard is None else e.b.mul(guard, full))
+        else:
+            e.emit(op.atom, to, out, guard=guard)
     e.reached = src.last()
 
 
-def _atomic_type(fn: str, dtype: Dtype) -> str:
-    """Return the PTX type of an atomic; sums of integers are those of any sign."""
+def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
+    """Return the row of an atomic and what it chooses."""
+    kind = x.dtype
     if fn == "add":
-        half = "noftz." if dtype.is_float and dtype.bits == 16 else ""
-        return f"{half}{'u64' if dtype.name == 's64' else dtype.ptx}"
-    return str(dtype.ptx) if fn in ("min", "max") else f"b{dtype.bits}"
+        name = "atom.add.noftz.bf16" if kind.name == "bf16" else "atom.add"
+        return name, {"space": x.space, "type": kind.ptx}
+    if fn in ("min", "max"):
+        return "atom.min", {"space": x.space, "fn": fn, "type": kind.ptx}
+    return "atom.bits", {"space": x.space, "fn": fn, "type": f"b{kind.bits}"}
 
 
 def atomic(e: Emit, op: ops.Atomic) -> None:
-    """One atom or red instruction an element."""
+    """One atom instruction an element."""
     x = op.dst
     addresses, guards = Addresses(e, x), Guards(e, x)
-    space, letter = _space(x)
-    kind = _atomic_type(op.fn, x.dtype)
+    name, modes = _atomic_row(op.fn, x)
+    if modes["type"] not in TABLE[name].allowed("type"):
+        raise e.unsupported(f"atomic {op.fn} of {x.dtype}")
     for v in range(x.count):
-        address, static = addresses[v]
-        value = e.words.get(op.src, v)
-        cons = _LETTERS.get(str(value.type), "")
-        if not cons or (x.dtype.is_float and op.fn in ("min", "max")):
-            raise e.unsupported(f"atomic {op.fn} of {x.dtype}")
-        text = f"atom{space}.{op.fn}.{kind} $0, [$1+{static}], $2;"
-        if guards[v] is not None:
-            text = f"{{ .reg .pred p; setp.ne.b32 p, $3, 0; @p {text} }}"
-        inputs = [address, value, *([] if guards[v] is None else [guards[v]])]
-        constraints = [f"={cons}", letter, cons, *([] if guards[v] is None else ["r"])]
-        (old,) = e.asm([value.type], text, constraints, inputs, side=True)
+        address, value = addresses[v], e.words.get(op.src, v)
+        kind = [value.type]  # of exch, too, which PTX has for bits
+        (old,) = e.emit(name, address, value, results=kind, guard=guards[v], **modes)
         if op.old is not None:
             e.words.put(op.old, v, old)
 

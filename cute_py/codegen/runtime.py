@@ -8,14 +8,13 @@ from llvmlite import ir
 from numba.cuda import types
 from numba.cuda.extending import intrinsic
 
-from cute_py.codegen.emit import CONVERGENT
+from cute_py.codegen.emit import Emit
 from cute_py.codegen.storage import I32, I64
 
 
 def _special(b: Any, register: str) -> Any:  # noqa: ANN401
-    function = ir.FunctionType(I32, [])
-    inline = ir.InlineAsm(function, f"mov.u32 $0, %{register};", "=r", side_effect=False)
-    return b.zext(b.call(inline, [], attrs=CONVERGENT), I64)
+    (found,) = Emit(b, {}, {}, {}).emit("special", register=register)
+    return b.zext(found, I64)
 
 
 def make_runtime(block: tuple[int, int, int]) -> dict[str, Any]:

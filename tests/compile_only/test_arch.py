@@ -67,6 +67,10 @@ def test_ptxas_agrees_where_an_instruction_begins(name, tmp_path):
         "CP_ASYNC": ("cp.async.commit_group;", ""),
         "BF16": ("cvt.rn.bf16.f32 h, f;", ".reg .b16 h; .reg .f32 f;"),
         "FP8": ("cvt.rn.satfinite.e4m3x2.f32 h, f, f;", ".reg .b16 h; .reg .f32 f;"),
+        "ATOM_BF16": (
+            "atom.global.add.noftz.bf16 h, [q], h;",
+            ".reg .b16 h; .reg .b64 q;",
+        ),
         "TF32": ("cvt.rna.tf32.f32 r, f;", ".reg .b32 r; .reg .f32 f;"),
         "MBARRIER": ("mbarrier.init.shared.b64 [r], 1;", ".reg .b32 r;"),
         "MBARRIER_TX": (

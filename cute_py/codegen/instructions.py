@@ -1,0 +1,376 @@
+"""The instructions that plans are compiled to, a row each: text, operands, effects, architecture.
+
+Rows are plain data: a backend fills in its names of registers (`text_of`), and knows from `types`
+which registers these are. Rows of atoms stay in `cute_py.atoms`; `of_atom` gives them this form.
+Sections are those of the PTX ISA 9.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cute_py.atoms.copy import Copy_Op, guarded
+from cute_py.errors import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from cute_py.atoms.mma import MMA_Atom, Operand
+
+    Words: TypeAlias = tuple[tuple[str, str], ...]  # what a plan says, and how PTX writes it
+
+OLDEST = "sm_75"  # what ptxas 13.0 assembles for; rows do not tell what came before
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An operand of a row.
+
+    Attributes:
+        name: its field in the template.
+        type: its PTX type, which may have fields; `v4.b32` is four registers; `global` and
+            `shared` are addresses.
+        count: its registers, where the type does not tell.
+        braces: whether one register has braces, too.
+    """
+
+    name: str
+    type: str
+    count: int = 1
+    braces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A family of instructions.
+
+    Attributes:
+        name: the key in `TABLE`, by which errors name it.
+        template: the text, with a field for each operand and each mode; `uid` is a suffix that no
+            other instruction of the function has.
+        results: what it writes, in order.
+        operands: what it reads, in order.
+        effects: "none"; "memory" reads or writes it; "order" is kept where it stands, too.
+        modes: what may be chosen, by name: words of plans and their text, () for any integer.
+        first: the oldest architecture that has it, of those that are compiled for.
+        source: the section of the PTX ISA.
+    """
+
+    name: str
+    template: str
+    results: tuple[Slot, ...]
+    operands: tuple[Slot, ...]
+    effects: str
+    modes: tuple[tuple[str, Words], ...]
+    first: str
+    source: str
+
+    def allowed(self, mode: str) -> tuple[str, ...]:
+        """Return the words of a mode, () where it has none.
+
+        >>> TABLE["cvt.bf16.f32"].allowed("rounding")
+        ('rn', 'rz')
+        """
+        return tuple(word for word, _text in dict(self.modes).get(mode, ()))
+
+
+# -- what a row says for the modes chosen
+
+
+def texts(row: Row, chosen: Mapping[str, object]) -> dict[str, str]:
+    """Return the text of each mode of a row.
+
+    Raises LayoutError for a word that the row does not have, and for a mode without one.
+
+    >>> texts(TABLE["fence"], {"scope": "block"})
+    {'scope': 'cta'}
+    """
+    found = {}
+    for mode, words in row.modes:
+        given = chosen.get(mode)
+        text = dict(words).get(str(given)) if words else _integer(given)
+        if text is None:
+            raise _refused(f"{row.name} with {mode} {given!r}")
+        found[mode] = text
+    if not chosen.keys() <= found.keys():
+        raise _refused(f"{row.name} with {', '.join(chosen.keys() - found.keys())}")
+    return found
+
+
+def _integer(given: object) -> str | None:
+    return str(given) if isinstance(given, int) else None
+
+
+def types(slots: Iterable[Slot], modes: Mapping[str, str]) -> list[tuple[Slot, int, str]]:
+    """Return each operand with the number and the kind of its registers: b16 b32 b64 f32 f64.
+
+    >>> row = TABLE["ld"]
+    >>> chosen = {"order": "weak", "space": "smem", "cache": "", "bits": 128}
+    >>> [found[1:] for found in types(row.results + row.operands, texts(row, chosen))]
+    [(4, 'b32'), (1, 'b32')]
+    """
+    found = []
+    for slot in slots:
+        vector, _, kind = slot.type.format(**modes).rpartition(".")
+        count = int(vector[1:]) if vector[:1] == "v" else slot.count
+        found.append((slot, count, _register(kind)))
+    return found
+
+
+def _register(kind: str) -> str:
+    """Return the kind of register that holds a PTX type; narrow integers are in 32 bits."""
+    if kind in ("f32", "f64"):
+        return kind
+    if kind in ("b16", "f16", "bf16", "e4m3x2", "e5m2x2"):
+        return "b16"
+    return "b64" if kind in ("b64", "s64", "u64", "global") else "b32"
+
+
+def text_of(
+    row: Row,
+    names: Mapping[str, Sequence[str]],
+    modes: Mapping[str, str],
+    guard: str = "",
+    unless: bool = False,
+    uid: str = "",
+) -> str:
+    """Return the instruction with these registers.
+
+    Args:
+        row: of `TABLE`, or of an atom.
+        names: the registers of each operand; an address may be `register+bytes`.
+        modes: what `texts` gives.
+        guard: a register of 32 bits; where it is 0, nothing is done. "": always done.
+        unless: done where the guard is 0, and only there.
+        uid: a suffix of labels.
+
+    >>> row = TABLE["st"]
+    >>> modes = texts(row, {"order": "weak", "space": "gmem", "cache": "", "bits": 64})
+    >>> text_of(row, {"address": ["%rd1+16"], "a": ["%r1", "%r2"]}, modes)
+    'st.global.v2.b32 [%rd1+16], {%r1, %r2};'
+    """
+    fields = {slot.name: _listed(slot, names[slot.name]) for slot in (*row.results, *row.operands)}
+    text = row.template.format(**fields, **modes, uid=uid)
+    return guarded(text, guard, unless) if guard else text
+
+
+def _listed(slot: Slot, names: Sequence[str]) -> str:
+    return "{" + ", ".join(names) + "}" if slot.braces or len(names) > 1 else names[0]
+
+
+def _refused(what: str) -> Exception:
+    return refusal("codegen-op", operation="cute.compile", name=what)
+
+
+# -- rows of atoms
+
+
+def of_atom(atom: MMA_Atom | Copy_Op) -> Row:
+    """Return the row of an atom in the form of this table.
+
+    >>> from cute_py.atoms import SM61_DP4A
+    >>> row = of_atom(SM61_DP4A)
+    >>> text_of(row, {"d": ["d"], "a": ["a"], "b": ["b"], "c": ["c"]}, {})
+    'dp4a.s32.s32 d, a, b, c;'
+    """
+    if atom.ptx is None:
+        raise _refused(str(atom))
+    if isinstance(atom, Copy_Op):
+        named, written, effects = atom.operands, atom.written, "memory"
+    else:
+        named, written = tuple(zip("dabce", atom.registers, strict=False)), ("d",)
+        effects = "none"
+    slots = [(name, _slot(name, operand)) for name, operand in named]
+    return Row(
+        name=f"{atom.ptx.split()[0]} of {atom}",
+        template=atom.ptx,
+        results=tuple(slot for name, slot in slots if name in written),
+        operands=tuple(slot for name, slot in slots if name not in written),
+        effects=effects,
+        modes=(("scale_d", (("p", "p"),)),) if "{scale_d}" in atom.ptx else (),
+        first=atom.min_arch,
+        source=atom.source,
+    )
+
+
+def _slot(name: str, operand: Operand) -> Slot:
+    return Slot(name, operand.ptx_type, operand.count, operand.vector)
+
+
+# -- the table
+
+
+def _same(*words: str) -> Words:
+    return tuple((word, word) for word in words)
+
+
+def _row(
+    name: str,
+    template: str,
+    slots: str,
+    source: str,
+    effects: str = "none",
+    first: str = OLDEST,
+    **modes: Words,
+) -> Row:
+    """Return a row; `slots` is `d:type d:type < a:type b:type`, results to the left."""
+    results, operands = (
+        tuple(Slot(*each.partition(":")[::2]) for each in side.split()) for side in slots.split("<")
+    )
+    return Row(name, template, results, operands, effects, tuple(modes.items()), first, source)
+
+
+_FLOAT, _WORDS = _same("f32", "f64"), _same("s32", "u32", "s64", "u64")
+_ROUNDING: Words = (("rn", "rn"), ("rz", "rz"), ("rd", "rm"), ("ru", "rp"))
+_SPACE: Words = (("gmem", "global"), ("smem", "shared"))
+_VECTOR: Words = (
+    ("32", "b32"), ("8", "b8"), ("16", "b16"), ("64", "v2.b32"), ("128", "v4.b32")
+)  # fmt: skip
+_F2, _F3 = "d:{type} < a:{type}", "d:{type} < a:{type} b:{type}"
+_APPROX = "d:f32 < a:f32"
+
+_MEMORY = (
+    _row(
+        "ld", "ld{order}.{space}{cache}.{bits} {d}, [{address}];",
+        "d:{bits} < address:{space}", "ld", "memory",
+        order=(("weak", ""), ("acquire", ".acquire.gpu"), ("volatile", ".volatile")),
+        space=_SPACE, bits=_VECTOR,
+        cache=(("", ""), *((each, f".{each}") for each in ("ca", "cg", "cs", "lu", "cv"))),
+    ),
+    _row(
+        "st", "st{order}.{space}{cache}.{bits} [{address}], {a};",
+        "< address:{space} a:{bits}", "st", "memory",
+        order=(("weak", ""), ("release", ".release.gpu")), space=_SPACE, bits=_VECTOR,
+        cache=(("", ""), *((each, f".{each}") for each in ("wb", "cg", "cs", "wt"))),
+    ),
+    _row(  # sums of integers are those of any sign
+        "atom.add", "atom.{space}.add.{type} {d}, [{address}], {a};",
+        "d:{type} < address:{space} a:{type}", "atom", "memory", space=_SPACE,
+        type=(*_same("s32", "u32", "u64", "f32", "f64"), ("s64", "u64"), ("f16", "noftz.f16")),
+    ),
+    _row(
+        "atom.add.noftz.bf16", "atom.{space}.add.noftz.{type} {d}, [{address}], {a};",
+        "d:{type} < address:{space} a:{type}", "atom", "memory", "sm_90", space=_SPACE,
+        type=_same("bf16"),
+    ),
+    _row(
+        "atom.min", "atom.{space}.{fn}.{type} {d}, [{address}], {a};",
+        "d:{type} < address:{space} a:{type}", "atom", "memory", space=_SPACE,
+        fn=_same("min", "max"), type=_WORDS,
+    ),
+    _row(
+        "atom.bits", "atom.{space}.{fn}.{type} {d}, [{address}], {a};",
+        "d:{type} < address:{space} a:{type}", "atom", "memory", space=_SPACE,
+        fn=_same("exch", "and", "or", "xor"), type=_same("b32", "b64"),
+    ),
+    _row("prefetch", "prefetch.global.L2 [{address}];", "< address:global", "prefetch", "memory"),
+    _row(
+        "wait_until",
+        "{{ .reg .pred p; .reg .{type} x; again_{uid}: ld.acquire.gpu.{space}.{type} x, "
+        "[{address}]; setp.{test}.{type} p, x, {a}; @!p bra again_{uid}; }}",
+        "< address:{space} a:{type}", "ld, setp, bra", "order", space=_SPACE, type=_WORDS,
+        test=_same("eq", "ne", "lt", "le", "gt", "ge"),
+    ),
+)  # fmt: skip
+
+_ORDER = (
+    _row("bar.block", "bar.sync 0;", "<", "bar", "order"),
+    _row("bar.warp", "bar.warp.sync 0xffffffff;", "<", "bar.warp.sync", "order"),
+    _row(
+        "bar.named", "bar.{kind} {id}, {threads};", "< id:b32", "bar", "order",
+        kind=_same("sync", "arrive"), threads=(),
+    ),
+    _row(
+        "barrier.cluster", "barrier.cluster.{kind};", "<", "barrier.cluster", "order", "sm_90",
+        kind=(
+            ("sync", "arrive.aligned; barrier.cluster.wait.aligned"),
+            ("arrive", "arrive.aligned"), ("wait", "wait.aligned"),
+        ),
+    ),
+    _row(
+        "cp.async.commit_group", "cp.async.commit_group;", "<", "cp.async.commit_group", "order",
+        "sm_80",
+    ),
+    _row(
+        "cp.async.wait_group", "cp.async.wait_group {n};", "<", "cp.async.wait_group", "order",
+        "sm_80", n=(),
+    ),
+    _row(
+        "fence", "fence.acq_rel.{scope};", "<", "membar, fence", "order",
+        scope=(("block", "cta"), ("gpu", "gpu"), ("system", "sys")),
+    ),
+    _row(
+        "fence.proxy.async", "fence.proxy.async.shared::cta;", "<", "membar, fence", "order",
+        "sm_90",
+    ),
+    _row(
+        "fence.mbarrier_init", "fence.mbarrier_init.release.cluster;", "<", "membar, fence",
+        "order", "sm_90",
+    ),
+    _row("trap", "trap;", "<", "trap", "order"),
+    _row("opaque", "", "d:b64 <", "none: a value that the compiler cannot take apart"),
+    _row(
+        "shfl", "shfl.sync.{kind}.b32 {d}, {a}, {lane}, {clamp}, 0xffffffff;",
+        "d:b32 < a:b32 lane:b32", "shfl.sync", "order",
+        kind=_same("idx", "up", "down", "bfly"), clamp=(),
+    ),
+    _row(
+        "vote.ballot",
+        "{{ .reg .pred p, q; setp.ne.b32 p, {a}, 0; vote.sync.ballot.b32 {d}, p, 0xffffffff; }}",
+        "d:b32 < a:b32", "vote.sync", "order",
+    ),
+    _row(
+        "vote",
+        "{{ .reg .pred p, q; setp.ne.b32 p, {a}, 0; vote.sync.{kind}.pred q, p, 0xffffffff; "
+        "selp.b32 {d}, 1, 0, q; }}",
+        "d:b32 < a:b32", "vote.sync", "order", kind=_same("any", "all"),
+    ),
+    _row(
+        "special", "mov.u32 {d}, %{register};", "d:b32 <", "Special Registers",
+        register=_same(*(f"{name}.{axis}" for name in ("tid", "ctaid") for axis in "xyz")),
+    ),
+)  # fmt: skip
+
+# with .rn as PTX: neither NVVM nor ptxas makes one fma of two
+_FLOATS = (
+    *(_row(fn, f"{fn}.rn.{{type}} {{d}}, {{a}}, {{b}};", _F3, fn, type=_FLOAT)
+      for fn in ("add", "sub", "mul", "div")),
+    *(_row(fn, f"{fn}.{{type}} {{d}}, {{a}}, {{b}};", _F3, fn, type=_FLOAT)
+      for fn in ("min", "max")),
+    _row("abs", "abs.{type} {d}, {a};", _F2, "abs", type=_FLOAT),
+    _row("sqrt", "sqrt.rn.{type} {d}, {a};", _F2, "sqrt", type=_FLOAT),
+    _row("rcp", "rcp.rn.{type} {d}, {a};", _F2, "rcp", type=_FLOAT),
+    _row("floor", "cvt.rmi.{type}.{type} {d}, {a};", _F2, "cvt", type=_FLOAT),
+    _row("ceil", "cvt.rpi.{type}.{type} {d}, {a};", _F2, "cvt", type=_FLOAT),
+    *(_row(f"{fn}.approx", f"{fn}.approx{ftz}.f32 {{d}}, {{a}};", _APPROX, fn)
+      for fn, ftz in (("rsqrt", ".ftz"), ("rcp", ".ftz"), ("ex2", ".ftz"), ("lg2", ".ftz"),
+                      ("tanh", ""), ("sin", ".ftz"), ("cos", ".ftz"))),
+    _row("fma", "fma.rn.{type} {d}, {a}, {b}, {c};", f"{_F3} c:{{type}}", "fma",
+         type=_same("f32", "f64", "f16")),
+    _row("fma.bf16", "fma.rn.bf16 {d}, {a}, {b}, {c};", "d:bf16 < a:bf16 b:bf16 c:bf16", "fma",
+         first="sm_80"),
+)  # fmt: skip
+
+_CONVERSIONS = (
+    _row("cvt.f32.f16", "cvt.f32.f16 {d}, {a};", "d:f32 < a:f16", "cvt"),
+    _row("cvt.f32.f64", "cvt.{rounding}.f32.f64 {d}, {a};", "d:f32 < a:f64", "cvt",
+         rounding=_ROUNDING),
+    _row("cvt.f16", "cvt.{rounding}.f16.{src} {d}, {a};", "d:f16 < a:{src}", "cvt",
+         rounding=_ROUNDING, src=_FLOAT),
+    _row("cvt.bf16.f32", "cvt.{rounding}.bf16.f32 {d}, {a};", "d:bf16 < a:f32", "cvt",
+         first="sm_80", rounding=_ROUNDING[:2]),
+    _row("cvt.rna.tf32.f32", "cvt.rna.tf32.f32 {d}, {a};", "d:tf32 < a:f32", "cvt",
+         first="sm_80"),
+    _row("cvt.satfinite.e4m3x2.f32", "cvt.rn.satfinite.{type}x2.f32 {d}, {a}, {b};",
+         "d:{type}x2 < a:f32 b:f32", "cvt", first="sm_89", type=_same("e4m3", "e5m2")),
+    _row("cvt.f16x2.e4m3x2", "cvt.rn.f16x2.{type}x2 {d}, {a};", "d:f16x2 < a:{type}x2", "cvt",
+         first="sm_89", type=_same("e4m3", "e5m2")),
+    _row("cvt.float.int", "cvt.{rounding}.{dst}.{src} {d}, {a};", "d:{dst} < a:{src}", "cvt",
+         rounding=_ROUNDING, dst=_FLOAT, src=_WORDS),
+    _row("cvt.int.float", "cvt.{rounding}i.{dst}.{src} {d}, {a};", "d:{dst} < a:{src}", "cvt",
+         rounding=_ROUNDING, dst=(*_WORDS, *_same("s8", "u8", "s16", "u16")), src=_FLOAT),
+)  # fmt: skip
+
+TABLE: dict[str, Row] = {row.name: row for row in (*_MEMORY, *_ORDER, *_FLOATS, *_CONVERSIONS)}
