@@ -33,7 +33,8 @@ from cute_py.trace.arrays import address_of as address_of
 from cute_py.trace.arrays import dtype_of as dtype_of
 from cute_py.trace.arrays import on_device as on_device
 from cute_py.trace.arrays import strides_of as strides_of
-from cute_py.trace.keys import arrays_in, static_key
+from cute_py.trace.frozen import arrays_in
+from cute_py.trace.keys import is_plain, static_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -213,10 +214,20 @@ class Argument:
 
     @property
     def key(self) -> Any:  # noqa: ANN401  (hashable)
-        """What a plan depends on."""
+        """What a plan depends on, beside `statics`."""
         if self.kind == "group":
-            return type(self.value), self.keys, tuple([part.key for part in self.parts])
-        return (self.kind, self.facts) if self.kind != "static" else static_key(self.value)
+            keys = tuple([static_key(key) for key in self.keys])
+            return type(self.value), keys, tuple([part.key for part in self.parts])
+        if self.kind == "static":
+            return static_key(self.value) if is_plain(self.value) else type(self.value)
+        return self.kind, self.facts
+
+    def statics(self) -> list[Any]:
+        """Return the compile-time values that refer to others, and the classes of groups."""
+        if self.kind == "group":
+            kind = [] if type(self.value) in (tuple, list, dict) else [type(self.value)]
+            return [*kind, *[x for part in self.parts for x in part.statics()]]
+        return [] if self.kind != "static" or is_plain(self.value) else [self.value]
 
     def leaves(self) -> list[Argument]:
         """Return the arrays and run-time numbers, in order."""

@@ -15,7 +15,6 @@ from cute_py.trace.arguments import Argument, annotations_of, classify, rebuilt
 from cute_py.trace.arrays import on_device
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.integers import compare
-from cute_py.trace.keys import captured_key
 from cute_py.trace.memory import registers_of
 from cute_py.trace.ops import Map
 from cute_py.trace.plan import Plan, ScalarParam, TensorParam
@@ -61,6 +60,7 @@ class Kernel:
 
     def arguments(self, *args: object, **named: object) -> tuple[Argument, ...]:
         """Return the arguments of a call, classified."""
+        notes, taken = self.notes(), set[str]()  # before the signature is read
         try:
             bound = self.signature.bind(*args, **named)
         except TypeError as error:
@@ -71,15 +71,16 @@ class Kernel:
                 signature=f"{self.__name__}{self.signature}",
             ) from None
         bound.apply_defaults()
-        notes, taken = self.notes(), set[str]()
         given = bound.arguments.items()
         return tuple([classify(name, value, notes.get(name), taken) for name, value in given])
 
     def notes(self) -> dict[str, object]:
         """Return the annotations as values, evaluated anew if what they name has changed."""
         known = self._notes
-        if known is None or not self.watch.holds(known[0]):
-            self._notes = known = self.watch.now(), annotations_of(self.function)
+        if known is None or not known[0].holds():
+            seen = self.watch.now()
+            self.signature = inspect.signature(self.function)  # its defaults may be others
+            self._notes = known = seen, annotations_of(self.function)
         return known[1]
 
     def calls(self) -> Calls:
@@ -87,16 +88,22 @@ class Kernel:
         notes, known = self.notes(), self._calls
         if known is None or known[0] is not notes:
             names = [p.name for p in self.signature.parameters.values() if p.kind in _BY_POSITION]
-            known = notes, Calls(self.watch, [notes.get(name) for name in names])
+            known = notes, Calls([notes.get(name) for name in names])
             self._calls = known
         return known[1]
 
     def plan(self, *args: object, **named: object) -> Plan:
         """Return the plan for arguments like these: traced, or the one that was kept."""
-        return self._kept(self.arguments(*args, **named))
+        seen = self.watch.now()
+        arguments = self.arguments(*args, **named)
+        return self._kept(arguments, self._seen(seen, arguments))
 
-    def _kept(self, arguments: tuple[Argument, ...]) -> Plan:
-        key = (captured_key(self.function), *[argument.key for argument in arguments])
+    def _seen(self, seen: Seen, arguments: tuple[Argument, ...]) -> Seen:
+        """Return what was seen with what compile-time values refer to."""
+        return self.watch.with_values(seen, tuple([x for a in arguments for x in a.statics()]))
+
+    def _kept(self, arguments: tuple[Argument, ...], seen: Seen) -> Plan:
+        key = (seen.key, *[argument.key for argument in arguments])
         if key not in self.plans:
             self.plans[key] = _traced(self, arguments)
         return self.plans[key]
@@ -123,7 +130,8 @@ class Kernel:
         seen = self.watch.now()  # before all else: a change from here on is noticed
         calls = self.calls()
         arguments = self.arguments(*args, **named)
-        plan, leaves = self._kept(arguments), _leaves(arguments)
+        seen = self._seen(seen, arguments)
+        plan, leaves = self._kept(arguments, seen), _leaves(arguments)
         if not any(map(on_device, leaves)):
             doors.emulator()(plan, *leaves)
             return
@@ -149,6 +157,9 @@ class _Method(Kernel):
 
     def arguments(self, *args: object, **named: object) -> tuple[Argument, ...]:
         return self.kernel.arguments(self.instance, *args, **named)
+
+    def plan(self, *args: object, **named: object) -> Plan:
+        return self.kernel.plan(self.instance, *args, **named)
 
     def __call__(self, *args: object, **named: object) -> None:
         self.kernel(self.instance, *args, **named)

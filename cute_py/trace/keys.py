@@ -1,190 +1,390 @@
 """Keys of compile-time values: two values have one key if a kernel would be traced alike for both.
 
-Numbers are told apart by type and sign (1, 1.0 and True; 0.0 and -0.0), lists, dicts, dataclasses
-and plain objects by what they hold now, functions by their code and what it refers to. So a plan is
-traced anew after a list or an attribute was changed.
+Numbers are told apart by type and sign (1, 1.0 and True; 0.0 and -0.0), containers and objects by
+what they hold now, functions by their code and all that it takes from around it: defaults, closure,
+globals; of modules and classes, the attributes that the code names. So a plan is traced anew after
+a list, an attribute or a helper was changed. What is none of the user's (this package, the standard
+library, installed packages), and what does not say what it holds, is told apart by identity.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+import sys
 from enum import Enum
-from functools import lru_cache
-from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from functools import partial
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+
+from cute_py.trace.frozen import VALUES, attributes, is_frozen, is_frozen_record
+from cute_py.trace.names import (
+    OWN,
+    attribute_names,
+    global_names,
+    imported_names,
+    is_foreign,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
-    from typing import Any
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from typing import Any, TypeAlias
 
-DEPTH = 8  # of values in values; below, objects are told apart by identity
-_OWN = __name__.partition(".")[0]
-_EXACT = (bool, int, str, bytes, CodeType, type, ModuleType, type(None))
+    Get: TypeAlias = Callable[[str, object], object]
+
+DEPTH = 64  # of values in values; below, objects are told apart by identity
+MISSING = object()
+_EXACT = frozenset({bool, int, str, bytes, CodeType, type(None)})
+_WRAPPERS = (staticmethod, classmethod, property)
+_UNREAD = frozenset({"__repr__", "__dict__", "__weakref__", "__doc__", "__module__"})
 
 
-def static_key(value: Any, depth: int = DEPTH) -> Hashable:  # noqa: ANN401
-    """Return the key of a compile-time value.
+def static_key(value: Any) -> Hashable:  # noqa: ANN401
+    """Return the key of a compile-time value by itself: of the classes of its objects, only what
+    the value's own code names counts.
 
     >>> static_key(1) == static_key(True), static_key([0.0]) == static_key([-0.0])
     (False, False)
     >>> static_key({"tile": (128, 128)}) == static_key({"tile": (128, 128)})
     True
     """
-    kind = type(value)
-    if kind in _EXACT or depth == 0:
-        return kind, value if kind in _EXACT else id(value)
-    if isinstance(value, (float, complex)):
-        return kind, repr(value)
-    if isinstance(value, FunctionType):
-        return function_key(value, depth - 1)
-    if isinstance(value, MethodType):
-        return kind, function_key(value.__func__, depth - 1), static_key(value.__self__, depth - 1)
-    parts = _parts(value)
-    if parts is not None:
-        return kind, tuple([(static_key(k, depth - 1), static_key(x, depth - 1)) for k, x in parts])
-    try:
-        hash(value)
-    except TypeError:
-        return kind, repr(value)
-    return kind, value
-
-
-def _parts(value: Any) -> list[tuple[Any, Any]] | None:  # noqa: ANN401
-    """Return what a container or object holds, by key; None where it is one value."""
-    if isinstance(value, (tuple, list)):
-        return list(enumerate(value))
-    if isinstance(value, dict):
-        return list(value.items())
-    if isinstance(value, (set, frozenset)):
-        return sorted([(repr(x), x) for x in value])
-    if type(value).__module__.partition(".")[0] == _OWN or isinstance(value, type):
-        return None
-    if is_dataclass(value):
-        return [(f.name, getattr(value, f.name)) for f in fields(value)]
-    if hasattr(value, "__dict__") and _by_identity(value):
-        return list(vars(value).items())
-    return None
-
-
-# -- functions
-
-
-def function_key(function: Callable[..., Any], depth: int = DEPTH) -> Hashable:
-    """Return the key of a Python function: its code, defaults, and the plain values (numbers, text,
-    tuples, layouts, dtypes ...) that it takes from around it.
-    """
-    code = function.__code__
-    defaults = (function.__defaults__, function.__kwdefaults__)
-    return code, static_key(defaults, depth), captured_key(function, depth)
-
-
-def captured_key(function: Callable[..., Any], depth: int = DEPTH) -> Hashable:
-    """Return the key of the plain values that a function takes from its closure and its module."""
-    code, found = function.__code__, []
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            found.append((name, cell.cell_contents))
-        except ValueError:  # not given a value yet
-            continue
-    outside = function.__globals__
-    found += [(name, outside[name]) for name in global_names(code) if name in outside]
-    return tuple([(name, static_key(x, min(depth, 2))) for name, x in found if is_plain(x)])
-
-
-@lru_cache(maxsize=4096)
-def global_names(code: CodeType) -> tuple[str, ...]:
-    """Return the names that code loads as globals, and the functions inside of it; sorted."""
-    from dis import get_instructions
-
-    own = {
-        step.argval
-        for step in get_instructions(code)
-        if step.opname == "LOAD_NAME"
-        or (step.opname.startswith("LOAD") and "GLOBAL" in step.opname)
-    }
-    inner = [x for x in code.co_consts if isinstance(x, CodeType)]
-    return tuple(sorted(own.union(*map(global_names, inner))))
+    if type(value) in _EXACT:
+        return type(value), value
+    return look((value,))[0]
 
 
 def is_plain(value: object) -> bool:
-    """Tell whether a value that a function takes from around it is part of its key."""
+    """Tell whether a value refers to nothing: a number, text, layout or dtype."""
+    kind = type(value)
+    return kind in _EXACT or kind is float or kind is complex or kind.__module__ in VALUES
+
+
+def look(
+    values: tuple[Any, ...],
+    function: Callable[..., Any] | None = None,
+    names: tuple[str, ...] = (),
+    attributes: frozenset[str] = frozenset(),
+) -> tuple[Hashable, Look]:
+    """Return the key of compile-time values and of a function, and the look at them.
+
+    Args:
+        values: of a call.
+        function: a kernel's, though it may be none of the user's.
+        names: of globals that count for the function beside those that it loads.
+        attributes: names that other code reads of the values.
+
+    """
+    found = Look(attributes)
+    key = found.roots(values, function, names)
+    while not found.met <= found.names:  # code that was met reads more of what was met before
+        found = Look(found.names | found.met)
+        key = found.roots(values, function, names)
+    return key, found
+
+
+class Same:
+    """A key that is an object: equal to itself alone. It keeps the object alive."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        """Stand for an object."""
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class Look:
+    """One look at a value and all that it refers to: its key, and the places that were read.
+
+    `entries` (get, name, value), `cells`, `functions` and `classes` are these places: while they
+    hold the same objects, and `settled` is True, the key is the same.
+    """
+
+    def __init__(self, names: frozenset[str]) -> None:
+        """Look at the attributes of modules and classes that have these names."""
+        self.names, self.met = names, set[str]()
+        self.entries: list[tuple[Get, str, object]] = []
+        self.cells: list[tuple[Any, object]] = []
+        self.functions: list[tuple[Any, object, object, object]] = []
+        self.classes: list[tuple[Any, object, Any, int]] = []
+        self.settled = True
+        self.seen: dict[int, int] = {}
+        self.alive: list[object] = []  # so that no id comes up twice
+        self.depth = 0
+
+    def roots(
+        self,
+        values: tuple[Any, ...],
+        function: Callable[..., Any] | None,
+        names: tuple[str, ...],
+    ) -> Hashable:
+        """Return the key of what the look starts from."""
+        if function is None:
+            return tuple(map(self.key, values))
+        self.again(function)
+        return self.function(function, names), tuple(map(self.key, values))
+
+    def key(self, value: Any) -> Hashable:  # noqa: ANN401
+        """Return the key of a value."""
+        kind: Any = type(value)
+        if kind in _EXACT:
+            return kind, value
+        if kind is float or kind is complex:
+            return kind, repr(value)
+        if kind.__module__ in VALUES:
+            return kind, value
+        if self.depth == DEPTH:
+            self.settled = False
+            return Same(value)
+        self.depth += 1
+        try:
+            return self.deep(value)
+        finally:
+            self.depth -= 1
+
+    def again(self, value: object) -> Hashable:
+        """Return the key of what was met before in this look; None at the first time."""
+        number = self.seen.setdefault(id(value), len(self.seen))
+        if number < len(self.alive):
+            return "again", number
+        self.alive.append(value)
+        return None
+
+    def deep(self, value: Any) -> Hashable:  # noqa: ANN401
+        """Return the key of what refers to other values."""
+        if type(value) is tuple:
+            return tuple, tuple(map(self.key, value))
+        met = self.again(value)
+        if met is not None:
+            return met
+        if isinstance(value, FunctionType):
+            return self.foreign(value) if is_foreign(value) else self.function(value)
+        if isinstance(value, MethodType):
+            return MethodType, self.key(value.__func__), self.key(value.__self__)
+        if isinstance(value, BuiltinFunctionType):
+            owner = value.__self__
+            known = owner is None or isinstance(owner, (ModuleType, type))
+            return Same(value) if known else (value.__name__, self.key(owner))
+        if isinstance(value, ModuleType):
+            return self.module(value)
+        if isinstance(value, type):
+            return self.of_class(value)
+        if isinstance(value, _WRAPPERS):
+            return type(value), *[self.key(x) for x in _wrapped(value)]
+        return self.object(value)
+
+    # -- code
+
+    def function(self, value: Any, names: tuple[str, ...] = ()) -> Hashable:  # noqa: ANN401
+        """Return the key of a function: its code, and what that takes from around it."""
+        code, more = value.__code__, value.__kwdefaults__
+        self.functions.append((value, code, value.__defaults__, more))
+        self.met |= attribute_names(code)
+        loaded = tuple(sorted({*global_names(code), *names}))
+        modules = imported_names(code)
+        return (
+            code,
+            self.key(value.__defaults__),
+            more and self.items(more, tuple(more)),
+            self.closure(value),
+            self.items(value.__globals__, loaded),
+            modules and self.items(sys.modules, modules),
+        )
+
+    def closure(self, value: Any) -> Hashable:  # noqa: ANN401
+        """Return the key of what the cells of a function hold."""
+        found = []
+        for cell in value.__closure__ or ():
+            held = content(cell)
+            self.cells.append((cell, held))
+            found.append(None if held is MISSING else self.key(held))
+        return tuple(found)
+
+    def items(self, held: Mapping[str, Any], names: Iterable[str]) -> Hashable:
+        """Return the key of what names stand for in a dict, which is watched for them."""
+        found = []
+        for name in names:
+            value = held.get(name, MISSING)
+            self.entries.append((held.get, name, value))
+            if value is not MISSING:
+                found.append((name, self.key(value)))
+        return tuple(found)
+
+    def foreign(self, value: Any) -> Hashable:  # noqa: ANN401
+        """Return the key of a function that is none of the user's, but may wrap one that is."""
+        cells = [content(cell) for cell in value.__closure__ or ()]
+        inner = [x for x in cells if isinstance(x, (FunctionType, MethodType, partial))]
+        return Same(value), *[self.key(x) for x in (*inner, *_wrapped(value))]
+
+    def module(self, value: ModuleType) -> Hashable:
+        """Return the key of a module: what the code names of it, if it is one of the user's."""
+        if is_foreign(value):
+            return Same(value)
+        held = vars(value)
+        return Same(value), self.items(held, sorted(self.names & held.keys()))
+
+    def of_class(self, value: Any) -> Hashable:  # noqa: ANN401
+        """Return the key of a class: what the code names of it and its special methods."""
+        if is_foreign(value) and all(map(is_foreign, value.__mro__)):
+            return Same(value)
+        found = [Same(value), self.key(type(value))]
+        for cls in [x for x in value.__mro__ if not is_foreign(x)]:
+            held = vars(cls)
+            self.classes.append((cls, cls.__mro__, held, len(held)))
+            names = [name for name, x in held.items() if _is_read(name, x, self.names)]
+            found.append((Same(cls), self.items(held, sorted(names))))
+        return tuple(found)
+
+    # -- objects
+
+    def object(self, value: Any) -> Hashable:  # noqa: ANN401
+        """Return the key of an object: its class and what it holds."""
+        kind = type(value)
+        if _is_array(value):
+            return self.array(value)
+        if kind.__module__.partition(".")[0] == OWN:
+            return self.own(value)
+        cls, plain = self.key(kind), _plain(value)
+        held = attributes(value) if not _is_opaque(value) else {}
+        if plain is None and not held:
+            return self.leaf(value, cls)
+        if not _is_fixed(value):
+            self.settled = False
+        parts = tuple([(self.key(k), self.key(x)) for k, x in (plain or ())])
+        return cls, parts, tuple([(name, self.key(x)) for name, x in held.items()])
+
+    def own(self, value: Any) -> Hashable:  # noqa: ANN401
+        """Return the key of an object of this package: by content where it compares so."""
+        wrapped = tuple([self.key(x) for x in _wrapped(value)])
+        if _by_identity(value):
+            return Same(value), wrapped
+        self.settled = self.settled and is_frozen(value)
+        try:
+            hash(value)
+        except TypeError:
+            return type(value), tuple([(k, self.key(x)) for k, x in attributes(value).items()])
+        return type(value), value
+
+    def leaf(self, value: Any, cls: Hashable) -> Hashable:  # noqa: ANN401
+        """Return the key of an object that holds nothing that can be seen."""
+        foreign = is_foreign(type(value))
+        if not foreign or _by_identity(value):
+            empty = _is_empty(value)
+            self.settled = self.settled and (not empty or _is_fixed(value))
+            return (cls, ()) if empty else Same(value)
+        try:
+            hash(value)
+        except TypeError:
+            self.settled = False
+            return Same(value)
+        return type(value), value
+
+    def array(self, value: Any) -> Hashable:  # noqa: ANN401
+        """Return the key of an array or a scalar of NumPy: its type, shape and bytes."""
+        scalar = not hasattr(value, "__setitem__")
+        self.settled = self.settled and scalar
+        if value.dtype.hasobject:
+            return type(value), value.shape, self.key(value.tolist())
+        data = value.tobytes()
+        if len(data) > 64:
+            from hashlib import blake2b
+
+            data = blake2b(data).digest()
+        return type(value), repr(value.dtype), value.shape, data
+
+
+def content(cell: Any) -> object:  # noqa: ANN401  (a cell)
+    """Return what a cell of a closure holds; MISSING before it was given a value."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def _wrapped(value: Any) -> list[Any]:  # noqa: ANN401
+    """Return the functions that something was made of."""
+    if isinstance(value, property):
+        return [value.fget, value.fset]
+    if isinstance(value, (staticmethod, classmethod)):
+        return [value.__func__]
+    inner = getattr(value, "__wrapped__", None)
+    return [] if inner is None else [inner]
+
+
+def _is_read(name: str, value: object, names: frozenset[str]) -> bool:
+    """Tell whether an entry of a class may count: it is named, or Python calls it by itself."""
+    if name in _UNREAD or isinstance(value, (MemberDescriptorType, GetSetDescriptorType)):
+        return False
+    special = name.startswith("__") and isinstance(value, (FunctionType, *_WRAPPERS))
+    return special or name in names
+
+
+def _plain(value: Any) -> list[tuple[Any, Any]] | None:  # noqa: ANN401
+    """Return what a container holds, by key; of a number or text with a class of its own, that."""
+    from collections.abc import Collection, Mapping
+
+    if isinstance(value, (int, float, complex, str, bytes)):
+        base = next(x for x in (int, float, complex, str, bytes) if isinstance(value, x))
+        return [(base.__name__, base.__repr__(value))]  # type: ignore[arg-type]
     if isinstance(value, (tuple, list)):
-        return all(is_plain(x) for x in value)
-    if isinstance(value, dict):
-        return all(is_plain(x) for x in value.values())
-    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        return list(enumerate(value))
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if isinstance(value, (set, frozenset)):
+        return sorted([(repr(x), x) for x in value], key=lambda item: item[0])
+    if isinstance(value, (range, slice)):
+        return [(name, getattr(value, name)) for name in ("start", "stop", "step")]
+    if isinstance(value, Collection) and is_foreign(type(value)) and not _by_identity(value):
+        return list(enumerate(value))
+    return None
+
+
+def _is_fixed(value: Any) -> bool:  # noqa: ANN401
+    """Tell whether an object always holds the same parts; these may change."""
+    kind = type(value)
+    if isinstance(value, Enum) or kind in (frozenset, range, slice):
         return True
-    if type(value).__module__ in _VALUES:
+    if is_frozen_record(kind):
         return True
-    own = type(value).__module__.partition(".")[0] == _OWN
-    return own and not _by_identity(value) and not hasattr(value, "__wrapped__")
+    bare = not hasattr(value, "__dict__")
+    made = any("__slots__" in vars(cls) for cls in kind.__mro__)  # in Python
+    return bare and (
+        issubclass(kind, tuple) or (is_foreign(kind) and not made and not _is_open(kind))
+    )
+
+
+def _is_open(kind: type) -> bool:
+    """Tell whether the objects of a class have contents that can be replaced."""
+    return hasattr(kind, "__setitem__") or hasattr(kind, "add") or hasattr(kind, "__iadd__")
+
+
+def _is_opaque(value: Any) -> bool:  # noqa: ANN401
+    """Tell whether what an object holds says nothing about a plan: a log."""
+    logging = sys.modules.get("logging")
+    return logging is not None and isinstance(value, logging.Logger)
+
+
+def _is_array(value: object) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
+
+
+def _is_empty(value: object) -> bool:
+    """Tell whether an object has room for attributes, and has none: then its class is all."""
+    return hasattr(value, "__dict__") and type(value).__new__ is object.__new__
 
 
 def _by_identity(value: object) -> bool:
     kind: Any = type(value)
     return bool(kind.__hash__ is object.__hash__)
-
-
-# -- values that cannot change
-
-
-def is_frozen(value: Any, depth: int = DEPTH) -> bool:  # noqa: ANN401
-    """Tell whether a value can never change, to its leaves: then one key holds as long as it lives.
-
-    >>> is_frozen((1, "a", (2.0, None))), is_frozen((1, [2])), is_frozen(lambda: 1)
-    (True, False, False)
-    """
-    kind: Any = type(value)
-    if kind in _EXACT or kind in (float, complex):
-        return True
-    if depth == 0:
-        return False
-    if kind is frozenset or (issubclass(kind, tuple) and kind.__iter__ is tuple.__iter__):
-        return all(is_frozen(x, depth - 1) for x in value)
-    if isinstance(value, Enum):
-        return is_frozen(value.value, depth - 1)
-    if is_dataclass(value):
-        return _is_frozen_record(kind) and all(
-            is_frozen(getattr(value, f.name), depth - 1) for f in fields(value)
-        )
-    return kind.__module__ in _VALUES
-
-
-# modules of this package whose objects are values: slots that are set once, compared by content
-_VALUES = {
-    f"{_OWN}.{name}"
-    for name in (
-        "dtypes.table",
-        "layout.layout",
-        "layout.swizzle",
-        "layout.composed",
-        "layout.basis",
-        "layout.tuples",
-    )
-}
-
-
-@lru_cache(maxsize=1024)
-def _is_frozen_record(kind: Any) -> bool:  # noqa: ANN401  (a dataclass)
-    """Tell whether a dataclass is frozen and keeps its fields itself: no property is one."""
-    names = [f.name for f in fields(kind)]
-    held = [vars(cls)[name] for cls in kind.__mro__ for name in names if name in vars(cls)]
-    return kind.__dataclass_params__.frozen and not any(
-        hasattr(x, "__get__") and not isinstance(x, MemberDescriptorType) for x in held
-    )
-
-
-# -- arrays in objects
-
-
-def arrays_in(
-    value: Any,  # noqa: ANN401
-    is_array: Callable[[object], bool],
-    depth: int = DEPTH,
-) -> Iterator[object]:
-    """Give the arrays that a compile-time value holds."""
-    if depth and is_array(value):
-        yield value
-    elif depth and not isinstance(value, (*_EXACT, FunctionType, MethodType)):
-        for _key, part in _parts(value) or ():
-            yield from arrays_in(part, is_array, depth - 1)

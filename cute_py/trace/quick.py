@@ -7,7 +7,8 @@ A call is *exact* if nothing that its plan or its launch depends on is left out 
 - a plain value (None, bool, int, str, bytes, float) by type and value, 0.0 and -0.0 apart;
 - anything else by identity, and only if it can never change (`keys.is_frozen`); it is kept alive.
 
-What the function takes from around it is compared by identity at every call (`watch`). Calls with
+What the function takes from around it, and the code of the classes of such values, is compared by
+identity at every call (`watch`). Calls with
 keywords, lists, dicts, objects, groups of arrays, or host arrays are never exact: they go the whole
 way. So a call that is found here would have found the same plan there.
 """
@@ -20,8 +21,7 @@ from math import copysign, isfinite, lcm
 from cute_py.dtypes.table import Dtype, b1
 from cute_py.trace.arguments import Spec
 from cute_py.trace.arrays import LIBRARIES, LINE, READERS, bare
-from cute_py.trace.keys import is_frozen
-from cute_py.trace.watch import Watch, is_settled
+from cute_py.trace.frozen import is_frozen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Launch = Callable[[list[Any]], None]
     Again = Callable[[tuple[Any, ...]], bool]
     Read = Callable[[tuple[Any, ...]], Hashable]
-    Known = tuple[Seen, Launch, tuple[object, ...]]
+    Known = tuple[Callable[[], bool], Launch, tuple[object, ...]]
     Number = Callable[[Any], Any]
 
 MOST = 1024  # calls that are kept; all are dropped when there are more
@@ -48,11 +48,10 @@ class Calls:
     all its arguments: a loop over them would cost more than the launch.
     """
 
-    __slots__ = ("again", "count", "divisors", "kept", "numbers", "watch")
+    __slots__ = ("again", "count", "divisors", "kept", "numbers")
 
-    def __init__(self, watch: Watch, notes: Sequence[object]) -> None:
+    def __init__(self, notes: Sequence[object]) -> None:
         """Keep calls of a function whose parameters (those by position) are annotated so."""
-        self.watch = watch
         self.numbers = tuple([_number(x) if isinstance(x, Dtype) else None for x in notes])
         self.divisors = _divisors(notes)
         self.kept: dict[tuple[type, ...], tuple[Again, Read, dict[Hashable, Known]]] = {}
@@ -79,12 +78,12 @@ class Calls:
         Args:
             args: as they were given, all by position.
             arguments: the same, classified, with those of default values.
-            seen: what the function took from around it before the call was classified.
+            seen: what the function and these arguments referred to before the call was traced.
             launch: the prepared launch, a function of addresses and numbers; its `again`, if it has
                 one, gives a quicker one for known calls.
 
         """
-        if not all(map(_is_exact, args, arguments)) or not is_settled(seen):
+        if not all(map(_is_exact, args, arguments)) or not seen.settled:
             return
         if any(a.kind != "static" or not is_frozen(a.value) for a in arguments[len(args) :]):
             return
@@ -99,7 +98,7 @@ class Calls:
         key = read(args)
         statics = [a.value for a in arguments if a.kind == "static"]
         quick = launch.again() if hasattr(launch, "again") else launch
-        known[key] = (seen, quick, (launch, *statics))
+        known[key] = (seen.holds, quick, (launch, *statics))
         self.count += 1
 
     def _functions(
@@ -108,7 +107,7 @@ class Calls:
         """Return the functions for calls of these types, which take the arguments as a tuple: one
         launches the call if it is known, one gives its key, None where a number does not fit.
         """
-        scope: dict[str, Any] = {"copysign": copysign, "known": known, "holds": self.watch.holds}
+        scope: dict[str, Any] = {"copysign": copysign, "known": known}
         scope |= {"launch": self.launch, **{f"Type{i}": kind for i, kind in enumerate(types)}}
         lines, key, values = [], [], []
         for i, (kind, number, divisor) in enumerate(
@@ -138,7 +137,7 @@ class Calls:
             f"if {' or '.join(other) or 'False'}: return launch(args)",
             *lines,
             f"found = known.get(({''.join([f'{k}, ' for k in key])}))",
-            "if found is None or not holds(found[0]): return False",
+            "if found is None or not found[0](): return False",
             f"found[1]([{', '.join(values)}])",
             "return True",
         ]

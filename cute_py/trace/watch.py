@@ -1,66 +1,110 @@
 """What a kernel's plan depends on outside of its arguments: is it the same as before?
 
-`captured_key` says what that is: plain values of the closure's cells and of the globals that the
-function loads. Here the objects themselves are compared, which costs little: an object that is the
-same and cannot change has the same key.
+`keys.look` finds that: the code of the kernel and of its helpers, their defaults, closures, and the
+globals and attributes that they name. Here the objects in these places are compared, which costs
+little: places that hold the same objects, none of which can change, have the same key.
 """
 
 from __future__ import annotations
 
-from cute_py.trace.keys import global_names, is_frozen, is_plain
+from cute_py.trace.keys import MISSING, content, look
+from cute_py.trace.names import global_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeAlias
+    from collections.abc import Callable, Hashable
+    from typing import Any
 
-    # (name, global), and (cell, what it holds)
-    Seen: TypeAlias = tuple[tuple[tuple[str, object], ...], tuple[tuple[Any, object], ...]]
+    from cute_py.trace.keys import Look
 
-MISSING = object()
+
+class Key:
+    """A key whose hash is computed once."""
+
+    __slots__ = ("code", "parts")
+
+    def __init__(self, parts: Hashable) -> None:
+        """Hash what the key is made of."""
+        self.parts, self.code = parts, hash(parts)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Key) and self.parts == other.parts)
+
+    def __hash__(self) -> int:
+        return self.code
+
+
+class Seen:
+    """What a function, or a value, refers to at one time: its key, and the places looked at.
+
+    `settled`: while the places hold the same objects, the key is the same. `names`: the attributes
+    that its code reads.
+    """
+
+    __slots__ = ("cells", "classes", "entries", "functions", "key", "names", "settled")
+
+    def __init__(self, key: Hashable, look: Look, places: Seen | None = None) -> None:
+        """Keep what a look found; with `places`, those of another beside them."""
+        self.key, self.names, self.settled = Key(key), look.names, look.settled
+        self.entries, self.cells = tuple(look.entries), tuple(look.cells)
+        self.functions, self.classes = tuple(look.functions), tuple(look.classes)
+        if places is not None:
+            self.settled = self.settled and places.settled
+            self.entries, self.cells = places.entries + self.entries, places.cells + self.cells
+            self.functions = places.functions + self.functions
+            self.classes = places.classes + self.classes
+
+    def holds(self) -> bool:
+        """Tell whether the places hold the objects that were seen."""
+        for get, name, value in self.entries:
+            if get(name, MISSING) is not value:
+                return False
+        for f, code, defaults, more in self.functions:
+            if (
+                f.__code__ is not code
+                or f.__defaults__ is not defaults
+                or f.__kwdefaults__ is not more
+            ):
+                return False
+        if self.cells and not all(content(cell) is value for cell, value in self.cells):
+            return False
+        return not self.classes or all(
+            cls.__mro__ is mro and len(held) == count for cls, mro, held, count in self.classes
+        )
 
 
 class Watch:
-    """The names that a function, and the text of its annotations, take from around them."""
+    """A function, and the text of its annotations: what they take from around them."""
 
-    __slots__ = ("cells", "get", "names")
+    __slots__ = ("function", "last", "names")
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Find the names."""
+        """Find the names in the annotations."""
         notes = getattr(function, "__annotations__", {}).values()
-        texts = [_names_of_text(note) for note in notes if isinstance(note, str)]
-        self.names = tuple(sorted({*global_names(function.__code__), *sum(texts, ())}))
-        self.get = function.__globals__.get
-        self.cells = function.__closure__ or ()
+        self.function = function
+        self.names: tuple[str, ...] = sum([_names_of_text(x) for x in notes], ())
+        self.last: Seen | None = None
 
     def now(self) -> Seen:
-        """Return what the names and cells stand for now."""
-        found = [(name, self.get(name, MISSING)) for name in self.names]
-        return tuple(found), tuple([(cell, _content(cell)) for cell in self.cells])
+        """Return what the function takes from around it now."""
+        last = self.last
+        if last is None or not last.settled or not last.holds():
+            self.last = last = Seen(*look((), self.function, self.names))
+        return last
 
-    def holds(self, seen: Seen) -> bool:
-        """Tell whether the names stand for the objects that were seen before."""
-        get = self.get
-        for name, value in seen[0]:
-            if get(name, MISSING) is not value:
-                return False
-        return not seen[1] or all(_content(cell) is value for cell, value in seen[1])
-
-
-def is_settled(seen: Seen) -> bool:
-    """Tell whether the key of what was seen cannot change while the objects are the same."""
-    found = [x for part in seen for _place, x in part]
-    return all(is_frozen(x) or x is MISSING or not is_plain(x) for x in found)
+    def with_values(self, seen: Seen, values: tuple[object, ...]) -> Seen:
+        """Return what was seen with the compile-time values of a call, which the code reads too."""
+        if not values:
+            return seen
+        key, found = look(values, attributes=seen.names)
+        if found.names == seen.names:
+            return Seen((seen.key, key), found, seen)
+        return Seen(*look(values, self.function, self.names, found.names), seen)
 
 
-def _content(cell: Any) -> object:  # noqa: ANN401  (a cell)
-    try:
-        return cell.cell_contents
-    except ValueError:  # not given a value yet
-        return MISSING
-
-
-def _names_of_text(note: str) -> tuple[str, ...]:
+def _names_of_text(note: object) -> tuple[str, ...]:
+    if not isinstance(note, str):
+        return ()
     try:
         return global_names(compile(note, "<annotation>", "eval"))
     except SyntaxError:

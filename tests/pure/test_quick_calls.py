@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py.trace import quick
-from cute_py.trace.keys import captured_key, global_names, is_frozen
-from cute_py.trace.watch import Watch, is_settled
+from cute_py.trace.frozen import is_frozen
+from cute_py.trace.names import global_names
+from cute_py.trace.watch import Watch
 from tests.fake_gpu import Array, install
 
 
@@ -291,10 +292,10 @@ def test_only_names_that_are_loaded_as_globals_are_watched():
         return [SCALE for _ in y] + [lambda: KIND]
 
     assert global_names(outer.__code__) == ("KIND", "SCALE")
-    assert dict(captured_key(outer)).keys() == {"KIND", "SCALE"}
-    watch = Watch(outer)
-    assert watch.holds(watch.now())
-    assert is_settled(watch.now())
+    seen = Watch(outer).now()
+    assert [name for _get, name, _value in seen.entries] == ["KIND", "SCALE"]
+    assert seen.holds()
+    assert seen.settled
 
 
 def test_annotations_are_evaluated_anew_when_their_names_change(gpu):
