@@ -141,7 +141,7 @@ MNEMONICS = {
     "membar",
 }
 PTX = re.compile(
-    rf"\b(?:{'|'.join(sorted(MNEMONICS))})(?:\.[\w:]+)*\.\w+(?:\s+X|;)"
+    rf"\b(?:{'|'.join(sorted(MNEMONICS))})(?:\.[\w:]+)*\.\w+(?:\s+(?:[\[{{$%]|\w+[,;])|;)"
     r"|\$\d|^\.reg\b|@!?p\b|\btrap;|%(?:tid|ctaid)\b"
 )
 
