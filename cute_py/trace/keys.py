@@ -263,7 +263,7 @@ class Look:
         held = attributes(value) if not _is_opaque(value) else {}
         if plain is None and not held:
             return self.leaf(value, cls)
-        if not _is_fixed(value):
+        if not _is_fixed(value, plain is not None):
             self.settled = False
         parts = tuple([(self.key(k), self.key(x)) for k, x in (plain or ())])
         return cls, parts, tuple([(name, self.key(x)) for name, x in held.items()])
@@ -357,7 +357,7 @@ def _plain(value: Any) -> list[tuple[Any, Any]] | None:  # noqa: ANN401
     return None
 
 
-def _is_fixed(value: Any) -> bool:  # noqa: ANN401
+def _is_fixed(value: Any, is_container: bool = False) -> bool:  # noqa: ANN401
     """Tell whether an object always holds the same parts; these may change."""
     kind: Any = type(value)
     if isinstance(value, Enum) or kind in (frozenset, range, slice):
@@ -369,11 +369,6 @@ def _is_fixed(value: Any) -> bool:  # noqa: ANN401
     return bare and (
         issubclass(kind, tuple) or (is_foreign(kind) and not made and not _is_open(kind))
     )
-
-
-def _is_open(kind: type) -> bool:
-    """Tell whether the objects of a class have contents that can be replaced."""
-    return hasattr(kind, "__setitem__") or hasattr(kind, "add") or hasattr(kind, "__iadd__")
 
 
 def _is_opaque(value: Any) -> bool:  # noqa: ANN401
