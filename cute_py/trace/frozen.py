@@ -59,12 +59,12 @@ def is_frozen_record(kind: Any) -> bool:  # noqa: ANN401  (a class)
     """Tell whether a class is a frozen dataclass that keeps its fields itself: no property is one,
     and its objects have room for nothing else but what `__dict__` holds.
     """
-    if not is_dataclass(kind):
+    params = getattr(kind, "__dataclass_params__", None)
+    if params is None:
         return False
     names = [f.name for f in fields(kind)]
     held = [vars(cls)[name] for cls in kind.__mro__ for name in names if name in vars(cls)]
-    frozen: bool = kind.__dataclass_params__.frozen
-    return frozen and not any(
+    return bool(params.frozen) and not any(
         hasattr(x, "__get__") and not isinstance(x, MemberDescriptorType) for x in held
     )
 
@@ -75,7 +75,8 @@ def is_frozen_record(kind: Any) -> bool:  # noqa: ANN401  (a class)
 def attributes(value: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return what an object holds under names: in its slots and in its `__dict__`."""
     found = {}
-    for descriptor in slots_of(type(value)):
+    kind: Any = type(value)
+    for descriptor in slots_of(kind):
         try:
             found[descriptor.__name__] = descriptor.__get__(value)
         except AttributeError:  # not given a value yet
@@ -84,7 +85,7 @@ def attributes(value: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 @lru_cache(maxsize=4096)
-def slots_of(kind: type) -> tuple[MemberDescriptorType, ...]:
+def slots_of(kind: Any) -> tuple[MemberDescriptorType, ...]:  # noqa: ANN401  (a class)
     """Return the slots of a class and of those that it is made of, but for those of Python."""
     held = [(n, x) for cls in kind.__mro__ for n, x in vars(cls).items() if n[-2:] != "__"]
     return tuple([x for _name, x in held if isinstance(x, MemberDescriptorType)])

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 DEPTH = 64  # of values in values; below, objects are told apart by identity
 MISSING = object()
 _EXACT = frozenset({bool, int, str, bytes, CodeType, type(None)})
+_OF_ARRAYS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 _WRAPPERS = (staticmethod, classmethod, property)
 _UNREAD = frozenset({"__repr__", "__dict__", "__weakref__", "__doc__", "__module__"})
 
@@ -253,13 +254,16 @@ class Look:
         kind = type(value)
         if _is_array(value):
             return self.array(value)
+        if any(hasattr(kind, name) for name in _OF_ARRAYS):  # of another library
+            self.settled = False
+            return Same(value), getattr(value, "_version", None)
         if kind.__module__.partition(".")[0] == OWN:
             return self.own(value)
         cls, plain = self.key(kind), _plain(value)
         held = attributes(value) if not _is_opaque(value) else {}
         if plain is None and not held:
             return self.leaf(value, cls)
-        if not _is_fixed(value):
+        if not _is_fixed(value, plain is not None):
             self.settled = False
         parts = tuple([(self.key(k), self.key(x)) for k, x in (plain or ())])
         return cls, parts, tuple([(name, self.key(x)) for name, x in held.items()])
@@ -332,11 +336,12 @@ def _is_read(name: str, value: object, names: frozenset[str]) -> bool:
 
 def _plain(value: Any) -> list[tuple[Any, Any]] | None:  # noqa: ANN401
     """Return what a container holds, by key; of a number or text with a class of its own, that."""
-    from collections.abc import Collection, Mapping
+    from collections import deque
+    from collections.abc import Mapping, MappingView
 
     if isinstance(value, (int, float, complex, str, bytes)):
         base = next(x for x in (int, float, complex, str, bytes) if isinstance(value, x))
-        return [(base.__name__, base.__repr__(value))]  # type: ignore[arg-type]
+        return [(base.__name__, base.__repr__(value))]
     if isinstance(value, (tuple, list)):
         return list(enumerate(value))
     if isinstance(value, Mapping):
@@ -345,14 +350,16 @@ def _plain(value: Any) -> list[tuple[Any, Any]] | None:  # noqa: ANN401
         return sorted([(repr(x), x) for x in value], key=lambda item: item[0])
     if isinstance(value, (range, slice)):
         return [(name, getattr(value, name)) for name in ("start", "stop", "step")]
-    if isinstance(value, Collection) and is_foreign(type(value)) and not _by_identity(value):
+    if isinstance(value, (bytearray, memoryview, deque, MappingView)) or (
+        type(value).__module__ == "array"
+    ):
         return list(enumerate(value))
     return None
 
 
-def _is_fixed(value: Any) -> bool:  # noqa: ANN401
+def _is_fixed(value: Any, is_container: bool = False) -> bool:  # noqa: ANN401
     """Tell whether an object always holds the same parts; these may change."""
-    kind = type(value)
+    kind: Any = type(value)
     if isinstance(value, Enum) or kind in (frozenset, range, slice):
         return True
     if is_frozen_record(kind):
@@ -362,11 +369,6 @@ def _is_fixed(value: Any) -> bool:  # noqa: ANN401
     return bare and (
         issubclass(kind, tuple) or (is_foreign(kind) and not made and not _is_open(kind))
     )
-
-
-def _is_open(kind: type) -> bool:
-    """Tell whether the objects of a class have contents that can be replaced."""
-    return hasattr(kind, "__setitem__") or hasattr(kind, "add") or hasattr(kind, "__iadd__")
 
 
 def _is_opaque(value: Any) -> bool:  # noqa: ANN401

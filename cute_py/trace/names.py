@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 OWN = __name__.partition(".")[0]
+HEAP = 1 << 9  # of the flags of a class: made at run time (Py_TPFLAGS_HEAPTYPE)
 
 
 @lru_cache(maxsize=4096)
@@ -65,9 +66,14 @@ def is_foreign(value: Any) -> bool:  # noqa: ANN401  (a function, class or modul
     (True, True, True)
     """
     if isinstance(value, FunctionType):
-        name = str(value.__globals__.get("__name__", ""))
-        return _is_own(name) or _is_installed(value.__code__.co_filename)
-    name = value.__module__ if isinstance(value, type) else value.__name__
+        name, code = str(value.__globals__.get("__name__", "")), value.__code__
+        made = code.co_qualname.startswith("__create_fn__.")  # by `dataclasses`, from the class
+        return made or _is_own(name) or _is_installed(code.co_filename)
+    name = str(value.__module__ if isinstance(value, type) else value.__name__)
+    if name == "__main__":
+        return False
+    if name == "builtins" and isinstance(value, type):  # or made by `exec` without a module
+        return not value.__flags__ & HEAP
     if _is_own(name) or name in sys.builtin_module_names:
         return True
     module = sys.modules.get(name) if isinstance(value, type) else value

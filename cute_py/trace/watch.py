@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from cute_py.trace.keys import Look
 
 
+MOST = 64  # values of calls that are kept; all are dropped when there are more
+
+
 class Key:
     """A key whose hash is computed once."""
 
@@ -76,7 +79,7 @@ class Seen:
 class Watch:
     """A function, and the text of its annotations: what they take from around them."""
 
-    __slots__ = ("function", "last", "names")
+    __slots__ = ("calls", "function", "last", "names")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         """Find the names in the annotations."""
@@ -84,6 +87,7 @@ class Watch:
         self.function = function
         self.names: tuple[str, ...] = sum([_names_of_text(x) for x in notes], ())
         self.last: Seen | None = None
+        self.calls: dict[tuple[int, ...], tuple[object, Seen]] = {}  # the values, kept alive
 
     def now(self) -> Seen:
         """Return what the function takes from around it now."""
@@ -96,6 +100,17 @@ class Watch:
         """Return what was seen with the compile-time values of a call, which the code reads too."""
         if not values:
             return seen
+        ids = tuple(map(id, values))
+        _values, last = self.calls.get(ids, (None, None))
+        if last is None or not last.settled or not last.holds():
+            last = self._looked(seen, values)
+            if len(self.calls) >= MOST:
+                self.calls.clear()
+            if last.settled:
+                self.calls[ids] = values, last
+        return last
+
+    def _looked(self, seen: Seen, values: tuple[object, ...]) -> Seen:
         key, found = look(values, attributes=seen.names)
         if found.names == seen.names:
             return Seen((seen.key, key), found, seen)

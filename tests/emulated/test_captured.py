@@ -2,6 +2,7 @@
 fresh kernel: on the emulator, and at known calls on a GPU.
 """
 
+import logging
 import sys
 import types
 
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.kernels.samples import SAMPLES
+from cute_py.trace.keys import static_key
+from cute_py.trace.watch import Watch
 from tests.fake_gpu import Array, install
 
 # name: (what is there before, the value that the kernel takes: 1, the change: then it is 2)
@@ -164,6 +168,22 @@ WATCHED = {
         "c.n",
         "c = C(2)",
     ),
+    "class without a module": (
+        "scope = {'n': 1}; exec('class C: n = 1', scope); C = scope['C']",
+        "C.n",
+        "C.n = 2",
+    ),
+    "default of a field": (
+        "N = 1\ndef made(): return N\n"
+        "@dataclass(frozen=True)\nclass C: n: int = field(default_factory=lambda: made())",
+        "C().n",
+        "def made(): return 2",
+    ),
+    "kernel in a kernel": (
+        "def f(): return 1\n@cute.kernel\ndef k(): return f()",
+        "k.function()",
+        "def f(): return 2",
+    ),
     "layout": ("l = cute.Layout(1)", "cute.size(l)", "l = cute.Layout(2)"),
     "class of an argument": (
         "@dataclass(frozen=True)\nclass C:\n    def m(self): return 1\nGIVEN = (C(),)",
@@ -234,6 +254,19 @@ LOOKED_AT = {
         "f()",
         "f.keywords['n'] = 2",
     ),
+    "dict view": ("l = {'n': 1}; v = l.values()", "next(iter(v))", "l['n'] = 2"),
+    "bytes": ("l = bytearray(b'1')", "int(l)", "l[0] = 50"),
+    "array": ("import array; l = array.array('i', [1])", "l[0]", "l[0] = 2"),
+    "list in an object in a dict": (
+        "from types import SimpleNamespace as S\nl = {'c': S(l=[1])}",
+        "l['c'].l[0]",
+        "l['c'].l[0] = 2",
+    ),
+    "object of a class of numbers": (
+        "class I(int): pass\ni = I(1); i.n = 1",
+        "i.n",
+        "i.n = 2",
+    ),
     "list in itself": ("l = [1]; l.append(l)", "l[1][0]", "l[0] = 2"),
     "argument with slots": (
         "class C: __slots__ = 'n'\nc = C(); c.n = 1; GIVEN = (c,)",
@@ -253,7 +286,7 @@ LOOKED_AT = {
 }
 CASES = {**WATCHED, **LOOKED_AT}
 USUAL = (
-    "from dataclasses import dataclass\nfrom enum import Enum, IntEnum\n"
+    "from dataclasses import dataclass, field\nfrom enum import Enum, IntEnum\n"
     "import numpy as np\nimport cute_py as cute\nGIVEN = ()\n"
 )
 KERNEL = "def function(x, d=1):\n    cute.launch(grid={0}, block=32)\n    x[0] = {0}\n"
@@ -335,3 +368,46 @@ def test_what_the_code_does_not_name_is_no_part_of_a_plan(module):
     module.C.other = module.unread = 5
     assert result(kernel, module) == 1
     assert len(kernel.plans) == 1
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_kernels_of_the_library_are_traced_once(name):
+    kind, make = SAMPLES[name]
+    kernel, arguments = make((128, 128, 128), cute.dtype(kind))
+    plan = cute.trace(kernel, *arguments)
+    count = len(kernel.plans)
+    kernel, arguments = make((128, 128, 128), cute.dtype(kind))  # other objects that are alike
+    assert cute.trace(kernel, *arguments) is plan
+    assert len(kernel.plans) == count
+    assert kernel.watch.now().settled
+
+
+def test_what_is_installed_is_no_part_of_what_is_watched(module):
+    exec(
+        "import numpy as np, math, cute_py as cute\nfrom cute_py import thread_idx\n"
+        "def kernel(x):\n"
+        "    cute.launch(grid=int(math.sqrt(np.float32(1))), block=32)\n"
+        "    x[thread_idx()] = 1\n",
+        vars(module),
+    )
+    seen = Watch(module.kernel).now()
+    assert {name for _get, name, _value in seen.entries} == {
+        "cute",
+        "int",
+        "math",
+        "np",
+        "thread_idx",
+    }
+    assert len(seen.functions) == 1
+    assert seen.settled
+
+
+def test_arrays_of_other_libraries_are_told_apart_by_identity():
+    x = Array((4,))
+    x.__class__.__dlpack__ = None
+    try:
+        assert static_key(x) == static_key(x) != static_key(Array((4,)))
+    finally:
+        del x.__class__.__dlpack__
+    log = logging.getLogger("cute_py.test")
+    assert static_key(log) == static_key(log)
