@@ -113,3 +113,29 @@ def spilling():
     """Return the plan of a kernel whose registers run out."""
     x = zeros(320 * 32)
     return cute.trace(hungry, x, x)
+
+
+# -- machine code
+
+MATRIX = {
+    **dict.fromkeys(("f16", "bf16", "tf32", "e4m3", "e5m2"), "HMMA"),
+    **dict.fromkeys(("s8", "u8"), "IMMA"),
+    "f64": "DMMA",
+}
+HALVES = ("e4m3", "e5m2")  # sm_90 widens them to f16, for two HMMA an instruction
+
+
+def total(plan, kind, count):
+    return sum(count(op) for op in plan.ops if type(op).__name__ == kind)
+
+
+def wanted(plan):
+    """Count what the machine code must hold; these kernels unroll all but the loop over K, once."""
+    products = [op for op in plan.ops if type(op).__name__ == "Mma" and op.atom.ptx]
+    found = dict.fromkeys(MATRIX.values(), 0)
+    for op in products:
+        name = op.a.dtype.name
+        found[MATRIX[name]] += len(op.steps) * (2 if name in HALVES else 1)
+    found["LDSM"] = total(plan, "LdMatrix", lambda op: op.src.count)
+    found["LDGSTS"] = total(plan, "CpAsync", lambda op: op.src.count)
+    return found | {"LDL": 0, "STL": 0}

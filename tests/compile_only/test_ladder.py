@@ -8,26 +8,9 @@ import cute_py as cute
 from cute_py.kernels import config
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
-from tests.compile_only.ladder import LADDER, plan_of, tensor_core, zeros
+from tests.compile_only.ladder import LADDER, MATRIX, plan_of, tensor_core, wanted, zeros
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
-
-MATRIX = {"f16": "HMMA", "bf16": "HMMA", "tf32": "HMMA", "s8": "IMMA", "f64": "DMMA"}
-
-
-def total(plan, kind, count):
-    return sum(count(op) for op in plan.ops if type(op).__name__ == kind)
-
-
-def wanted(plan):
-    """Count what the machine code must hold; these kernels unroll all but the loop over K, once."""
-    products = [op for op in plan.ops if type(op).__name__ == "Mma" and op.atom.ptx]
-    found = dict.fromkeys(MATRIX.values(), 0)
-    for op in products:
-        found[MATRIX[op.a.dtype.name]] += len(op.steps)
-    found["LDSM"] = total(plan, "LdMatrix", lambda op: op.src.count)
-    found["LDGSTS"] = total(plan, "CpAsync", lambda op: op.src.count)
-    return found | {"LDL": 0, "STL": 0}
 
 
 @pytest.mark.parametrize("name", LADDER)

@@ -8,47 +8,15 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.kernels import gemm_04_double_buffer as gemm_04
-from cute_py.kernels.config import choose, epilogue
-from cute_py.kernels.gemm_01_naive import gemm_naive
-from cute_py.kernels.gemm_02_shared import gemm_shared
-from cute_py.kernels.gemm_03_registers import gemm_registers
-from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
-from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
-from cute_py.kernels.gemm_07_multistage import gemm_multistage
-from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
 from tests.gpu.harness import DRY, HAS_GPU, assert_same, both, require_any, torch
+from tests.gpu.ladder import KERNELS
 
 require_any()
 
 M, N, K = 65, 72, 200
 
 
-def _choose(a, b, **how):
-    return choose(a, b, (64, 64), 1, **how)
-
-
-def _epilogue_args(a, b, c):
-    cfg = choose(a, b, (64, 64))
-    return a, b, np.zeros_like(c), c, None, 1.0, 0.0, cfg, epilogue(cfg, c)
-
-
-LADDER = {
-    "naive": lambda a, b, c: (gemm_naive, a, b, c),
-    "shared": lambda a, b, c: (gemm_shared, a, b, c),
-    "registers": lambda a, b, c: (gemm_registers, a, b, c),
-    "double buffer": lambda a, b, c: (gemm_04.sgemm_128x128, a, b, c, gemm_04.choose(a, b)),
-    "tensor core": lambda a, b, c: (
-        gemm_tensor_core,
-        a,
-        b,
-        c,
-        _choose(a, b, ldmatrix=False, asynchronous=False),
-    ),
-    "ldmatrix": lambda a, b, c: (gemm_ldmatrix, a, b, c, _choose(a, b, asynchronous=False)),
-    "multistage": lambda a, b, c: (gemm_multistage, a, b, c, choose(a, b, (64, 64))),
-    "epilogue": lambda a, b, c: (gemm_epilogue, *_epilogue_args(a, b, c)),
-}
+LADDER = {name: make for name, make in KERNELS.items() if name != "splitk"}
 SIMT = ("naive", "shared", "registers", "double buffer")
 CASES = [
     *[(name, "f32") for name in LADDER],
