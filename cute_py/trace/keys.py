@@ -364,11 +364,10 @@ def _is_fixed(value: Any, is_container: bool = False) -> bool:  # noqa: ANN401
         return True
     if is_frozen_record(kind):
         return True
-    bare = not hasattr(value, "__dict__")
+    if hasattr(value, "__dict__"):
+        return False
     made = any("__slots__" in vars(cls) for cls in kind.__mro__)  # in Python
-    return bare and (
-        issubclass(kind, tuple) or (is_foreign(kind) and not made and not _is_open(kind))
-    )
+    return issubclass(kind, tuple) or (is_foreign(kind) and not made and not is_container)
 
 
 def _is_opaque(value: Any) -> bool:  # noqa: ANN401
