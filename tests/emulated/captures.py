@@ -258,6 +258,16 @@ LOOKED_AT = {
         "d.n",
         "c.n = 2",
     ),
+    "what an argument reads of a captured class": (
+        "class C: n = 1\nc = C\ndef f(x): return x.n\nGIVEN = (f,)",
+        "d(c)",
+        "C.n = 2",
+    ),
+    "what an argument reads of another": (
+        "class C: n = 1\ndef f(x): return x.n\nGIVEN = ([f, C],)",
+        "d[0](d[1])",
+        "C.n = 2",
+    ),
     "helper of an argument": (
         "def g(): return 1\ndef f(): return g()\nGIVEN = (f,)",
         "d()",
