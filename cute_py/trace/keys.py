@@ -83,7 +83,7 @@ def look(
     """
     found = Look(attributes)
     key = found.roots(values, function, names)
-    while not found.met <= found.names:  # code that was met reads more of what was met before
+    while found.reads and not found.met <= found.names:  # code that was met later reads more
         found = Look(found.names | found.met)
         key = found.roots(values, function, names)
     return key, found
@@ -120,6 +120,7 @@ class Look:
         self.functions: list[tuple[Any, object, object, object]] = []
         self.classes: list[tuple[Any, object, Any, int]] = []
         self.settled = True
+        self.reads = False  # whether there is a module or class of which names are read
         self.seen: dict[int, int] = {}
         self.alive: list[object] = []  # so that no id comes up twice
         self.depth = 0
@@ -232,13 +233,14 @@ class Look:
         """Return the key of a module: what the code names of it, if it is one of the user's."""
         if is_foreign(value):
             return Same(value)
-        held = vars(value)
+        held, self.reads = vars(value), True
         return Same(value), self.items(held, sorted(self.names & held.keys()))
 
     def of_class(self, value: Any) -> Hashable:  # noqa: ANN401
         """Return the key of a class: what the code names of it and its special methods."""
         if is_foreign(value) and all(map(is_foreign, value.__mro__)):
             return Same(value)
+        self.reads = True
         found = [Same(value), self.key(type(value))]
         for cls in [x for x in value.__mro__ if not is_foreign(x)]:
             held = vars(cls)
@@ -364,11 +366,10 @@ def _is_fixed(value: Any, is_container: bool = False) -> bool:  # noqa: ANN401
         return True
     if is_frozen_record(kind):
         return True
-    bare = not hasattr(value, "__dict__")
+    if hasattr(value, "__dict__"):
+        return False
     made = any("__slots__" in vars(cls) for cls in kind.__mro__)  # in Python
-    return bare and (
-        issubclass(kind, tuple) or (is_foreign(kind) and not made and not _is_open(kind))
-    )
+    return issubclass(kind, tuple) or (is_foreign(kind) and not made and not is_container)
 
 
 def _is_opaque(value: Any) -> bool:  # noqa: ANN401

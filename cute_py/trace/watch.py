@@ -41,14 +41,15 @@ class Seen:
     """What a function, or a value, refers to at one time: its key, and the places looked at.
 
     `settled`: while the places hold the same objects, the key is the same. `names`: the attributes
-    that its code reads.
+    that its code reads. `reads`: whether there is a module or class that they count for.
     """
 
-    __slots__ = ("cells", "classes", "entries", "functions", "key", "names", "settled")
+    __slots__ = ("cells", "classes", "entries", "functions", "key", "names", "reads", "settled")
 
     def __init__(self, key: Hashable, look: Look, places: Seen | None = None) -> None:
         """Keep what a look found; with `places`, those of another beside them."""
-        self.key, self.names, self.settled = Key(key), look.names, look.settled
+        self.key, self.names, self.settled = Key(key), look.names | look.met, look.settled
+        self.reads = look.reads
         self.entries, self.cells = tuple(look.entries), tuple(look.cells)
         self.functions, self.classes = tuple(look.functions), tuple(look.classes)
         if places is not None:
@@ -112,9 +113,10 @@ class Watch:
 
     def _looked(self, seen: Seen, values: tuple[object, ...]) -> Seen:
         key, found = look(values, attributes=seen.names)
-        if found.names == seen.names:
+        names = found.names | found.met
+        if not seen.reads or names == seen.names:
             return Seen((seen.key, key), found, seen)
-        return Seen(*look(values, self.function, self.names, found.names), seen)
+        return Seen(*look(values, self.function, self.names, names), seen)
 
 
 def _names_of_text(note: object) -> tuple[str, ...]:
