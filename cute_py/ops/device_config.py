@@ -101,9 +101,12 @@ def _options(
     pair = f"tile=128x128x{k},warps=2x2,stages=3,min_blocks=2"
     small = f"tile=128x64x{k},warps=2x2,stages=4,min_blocks=2"
     if kind.bits == 8:
+        # bytes that are not along K take more registers, and so do those of 8-bit floats
         by_rows = config.a.major == config.b.major == "K"
-        warps = "2x2" if by_rows else "2x4"  # bytes that are not along K take more registers
-        return [f"tile=128x128x{k},warps={warps},stages=4"] if fills(128, 128) else [small]
+        warps = "2x2" if by_rows and not kind.is_float else "2x4"
+        large = f"tile=128x128x{k},warps={warps},stages=4"
+        few = small if by_rows else f"tile=64x64x{k},warps=2x2,stages=4"
+        return [large if fills(128, 128) else few]
     if fills(128, 256) and K > SHORT_K:
         wide = f"tile=128x256x{k},warps=2x4"
         return [f"{wide},stages=4", f"{wide},stages=3", pair]

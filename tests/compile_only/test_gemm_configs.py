@@ -94,14 +94,14 @@ def compiled(config, arch, kind, majors):
 
 def require_resources(config, plan, found):
     """Fail unless registers spill no more than the configuration states."""
-    assert max(found.spill_bytes, found.stack_bytes) <= getattr(config, "spill_bytes", 0)
+    assert max(found.spill_bytes, found.stack_bytes) <= config.spill_bytes
     assert found.smem_bytes == plan.smem_bytes
 
 
 def require_machine_code(config, plan, found):
     """Fail unless the instructions are as planned; what spills is in local memory."""
     counts = wanted(plan)
-    if getattr(config, "spill_bytes", 0):
+    if config.spill_bytes:
         counts = {name: n for name, n in counts.items() if name not in ("LDL", "STL")}
     assert {name: found.instructions[name] for name in counts} == counts
 
