@@ -137,14 +137,14 @@ class Launcher:
 
     def _grid(
         self, env: dict[str, int]
-    ) -> tuple[int, int, int] | Callable[[list[Any]], tuple[int, int, int]]:
+    ) -> tuple[int, int, int] | Callable[[Sequence[Any]], tuple[int, int, int]]:
         """Return the blocks; a function of the values where run-time numbers count them."""
         plan = self.compiled.plan
         numbers = [p.name if isinstance(p, ScalarParam) else "" for p in plan.params]
         used = {s.name for x in plan.launch.grid if not isinstance(x, int)
                 for s in symbols_of(terms_of(x))}  # fmt: skip
 
-        def count(values: list[Any]) -> tuple[int, int, int]:
+        def count(values: Sequence[Any]) -> tuple[int, int, int]:
             known = {
                 **env,
                 **{n: int(v) for n, v in zip(numbers, values, strict=True) if n in used},

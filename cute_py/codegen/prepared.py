@@ -74,11 +74,11 @@ class Prepared:
         compiled: Compiled,
         function: Any,  # noqa: ANN401  (a CUfunction)
         device: int,
-        grid: Grid | Callable[[list[Any]], Grid],
+        grid: Grid | Callable[[Sequence[Any]], Grid],
         kinds: Sequence[str],
         fixed: dict[int, int],
         stream: Callable[[], int],
-        current: Callable[[], int | None],
+        current: Callable[[], int | None] | None,
     ) -> None:
         """Keep what a launch needs.
 
@@ -91,7 +91,7 @@ class Prepared:
             kinds: of the parameters: address, integer, f32, f64.
             fixed: values of parameters that are the same at each call, by place.
             stream: gives the stream to launch on.
-            current: gives the number of the current device.
+            current: gives the number of the current device; None where there is but one.
 
         """
         self.driver, self.compiled, self.function, self.device = driver, compiled, function, device
@@ -102,37 +102,33 @@ class Prepared:
         self.pool: list[Block] = []
         self.go = self._launcher()
 
-    def __call__(self, values: list[Any], stream: int | None = None) -> None:
-        """Launch with an address or number for each array and number of the plan."""
+    def __call__(self, values: Sequence[Any], stream: int | None = None) -> None:
+        """Launch with an address or number for each array and number of the plan; `go` does the
+        same in fewer steps where the device is the current one.
+        """
         if stream is None:
             stream = self.stream()
-        if self.current() != self.device:
+        if self.current is not None and self.current() != self.device:
             with self.driver.inside(self.device):
                 self.go(values, stream)
         else:
             self.go(values, stream)
 
-    def again(self) -> Callable[[list[Any]], None]:
-        """Return what a known call does: the same on the current stream, in fewer steps."""
-        go, stream, current, device = self.go, self.stream, self.current, self.device
-
-        def launched(values: list[Any]) -> None:
-            if current() == device:
-                go(values, stream())
-            else:
-                self(values)
-
-        return launched
-
-    def _launcher(self) -> Callable[[list[Any], int], None]:
-        """Return the function that writes into a block and asks the driver. Its names are those of
-        a closure: attributes would cost a tenth of a launch.
+    def _launcher(self) -> Callable[..., None]:
+        """Return the function that writes into a block and asks the driver; on the current stream
+        if none is given. It names what it needs in a closure: attributes cost a tenth of a launch.
         """
         pool, grid_of, waits, name = self.pool, self.grid_of, self.waits, self.name
+        current, current_stream, device = self.current, self.stream, self.device
         launch, function = self.driver.raw.cuLaunchKernelEx, self.function
         success, recent = self.driver.raw.CUresult.CUDA_SUCCESS, RECENT.append
 
-        def go(values: list[Any], stream: int) -> None:
+        def go(values: Sequence[Any], stream: int | None = None) -> None:
+            if stream is None:
+                if current is not None and current() != device:
+                    self(values)
+                    return
+                stream = current_stream()
             try:
                 block = pool.pop()
             except IndexError:
@@ -164,7 +160,7 @@ class Prepared:
             config.attrs, config.numAttrs = [_cluster(raw, launch.cluster)], 1
         return Block(config, self.kinds, self.fixed)
 
-    def _count(self, block: Block, values: list[Any]) -> bool:
+    def _count(self, block: Block, values: Sequence[Any]) -> bool:
         """Write the grid that run-time numbers ask for; return whether it has a block."""
         assert self.grid_of is not None
         grid = self.grid_of(values)

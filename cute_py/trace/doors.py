@@ -8,11 +8,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     # (plan, leaves) -> (prepared launch, the addresses and numbers to call it with)
-    Prepare = Callable[[Any, list[Any]], tuple[Callable[[list[Any]], None], list[Any]]]
+    Prepare = Callable[[Any, list[Any]], tuple[Callable[[Sequence[Any]], None], list[Any]]]
 
 prepare: list[Prepare] = []  # one, once `cute.run` was loaded
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cute_py.trace.arguments import Argument
     from cute_py.trace.watch import Seen
 
-    Launch = Callable[[list[Any]], None]
+    Launch = Callable[[Sequence[Any]], None]
     Again = Callable[[tuple[Any, ...]], bool]
     Read = Callable[[tuple[Any, ...]], Hashable]
     Known = tuple[Callable[[], bool], Launch, tuple[object, ...]]
@@ -79,8 +79,8 @@ class Calls:
             args: as they were given, all by position.
             arguments: the same, classified, with those of default values.
             seen: what the function and these arguments referred to before the call was traced.
-            launch: the prepared launch, a function of addresses and numbers; its `again`, if it has
-                one, gives a quicker one for known calls.
+            launch: the prepared launch, a function of addresses and numbers; its `go`, if it has
+                one, does the same in fewer steps.
 
         """
         if not all(map(_is_exact, args, arguments)) or not seen.settled:
@@ -97,8 +97,7 @@ class Calls:
         _again, read, known = self.kept[types]
         key = read(args)
         statics = [a.value for a in arguments if a.kind == "static"]
-        quick = launch.again() if hasattr(launch, "again") else launch
-        known[key] = (seen.holds, quick, (launch, *statics))
+        known[key] = (seen.checker(), getattr(launch, "go", launch), (launch, *statics))
         self.count += 1
 
     def _functions(
@@ -138,7 +137,7 @@ class Calls:
             *lines,
             f"found = known.get(({''.join([f'{k}, ' for k in key])}))",
             "if found is None or not found[0](): return False",
-            f"found[1]([{', '.join(values)}])",
+            f"found[1](({''.join([f'{v}, ' for v in values])}))",
             "return True",
         ]
         read = [f"{names or '()'} = args", *lines, f"return ({''.join([f'{k}, ' for k in key])})"]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 MOST = 64  # values of calls that are kept; all are dropped when there are more
+MOST_INLINE = 64  # places that a checker compares in one expression
 
 
 class Key:
@@ -75,6 +76,25 @@ class Seen:
         return not self.classes or all(
             cls.__mro__ is mro and len(held) == count for cls, mro, held, count in self.classes
         )
+
+    def checker(self) -> Callable[[], bool]:
+        """Return `holds` as a function made for these places, one expression without loops: known
+        calls ask it each time.
+        """
+        if self.cells or self.classes or len(self.entries) > MOST_INLINE:
+            return self.holds
+        scope: dict[str, Any] = {"MISSING": MISSING}
+        tests: list[str] = []
+        for i, (get, name, value) in enumerate(self.entries):
+            scope |= {f"get{i}": get, f"value{i}": value}
+            tests.append(f"get{i}({name!r}, MISSING) is value{i}")
+        for i, (f, *parts) in enumerate(self.functions):
+            scope[f"f{i}"] = f
+            for part, value in zip(("code", "defaults", "kwdefaults"), parts, strict=True):
+                scope[f"{part}{i}"] = value
+                tests.append(f"f{i}.__{part}__ is {part}{i}")
+        made: Callable[[], bool] = eval(f"lambda: {' and '.join(tests) or True}", scope)
+        return made
 
 
 class Watch:
