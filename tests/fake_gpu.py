@@ -78,9 +78,6 @@ class Raw:
 
         return call
 
-    def do_cuDeviceGetCount(self):
-        return 2
-
     def do_cuDeviceGet(self, n):
         return n
 

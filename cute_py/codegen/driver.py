@@ -29,7 +29,6 @@ class Driver:
         """Start the driver."""
         self.raw = raw
         self.contexts: dict[int, Any] = {}
-        self.devices: int | None = None
         self.limits: dict[tuple[int, str], int] = {}
         self.call("cuInit", 0)
 
@@ -56,12 +55,6 @@ class Driver:
         return int(self.call("cuFuncGetAttribute", kind, function))
 
     # -- devices
-
-    def count(self) -> int:
-        """Return how many devices there are."""
-        if self.devices is None:
-            self.devices = int(self.call("cuDeviceGetCount"))
-        return self.devices
 
     def device(self) -> int | None:
         """Return the number of the current device, None if there is none yet."""

@@ -66,10 +66,8 @@ def current_stream(array: Any, device: int) -> Callable[[], int]:  # noqa: ANN40
     return lambda: own
 
 
-def current_device(array: Any) -> Callable[[], int | None] | None:  # noqa: ANN401
-    """Return a function that gives the number of the current device; None if there is but one."""
-    if driver().count() < 2:
-        return None
+def current_device(array: Any) -> Callable[[], int | None]:  # noqa: ANN401
+    """Return a function that gives the number of the current device."""
     library = library_of(array)
     return driver().device if library is None else library.current
 

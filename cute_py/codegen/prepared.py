@@ -78,7 +78,7 @@ class Prepared:
         kinds: Sequence[str],
         fixed: dict[int, int],
         stream: Callable[[], int],
-        current: Callable[[], int | None] | None,
+        current: Callable[[], int | None],
     ) -> None:
         """Keep what a launch needs.
 
@@ -91,7 +91,7 @@ class Prepared:
             kinds: of the parameters: address, integer, f32, f64.
             fixed: values of parameters that are the same at each call, by place.
             stream: gives the stream to launch on.
-            current: gives the number of the current device; None where there is but one.
+            current: gives the number of the current device.
 
         """
         self.driver, self.compiled, self.function, self.device = driver, compiled, function, device
@@ -108,7 +108,7 @@ class Prepared:
         """
         if stream is None:
             stream = self.stream()
-        if self.current is not None and self.current() != self.device:
+        if self.current() != self.device:
             with self.driver.inside(self.device):
                 self.go(values, stream)
         else:
@@ -125,7 +125,7 @@ class Prepared:
 
         def go(values: Sequence[Any], stream: int | None = None) -> None:
             if stream is None:
-                if current is not None and current() != device:
+                if current() != device:
                     self(values)
                     return
                 stream = current_stream()
