@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import traceback
+from threading import RLock
 
 from cute_py.dtypes.table import b1
 from cute_py.errors import CuteError, refusal
@@ -48,6 +49,7 @@ class Kernel:
         self.function = function
         self.signature = inspect.signature(function)
         self.plans: dict[Any, Plan] = {}
+        self.tracing = RLock()
         self.watch = Watch(function)
         self._notes: tuple[Seen, dict[str, object]] | None = None
         self._calls: tuple[dict[str, object], Calls] | None = None
@@ -105,7 +107,9 @@ class Kernel:
     def _kept(self, arguments: tuple[Argument, ...], seen: Seen) -> Plan:
         key = (seen.key, *[argument.key for argument in arguments])
         if key not in self.plans:
-            self.plans[key] = _traced(self, arguments)
+            with self.tracing:  # threads that call at the same time get one plan
+                if key not in self.plans:
+                    self.plans[key] = _traced(self, arguments)
         return self.plans[key]
 
     def leaves(self, *args: object, **named: object) -> list[Any]:

@@ -4,6 +4,8 @@ the names of parameters; and the places in which a kernel may be written.
 
 import collections
 import dataclasses
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -280,3 +282,28 @@ def test_a_recursive_helper_unrolls():
     assert len(cute.trace(kernel, X, 3).body) == 6
     too_late = kernel_of(lambda x, value: down(x, cute.thread_idx()))
     assert raised(lambda: cute.trace(too_late, X, 0)).code == "trace-python"
+
+
+def test_threads_that_call_at_the_same_time_trace_once():
+    """Else one kernel would be compiled for each of them."""
+    started = threading.Barrier(4)
+    plans = []
+
+    @cute.kernel
+    def slow(x):
+        time.sleep(0.05)
+        cute.launch(grid=1, block=32)
+        x[cute.thread_idx()] = 1.0
+
+    def work():
+        started.wait()
+        plans.append(slow.plan(np.zeros(32, np.float32)))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(plans) == 4
+    assert len(set(map(id, plans))) == 1
+    assert list(map(id, slow.plans.values())) == [id(plans[0])]
