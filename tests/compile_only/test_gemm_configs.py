@@ -49,11 +49,23 @@ COMPILED = [
     ("sm_90a", "f64", 4096, "K", "MN"),
     ("sm_80", "f64", 1024, "K", "K"),
 ]
-# sm_80 in the slow suite: the two differ in shared memory and in the instruction of f64
-SAMPLE = [
-    pytest.param(*row, marks=[pytest.mark.slow] if row[0] == "sm_80" else []) for row in COMPILED
+# few at every run, of those that need most registers; the others in the slow suite
+OFTEN = [
+    ("sm_90a", "s8", 4096, "MN", "MN"),
+    ("sm_90a", "e4m3", 4096, "MN", "MN"),
+    ("sm_90a", "bf16", 4096, "K", "MN"),
+    ("sm_90a", "f32", 4096, "K", "K"),
+    ("sm_90a", "f64", 4096, "K", "MN"),
 ]
-COUNTED = {row[1]: row for row in COMPILED}.values()  # one of each type: to disassemble costs
+assert set(OFTEN) <= set(COMPILED)
+
+
+def marked(rows):
+    return [pytest.param(*x, marks=[] if x in OFTEN else [pytest.mark.slow]) for x in rows]
+
+
+SAMPLE = marked(COMPILED)
+COUNTED = marked({row[1]: row for row in [*COMPILED[::-1], *OFTEN]}.values())  # one of each type
 PLAIN = "tile=64x64x32,warps=2x2,stages=3"
 PARTS = ["", "band=4", "store=8,min_blocks=2", "band=8,store=8", "band=4,store=4,min_blocks=3"]
 
