@@ -51,8 +51,8 @@ def gemm_on_device(
 ) -> Any:  # noqa: ANN401
     """Return D in a new array of the library of a, or in `out`; see `multiply.gemm`.
 
-    All arrays lie on one device. c has the shape of D. Raises LayoutError for shapes that do not
-    fit and for empty ones.
+    All arrays lie on one device. c has the shape of D. Large operands whose rows are not aligned to
+    16 bytes are copied first. Raises LayoutError for shapes that do not fit and for empty ones.
     """
     caller, target = a, out
     a, b, c, bias, out = map(adopted, (a, b, c, bias, out))
