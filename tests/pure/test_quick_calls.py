@@ -186,7 +186,7 @@ class Hooked:
         (lambda: 1, False),
         (object(), False),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_only_values_that_cannot_change_are_known_by_identity(gpu, is_quick, value, frozen):
     assert is_frozen(value) is frozen
