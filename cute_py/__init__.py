@@ -135,9 +135,9 @@ _HOME = {
     "trace.arithmetic": "as_int reduce",
     "trace.math": ("cos erf exp exp2 fma log log2 maximum minimum rcp rsqrt sin sqrt tanh where"),
     "trace.threads": (
-        "assert_ atomic block_idx cp_async_fence cp_async_wait lane_idx launch load_acquire "
-        "named_barrier print=print_ shuffle store_release syncthreads syncwarp thread_idx "
-        "threadfence vote warp_idx warp_reduce"
+        "assert_ atomic block_idx cp_async_fence cp_async_wait griddepcontrol_launch_dependents "
+        "griddepcontrol_wait lane_idx launch load_acquire named_barrier print=print_ shuffle "
+        "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
     ),
     "codegen.build": "compile source",
     "codegen.run": "run",

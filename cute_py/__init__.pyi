@@ -340,6 +340,8 @@ from cute_py.trace.threads import atomic as atomic
 from cute_py.trace.threads import block_idx as block_idx
 from cute_py.trace.threads import cp_async_fence as cp_async_fence
 from cute_py.trace.threads import cp_async_wait as cp_async_wait
+from cute_py.trace.threads import griddepcontrol_launch_dependents as griddepcontrol_launch_dependents
+from cute_py.trace.threads import griddepcontrol_wait as griddepcontrol_wait
 from cute_py.trace.threads import lane_idx as lane_idx
 from cute_py.trace.threads import launch as launch
 from cute_py.trace.threads import load_acquire as load_acquire

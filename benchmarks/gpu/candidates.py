@@ -121,6 +121,7 @@ def product(
         band=shape.band,
         store=STORE_BYTES * 8 // BITS[row.result] if store else 0,
         min_blocks=shape.min_blocks,
+        pdl=1,
     )
     compute = row.result if row.result in ("s32", "f64") else "f32"
     return Candidate("gemm", (config, Epilogue(compute)), _note(config), spill)
@@ -156,6 +157,7 @@ FEW_TILES = {  # 1024^3 and 2048^3
         Shape((256, 128, 64), W42, 3),
         Shape((128, 256, 64), W24, 4),
         Shape((128, 128, 64), W22, 3, band=8, min_blocks=2),
+        Shape((128, 256, 128), W24, 2),
     ),
 }
 SHORT_K = (  # much is stored for each product: two blocks, so that one stores while one multiplies

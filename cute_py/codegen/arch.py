@@ -94,6 +94,7 @@ ATOM_BF16 = _of_row("atom.add.noftz.bf16")
 CLUSTER = _of_row("barrier.cluster")
 PROXY = _of_row("fence.proxy.async")
 INIT = _of_row("fence.mbarrier_init")
+GRIDDEP = _of_row("griddepcontrol")
 # what the table does not have yet
 # mbarrier: "requires sm_80"; .expect_tx, try_wait, .shared::cluster "require sm_90"
 MBARRIER = _need("mbarrier", "sm_80")
@@ -195,6 +196,11 @@ def require_runnable(plan: Plan, arch: str) -> None:
         raise refusal(
             "codegen-smem", operation=plan.name, bytes=plan.smem_bytes, arch=arch, most=most
         )
+
+
+def overlaps(arch: str) -> bool:
+    """Tell whether a kernel can begin before the one before it has ended."""
+    return holds(GRIDDEP.archs, arch)
 
 
 def need_of(op: Op) -> Need | None:

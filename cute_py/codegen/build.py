@@ -93,6 +93,7 @@ class Build:
         arch: for which architecture.
         spill_bytes: how much may go to local memory.
         source: the Numba kernel; given, where it was edited.
+        lowered: the plan that is printed.
         calls: the intrinsics that it names.
         is_edited: whether it was given.
         ptx, entry: what NVVM made of it, and the name of the kernel there.
@@ -103,6 +104,7 @@ class Build:
     arch: str
     spill_bytes: int
     source: str = ""
+    lowered: Plan | None = None
     calls: Mapping[str, object] = field(default_factory=dict)
     is_edited: bool = False
     ptx: str = ""
@@ -125,11 +127,19 @@ def check(build: Build) -> Build:
     return build
 
 
+def lower(build: Build) -> Build:
+    """Bring the plan into a form that is cheaper for the architecture."""
+    from cute_py.codegen.lower import lowered
+
+    return replace(build, lowered=lowered(build.plan, build.arch))
+
+
 def print_source(build: Build) -> Build:
     """Print the kernel, and make the intrinsics that it calls."""
     from cute_py.codegen.frontend import printed
 
-    made = printed(build.plan)
+    assert build.lowered is not None
+    made = printed(build.lowered)
     edited = bool(build.source)
     return replace(build, source=build.source or made.text, calls=made.calls, is_edited=edited)
 
@@ -166,6 +176,7 @@ def gate(build: Build) -> Build:
 
 PASSES: tuple[tuple[str, Callable[[Build], Build]], ...] = (
     ("check", check),
+    ("lower", lower),
     ("source", print_source),
     ("ptx", compile_ptx),
     ("cubin", assemble),
@@ -174,6 +185,7 @@ PASSES: tuple[tuple[str, Callable[[Build], Build]], ...] = (
 # what CUTE_PY_DEBUG shows after a pass: (stage, its text)
 _SHOWN: dict[str, tuple[str, Callable[[Build], str]]] = {
     "check": ("plan", lambda build: str(build.plan)),
+    "lower": ("lowered", lambda build: str(build.lowered)),
     "source": ("source", lambda build: build.source),
     "ptx": ("ptx", lambda build: build.ptx),
     "cubin": ("log", lambda build: build.log),
@@ -191,9 +203,10 @@ def source(plan: Plan) -> str:
     no PTX yet.
     """
     from cute_py.codegen.frontend import printed
+    from cute_py.codegen.lower import lowered
 
     _require_plan(plan, "cute.source")
-    return str(printed(plan).text)
+    return str(printed(lowered(plan)).text)
 
 
 def _require_plan(plan: object, operation: str) -> None:

@@ -1,8 +1,9 @@
-"""Addresses that go on from one op to the next.
+"""Addresses that go on from one op to the next, and from one pass of a loop to the next.
 
 Copies of a loop's body that read rows of one array are steps away from each other, and the steps
 stay the same. One register pair then walks along the rows, from op to op, in place of a pair for
-each op that lives through the loop.
+each op that lives through the loop. Where the step from the last row back to the first one of the
+next pass stays the same, too, the pair is carried around the loop.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cute_py.codegen.scalars import varies
+from cute_py.codegen.scalars import apart, symbols_of, varies
 from cute_py.layout import ints
+from cute_py.layout.polynomial import value as value_of
+from cute_py.layout.symbol_forms import substitute
+from cute_py.layout.symbols import SymInt, terms_of
 from cute_py.trace import ops
 from cute_py.trace.walk import blocks_of, every
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from cute_py.layout.polynomial import Symbol
     from cute_py.trace.access import Access
     from cute_py.trace.conditions import Scalar
     from cute_py.trace.ops import Block, Op
@@ -32,59 +37,136 @@ class Chain:
         name: of the variable that holds the address.
         before: the offset (elements) that it stands for when the op begins; None: the op is the
             first.
+        moves: whether it stands for the op's last address afterwards; it stays where a branch may
+            leave the op out.
     """
 
     name: str
     before: Scalar | None
+    moves: bool = True
 
 
-def source_of(op: Op) -> Access | None:
-    """Return what an op reads of global memory, if it can be a part of a chain."""
-    if not isinstance(op, (ops.CpAsync, ops.Load)) or op.src.space != "gmem":
+@dataclass(frozen=True)
+class Walk:
+    """A chain that is carried around a loop.
+
+    Attributes:
+        name: of the variable that holds the address.
+        source: what the first op of the chain reads or writes.
+        begin: the offset (elements) of the first pass.
+        step: from the end of a pass to the begin of the next (elements).
+    """
+
+    name: str
+    source: Access
+    begin: Scalar
+    step: Scalar
+
+
+def walked(op: Op) -> Access | None:
+    """Return what an op reads or writes of global memory, if it can be a part of a chain."""
+    if not isinstance(op, (ops.CpAsync, ops.Load, ops.Store)):
         return None
-    return op.src if op.src.dtype.bits >= 8 else None
+    x = op.dst if isinstance(op, ops.Store) else op.src
+    return x if x.space == "gmem" and x.dtype.bits >= 8 else None
 
 
-def chains(plan: Plan, name_for: Callable[[str], str]) -> dict[int, Chain]:
-    """Return the parts of all chains of two ops and more, by the identity of the op."""
-    found: dict[int, Chain] = {}
-    inner = [block for op in every(plan.body) for block in blocks_of(op)]
-    for block in inner:
-        for run in _runs(block):
-            if len(run) > 1:
-                _name(run, name_for, found)
-    return found
+class Chains:
+    """All chains of a plan.
+
+    Attributes:
+        parts: of an op in its chain, by the identity of the op.
+        walks: the chains that a loop carries, by the identity of the loop.
+    """
+
+    def __init__(self, plan: Plan, name_for: Callable[[str], str]) -> None:
+        """Find chains of two ops and more, and those that go around a loop."""
+        self.parts: dict[int, Chain] = {}
+        self.walks: dict[int, list[Walk]] = {}
+        self.name_for = name_for
+        for op in every(plan.body):
+            loop = op if isinstance(op, ops.Loop) else None
+            for block in blocks_of(op):
+                for run in _runs(block):
+                    self._add(run, loop)
+            if loop is not None:
+                for run in _left_out(loop.body):
+                    self._anchor(run, loop)
+
+    def _add(self, run: list[tuple[Op, Access]], loop: ops.Loop | None) -> None:
+        """Let an address walk from op to op, and around the loop that the ops are the body of."""
+        (_op, first), (_op, last) = run[0], run[-1]
+        ends = None if loop is None else _around(loop, first.bases[0], last.bases[-1])
+        if ends is None and len(run) == 1:
+            return
+        name, before = self.name_for(f"{first.storage}_at"), None
+        if loop is not None and ends is not None:
+            self.walks.setdefault(id(loop), []).append(Walk(name, first, *ends))
+            before = first.bases[0]
+        for op, x in run:
+            self.parts[id(op)] = Chain(name, before)
+            before = x.bases[-1]
+
+    def _anchor(self, run: list[tuple[Op, Access]], loop: ops.Loop) -> None:
+        """Let an address walk around a loop, and ops that a branch may leave out start from it."""
+        first = run[0][1]
+        head: Any = first.bases[0]
+        ends = _around(loop, head, head)
+        steps: list[Any] = [ints.sub(x.bases[0], head) for _op, x in run]
+        if ends is None or any(map(varies, steps)):
+            return
+        name = self.name_for(f"{first.storage}_at")
+        self.walks.setdefault(id(loop), []).append(Walk(name, first, *ends))
+        for op, _x in run:
+            self.parts[id(op)] = Chain(name, head, moves=False)
 
 
-def _name(run: list[Op], name_for: Callable[[str], str], found: dict[int, Chain]) -> None:
-    first = source_of(run[0])
-    assert first is not None
-    name, before = name_for(f"{first.storage}_at"), None
-    for op in run:
-        found[id(op)] = Chain(name, before)
-        x = source_of(op)
-        assert x is not None
-        before = x.bases[-1]
+def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar] | None:
+    """Return the offset (elements) of the first pass and the step to the next one, if it is the
+    same in all passes.
+    """
+    inside = {op.var for op in every(loop.body) if isinstance(op, (ops.Loop, ops.Let))}
+    head, tail = apart(first)[0], apart(last)[0]
+    k = next((s for m in terms_of(head) for a in m for s in a.symbols if s.name == loop.var), None)
+    if k is None or k.multiple_of != 1 or inside & (symbols_of(head) | symbols_of(tail)):
+        return None
+    following: Any = ints.add(SymInt({(k,): 1}), loop.step)
+    step: Any = ints.sub(_at(head, k, following), tail)
+    return None if varies(step) else (_at(head, k, loop.start), step)
 
 
-def _runs(block: Block) -> list[list[Op]]:
-    """Return the ops of a block that walk along one array, array by array."""
-    last: dict[str, list[Op]] = {}
-    runs: list[list[Op]] = []
+def _at(x: Scalar, k: Symbol, value: Scalar) -> Any:  # noqa: ANN401  (a Scalar)
+    """Return x at another value of a loop's variable."""
+    p = substitute(terms_of(x), {k: terms_of(value)})
+    number = value_of(p)
+    return SymInt(p) if number is None else number
+
+
+def _runs(block: Block) -> list[list[tuple[Op, Access]]]:
+    """Return the ops of a block that walk along one array, with their accesses."""
+    last: dict[str, list[tuple[Op, Access]]] = {}
+    runs: list[list[tuple[Op, Access]]] = []
     for op in block:
-        x = source_of(op)
+        x = walked(op)
         if x is None or not varies(x.bases[0]):
             continue
         run = last.get(x.storage)
-        if run is None or not _follows(run[-1], x):
+        if run is None or not _follows(run[-1][1], x):
             run = last[x.storage] = []
             runs.append(run)
-        run.append(op)
+        run.append((op, x))
     return runs
 
 
-def _follows(op: Op, x: Access) -> bool:
-    before = source_of(op)
-    assert before is not None
+def _follows(before: Access, x: Access) -> bool:
     step: Any = ints.sub(x.bases[0], before.bases[-1])
     return not varies(step)
+
+
+def _left_out(block: Block) -> Iterator[list[tuple[Op, Access]]]:
+    """Give the runs that stand in branches of a block, not those of loops in it."""
+    for op in block:
+        if isinstance(op, ops.If):
+            for part in blocks_of(op):
+                yield from _runs(part)
+                yield from _left_out(part)

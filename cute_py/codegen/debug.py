@@ -1,7 +1,8 @@
 """`CUTE_PY_DEBUG`: the stages of a compilation on stderr.
 
-A number says how much: 1 the seconds of each pass and the registers, 2 also plan and source, 3 also
-PTX, 4 also SASS. Or the stages by name, with commas: `time,plan,source,ptx,log,sass`.
+A number says how much: 1 the seconds of each pass and the registers, 2 also the plan, the lowered
+plan and the source, 3 also PTX, 4 also SASS. Or the stages by name, with commas:
+`time,plan,lowered,source,ptx,log,sass`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import sys
 from cute_py.errors import refusal
 
 VARIABLE = "CUTE_PY_DEBUG"
-STAGES = ("time", "plan", "source", "ptx", "log", "sass")
-LEVELS: tuple[tuple[str, ...], ...] = ((), STAGES[:1], STAGES[:3], STAGES[:4], STAGES)
+STAGES = ("time", "plan", "lowered", "source", "ptx", "log", "sass")
+LEVELS: tuple[tuple[str, ...], ...] = ((), STAGES[:1], STAGES[:4], STAGES[:5], STAGES)
 
 
 def wanted() -> frozenset[str]:

@@ -309,6 +309,10 @@ _ORDER = (
         "fence.mbarrier_init", "fence.mbarrier_init.release.cluster;", "<", "membar, fence",
         "order", "sm_90",
     ),
+    _row(
+        "griddepcontrol", "griddepcontrol.{kind};", "<", "griddepcontrol", "order", "sm_90",
+        kind=(("wait", "wait"), ("launch_dependents", "launch_dependents")),
+    ),
     _row("trap", "trap;", "<", "trap", "order"),
     _row("opaque", "", "d:b64 <", "none: a value that the compiler cannot take apart"),
     _row(

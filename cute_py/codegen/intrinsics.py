@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -10,13 +10,14 @@ from numba.cuda import cgutils, types
 from numba.cuda.extending import intrinsic
 
 from cute_py.codegen import arithmetic, matrix, memory
-from cute_py.codegen.chains import Chain, chains
+from cute_py.codegen.chains import Chain, Chains, Walk
 from cute_py.codegen.emit import Emit
 from cute_py.codegen.scalars import symbols_of
 from cute_py.codegen.storage import I32, I64, is_loose, word_count
 from cute_py.errors import refusal
 from cute_py.layout.symbols import SymInt
 from cute_py.trace import ops
+from cute_py.trace.access import Access
 from cute_py.trace.conditions import Compare, Logic, Not, Reg, Test
 from cute_py.trace.ops import Op
 from cute_py.trace.plan import ScalarParam
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from cute_py.trace.plan import Plan
 
 # equal ones share an intrinsic; others hold numbers, and 0.0 equals -0.0
-_ALIKE = (ops.Barrier, ops.CpCommit, ops.CpWait, ops.Mma)
+_ALIKE = (ops.Barrier, ops.CpCommit, ops.CpWait, ops.GridDep, ops.Mma)
 RULES: dict[type[Op], Any] = {**arithmetic.EMIT, **memory.EMIT, **matrix.EMIT}
 
 
@@ -54,7 +55,7 @@ class Intrinsics:
     def __init__(self, plan: Plan, name_for: Callable[[str], str]) -> None:
         """Look up what the plan's names are; `name_for` gives names that stand for nothing else."""
         self.plan, self.smem = plan, name_for("smem")
-        self.chains = chains(plan, name_for)
+        self.chains = Chains(plan, name_for)
         self.alike: dict[Op, Call] = {}
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
@@ -76,7 +77,7 @@ class Intrinsics:
                 raise refusal("codegen-op", operation="cute.compile", name=name, where=where_of(op))
         made = self.alike.get(op) if isinstance(op, _ALIKE) else None
         if made is None:
-            chain = self.chains.get(id(op))
+            chain = self.chains.parts.get(id(op))
             made = self._made(name.lower(), op, writes(op), lambda e: rule(e, op), None, chain)
         if isinstance(op, _ALIKE):
             self.alike[op] = made
@@ -94,6 +95,16 @@ class Intrinsics:
         """Return the call of a Let on scalars or a register."""
         return self._made("let", op, (), lambda e: _let(e, op), types.int64)
 
+    def walk(self, walk: Walk, word: str) -> Call:
+        """Return the call that begins a walk, or moves it to the next pass."""
+        if word == "begin":
+            x = replace(walk.source, bases=(walk.begin,), guards=())
+            return self._made(word, x, (), lambda e: memory.begin(e, walk), types.uint64)
+        chain = Chain(walk.name, walk.step)
+        return self._made(
+            word, walk.step, (), lambda e: memory.advance(e, walk), types.uint64, chain
+        )
+
     # -- the parts
 
     def _made(
@@ -105,7 +116,7 @@ class Intrinsics:
         result: Any,  # noqa: ANN401
         chain: Chain | None = None,
     ) -> Call:
-        used = _Names(x)
+        used = _Names(x if chain is None else (x, chain.before))
         results = tuple(dict.fromkeys(reg.storage for reg in written))
         storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
         walked = () if chain is None or chain.before is None else (chain.name,)
@@ -115,7 +126,8 @@ class Intrinsics:
         arguments = (*symbols, *pointers, *walked, *smem, *storages)
         kinds = [self._kind(n, symbols, (*pointers, *walked)) for n in arguments]
         tuples = [types.UniTuple(types.uint32, self.storages[n]) for n in results]
-        gives = result or _gives([*tuples, *[types.uint64] * (chain is not None)])
+        moves = chain is not None and chain.moves
+        gives = result or _gives([*tuples, *[types.uint64] * moves])
 
         def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
             values = dict(zip(arguments, args, strict=True))
@@ -134,12 +146,12 @@ class Intrinsics:
                 context.make_tuple(b, t, e.words.words[n])
                 for n, t in zip(results, tuples, strict=True)
             ]
-            made += [e.reached] * (chain is not None)
+            made += [e.reached] * moves
             if not made:
                 return context.get_dummy_value()
             return made[0] if len(made) == 1 else context.make_tuple(b, sig.return_type, made)
 
-        names = (*results, *([] if chain is None else [chain.name]))
+        names = (*results, *[c.name for c in [chain] if c is not None and c.moves])
         return Call(_intrinsic(name, kinds, gives, codegen), arguments, names)
 
     def _kind(self, name: str, symbols: tuple[str, ...], pointers: tuple[str, ...]) -> Any:  # noqa: ANN401
@@ -174,21 +186,25 @@ class _Names:
         self.storages: set[str] = set()
         self.parameters: set[str] = set()
         self.shared: set[str] = set()
-        if isinstance(x, ops.Op):
-            for reg in (*reads(x), *writes(x)):
-                self.storages.add(reg.storage)
-            for access in accesses(x):
-                owner = self.parameters if access.space == "gmem" else self.shared
-                owner.add(access.storage)
-                for part in (*access.bases, access.inner, *access.guards):
-                    self._add(part)
-            for f in fields(x):
-                self._add(getattr(x, f.name))
-        else:
-            self._add(x)
+        self._add(x)
+
+    def _add_op(self, x: Op) -> None:
+        for reg in (*reads(x), *writes(x)):
+            self.storages.add(reg.storage)
+        for access in accesses(x):
+            self._add(access)
+        for f in fields(x):
+            self._add(getattr(x, f.name))
 
     def _add(self, x: Any) -> None:  # noqa: ANN401
-        if isinstance(x, Test):
+        if isinstance(x, Op):
+            self._add_op(x)
+        elif isinstance(x, Access):
+            owner = self.parameters if x.space == "gmem" else self.shared
+            owner.add(x.storage)
+            for part in (*x.bases, x.inner, *x.guards):
+                self._add(part)
+        elif isinstance(x, Test):
             self.storages.add(x.reg.storage)
         elif isinstance(x, Logic):
             for term in x.terms:

@@ -117,6 +117,11 @@ def fence(e: Emit, op: ops.Fence) -> None:
         e.emit("fence", scope=op.kind)
 
 
+def grid_dep(e: Emit, op: ops.GridDep) -> None:
+    """Wait for the kernels before, or let the next one begin."""
+    e.emit("griddepcontrol", kind=op.kind)
+
+
 def assert_(e: Emit, op: ops.Assert) -> None:
     """Trap where the condition fails: the launch ends with an error."""
     e.emit("trap", guard=e.b.zext(e.scalars.holds(op.cond), I32), unless=True)
@@ -149,6 +154,7 @@ EMIT = {
     ops.CpCommit: cp_commit,
     ops.CpWait: cp_wait,
     ops.Fence: fence,
+    ops.GridDep: grid_dep,
     ops.Assert: assert_,
     ops.Prefetch: prefetch,
 }

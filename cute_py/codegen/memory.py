@@ -8,13 +8,13 @@ from llvmlite import ir
 
 from cute_py.codegen.guards import Guards
 from cute_py.codegen.instructions import TABLE
-from cute_py.codegen.scalars import varies
+from cute_py.codegen.scalars import apart, varies
 from cute_py.codegen.storage import I16, I32
 from cute_py.layout import ints
-from cute_py.layout.symbols import terms_of
 from cute_py.trace import ops
 
 if TYPE_CHECKING:
+    from cute_py.codegen.chains import Walk
     from cute_py.codegen.emit import Emit, Link
     from cute_py.trace.access import Access
     from cute_py.trace.conditions import Scalar
@@ -33,12 +33,12 @@ class Addresses:
         self.wide = x.space == "gmem"
         self.bits = x.dtype.bits
         # what varies, and the constant beyond it; elements below a byte need both for whole bytes
-        self.parts = [_apart(base) if self.bits >= 8 else (base, 0) for base in x.bases]
+        self.parts = [apart(base) if self.bits >= 8 else (base, 0) for base in x.bases]
         self.bases: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
         if chain is not None:
             before, self.bases[-1] = chain
-            self.parts.append(_apart(before))  # found as number -1
+            self.parts.append(apart(before))  # found as number -1
 
     def last(self) -> Any:  # noqa: ANN401
         """Return the address of the last base."""
@@ -52,15 +52,15 @@ class Addresses:
             e, x = self.e, self.x
             step = self._step(number)
             if step is not None:
-                self.bases[number] = e.b.add(self.bases[number - 1], self._bytes(step))
+                self.bases[number] = e.b.add(self.bases[number - 1], self.bytes(step))
                 return self.bases[number]
-            address = e.b.add(e.address(x.space, x.storage), self._bytes(self.parts[number][0]))
+            address = e.b.add(e.address(x.space, x.storage), self.bytes(self.parts[number][0]))
             if self.wide and varies(x.bases[number]):
                 address = e.opaque(address)
             self.bases[number] = address
         return self.bases[number]
 
-    def _bytes(self, offset: Scalar) -> Any:  # noqa: ANN401
+    def bytes(self, offset: Scalar) -> Any:  # noqa: ANN401
         """Return an offset in bytes, as wide as addresses are."""
         scalars = self.e.scalars
         return self._scaled(scalars.value(offset) if self.wide else scalars.narrow(offset))
@@ -109,15 +109,18 @@ class Addresses:
         return address, (outside + beyond) * self.bits // 8
 
 
-def _apart(x: Scalar) -> tuple[Scalar, int]:
-    """Return a scalar as what varies and a constant, which goes into the instruction: addresses
-    that differ by constants then share a register.
+def begin(e: Emit, walk: Walk) -> Any:  # noqa: ANN401
+    """Return the address where a walk begins, without its constant part."""
+    addresses = Addresses(e, walk.source)
+    return e.b.add(e.address("gmem", walk.source.storage), addresses.bytes(walk.begin))
+
+
+def advance(e: Emit, walk: Walk) -> Any:  # noqa: ANN401
+    """Return the address of the next pass. The compiler cannot take it apart: it would hold each
+    row's way from the first pass in a register pair of its own.
     """
-    if isinstance(x, int):
-        return 0, x
-    constant = terms_of(x).get((), 0)
-    rest: Any = ints.sub(x, constant)
-    return rest, constant
+    assert e.link is not None
+    return e.opaque(e.b.add(e.link[1], Addresses(e, walk.source).bytes(walk.step)))
 
 
 # -- loads and stores
@@ -164,10 +167,11 @@ def _pieces(e: Emit, x: Access, words: list[Any]) -> list[Any]:
 def store(e: Emit, op: ops.Store) -> None:
     """One st a vector; nothing where a guard fails."""
     x, src = op.dst, op.src
-    addresses, guards = Addresses(e, x), Guards(e, x)
+    addresses, guards = Addresses(e, x, e.link), Guards(e, x)
     for v in range(x.count):
         packed = _pieces(e, x, e.words.get_words(src, v * x.width, x.width))
         e.emit("st", addresses[v], packed, guard=guards[v], **_modes(x, op.order))
+    e.reached = addresses.last()
 
 
 # -- matrices and asynchronous copies

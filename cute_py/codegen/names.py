@@ -18,6 +18,8 @@ WORDS = {
     "let": "an integer that no sum of products describes",
     "holds": "whether a condition holds",
     "value": "an integer expression",
+    "begin": "the address where a walk along an array begins",
+    "advance": "the address of the next pass",
     "fill": "all elements become a number",
     "map": "element by element",
     "to": "conversion to a type",
@@ -35,6 +37,7 @@ WORDS = {
     "atomic": "atom, one for each element",
     "barrier": "bar.sync, of the block, a warp or some warps",
     "fence": "order of memory",
+    "griddepcontrol": "waits for the kernels before, or lets the next one begin",
     "prefetch": "prefetch.global.L2",
     "wait_until": "reads with acquire order until the element compares",
     "assert": "trap where a condition fails",
@@ -43,6 +46,7 @@ _KINDS = {
     ops.CpAsync: "cp_async",
     ops.CpCommit: "cp_async_commit",
     ops.CpWait: "cp_async_wait",
+    ops.GridDep: "griddepcontrol",
     ops.WaitUntil: "wait_until",
 }
 

@@ -14,6 +14,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
+from cute_py.codegen.arch import overlaps
 from cute_py.codegen.driver import INVALID_CONTEXT, name_of
 from cute_py.codegen.faults import RECENT, fault, is_synchronous
 
@@ -156,8 +157,11 @@ class Prepared:
         config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
         config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
         config.sharedMemBytes = self.compiled.plan.smem_bytes
-        if launch.cluster != (1, 1, 1):
-            config.attrs, config.numAttrs = [_cluster(raw, launch.cluster)], 1
+        attributes = [_cluster(raw, launch.cluster)] if launch.cluster != (1, 1, 1) else []
+        if launch.pdl and overlaps(self.compiled.arch):
+            attributes.append(_pdl(raw))
+        if attributes:
+            config.attrs, config.numAttrs = attributes, len(attributes)
         return Block(config, self.kinds, self.fixed)
 
     def _count(self, block: Block, values: Sequence[Any]) -> bool:
@@ -211,6 +215,15 @@ def nothing(values: list[Any], stream: int | None = None) -> None:
 def _signed(value: Any) -> Any:  # noqa: ANN401
     """Return the signed number with the same 64 bits."""
     return value - (1 << 64) if isinstance(value, int) and value >> 63 > 0 else value
+
+
+def _pdl(raw: Any) -> Any:  # noqa: ANN401
+    """Return the attribute of programmatic dependent launch."""
+    attribute, value = raw.CUlaunchAttribute(), raw.CUlaunchAttributeValue()
+    attribute.id = raw.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    value.programmaticStreamSerializationAllowed = 1
+    attribute.value = value
+    return attribute
 
 
 def _cluster(raw: Any, cluster: Grid) -> Any:  # noqa: ANN401

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from cute_py.codegen.storage import I32, I64
+from cute_py.layout import ints
 from cute_py.layout.polynomial import FloorDiv, Min, Symbol, order
 from cute_py.layout.symbol_bounds import bounds
 from cute_py.layout.symbols import SymInt, terms_of
@@ -83,11 +84,13 @@ class Scalars:
     def _floor(self, atom: FloorDiv) -> Any:  # noqa: ANN401
         b = self.b
         p, d = self._sum(atom.numerator), self._sum(atom.divisor)
-        (low, high), (_least, most) = bounds(atom.numerator), bounds(atom.divisor)
+        (low, high), (least, most) = bounds(atom.numerator), bounds(atom.divisor)
         if low is not None and low >= 0:
             if high is not None and high < _FITS and most is not None and most < _FITS:
-                return b.zext(b.udiv(b.trunc(p, I32), b.trunc(d, I32)), I64)
-            return b.udiv(p, d)
+                p, d = b.trunc(p, I32), b.trunc(d, I32)
+            if high is not None and least is not None and high < 2 * least:  # 0 or 1
+                return b.zext(b.icmp_unsigned(">=", p, d), I64)
+            return b.zext(b.udiv(p, d), I64)
         quotient, rest = b.sdiv(p, d), b.srem(p, d)
         below = b.icmp_signed("<", rest, ir.Constant(I64, 0))
         return b.sub(quotient, b.zext(below, I64))
@@ -123,6 +126,17 @@ def _in_loop(name: str) -> bool:
 def varies(x: Scalar) -> bool:
     """Tell whether a scalar may change from one iteration of a run-time loop to the next."""
     return any(_in_loop(name) for name in symbols_of(x))
+
+
+def apart(x: Scalar) -> tuple[Scalar, int]:
+    """Return a scalar as what varies and a constant, which goes into the instruction: addresses
+    that differ by constants then share a register.
+    """
+    if isinstance(x, int):
+        return 0, x
+    constant = terms_of(x).get((), 0)
+    rest: Any = ints.sub(x, constant)
+    return rest, constant
 
 
 def symbols_of(x: object) -> set[str]:

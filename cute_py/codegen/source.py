@@ -14,6 +14,7 @@ from cute_py.trace.plan import ScalarParam, TensorParam
 from cute_py.trace.text import op_text, where_of
 
 if TYPE_CHECKING:
+    from cute_py.codegen.chains import Walk
     from cute_py.codegen.intrinsics import Call
     from cute_py.trace.conditions import Scalar
     from cute_py.trace.ops import Block, Op
@@ -148,8 +149,16 @@ class Source:
 
     def _loop(self, op: ops.Loop, depth: int) -> None:
         bounds = f"{self._scalar(op.start)}, {self._scalar(op.stop)}, {op.step}"
+        walks = self.intrinsics.chains.walks.get(id(op), [])
+        for walk in walks:
+            self._walk(walk, "begin", depth)
         self._line(depth, f"for {op.var} in {self.helpers['range']}({bounds}):", op)
         self._block(op.body, depth + 1)
+        for walk in walks:
+            self._walk(walk, "advance", depth + 1)
+
+    def _walk(self, walk: Walk, word: str, depth: int) -> None:
+        self._line(depth, f"{walk.name} = {self._name(self.intrinsics.walk(walk, word), word)}")
 
     def _while(self, op: ops.While, depth: int) -> None:
         self._line(depth, "while True:", op)

@@ -69,6 +69,12 @@ def fence(build: Build, op: ops.Fence) -> Run:
     return lambda c: None
 
 
+@handles(ops.GridDep)
+def grid_dep(build: Build, op: ops.GridDep) -> Run:
+    """Change nothing: kernels run one after the other here."""
+    return lambda c: None
+
+
 @handles(ops.SetMaxNReg)
 def set_max_nreg(build: Build, op: ops.SetMaxNReg) -> Run:
     """Change nothing: registers are not counted here."""

@@ -475,6 +475,12 @@ WORDINGS: dict[str, Wording] = {
         "registers that are assigned on every way that leads to the read",
         "fill the tensor first (x.fill(0)); a loop may run not even once",
     ),
+    "plan-pdl": (
+        LayoutError,
+        "no wait for the kernels before, ahead of global memory, in a kernel with pdl=True",
+        "a wait first: what they write may not be there yet",
+        "call cute.griddepcontrol_wait() outside of branches and loops, before the first access",
+    ),
     "plan-twice": (
         LayoutError,
         "{reg}, of which one operation would give a register several values",

@@ -33,6 +33,11 @@ class Epilogue:
     bias: bool = False
     activation: str | None = None
 
+    @property
+    def is_in_place(self) -> bool:
+        """Tell whether an element takes no registers beside those of its sum."""
+        return not (self.source or self.bias) and self.activation in (None, "relu")
+
 
 def activated(x: Any, name: str | None) -> Any:  # noqa: ANN401  (a Tensor in registers)
     """Return an activation of x, element by element; gelu is the one with erf."""

@@ -59,6 +59,7 @@ class GemmConfig:
             accumulators.
         min_blocks: blocks that shall fit a multiprocessor together.
         spill_bytes: how much of a thread may go to local memory.
+        pdl: 1: blocks begin while the kernel before is still at work, and wait for its results.
     """
 
     atom: str
@@ -73,6 +74,7 @@ class GemmConfig:
     store: int = 0
     min_blocks: int = 1
     spill_bytes: int = 0
+    pdl: int = 0
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
@@ -83,7 +85,7 @@ class GemmConfig:
     def __str__(self) -> str:
         way = "cp.async" if self.asynchronous else "through registers"
         tile, warps = ("x".join(map(str, x)) for x in (self.tile, self.warps))
-        rest = {"band": 0, "store": 0, "min_blocks": 1, "spill_bytes": 0}
+        rest = {"band": 0, "store": 0, "min_blocks": 1, "spill_bytes": 0, "pdl": 0}
         found = [(name, getattr(self, name), usual) for name, usual in rest.items()]
         more = "".join([f" {name}={x}" for name, x, usual in found if x != usual])
         return (
@@ -149,6 +151,7 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             "a band, a store and spilled bytes of at least 0, and at least 1 block",
             min(config.band, config.store, config.spill_bytes, config.min_blocks - 1) < 0,
         ),
+        ("a pdl of 0 or 1", config.pdl not in (0, 1)),
         ("at least 2 stages, and exactly 2 without cp.async", _wrong_stages(config)),
     ]
     if any(wrong for _rule, wrong in found):
@@ -305,6 +308,9 @@ def gemm(
     tCgD, tCsD = thr.partition_C(gD), thr.partition_C(sD)  # (MMA, MMA_M, MMA_N)
     acc = thr.make_fragment_C(tCgD)  # (MMA, MMA_M, MMA_N)
     acc.fill(0)
+    if config.pdl:
+        cute.griddepcontrol_wait()
+        cute.griddepcontrol_launch_dependents()
     cute.mainloop(mma, acc, a, b)
     if config.store:
         cute.syncthreads()  # all have read the tiles that D takes the place of
@@ -315,7 +321,8 @@ def gemm(
     tCgC = part(_matrix(C, bz)) if epilogue.source else None
     wide = cute.Layout(tuple(D.shape[:2]), (0, 1))  # every row is the bias
     tCgBias = part(bias.with_layout(wide)) if epilogue.bias else None
-    for j in range(cute.size(acc, 2)):  # few columns at a time: few registers beside acc
+    # all at once, or a column of atoms at a time: few registers beside acc
+    for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
         x = converted(acc[_, _, j], epilogue.compute)  # (MMA, MMA_M)
         if epilogue.alpha:
             x = x * alpha.to(epilogue.compute)
@@ -335,7 +342,8 @@ def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
     (bM, bN, _bK), (M, N) = config.tile, D.shape[:2]
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
     L = D.shape[2] if cute.rank(D) > 2 else 1
-    how = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}
+    how: Any = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}
+    how["pdl"] = bool(config.pdl)
     if not config.band:
         cute.launch(grid=(m, n, L), block=config.threads, **how)
         return cute.block_idx()  # type: ignore[no-any-return]
@@ -355,7 +363,6 @@ def _write_rows(config: GemmConfig, sD: Tensor, gD: Tensor) -> None:
     """Copy a tile (BLK_M, BLK_N) from shared to global memory, a vector of a row at a time."""
     copy = row_copy(config, gD.dtype).get_slice(cute.thread_idx())
     tDsD, tDgD = copy.partition_S(sD), copy.partition_D(gD)  # (CPY, CPY_M, CPY_N)
-    for i in range(cute.size(tDsD, 1)):
-        held = cute.make_rmem_tensor(tDsD[_, i, _].shape, gD.dtype)  # (CPY, CPY_N)
-        cute.copy(tDsD[_, i, _], held)
-        cute.copy(held, tDgD[_, i, _])
+    held = cute.make_rmem_tensor(tDsD.shape, gD.dtype)  # of no more registers than the sums
+    cute.copy(tDsD, held)
+    cute.copy(held, tDgD)

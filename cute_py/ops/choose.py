@@ -135,6 +135,7 @@ _PARTS = {
     "store": 1,
     "min_blocks": 1,
     "spill_bytes": 1,
+    "pdl": 1,
 }
 
 

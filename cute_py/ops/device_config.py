@@ -56,6 +56,7 @@ def for_gpu(
 
     """
     M, N, _K, _batch = problem
+    config = replace(config, pdl=int(gpu.capability >= (9, 0)))
     if config.simt:
         store = 0  # a thread has neighbours, and stores them in vectors
     elif kind.bits == 64:

@@ -18,7 +18,7 @@
        | TmaLoad(...) | TmaStore(...) | BulkCommit | BulkWait(n) | Prefetch(access)         memory
        | Mma(atom, d, a, b, c, steps) | Wgmma(atom, d, a, b, accumulate)
        | WgFence | WgCommit | WgWait(n)                                                     matrix
-       | Barrier(scope, kind, id, threads) | Fence(kind) | MbarInit(access, count)
+       | Barrier(scope, kind, id, threads) | Fence(kind) | GridDep(kind) | MbarInit(access, count)
        | MbarArrive(access, bytes) | MbarWait(access, phase) | WaitUntil(access, test)
        | SetMaxNReg(n)                                                                       order
        | Print(text, value...) | Assert(cond, text)                                          debug
@@ -402,6 +402,16 @@ class Barrier(Op):
 @dataclass(frozen=True, slots=True)
 class Fence(Op):
     """`proxy_async`, `mbarrier_init`, `block`, `gpu` or `system`. Source: PTX ISA, fence."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class GridDep(Op):
+    """`wait` for the kernels before this one, or let the next one begin (`launch_dependents`).
+
+    Source: PTX ISA, griddepcontrol.
+    """
 
     kind: str
 

@@ -40,6 +40,7 @@ class Launch:
 
     `min_blocks` is how many blocks shall fit a multiprocessor together: it bounds the registers.
     `spill_bytes` is how much of a thread may go to local memory before the kernel is refused.
+    `pdl`: blocks may begin while the kernel before is still at work; they wait by a `GridDep` op.
     """
 
     grid: tuple[Scalar, Scalar, Scalar]
@@ -47,6 +48,7 @@ class Launch:
     cluster: tuple[int, int, int] = (1, 1, 1)
     min_blocks: int = 1
     spill_bytes: int = 0
+    pdl: bool = False
 
     @property
     def threads(self) -> int:

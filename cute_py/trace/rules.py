@@ -209,6 +209,10 @@ def _sync(op: ops.Barrier) -> str:
     return "" if counted else f"a named barrier of {op.threads} threads"
 
 
+def _grid(op: ops.GridDep) -> str:
+    return "" if op.kind in ("wait", "launch_dependents") else "wait or launch_dependents"
+
+
 def _fence(op: ops.Fence) -> str:
     known = ("proxy_async", "mbarrier_init", "block", "gpu", "system")
     return "" if op.kind in known else f"the fence {op.kind}"
@@ -256,6 +260,7 @@ RULES: dict[type[Op], Callable[..., str]] = {
     ops.WgWait: _groups,
     ops.Barrier: _sync,
     ops.Fence: _fence,
+    ops.GridDep: _grid,
     ops.MbarInit: _barrier,
     ops.MbarArrive: _barrier,
     ops.MbarWait: _barrier,

@@ -9,6 +9,7 @@ from cute_py.trace.conditions import runs
 from cute_py.trace.ops import (
     CpAsync,
     Fill,
+    GridDep,
     If,
     LdMatrix,
     Let,
@@ -47,6 +48,7 @@ def plan_text(plan: Plan) -> str:
     cluster = "" if launch.cluster == (1, 1, 1) else f" cluster ({_listed(launch.cluster)})"
     least = f" min_blocks {launch.min_blocks}" if launch.min_blocks > 1 else ""
     least += f" spill_bytes {launch.spill_bytes}" if launch.spill_bytes else ""
+    least += " pdl" if launch.pdl else ""
     lines.append(f"  launch grid ({grid}) block ({block}){cluster}{least}")
     for s in plan.shared:
         lines.append(f"  shared {s.name}: {s.dtype}[{s.count}] at {s.offset}, {s.bytes} bytes")
@@ -167,6 +169,7 @@ _TEXTS: dict[type[Op], Callable[..., str]] = {
     Mma: _mma,
     Load: lambda op: f"{op.dst} = load {access_text(op.src)}",
     Store: lambda op: f"store {access_text(op.dst)} = {op.src}",
+    GridDep: lambda op: f"griddepcontrol {op.kind}",
     CpAsync: lambda op: f"cp_async {access_text(op.dst)} = {access_text(op.src)}",
     LdMatrix: lambda op: f"{op.dst} = ldmatrix {access_text(op.src)}  {op.atom}",
     StMatrix: lambda op: f"stmatrix {access_text(op.dst)} = {op.src}  {op.atom}",

@@ -17,6 +17,7 @@ from cute_py.trace.ops import (
     CpCommit,
     CpWait,
     Fence,
+    GridDep,
     Load,
     Print,
     Shuffle,
@@ -42,6 +43,7 @@ def launch(
     cluster: IntTuple = 1,
     min_blocks: int = 1,
     spill_bytes: int = 0,
+    pdl: bool = False,
 ) -> None:
     """State the launch shape, once, before the first use of a thread or block index.
 
@@ -53,6 +55,9 @@ def launch(
             of CUDA's `__launch_bounds__`, it bounds the registers of a thread.
         spill_bytes: how much of a thread may go to local memory, static; `cute.compile` refuses
             more.
+        pdl: programmatic dependent launch: blocks begin where the kernel before leaves room, and
+            wait for it in `griddepcontrol_wait`, which must stand before the first use of global
+            memory. GPUs before sm_90 run one kernel after the other.
 
     """
     trace = current()
@@ -65,7 +70,7 @@ def launch(
         ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch")
         for x in (min_blocks, spill_bytes)
     ]
-    shape = Launch(blocks, tuple(threads), tuple(group), least, spills)  # type: ignore[arg-type]
+    shape = Launch(blocks, tuple(threads), tuple(group), least, spills, pdl)  # type: ignore[arg-type]
     if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1 or spills < 0:
         raise refusal("kernel-block", operation="cute.launch", block=block, where=where())
     trace.launch = shape
@@ -185,6 +190,22 @@ def threadfence(scope: str = "gpu") -> None:
     """Order memory accesses for the `block`, `gpu` or `system`."""
     require_choice(scope, ("block", "gpu", "system"), "cute.threadfence")
     current().emit(Fence(scope, line=kernel_line()))
+
+
+def griddepcontrol_wait() -> None:
+    """Wait until the kernels before this one have ended and their results can be seen.
+
+    For `cute.launch(..., pdl=True)`. Without it there is nothing to wait for. Source: PTX ISA,
+    griddepcontrol; cutlass/arch/grid_dependency_control.h.
+    """
+    current().emit(GridDep("wait", line=kernel_line()))
+
+
+def griddepcontrol_launch_dependents() -> None:
+    """Let the next kernel of the stream begin, if it is launched with `pdl=True`, once all blocks
+    have come here; it still waits for this one's end before it reads. Source: as above.
+    """
+    current().emit(GridDep("launch_dependents", line=kernel_line()))
 
 
 # -- between lanes

@@ -6,9 +6,9 @@ from math import gcd
 
 from cute_py.errors import refusal
 from cute_py.trace.conditions import Reg
-from cute_py.trace.ops import Barrier, Fill, If, Leave, Load, Loop, Map, Op, While
+from cute_py.trace.ops import Barrier, Fill, GridDep, If, Leave, Load, Loop, Map, Op, While
 from cute_py.trace.rules import check_op
-from cute_py.trace.walk import every, reads, writes
+from cute_py.trace.walk import accesses, every, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,10 +167,24 @@ def _require_shared(plan: Plan) -> None:
         raise refusal("plan-shared", operation=plan.name, bytes=plan.smem_bytes, most=MOST_SHARED)
 
 
+def _require_wait(plan: Plan) -> None:
+    """Refuse a kernel that may begin before others have ended, and uses memory before it waits."""
+    if not plan.launch.pdl:
+        return
+    for op in plan.body:
+        if isinstance(op, GridDep) and op.kind == "wait":
+            return
+        early = [o for o in every((op,)) if any(x.space == "gmem" for x in accesses(o))]
+        if early:
+            raise refusal("plan-pdl", operation=type(early[0]).__name__, where=_line(early[0]))
+    raise refusal("plan-pdl", operation=plan.name, where="its end")
+
+
 PLAN_RULES = (
     _require_sound_ops,
     _require_written_once,
     _require_assigned,
     _require_barriers_together,
     _require_shared,
+    _require_wait,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from cute_py.trace.access import Access
 from cute_py.trace.conditions import Compare, Logic, Not, Reg, Test
@@ -10,7 +10,7 @@ from cute_py.trace.ops import If, Loop, Op, Tile, While
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from cute_py.trace.ops import Block
 
@@ -32,6 +32,21 @@ def every(block: Block) -> Iterator[Op]:
         yield op
         for inner in blocks_of(op):
             yield from every(inner)
+
+
+def rebuilt(block: Block, rule: Callable[[Op], Block]) -> Block:
+    """Return a block in which each op is what a rule makes of it, the ops that it holds first."""
+    return tuple(new for op in block for new in rule(_with_blocks(op, rule)))
+
+
+def _with_blocks(op: Op, rule: Callable[[Op], Block]) -> Op:
+    if isinstance(op, Loop):
+        return replace(op, body=rebuilt(op.body, rule))
+    if isinstance(op, While):
+        return replace(op, test=rebuilt(op.test, rule), body=rebuilt(op.body, rule))
+    if isinstance(op, If):
+        return replace(op, then=rebuilt(op.then, rule), other=rebuilt(op.other, rule))
+    return op
 
 
 def registers_in(x: object) -> Iterator[Reg]:

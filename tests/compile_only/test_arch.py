@@ -86,6 +86,7 @@ def test_ptxas_agrees_where_an_instruction_begins(name, tmp_path):
         "CLUSTERS": ("", ""),
         "PROXY": ("fence.proxy.async.shared::cta;", ""),
         "INIT": ("fence.mbarrier_init.release.cluster;", ""),
+        "GRIDDEP": ("griddepcontrol.wait;", ""),
         "WGMMA": ("wgmma.fence.sync.aligned;", ""),
         "SETMAXNREG": ("setmaxnreg.dec.sync.aligned.u32 40;", ""),
     }[name]

@@ -74,3 +74,24 @@ def test_a_launch_is_described_to_the_driver():
     assert (cluster.x, cluster.y, cluster.z) == (2, 1, 1)
     config.hStream = 7
     assert int(config.hStream) == 7
+
+
+def test_an_overlapping_launch_is_described_to_the_driver():
+    @cute.kernel
+    def overlapping(x):
+        cute.launch(grid=8, block=32, pdl=True)
+        cute.griddepcontrol_wait()
+        cute.griddepcontrol_launch_dependents()
+        x[cute.thread_idx()] = 1
+
+    plan = cute.trace(overlapping, np.zeros(32, np.float32))
+    raw, compiled = SimpleNamespace(raw=bindings), cute.compile(plan, "sm_90a")
+    kinds = ["address"]
+    prepared = Prepared(raw, compiled, None, 0, (8, 1, 1), kinds, {}, lambda: 0, lambda: 0)
+    (attribute,) = prepared._block().config.attrs
+    named = bindings.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    assert attribute.id == named
+    assert attribute.value.programmaticStreamSerializationAllowed == 1
+    order = [compiled.ptx.index(x) for x in ("griddepcontrol.wait", "launch_dependents", "st.glob")]
+    assert order == sorted(order)
+    assert "griddepcontrol" not in cute.compile(plan, "sm_89").ptx

@@ -157,6 +157,28 @@ def test_what_a_device_cannot_run_is_refused(gpu, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("arch", "overlaps"), [("sm_80", False), ("sm_89", False), ("sm_90a", True)]
+)
+def test_a_launch_may_overlap_the_kernel_before(gpu, arch, overlaps):
+    @cute.kernel
+    def overlapping(x):
+        cute.launch(grid=4, block=32, pdl=True)
+        cute.griddepcontrol_wait()
+        x[cute.thread_idx()] = 1
+
+    compiled = gpu.compiled(plan_of(overlapping, X), arch)
+    driver = SimpleNamespace(raw=gpu.raw)
+    kinds = ["address", "integer"]
+    prepared = Prepared(driver, compiled, None, 0, (4, 1, 1), kinds, {}, lambda: 0, lambda: 0)
+    config = prepared._block().config
+    assert config.numAttrs == len(config.attrs) == overlaps
+    if overlaps:
+        (made,) = config.attrs
+        assert made.id == "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION"
+        assert made.value.programmaticStreamSerializationAllowed == 1
+
+
+@pytest.mark.parametrize(
     ("block", "cluster", "words"),
     [
         ((2, 2, 128), 1, "128 threads in z; required: at most 64 on this device (sm_90a)"),

@@ -330,6 +330,18 @@ def plan_shared_mended(f):
     f[0] = tile[0, 0]
 
 
+def plan_pdl(x):
+    cute.launch(grid=1, block=32, pdl=True)
+    x[0] = 1  # here
+    cute.griddepcontrol_wait()
+
+
+def plan_pdl_mended(x):
+    cute.launch(grid=1, block=32, pdl=True)
+    cute.griddepcontrol_wait()
+    x[0] = 1
+
+
 CODES = [
     "trace-python",
     "trace-stale",
@@ -358,6 +370,7 @@ CODES = [
     "plan-twice",
     "plan-divergent",
     "plan-shared",
+    "plan-pdl",
 ]
 PAIRS = pairs(globals(), CODES)
 

@@ -28,6 +28,8 @@ Registers:
 
 Calls:
     value_*: an integer expression
+    begin_*: the address where a walk along an array begins
+    advance_*: the address of the next pass
     fill_*: all elements become a number
     map_*: element by element
     load_*: ld.global or ld.shared, one for each vector
@@ -128,10 +130,12 @@ def gemm_shared(
     r47 = undefined(1)
     r48 = undefined(1)
     r0 = fill_0(r0)  # line 29  r0[0] = 0.0
+    A_at = begin_0(A_stride0, bid_x, tid, A)
+    B_at = begin_1(B_stride0, bid_y, tid, B)
     for k0 in range(0, value_0(A_shape1), 1):  # line 30  for k0 in 0 .. ceil_div(A_shape1,16)
-        x0 = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, x0)  # line 31  x0[0] = load A[16*A_stride0* ...
+        x0, A_at = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, A_at, x0)  # line 31  x0[0] = load A[1 ...
         store_0(tid, smem, x0)  # line 31  store s0[17*tid//16 + [0]] = x0[0]
-        x1 = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, x1)  # line 32  x1[0] = load B[16*B_stride0* ...
+        x1, B_at = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, B_at, x1)  # line 32  x1[0] = load B[1 ...
         store_1(tid, smem, x1)  # line 32  store s1[17*tid//16 + [0]] = x1[0]
         barrier_0()  # line 33  barrier block sync
         x2 = load_2(tid, smem, x2)  # line 35  x2[0] = load s0[17*(tid//16) + [0]]
@@ -231,4 +235,6 @@ def gemm_shared(
         r48 = map_fma_15(r0, r46, r47, r48)  # line 35  r48[0] = fma.f32(r46[0], r47[0], r0[0])
         r0 = map_copy_47(r0, r48)  # line 35  r0[0] = copy.f32(r48[0])
         barrier_0()  # line 36  barrier block sync
+        A_at = advance_0(A_at)
+        B_at = advance_1(B_at)
     store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 37  store C[16*C_stride0*bid_x+C_stri ...

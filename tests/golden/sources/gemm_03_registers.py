@@ -24,6 +24,8 @@ Registers:
 
 Calls:
     value_*: an integer expression
+    begin_*: the address where a walk along an array begins
+    advance_*: the address of the next pass
     fill_*: all elements become a number
     load_*: ld.global or ld.shared, one for each vector
     store_*: st.global or st.shared, one for each vector
@@ -46,10 +48,12 @@ def gemm_registers(
     t0 = undefined(4)
     t1 = undefined(4)
     fragment2 = fill_0(fragment2)  # line 45  fragment2[0:64] = 0.0
+    A_at = begin_0(A_stride0, bid_x, tid, A)
+    B_at = begin_1(B_stride0, bid_y, tid, B)
     for k0 in range(0, value_0(A_shape1), 1):  # line 46  for k0 in 0 .. ceil_div(A_shape1,8)
-        t0 = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, t0)  # line 47  t0[0:4] = load A[128*A_strid ...
+        t0, A_at = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, A_at, t0)  # line 47  t0[0:4] = load A ...
         store_0(tid, smem, t0)  # line 47  store s0[129*tid-1031*(tid//8) + [0:128:32]] = t0[0:4]
-        t1 = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, t1)  # line 48  t1[0:4] = load B[128*B_strid ...
+        t1, B_at = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, B_at, t1)  # line 48  t1[0:4] = load B ...
         store_1(tid, smem, t1)  # line 48  store s1[129*tid-1031*(tid//8) + [0:128:32]] = t1[0:4]
         barrier_0()  # line 49  barrier block sync
         fragment0 = load_2(tid, smem, fragment0)  # line 51  fragment0[0:8] = load s0[tid%16 + [0:128:16]]
@@ -77,4 +81,6 @@ def gemm_registers(
         fragment1 = load_17(tid, smem, fragment1)  # line 52  fragment1[56:64] = load s1[tid//16+903 + [0:128:16]]
         fragment2 = mma_7(fragment0, fragment1, fragment2)  # line 53  fragment2[0:64] += fragment0[56:64] * fragm ...
         barrier_0()  # line 54  barrier block sync
+        A_at = advance_0(A_stride0, A_at)
+        B_at = advance_1(B_stride0, B_at)
     store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment2)  # line 55  store C[128*C_stride0*bid_ ...

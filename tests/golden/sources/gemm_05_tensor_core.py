@@ -25,6 +25,8 @@ Registers:
 
 Calls:
     value_*: an integer expression
+    begin_*: the address where a walk along an array begins
+    advance_*: the address of the next pass
     fill_*: all elements become a number
     map_*: element by element
     load_*: ld.global or ld.shared, one for each vector
@@ -49,15 +51,19 @@ def gemm_tensor_core(
     t1 = undefined(8)
     r0 = undefined(32)
     fragment2 = fill_0(fragment2)  # line 38  fragment2[0:32] = 0.0
+    A_at = begin_0(A_stride0, bid_x, tid, A)
+    B_at = begin_1(B_stride0, bid_y, tid, B)
     for k0 in range(0, value_0(A_shape1), 1):  # line 40  for k0 in 0 .. ceil_div(A_shape1,32)
-        t0 = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, t0)  # line 41  t0[0:16] = load A[64*A_strid ...
+        t0, A_at = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, A_at, t0)  # line 41  t0[0:16] = load ...
         store_0(tid, smem, t0)  # line 41  store s0[8*tid + [0,1024]] x8 = t0[0:16]
-        t1 = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, t1)  # line 42  t1[0:16] = load B[64*B_strid ...
+        t1, B_at = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, B_at, t1)  # line 42  t1[0:16] = load ...
         store_1(tid, smem, t1)  # line 42  store s1[8*tid + [0,1024]] x8 = t1[0:16]
         barrier_0()  # line 43  barrier block sync
         fragment0 = load_2(tid, smem, fragment0)  # line 44  fragment0[0:8,16:24,8:16,24:32] = load s0[2*tid+256*( ...
         fragment1 = load_3(tid, smem, fragment1)  # line 45  fragment1[0:4,8:12,16:20,24:28,4:8,12:16,20:24,28:32] ...
         fragment2 = mma_0(fragment0, fragment1, fragment2)  # line 46  fragment2[0:32] += fragment0[0:8,16:24,8:16 ...
         barrier_0()  # line 47  barrier block sync
+        A_at = advance_0(A_stride0, A_at)
+        B_at = advance_1(B_stride0, B_at)
     r0 = map_copy_0(fragment2, r0)  # line 48  r0[0:32] = copy.f32(fragment2[0:32])
     store_2(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 48  store C[64*C_stride0*bid_x+8*C_st ...

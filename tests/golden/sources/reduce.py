@@ -23,6 +23,8 @@ Registers:
 Calls:
     holds_*: whether a condition holds
     value_*: an integer expression
+    begin_*: the address where a walk along an array begins
+    advance_*: the address of the next pass
     fill_*: all elements become a number
     map_*: element by element
     reduce_*: combines runs of elements, from left to right
@@ -53,10 +55,12 @@ def sum_rows(A, A_shape0, A_shape1, A_stride0, out, out_shape0):
     r12 = undefined(4)
     r13 = undefined(1)
     r0 = fill_0(r0)  # line 28  r0[0] = 0.0
+    A_at = begin_0(A_stride0, bid_x, tid, A)
     for k0 in range(value_0(tid), value_1(A_shape1), 128):  # line 29  for k0 in tid .. A_shape1 step 128 (thread)
-        x0 = load_0(A_stride0, bid_x, k0, A, x0)  # line 30  x0[0] = load A[A_stride0*bid_x+k0 + [0]]
+        x0, A_at = load_0(A_stride0, bid_x, k0, A, A_at, x0)  # line 30  x0[0] = load A[A_stride0*bid_x+k0 + [0]]
         r1 = map_copy_0(r1, x0)  # line 30  r1[0] = copy.f32(x0[0])
         r0 = map_add_0(r0, r1)  # line 30  r0[0] = add.f32(r0[0], r1[0])
+        A_at = advance_0(A_at)
     r2 = shuffle_bfly_0(r0, r2)  # line 44  shuffle bfly r2[0] r0[0] 16 32
     r3 = map_add_1(r0, r2, r3)  # line 44  r3[0] = add.f32(r0[0], r2[0])
     r4 = shuffle_bfly_1(r3, r4)  # line 44  shuffle bfly r4[0] r3[0] 8 32

@@ -25,6 +25,8 @@ Registers:
 Calls:
     holds_*: whether a condition holds
     value_*: an integer expression
+    begin_*: the address where a walk along an array begins
+    advance_*: the address of the next pass
     fill_*: all elements become a number
     map_*: element by element
     reduce_*: combines runs of elements, from left to right
@@ -82,11 +84,13 @@ def softmax(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_stride0):
     r37 = undefined(1)
     r38 = undefined(1)
     r0 = fill_0(r0)  # line 32  r0[0] = -inf
+    A_at = begin_0(A_stride0, bid_x, tid, A)
     for k0 in range(value_0(tid), value_1(A_shape1), 128):  # line 33  for k0 in tid .. A_shape1 step 128 (thread)
-        x0 = load_0(A_stride0, bid_x, k0, A, x0)  # line 34  x0[0] = load A[A_stride0*bid_x+k0 + [0]]
+        x0, A_at = load_0(A_stride0, bid_x, k0, A, A_at, x0)  # line 34  x0[0] = load A[A_stride0*bid_x+k0 + [0]]
         r1 = map_copy_0(r1, x0)  # line 34  r1[0] = copy.f32(x0[0])
         r2 = map_max_0(r0, r1, r2)  # line 34  r2[0] = max.f32(r0[0], r1[0])
         r0 = map_copy_1(r0, r2)  # line 34  r0[0] = copy.f32(r2[0])
+        A_at = advance_0(A_at)
     r3 = shuffle_bfly_0(r0, r3)  # line 50  shuffle bfly r3[0] r0[0] 16 32
     r4 = map_max_1(r0, r3, r4)  # line 50  r4[0] = max.f32(r0[0], r3[0])
     r5 = shuffle_bfly_1(r4, r5)  # line 50  shuffle bfly r5[0] r4[0] 8 32
@@ -103,13 +107,15 @@ def softmax(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_stride0):
     r13 = load_1(smem, r13)  # line 55  r13[0:4] = load s0[0 + [0]] x4
     r14 = reduce_max_0(r13, r14)  # line 56  reduce max r14[0] r13[0:4]
     r15 = fill_1(r15)  # line 38  r15[0] = 0.0
+    A_at_ = begin_1(A_stride0, bid_x, tid, A)
     for k1 in range(value_2(tid), value_3(A_shape1), 128):  # line 39  for k1 in tid .. A_shape1 step 128 (thread)
-        x1 = load_2(A_stride0, bid_x, k1, A, x1)  # line 40  x1[0] = load A[A_stride0*bid_x+k1 + [0]]
+        x1, A_at_ = load_2(A_stride0, bid_x, k1, A, A_at_, x1)  # line 40  x1[0] = load A[A_stride0*bid_x+k1 + [0]]
         r16 = map_copy_2(r16, x1)  # line 40  r16[0] = copy.f32(x1[0])
         r17 = map_sub_0(r14, r16, r17)  # line 40  r17[0] = sub.f32(r16[0], r14[0])
         r18 = map_mul_0(r17, r18)  # line 40  r18[0] = mul.f32(r17[0], 1.4426950408889634)
         r19 = map_exp2_0(r18, r19)  # line 40  r19[0] = exp2.f32(r18[0])
         r15 = map_add_0(r15, r19)  # line 40  r15[0] = add.f32(r15[0], r19[0])
+        A_at_ = advance_1(A_at_)
     r20 = shuffle_bfly_5(r15, r20)  # line 50  shuffle bfly r20[0] r15[0] 16 32
     r21 = map_add_1(r15, r20, r21)  # line 50  r21[0] = add.f32(r15[0], r20[0])
     r22 = shuffle_bfly_6(r21, r22)  # line 50  shuffle bfly r22[0] r21[0] 8 32
@@ -126,12 +132,16 @@ def softmax(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, B_stride0):
     r30 = load_3(smem, r30)  # line 55  r30[0:4] = load s0[4 + [0]] x4
     r31 = reduce_add_0(r30, r31)  # line 56  reduce add r31[0] r30[0:4]
     r32 = map_rcp_0(r31, r32)  # line 41  r32[0] = rcp.f32(r31[0])
+    A_at__ = begin_2(A_stride0, bid_x, tid, A)
+    B_at = begin_3(B_stride0, bid_x, tid, B)
     for k2 in range(value_4(tid), value_5(A_shape1), 128):  # line 43  for k2 in tid .. A_shape1 step 128 (thread)
-        x2 = load_4(A_stride0, bid_x, k2, A, x2)  # line 44  x2[0] = load A[A_stride0*bid_x+k2 + [0]]
+        x2, A_at__ = load_4(A_stride0, bid_x, k2, A, A_at__, x2)  # line 44  x2[0] = load A[A_stride0*bid_x+k2 + [0]]
         r33 = map_copy_3(r33, x2)  # line 44  r33[0] = copy.f32(x2[0])
         r34 = map_sub_1(r14, r33, r34)  # line 44  r34[0] = sub.f32(r33[0], r14[0])
         r35 = map_mul_1(r34, r35)  # line 44  r35[0] = mul.f32(r34[0], 1.4426950408889634)
         r36 = map_exp2_1(r35, r36)  # line 44  r36[0] = exp2.f32(r35[0])
         r37 = map_mul_2(r32, r36, r37)  # line 44  r37[0] = mul.f32(r36[0], r32[0])
         r38 = map_copy_4(r37, r38)  # line 45  r38[0] = copy.f32(r37[0])
-        store_2(B_stride0, bid_x, k2, B, r38)  # line 45  store B[B_stride0*bid_x+k2 + [0]] = r38[0]
+        B_at = store_2(B_stride0, bid_x, k2, B, B_at, r38)  # line 45  store B[B_stride0*bid_x+k2 + [0]] = r38[0]
+        A_at__ = advance_2(A_at__)
+        B_at = advance_3(B_at)

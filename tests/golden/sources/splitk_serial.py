@@ -28,6 +28,8 @@ Registers:
 Calls:
     holds_*: whether a condition holds
     value_*: an integer expression
+    begin_*: the address where a walk along an array begins
+    advance_*: the address of the next pass
     fill_*: all elements become a number
     map_*: element by element
     load_*: ld.global or ld.shared, one for each vector
@@ -56,16 +58,20 @@ def gemm_splitk(
     x0 = undefined(1)
     x1 = undefined(1)
     fragment2 = fill_0(fragment2)  # line 46  fragment2[0:32] = 0.0
+    A_at = begin_0(A_stride0, bid_x, bid_z, tid, A)
+    B_at = begin_1(B_stride0, bid_y, bid_z, tid, B)
     for k0 in range(value_0(bid_z), value_1(A_shape1), 2):  # line 48  for k0 in bid_z .. ceil_div(A_shape1,32) step 2
-        t0 = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, t0)  # line 49  t0[0:16] = load A[64*A_strid ...
+        t0, A_at = load_0(A_shape0, A_shape1, A_stride0, bid_x, k0, tid, A, A_at, t0)  # line 49  t0[0:16] = load ...
         store_0(tid, smem, t0)  # line 49  store s0[8*tid + [0,1024]] x8 = t0[0:16]
-        t1 = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, t1)  # line 50  t1[0:16] = load B[64*B_strid ...
+        t1, B_at = load_1(B_shape0, B_shape1, B_stride0, bid_y, k0, tid, B, B_at, t1)  # line 50  t1[0:16] = load ...
         store_1(tid, smem, t1)  # line 50  store s1[8*tid + [0,1024]] x8 = t1[0:16]
         barrier_0()  # line 51  barrier block sync
         fragment0 = load_2(tid, smem, fragment0)  # line 52  fragment0[0:8,16:24,8:16,24:32] = load s0[2*tid+256*( ...
         fragment1 = load_3(tid, smem, fragment1)  # line 53  fragment1[0:4,8:12,16:20,24:28,4:8,12:16,20:24,28:32] ...
         fragment2 = mma_0(fragment0, fragment1, fragment2)  # line 54  fragment2[0:32] += fragment0[0:8,16:24,8:16 ...
         barrier_0()  # line 55  barrier block sync
+        A_at = advance_0(A_stride0, A_at)
+        B_at = advance_1(B_stride0, B_at)
     if holds_0(tid):  # line 58  if tid == 0 (thread)
         wait_until_0(bid_x, bid_y, bid_z, turns_shape0, turns_shape1, turns_stride0, turns)  # line 59
     barrier_0()  # line 60  barrier block sync

@@ -1,0 +1,122 @@
+"""Plans as they are lowered for an architecture: they compute the same, in cheaper steps."""
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.codegen.lower import lowered
+from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.gemm import GemmConfig, Side, gemm
+from cute_py.layout.polynomial import FloorDiv
+from cute_py.layout.symbols import terms_of
+from cute_py.trace import ops
+from cute_py.trace.walk import accesses, every
+
+ATOM = "SM80_16x8x16_F32F16F16F32_TN"
+
+
+def product(stages, K, majors="KK"):
+    """Return the plan of a product, its arrays, and what D must be."""
+    rng = np.random.default_rng(stages * 1000 + K)
+    A, B = (rng.integers(-4, 5, (64, K)).astype(np.float16) for _ in "AB")
+    D = np.full((64, 64), np.nan, np.float32)
+    a, b = (x if m == "K" else np.asfortranarray(x) for x, m in zip((A, B), majors, strict=True))
+    sides = [Side("K" if m == "K" else "MN", 8) for m in majors]
+    config = GemmConfig(ATOM, (64, 64, 32), (2, 2), stages, *sides, True, pdl=1)
+    arrays = [a, b, None, None, D]
+    plan = cute.trace(gemm, *arrays, 1.0, 0.0, config, Epilogue())
+    return plan, arrays, A.astype(np.float32) @ B.astype(np.float32).T
+
+
+def divided(plan):
+    """Return the numbers by which addresses divide the variable of a loop."""
+    loops = {op.var for op in every(plan.body) if isinstance(op, ops.Loop)}
+    found = set()
+    for op in every(plan.body):
+        for x in accesses(op):
+            for scalar in (*x.bases, x.inner):
+                for monomial in terms_of(scalar):
+                    for atom in monomial:
+                        if isinstance(atom, FloorDiv) and loops & {s.name for s in atom.symbols}:
+                            found.add(str(atom.divisor))
+    return found
+
+
+@pytest.mark.parametrize("majors", ["KK", "KM"])
+@pytest.mark.parametrize("K", [8, 64, 96, 328])
+@pytest.mark.parametrize("stages", [2, 3, 4, 5, 6])
+def test_a_lowered_product_is_the_product(stages, K, majors):
+    plan, arrays, expected = product(stages, K, majors)
+    for arch in (None, "sm_80"):
+        arrays[4][...] = np.nan
+        given = [x for x in arrays if x is not None]
+        cute.emulate(lowered(plan, arch), *given, 1.0, 0.0)
+        assert np.array_equal(arrays[4], expected)
+
+
+@pytest.mark.parametrize("stages", [3, 5, 6])
+def test_stages_are_counted_beside_the_loop(stages):
+    plan, _arrays, _expected = product(stages, 328)
+    assert len(divided(plan)) == 1
+    assert divided(lowered(plan)) == set()
+    kept, _arrays, _expected = product(4, 328)
+    assert lowered(kept) == kept  # the lowest bits
+
+
+def test_a_loop_with_a_start_and_a_step_counts_from_there():
+    @cute.kernel
+    def pick(x, y):
+        cute.launch(grid=1, block=32)
+        tile = cute.smem("s32", (32, 7))
+        t = cute.thread_idx()
+        for i in range(7):
+            tile[t, i] = x[t, i]
+        for k in cute.range(5, x.shape[1], 4):
+            y[t, k] = tile[t, k % 7] * 10 + tile[t, (k + 4) % 7]
+
+    x = np.arange(32 * 90, dtype=np.int32).reshape(32, 90)
+    once, again = np.zeros_like(x), np.zeros_like(x)
+    plan = cute.trace(pick, x, once)
+    turned = lowered(plan)
+    assert turned != plan
+    cute.emulate(plan, x, once)
+    cute.emulate(turned, x, again)
+    k = np.arange(5, 90, 4)
+    assert np.array_equal(once[:, k], x[:, k % 7] * 10 + x[:, (k + 4) % 7])
+    assert np.array_equal(once, again)
+
+
+def test_a_quotient_that_stays_is_left_alone():
+    @cute.kernel
+    def spread(y):
+        cute.launch(grid=1, block=32)
+        for k in cute.range(y.shape[0]):
+            y[k // 3, cute.thread_idx()] = 1
+
+    plan = cute.trace(spread, np.zeros((9, 32), np.int32))
+    assert lowered(plan) == plan
+
+
+def test_names_of_the_kernel_are_not_taken():
+    @cute.kernel
+    def named(turn0, n0):
+        cute.launch(grid=1, block=32)
+        t = cute.thread_idx()
+        ring = cute.smem("s32", (32, 3), name="n1")
+        for i in range(3):
+            ring[t, i] = i
+        for k in cute.range(turn0.shape[0]):
+            turn0[k, t] = ring[t, k % 3] + n0[t]
+
+    turn0, n0 = np.zeros((8, 32), np.int32), np.arange(32, dtype=np.int32)
+    plan = lowered(cute.trace(named, turn0, n0))
+    cute.emulate(plan, turn0, n0)
+    assert np.array_equal(turn0, np.arange(8)[:, None] % 3 + n0)
+
+
+def test_without_overlap_nothing_waits_for_kernels_before():
+    plan, _arrays, _expected = product(3, 64)
+    kinds = [op.kind for op in every(plan.body) if isinstance(op, ops.GridDep)]
+    assert kinds == ["wait", "launch_dependents"]
+    assert not any(isinstance(op, ops.GridDep) for op in every(lowered(plan, "sm_89").body))
+    assert any(isinstance(op, ops.GridDep) for op in every(lowered(plan, "sm_90").body))
