@@ -9,7 +9,7 @@
     cute-py atoms --arch sm_80                               the instructions
     cute-py gemm a.npy b.npy -o d.npy                        a matrix product, on the emulator
     cute-py plan gemm --m 512 --n 512 --k 512                what its kernel does, op by op
-    cute-py source gemm                                      its Numba kernel
+    cute-py source gemm --arch sm_90a                        the Numba kernel of a GPU
     cute-py compile gemm --arch sm_80 --sass                 registers, occupancy, SASS
     cute-py doctor                                           what is installed, and what is not
     cute-py cache --clear                                    empty the cache of compiled kernels

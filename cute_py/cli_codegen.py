@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from time import perf_counter
 
-from cute_py.cli_gemm import add_product, extent, planned
+from cute_py.cli_gemm import add_numbers, add_product, extent, require_some
 from cute_py.cli_text import count, refuse
 from cute_py.errors import CuteError, refusal
 
@@ -15,9 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cute_py.codegen.build import Compiled
+    from cute_py.ops.device_config import Gpu
     from cute_py.trace.plan import Plan
 
+    Shown = tuple[Plan, dict[str, str]]  # a kernel, and how it was chosen, by label
+
 SIZE = 256  # of M, N and K
+OPERATOR = "what cute.ops.gemm runs on a GPU"
+TILE = (
+    "The kernel that cute.ops.gemm runs on a GPU for arrays like these. Its tile is the one that "
+    "the operator chooses by sizes, types and what GPUs of --arch have; --config changes it. The "
+    "emulator has another one: cute-py plan gemm shows it."
+)
 TOLD = ("MMA", "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "MUFU", "FFMA", "DFMA")  # in the report
 
 
@@ -30,7 +39,8 @@ def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
     command = commands.add_parser("compile", help="compile a kernel for a GPU, without having one")
     for each in _kernels(command):
         each.set_defaults(run=_compile, command="compile")
-        each.add_argument("--arch", default="sm_80", help="sm_80, sm_90a, ... (%(default)s)")
+        if each.get_default("plan") is _sample:
+            _add_arch(each)
         each.add_argument("--ptx", action="store_true", help="print what NVVM makes")
         each.add_argument("--sass", action="store_true", help="print what ptxas makes")
         each.add_argument(
@@ -61,9 +71,17 @@ LADDER = {  # the names of kernels.samples.SAMPLES, which needs NumPy
 def _kernels(command: ArgumentParser) -> Iterator[ArgumentParser]:
     """Add a sub-command for each kernel, and yield it."""
     kinds = command.add_subparsers(title="kernels", required=True, metavar="KERNEL")
-    each = kinds.add_parser("gemm", help="the kernel of the command gemm")
+    each = kinds.add_parser("gemm", help=OPERATOR, description=TILE)
     each.set_defaults(plan=_operator)
+    _add_arch(each)
+    each.add_argument(
+        "--multiprocessors",
+        type=count,
+        metavar="N",
+        help="what the GPU has (default: what the usual one of --arch has)",
+    )
     add_product(each, SIZE)
+    add_numbers(each, "of A and B (bf16)", None)
     yield each
     for name, what in LADDER.items():
         each = kinds.add_parser(name, help=what)
@@ -74,14 +92,49 @@ def _kernels(command: ArgumentParser) -> Iterator[ArgumentParser]:
         yield each
 
 
-def _operator(given: Namespace) -> Plan:
-    return planned(given, given.command).plan()
+def _add_arch(command: ArgumentParser) -> None:
+    command.add_argument("--arch", default="sm_80", help="sm_80, sm_90a, ... (%(default)s)")
 
 
-def _sample(given: Namespace) -> Plan:
+def _operator(given: Namespace) -> Shown:
+    """Return the kernel that cute.ops.gemm runs on a GPU of an architecture."""
+    from cute_py.ops.multiply import require_choices
+    from cute_py.ops.without_gpu import call_on, gpu_of
+
+    problem = given.m, given.n, given.k
+    require_choices("gpu", given.activation)
+    require_some(problem, given.command)
+    gpu = gpu_of(given.arch, given.multiprocessors, given.command)
+    call = call_on(
+        gpu,
+        problem,
+        given.dtype or "bf16",
+        given.majors,
+        factors=(given.alpha, given.beta),
+        has_bias=given.bias,
+        activation=given.activation,
+        out_dtype=given.out_dtype,
+        config=given.config,
+    )
+    return call.plan(), {"config": str(call.config), "chosen for": _gpu_text(given, gpu)}
+
+
+def _gpu_text(given: Namespace, gpu: Gpu) -> str:
+    """Return for which product and GPU a tile is: that of the operator, or a changed one."""
+    from cute_py.atoms.devices import CHIPS
+
+    M, N, K = given.m, given.n, given.k
+    chip = CHIPS.get(f"sm_{gpu.capability[0]}{gpu.capability[1]}")
+    usual = chip is not None and chip.multiprocessors == gpu.multiprocessors
+    name = f" ({chip.name})" if chip is not None and usual else ""
+    has = f"{gpu.multiprocessors} multiprocessors{name}, {gpu.smem} bytes shared of a block"
+    return f"{M}x{N}x{K} on {given.arch}: {has}"
+
+
+def _sample(given: Namespace) -> Shown:
     from cute_py.kernels.samples import sample
 
-    return sample(given.kernel, given.m, given.n, given.k, given.dtype)
+    return sample(given.kernel, given.m, given.n, given.k, given.dtype), {}
 
 
 # -- the commands
@@ -103,7 +156,8 @@ def _source(given: Namespace) -> int:
 def _source_text(given: Namespace) -> str:
     from cute_py.codegen.build import source
 
-    return source(given.plan(given))
+    plan, how = given.plan(given)
+    return "".join(f"# {label}: {text}\n" for label, text in how.items()) + source(plan)
 
 
 def _compile(given: Namespace) -> int:
@@ -114,11 +168,12 @@ def _compiled_text(given: Namespace) -> str:
     from cute_py.codegen.build import compile
 
     start = perf_counter()
-    plan = given.plan(given)
+    plan, how = given.plan(given)
     traced = perf_counter()
     compiled = compile(plan, given.arch, given.spill_bytes)
     seconds = f"{traced - start:.2f} s to trace, {perf_counter() - traced:.2f} s to compile"
-    lines = [f"{label:<13}{text}\n" for label, text in (*report(compiled), ("time", seconds))]
+    told = [*how.items(), *report(compiled), ("time", seconds)]
+    lines = [f"{label:<13}{text}\n" for label, text in told]
     lines += [f"{'wrote':<13}{path}\n" for path in _written(compiled, given.out)]
     stages = [given.ptx and compiled.ptx, given.sass and compiled.sass]
     return "".join(lines) + "".join(f"\n{text.rstrip()}\n" for text in stages if text)

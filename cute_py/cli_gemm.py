@@ -33,7 +33,8 @@ def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
     command.add_argument("--seed", type=int, default=0, help="of generated data (%(default)s)")
     command.add_argument("--c", metavar="C.npy", help="(..., M, N)")
     command.add_argument("--bias", metavar="BIAS.npy", help="(N), added to each row")
-    _add_numbers(command)
+    add_numbers(command)
+    _add_backend(command)
     command.add_argument(
         "--check", action="store_true", help="look for races, and exit with 1 beyond the bound"
     )
@@ -41,20 +42,27 @@ def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
 
     command = commands.add_parser("plan", help="print what a kernel does, op by op")
     kinds = command.add_subparsers(title="kernels", required=True, metavar="KERNEL")
-    command = kinds.add_parser("gemm", help="the kernel of the command gemm")
-    command.set_defaults(run=_plan)
+    told = "The kernel of the command gemm, with the tile that the emulator has; on a GPU "
+    command = kinds.add_parser(
+        "gemm",
+        help="the kernel of the command gemm",
+        description=f"{told}cute.ops.gemm has another one: cute-py source gemm shows it.",
+    )
+    command.set_defaults(run=_plan, a=None, b=None)
     add_product(command)
+    add_numbers(command)
+    _add_backend(command)
 
 
 def add_product(command: ArgumentParser, size: int | None = None) -> None:
     """Add the options that say of which product a plan is; `size`: of M, N and K by default."""
-    command.set_defaults(a=None, b=None)
     _add_sizes(command, size)
     command.add_argument(
         "--majors", type=majors, default=("K", "MN"), help="contiguous in A and B: K,MN (default)"
     )
-    command.add_argument("--bias", action="store_true", help="with numbers added to each row")
-    _add_numbers(command)
+    command.add_argument(
+        "--bias", action="store_true", help="with numbers, of f32, added to each row"
+    )
 
 
 def _add_sizes(command: ArgumentParser, size: int | None = None) -> None:
@@ -63,13 +71,28 @@ def _add_sizes(command: ArgumentParser, size: int | None = None) -> None:
         command.add_argument(f"--{name}", type=extent, default=size, help=f"{what}{default}")
 
 
-def _add_numbers(command: ArgumentParser) -> None:
-    command.add_argument("--dtype", help="convert A and B to it (default: theirs; generated: bf16)")
-    command.add_argument("--out-dtype", default="f32", help="of the result (%(default)s)")
+DTYPE = "convert A and B to it (default: theirs; generated: bf16)"
+
+
+def add_numbers(command: ArgumentParser, dtype: str = DTYPE, result: str | None = "f32") -> None:
+    """Add the options of types, factors and configuration.
+
+    Args:
+        command: to add them to.
+        dtype: what there is to say of --dtype.
+        result: its default type; None: the operator's.
+
+    """
+    command.add_argument("--dtype", help=dtype)
+    default = "as cute.ops.gemm has it by default" if result is None else result
+    command.add_argument("--out-dtype", default=result, help=f"of the result ({default})")
     command.add_argument("--alpha", type=float, default=1.0, help="factor of A B (%(default)s)")
     command.add_argument("--beta", type=float, default=0.0, help="factor of C (%(default)s)")
     command.add_argument("--activation", help="relu, gelu, silu, tanh or sigmoid")
     command.add_argument("--config", help="changes to the choice: tile=64x64x32,stages=2")
+
+
+def _add_backend(command: ArgumentParser) -> None:
     command.add_argument("--backend", default="auto", help=SUPPRESS)
 
 
@@ -132,7 +155,7 @@ def _judged(product: Product, result: Array, check: bool) -> int:
 
 def _plan(given: Namespace) -> int:
     try:
-        product = planned(given, "plan")
+        product = _planned(given)
         for line in product.config.explain().splitlines():
             print(f"# {line}")
         print(product.plan())
@@ -141,8 +164,8 @@ def _plan(given: Namespace) -> int:
     return 0
 
 
-def planned(given: Namespace, command: str) -> Product:
-    """Return the product whose plan a command is about: of zeros, which no plan looks at."""
+def _planned(given: Namespace) -> Product:
+    """Return the product whose plan is asked for: of zeros, which no plan looks at."""
     import numpy as np
 
     from cute_py.dtypes.table import dtype
@@ -162,9 +185,14 @@ def planned(given: Namespace, command: str) -> Product:
     c = np.zeros((given.m, given.n), np.float32) if given.beta else None
     bias = np.zeros(given.n, np.float32) if given.bias else None
     product.finish(c, (given.alpha, given.beta), bias, given.activation, given.out_dtype)
-    if 0 in product.shape:
-        raise refusal("cli-gemm", operation=command, given="an empty product")
+    require_some(product.shape, "plan")
     return product
+
+
+def require_some(shape: tuple[int, ...], command: str) -> None:
+    """Refuse the plan of an empty product: it has none."""
+    if 0 in shape:
+        raise refusal("cli-gemm", operation=command, given="an empty product")
 
 
 def summary(product: Product) -> str:

@@ -1,4 +1,4 @@
-"""`DEVICES`: what one multiprocessor of each architecture holds."""
+"""`DEVICES`: what one multiprocessor of each architecture holds; `CHIPS`: how many a GPU has."""
 
 from __future__ import annotations
 
@@ -66,5 +66,44 @@ DEVICES = {
         _row("sm_110", 48, 24, 228, 227, 1, 128),
         _row("sm_120", 48, 24, 100, 99, 1, 128),
         _row("sm_121", 48, 24, 100, 99, 1, 128),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """The usual GPU of an architecture.
+
+    Attributes:
+        arch: "sm_90".
+        name: of GPUs with that many.
+        multiprocessors: how many.
+    """
+
+    arch: str
+    name: str
+    multiprocessors: int
+
+
+# Sources, by architecture. 75: NVIDIA Turing whitepaper, T4. 80: NVIDIA A100 whitepaper. 86: A40
+# data sheet, 84 RT cores, one a multiprocessor. 87: Jetson AGX Orin technical brief. 89: L40S data
+# sheet, 142 RT cores. 90: NVIDIA H100 whitepaper, SXM5; the driver says so of an H200. 100: Chips
+# and Cheese, "Nvidia's B200", 74 of each die. 110: forums.developer.nvidia.com, "CUDA core and
+# Tensor Core counts for Jetson AGX Thor". 120: NVIDIA RTX Blackwell whitepaper. 121: DGX Spark user
+# guide, 6144 cores, 128 a multiprocessor. No row: what NVIDIA says is of no single product (103),
+# or nothing (88).
+CHIPS = {
+    chip.arch: chip
+    for chip in (
+        Chip("sm_75", "T4", 40),
+        Chip("sm_80", "A100", 108),
+        Chip("sm_86", "A40, RTX A6000", 84),
+        Chip("sm_87", "Jetson AGX Orin 64GB", 16),
+        Chip("sm_89", "L40S", 142),
+        Chip("sm_90", "H100 SXM, H200", 132),
+        Chip("sm_100", "B200", 148),
+        Chip("sm_110", "Jetson AGX Thor", 20),
+        Chip("sm_120", "RTX 5090", 170),
+        Chip("sm_121", "DGX Spark", 48),
     )
 }

@@ -64,6 +64,12 @@ WORDINGS: dict[str, Wording] = {
         "(NumPy)",
         "move the arrays (x.cuda(), x.cpu(), cupy.asarray), or leave backend out",
     ),
+    "ops-chip": (
+        LayoutError,
+        "{arch}, of which no usual GPU is known here",
+        "how many multiprocessors the GPU has, by which the tile is chosen",
+        "--multiprocessors N, which cute-py doctor tells on a machine with that GPU",
+    ),
     "ops-read-only": (
         LayoutError,
         "an array as out that is read-only",

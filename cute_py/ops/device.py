@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,31 +12,43 @@ import cute_py as cute
 from cute_py.codegen.driver import driver
 from cute_py.codegen.places import device_of
 from cute_py.codegen.run import shared_memory_of_device
-from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm as kernel
-from cute_py.layout.tuples import ceil_div
 from cute_py.ops import operands
 from cute_py.ops.adopt import adopted, given_back
 from cute_py.ops.choose import VECTOR_BYTES, changed, choose_config
 from cute_py.ops.device_config import Gpu, for_gpu
+from cute_py.ops.libraries import Library, library_for
 from cute_py.ops.operands import OPERATION
 from cute_py.ops.product import compute_type, result_type, wrong_shape
 from cute_py.trace.arrays import address_of, bare, dtype_of, strides_of
 
-_TORCH_NAMES = {
-    "f32": "float32",
-    "tf32": "float32",
-    "f64": "float64",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-    "s8": "int8",
-    "u8": "uint8",
-    "s32": "int32",
-}
+if TYPE_CHECKING:
+    from cute_py.dtypes.table import Dtype
+    from cute_py.kernels.gemm import GemmConfig
+    from cute_py.trace.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the kernel, with all that was chosen for it.
+
+    Attributes:
+        arguments: of the kernel.
+        result: the new array for D, (L, M, N).
+        shape: of D, with its batch modes.
+        config: how it is computed, which is among the arguments.
+    """
+
+    arguments: tuple[Any, ...]
+    result: Any
+    shape: tuple[int, ...]
+    config: GemmConfig
+
+    def plan(self) -> Plan:
+        """Return the plan that such a call runs."""
+        return cute.trace(kernel, *self.arguments)
 
 
 def gemm_on_device(
@@ -56,7 +69,29 @@ def gemm_on_device(
     """
     caller, target = a, out
     a, b, c, bias, out = map(adopted, (a, b, c, bias, out))
-    library = _Library(bare(a))
+    call = prepared(a, b, c, factors, bias, activation, out_dtype, config, out)
+    kernel(*call.arguments)
+    result = call.result.reshape(call.shape)
+    if out is None:
+        return given_back(result, caller)
+    out[...] = result
+    return target
+
+
+def prepared(
+    a: Any,  # noqa: ANN401
+    b: Any,  # noqa: ANN401
+    c: Any,  # noqa: ANN401
+    factors: tuple[float, float],
+    bias: Any,  # noqa: ANN401
+    activation: str | None,
+    out_dtype: Any,  # noqa: ANN401
+    config: Any,  # noqa: ANN401
+    out: Any = None,  # noqa: ANN401
+    gpu: Gpu | None = None,
+) -> Call:
+    """Return what `gemm_on_device` calls; with `gpu`, for that one, and arrays may be outlines."""
+    library = library_for(bare(a))
     types = dtype_of(a), dtype_of(b)
     a, b = bare(a), bare(b)
     batch = _batch(a, b)
@@ -70,7 +105,7 @@ def gemm_on_device(
         types[0], dtype_of(out) if out_dtype is None and out is not None else out_dtype
     )
     chosen = choose_config(M, N, K, types, (_major(A), _major(B)), (_aligned(A), _aligned(B)))
-    chosen = for_gpu(chosen, (M, N, K, prod(batch)), types[0], kind, _gpu(A))
+    chosen = for_gpu(chosen, (M, N, K, prod(batch)), types[0], kind, gpu or _gpu(A))
     if config is not None:
         chosen = changed(chosen, config) if isinstance(config, str) else config
     _require_out(out, shape, kind)
@@ -90,17 +125,14 @@ def gemm_on_device(
     if types[0].name == "tf32":
         sides = [cute.typed(x, "tf32") for x in sides]
     last = None if C is None else _modes(C)
-    kernel(*sides, last, bias, _modes(result), alpha, beta, chosen, epilogue)
-    if out is None:
-        return given_back(result.reshape(shape), caller)
-    out[...] = result.reshape(shape)
-    return target
+    arguments = (*sides, last, bias, _modes(result), alpha, beta, chosen, epilogue)
+    return Call(arguments, result, shape, chosen)
 
 
 PACKED = 512  # from this size on, a copy with aligned rows costs less than it saves
 
 
-def _packed(library: _Library, A: Any, B: Any) -> tuple[Any, Any]:  # noqa: ANN401
+def _packed(library: Library, A: Any, B: Any) -> tuple[Any, Any]:  # noqa: ANN401
     """Return [L, M, K] and [L, N, K] that 16-byte copies can read: where the rows of a large one
     are not aligned, both in new memory along K, with zeros behind.
     """
@@ -121,47 +153,6 @@ def _gpu(array: Any) -> Gpu:  # noqa: ANN401
     return Gpu(shared_memory_of_device(device), limit("MULTIPROCESSOR_COUNT"), capability)
 
 
-class _Library:
-    """What is needed of torch and of CuPy, by one name."""
-
-    def __init__(self, array: Any) -> None:  # noqa: ANN401
-        self.torch = type(array).__module__.partition(".")[0] == "torch"
-        self.like = array
-
-    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:  # noqa: ANN401
-        if self.torch:
-            import torch
-
-            dtype = getattr(torch, _TORCH_NAMES[kind.name])
-            return torch.empty(shape, dtype=dtype, device=self.like.device)
-        import cupy
-
-        with self.like.device:
-            return cupy.empty(shape, kind.numpy)
-
-    def spread(self, x: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
-        if self.torch:
-            return x.expand(shape)
-        import cupy
-
-        return cupy.broadcast_to(x, shape)
-
-    def padded(self, x: Any) -> Any:  # noqa: ANN401
-        """Return [L, rows, K] in new memory, K rounded up to whole vectors by zeros."""
-        whole = x.shape[0]
-        if strides_of(x)[0] == 0:  # one matrix for the whole batch
-            x = x[:1]
-        count, rows, K = x.shape
-        each = VECTOR_BYTES // (x.itemsize if hasattr(x, "itemsize") else x.element_size())
-        made = self.empty((count, rows, ceil_div(K, each) * each), dtype_of(x))
-        made[..., :K] = x
-        made[..., K:] = 0
-        return self.spread(made, (whole, *made.shape[1:]))
-
-    def copied(self, x: Any) -> Any:  # noqa: ANN401
-        return x.contiguous() if self.torch else x.copy()
-
-
 def _batch(a: Any, b: Any) -> tuple[int, ...]:  # noqa: ANN401
     shapes = tuple(a.shape), tuple(b.shape)
     try:
@@ -173,7 +164,7 @@ def _batch(a: Any, b: Any) -> tuple[int, ...]:  # noqa: ANN401
         raise refusal("ops-shapes", operation=OPERATION, a=shown[0], b=shown[1]) from None
 
 
-def _ready(library: _Library, x: Any, batch: tuple[int, ...]) -> Any:  # noqa: ANN401
+def _ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:  # noqa: ANN401
     """Return [L, rows, columns] that a kernel can read: a view where possible, else a copy."""
     rows, columns = x.shape[-2:]
     if prod(x.shape[:-2]) == 1:

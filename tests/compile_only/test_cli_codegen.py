@@ -13,11 +13,13 @@ from cute_py.cli_codegen import LADDER, report
 from cute_py.codegen import build, sass
 from cute_py.errors import refusal
 from cute_py.kernels.samples import SAMPLES, sample
+from cute_py.ops.without_gpu import call_on, gpu_of
 from tests.compile_only.programs import tool
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
 KERNELS = ("gemm", *SAMPLES)
+CHOICE = ["config", "chosen for"]  # of the operator
 LABELS = [
     "kernel",
     "registers",
@@ -92,6 +94,27 @@ def test_source_follows_the_options(run):
     assert {"C", "bias"}.isdisjoint(names(plain))
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_source_of_the_operator_is_that_of_its_call_on_a_gpu(run, arch):
+    call = call_on(gpu_of(arch), (4096, 4096, 2048), "f16")
+    sizes = ("--m=4096", "--n=4096", "--k=2048", "--dtype=f16")
+    code, output, _ = run("source", "gemm", "--arch", arch, *sizes)
+    config, reason, rest = output.split("\n", 2)
+    assert code == 0
+    assert config == f"# config: {call.config}"
+    assert reason.startswith(f"# chosen for: 4096x4096x2048 on {arch}: ")
+    assert rest == cute.source(call.plan())
+
+
+@pytest.mark.parametrize("command", ["source", "compile", "plan"])
+def test_help_says_whose_tile_is_shown(run, command):
+    code, output, _ = run(command, "gemm", "--help")
+    words = " ".join(output.split())
+    assert code == 0
+    assert "cute.ops.gemm" in words
+    assert f"cute-py {'source' if command == 'plan' else 'plan'} gemm shows it." in words
+
+
 def test_majors_are_those_of_the_arrays(run):
     for majors, a, b in (("K,K", 1, 1), ("MN,MN", 0, 0), ("k,mn", 1, 0)):
         code, output, _ = run("plan", "gemm", "--m=64", "--n=64", "--k=64", "--majors", majors)
@@ -109,7 +132,7 @@ def test_compile_reports_on_every_kernel(run, disassembler, kernel):
     code, output, error = run("compile", kernel, "--arch", "sm_90a")
     assert (code, error) == (0, "")
     told = facts(output)
-    assert list(told) == LABELS
+    assert list(told) == [*(CHOICE if kernel == "gemm" else []), *LABELS]
     assert " for sm_90a, " in told["kernel"]
     assert told["local"] == "0 bytes of a thread"
     assert told["registers"].endswith(" of a thread, 0 bytes spilled")

@@ -1,0 +1,201 @@
+"""The commands `source` and `compile` show the kernel that `cute.ops.gemm` runs on a GPU."""
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.atoms.devices import CHIPS, DEVICES
+from cute_py.cli import REFUSED, _parser, main
+from cute_py.codegen.arch import TARGETS
+from cute_py.ops.device_config import Gpu
+from cute_py.ops.outline import Outline
+from cute_py.ops.without_gpu import call_on, gpu_of
+from cute_py.trace import arrays
+from tests.gpu_arrays import install, on_gpu
+
+# as a driver tells them
+GPUS = {
+    "sm_80": Gpu(166912, 108, (8, 0)),  # A100
+    "sm_86": Gpu(101376, 84, (8, 6)),  # A40
+    "sm_90a": Gpu(232448, 132, (9, 0)),  # H200
+}
+SHAPE = (256, 256, 256)
+CASES = [
+    ("sm_90a", "bf16", SHAPE, "K,MN"),
+    ("sm_80", "bf16", SHAPE, "K,MN"),
+    ("sm_90a", "bf16", (4096, 4096, 4096), "K,MN"),
+    ("sm_80", "bf16", (4096, 4096, 4096), "K,MN"),
+    ("sm_86", "bf16", (4096, 4096, 4096), "K,K"),  # four stages do not fit
+    ("sm_90a", "f16", (2048, 2048, 512), "MN,K"),
+    ("sm_80", "f16", (1000, 24, 72), "MN,MN"),
+    ("sm_90a", "tf32", (512, 520, 520), "K,K"),
+    ("sm_80", "tf32", (96, 260, 36), "MN,MN"),
+    ("sm_90a", "f32", (2048, 2048, 256), "K,MN"),
+    ("sm_80", "f32", (130, 70, 50), "MN,K"),
+    ("sm_90a", "f64", (512, 512, 512), "K,MN"),  # its own instruction
+    ("sm_80", "f64", (512, 512, 512), "K,MN"),
+    ("sm_90a", "s8", (2048, 2048, 128), "K,K"),
+    ("sm_80", "u8", (256, 512, 128), "MN,K"),
+    ("sm_90a", "e4m3", (256, 512, 128), "K,MN"),
+    ("sm_90a", "bf16", (600, 600, 601), "K,K"),  # copied, so that rows are aligned
+    ("sm_90a", "f16", (601, 600, 1024), "MN,MN"),
+    ("sm_80", "bf16", (33, 17, 5), "K,MN"),  # rows of odd length: no cp.async
+    ("sm_80", "f16", (1, 1, 1), "MN,MN"),
+    ("sm_90a", "f32", (1, 64, 1), "K,K"),
+]
+
+
+def shown(*words):
+    """Return the plan that a command shows, and what it says of the choice."""
+    given = _parser().parse_args([str(word) for word in words])
+    return given.plan(given)
+
+
+def options(arch, kind, shape, majors):
+    sizes = [f"--{name}={n}" for name, n in zip("mnk", shape, strict=True)]
+    return ["gemm", "--arch", arch, "--dtype", kind, "--majors", majors, *sizes]
+
+
+def operands(kind, shape, majors, host=False):
+    """Return A (M, K) and B (K, N)."""
+    (m, n, k), (a, b) = shape, majors.split(",")
+    B = on_gpu(k, n, kind, {"K": "MN", "MN": "K"}[b], host)  # the helper calls columns K
+    return on_gpu(m, k, kind, a, host), B
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
+def test_the_commands_show_what_the_operator_launches(monkeypatch, case):
+    arch, *product = case
+    launched = install(monkeypatch, GPUS[arch])
+    result = cute.ops.gemm(*operands(*product))
+    assert result.shape == product[1][:2]
+    for command in ("source", "compile"):
+        plan, told = shown(command, *options(*case))
+        assert str(plan) == str(launched[0])
+        assert plan is launched[0]
+    assert len(launched) == 1
+    assert list(told) == ["config", "chosen for"]
+    tile = told["config"].split("tile=")[1].split()[0].split("x")
+    assert f"ceil_div(D_shape1,{tile[1]})" in str(plan)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_terms_and_changes_are_those_of_the_operator(monkeypatch, arch):
+    launched = install(monkeypatch, GPUS[arch])
+    case = ("bf16", (264, 72, 128), "K,MN")
+    a, b = operands(*case)
+    c, bias = on_gpu(264, 72, "f32", "K"), on_gpu(1, 72, "f32", "K")[0]
+    change = "tile=64x64x32,warps=2x2,stages=3,store=0"
+    named = {"alpha": 2, "beta": 0.5, "activation": "relu", "out_dtype": "f16"}
+    cute.ops.gemm(a, b, c, bias=bias, config=change, **named)
+    cute.ops.gemm(a, b, c, bias=bias, **named)
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in named.items()]
+    line = ["source", *options(arch, *case), *words, "--bias"]
+    plan, told = shown(*line, "--config", change)
+    assert plan is launched[0]
+    assert "tile=64x64x32 warps=2x2 stages=3 " in told["config"]
+    plan, told = shown(*line)
+    assert plan is launched[1]
+    assert (
+        "tile=128x64x64 warps=2x2 stages=4 A=Kx8 B=MNx8 cp.async store=8 min_blocks=2"
+        in told["config"]
+    )
+
+
+def test_results_have_the_default_type_of_the_operator():
+    for kind, result in (("s8", "s32"), ("tf32", "f32"), ("f64", "f64"), ("f16", "f16")):
+        plan, _ = shown("source", *options("sm_90a", kind, SHAPE, "K,K"))
+        assert {p.name: p for p in plan.params}["D"].dtype is cute.dtype(result)
+
+
+def test_the_tile_follows_the_gpu():
+    line = ["source", *options("sm_90a", "bf16", (1536, 1536, 4096), "K,K")]
+    whole, part = shown(*line)[1], shown(*line, "--multiprocessors", 28)[1]
+    assert "tile=128x128x64" in whole["config"]
+    assert "tile=128x256x64" in part["config"]
+    assert whole["chosen for"] == (
+        "1536x1536x4096 on sm_90a: 132 multiprocessors (H100 SXM, H200), "
+        "232448 bytes shared of a block"
+    )
+    assert "sm_90a: 28 multiprocessors, 232448" in part["chosen for"]
+
+
+def test_the_plan_of_the_command_gemm_stays_that_of_the_emulator(capsys):
+    case = ("bf16", SHAPE, "K,MN")
+    assert main(["plan", "gemm", "--m=256", "--n=256", "--k=256"]) == 0
+    printed = capsys.readouterr().out
+    a, b = operands(*case, host=True)
+    chosen = cute.ops.choose_config(256, 256, 256, "bf16", ("K", "MN"))
+    assert printed.startswith(f"# {chosen}\n")
+    assert a.shape == b.shape == (256, 256)
+
+
+# -- what is known of GPUs
+
+
+@pytest.mark.parametrize("arch", GPUS)
+def test_the_facts_of_an_architecture_are_those_of_its_driver(arch):
+    assert gpu_of(arch) == GPUS[arch]
+
+
+def test_every_target_has_a_usual_gpu_or_is_refused():
+    for arch in TARGETS:
+        row = "sm_" + arch[3:].rstrip("af")
+        if row in CHIPS:
+            assert gpu_of(arch) == gpu_of(arch, CHIPS[row].multiprocessors)
+        else:
+            assert gpu_of(arch, 10).multiprocessors == 10
+            with pytest.raises(cute.CuteError) as caught:
+                gpu_of(arch)
+            assert caught.value.code == "ops-chip"
+    assert set(CHIPS) < set(DEVICES)
+    assert all(chip.multiprocessors > 0 and chip.name for chip in CHIPS.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("compile", "gemm", "--arch", "sm_103a"),
+            "compile: given sm_103a, of which no usual GPU is known here; required: how many "
+            "multiprocessors the GPU has, by which the tile is chosen; fix: --multiprocessors N",
+        ),
+        (("source", "gemm", "--arch", "sm_12"), "given sm_12; required: sm_75 or newer"),
+        (("source", "gemm", "--k", "0"), "source: given an empty product"),
+        (("compile", "gemm", "--dtype", "s4"), "given operands of s4 and s4"),
+        (("source", "gemm", "--out-dtype", "s64"), "given out_dtype of s64"),
+    ],
+)
+def test_refusals_are_one_line(capsys, words, said):
+    assert main([*words]) == REFUSED
+    output, error = capsys.readouterr()
+    assert output == ""
+    assert said in error
+    assert error.count("\n") == 1
+
+
+# -- outlines
+
+
+def test_outlines_are_read_as_arrays_are():
+    for shape in ((3, 8), (1, 5), (7, 1)):
+        for kind in ("f16", "f64"):
+            for major in ("K", "MN"):
+                x = Outline.matrix(*shape, cute.dtype(kind), major)
+                like = on_gpu(*shape, kind, major, host=True)
+                views = [(x, like), (x.swapaxes(-1, -2), like.swapaxes(-1, -2))]
+                views += [(y.reshape(1, *y.shape)[0], z) for y, z in views]
+                for y, z in views:
+                    assert (y.shape, y.strides, y.itemsize) == (z.shape, z.strides, z.itemsize)
+                    assert arrays.dtype_of(y) is cute.from_numpy(z.dtype)
+    assert arrays.is_array(x)
+    assert arrays.on_device(x)
+    assert arrays.address_of(x) == 0
+
+
+def test_sizes_beyond_any_memory_have_a_plan_too():
+    huge = (10**6, 10**6, 10**6)
+    call = call_on(gpu_of("sm_90a"), huge, "f16")
+    assert call.plan().smem_bytes == 196608
+    assert call.shape == huge[:2]
+    assert np.prod(call.result.shape) == 10**12
