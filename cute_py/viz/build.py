@@ -8,18 +8,21 @@ from cute_py.errors import refusal
 from cute_py.layout import tuples
 from cute_py.layout.swizzle import Swizzle
 from cute_py.viz.grids import (
+    Cells,
+    grid_of,
     is_layout,
     numbered,
     require_numbers,
     require_small,
     slabs,
+    swizzled,
     table,
     value_cells,
     values_of,
 )
 from cute_py.viz.holders import held, tile_of
 from cute_py.viz.palette import COLOURS
-from cute_py.viz.picture import Cell, Grid, Picture
+from cute_py.viz.picture import Grid, Picture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,11 +103,17 @@ def _swizzle(swizzle: Swizzle) -> Picture:
     offsets = [run * (i * columns + j) for j in range(columns) for i in range(rows)]
     names = numbered(rows), [str(run * j) for j in range(columns)]
     grids = tuple(
-        table(title, [Cell((str(x),), x // run % len(COLOURS)) for x in values], *names)
-        for title, values in (("before", offsets), ("after", [swizzle(x) for x in offsets]))
+        table(title, _runs(values, run), *names)
+        for title, values in (("before", offsets), ("after", swizzled(swizzle, offsets)))
     )
     unit = "one offset" if run == 1 else f"the first of {run} offsets"
     return Picture(f"{swizzle}: each cell is {unit}", (grids,))
+
+
+def _runs(offsets: list[int], run: int) -> Cells:
+    """Return the cells of runs of offsets, each shown by its first."""
+    colours = tuple([offset // run % len(COLOURS) for offset in offsets])
+    return Cells(tuple(zip(map(str, offsets))), colours)
 
 
 # -- MMA
@@ -163,8 +172,8 @@ def _operand(tiled: TiledMMA, operand: str) -> Grid:
 
 
 def _transposed(grid: Grid, title: str) -> Grid:
-    cells = tuple(zip(*grid.cells, strict=True))
-    return Grid(title, cells, grid.column_labels, grid.row_labels)
+    lines, colours = (tuple(zip(*each, strict=True)) for each in (grid.lines, grid.colours))
+    return Grid(title, lines, colours, grid.column_labels, grid.row_labels)
 
 
 # -- copies
@@ -198,8 +207,8 @@ def _copy_atom(atom: Copy_Atom) -> Picture:
     drawn = []
     for tv in sides:
         cells = held(tv, threads, (elements,))
-        by_column = [cell for j in range(width) for cell in cells[j::width]]
-        drawn.append(((table("", by_column, *names),),))
+        parts = [cells.part(slice(i, i + width)) for i in range(0, elements, width)]
+        drawn.append(((grid_of("", parts, *names),),))
     title = f"{atom}: {elements} values, {_threads(atom.num_threads)}"
     return _side_by_side(title, *drawn)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cute_py.errors import refusal
 from cute_py.layout import tuples
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.queries import is_static, size
+from cute_py.layout.swizzle import Swizzle
 from cute_py.viz.palette import COLOURS
-from cute_py.viz.picture import Cell, Grid
+from cute_py.viz.picture import Grid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +27,17 @@ MOST_CELLS = 1 << 18
 MOST_PAIRS = 1 << 22  # threads often share elements: 128 hold each of a warpgroup's A
 MOST_MODES = 4
 COLUMNS = 16  # cells in a line of a rank-1 layout
+
+
+class Cells(NamedTuple):
+    """Cells one after the other: the lines of each, and the index of the colour of each."""
+
+    lines: tuple[tuple[str, ...], ...]
+    colours: tuple[int | None, ...]
+
+    def part(self, where: slice) -> Cells:
+        """Return some of the cells."""
+        return Cells(self.lines[where], self.colours[where])
 
 
 def is_layout(x: object) -> bool:
@@ -53,7 +67,10 @@ def values_of(layout: AnyLayout) -> list[Any]:
     if layout.__class__ is ComposedLayout:
         inner, outer, offset = values_of(layout.inner), layout.outer, layout.offset
         if inner[0].__class__ is int:
-            return [outer(offset + value) for value in inner]
+            offsets = [offset + value for value in inner]
+            if outer.__class__ is Swizzle:
+                return swizzled(outer, offsets)
+            return [outer(each) for each in offsets]
     return [layout(i) for i in range(size(layout))]
 
 
@@ -67,15 +84,22 @@ def _offsets(layout: Layout) -> list[int]:
     return offsets
 
 
-def value_cells(values: list[Any]) -> list[Cell]:
+def swizzled(swizzle: Swizzle, offsets: list[int]) -> list[int]:
+    """Return the swizzled offsets; all that agree in the bits that are read change alike."""
+    read = swizzle.yyy_msk
+    change = {bits: swizzle(bits) ^ bits for bits in {offset & read for offset in offsets}}
+    return [offset ^ change[offset & read] for offset in offsets]
+
+
+def value_cells(values: list[Any]) -> Cells:
     """Return the cells of offsets or of coordinates."""
-    if values[0].__class__ is int:
-        return [Cell((str(value),), value % len(COLOURS)) for value in values]
-    colours = [sum(tuples.leaves(value)) % len(COLOURS) for value in values]
-    return [Cell((tuples.show(each),), c) for each, c in zip(values, colours, strict=True)]
+    whole = values[0].__class__ is int
+    texts = map(str if whole else tuples.show, values)
+    sums = values if whole else [sum(tuples.leaves(value)) for value in values]
+    return Cells(tuple(zip(texts)), tuple([each % len(COLOURS) for each in sums]))
 
 
-def slabs(x: object, cells: list[Cell], shape: tuple[int, ...], labels: list[list[str]]) -> Grids:
+def slabs(x: object, cells: Cells, shape: tuple[int, ...], labels: list[list[str]]) -> Grids:
     """Return one grid, or one for each coordinate of modes 2 (downwards) and 3 (to the right).
 
     Args:
@@ -93,7 +117,7 @@ def slabs(x: object, cells: list[Cell], shape: tuple[int, ...], labels: list[lis
     depth, slabs = (*rest, 1, 1)[:2]
     area = rows * columns
     grids = [
-        table(_slab_title(rest, k), cells[area * k : area * (k + 1)], *labels[:2])
+        table(_slab_title(rest, k), cells.part(slice(area * k, area * (k + 1))), *labels[:2])
         for k in range(depth * slabs)
     ]
     return tuple(tuple(grids[k::depth]) for k in range(depth))
@@ -107,22 +131,30 @@ def _slab_title(rest: list[int], index: int) -> str:
     return f"(_,_,{index % rest[0]},{index // rest[0]})"
 
 
-def table(title: str, cells: list[Cell], rows: Labels, columns: Labels) -> Grid:
+def table(title: str, cells: Cells, rows: Labels, columns: Labels) -> Grid:
     """Return the grid of cells that come column by column."""
     height = len(rows)
-    by_row = tuple([tuple(cells[i::height]) for i in range(height)])
-    return Grid(title, by_row, tuple(rows), tuple(columns))
+    parts = [cells.part(slice(i, None, height)) for i in range(height)]
+    return grid_of(title, parts, rows, columns)
 
 
-def _line(cells: list[Cell], labels: Labels) -> Grid:
+def grid_of(title: str, parts: list[Cells], rows: Labels, columns: Labels) -> Grid:
+    """Return the grid of these rows of cells."""
+    lines, colours = zip(*parts, strict=True)
+    return Grid(title, lines, colours, tuple(rows), tuple(columns))
+
+
+def _line(cells: Cells, labels: Labels) -> Grid:
     """Return the grid of one mode: a line, or lines of 16 cells, each labelled by its first."""
-    width = min(COLUMNS, len(cells)) if len(cells) > 2 * COLUMNS else len(cells)
-    starts = range(0, len(cells), width)
-    padded = cells + [Cell()] * (-len(cells) % width)
-    rows = tuple(tuple(padded[i : i + width]) for i in starts)
-    names = tuple(labels[i] for i in starts) if len(starts) > 1 else ("",)
-    columns = tuple(numbered(width)) if len(starts) > 1 else tuple(labels)
-    return Grid("", rows, names, columns)
+    count = len(labels)
+    width = COLUMNS if count > 2 * COLUMNS else count
+    starts = range(0, count, width)
+    spare = -count % width
+    padded = Cells(cells.lines + ((),) * spare, cells.colours + (None,) * spare)
+    parts = [padded.part(slice(i, i + width)) for i in starts]
+    if len(starts) == 1:
+        return grid_of("", parts, [""], labels)
+    return grid_of("", parts, [labels[i] for i in starts], numbered(width))
 
 
 def numbered(n: int) -> list[str]:

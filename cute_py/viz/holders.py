@@ -12,6 +12,7 @@ from cute_py.layout import tuples
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
 from cute_py.viz.grids import (
+    Cells,
     is_layout,
     numbered,
     require_numbers,
@@ -78,7 +79,7 @@ def tile_of(tile: Tiler) -> tuple[tuple[int, ...], list[list[str]]]:
     ]
 
 
-def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple) -> list[Cell]:
+def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple) -> Cells:
     """Return the cell of each element of a tile.
 
     Args:
@@ -108,7 +109,8 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple) -> list[Cel
                     index=tuples.show(place),
                 )
             holders[index].setdefault(value, []).append(thread)
-    return [_holder_cell(each) for each in holders]
+    cells = [_holder_cell(each) for each in holders]
+    return Cells(tuple([cell.lines for cell in cells]), tuple([cell.colour for cell in cells]))
 
 
 def _index(coord: IntTuple, shape: IntTuple) -> int:

@@ -82,7 +82,7 @@ def _grid(grid: Grid, x: int, y: int, width: Size, height: Size) -> Iterator[str
             yield rf"\fill[c{colour % len(RGB)}] {corner} rectangle +({length * across},{down:g});"
         middle = at + down / 2
         yield from _nodes(x - 0.5 - width.label / 2, middle, 0, [grid.row_labels[row]])
-        lines = [r" \\ ".join(map(_escaped, cell.lines)) for cell in grid.cells[row]]
+        lines = [r" \\ ".join(map(_escaped, cell)) for cell in grid.lines[row]]
         style = "[align=center]" if height.cell > 1 else ""
         yield from _nodes(x + across / 2, middle, across, lines, style)
     yield from _nodes(x + across / 2, y - 0.5, across, grid.column_labels)

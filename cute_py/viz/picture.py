@@ -7,6 +7,8 @@ It knows neither layouts nor output formats; lengths are counted in characters o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 TYPE_CHECKING = False
@@ -24,27 +26,35 @@ class Cell(NamedTuple):
     colour: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Grid:
-    """A table of cells.
+    """A table of cells, whose rows have all the same length.
 
     Attributes:
         title: what the table shows.
-        cells: its rows, top to bottom, all of the same length.
+        lines: for each row, top to bottom, the lines of text of each cell.
+        colours: for each row the index of the colour of each cell (None: no colour).
         row_labels: one text for each row.
         column_labels: one text for each column.
 
     """
 
     title: str
-    cells: tuple[tuple[Cell, ...], ...]
+    lines: tuple[tuple[tuple[str, ...], ...], ...]
+    colours: tuple[tuple[int | None, ...], ...]
     row_labels: tuple[str, ...]
     column_labels: tuple[str, ...]
+
+    @cached_property
+    def cells(self) -> tuple[tuple[Cell, ...], ...]:
+        """The cells, row by row; made when asked for, as large pictures are drawn without."""
+        rows = zip(self.lines, self.colours, strict=True)
+        return tuple([tuple(map(Cell, *row)) for row in rows])
 
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return len(self.cells)
+        return len(self.lines)
 
     @property
     def columns(self) -> int:
@@ -59,14 +69,14 @@ class Grid:
             height: how many lines each row has.
 
         """
-        for line in range(height):
-            texts = [lines[line] if line < len(lines) else "" for lines, _ in self.cells[row]]
-            yield self.row_labels[row] if line == 0 else "", texts
+        columns = (self.row_labels[row],), *self.lines[row], ("",) * height
+        for label, *texts, _ in zip_longest(*columns, fillvalue=""):
+            yield label, texts
 
     def runs(self, row: int) -> Iterator[tuple[int, int, int]]:
         """Yield the runs of one colour in a row: colour, first column, number of columns."""
         start, colour = 0, None
-        for column, (_, own) in enumerate(self.cells[row]):
+        for column, own in enumerate(self.colours[row]):
             if own != colour:
                 if colour is not None:
                     yield colour, start, column - start
@@ -140,11 +150,15 @@ def _grid_data(grid: Grid) -> dict[str, Any]:
 def _width(grids: list[Grid]) -> Size:
     label = max(len(text) for grid in grids for text in grid.row_labels)
     heads = max(len(text) for grid in grids for text in grid.column_labels)
-    lines = [line for grid in grids for row in grid.cells for cell in row for line in cell.lines]
-    cells = max(map(len, lines), default=0)
+    cells = max(map(len, chain.from_iterable(_lines(grids))), default=0)
     return Size(label, max(heads, cells), max(grid.columns for grid in grids))
 
 
 def _height(grids: list[Grid]) -> Size:
-    cells = max(len(cell.lines) for grid in grids for row in grid.cells for cell in row)
+    cells = max(map(len, _lines(grids)))
     return Size(0, max(cells, 1), max(grid.rows for grid in grids))
+
+
+def _lines(grids: list[Grid]) -> Iterator[tuple[str, ...]]:
+    """Return the lines of each cell."""
+    return chain.from_iterable([row for grid in grids for row in grid.lines])

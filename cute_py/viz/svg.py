@@ -16,7 +16,7 @@ from cute_py.viz.picture import PAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from cute_py.viz.build import Drawable
     from cute_py.viz.picture import Grid, Size
@@ -115,17 +115,32 @@ def _grid(grid: Grid, left: int, top: int, width: Size, height: Size) -> Iterato
 
 
 def _colours(grid: Grid) -> dict[int, str]:
-    """Return for each colour the path along its cells, one step for each run of a row."""
+    """Return for each colour the path along its cells.
+
+    Rows of the same colours are walked along once. A layout has at most 8 kinds of them: the offset
+    of (i, j) is that of (i, 0) plus that of (0, j), and the colour is the offset modulo 8.
+    """
     paths: dict[int, list[str]] = {}
-    for row in range(grid.rows):
-        ends: dict[int, int] = {}  # colour -> the column where its path stands in this row
-        for colour, start, length in grid.runs(row):
-            if colour in ends:
-                paths[colour].append(f"m{start - ends[colour]} 0h{length}")
-            else:
-                paths.setdefault(colour, []).append(f"M{start} {row}h{length}")
-            ends[colour] = start + length
+    seen: dict[tuple[int | None, ...], dict[int, str]] = {}
+    for row, colours in enumerate(grid.colours):
+        if colours not in seen:
+            seen[colours] = _steps(grid.runs(row))
+        for colour, steps in seen[colours].items():
+            paths.setdefault(colour, []).append(steps % row)
     return {colour: "".join(steps) for colour, steps in paths.items()}
+
+
+def _steps(runs: Iterable[tuple[int, int, int]]) -> dict[int, str]:
+    """Return for each colour one step for each run of a row, with %d for the row's number."""
+    steps: dict[int, list[str]] = {}
+    ends: dict[int, int] = {}  # colour -> the column where its path stands
+    for colour, start, length in runs:
+        if colour in ends:
+            steps[colour].append(f"m{start - ends[colour]} 0h{length}")
+        else:
+            steps[colour] = [f"M{start} %dh{length}"]
+        ends[colour] = start + length
+    return {colour: "".join(parts) for colour, parts in steps.items()}
 
 
 def _lines(grid: Grid, x: int, y: int, across: int, down: int) -> str:
@@ -137,8 +152,7 @@ def _lines(grid: Grid, x: int, y: int, across: int, down: int) -> str:
 
 def _row(x: int, y: int, label: str, texts: tuple[str, ...] | list[str], width: Size) -> str:
     """Return the label and the texts of a row, centred in their cells to half a character."""
-    pitch = width.cell + PAD
-    cells = "".join([f"{text:^{pitch}}" for text in texts])
+    cells = (f"{{:^{width.cell + PAD}}}" * len(texts)).format(*texts)
     return _text(x, y, f"{label:>{width.label}} {cells}".replace(" ", BLANK))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from cute_py.viz.build import picture_of
 from cute_py.viz.holders import picture_tv
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from cute_py.tiled.tiled_copy import TiledCopy
     from cute_py.tiled.tiled_mma import TiledMMA
     from cute_py.viz.build import Drawable
-    from cute_py.viz.picture import Cell, Grid, Picture, Size
+    from cute_py.viz.picture import Grid, Picture, Size
 
 GAP = "   "  # between grids
 COLUMNS = 132  # of a wide terminal
@@ -78,16 +79,13 @@ def _columns(drawn: Picture, pad: int) -> int:
 
 def _rewritten(drawn: Picture, change: Callable[[str], str]) -> Picture:
     """Return the picture with each line of its cells changed."""
-    seen: dict[Cell, Cell] = {}
 
-    def cell(old: Cell) -> Cell:
-        if old not in seen:
-            seen[old] = old._replace(lines=tuple(map(change, old.lines)))
-        return seen[old]
+    @cache  # the same lines stand in many cells
+    def cell(old: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(change, old))
 
     def grid(old: Grid | None) -> Grid | None:
-        cells = tuple(tuple(map(cell, row)) for row in old.cells) if old else ()
-        return old and replace(old, cells=cells)
+        return old and replace(old, lines=tuple(tuple(map(cell, row)) for row in old.lines))
 
     return replace(drawn, grids=tuple(tuple(map(grid, row)) for row in drawn.grids))
 
@@ -105,12 +103,11 @@ def _block(grid: Grid | None, width: Size, height: Size, pad: int, ansi: bool) -
     rule = " " * (left - 1) + "+" + "-" * len(heads)
     lines = [title.ljust(total), (" " * left + heads).ljust(total), rule.ljust(total)]
     for row in range(grid.rows):
-        colours = [cell.colour for cell in grid.cells[row]]
         for label, texts in grid.texts(row, height.cell):
             cells = [_cell(text, width.cell, pad) for text in texts]
             spare = " " * (total - left - len(heads))
             if ansi:
-                cells = [_coloured(*each) for each in zip(cells, colours, strict=True)]
+                cells = [_coloured(*each) for each in zip(cells, grid.colours[row], strict=True)]
             lines.append(f"{label:>{width.label}} |{''.join(cells)}{spare}")
     return lines + [" " * total] * (count - len(lines))
 
