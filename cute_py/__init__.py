@@ -122,7 +122,7 @@ _HOME = {
     "trace.arguments": "spec typed",
     "trace.plan": "Plan",
     "trace.memory": "rmem smem struct union",
-    "trace.copying": "copy",
+    "trace.copying": "copy prefetch",
     "trace.matrix": "gemm",
     "trace.hopper": (
         "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "

@@ -287,6 +287,7 @@ from cute_py.trace.memory import smem as smem
 from cute_py.trace.memory import struct as struct
 from cute_py.trace.memory import union as union
 from cute_py.trace.copying import copy as copy
+from cute_py.trace.copying import prefetch as prefetch
 from cute_py.trace.matrix import gemm as gemm
 from cute_py.trace.hopper import Mbarriers as Mbarriers
 from cute_py.trace.hopper import cluster_sync as cluster_sync

@@ -128,12 +128,13 @@ def assert_(e: Emit, op: ops.Assert) -> None:
 
 
 def prefetch(e: Emit, op: ops.Prefetch) -> None:
-    """One prefetch a vector."""
+    """One prefetch a vector; nothing where a guard fails."""
+    from cute_py.codegen.guards import Guards
     from cute_py.codegen.memory import Addresses
 
-    addresses = Addresses(e, op.src)
+    addresses, guards = Addresses(e, op.src), Guards(e, op.src)
     for v in range(op.src.count):
-        e.emit("prefetch", addresses[v])
+        e.emit("prefetch", addresses[v], guard=guards[v])
 
 
 def wait_until(e: Emit, op: ops.WaitUntil) -> None:

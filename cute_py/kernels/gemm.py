@@ -7,7 +7,7 @@ either mode, and for batches. `GemmConfig` says how, `Epilogue` what happens to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import cute_py as cute
 from cute_py import _
@@ -59,7 +59,10 @@ class GemmConfig:
             accumulators.
         min_blocks: blocks that shall fit a multiprocessor together.
         spill_bytes: how much of a thread may go to local memory.
+        stmatrix: 1: 16-bit elements of D that go through shared memory come there by stmatrix,
+            where the epilogue does not take them column by column.
         pdl: 1: blocks begin while the kernel before is still at work, and wait for its results.
+        prefetch: tiles of K that come to the second-level cache before that wait.
     """
 
     atom: str
@@ -74,7 +77,9 @@ class GemmConfig:
     store: int = 0
     min_blocks: int = 1
     spill_bytes: int = 0
+    stmatrix: int = 0
     pdl: int = 0
+    prefetch: int = 0
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
@@ -85,12 +90,11 @@ class GemmConfig:
     def __str__(self) -> str:
         way = "cp.async" if self.asynchronous else "through registers"
         tile, warps = ("x".join(map(str, x)) for x in (self.tile, self.warps))
-        rest = {"band": 0, "store": 0, "min_blocks": 1, "spill_bytes": 0, "pdl": 0}
-        found = [(name, getattr(self, name), usual) for name, usual in rest.items()]
-        more = "".join([f" {name}={x}" for name, x, usual in found if x != usual])
+        usual = {f.name: f.default for f in fields(self) if isinstance(f.default, int)}
+        more = [f" {n}={getattr(self, n)}" for n, x in usual.items() if getattr(self, n) != x]
         return (
             f"{self.atom} tile={tile} warps={warps} stages={self.stages} "
-            f"A={self.a} B={self.b} {way}{more}"
+            f"A={self.a} B={self.b} {way}{''.join(more)}"
         )
 
     def explain(self) -> str:
@@ -148,10 +152,17 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             min(m, n, k, *per, threads) < 1 or threads > 1024,
         ),
         (
-            "a band, a store and spilled bytes of at least 0, and at least 1 block",
-            min(config.band, config.store, config.spill_bytes, config.min_blocks - 1) < 0,
+            "a band, a store, a prefetch and spilled bytes of at least 0, and at least 1 block",
+            min(
+                config.band,
+                config.store,
+                config.spill_bytes,
+                config.min_blocks - 1,
+                config.prefetch,
+            )
+            < 0,
         ),
-        ("a pdl of 0 or 1", config.pdl not in (0, 1)),
+        ("a stmatrix and a pdl of 0 or 1", not {config.stmatrix, config.pdl} <= {0, 1}),
         ("at least 2 stages, and exactly 2 without cp.async", _wrong_stages(config)),
     ]
     if any(wrong for _rule, wrong in found):
@@ -309,6 +320,7 @@ def gemm(
     acc = thr.make_fragment_C(tCgD)  # (MMA, MMA_M, MMA_N)
     acc.fill(0)
     if config.pdl:
+        _prefetch(config, a, b)  # while the kernel before is at work
         cute.griddepcontrol_wait()
         cute.griddepcontrol_launch_dependents()
     cute.mainloop(mma, acc, a, b)
@@ -331,10 +343,22 @@ def gemm(
         if tCgBias is not None:
             x = x + loaded(tCgBias[_, _, j], epilogue.compute)
         x = activated(x, epilogue.activation)
-        cute.copy(converted(x, D.dtype), tCsD[_, _, j])
+        x = converted(x, D.dtype)
+        if config.store and config.stmatrix and D.dtype.bits == 16 and j is _:
+            _store_matrices(mma, x, sD)
+        else:
+            cute.copy(x, tCsD[_, _, j])
     if config.store:
         cute.syncthreads()
         _write_rows(config, sD, gD)
+
+
+def _prefetch(config: GemmConfig, *operands: cute.Operand) -> None:
+    """Bring the first tiles of K near."""
+    for x in operands:
+        mine = x.g2s.get_slice(cute.thread_idx()).partition_S(x.source)  # (CPY, CPY_MN, CPY_K, k)
+        for k in range(config.prefetch):
+            cute.prefetch(mine[_, _, _, k])
 
 
 def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
@@ -357,6 +381,13 @@ def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
 def _matrix(x: Tensor, batch: Any) -> Tensor:  # noqa: ANN401  (an integer)
     """Return one matrix of a batch; what has two modes is one."""
     return x if cute.rank(x) == 2 else x[_, _, batch]
+
+
+def _store_matrices(mma: Any, x: Tensor, sD: Tensor) -> None:  # noqa: ANN401  (a TiledMMA)
+    """Store accumulators (MMA, MMA_M, MMA_N) of 16 bits to a tile of D, 8x8 matrices at a time."""
+    copy = cute.make_tiled_copy_C(cute.Copy_Atom("SM90_U32x4_STSM_N", x.dtype), mma)
+    mine = copy.get_slice(cute.thread_idx())
+    cute.copy(copy, mine.retile_S(x), mine.partition_D(sD))
 
 
 def _write_rows(config: GemmConfig, sD: Tensor, gD: Tensor) -> None:

@@ -135,7 +135,9 @@ _PARTS = {
     "store": 1,
     "min_blocks": 1,
     "spill_bytes": 1,
+    "stmatrix": 1,
     "pdl": 1,
+    "prefetch": 1,
 }
 
 

@@ -56,7 +56,6 @@ def for_gpu(
 
     """
     M, N, _K, _batch = problem
-    config = replace(config, pdl=int(gpu.capability >= (9, 0)))
     if config.simt:
         store = 0  # a thread has neighbours, and stores them in vectors
     elif kind.bits == 64:
@@ -69,11 +68,33 @@ def for_gpu(
         try:
             made = changed(config, option)
             made = replace(made, band=_band(ceil_div(M, made.tile[0])), store=store)
+            made = overlapping(made, problem, result, gpu)
         except CuteError:  # the copies do not cover this tile evenly
             continue
         if shared_bytes(made, kind, result) <= gpu.smem:
             return made
-    return config
+    return overlapping(config, problem, result, gpu)
+
+
+def overlapping(
+    config: GemmConfig, problem: tuple[int, int, int, int], result: Dtype, gpu: Gpu
+) -> GemmConfig:
+    """Return a configuration with what sm_90 has: stmatrix, and a begin beside the kernel before.
+
+    Blocks of the first wave have time to bring their tiles near before they wait for that kernel.
+    """
+    if gpu.capability < (9, 0):
+        return config
+    M, N, K, batch = problem
+    m, n, k = config.tile
+    blocks = ceil_div(M, m) * ceil_div(N, n) * batch
+    first = blocks <= gpu.multiprocessors * config.min_blocks and not config.simt
+    return replace(
+        config,
+        pdl=1,
+        prefetch=min(config.stages - 1, ceil_div(K, k)) if first else 0,
+        stmatrix=int(config.store > 0 and result.bits == 16),
+    )
 
 
 def _options(

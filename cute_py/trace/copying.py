@@ -16,7 +16,7 @@ from cute_py.trace.engines import Guarded
 from cute_py.trace.enumeration import count_of
 from cute_py.trace.integers import Condition, as_condition
 from cute_py.trace.lower import access, alignment_of, register, vector_width
-from cute_py.trace.ops import CpAsync, LdMatrix, Load, Map, StMatrix, Store
+from cute_py.trace.ops import CpAsync, LdMatrix, Load, Map, Prefetch, StMatrix, Store
 from cute_py.trace.state import current, kernel_line, require_choice, where
 
 TYPE_CHECKING = False
@@ -191,6 +191,28 @@ def _guarded_too(x: Access, also: bool | Condition) -> Access:
     masks = x.masks or ((),) * x.count
     number = len(x.guards)
     return replace(x, guards=(*x.guards, test), masks=tuple([(*m, number) for m in masks]))
+
+
+def prefetch(tensor: Tensor) -> None:
+    """Bring a thread's part of global memory into the second-level cache; no value changes.
+
+    Args:
+        tensor: a part of one thread, as partition_S makes it; what lies past the extents is left
+            out.
+
+    It may stand before `griddepcontrol_wait`: what another kernel still writes is seen by the load
+    that follows later. Raises LayoutError for memory of another kind. Source: PTX ISA, prefetch.L2.
+    """
+    if tensor.space != "gmem":
+        raise refusal(
+            "kernel-space",
+            operation="cute.prefetch",
+            tensor=tensor,
+            wanted="gmem",
+            where=where(),
+        )
+    part = access(tensor, _width(None, tensor), "cute.prefetch")
+    current().emit(Prefetch(part, line=kernel_line()))
 
 
 def _require_no_pred(how: How, tensor: Tensor) -> None:

@@ -6,7 +6,19 @@ from math import gcd
 
 from cute_py.errors import refusal
 from cute_py.trace.conditions import Reg
-from cute_py.trace.ops import Barrier, Fill, GridDep, If, Leave, Load, Loop, Map, Op, While
+from cute_py.trace.ops import (
+    Barrier,
+    Fill,
+    GridDep,
+    If,
+    Leave,
+    Load,
+    Loop,
+    Map,
+    Op,
+    Prefetch,
+    While,
+)
 from cute_py.trace.rules import check_op
 from cute_py.trace.walk import accesses, every, reads, writes
 
@@ -167,6 +179,11 @@ def _require_shared(plan: Plan) -> None:
         raise refusal("plan-shared", operation=plan.name, bytes=plan.smem_bytes, most=MOST_SHARED)
 
 
+def _uses_memory(op: Op) -> bool:
+    """Tell whether an op reads or writes values of global memory."""
+    return not isinstance(op, Prefetch) and any(x.space == "gmem" for x in accesses(op))
+
+
 def _require_wait(plan: Plan) -> None:
     """Refuse a kernel that may begin before others have ended, and uses memory before it waits."""
     if not plan.launch.pdl:
@@ -174,7 +191,7 @@ def _require_wait(plan: Plan) -> None:
     for op in plan.body:
         if isinstance(op, GridDep) and op.kind == "wait":
             return
-        early = [o for o in every((op,)) if any(x.space == "gmem" for x in accesses(o))]
+        early = [o for o in every((op,)) if _uses_memory(o)]
         if early:
             raise refusal("plan-pdl", operation=type(early[0]).__name__, where=_line(early[0]))
     raise refusal("plan-pdl", operation=plan.name, where="its end")

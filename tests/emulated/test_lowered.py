@@ -120,3 +120,48 @@ def test_without_overlap_nothing_waits_for_kernels_before():
     assert kinds == ["wait", "launch_dependents"]
     assert not any(isinstance(op, ops.GridDep) for op in every(lowered(plan, "sm_89").body))
     assert any(isinstance(op, ops.GridDep) for op in every(lowered(plan, "sm_90").body))
+
+
+@pytest.mark.parametrize("K", [8, 40, 200])
+def test_prefetched_tiles_and_matrix_stores_change_no_result(K):
+    rng = np.random.default_rng(K)
+    A, B = (rng.integers(-4, 5, (n, K)).astype(np.float16) for n in (100, 72))
+    D = np.full((100, 72), np.nan, np.float16)
+    side = Side("K", 8)
+    parts = {"store": 8, "stmatrix": 1, "pdl": 1, "prefetch": 2}
+    config = GemmConfig(ATOM, (64, 64, 32), (2, 2), 3, side, side, True, **parts)
+    plan = cute.trace(gemm, A, B, None, None, D, 1.0, 0.0, config, Epilogue())
+    kinds = [type(op) for op in plan.ops]
+    assert kinds.index(ops.Prefetch) < kinds.index(ops.GridDep) < kinds.index(ops.CpAsync)
+    assert kinds.count(ops.Prefetch) == 4
+    assert kinds.count(ops.StMatrix) == 1
+    cute.emulate(plan, A, B, D, 1.0, 0.0)
+    assert np.array_equal(D, A.astype(np.float32) @ B.astype(np.float32).T)
+
+
+def test_a_prefetch_leaves_out_what_is_past_the_extents():
+    @cute.kernel
+    def near(x, y):
+        cute.launch(grid=2, block=32)
+        tile = cute.local_tile(x, (64,), (cute.block_idx(),))
+        mine = cute.local_tile(tile, (2,), (cute.thread_idx(),))
+        cute.prefetch(mine)
+        cute.copy(mine, cute.local_tile(y, (2,), (cute.block_idx() * 32 + cute.thread_idx(),)))
+
+    x, y = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
+    plan = cute.trace(near, x, y)
+    (prefetch,) = [op for op in plan.ops if isinstance(op, ops.Prefetch)]
+    assert prefetch.src.guards
+    cute.emulate(plan, x, y)
+    assert np.array_equal(x, y)
+
+
+def test_a_prefetch_is_of_global_memory():
+    @cute.kernel
+    def shared(x):
+        cute.launch(grid=1, block=32)
+        cute.prefetch(cute.smem("f32", 32))
+
+    with pytest.raises(cute.CuteError) as caught:
+        cute.trace(shared, np.zeros(4, np.float32))
+    assert caught.value.code == "kernel-space"
