@@ -423,6 +423,17 @@ def test_kernels_are_kept_by_plans_that_stay_alive(gpu, monkeypatch):
     assert len(run._launchers) == 3
 
 
+def test_kernels_that_do_not_load_are_not_kept(gpu):
+    plan = plan_of(touch, X)
+    gpu.raw.answers["cuModuleLoadData"] = [2]
+    refused("launch-failed", plan, X)
+    assert not run._compiled
+    assert not run._launchers
+    cute.run(plan, X)
+    cute.run(plan, Array((1000,), device=1))
+    assert len(gpu.raw.counts) == 2  # compiled once for each time that nothing was kept
+
+
 # -- what the driver says
 
 
