@@ -155,6 +155,10 @@ class Emit:
         every = sum(bits << k for k in range(0, 32 * count, width))
         return [ir.Constant(I32, every >> 32 * i & 0xFFFFFFFF) for i in range(count)]
 
+    def image(self, value: float, dtype: Dtype) -> int:
+        """Return the bit image of a number; of a flag, whether it is not 0."""
+        return int(bool(value)) if dtype.name == "b1" else _image(value, dtype)
+
     def constant(self, value: float, dtype: Dtype) -> Any:  # noqa: ANN401
         """Return a number as an element of a storage: its bits for types below 32 bits."""
         if dtype.name == "b1":

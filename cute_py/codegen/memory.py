@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
 from cute_py.codegen.guards import Guards
 from cute_py.codegen.instructions import TABLE
+from cute_py.codegen.narrow import as_bytes, get_bytes, is_unpacked, put_bytes
 from cute_py.codegen.scalars import apart, varies
 from cute_py.codegen.storage import I16, I32
 from cute_py.layout import ints
 from cute_py.trace import ops
+from cute_py.trace.conditions import Reg
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cute_py.codegen.chains import Walk
     from cute_py.codegen.emit import Emit, Link
     from cute_py.trace.access import Access
@@ -28,6 +34,8 @@ class Addresses:
     def __init__(self, e: Emit, x: Access, chain: Link | None = None) -> None:
         """Keep the emitter and the access; `chain` is where an op before has got to."""
         self.e, self.x = e, x
+        if x.dtype.bits < 8 and x.space == "gmem":
+            raise e.unsupported(f"such an access to elements of {x.dtype} in global memory")
         if x.vector_bits < 8 or (x.dtype.bits < 8 and x.vector_bits % 8):
             raise e.unsupported(f"access to single elements of {x.dtype}")
         self.wide = x.space == "gmem"
@@ -128,15 +136,22 @@ def advance(e: Emit, walk: Walk) -> Any:  # noqa: ANN401
 
 def load(e: Emit, op: ops.Load) -> None:
     """One ld a vector; guarded ones leave `fill`."""
-    x, dst = op.src, op.dst
+    x, get, put = _how(e, op.src)
     addresses, guards = Addresses(e, x, e.link), Guards(e, x)
     for v in range(x.count):
         old = None
         if x.fill is None and guards[v] is not None:
-            old = e.words.get_words(dst, v * x.width, x.width)
+            old = get(op.dst, v * x.width, x.width)
         packed = _load_vector(e, x, addresses[v], guards[v], op.order, old)
-        e.words.put_words(dst, v * x.width, x.width, packed)
+        put(op.dst, v * x.width, x.width, packed)
     e.reached = addresses.last()
+
+
+def _how(e: Emit, x: Access) -> tuple[Access, Callable[..., list[Any]], Callable[..., None]]:
+    """Return an access, and how its vectors are taken from registers and put there."""
+    if is_unpacked(x):
+        return as_bytes(e, x), partial(get_bytes, e), partial(put_bytes, e)
+    return x, e.words.get_words, e.words.put_words
 
 
 def _load_vector(
@@ -166,10 +181,10 @@ def _pieces(e: Emit, x: Access, words: list[Any]) -> list[Any]:
 
 def store(e: Emit, op: ops.Store) -> None:
     """One st a vector; nothing where a guard fails."""
-    x, src = op.dst, op.src
+    x, get, _put = _how(e, op.dst)
     addresses, guards = Addresses(e, x, e.link), Guards(e, x)
     for v in range(x.count):
-        packed = _pieces(e, x, e.words.get_words(src, v * x.width, x.width))
+        packed = _pieces(e, x, get(op.src, v * x.width, x.width))
         e.emit("st", addresses[v], packed, guard=guards[v], **_modes(x, op.order))
     e.reached = addresses.last()
 
@@ -195,6 +210,9 @@ def stmatrix(e: Emit, op: ops.StMatrix) -> None:
 
 def cp_async(e: Emit, op: ops.CpAsync) -> None:
     """One cp.async a vector; with ZFILL a failing guard reads nothing and writes zeros."""
+    if is_unpacked(op.src):
+        _copy_packed(e, op)
+        return
     src, dst = Addresses(e, op.src, e.link), Addresses(e, op.dst)
     guards = Guards(e, op.src)
     full = ir.Constant(I32, op.src.vector_bits // 8)
@@ -206,6 +224,25 @@ def cp_async(e: Emit, op: ops.CpAsync) -> None:
         else:
             e.emit(op.atom, to, out, guard=guard)
     e.reached = src.last()
+
+
+def _copy_packed(e: Emit, op: ops.CpAsync) -> None:
+    """Copy elements that are packed on the way, which cp.async cannot: through registers, at once;
+    to be done early is what an asynchronous copy is free to. One vector after another: all at once
+    would not fit into the registers.
+    """
+    packs, x = op.src, replace(as_bytes(e, op.src), fill=0)
+    held = Reg("packed", packs.dtype, tuple(range(packs.width)))
+    src, dst, guards = Addresses(e, x), Addresses(e, op.dst), Guards(e, x)
+    each = packs.width // x.width
+    for v in range(packs.count):
+        e.words.words[held.storage] = [ir.Constant(I32, 0)] * (packs.vector_bits // 32)
+        for k in range(each):
+            found = _load_vector(e, x, src[v * each + k], guards[v * each], "weak", None)
+            put_bytes(e, held, k * x.width, x.width, found)
+        guard = None if "ZFILL" in op.atom.name else guards[v * each]
+        packed = e.words.get_words(held, 0, packs.width)
+        e.emit("st", dst[v], packed, guard=guard, **_modes(op.dst, "weak"))
 
 
 def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:

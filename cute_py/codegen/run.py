@@ -85,20 +85,22 @@ def launcher(plan: Plan, device: int | None = None) -> Launcher:
     key = id(plan), device
     with _making:
         if key not in _launchers:
-            made = plan, Launcher(_compiled_for(plan, device_arch(device)), device)
+            compiled = _compiled_for(plan, device_arch(device))
+            made = plan, Launcher(compiled, device)
             while len(_launchers) >= MOST:
                 _forget(next(iter(_launchers)))
             _launchers[key] = made
+            _compiled[id(plan), compiled.arch] = plan, compiled  # what loads: `_forget` finds it
         return _launchers[key][1]
 
 
 def _compiled_for(plan: Plan, arch: str) -> Compiled:
-    key = id(plan), arch
-    if key not in _compiled:
-        made = compile(plan, arch, SPILLS)
-        _warn_of_spills(made)
-        _compiled[key] = plan, made
-    return _compiled[key][1]
+    known = _compiled.get((id(plan), arch))
+    if known is not None:
+        return known[1]
+    made = compile(plan, arch, SPILLS)
+    _warn_of_spills(made)
+    return made
 
 
 def _warn_of_spills(made: Compiled) -> None:

@@ -268,6 +268,12 @@ WORDINGS: dict[str, Wording] = {
         "narrower vectors",
     ),
     # -- operations
+    "kernel-recast": (
+        DtypeError,
+        "{a} as {dtype}",
+        "elements of whole bytes: in an array each narrower one lies in a byte of its own",
+        "copy it to registers or shared memory, where elements are packed, and recast those",
+    ),
     "kernel-types": (
         LeafTypeError,
         "{a} and {b}",

@@ -16,7 +16,7 @@ from cute_py.errors import refusal
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm as kernel
 from cute_py.ops import operands
-from cute_py.ops.adopt import adopted, given_back
+from cute_py.ops.adopt import adopted, given_back, library_name
 from cute_py.ops.choose import VECTOR_BYTES, changed, choose_config
 from cute_py.ops.device_config import Gpu, for_gpu
 from cute_py.ops.libraries import Library, library_for
@@ -36,13 +36,15 @@ class Call:
 
     Attributes:
         arguments: of the kernel.
-        result: the new array for D, (L, M, N).
+        result: the array for D, (L, M, N): a new one, or a view of `out`.
+        direct: whether it is a view of `out`.
         shape: of D, with its batch modes.
         config: how it is computed, which is among the arguments.
     """
 
     arguments: tuple[Any, ...]
     result: Any
+    direct: bool
     shape: tuple[int, ...]
     config: GemmConfig
 
@@ -65,17 +67,23 @@ def gemm_on_device(
     """Return D in a new array of the library of a, or in `out`; see `multiply.gemm`.
 
     All arrays lie on one device. c has the shape of D. Large operands whose rows are not aligned to
-    16 bytes are copied first. Raises LayoutError for shapes that do not fit and for empty ones.
+    16 bytes are copied first. The kernel writes to `out` itself where it can (see `_directly`).
+    Raises LayoutError for shapes that do not fit and for empty ones; `out` is as before then.
     """
     caller, target = a, out
     a, b, c, bias, out = map(adopted, (a, b, c, bias, out))
-    call = prepared(a, b, c, factors, bias, activation, out_dtype, config, out)
-    kernel(*call.arguments)
-    result = call.result.reshape(call.shape)
-    if out is None:
-        return given_back(result, caller)
-    out[...] = result
-    return target
+    library = library_for(bare(a))
+    with library.inside():
+        call = prepared(a, b, c, factors, bias, activation, out_dtype, config, out)
+        kernel(*call.arguments)
+        if call.direct:
+            library.written(out)
+            return target
+        result = call.result.reshape(call.shape)
+        if out is None:
+            return given_back(result, caller)
+        out[...] = result
+        return target
 
 
 def prepared(
@@ -118,15 +126,17 @@ def prepared(
     integers = not any(x.is_float for x in (*terms, kind))
     compute = compute_type(types[0], (alpha, beta), activation, integers)
     epilogue = Epilogue(compute.name, alpha != 1, c is not None, bias is not None, activation)
-    result = library.empty((prod(batch), M, N), kind)
     C = None if c is None else _ready(library, c, batch)
     bias = None if bias is None else library.copied(bias)
+    result = direct = _directly(out, (prod(batch), M, N), (A, B, C, bias))
+    if result is None:
+        result = library.empty((prod(batch), M, N), kind)
     sides = [_modes(x) for x in (A, B)]
     if types[0].name == "tf32":
         sides = [cute.typed(x, "tf32") for x in sides]
     last = None if C is None else _modes(C)
     arguments = (*sides, last, bias, _modes(result), alpha, beta, chosen, epilogue)
-    return Call(arguments, result, shape, chosen)
+    return Call(arguments, result, direct is not None, shape, chosen)
 
 
 PACKED = 512  # from this size on, a copy with aligned rows costs less than it saves
@@ -183,9 +193,14 @@ def _major(x: Any) -> str:  # noqa: ANN401
 
 def _aligned(x: Any) -> int:  # noqa: ANN401
     """Return what divides every run of contiguous elements (bytes), at most 16."""
-    size, strides = x.itemsize if hasattr(x, "itemsize") else x.element_size(), strides_of(x)
+    size, strides = _size(x), strides_of(x)
     along, across = (2, 1) if _major(x) == "K" else (1, 2)
     return gcd(16, address_of(x), x.shape[along] * size, strides[across] * size, strides[0] * size)
+
+
+def _size(x: Any) -> int:  # noqa: ANN401
+    """Return the size of an element (bytes)."""
+    return int(x.itemsize if hasattr(x, "itemsize") else x.element_size())
 
 
 def _modes(x: Any) -> Any:  # noqa: ANN401
@@ -193,6 +208,53 @@ def _modes(x: Any) -> Any:  # noqa: ANN401
     if x.shape[0] == 1:
         return x[0]
     return x.permute(1, 2, 0) if hasattr(x, "permute") else x.transpose(1, 2, 0)
+
+
+# -- the caller's array for the result
+
+
+def _directly(out: Any, shape: tuple[int, int, int], reads: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    """Return `out` as [L, M, N] if the kernel can write there as it writes to a new array, else
+    None.
+
+    Its rows are contiguous, apart from each other and as aligned as those of a new array, and it
+    shares no memory with what is read. An array whose values are not plain, or that autograd
+    follows, is left to its library.
+    """
+    first = reads[0]
+    if out is None or library_name(out) != library_name(first):
+        return None
+    if device_of(out) != device_of(first):
+        return None
+    if getattr(out, "requires_grad", False) or getattr(out, "is_neg", bool)():
+        return None
+    view, (_l, _m, N) = out.reshape(shape), shape
+    fits = address_of(view) == address_of(out) and _is_rows(view)  # it is no copy
+    if not fits or _aligned(view) < gcd(VECTOR_BYTES, N * _size(view)):
+        return None
+    return None if any(_overlap(view, x) for x in reads if x is not None) else view
+
+
+def _is_rows(x: Any) -> bool:  # noqa: ANN401
+    """Tell whether [L, rows, columns] has rows of neighbours, none of which meet."""
+    (count, rows, columns), (by_batch, by_row, by_column) = x.shape, strides_of(x)
+    apart = rows == 1 or by_row >= columns
+    alone = count == 1 or by_batch >= (rows - 1) * by_row + columns
+    return by_column == 1 and apart and alone
+
+
+def _overlap(x: Any, y: Any) -> bool:  # noqa: ANN401
+    """Tell whether the ranges of addresses of two arrays meet."""
+    (begin, end), (first, last) = _range(x), _range(y)
+    return begin < last and first < end
+
+
+def _range(x: Any) -> tuple[int, int]:  # noqa: ANN401
+    """Return the addresses of the first byte of an array and of the one behind its last."""
+    steps = [(n - 1) * step for n, step in zip(x.shape, strides_of(x), strict=True)]
+    start, size = address_of(x), _size(x)
+    low, high = sum([min(0, s) for s in steps]), sum([max(0, s) for s in steps])
+    return start + low * size, start + (high + 1) * size
 
 
 def _require_out(out: Any, shape: tuple[int, ...], kind: Dtype) -> None:  # noqa: ANN401

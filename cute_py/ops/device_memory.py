@@ -2,53 +2,38 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.errors import refusal
+from cute_py.codegen.driver import driver
+from cute_py.errors import CuteError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cute_py.dtypes.table import Array
 
 
-def _checked(answer: tuple[Any, ...]) -> Any:  # noqa: ANN401
-    """Return what a call of the driver gives; refuse a status that is no success."""
-    if int(answer[0]):
-        status = answer[0].name
-        raise refusal("launch-failed", operation="self-test", status=status, launch="a copy")
-    return answer[1] if len(answer) > 1 else None
-
-
-@contextmanager
-def current_device(number: int) -> Iterator[None]:
-    """Make the primary context of a GPU the current one."""
-    from cuda.bindings import driver
-
-    _checked(driver.cuInit(0))
-    device = _checked(driver.cuDeviceGet(number))
-    _checked(driver.cuCtxPushCurrent(_checked(driver.cuDevicePrimaryCtxRetain(device))))
-    try:
-        yield
-    finally:
-        _checked(driver.cuCtxPopCurrent())
-        _checked(driver.cuDevicePrimaryCtxRelease(device))
-
-
 class DeviceArray:
-    """A copy of a NumPy array in the memory of the current device, freed at the block's end."""
+    """A copy of a NumPy array in the memory of the current device, freed at the block's end.
+
+    Refused (`launch-status`) where the driver reports an error; nothing stays allocated then.
+    """
 
     def __init__(self, array: Array) -> None:
-        """Copy the array to the device."""
-        from cuda.bindings import driver
+        """Copy the array to the device; make one the current one by `driver().inside`."""
+        self.driver, self.host = driver(), np.ascontiguousarray(array)
+        self.shape, self.dtype, self.strides = self.host.shape, array.dtype, self.host.strides
+        # the driver has no memory of 0 bytes
+        self.address = int(self.driver.call("cuMemAlloc", max(1, self.host.nbytes)))
+        try:
+            self._copy("cuMemcpyHtoD", self.address, self.host.ctypes.data)
+        except CuteError:
+            self.free()
+            raise
 
-        self.driver, self.host = driver, np.ascontiguousarray(array)
-        self.shape, self.dtype, self.strides = array.shape, array.dtype, self.host.strides
-        self.address = int(_checked(driver.cuMemAlloc(array.nbytes)))
-        _checked(driver.cuMemcpyHtoD(self.address, self.host.ctypes.data, array.nbytes))
+    def _copy(self, function: str, to: int, out: int) -> None:
+        if self.host.nbytes:
+            self.driver.call(function, to, out, self.host.nbytes)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
@@ -63,12 +48,16 @@ class DeviceArray:
     def to_host(self) -> Array:
         """Return the elements as a NumPy array, after all work is done."""
         found = np.empty_like(self.host)
-        _checked(self.driver.cuCtxSynchronize())
-        _checked(self.driver.cuMemcpyDtoH(found.ctypes.data, self.address, found.nbytes))
+        self.driver.call("cuCtxSynchronize")
+        self._copy("cuMemcpyDtoH", found.ctypes.data, self.address)
         return found
+
+    def free(self) -> None:
+        """Give the memory back, whatever the driver says: an error before it says more."""
+        self.driver.raw.cuMemFree(self.address)
 
     def __enter__(self) -> DeviceArray:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.driver.cuMemFree(self.address)
+        self.free()

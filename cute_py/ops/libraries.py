@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 from cute_py.dtypes.table import Dtype
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.choose import VECTOR_BYTES
 from cute_py.ops.outline import Outline
 from cute_py.trace.arrays import dtype_of, strides_of
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 _TORCH_NAMES = {
     "f32": "float32",
@@ -32,8 +36,24 @@ class Library:
         self.torch = type(array).__module__.partition(".")[0] == "torch"
         self.like = array
 
+    def inside(self) -> AbstractContextManager[Any]:
+        """Make the array's device the current one for a block: CuPy allocates and copies on that
+        one, wherever the arrays are; torch goes by its arrays.
+        """
+        found: AbstractContextManager[Any] = nullcontext() if self.torch else self.like.device
+        return found
+
+    def written(self, x: Any) -> None:  # noqa: ANN401
+        """Note that a kernel wrote to an array: torch's autograd looks for that."""
+        if self.torch:
+            import torch
+
+            note = getattr(torch.autograd.graph, "increment_version", None)  # torch 2.2 and newer
+            if note is not None:
+                note(x)
+
     def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:  # noqa: ANN401
-        """Return a new array whose last mode is contiguous."""
+        """Return a new array whose last mode is contiguous, on the current device in CuPy."""
         if self.torch:
             import torch
 
@@ -41,8 +61,7 @@ class Library:
             return torch.empty(shape, dtype=dtype, device=self.like.device)
         import cupy
 
-        with self.like.device:
-            return cupy.empty(shape, kind.numpy)
+        return cupy.empty(shape, kind.numpy)
 
     def spread(self, x: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
         """Return a view with modes of size 1 repeated."""

@@ -51,7 +51,10 @@ def gemm(
             or "gpu", "emulator", which arrays elsewhere are refused for.
         config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
         dtype: of the operands, which are converted to it first.
-        out: where the result goes; None: a new array.
+        out: where the result goes; None: a new array. It may be one of the operands. On a GPU the
+            kernel writes there itself where the rows of `out` are contiguous and as aligned as
+            those of a new array, and it shares no memory with a, b, c and bias; else the result is
+            copied. It is as before where something is refused.
 
     Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with

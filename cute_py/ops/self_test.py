@@ -46,12 +46,13 @@ def launched() -> str:
     """Copy a matrix on the first GPU and look at the result. Raises where that fails."""
     import numpy as np
 
+    from cute_py.codegen.driver import driver
     from cute_py.codegen.run import run
-    from cute_py.ops.device_memory import DeviceArray, current_device
+    from cute_py.ops.device_memory import DeviceArray
 
     start = perf_counter()
     a = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS)
-    with current_device(0), DeviceArray(a) as x, DeviceArray(np.full_like(a, np.nan)) as y:
+    with driver().inside(0), DeviceArray(a) as x, DeviceArray(np.full_like(a, np.nan)) as y:
         run(_plan(), x, y)
         _require_equal(a, y.to_host())
     return f"a copy of {ROWS}x{COLUMNS}, right, {perf_counter() - start:.2f} s"

@@ -109,7 +109,9 @@ class GlobalMemory(KernelEngine):
         return GlobalMemory(self.name, self.dtype, self.alignment, self.scope, offset)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> GlobalMemory:
-        """Return the parameter in elements of `dtype`."""
+        """Return the parameter in elements of `dtype`; refuse where either lies unpacked."""
+        if dtype is not self.dtype and min(dtype.bits, self.dtype.bits) < 8:
+            raise refusal("kernel-recast", operation="recast", a=self, dtype=dtype, where=where())
         return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset)
 
     def guarded(

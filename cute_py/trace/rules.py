@@ -59,10 +59,19 @@ def _names(op: Op, plan: Plan) -> str:
     for access in accesses(op):
         if access.storage not in known.get(access.space, ()):
             return f"{access.space} {access.storage}, which the plan does not have"
-        problem = _access(access)
+        problem = _access(access) or _unpacked(access, plan)
         if problem:
             return problem
     return ""
+
+
+def _unpacked(x: Access, plan: Plan) -> str:
+    """Return what is wrong with elements below a byte of an array: they are not packed."""
+    held = next(
+        (p.dtype for p in plan.params if x.space == "gmem" and p.name == x.storage), x.dtype
+    )
+    alike = held is x.dtype or min(held.bits, x.dtype.bits) >= 8
+    return "" if alike else f"elements of {x.dtype} in {x.storage}, which holds {held}"
 
 
 def _access(x: Access) -> str:

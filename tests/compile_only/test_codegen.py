@@ -74,7 +74,8 @@ def test_what_would_be_wrong_on_a_gpu_is_refused():
     @cute.kernel
     def nibbles(x):
         cute.launch(grid=1, block=32)
-        x[0] = x[1]
+        shared = cute.smem("s4", 64)
+        shared[0] = x[1]
 
     @cute.kernel
     def clusters(x):

@@ -7,7 +7,8 @@ import pytest
 
 import cute_py as cute
 from cute_py.cli import main
-from cute_py.ops.device_memory import DeviceArray, current_device
+from cute_py.codegen.driver import driver
+from cute_py.ops.device_memory import DeviceArray
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -25,7 +26,7 @@ def erf_of(x, y):
 def on_gpu(x):
     y = np.full_like(x, np.nan)
     plan = cute.trace(erf_of, x, y)
-    with current_device(0), DeviceArray(x) as given, DeviceArray(y) as result:
+    with driver().inside(0), DeviceArray(x) as given, DeviceArray(y) as result:
         cute.run(plan, given, result)
         return result.to_host()
 

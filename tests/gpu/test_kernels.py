@@ -338,6 +338,33 @@ def test_ops_gemm_writes_an_out_of_any_strides():
     assert torch.equal(out.double(), pair.double() @ b.double())
 
 
+@pytest.mark.parametrize("n", [256, 250])
+def test_ops_gemm_writes_to_out_itself_and_to_no_more(n):
+    """Rows with room behind them; autograd is told. Nothing is allocated."""
+    a, b = matrix(256, 64, "f16"), matrix(64, n, "f16")
+    whole = torch.full((2, 300, 264), torch.nan, device="cuda", dtype=torch.float16)
+    out = whole[1, 8:264, :n]
+    version = out._version
+    before = torch.cuda.memory_stats()["allocation.all.allocated"]
+    cute.ops.gemm(a, b, out=out)
+    assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
+    assert out._version > version
+    assert torch.equal(out.double(), a.double() @ b.double())
+    out.fill_(torch.nan)
+    assert whole.isnan().all()
+
+
+def test_ops_gemm_may_write_over_what_it_reads():
+    a, b = matrix(64, 64, "f16"), matrix(64, 64, "f16")
+    wanted = a.double() @ b.double()
+    for out in (a, b):
+        mine = [x.clone() if x is not out else x for x in (a, b)]
+        kept = out.clone()
+        cute.ops.gemm(*mine, out=out)
+        assert torch.equal(out.double(), wanted)
+        out.copy_(kept)
+
+
 @pytest.mark.parametrize(
     ("code", "given"),
     [

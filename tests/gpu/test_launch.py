@@ -181,6 +181,35 @@ def test_device_arrays_of_numba():
     assert (y.copy_to_host() == 7).all()
 
 
+@cute.kernel
+def chosen(mask, x, y):
+    cute.launch(grid=cute.ceil_div(x.shape[0], 128), block=128)
+    i = cute.block_idx() * 128 + cute.thread_idx()
+    with cute.when(i < x.shape[0]):
+        y[i] = cute.where(mask[i], x[i], 0.0)
+        mask[i] = x[i] > 0.0
+
+
+@cute.kernel
+def copied_flags(mask, out):
+    cute.launch(grid=cute.ceil_div(mask.shape[0], 1024), block=32)
+    here = (cute.block_idx() * 32 + cute.thread_idx(),)
+    cute.copy(cute.local_tile(mask, (32,), here), cute.local_tile(out, (32,), here))
+
+
+@pytest.mark.parametrize("n", [4096, 1001])
+def test_bools_of_torch_are_bytes(n):
+    """torch.bool keeps a byte for each flag, and so does a kernel."""
+    x, out = vector(n), torch.ones(n, dtype=torch.bool, device="cuda")
+    mask = torch.arange(n, device="cuda") % 3 == 0
+    y = torch.full_like(x, torch.nan)
+    copied_flags(mask, out)
+    assert torch.equal(out, mask)
+    chosen(mask, x, y)
+    assert torch.equal(y, torch.where(out, x, 0.0))
+    assert torch.equal(mask.view(torch.uint8), (x > 0).to(torch.uint8))
+
+
 class OnlyDlpack:
     """What offers its memory by DLPack, and tells its shape and type."""
 

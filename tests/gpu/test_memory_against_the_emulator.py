@@ -329,3 +329,63 @@ def test_narrow_elements_travel_in_whole_bytes(kind):
 
 def _column(tensor, i):
     return tensor[cute._, i]
+
+
+@cute.kernel
+def reversed_flags(x, y, z):
+    """Tiles with a guard and a fill; single elements."""
+    cute.launch(grid=cute.ceil_div(x.shape[0], 256), block=32)
+    here = cute.block_idx() * 32 + cute.thread_idx()
+    held = cute.rmem(x.dtype, 8)
+    cute.copy(cute.local_tile(x, (8,), (here,)), held)
+    cute.copy(held, cute.local_tile(y, (8,), (here,)))
+    with cute.when(here < x.shape[0]):
+        z[here] = x[x.shape[0] - 1 - here]
+
+
+@cute.kernel
+def through_packed(x, y):
+    """An asynchronous copy that packs, and the way back."""
+    cute.launch(grid=1, block=32)
+    tid, n = cute.thread_idx(), 128 // x.dtype.bits
+    shared = cute.smem(x.dtype, cute.Layout((n, 32)))
+    atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>", x.dtype)
+    cute.copy(atom, cute.local_tile(x, (n,), (tid,)), _column(shared, tid))
+    cute.cp_async_fence()
+    cute.cp_async_wait(0)
+    cute.syncthreads()
+    cute.copy(_column(shared, 31 - tid), cute.local_tile(y, (n,), (tid,)))
+
+
+def narrow(kind, n):
+    kind = cute.dtype(kind)
+    values = np.random.default_rng(kind.bits).integers(0, 1 << kind.bits, n)
+    return np.asarray(cute.decode(values, kind)).astype(kind.numpy)
+
+
+def as_kind(x, kind):
+    return x if x.dtype == bool else cute.typed(x, kind)
+
+
+@pytest.mark.parametrize("kind", ["b1", "s2", "u2", "s4", "u4"])
+@pytest.mark.parametrize("n", [1000, 77])
+def test_narrow_elements_of_arrays_have_a_byte_each(kind, n):
+    x = narrow(kind, n)
+    arrays = x, np.ones_like(x), np.ones_like(x)
+    plan = cute.trace(reversed_flags, *[as_kind(a, kind) for a in arrays])
+    _x, (y, wanted_y), (z, wanted_z) = both(plan, *arrays)
+    assert_same(y, wanted_y, kind)
+    assert_same(z, wanted_z, kind)
+    np.testing.assert_array_equal(y, x)
+
+
+@pytest.mark.parametrize("kind", ["b1", "s2", "u4"])
+def test_asynchronous_copies_pack_elements_of_arrays(kind):
+    n = 128 // cute.dtype(kind).bits
+    x = narrow(kind, 30 * n)  # the last lanes have nothing
+    y = np.ones(32 * n, x.dtype)
+    plan = cute.trace(through_packed, as_kind(x, kind), as_kind(y, kind))
+    _x, (got, wanted) = both(plan, x, y)
+    assert_same(got, wanted, kind)
+    np.testing.assert_array_equal(got.reshape(32, n)[2:], x.reshape(30, n)[::-1])
+    assert not got.reshape(32, n)[:2].any()

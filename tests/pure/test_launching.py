@@ -236,6 +236,22 @@ class Interface:
         return place | {"shape": self.shape, "typestr": "<f4", "stream": self.stream}
 
 
+@pytest.mark.parametrize("promised", [12, 48, 128])
+def test_a_promised_alignment_is_checked_at_every_launch(gpu, promised):
+    @cute.kernel
+    def promising(x: cute.spec(alignment=promised)):
+        cute.launch(grid=1, block=32)
+
+    held = Array((1000,), address=48 * 128)
+    plan = plan_of(promising, held)
+    cute.run(plan, held)
+    cute.run(plan, Array((1000,), address=48 * 128 + 3 * promised))
+    off = Array((1000,), address=48 * 128 + 16)
+    message = refused("launch-argument", plan, off)
+    assert f"an address that is no multiple of {promised} bytes" in message
+    assert len(gpu.raw.launches) == 2
+
+
 def test_streams_of_array_interfaces_are_honoured(gpu):
     gpu.raw.memory = {4096: 0, 8192: 0}
     plan = plan_of(rows, X, X, 1, 1.0)
@@ -405,6 +421,17 @@ def test_kernels_are_kept_by_plans_that_stay_alive(gpu, monkeypatch):
         del plan
         gc.collect()
     assert len(run._launchers) == 3
+
+
+def test_kernels_that_do_not_load_are_not_kept(gpu):
+    plan = plan_of(touch, X)
+    gpu.raw.answers["cuModuleLoadData"] = [2]
+    refused("launch-failed", plan, X)
+    assert not run._compiled
+    assert not run._launchers
+    cute.run(plan, X)
+    cute.run(plan, Array((1000,), device=1))
+    assert len(gpu.raw.counts) == 2  # compiled once for each time that nothing was kept
 
 
 # -- what the driver says

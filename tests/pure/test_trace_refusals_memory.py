@@ -223,6 +223,17 @@ def kernel_choice(x):
     x[0] = cute.warp_reduce("sum", x[1])  # here
 
 
+def kernel_recast(flags):
+    words = cute.recast(flags, "u32")  # here
+    cute.copy(cute.local_tile(words, (1,), (0,)), cute.rmem("u32", 1))
+
+
+def kernel_recast_mended(flags):
+    held = cute.rmem("b1", 32)
+    cute.copy(cute.local_tile(flags, (32,), (0,)), held)
+    cute.copy(cute.recast(held, "u32"), cute.rmem("u32", 1))
+
+
 def kernel_choice_mended(x):
     x[0] = cute.warp_reduce("add", x[1])
 
@@ -340,6 +351,7 @@ CODES = [
     "vector-swizzle",
     "vector-extent",
     "vector-alignment",
+    "kernel-recast",
     "kernel-types",
     "kernel-domain",
     "kernel-number",

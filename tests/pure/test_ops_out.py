@@ -1,0 +1,243 @@
+"""`cute.ops.gemm` on a GPU, by arrays of the host that pass for CuPy's: where the result is
+written, and on which device the operator allocates and copies.
+"""
+
+import sys
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.ops.device_config import Gpu
+from cute_py.ops.libraries import Library
+from cute_py.trace import arrays, doors
+from tests import gpu_arrays
+
+HOPPER = Gpu(232448, 132, (9, 0))
+
+
+class Current:
+    """A device that can be made the current one."""
+
+    depth = 0
+
+    def __enter__(self):
+        Current.depth += 1
+
+    def __exit__(self, *_error):
+        Current.depth -= 1
+
+
+def _here(name):
+    def checked(self, *args):
+        assert Current.depth == 1, f"{name} on the device that happens to be the current one"
+        Cupy.seen.append(name)
+        return getattr(np.ndarray, name)(self, *args)
+
+    return checked
+
+
+class Cupy(np.ndarray):
+    """An array of device 1; what moves memory goes to the current device, as in CuPy."""
+
+    is_cuda, device, seen = True, Current(), []
+    copy, __setitem__ = _here("copy"), _here("__setitem__")
+
+
+def made(shape, kind=np.float32):
+    """Return zeros at a multiple of 256 bytes."""
+    kind = np.dtype(kind)
+    room = np.zeros(int(np.prod(shape)) * kind.itemsize + 256, np.uint8)
+    start = -room.__array_interface__["data"][0] % 256
+    held = room[start : start + int(np.prod(shape)) * kind.itemsize]
+    return held.view(kind).reshape(shape).view(Cupy)
+
+
+def address(x):
+    return x.__array_interface__["data"][0]
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The arguments (addresses) of the kernels that are launched."""
+    gpu_arrays.install(monkeypatch, HOPPER)
+    library = arrays.Library(
+        "cupy",
+        "x.__array_interface__['data'][0]",
+        ("x.dtype", "x.shape", "x.strides"),
+        lambda _x: 1,
+        lambda _device: lambda: 0,
+        lambda: 1,
+    )
+    monkeypatch.setitem(arrays.LIBRARIES, Cupy, library)
+    monkeypatch.setitem(arrays.READERS, Cupy, library.reader())
+    broadcast = gpu_arrays._spread
+
+    def empty(shape, kind):
+        assert Current.depth == 1
+        Cupy.seen.append("empty")
+        return made(shape, kind)
+
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(empty=empty, broadcast_to=broadcast))
+    found = []
+
+    def prepare(_plan, leaves):
+        def launch(_values):
+            found.append([address(x) for x in leaves if isinstance(x, np.ndarray)])
+            for x in leaves[-3:]:
+                if isinstance(x, np.ndarray):  # D
+                    np.ndarray.__setitem__(x, ..., 7)
+
+        return launch, []
+
+    monkeypatch.setattr(doors, "prepare", [prepare])
+    Cupy.seen = []
+    return found
+
+
+def product(out, *more, M=24, N=40, K=16, batch=(), **named):
+    a, b = made((*batch, M, K)), made((*batch, K, N))
+    return cute.ops.gemm(a, b, *more, out=out, **named)
+
+
+WRITTEN = {
+    "a new array": lambda: made((24, 40)),
+    "padded rows": lambda: made((24, 64))[:, :40],
+    "a part": lambda: made((64, 40))[8:32],
+    "a row": lambda: made((1, 40)),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_the_kernel_writes_to_out_itself(launched, name):
+    out = WRITTEN[name]()
+    assert product(out, M=out.shape[0]) is out
+    assert launched[0][-1] == address(out)
+    assert (out == 7).all()
+    assert Cupy.seen == []  # nothing is allocated, nothing copied
+
+
+def test_batches_are_written_directly(launched):
+    for shape in ((3, 24, 40), (2, 3, 24, 40), (1, 1, 24, 40)):
+        out = made(shape)
+        product(out, batch=shape[:-2])
+        assert launched.pop()[-1] == address(out)
+    apart = made((3, 48, 40))[:, :24]
+    product(apart, batch=(3,))
+    assert launched.pop()[-1] == address(apart)
+    assert Cupy.seen == []
+
+
+COPIED = {
+    "columns that are contiguous": lambda: made((40, 24)).swapaxes(0, 1),
+    "every second column": lambda: made((24, 80))[:, ::2],
+    "rows backwards": lambda: made((24, 40))[::-1],
+    "an address that is not aligned": lambda: made((24 * 40 + 1,))[1:].reshape(24, 40),
+    "rows that are not aligned": lambda: made((24, 41))[:, :40],
+}
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_other_arrays_get_a_copy_of_the_result(launched, name):
+    out = COPIED[name]()
+    assert product(out) is out
+    assert launched[0][-1] != address(out)
+    assert (out == 7).all()
+    assert Cupy.seen == ["empty", "__setitem__"]
+
+
+def test_rows_that_are_aligned_as_a_new_array_has_them_are_written(launched):
+    """N = 41: no vectors of two and more, and none are asked for."""
+    out = made((24 * 41 + 1,))[1:].reshape(24, 41)
+    product(out, N=41)
+    assert launched[0][-1] == address(out)
+
+
+def test_memory_that_is_read_is_not_written_to(launched):
+    a, b, whole = made((32, 32)), made((32, 32)), made((64, 32))
+    for out, more in ((a, (a, b)), (b, (a, b)), (whole[16:48], (whole[:32], b))):
+        assert cute.ops.gemm(*more, out=out) is out
+        assert launched.pop()[-1] != address(out)
+        assert (out == 7).all()
+    c = made((32, 32))
+    cute.ops.gemm(a, b, c, beta=1, out=c)
+    assert launched.pop()[-1] != address(c)
+    cute.ops.gemm(a, b, c, out=c)  # beta is 0: not read
+    assert launched.pop()[-1] == address(c)
+    cute.ops.gemm(whole[:32], b, out=whole[32:])  # side by side
+    assert launched.pop()[-1] == address(whole[32:])
+
+
+def test_what_autograd_follows_is_left_to_its_library(launched):
+    class Followed(Cupy):
+        requires_grad = True
+
+    arrays.register(Followed, arrays.LIBRARIES[Cupy])
+    out = made((24, 40)).view(Followed)
+    product(out)
+    assert launched[0][-1] != address(out)
+    del arrays.LIBRARIES[Followed], arrays.READERS[Followed]
+
+
+@pytest.mark.parametrize(
+    ("out", "named", "code"),
+    [
+        ((24, 41), {}, "ops-shape"),
+        ((24, 40), {"out_dtype": "f16"}, "ops-out-dtype"),
+        ((24, 40), {"bias": (3,)}, "ops-shape"),
+        ((24, 40), {"config": "tile=8x8x8"}, "gemm-config"),
+    ],
+)
+def test_out_is_untouched_where_something_is_refused(launched, out, named, code):
+    out = made(out)
+    named = {k: made(v) if k == "bias" else v for k, v in named.items()}
+    with pytest.raises(cute.CuteError) as caught:
+        product(out, **named)
+    assert caught.value.code == code
+    assert launched == []
+    assert (out == 0).all()
+
+
+def test_a_refused_launch_leaves_out_as_it_was(launched, monkeypatch):
+    def refused(_plan, _leaves):
+        raise cute.LayoutError("no")
+
+    monkeypatch.setattr(doors, "prepare", [refused])
+    out = made((24, 40))
+    with pytest.raises(cute.LayoutError, match="no"):
+        product(out)
+    assert (out == 0).all()
+
+
+# -- the current device
+
+
+def test_all_memory_is_moved_on_the_device_of_the_arrays(launched):
+    """Operands that are copied, for their strides and for their rows; the bias; the result."""
+    a, b = made((1200, 1024), np.float16)[::2, ::2], made((512, 601), np.float16)
+    out = made((601, 600), np.float16).swapaxes(0, 1)
+    cute.ops.gemm(a, b, bias=made((601,)), out=out)
+    assert Counter(Cupy.seen) == {"copy": 2, "empty": 3, "__setitem__": 5}
+    assert cute.ops.gemm(a, b).shape == (600, 601)
+    assert Current.depth == 0
+
+
+def test_torch_goes_by_its_arrays_and_is_told_what_is_written(monkeypatch):
+    told = []
+    graph = SimpleNamespace(increment_version=told.append)
+    torch = SimpleNamespace(autograd=SimpleNamespace(graph=graph))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+    class Tensor:
+        __module__ = "torch"
+
+    x = Tensor()
+    library = Library(x)
+    with library.inside():
+        library.written(x)
+    assert told == [x]
+    del graph.increment_version  # before torch 2.2
+    library.written(x)
+    assert told == [x]
