@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cute_py.emulate.build import Build, Run, Signal, handles
+from cute_py.emulate.integers import BITWISE
 from cute_py.emulate.scalars import as_lanes, uniform
 from cute_py.emulate.spans import Array, Cohort, Frame, Value, split
 from cute_py.trace import ops
@@ -233,13 +234,7 @@ def let(build: Build, op: ops.Let) -> Run:
 
         return present
     a, b = (build.scalar(operand) for operand in op.operands)
-    compute = {
-        "xor": operator.xor,
-        "and": operator.and_,
-        "or": operator.or_,
-        "shl": operator.lshift,
-        "shr": operator.rshift,
-    }[op.kind]
+    compute = BITWISE[op.kind]
 
     def computed(c: Cohort) -> None:
         c.env[var] = compute(a(c), b(c))
