@@ -22,9 +22,9 @@ from cute_py.trace.plan import ScalarParam
 INDICES = ("tid", "bid_x", "bid_y", "bid_z")
 
 
-def run(plan, *args):
-    """Run all threads of a plan on NumPy arrays, one after the other."""
-    code, names = compiled(plan)
+def run(plan, *args, code=None):
+    """Run all threads of a plan on NumPy arrays, one after the other; `code`: what `compiled` gave."""
+    code, names = code or compiled(plan)
     values = dict(zip(INDICES, (0, 0, 0, 0), strict=True))
     for param, arg in zip(plan.params, args, strict=True):
         values |= _given(param, arg)
@@ -230,8 +230,14 @@ class Host(Emit):
     def _converted(self, what, x, kind, modes):
         if what == "cvt.float.int" and modes["rounding"] == "rn":
             return (self.b.sitofp if modes["src"][0] == "s" else self.b.uitofp)(x, kind)
-        assert (what, modes["rounding"]) == ("cvt.int.float", "rz"), what
-        return self._call("fptosi.sat" if modes["dst"][0] == "s" else "fptoui.sat", x, kind=kind)
+        assert what == "cvt.int.float", what
+        assert modes["rounding"] in ("rn", "rz")
+        x = x if modes["rounding"] == "rz" else self._call("rint", x)
+        signed, width = modes["dst"][0] == "s", ir.IntType(int(modes["dst"][1:]))
+        found = self._call("fptosi.sat" if signed else "fptoui.sat", x, kind=width)
+        if width == kind:
+            return found
+        return (self.b.sext if signed else self.b.zext)(found, kind)
 
     def _add(self, x, y):
         return self.b.fadd(x, y)
