@@ -264,9 +264,7 @@ def _promise(build: Build, op: ops.Let) -> Callable[[Cohort, Value], None]:
             where = first(bad, c)
             found = int(np.broadcast_to(held, bad.shape)[where])
             ends = {"low": low, "high": high}
-            raise build.faults.at(
-                "emulate-promise", op, c, where, name=op.var, value=found, **ends
-            )
+            raise build.faults.at("emulate-promise", op, c, where, name=op.var, value=found, **ends)
 
     return require
 

@@ -114,7 +114,7 @@ class Number:
 class _Divisions(ast.NodeTransformer):
     """Write // and % as calls, which see 64 bits of what they divide."""
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # noqa: N802  (a name of ast)
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         name = {ast.FloorDiv: "floor", ast.Mod: "rest"}.get(type(node.op))
         return ast.Call(ast.Name(name), [node.left, node.right], []) if name else node

@@ -13,11 +13,11 @@ from cute_py.trace.memory import element_register
 from cute_py.trace.ops import (
     Assert,
     Atomic,
-    Fill,
     Barrier,
     CpCommit,
     CpWait,
     Fence,
+    Fill,
     GridDep,
     Load,
     Print,

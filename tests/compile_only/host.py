@@ -23,7 +23,10 @@ INDICES = ("tid", "bid_x", "bid_y", "bid_z")
 
 
 def run(plan, *args, code=None):
-    """Run all threads of a plan on NumPy arrays, one after the other; `code`: what `compiled` gave."""
+    """Run all threads of a plan on NumPy arrays, one after the other.
+
+    `code` is what `compiled` gave, where that is at hand.
+    """
     code, names = code or compiled(plan)
     values = dict(zip(INDICES, (0, 0, 0, 0), strict=True))
     for param, arg in zip(plan.params, args, strict=True):
