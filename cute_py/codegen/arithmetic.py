@@ -193,7 +193,46 @@ def _ordered(sign: str) -> Callable[..., Any]:
     return rule
 
 
+def _divided(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+    """Return a // b, rounded down: 0 for a divisor of 0, -a (of its width) for -1.
+
+    LLVM's divisions have no meaning there, and what has none changes other results. So they get a
+    divisor of 1, and their result is not taken.
+    """
+    divisor, one = _safe(e, signed, b), ir.Constant(a.type, 1)
+    quotient = _floor(e, signed, a, divisor)
+    if divisor is b:
+        return quotient
+    if signed:
+        less = e.b.icmp_signed("==", b, ir.Constant(b.type, -1))
+        quotient = e.b.select(less, e.b.neg(a), quotient)
+    zero = e.b.icmp_unsigned("<", b, one)
+    return e.b.select(zero, ir.Constant(a.type, 0), quotient)
+
+
+def _rest(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+    """Return a % b, with the sign of b: 0 for a divisor of 0 or -1."""
+    divisor = _safe(e, signed, b)
+    return e.b.sub(a, e.b.mul(_floor(e, signed, a, divisor), divisor))
+
+
+def _safe(e: Emit, signed: bool, b: Any) -> Any:  # noqa: ANN401
+    """Return a divisor, 1 in place of 0 and (signed) -1; a number that is neither as it is."""
+    kind = b.type
+    if isinstance(b, ir.Constant) and b.constant not in (0, _mask(kind) if signed else 0):
+        return b
+    one = ir.Constant(kind, 1)
+    if not signed:
+        return e.b.select(e.b.icmp_unsigned("<", b, one), one, b)
+    return e.b.select(e.b.icmp_unsigned("<=", e.b.add(b, one), one), one, b)
+
+
+def _mask(kind: Any) -> int:  # noqa: ANN401
+    return int((1 << kind.width) - 1)
+
+
 def _floor(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+    """Return a // b for a divisor that `_safe` gives."""
     if not signed:
         return e.b.udiv(a, b)
     quotient, rest = e.b.sdiv(a, b), e.b.srem(a, b)
@@ -213,8 +252,8 @@ _INTEGER: dict[str, Callable[..., Any]] = {
     "sub": lambda e, _s, a, b: e.b.sub(a, b),
     "mul": lambda e, _s, a, b: e.b.mul(a, b),
     "fma": lambda e, _s, a, b, c: e.b.add(e.b.mul(a, b), c),
-    "floordiv": _floor,
-    "mod": lambda e, s, a, b: e.b.sub(a, e.b.mul(_floor(e, s, a, b), b)),
+    "floordiv": _divided,
+    "mod": _rest,
     "min": _least("<"),
     "max": _least(">"),
     "and": lambda e, _s, a, b: e.b.and_(a, b),

@@ -151,7 +151,7 @@ class Emit:
 
     def fill_words(self, dtype: Dtype, value: float | None, count: int) -> list[Any]:
         """Return words of 32 bits, all elements of which are a number."""
-        bits, width = _image(value or 0, dtype), dtype.bits
+        bits, width = _image(0 if value is None else value, dtype), dtype.bits
         every = sum(bits << k for k in range(0, 32 * count, width))
         return [ir.Constant(I32, every >> 32 * i & 0xFFFFFFFF) for i in range(count)]
 

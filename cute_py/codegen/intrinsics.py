@@ -12,6 +12,7 @@ from numba.cuda.extending import intrinsic
 from cute_py.codegen import arithmetic, matrix, memory
 from cute_py.codegen.chains import Chain, Chains, Walk
 from cute_py.codegen.emit import Emit
+from cute_py.codegen.functions import shifted, sign_shifted
 from cute_py.codegen.scalars import symbols_of
 from cute_py.codegen.storage import I32, I64, is_loose, word_count
 from cute_py.errors import refusal
@@ -228,8 +229,9 @@ def _let(e: Emit, op: ops.Let) -> Any:  # noqa: ANN401
             return value
         return (b.sext if reg.dtype.kind == "int" else b.zext)(value, I64)
     x, y = (e.scalars.value(o) for o in op.operands)  # type: ignore[arg-type]
-    rule = {"xor": b.xor, "and": b.and_, "or": b.or_, "shl": b.shl, "shr": b.ashr}[op.kind]
-    return rule(x, y)
+    if op.kind in ("shl", "shr"):
+        return shifted(e, b.shl, x, y) if op.kind == "shl" else sign_shifted(e, x, y)
+    return {"xor": b.xor, "and": b.and_, "or": b.or_}[op.kind](x, y)
 
 
 def _intrinsic(name: str, kinds: list[Any], result: Any, codegen: Any) -> Any:  # noqa: ANN401

@@ -266,7 +266,8 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
     for v in range(x.count):
         address, value = addresses[v], e.words.get(op.src, v)
         kind = [value.type]  # of exch, too, which PTX has for bits
-        (old,) = e.emit(name, address, value, results=kind, guard=guards[v], **modes)
+        kept = [e.words.get(op.old, v)] if op.old is not None and guards[v] is not None else []
+        (old,) = e.emit(name, address, value, results=kind, guard=guards[v], old=kept, **modes)
         if op.old is not None:
             e.words.put(op.old, v, old)
 

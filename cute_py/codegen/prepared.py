@@ -120,6 +120,7 @@ class Prepared:
         if none is given. It names what it needs in a closure: attributes cost a tenth of a launch.
         """
         pool, grid_of, waits, name = self.pool, self.grid_of, self.waits, self.name
+        require_signed = self.compiled.plan.require_signed
         current, current_stream, device = self.current, self.stream, self.device
         launch, function = self.driver.raw.cuLaunchKernelEx, self.function
         success, recent = self.driver.raw.CUresult.CUDA_SUCCESS, RECENT.append
@@ -137,6 +138,7 @@ class Prepared:
             try:
                 block.write(block.values, 0, *values)
             except StructError:  # an unsigned number of 64 bits
+                require_signed(values)
                 block.write(block.values, 0, *map(_signed, values))
             if stream != block.stream:
                 block.config.hStream = stream

@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from cute_py.codegen.storage import I32, I64
 from cute_py.layout import ints
-from cute_py.layout.polynomial import FloorDiv, Min, Symbol, order
+from cute_py.layout.polynomial import FloorDiv, Min, Symbol, order, plus, times, value
 from cute_py.layout.symbol_bounds import bounds
 from cute_py.layout.symbols import SymInt, terms_of
 from cute_py.trace.conditions import Compare, Logic, Not, Test
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cute_py.layout.polynomial import Atom, Polynomial
     from cute_py.trace.conditions import Cond, Scalar
 
-_FITS = 1 << 31
+_FITS, _END = 1 << 31, 1 << 63
 
 
 class Scalars:
@@ -82,9 +82,19 @@ class Scalars:
         return least
 
     def _floor(self, atom: FloorDiv) -> Any:  # noqa: ANN401
+        """Return a quotient. The normal form of (a - b)//n is (a + (n-1)*b)//n - b, of which the
+        product may leave 64 bits: b is taken out again.
+        """
+        p, whole = atom.numerator, _taken_out(atom)
+        if not whole:
+            return self._quotient(p, atom.divisor)
+        rest = plus(p, times(whole, atom.divisor), -1)
+        return self.b.add(self._sum(whole), self._quotient(rest, atom.divisor))
+
+    def _quotient(self, numerator: Polynomial, divisor: Polynomial) -> Any:  # noqa: ANN401
         b = self.b
-        p, d = self._sum(atom.numerator), self._sum(atom.divisor)
-        (low, high), (least, most) = bounds(atom.numerator), bounds(atom.divisor)
+        p, d = self._sum(numerator), self._sum(divisor)
+        (low, high), (least, most) = bounds(numerator), bounds(divisor)
         if low is not None and low >= 0:
             if high is not None and high < _FITS and most is not None and most < _FITS:
                 p, d = b.trunc(p, I32), b.trunc(d, I32)
@@ -112,6 +122,16 @@ class Scalars:
             return self.b.not_(self.holds(cond.term))
         assert isinstance(cond, Test)
         return self.words.get(cond.reg, 0)
+
+
+def _taken_out(atom: FloorDiv) -> Polynomial:
+    """Return what to take out of a quotient by a number, so that no factor is above half of it;
+    nothing where the numerator surely fits.
+    """
+    n, (low, high) = value(atom.divisor), bounds(atom.numerator)
+    if n is None or (low is not None and high is not None and -_END <= low <= high < _END):
+        return {}
+    return {m: 1 for m, c in atom.numerator.items() if m and 2 * c > n}
 
 
 def _varies(monomial: tuple[Atom, ...]) -> bool:

@@ -27,6 +27,7 @@ from cute_py.trace import ops
 from cute_py.trace.access import Access
 from cute_py.trace.conditions import Reg
 from cute_py.trace.plan import Plan
+from cute_py.trace.walk import symbols_of
 
 if TYPE_CHECKING:
     from cute_py.emulate.report import Report
@@ -83,6 +84,7 @@ class Build:
         self.faults.grid = self.grid
         self.blocks = 0  # of the batch
         every = list(walk(plan.body))
+        self.symbols = symbols_of(plan.body)
         self._require_handlers(every)
         self.smem = SharedMemory(plan.shared)
         self.registers = storages(plan.storages, regs_of(every), checks)

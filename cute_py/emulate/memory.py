@@ -7,7 +7,7 @@ batch.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,12 @@ from cute_py.dtypes.table import Dtype
 from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import Array
 from cute_py.errors import refusal
+from cute_py.trace.arithmetic import number
 from cute_py.trace.arrays import TypedArray
-from cute_py.trace.plan import Plan, ScalarParam, Shared, TensorParam
+from cute_py.trace.plan import Plan, ScalarParam, Shared, TensorParam, admits
+
+if TYPE_CHECKING:
+    from cute_py.trace.conditions import Scalar
 
 ALIGN = 128  # bytes
 
@@ -34,10 +38,9 @@ class Global:
             raise self._wrong(plan, given, f"a NumPy array of {held}")
         if array.ndim != len(param.shape):
             raise self._wrong(plan, f"an array of shape {array.shape}", f"{len(param.shape)} modes")
-        for extent, declared in zip(array.shape, param.shape, strict=True):
-            if isinstance(declared, int) and declared != extent:
-                shape = "(" + ",".join(map(str, param.shape)) + ")"
-                raise self._wrong(plan, f"an array of shape {array.shape}", f"shape {shape}")
+        if not all(map(admits, param.shape, array.shape)):
+            wanted = "shape " + _shown(param.shape)
+            raise self._wrong(plan, f"an array of shape {array.shape}", wanted)
         if any(s < 0 or s % held.itemsize for s in array.strides):
             raise self._wrong(
                 plan,
@@ -96,6 +99,12 @@ class Global:
         }
 
 
+def _shown(extents: tuple[Scalar, ...]) -> str:
+    """Return extents as text; of symbols, what their values are multiples of, and the least."""
+    words = [str(x) if isinstance(x, int) else repr(x) for x in extents]
+    return f"({','.join(words)})"
+
+
 class SharedMemory:
     """The bytes of all shared storages, for every block of a batch."""
 
@@ -136,11 +145,13 @@ def bind(
     scalars: dict[str, tuple[Dtype, Any]] = {}
     for param, arg in zip(plan.params, args, strict=True):
         if isinstance(param, ScalarParam):
-            scalars[param.name] = param.dtype, arg
+            given = number(arg, param.dtype, param.name)
+            scalars[param.name] = param.dtype, given
             if not param.dtype.is_float:
-                symbols[param.name] = int(arg)
+                symbols[param.name] = int(given)
             continue
         array = arg.array if isinstance(arg, TypedArray) else arg
         arrays[param.name] = Global(param, array, plan)
         symbols |= arrays[param.name].symbols()
+    plan.require_signed([symbols.get(param.name) for param in plan.params])
     return arrays, symbols, scalars

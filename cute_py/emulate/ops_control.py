@@ -6,6 +6,7 @@ threads, or if whole warps were promised to agree; else both ways run in turn un
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from cute_py.emulate.build import Build, Run, Signal, handles
+from cute_py.emulate.faults import first
+from cute_py.emulate.integers import BITWISE
 from cute_py.emulate.scalars import as_lanes, uniform
 from cute_py.emulate.spans import Array, Cohort, Frame, Value, split
 from cute_py.trace import ops
@@ -220,31 +223,50 @@ def let(build: Build, op: ops.Let) -> Run:
     if op.kind == "reg":
         assert not isinstance(op.operands[0], int | str)
         read = build.reader(op.operands[0], op)  # type: ignore[arg-type]
+        require = _promise(build, op)
 
         def from_register(c: Cohort) -> None:
-            c.env[var] = uniform(read(c)[..., 0].astype(np.int64), c.mask)
+            c.env[var] = value = uniform(read(c)[..., 0].astype(np.int64), c.mask)
+            require(c, value)
 
         return from_register
     if op.kind == "var":
         name = str(op.operands[0])
+        require = _promise(build, op)
 
         def present(c: Cohort) -> None:
-            c.env[var] = c.env[_slot(name)]
+            c.env[var] = value = c.env[_slot(name)]
+            require(c, value)
 
         return present
     a, b = (build.scalar(operand) for operand in op.operands)
-    compute = {
-        "xor": operator.xor,
-        "and": operator.and_,
-        "or": operator.or_,
-        "shl": operator.lshift,
-        "shr": operator.rshift,
-    }[op.kind]
+    compute = BITWISE[op.kind]
 
     def computed(c: Cohort) -> None:
         c.env[var] = compute(a(c), b(c))
 
     return computed
+
+
+def _promise(build: Build, op: ops.Let) -> Callable[[Cohort, Value], None]:
+    """Return a check of the bounds that the kernel told of an integer."""
+    symbol = build.symbols.get(op.var)
+    if not build.checks or symbol is None or (symbol.lo, symbol.hi) == (None, None):
+        return lambda c, value: None
+    low = -math.inf if symbol.lo is None else symbol.lo
+    high = math.inf if symbol.hi is None else symbol.hi
+
+    def require(c: Cohort, value: Value) -> None:
+        held = np.asarray(value)
+        outside = (held < low) | (held > high)
+        bad = c.active() & outside if outside.any() else outside
+        if bad.any():
+            where = first(bad, c)
+            found = int(np.broadcast_to(held, bad.shape)[where])
+            ends = {"low": low, "high": high}
+            raise build.faults.at("emulate-promise", op, c, where, name=op.var, value=found, **ends)
+
+    return require
 
 
 def _slot(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cute_py.emulate.integers import ceil_div, floor, greatest, least, rest, wrapped
 from cute_py.emulate.spans import Cohort, Span, Value
 from cute_py.trace.conditions import Compare, Cond, Logic, Not, Reg, Scalar
 
@@ -22,27 +23,7 @@ if TYPE_CHECKING:
 Evaluated = Callable[[Cohort], Value]
 
 
-def least(*values: Value) -> Value:
-    """Return the least, entry by entry."""
-    if any(isinstance(value, np.ndarray) for value in values):
-        result = values[0]
-        for value in values[1:]:
-            result = np.minimum(result, value)
-        return result
-    return min(values)
-
-
-def greatest(*values: Value) -> Value:
-    """Return the greatest, entry by entry."""
-    return -least(*(-value for value in values))
-
-
-def ceil_div(a: Value, b: Value) -> Value:
-    """Return a / b, rounded up."""
-    return -(-a // b)
-
-
-FUNCTIONS = {"min": least, "max": greatest, "ceil_div": ceil_div}
+FUNCTIONS = {"min": least, "max": greatest, "ceil_div": ceil_div, "floor": floor, "rest": rest}
 
 
 class Statics:
@@ -70,14 +51,27 @@ class Statics:
         found = span.statics.get(number)
         if found is None:
             env = {name: span.pick(value) for name, value in self.symbols.items()}
-            found = span.statics[number] = eval(self.codes[number], dict(FUNCTIONS), env)
+            found = span.statics[number] = self._evaluated(number, env)
         return found
+
+    def _evaluated(self, number: int, env: dict[str, Value]) -> Value:
+        code = self.codes[number]
+        return _in_words(lambda **env: eval(code, dict(FUNCTIONS), env), env)
+
+
+def _in_words(call: Callable[..., Value], env: dict[str, Value]) -> Value:
+    """Return a function of integers, wrapped to 64 bits; NumPy refuses to mix longer ones in."""
+    try:
+        return wrapped(call(**env))
+    except OverflowError:
+        found = call(**{name: np.asarray(value, np.int64) for name, value in env.items()})
+        return found if isinstance(found, np.ndarray) else int(found)
 
 
 class Expression:
     """A scalar, compiled. `names`: the symbols that change between two evaluations."""
 
-    __slots__ = ("call", "names", "numbers", "statics", "value")
+    __slots__ = ("args", "call", "names", "numbers", "statics", "value")
 
     def __init__(self, statics: Statics, text: str) -> None:
         """Compile the text."""
@@ -85,17 +79,21 @@ class Expression:
         self.value: int | None = None
         tree = ast.parse(text, mode="eval").body
         hoist = _Hoist(statics)
-        tree = hoist.visit(tree)
+        tree = hoist.visit(_Divisions().visit(tree))
         self.names = tuple(sorted(hoist.dynamic))
         self.numbers = tuple(hoist.numbers)
-        args = ", ".join([*self.names, *(f"_{n}" for n in self.numbers)])
-        self.call = eval(f"lambda {args}: {ast.unparse(tree)}", dict(FUNCTIONS))
+        self.args = (*self.names, *(f"_{n}" for n in self.numbers))
+        self.call = eval(f"lambda {', '.join(self.args)}: {ast.unparse(tree)}", dict(FUNCTIONS))
 
     def __call__(self, c: Cohort) -> Value:
         """Return the value."""
         env, span, value = c.env, c.span, self.statics.value
         statics = [value(n, span) for n in self.numbers]
-        return self.call(*[env[name] for name in self.names], *statics)
+        given = [*[env[name] for name in self.names], *statics]
+        try:
+            return wrapped(self.call(*given))
+        except OverflowError:
+            return _in_words(self.call, dict(zip(self.args, given, strict=True)))
 
 
 class Number:
@@ -111,6 +109,15 @@ class Number:
     def __call__(self, c: Cohort) -> Value:
         """Return the value."""
         return self.value
+
+
+class _Divisions(ast.NodeTransformer):
+    """Write // and % as calls, which see 64 bits of what they divide."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        name = {ast.FloorDiv: "floor", ast.Mod: "rest"}.get(type(node.op))
+        return ast.Call(ast.Name(name), [node.left, node.right], []) if name else node
 
 
 class _Hoist(ast.NodeTransformer):

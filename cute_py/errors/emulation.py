@@ -170,6 +170,12 @@ WORDINGS: dict[str, Wording] = {
         "somebody who ends each wait",
         "arrive, or store the value, on a path that does not wait for the same threads",
     ),
+    "emulate-promise": (
+        EmulationError,
+        "{value} as {name}, by {who}",
+        "an integer from {low} to {high}, as as_int or var was told",
+        "tell bounds that hold, or none and guard what needs them",
+    ),
     "emulate-assert": (
         EmulationError,
         "the failed assertion {text!r} ({cond}), by {who}",

@@ -457,6 +457,18 @@ WORDINGS: dict[str, Wording] = {
         "give both shared tensors a last mode of 2 or more",
     ),
     # -- plans
+    "plan-integer": (
+        LayoutError,
+        "the integer {number}",
+        "numbers from -2**63 to 2**63 - 1: the integers of a kernel are signed, of 64 bits",
+        "compute in registers of an unsigned type: n.to('u64')",
+    ),
+    "plan-unsigned": (
+        LayoutError,
+        "{value} as {name}, an integer that the kernel computes with",
+        "less than 2**63: the integers of a kernel are signed, of 64 bits",
+        "compute in registers: {name}.to('u64')",
+    ),
     "plan-op": (
         LayoutError,
         "an op with {problem}",

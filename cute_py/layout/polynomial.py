@@ -19,7 +19,7 @@ from math import gcd, lcm
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import NoReturn, TypeAlias
 
     Bounds: TypeAlias = tuple[int | None, int | None]  # least and greatest value, None: no bound
@@ -134,6 +134,19 @@ def symbols_of(*polynomials: Polynomial) -> tuple[Symbol, ...]:
     """Return every symbol that the polynomials depend on, once, sorted."""
     found = {s for p in polynomials for m in p for atom in m for s in atom.symbols}
     return tuple(sorted(found, key=_key) if len(found) > 1 else found)
+
+
+def numbers_of(p: Polynomial) -> Iterator[int]:
+    """Give the coefficients of a polynomial, and of those inside of its atoms."""
+    yield from p.values()
+    for m in p:
+        for atom in m:
+            if isinstance(atom, FloorDiv):
+                yield from numbers_of(atom.numerator)
+                yield from numbers_of(atom.divisor)
+            elif isinstance(atom, Min):
+                for option in atom.options:
+                    yield from numbers_of(option)
 
 
 def _key(atom: Atom) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import copysign
 
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.dtypes.table import b1
@@ -278,7 +279,7 @@ def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, how: How) -> None:
         source = _predicated(source, how.pred)
     if how.also is not True:
         source = _guarded_too(source, how.also)
-    if how.fill:
+    if how.fill or copysign(1, how.fill) < 0:  # what it fills in is all zero bits
         raise refusal("kernel-fill", operation="cute.copy", fill=how.fill, where=where())
     current().emit(CpAsync(op, target, _filled(op, source), line=kernel_line()))
 

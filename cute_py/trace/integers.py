@@ -12,6 +12,7 @@ from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.symbols import SymInt
 from cute_py.trace.conditions import Compare, Logic, Not, Test
+from cute_py.trace.lets import BITS, MOST
 from cute_py.trace.state import current, where
 
 TYPE_CHECKING = False
@@ -431,7 +432,7 @@ def _bitwise(kind: str, a: Int, b: object) -> Leaf:
     if isinstance(b, bool) or not (ints.is_leaf(b) or hasattr(b, "__index__")):
         return NotImplemented  # type: ignore[no-any-return]
     y = ints.normalize(b, kind)
-    if kind == "and" and y.__class__ is int and y >= 0 and not y & (y + 1):
+    if kind == "and" and y.__class__ is int and 0 <= y < MOST and not y & (y + 1):
         return a % (y + 1)
     return current().let(kind, a, y)
 
@@ -447,6 +448,6 @@ def _shift(kind: str, op: str, a: Int, b: object) -> Leaf:
     if hasattr(b, "engine"):
         return NotImplemented  # type: ignore[no-any-return]
     y = ints.normalize(b, kind)
-    if y.__class__ is int and y >= 0:
+    if y.__class__ is int and 0 <= y < BITS - 1:  # 2**63 is no integer of a plan
         return _operate(op, a, 2**y)
     return current().let(kind, a, y)

@@ -9,6 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.trace.conditions import Scalar
 
+BITS = 64  # of the integers of a plan, which are signed
+MOST = (1 << (BITS - 1)) - 1
+
 
 def bounds_of(x: Scalar) -> tuple[int | None, int | None]:
     """Return the least and the greatest value of a scalar, None for no bound."""
@@ -16,10 +19,10 @@ def bounds_of(x: Scalar) -> tuple[int | None, int | None]:
 
 
 def let_bounds(kind: str, a: Scalar, b: Scalar) -> tuple[int | None, int | None]:
-    """Return bounds of `a kind b`.
+    """Return bounds of `a kind b`; none where it may leave 64 bits, and so wrap around.
 
-    >>> let_bounds("xor", 5, 9), let_bounds("and", 12, 7)
-    ((0, 15), (0, 7))
+    >>> let_bounds("xor", 5, 9), let_bounds("and", 12, 7), let_bounds("shl", 1, 63)
+    ((0, 15), (0, 7), (None, None))
     """
     (low_a, high_a), (low_b, high_b) = bounds_of(a), bounds_of(b)
     if low_a is None or low_b is None or low_a < 0 or low_b < 0:
@@ -27,10 +30,12 @@ def let_bounds(kind: str, a: Scalar, b: Scalar) -> tuple[int | None, int | None]
     if kind == "and":
         known = [high for high in (high_a, high_b) if high is not None]
         return 0, min(known, default=None)
+    if kind == "shl":
+        if high_a is None or high_b is None or high_b >= BITS or high_a << high_b > MOST:
+            return None, None
+        return low_a << low_b, high_a << high_b
     if high_a is None or high_b is None:
         return 0, None
-    if kind == "shl":
-        return low_a << low_b, high_a << high_b
     if kind == "shr":
         return low_a >> high_b, high_a >> low_b
     return 0, (1 << max(high_a, high_b).bit_length()) - 1

@@ -231,7 +231,9 @@ class StMatrix(Op):
 
 @dataclass(frozen=True, slots=True)
 class Atomic(Op):
-    """Replace each element x by fn(x, src): `add min max exch and or xor`; `old` gets x."""
+    """Replace each element x by fn(x, src): `add min max exch and or xor`; `old` gets x,
+    and stays as it is where a guard fails.
+    """
 
     fn: str
     dst: Access

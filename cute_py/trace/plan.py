@@ -6,8 +6,25 @@ from dataclasses import dataclass
 from os import PathLike
 
 from cute_py.dtypes.table import Dtype
+from cute_py.errors import refusal
+from cute_py.layout.polynomial import symbols_of
+from cute_py.layout.symbols import terms_of
 from cute_py.trace.conditions import Scalar
 from cute_py.trace.ops import Block, Op
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def admits(declared: Scalar, given: int) -> bool:
+    """Tell whether a size or stride is one that a plan was traced for."""
+    if isinstance(declared, int):
+        return declared == given
+    return all(
+        given % s.multiple_of == 0 and (s.lo is None or given >= s.lo * s.multiple_of)
+        for s in symbols_of(terms_of(declared))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +133,26 @@ class Plan:
         from cute_py.trace.estimate import register_estimate
 
         return register_estimate(self)
+
+    def require_signed(self, values: Iterable[object]) -> None:
+        """Refuse numbers of 2**63 and more for parameters that the plan computes with.
+
+        Args:
+            values: one for each parameter; those of arrays do not count.
+
+        Raises LayoutError.
+        """
+        from cute_py.trace.walk import computed_with
+
+        wide = [
+            (p.name, v)
+            for p, v in zip(self.params, values, strict=True)
+            if isinstance(p, ScalarParam) and isinstance(v, int) and v >> 63 > 0
+        ]
+        used = computed_with(self.body) if wide else set()
+        for name, value in wide:
+            if name in used:
+                raise refusal("plan-unsigned", operation=self.name, name=name, value=value)
 
     def __str__(self) -> str:
         from cute_py.trace.text import plan_text

@@ -8,10 +8,13 @@ from __future__ import annotations
 from math import prod
 
 from cute_py.errors import refusal
+from cute_py.layout.polynomial import numbers_of
 from cute_py.layout.queries import size
+from cute_py.layout.symbols import terms_of
 from cute_py.trace import ops
 from cute_py.trace.conditions import Reg
 from cute_py.trace.functions import ATOMICS, FUNCTIONS, REDUCTIONS
+from cute_py.trace.lets import MOST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,15 +30,12 @@ _TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 def check_op(op: Op, plan: Plan) -> None:
     """Refuse an op whose fields do not fit each other, or name what the plan does not have."""
+    file, line = op.line
+    where = f"{file.rpartition('/')[2]}:{line}"
     problem = RULES[type(op)](op) or _names(op, plan)
     if problem:
-        file, line = op.line
-        raise refusal(
-            "plan-op",
-            operation=type(op).__name__,
-            problem=problem,
-            where=f"{file.rpartition('/')[2]}:{line}",
-        )
+        raise refusal("plan-op", operation=type(op).__name__, problem=problem, where=where)
+    _require_numbers(op, where)
 
 
 # -- names
@@ -82,6 +82,18 @@ def _access(x: Access) -> str:
     if any(not 0 <= g < len(x.guards) for mask in x.masks for g in mask):
         return "a mask that names a guard that is not there"
     return "" if x.width > 0 else "vectors of no element"
+
+
+def _require_numbers(op: Op, where: str) -> None:
+    """Refuse numbers in the integers of an op that 64 bits with a sign do not hold."""
+    from cute_py.trace.walk import integers_in
+
+    for x in integers_in(op):
+        for number in numbers_of(terms_of(x)):
+            if not -1 - MOST <= number <= MOST:
+                raise refusal(
+                    "plan-integer", operation=type(op).__name__, number=number, where=where
+                )
 
 
 # -- one rule an op: the problem in words, or ""

@@ -17,6 +17,7 @@ from cute_py.trace.ops import (
     CpCommit,
     CpWait,
     Fence,
+    Fill,
     GridDep,
     Load,
     Print,
@@ -275,7 +276,7 @@ def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor 
         fn: the operation.
         target: elements of global or shared memory.
         value: registers of as many elements, or a number for one element.
-        old: whether to return what the elements were.
+        old: whether to return what the elements were, 0 for those outside of the array.
 
     """
     require_choice(fn, ATOMICS, "cute.atomic")
@@ -288,6 +289,8 @@ def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor 
         )
     result = new_registers(target.dtype, target.shape) if old else None
     held = None if result is None else register(result, "cute.atomic")
+    if held is not None and dst.guards:
+        current().emit(Fill(held, 0, line=kernel_line()))
     current().emit(Atomic(fn, dst, src, held, line=kernel_line()))
     return result
 

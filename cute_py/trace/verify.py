@@ -7,6 +7,7 @@ from math import gcd
 from cute_py.errors import refusal
 from cute_py.trace.conditions import Reg
 from cute_py.trace.ops import (
+    Atomic,
     Barrier,
     Fill,
     GridDep,
@@ -129,20 +130,22 @@ def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None
                 element=element,
                 where=_line(op),
             )
-    if isinstance(op, Load) and op.src.fill is None and op.src.guards:
-        _require_kept(op, known, units)
-
-
-def _require_kept(op: Load, known: set[tuple[str, int]], units: dict[str, int]) -> None:
-    """A guarded load that leaves registers as they are needs them assigned."""
-    if any(key not in known for key in _keys(op.dst, units)):
+    kept = _kept(op)
+    if kept is not None and any(key not in known for key in _keys(kept, units)):
         raise refusal(
             "plan-unassigned",
-            operation="Load",
-            storage=op.dst.storage,
-            element=op.dst.index[0],
+            operation=type(op).__name__,
+            storage=kept.storage,
+            element=kept.index[0],
             where=_line(op),
         )
+
+
+def _kept(op: Op) -> Reg | None:
+    """Return the registers that keep what they hold where a guard fails."""
+    if isinstance(op, Load) and op.src.fill is None and op.src.guards:
+        return op.dst
+    return op.old if isinstance(op, Atomic) and op.dst.guards else None
 
 
 def _line(op: Op) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+from cute_py.layout.polynomial import Symbol
+from cute_py.layout.symbols import SymInt, terms_of
 from cute_py.trace.access import Access
 from cute_py.trace.conditions import Compare, Logic, Not, Reg, Test
-from cute_py.trace.ops import If, Loop, Op, Tile, While
+from cute_py.trace.ops import If, Let, Loop, Map, Op, Set, Tile, While
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cute_py.trace.conditions import Scalar
     from cute_py.trace.ops import Block
 
 
@@ -76,6 +79,59 @@ def accesses(op: Op) -> Iterator[Access]:
             yield value
         elif isinstance(value, Tile):
             yield value.access
+
+
+def integers_in(x: object) -> Iterator[Scalar]:
+    """Give the integers of an op: expressions, and numbers in comparisons, bounds of loops and
+    variables; not those of nested blocks, nor numbers for registers.
+    """
+    if isinstance(x, SymInt):
+        yield x
+    elif isinstance(x, Compare):
+        yield from (x.a, x.b)
+    elif isinstance(x, Not):
+        yield from integers_in(x.term)
+    elif isinstance(x, Logic):
+        yield from integers_in(x.terms)
+    elif isinstance(x, Tile):
+        yield from integers_in(x.access)
+    elif isinstance(x, Access):
+        yield from integers_in((*x.bases, x.inner, *x.guards))
+    elif isinstance(x, Map):
+        yield from (v for v in x.sources if isinstance(v, SymInt))
+    elif isinstance(x, (Let, Set, Loop)):
+        found = (x.start, x.stop) if isinstance(x, Loop) else _operands(x)
+        yield from (v for v in found if isinstance(v, (int, SymInt)))
+    elif isinstance(x, Op):
+        for f in fields(x):
+            yield from integers_in(getattr(x, f.name))
+    elif isinstance(x, tuple):
+        for part in x:
+            if not isinstance(part, (Op, int)):
+                yield from integers_in(part)
+
+
+def _operands(op: Let | Set) -> tuple[object, ...]:
+    return op.operands if isinstance(op, Let) else (op.value,)
+
+
+def symbols_of(block: Block) -> dict[str, Symbol]:
+    """Return the symbols of a block's integers, by name."""
+    found = {id(x): x for op in every(block) for x in integers_in(op) if isinstance(x, SymInt)}
+    return {s.name: s for x in found.values() for m in terms_of(x) for a in m for s in a.symbols}
+
+
+def computed_with(block: Block) -> set[str]:
+    """Return the names of the symbols that a block does more with than to move them to registers
+    as they are.
+    """
+    found = set()
+    for op in every(block):
+        for x in integers_in(op):
+            symbols = {s.name for m in terms_of(x) for a in m for s in a.symbols}
+            if not (isinstance(op, Map) and str(x) in symbols):
+                found |= symbols
+    return found
 
 
 _WRITTEN = {"dst", "d", "old"}

@@ -44,11 +44,62 @@ def test_negative_grid_is_refused():
     assert caught.value.code == "emulate-grid"
 
 
-def test_empty_grids_and_arrays():
+def test_an_empty_grid_runs_nothing():
     m = Maker(grid=(0, 1, 1))
     emulate(m.plan(m.op(ops.Barrier)))
-    empty = np.zeros(0, np.float32)
-    emulate(vector_add(), empty, empty, empty)
+    assert m.plan(m.op(ops.Barrier)).launch.grid == (0, 1, 1)
+
+
+@cute.kernel
+def halves(x, y):
+    """Sizes are multiples of 4 here, and never 0."""
+    cute.launch(grid=1, block=32)
+    with cute.when(cute.thread_idx() < y.shape[0]):
+        y[cute.thread_idx()] = (1000 // x.shape[0]).to("f32")
+
+
+@pytest.mark.parametrize("size", [0, 6])
+def test_arrays_unlike_the_traced_ones_are_refused_as_on_a_gpu(size):
+    x = np.zeros(8, np.float32)
+    plan = cute.trace(halves, x, x)
+    emulate(plan, x[:4], x)
+    assert x[0] == 250
+    with pytest.raises(cute.LayoutError) as caught:
+        emulate(plan, x[:size].copy(), x)
+    assert caught.value.code == "emulate-argument"
+
+
+@pytest.mark.parametrize("value", [-1, 2**32, 1.5])
+def test_numbers_that_the_type_cannot_hold_are_refused(value):
+    m = Maker(threads=32)
+    m.number("n", "u32")
+    with pytest.raises(cute.CuteError) as caught:
+        emulate(m.plan(m.op(ops.Barrier)), value)
+    assert caught.value.code == "kernel-number"
+
+
+@cute.kernel
+def promised(x, y):
+    cute.launch(grid=1, block=32)
+    t = cute.thread_idx()
+    with cute.when(t < 16):
+        index = cute.as_int(x[t], 0, 3)
+        held = cute.var(index + 1, 1, 4)
+        y[t] = (12 // held.get()).to("s32")
+
+
+def test_bounds_that_a_kernel_tells_are_checked():
+    x, y = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
+    x[:16] %= 4  # lanes that take no part may break the promise
+    plan = cute.trace(promised, x, y)
+    emulate(plan, x, y)
+    assert y[:4].tolist() == [12, 6, 4, 3]
+    x[4] = 4
+    with pytest.raises(cute.EmulationError) as caught:
+        emulate(plan, x, y)
+    assert caught.value.code == "emulate-promise"
+    assert "4 as n0, by block (0, 0, 0), warp 0, lane 4" in str(caught.value)
+    emulate(plan, x, y, checks=False)
 
 
 @pytest.mark.parametrize("kind", ["s4", "u4", "b1", "u2", "e2m1"])

@@ -73,6 +73,22 @@ def test_numbers_and_addresses_are_packed_as_the_kernel_reads_them(gpu):
     assert (words[5], words[6]) == (2**64 - 1, 1)
 
 
+def test_a_number_of_64_bits_is_refused_where_the_kernel_computes_with_it(gpu):
+    """Integers of a kernel are signed: 2**63 would be compared as -2**63."""
+
+    @cute.kernel
+    def below(x, n: cute.u64):
+        cute.launch(grid=1, block=32)
+        with cute.when(cute.thread_idx() < n):
+            x[cute.thread_idx()] = 1
+
+    plan = plan_of(below, X, 1)
+    cute.run(plan, X, 2**63 - 1)
+    assert "less than 2**63" in refused("plan-unsigned", plan, X, 2**63)
+    cute.run(plan, X, 3)
+    assert [words[-1] for *_rest, words in gpu.raw.launches] == [2**63 - 1, 3]
+
+
 def test_a_grid_of_run_time_numbers_is_counted_at_each_launch(gpu):
     plan = plan_of(rows, X, X, 1, 1.0)
     for n in (3, 0, 7):

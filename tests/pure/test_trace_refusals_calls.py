@@ -142,6 +142,22 @@ def reread(old, new):
     return loads(text.replace(old, new, 1))
 
 
+@cute.kernel
+def third(x, n: cute.u64, mask):
+    cute.launch(grid=1, block=1)
+    x[0] = (n // 3 ^ mask).to("s32")
+
+
+def traced_with(mask):
+    return cute.trace(third, X, 1, mask)
+
+
+def emulated(n):
+    plan = traced_with(5)
+    cute.emulate(plan, X, n)
+    return plan
+
+
 X, F = ARRAYS["x"], ARRAYS["f"]
 CALLS = {
     "argument-type": (lambda: cute.trace(floats, X), lambda: cute.trace(floats, F)),
@@ -154,6 +170,8 @@ CALLS = {
         lambda: cute.trace(promised, np.zeros((63, 48), np.float32)),
         lambda: cute.trace(promised, np.zeros((64, 48), np.float32)),
     ),
+    "plan-integer": (lambda: traced_with(2**63), lambda: traced_with(2**63 - 1)),
+    "plan-unsigned": (lambda: emulated(2**63), lambda: emulated(2**63 - 1)),
     "plan-op": (lambda: reread('"warp"', '"grid"'), lambda: reread('"warp"', '"block"')),
     "plan-text": (lambda: loads("plan waiting"), lambda: reread("waiting", "kernel")),
     "plan-version": (

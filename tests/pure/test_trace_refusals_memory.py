@@ -379,3 +379,11 @@ def test_wrong_is_refused_where_it_stands_and_mended_is_traced(code, wrong, mend
     teaches(error, code, marked_line(wrong))
     assert message_of(error) == documented()[code][2].strip("`").strip()
     assert traced(mended).name == mended.__name__
+
+
+def test_an_asynchronous_copy_does_not_fill_in_a_negative_zero():
+    def filled(h):
+        tile = cute.local_tile(h, (1, 64), (0, 0))
+        cute.copy(ASYNC, tile, cute.smem("f16", (1, 64)), fill=-0.0)
+
+    assert raised(lambda: traced(filled)).code == "kernel-fill"
