@@ -15,7 +15,7 @@ from cute_py.layout.polynomial import symbols_of
 from cute_py.layout.symbols import terms_of
 from cute_py.trace.arithmetic import number
 from cute_py.trace.arrays import LINE, address_of, bare, dtype_of, on_device, strides_of
-from cute_py.trace.plan import ScalarParam, TensorParam
+from cute_py.trace.plan import ScalarParam, TensorParam, admits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -185,7 +185,7 @@ class Launcher:
         for word, given, traced in zip(
             ("shape", "stride"), extents, (p.shape, p.stride), strict=True
         ):
-            fits = len(given) == len(traced) and all(map(_admits, traced, given))
+            fits = len(given) == len(traced) and all(map(admits, traced, given))
             if not fits:
                 raise self._wrong(p.name, f"{word} {tuple(given)}, traced for {_shown(traced)}")
         if address_of(array) % p.alignment:
@@ -199,15 +199,6 @@ class Launcher:
 def _sizes(name: str, array: Any) -> dict[str, int]:  # noqa: ANN401
     shape = {f"{name}_shape{i}": int(n) for i, n in enumerate(array.shape)}
     return shape | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides_of(array))}
-
-
-def _admits(traced: Scalar, given: int) -> bool:
-    """Tell whether a size or stride is one that the plan was traced for."""
-    if isinstance(traced, int):
-        return given == traced
-    (symbol,) = symbols_of(terms_of(traced))
-    low = 0 if symbol.lo is None else symbol.lo * symbol.multiple_of
-    return given >= low and given % symbol.multiple_of == 0
 
 
 def _shown(traced: tuple[Scalar, ...]) -> str:
