@@ -138,7 +138,8 @@ def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar
         return None
     following: Any = ints.add(SymInt({(k,): 1}), loop.step)
     try:
-        begin, step = _at(head, k, loop.start), ints.sub(_at(head, k, following), tail)
+        begin = _at(head, k, loop.start)
+        step: Any = ints.sub(_at(head, k, following), tail)
     except CuteError:  # a division by k, which may be 0 after the last pass
         return None
     return None if varies(step) else (begin, step)
