@@ -8,10 +8,11 @@ next pass stays the same, too, the pair is carried around the loop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.scalars import apart, symbols_of, varies
+from cute_py.errors import CuteError
 from cute_py.layout import ints
 from cute_py.layout.polynomial import value as value_of
 from cute_py.layout.symbol_forms import substitute
@@ -101,7 +102,7 @@ class Chains:
             return
         name, before = self.name_for(f"{first.storage}_at"), None
         if loop is not None and ends is not None:
-            self.walks.setdefault(id(loop), []).append(Walk(name, first, *ends))
+            self._carry(loop, name, first, ends)
             before = first.bases[0]
         for op, x in run:
             self.parts[id(op)] = Chain(name, before)
@@ -116,9 +117,14 @@ class Chains:
         if ends is None or any(map(varies, steps)):
             return
         name = self.name_for(f"{first.storage}_at")
-        self.walks.setdefault(id(loop), []).append(Walk(name, first, *ends))
+        self._carry(loop, name, first, ends)
         for op, _x in run:
             self.parts[id(op)] = Chain(name, head, moves=False)
+
+    def _carry(self, loop: ops.Loop, name: str, first: Access, ends: tuple[Scalar, Scalar]) -> None:
+        """Let a loop carry an address: of bases, as what is swizzled may need the loop's names."""
+        walk = Walk(name, replace(first, inner=0), *ends)
+        self.walks.setdefault(id(loop), []).append(walk)
 
 
 def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar] | None:
@@ -131,8 +137,12 @@ def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar
     if k is None or k.multiple_of != 1 or inside & (symbols_of(head) | symbols_of(tail)):
         return None
     following: Any = ints.add(SymInt({(k,): 1}), loop.step)
-    step: Any = ints.sub(_at(head, k, following), tail)
-    return None if varies(step) else (_at(head, k, loop.start), step)
+    try:
+        begin = _at(head, k, loop.start)
+        step: Any = ints.sub(_at(head, k, following), tail)
+    except CuteError:  # a division by k, which may be 0 after the last pass
+        return None
+    return None if varies(step) else (begin, step)
 
 
 def _at(x: Scalar, k: Symbol, value: Scalar) -> Any:  # noqa: ANN401  (a Scalar)
@@ -159,6 +169,8 @@ def _runs(block: Block) -> list[list[tuple[Op, Access]]]:
 
 
 def _follows(before: Access, x: Access) -> bool:
+    if before.dtype.bits != x.dtype.bits:
+        return False  # of a recast array: offsets count other elements
     step: Any = ints.sub(x.bases[0], before.bases[-1])
     return not varies(step)
 

@@ -96,11 +96,13 @@ class Addresses:
         if static not in self.inside:
             e = self.e
             bits, base, shift = self.x.swizzle  # type: ignore[misc]
-            offset = e.b.add(e.scalars.narrow(self.x.inner), ir.Constant(I32, static))
+            inner = e.scalars.value(self.x.inner) if self.wide else e.scalars.narrow(self.x.inner)
+            kind = inner.type
+            offset = e.b.add(inner, ir.Constant(kind, static))
             mask = ((1 << bits) - 1) << (base + max(0, shift))
-            active = e.b.and_(offset, ir.Constant(I32, mask))
+            active = e.b.and_(offset, ir.Constant(kind, mask))
             move = e.b.lshr if shift >= 0 else e.b.shl
-            offset = e.b.xor(offset, move(active, ir.Constant(I32, abs(shift))))
+            offset = e.b.xor(offset, move(active, ir.Constant(kind, abs(shift))))
             self.inside[static] = self._scaled(offset)
         return self.inside[static]
 

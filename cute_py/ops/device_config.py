@@ -6,6 +6,7 @@ option that its shared memory holds.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -36,6 +37,91 @@ class Gpu:
     smem: int
     multiprocessors: int
     capability: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the rows of `TILES` ask of a product.
+
+    Attributes:
+        M: rows of D.
+        N: columns of D.
+        K: length of the sums.
+        batch: how many products.
+        config: what `choose_config` chose.
+        kind: of the operands.
+        multiprocessors: of the GPU.
+    """
+
+    M: int
+    N: int
+    K: int
+    batch: int
+    config: GemmConfig
+    kind: Dtype
+    multiprocessors: int
+
+    def fills(self, m: int, n: int) -> bool:
+        """Tell whether blocks of m x n give (nearly) all multiprocessors work."""
+        blocks: int = ceil_div(self.M, m) * ceil_div(self.N, n) * self.batch
+        return blocks >= FULL * self.multiprocessors
+
+    @property
+    def simt(self) -> bool:
+        """Whether threads multiply, without matrix instructions."""
+        return self.config.simt
+
+    @property
+    def bits(self) -> int:
+        """Of an operand's element."""
+        return self.kind.bits
+
+    @property
+    def along_k(self) -> bool:
+        """Whether both operands are contiguous along K."""
+        return self.config.a.major == self.config.b.major == "K"
+
+
+# (which products, their tiles, the best first); {k} are 128 bytes; with no option the tile stays.
+# What spills is used outside of the main loop.
+TILES: tuple[tuple[Callable[[_Asked], bool], tuple[str, ...]], ...] = (
+    # tiles pass through registers
+    (lambda p: not p.config.asynchronous and p.simt, ()),
+    (lambda p: not p.config.asynchronous, ("tile=64x64x32,warps=2x2",)),
+    # what was chosen holds them
+    (lambda p: min(p.M, p.N) <= 64, ()),
+    # f32 by FMA
+    (
+        lambda p: p.simt and p.fills(128, 128),
+        ("tile=128x128x16,warps=16x16,stages=4,min_blocks=2,spill_bytes=512",),
+    ),
+    (lambda p: p.simt, ("tile=64x64x16,warps=8x8,stages=3,min_blocks=4,spill_bytes=256",)),
+    # f64
+    (
+        lambda p: p.bits == 64 and p.fills(128, 128),
+        ("tile=128x128x16,warps=4x2,stages=3", "tile=64x64x16,warps=2x2,stages=4"),
+    ),
+    (lambda p: p.bits == 64, ("tile=64x64x16,warps=2x2,stages=4",)),
+    # bytes: those that are not along K take more registers, and so do 8-bit floats
+    (
+        lambda p: p.bits == 8 and p.fills(128, 128) and p.along_k and not p.kind.is_float,
+        ("tile=128x128x64,warps=2x2,stages=4",),
+    ),
+    (lambda p: p.bits == 8 and p.fills(128, 128), ("tile=128x128x64,warps=2x4,stages=4",)),
+    (lambda p: p.bits == 8 and p.along_k, ("tile=128x64x64,warps=2x2,stages=4,min_blocks=2",)),
+    (lambda p: p.bits == 8, ("tile=64x64x64,warps=2x2,stages=4",)),
+    # f16, bf16, tf32
+    (
+        lambda p: p.K > SHORT_K and p.fills(128, 256),
+        (
+            "tile=128x256x{k},warps=2x4,stages=4",
+            "tile=128x256x{k},warps=2x4,stages=3",
+            "tile=128x128x{k},warps=2x2,stages=3,min_blocks=2",
+        ),
+    ),
+    (lambda p: p.fills(128, 128), ("tile=128x128x{k},warps=2x2,stages=3,min_blocks=2",)),
+    (lambda p: True, ("tile=128x64x{k},warps=2x2,stages=4,min_blocks=2",)),
+)
 
 
 def for_gpu(
@@ -100,39 +186,10 @@ def overlapping(
 def _options(
     config: GemmConfig, problem: tuple[int, int, int, int], kind: Dtype, gpu: Gpu
 ) -> list[str]:
-    """Return tiles, the best first."""
-    M, N, K, batch = problem
-
-    def fills(m: int, n: int) -> bool:
-        blocks: int = ceil_div(M, m) * ceil_div(N, n) * batch
-        return blocks >= FULL * gpu.multiprocessors
-
-    if not config.asynchronous:
-        return [] if config.simt else ["tile=64x64x32,warps=2x2"]
-    if min(M, N) <= 64:  # what was chosen holds them
-        return []
-    if config.simt:
-        # what spills is used outside of the main loop
-        small = "tile=64x64x16,warps=8x8,stages=3,min_blocks=4,spill_bytes=256"
-        large = "tile=128x128x16,warps=16x16,stages=4,min_blocks=2,spill_bytes=512"
-        return [large if fills(128, 128) else small]
-    if kind.bits == 64:
-        small = "tile=64x64x16,warps=2x2,stages=4"
-        return ["tile=128x128x16,warps=4x2,stages=3" if fills(128, 128) else small, small]
-    k = 64 * 16 // kind.bits if kind.bits > 8 else 64
-    pair = f"tile=128x128x{k},warps=2x2,stages=3,min_blocks=2"
-    small = f"tile=128x64x{k},warps=2x2,stages=4,min_blocks=2"
-    if kind.bits == 8:
-        # bytes that are not along K take more registers, and so do those of 8-bit floats
-        by_rows = config.a.major == config.b.major == "K"
-        warps = "2x2" if by_rows and not kind.is_float else "2x4"
-        large = f"tile=128x128x{k},warps={warps},stages=4"
-        few = small if by_rows else f"tile=64x64x{k},warps=2x2,stages=4"
-        return [large if fills(128, 128) else few]
-    if fills(128, 256) and K > SHORT_K:
-        wide = f"tile=128x256x{k},warps=2x4"
-        return [f"{wide},stages=4", f"{wide},stages=3", pair]
-    return [pair] if fills(128, 128) else [small]
+    """Return tiles, the best first: those of the first row that holds."""
+    asked = _Asked(*problem, config, kind, gpu.multiprocessors)
+    found = next(options for holds, options in TILES if holds(asked))
+    return [option.format(k=64 * 16 // max(kind.bits, 16)) for option in found]
 
 
 def _band(tiles: int) -> int:

@@ -10,25 +10,35 @@ library, installed packages), and what does not say what it holds, is told apart
 from __future__ import annotations
 
 import sys
-from enum import Enum
 from functools import partial
 from types import (
     BuiltinFunctionType,
     CodeType,
     FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
 )
 
-from cute_py.trace.frozen import VALUES, attributes, is_frozen, is_frozen_record
+from cute_py.trace.frozen import VALUES, attributes, is_frozen
 from cute_py.trace.names import (
     OWN,
     attribute_names,
     global_names,
     imported_names,
     is_foreign,
+)
+from cute_py.trace.parts import (
+    MISSING,
+    WRAPPERS,
+    by_identity,
+    content,
+    contents,
+    is_array,
+    is_empty,
+    is_fixed,
+    is_opaque,
+    is_read,
+    wrapped_in,
 )
 
 TYPE_CHECKING = False
@@ -39,11 +49,8 @@ if TYPE_CHECKING:
     Get: TypeAlias = Callable[[str, object], object]
 
 DEPTH = 64  # of values in values; below, objects are told apart by identity
-MISSING = object()
 _EXACT = frozenset({bool, int, str, bytes, CodeType, type(None)})
 _OF_ARRAYS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
-_WRAPPERS = (staticmethod, classmethod, property)
-_UNREAD = frozenset({"__repr__", "__dict__", "__weakref__", "__doc__", "__module__"})
 
 
 def static_key(value: Any) -> Hashable:  # noqa: ANN401
@@ -182,8 +189,8 @@ class Look:
             return self.module(value)
         if isinstance(value, type):
             return self.of_class(value)
-        if isinstance(value, _WRAPPERS):
-            return type(value), *[self.key(x) for x in _wrapped(value)]
+        if isinstance(value, WRAPPERS):
+            return type(value), *[self.key(x) for x in wrapped_in(value)]
         return self.object(value)
 
     # -- code
@@ -227,7 +234,7 @@ class Look:
         """Return the key of a function that is none of the user's, but may wrap one that is."""
         cells = [content(cell) for cell in value.__closure__ or ()]
         inner = [x for x in cells if isinstance(x, (FunctionType, MethodType, partial))]
-        return Same(value), *[self.key(x) for x in (*inner, *_wrapped(value))]
+        return Same(value), *[self.key(x) for x in (*inner, *wrapped_in(value))]
 
     def module(self, value: ModuleType) -> Hashable:
         """Return the key of a module: what the code names of it, if it is one of the user's."""
@@ -245,7 +252,7 @@ class Look:
         for cls in [x for x in value.__mro__ if not is_foreign(x)]:
             held = vars(cls)
             self.classes.append((cls, cls.__mro__, held, len(held)))
-            names = [name for name, x in held.items() if _is_read(name, x, self.names)]
+            names = [name for name, x in held.items() if is_read(name, x, self.names)]
             found.append((Same(cls), self.items(held, sorted(names))))
         return tuple(found)
 
@@ -254,26 +261,26 @@ class Look:
     def object(self, value: Any) -> Hashable:  # noqa: ANN401
         """Return the key of an object: its class and what it holds."""
         kind = type(value)
-        if _is_array(value):
+        if is_array(value):
             return self.array(value)
         if any(hasattr(kind, name) for name in _OF_ARRAYS):  # of another library
             self.settled = False
             return Same(value), getattr(value, "_version", None)
         if kind.__module__.partition(".")[0] == OWN:
             return self.own(value)
-        cls, plain = self.key(kind), _plain(value)
-        held = attributes(value) if not _is_opaque(value) else {}
+        cls, plain = self.key(kind), contents(value)
+        held = attributes(value) if not is_opaque(value) else {}
         if plain is None and not held:
             return self.leaf(value, cls)
-        if not _is_fixed(value, plain is not None):
+        if not is_fixed(value, plain is not None):
             self.settled = False
         parts = tuple([(self.key(k), self.key(x)) for k, x in (plain or ())])
         return cls, parts, tuple([(name, self.key(x)) for name, x in held.items()])
 
     def own(self, value: Any) -> Hashable:  # noqa: ANN401
         """Return the key of an object of this package: by content where it compares so."""
-        wrapped = tuple([self.key(x) for x in _wrapped(value)])
-        if _by_identity(value):
+        wrapped = tuple([self.key(x) for x in wrapped_in(value)])
+        if by_identity(value):
             return Same(value), wrapped
         self.settled = self.settled and is_frozen(value)
         try:
@@ -285,9 +292,9 @@ class Look:
     def leaf(self, value: Any, cls: Hashable) -> Hashable:  # noqa: ANN401
         """Return the key of an object that holds nothing that can be seen."""
         foreign = is_foreign(type(value))
-        if not foreign or _by_identity(value):
-            empty = _is_empty(value)
-            self.settled = self.settled and (not empty or _is_fixed(value))
+        if not foreign or by_identity(value):
+            empty = is_empty(value)
+            self.settled = self.settled and (not empty or is_fixed(value))
             return (cls, ()) if empty else Same(value)
         try:
             hash(value)
@@ -308,86 +315,3 @@ class Look:
 
             data = blake2b(data).digest()
         return type(value), repr(value.dtype), value.shape, data
-
-
-def content(cell: Any) -> object:  # noqa: ANN401  (a cell)
-    """Return what a cell of a closure holds; MISSING before it was given a value."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return MISSING
-
-
-def _wrapped(value: Any) -> list[Any]:  # noqa: ANN401
-    """Return the functions that something was made of."""
-    if isinstance(value, property):
-        return [value.fget, value.fset]
-    if isinstance(value, (staticmethod, classmethod)):
-        return [value.__func__]
-    inner = getattr(value, "__wrapped__", None)
-    return [] if inner is None else [inner]
-
-
-def _is_read(name: str, value: object, names: frozenset[str]) -> bool:
-    """Tell whether an entry of a class may count: it is named, or Python calls it by itself."""
-    if name in _UNREAD or isinstance(value, (MemberDescriptorType, GetSetDescriptorType)):
-        return False
-    special = name.startswith("__") and isinstance(value, (FunctionType, *_WRAPPERS))
-    return special or name in names
-
-
-def _plain(value: Any) -> list[tuple[Any, Any]] | None:  # noqa: ANN401
-    """Return what a container holds, by key; of a number or text with a class of its own, that."""
-    from collections import deque
-    from collections.abc import Mapping, MappingView
-
-    if isinstance(value, (int, float, complex, str, bytes)):
-        base = next(x for x in (int, float, complex, str, bytes) if isinstance(value, x))
-        return [(base.__name__, base.__repr__(value))]
-    if isinstance(value, (tuple, list)):
-        return list(enumerate(value))
-    if isinstance(value, Mapping):
-        return list(value.items())
-    if isinstance(value, (set, frozenset)):
-        return sorted([(repr(x), x) for x in value], key=lambda item: item[0])
-    if isinstance(value, (range, slice)):
-        return [(name, getattr(value, name)) for name in ("start", "stop", "step")]
-    if isinstance(value, (bytearray, memoryview, deque, MappingView)) or (
-        type(value).__module__ == "array"
-    ):
-        return list(enumerate(value))
-    return None
-
-
-def _is_fixed(value: Any, is_container: bool = False) -> bool:  # noqa: ANN401
-    """Tell whether an object always holds the same parts; these may change."""
-    kind: Any = type(value)
-    if isinstance(value, Enum) or kind in (frozenset, range, slice):
-        return True
-    if is_frozen_record(kind):
-        return True
-    if hasattr(value, "__dict__"):
-        return False
-    made = any("__slots__" in vars(cls) for cls in kind.__mro__)  # in Python
-    return issubclass(kind, tuple) or (is_foreign(kind) and not made and not is_container)
-
-
-def _is_opaque(value: Any) -> bool:  # noqa: ANN401
-    """Tell whether what an object holds says nothing about a plan: a log."""
-    logging = sys.modules.get("logging")
-    return logging is not None and isinstance(value, logging.Logger)
-
-
-def _is_array(value: object) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
-
-
-def _is_empty(value: object) -> bool:
-    """Tell whether an object has room for attributes, and has none: then its class is all."""
-    return hasattr(value, "__dict__") and type(value).__new__ is object.__new__
-
-
-def _by_identity(value: object) -> bool:
-    kind: Any = type(value)
-    return bool(kind.__hash__ is object.__hash__)

@@ -5,7 +5,7 @@ A call is *exact* if nothing that its plan or its launch depends on is left out 
 - an array of a registered library by type, shape, strides, `address % 16` and device;
 - a run-time number by nothing: its value is checked, and given to each launch;
 - a plain value (None, bool, int, str, bytes, float) by type and value, 0.0 and -0.0 apart;
-- anything else by identity, and only if it can never change (`keys.is_frozen`); it is kept alive.
+- anything else by identity, and only if it can never change (`frozen.is_frozen`); it is kept alive.
 
 What the function takes from around it, and the code of the classes of such values, is compared by
 identity at every call (`watch`). Calls with
@@ -15,13 +15,13 @@ way. So a call that is found here would have found the same plan there.
 
 from __future__ import annotations
 
-import re
-from math import copysign, isfinite, lcm
+from math import isfinite, lcm
 
 from cute_py.dtypes.table import Dtype, b1
 from cute_py.trace.arguments import Spec
 from cute_py.trace.arrays import LIBRARIES, LINE, READERS, bare
 from cute_py.trace.frozen import is_frozen
+from cute_py.trace.quick_text import functions_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,16 +29,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.trace.arguments import Argument
+    from cute_py.trace.quick_text import Again, Number, Read
     from cute_py.trace.watch import Seen
 
     Launch = Callable[[Sequence[Any]], None]
-    Again = Callable[[tuple[Any, ...]], bool]
-    Read = Callable[[tuple[Any, ...]], Hashable]
     Known = tuple[Callable[[], bool], Launch, tuple[object, ...]]
-    Number = Callable[[Any], Any]
 
 MOST = 1024  # calls that are kept; all are dropped when there are more
-_PLAIN = frozenset({int, bool, str, bytes, type(None)})
 
 
 class Calls:
@@ -93,71 +90,13 @@ class Calls:
         types = tuple(map(type, args))
         if types not in self.kept:
             known: dict[Hashable, Known] = {}
-            self.kept[types] = *self._functions(types, known), known
+            functions = functions_of(types, self.numbers, self.divisors, known, self.launch)
+            self.kept[types] = *functions, known
         _again, read, known = self.kept[types]
         key = read(args)
         statics = [a.value for a in arguments if a.kind == "static"]
         known[key] = (seen.checker(), getattr(launch, "go", launch), (launch, *statics))
         self.count += 1
-
-    def _functions(
-        self, types: tuple[type, ...], known: dict[Hashable, Known]
-    ) -> tuple[Again, Read]:
-        """Return the functions for calls of these types, which take the arguments as a tuple: one
-        launches the call if it is known, one gives its key, None where a number does not fit.
-        """
-        scope: dict[str, Any] = {"copysign": copysign, "known": known}
-        scope |= {"launch": self.launch, **{f"Type{i}": kind for i, kind in enumerate(types)}}
-        lines, key, values = [], [], []
-        for i, (kind, number, divisor) in enumerate(
-            zip(types, self.numbers, self.divisors, strict=False)
-        ):
-            x, v = f"x{i}", f"v{i}"
-            if kind in LIBRARIES:
-                library = LIBRARIES[kind]
-                lines.append(f"{v} = {_of(library.address, x)}")
-                key += [*[_of(fact, x) for fact in library.facts], f"{v} % {divisor}"]
-            elif kind in READERS:
-                scope[f"read{i}"] = READERS[kind]
-                lines.append(f"f{i}, {v} = read{i}({x})")
-                key += [f"f{i}", f"{v} % {divisor}"]
-            elif number is not None:
-                scope[f"number{i}"] = number
-                lines += [f"{v} = number{i}({x})", f"if {v} is None: return None"]
-            else:
-                key.append(_static(kind, x))
-                continue
-            values.append(v)
-        names = "".join([f"x{i}, " for i in range(len(types))])
-        other = [f"x{i}.__class__ is not Type{i}" for i in range(len(types))]
-        again = [
-            f"if len(args) != {len(types)}: return launch(args)",
-            f"{names or '()'} = args",
-            f"if {' or '.join(other) or 'False'}: return launch(args)",
-            *lines,
-            f"found = known.get(({''.join([f'{k}, ' for k in key])}))",
-            "if found is None or not found[0](): return False",
-            f"found[1](({''.join([f'{v}, ' for v in values])}))",
-            "return True",
-        ]
-        read = [f"{names or '()'} = args", *lines, f"return ({''.join([f'{k}, ' for k in key])})"]
-        for name, body in (("again", again), ("read", read)):
-            exec(f"def {name}(args):\n" + "".join([f"    {line}\n" for line in body]), scope)
-        return scope["again"], scope["read"]
-
-
-def _of(expression: str, x: str) -> str:
-    """Return an expression of a library for the array that has this name."""
-    return re.sub(r"\bx\b", x, expression)
-
-
-def _static(kind: type, x: str) -> str:
-    """Return what tells a compile-time value of a type from others: plain ones by value, 0.0 and
-    -0.0 apart; others by identity.
-    """
-    if kind is float:
-        return f"({x}, copysign(1.0, {x}))"
-    return x if kind in _PLAIN else f"id({x})"
 
 
 def _is_exact(x: Any, argument: Argument) -> bool:  # noqa: ANN401

@@ -7,8 +7,9 @@ little: places that hold the same objects, none of which can change, have the sa
 
 from __future__ import annotations
 
-from cute_py.trace.keys import MISSING, content, look
+from cute_py.trace.keys import look
 from cute_py.trace.names import global_names
+from cute_py.trace.parts import MISSING, content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

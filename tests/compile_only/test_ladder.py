@@ -2,20 +2,55 @@
 the instructions that its plan asks for.
 """
 
+import re
+from collections import Counter
+
 import pytest
 
 import cute_py as cute
 from cute_py.kernels import config
 from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
-from tests.compile_only.ladder import LADDER, MATRIX, plan_of, tensor_core, wanted, zeros
+from cute_py.trace import ops
+from tests.compile_only.ladder import LADDER, MATRIX, operator, plan_of, tensor_core, wanted, zeros
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+from cute_py.codegen.names import WORDS
 
 
 @pytest.mark.parametrize("name", LADDER)
 def test_source_is_the_golden_one(name, golden):
     golden(f"sources/{name}.py", cute.source(plan_of(name)))
+
+
+def scalar_lines(text):
+    """Return the lines of a kernel that are no call of an op: indices, integers, conditions and
+    addresses that walk.
+    """
+    words = [word for word in WORDS if word not in ("let", "holds", "value", "begin", "advance")]
+    op = re.compile(rf"([\w, ]+ = )?(undefined|({'|'.join(words)})(_\w+)?_\d+)\(")
+    lines = [line.strip() for line in text.rpartition('"""')[2].splitlines()[1:]]
+    body = lines[next(i for i, line in enumerate(lines) if line.endswith("):")) + 1 :]
+    plain = ("else:", "pass", "break", "return", "")
+    return [line for line in body if line not in plain and not op.match(line)]
+
+
+@pytest.mark.parametrize("name", [*LADDER, "operator"])
+def test_few_lines_are_scalars(name):
+    """Numba takes 4 to 5 ms for each, and as long for an op of hundreds of instructions."""
+    plan = operator() if name == "operator" else plan_of(name)
+    lines = scalar_lines(cute.source(plan))
+    assert "tid = thread_index()" in lines
+    assert len(lines) <= 60
+
+
+def test_the_operator_has_its_whole_epilogue():
+    """What `test_few_lines_are_scalars` looks at: D by way of shared memory, C, bias, relu."""
+    lines = Counter(type(op).__name__ for op in operator().ops)
+    assert lines["Store"] > 8
+    assert lines["Map"] >= 5 * 8
+    assert {"C", "bias"} <= {op.src.storage for op in operator().ops if isinstance(op, ops.Load)}
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.errors import WORDINGS
-from cute_py.errors import kernels as table
+from cute_py.errors import WORDINGS, kernels, plans, tracing
 from cute_py.trace.serial import dumps, loads
 from tests.kernel_refusals import ARRAYS, marked_line, message_of, pairs, raised, traced
 from tests.kernel_refusals import require_teaching as teaches
@@ -201,7 +200,8 @@ DEVICE_ARRAYS = ("argument-device", "argument-dlpack", "argument-negated")  # te
 def test_every_refusal_of_kernels_is_provoked():
     modules = (test_trace_refusals, test_trace_refusals_memory)
     here = {*CODES, *CALLS, *(code for m in modules for code in m.CODES)}
-    assert {*table.WORDINGS} - here - {*test_trace_refusals.CALLS} == {
+    codes = {*tracing.WORDINGS, *kernels.WORDINGS, *plans.WORDINGS}
+    assert codes - here - {*test_trace_refusals.CALLS} == {
         "config-types",
         "config-bits",
         *DEVICE_ARRAYS,
