@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
     from cute_py.kernels.gemm import GemmConfig
 
-BANDS = (16, 8, 4)  # tiles of M; those that do not divide would leave blocks without work
+BANDS = (2048, 1024, 512)  # rows; those that do not divide M would leave blocks without work
 FULL = 0.9  # of the multiprocessors: with fewer blocks than that a smaller tile is better
 SHORT_K = 1024  # a block is done before the next one has filled its stages: two share a processor
 
@@ -102,15 +102,20 @@ TILES: tuple[tuple[Callable[[_Asked], bool], tuple[str, ...]], ...] = (
         ("tile=128x128x16,warps=4x2,stages=3", "tile=64x64x16,warps=2x2,stages=4"),
     ),
     (lambda p: p.bits == 64, ("tile=64x64x16,warps=2x2,stages=4",)),
-    # bytes: those that are not along K take more registers, and so do 8-bit floats
+    # bytes along K
     (
         lambda p: p.bits == 8 and p.fills(128, 128) and p.along_k and not p.kind.is_float,
-        ("tile=128x128x64,warps=2x2,stages=4",),
+        ("tile=128x128x128,warps=2x2,stages=3,min_blocks=2", "tile=128x128x64,warps=2x2,stages=4"),
     ),
+    # bytes: those that are not along K take more registers, and so do 8-bit floats
     (lambda p: p.bits == 8 and p.fills(128, 128), ("tile=128x128x64,warps=2x4,stages=4",)),
     (lambda p: p.bits == 8 and p.along_k, ("tile=128x64x64,warps=2x2,stages=4,min_blocks=2",)),
     (lambda p: p.bits == 8, ("tile=64x64x64,warps=2x2,stages=4",)),
     # f16, bf16, tf32
+    (
+        lambda p: p.bits == 16 and p.K > SHORT_K and p.fills(256, 128) and p.along_k,
+        ("tile=256x128x{k},warps=4x2,stages=3", "tile=128x128x{k},warps=2x2,stages=3,min_blocks=2"),
+    ),
     (
         lambda p: p.K > SHORT_K and p.fills(128, 256),
         (
@@ -120,7 +125,7 @@ TILES: tuple[tuple[Callable[[_Asked], bool], tuple[str, ...]], ...] = (
         ),
     ),
     (lambda p: p.fills(128, 128), ("tile=128x128x{k},warps=2x2,stages=3,min_blocks=2",)),
-    (lambda p: True, ("tile=128x64x{k},warps=2x2,stages=4,min_blocks=2",)),
+    (lambda p: True, ("tile=64x128x{k},warps=2x2,stages=4,min_blocks=2",)),
 )
 
 
@@ -153,13 +158,21 @@ def for_gpu(
     for option in _options(config, problem, kind, gpu):
         try:
             made = changed(config, option)
-            made = replace(made, band=_band(ceil_div(M, made.tile[0])), store=store)
+            waves = not _is_one_wave(made, problem, gpu)
+            made = replace(made, band=waves * _band(M, made.tile[0]), store=store)
             made = overlapping(made, problem, result, gpu)
         except CuteError:  # the copies do not cover this tile evenly
             continue
         if shared_bytes(made, kind, result) <= gpu.smem:
             return made
     return overlapping(config, problem, result, gpu)
+
+
+def _is_one_wave(config: GemmConfig, problem: tuple[int, int, int, int], gpu: Gpu) -> bool:
+    """Tell whether all blocks run at the same time."""
+    M, N, _K, batch = problem
+    blocks: int = ceil_div(M, config.tile[0]) * ceil_div(N, config.tile[1]) * batch
+    return blocks <= gpu.multiprocessors * config.min_blocks
 
 
 def overlapping(
@@ -171,14 +184,11 @@ def overlapping(
     """
     if gpu.capability < (9, 0):
         return config
-    M, N, K, batch = problem
-    m, n, k = config.tile
-    blocks = ceil_div(M, m) * ceil_div(N, n) * batch
-    first = blocks <= gpu.multiprocessors * config.min_blocks and not config.simt
+    first = _is_one_wave(config, problem, gpu) and not config.simt
     return replace(
         config,
         pdl=1,
-        prefetch=min(config.stages - 1, ceil_div(K, k)) if first else 0,
+        prefetch=config.stages - 1 if first else 0,
         stmatrix=int(config.store > 0 and result.bits == 16),
     )
 
@@ -192,9 +202,10 @@ def _options(
     return [option.format(k=64 * 16 // max(kind.bits, 16)) for option in found]
 
 
-def _band(tiles: int) -> int:
-    """Return how many tiles of M blocks that run together cover, 0 for all of them."""
-    return next((band for band in BANDS if tiles % band == 0 and tiles > band), 0)
+def _band(M: int, m: int) -> int:
+    """Return how many tiles of m rows blocks that run together cover, 0 for all of them."""
+    tiles, bands = ceil_div(M, m), [rows // m for rows in BANDS]
+    return next((band for band in bands if tiles % band == 0 and tiles > band), 0)
 
 
 def shared_bytes(config: GemmConfig, kind: Dtype, result: Dtype) -> int:

@@ -15,7 +15,6 @@ from tests.compile_only.on_host import prepared, wanted
 from tests.compile_only.plans import (
     ALL,
     COLUMNS,
-    DTYPES,
     FEW,
     ROWS,
     TID,
