@@ -10,13 +10,19 @@ import tempfile
 import warnings
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from cute_py.errors import CuteError, refusal
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
 PRIVATE = 0o700  # what is run from here must be written by its owner alone
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 KERNELS, SOURCES = "kernels", "sources"
 PART = ".part"  # ends the name of a file that is being written
+TRIES = 20  # while others clear the cache
 
 
 def is_on() -> bool:
@@ -57,14 +63,28 @@ def folder(inner: str) -> Path:
     The inner one is made private if it is not. Raises CuteError where the cache folder is another
     user's or others can write to it, and where no folder can be made.
     """
-    whole = place()
     try:
-        whole.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-        require_private(whole)
-        _make_private(whole / inner)
+        return _until_it_stays(lambda: _folder(inner))
     except OSError as error:
         raise unusable(error.strerror) from None
+
+
+def _folder(inner: str) -> Path:
+    whole = place()
+    whole.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    require_private(whole)
+    _make_private(whole / inner)
     return whole / inner
+
+
+def _until_it_stays(work: Callable[[], T]) -> T:
+    """Do again what others cut short by clearing the cache in the midst of it."""
+    for _ in range(TRIES):
+        try:
+            return work()
+        except FileNotFoundError:
+            continue
+    return work()
 
 
 def require_private(whole: Path) -> None:
@@ -105,10 +125,7 @@ def warn_once(error: CuteError) -> None:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that no reader ever sees a part of it: beside it first, then renamed."""
-    try:
-        _write(path, data)
-    except FileNotFoundError:  # another process cleared the cache in this moment
-        _write(path, data)
+    _until_it_stays(lambda: _write(path, data))
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -166,7 +183,7 @@ def source_file(name: str, text: str) -> Path:
     if is_on():
         try:
             folder(SOURCES)
-            _keep(path, data)
+            _until_it_stays(lambda: _keep(path, data))
         except CuteError as error:
             warn_once(error)
         except OSError as error:

@@ -253,3 +253,26 @@ def test_command_leaves_the_folder_of_another_user_alone(place, monkeypatch, cap
     assert main(["cache", "--clear"]) == REFUSED
     assert "belongs to another user" in capsys.readouterr().err
     assert path.exists()
+
+
+@pytest.mark.parametrize("step", ["replace", "utime"])
+def test_a_file_is_written_although_others_clear_the_cache_again_and_again(
+    place, monkeypatch, step
+):
+    first = files.source_file("k", "text")
+    original, left = getattr(os, step), [5]
+
+    def cleared(*args, **named):
+        if left[0]:
+            left[0] -= 1
+            clear()
+        return original(*args, **named)
+
+    if step == "replace":
+        clear()
+    monkeypatch.setattr(os, step, cleared)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert files.source_file("k", "text") == first
+    assert first.read_text() == "text"
+    assert left == ([0] if step == "replace" else [4])
