@@ -93,7 +93,7 @@ TILES: tuple[tuple[Callable[[_Asked], bool], tuple[str, ...]], ...] = (
     # f32 by FMA
     (
         lambda p: p.simt and p.fills(128, 128),
-        ("tile=128x128x16,warps=16x16,stages=4,min_blocks=2,spill_bytes=512",),
+        ("tile=128x128x16,warps=16x16,stages=3,min_blocks=2,spill_bytes=256",),
     ),
     (lambda p: p.simt, ("tile=64x64x16,warps=8x8,stages=3,min_blocks=4,spill_bytes=256",)),
     # f64
@@ -158,8 +158,8 @@ def for_gpu(
     for option in _options(config, problem, kind, gpu):
         try:
             made = changed(config, option)
-            waves = not _is_one_wave(made, problem, gpu)
-            made = replace(made, band=waves * _band(M, made.tile[0]), store=store)
+            banded = not (made.simt or _is_one_wave(made, problem, gpu))
+            made = replace(made, band=_band(M, made.tile[0]) if banded else 0, store=store)
             made = overlapping(made, problem, result, gpu)
         except CuteError:  # the copies do not cover this tile evenly
             continue
