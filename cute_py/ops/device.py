@@ -99,44 +99,69 @@ def prepared(
     gpu: Gpu | None = None,
 ) -> Call:
     """Return what `gemm_on_device` calls; with `gpu`, for that one, and arrays may be outlines."""
-    library = library_for(bare(a))
-    types = dtype_of(a), dtype_of(b)
-    a, b = bare(a), bare(b)
-    batch = _batch(a, b)
-    (M, K), N = tuple(a.shape[-2:]), b.shape[-1]
-    A = _ready(library, a, batch)  # (L, M, K)
-    B = _ready(library, b.swapaxes(-1, -2), batch)  # (L, N, K)
-    if types[0].name != "f32":
+    library, kinds = library_for(bare(a)), (dtype_of(a), dtype_of(b))
+    batch = _batch(bare(a), bare(b))
+    A = _ready(library, bare(a), batch)  # (L, M, K)
+    B = _ready(library, bare(b).swapaxes(-1, -2), batch)  # (L, N, K)
+    if kinds[0].name != "f32":
         A, B = _packed(library, A, B)
-    shape = (*batch, M, N)
-    kind = result_type(
-        types[0], dtype_of(out) if out_dtype is None and out is not None else out_dtype
-    )
-    chosen = choose_config(M, N, K, types, (_major(A), _major(B)), (_aligned(A), _aligned(B)))
-    chosen = for_gpu(chosen, (M, N, K, prod(batch)), types[0], kind, gpu or _gpu(A))
-    if config is not None:
-        chosen = changed(chosen, config) if isinstance(config, str) else config
-    _require_out(out, shape, kind)
-    alpha, beta = (float(x) for x in factors)
-    c = None if beta == 0 else c
-    for name, term, wanted in (("c", c, shape), ("bias", bias, (N,))):
-        if term is not None and tuple(term.shape) != wanted:
-            raise wrong_shape(name, tuple(term.shape), wanted)
-    terms = [dtype_of(x) for x in (c, bias) if x is not None]
-    integers = not any(x.is_float for x in (*terms, kind))
-    compute = compute_type(types[0], (alpha, beta), activation, integers)
-    epilogue = Epilogue(compute.name, alpha != 1, c is not None, bias is not None, activation)
+    M, N = A.shape[1], B.shape[1]
+    if out_dtype is None and out is not None:
+        out_dtype = dtype_of(out)
+    kind = result_type(kinds[0], out_dtype)
+    chosen = _configured(config, A, B, kinds, kind, gpu or _gpu(A))
+    _require_out(out, (*batch, M, N), kind)
+    c = None if float(factors[1]) == 0 else c
+    _require_shapes(c, bias, (*batch, M, N))
+    epilogue = _epilogue(kinds[0], factors, c, bias, activation, kind)
     C = None if c is None else _ready(library, c, batch)
     bias = None if bias is None else library.copied(bias)
     result = direct = _directly(out, (prod(batch), M, N), (A, B, C, bias))
     if result is None:
         result = library.empty((prod(batch), M, N), kind)
     sides = [_modes(x) for x in (A, B)]
-    if types[0].name == "tf32":
+    if kinds[0].name == "tf32":
         sides = [cute.typed(x, "tf32") for x in sides]
     last = None if C is None else _modes(C)
-    arguments = (*sides, last, bias, _modes(result), alpha, beta, chosen, epilogue)
-    return Call(arguments, result, direct is not None, shape, chosen)
+    arguments = (*sides, last, bias, _modes(result), *map(float, factors), chosen, epilogue)
+    return Call(arguments, result, direct is not None, (*batch, M, N), chosen)
+
+
+def _configured(
+    given: Any,  # noqa: ANN401  (a configuration, changes to the one that is chosen, or None)
+    A: Any,  # noqa: ANN401
+    B: Any,  # noqa: ANN401
+    kinds: tuple[Dtype, Dtype],
+    result: Dtype,
+    gpu: Gpu,
+) -> GemmConfig:
+    (L, M, K), N = A.shape, B.shape[1]
+    chosen = choose_config(M, N, K, kinds, (_major(A), _major(B)), (_aligned(A), _aligned(B)))
+    chosen = for_gpu(chosen, (M, N, K, L), kinds[0], result, gpu)
+    if given is None:
+        return chosen
+    return changed(chosen, given) if isinstance(given, str) else given
+
+
+def _require_shapes(c: Any, bias: Any, shape: tuple[int, ...]) -> None:  # noqa: ANN401
+    for name, term, wanted in (("c", c, shape), ("bias", bias, shape[-1:])):
+        if term is not None and tuple(term.shape) != wanted:
+            raise wrong_shape(name, tuple(term.shape), wanted)
+
+
+def _epilogue(
+    kind: Dtype,
+    factors: tuple[float, float],
+    c: Any,  # noqa: ANN401
+    bias: Any,  # noqa: ANN401
+    activation: str | None,
+    result: Dtype,
+) -> Epilogue:
+    terms = [dtype_of(x) for x in (c, bias) if x is not None]
+    integers = not any(x.is_float for x in (*terms, result))
+    alpha, beta = map(float, factors)
+    compute = compute_type(kind, (alpha, beta), activation, integers)
+    return Epilogue(compute.name, alpha != 1, c is not None, bias is not None, activation)
 
 
 PACKED = 512  # from this size on, a copy with aligned rows costs less than it saves

@@ -199,3 +199,12 @@ def test_sizes_beyond_any_memory_have_a_plan_too():
     assert call.plan().smem_bytes == 196608
     assert call.shape == huge[:2]
     assert np.prod(call.result.shape) == 10**12
+
+
+@pytest.mark.parametrize(
+    ("kind", "vector"), [("bf16", 8), ("f16", 8), ("tf32", 4), ("s8", 16), ("f64", 2), ("f32", 1)]
+)
+def test_large_operands_without_aligned_rows_are_packed_but_for_f32(kind, vector):
+    config = call_on(gpu_of("sm_90a"), (601, 603, 607), kind, ("K", "K")).config
+    assert (config.a.vector, config.b.vector) == (vector, vector)
+    assert config.asynchronous
