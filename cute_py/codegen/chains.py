@@ -95,10 +95,12 @@ class Chains:
                     self._anchor(run, loop)
 
     def _add(self, run: list[tuple[Op, Access]], loop: ops.Loop | None) -> None:
-        """Let an address walk from op to op, and around the loop that the ops are the body of."""
+        """Let an address walk from op to op, and around the loop that the ops are the body of;
+        unless a loop further out has anchored them.
+        """
         (_op, first), (_op, last) = run[0], run[-1]
         ends = None if loop is None else _around(loop, first.bases[0], last.bases[-1])
-        if ends is None and len(run) == 1:
+        if id(run[0][0]) in self.parts or (ends is None and len(run) == 1):
             return
         name, before = self.name_for(f"{first.storage}_at"), None
         if loop is not None and ends is not None:
