@@ -68,14 +68,14 @@ class Spec:
 
 def spec(
     divisible_by: int | tuple[int, ...] | None = None,
-    shape: tuple[int | None, ...] | None = None,
+    shape: int | tuple[int | None, ...] | None = None,
     alignment: int | None = None,
 ) -> Spec:
     """Declare, as the annotation of a kernel's parameter, what holds for every array given there.
 
     Args:
         divisible_by: of every extent, or one number per mode.
-        shape: fixed extents, None for those of run time.
+        shape: fixed extents, None for those of run time; an integer for an array of one mode.
         alignment: of the first element (bytes).
 
     It is checked at every launch.
@@ -84,7 +84,7 @@ def spec(
         for each in value if isinstance(value, tuple) else (value,):
             if each is not None and ints.less(ints.normalize(each, "cute.spec"), 1):
                 raise refusal("extent-not-positive", operation="cute.spec", value=each, mode=())
-    return Spec(divisible_by, shape, alignment)
+    return Spec(divisible_by, (shape,) if isinstance(shape, int) else shape, alignment)
 
 
 def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # noqa: ANN401  (any array)

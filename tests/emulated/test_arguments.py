@@ -173,3 +173,17 @@ def test_arrays_may_come_through_dlpack():
     twice(Capsule(x[::2]), y[:35])
     np.testing.assert_array_equal(y[:35], 2 * x[::2])
     assert not y[35:].any()
+
+
+def test_an_integer_promises_the_extent_of_an_array_of_one_mode():
+    @cute.kernel
+    def fill(x: cute.spec(shape=8)):
+        cute.launch(grid=1, block=8)
+        x[cute.thread_idx()] = 1
+
+    (param,) = cute.trace(fill, np.zeros(8, np.float32)).params
+    assert param.shape == (8,)
+    for shape, code in ((9, "argument-promise"), ((8, 2), "argument-spec")):
+        with pytest.raises(LayoutError) as caught:
+            cute.trace(fill, np.zeros(shape, np.float32))
+        assert caught.value.code == code
