@@ -49,7 +49,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "plan-pdl": (
         LayoutError,
-        "no wait for the kernels before, ahead of global memory, in a kernel with pdl=True",
+        "no wait for the kernels before, ahead of global memory or a return, with pdl=True",
         "a wait first: what they write may not be there yet",
         "call cute.griddepcontrol_wait() outside of branches and loops, before the first access",
     ),

@@ -187,6 +187,13 @@ def _uses_memory(op: Op) -> bool:
     return not isinstance(op, Prefetch) and any(x.space == "gmem" for x in accesses(op))
 
 
+def _ends(op: Op) -> bool:
+    """Tell whether a thread may end here: a kernel whose threads all do is over before those before
+    it, and the one after it would not wait for them.
+    """
+    return isinstance(op, Leave) and op.target != "loop"
+
+
 def _require_wait(plan: Plan) -> None:
     """Refuse a kernel that may begin before others have ended, and uses memory before it waits."""
     if not plan.launch.pdl:
@@ -194,7 +201,7 @@ def _require_wait(plan: Plan) -> None:
     for op in plan.body:
         if isinstance(op, GridDep) and op.kind == "wait":
             return
-        early = [o for o in every((op,)) if _uses_memory(o)]
+        early = [o for o in every((op,)) if _uses_memory(o) or _ends(o)]
         if early:
             raise refusal("plan-pdl", operation=type(early[0]).__name__, where=_line(early[0]))
     raise refusal("plan-pdl", operation=plan.name, where="its end")

@@ -165,3 +165,18 @@ def test_a_prefetch_is_of_global_memory():
     with pytest.raises(cute.CuteError) as caught:
         cute.trace(shared, np.zeros(4, np.float32))
     assert caught.value.code == "kernel-space"
+
+
+def test_no_thread_ends_before_it_waits_for_the_kernels_before():
+    """All might: the kernel would be over before those before it, and the next one not wait."""
+
+    @cute.kernel
+    def early(x):
+        cute.launch(grid=2, block=32, pdl=True)
+        cute.return_if(cute.block_idx() > 0)
+        cute.griddepcontrol_wait()
+        x[cute.thread_idx()] = 1
+
+    with pytest.raises(cute.CuteError) as caught:
+        cute.trace(early, np.zeros(32, np.float32))
+    assert caught.value.code == "plan-pdl"
