@@ -51,9 +51,8 @@ def bounds(p: Polynomial, effort: int = _EFFORT) -> Bounds:
         return box
     atoms = {atom for m in p for atom in m}
     opaque = [atom for atom in atoms if isinstance(atom, (FloorDiv, Min))]
-    if not opaque and sum(len(m) for m in p) == len(atoms):
-        return box  # no atom occurs twice, so that the interval is exact
-    box = _meet(box, _shifted(p))
+    if sum(len(m) for m in p) > len(atoms):  # else the interval is exact for free atoms
+        box = _meet(box, _shifted(p))
     if opaque and effort:
         # The longest key belongs to an atom that lies inside no other.
         atom = max(opaque, key=lambda a: (len(a.key), a.key))

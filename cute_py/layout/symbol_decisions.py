@@ -28,7 +28,8 @@ def _same(a: Polynomial, b: Polynomial) -> bool | None:
         return number == 0
     if difference.get((), 0) % content(difference, constant=False):
         return False  # the gcd of what varies does not divide what does not
-    for lo, hi in (interval(difference), bounds(difference)):
+    for view in (interval, bounds):  # the cheap one first
+        lo, hi = view(difference)
         if (lo is not None and lo > 0) or (hi is not None and hi < 0):
             return False
         if lo == hi == 0:
@@ -38,7 +39,8 @@ def _same(a: Polynomial, b: Polynomial) -> bool | None:
 
 def _less(a: Polynomial, b: Polynomial) -> bool | None:
     difference = plus(b, a, -1)
-    for lo, hi in (interval(difference), bounds(difference)):
+    for view in (interval, bounds):  # the cheap one first
+        lo, hi = view(difference)
         if lo is not None and lo > 0:
             return True
         if hi is not None and hi <= 0:

@@ -16,7 +16,7 @@ from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
 from cute_py.errors import LayoutError, LeafTypeError, UndecidedError
-from cute_py.layout import ints
+from cute_py.layout import ints, symbol_decisions
 from cute_py.layout.ints import ceil_div, min_
 from cute_py.layout.symbol_bounds import bounds
 from cute_py.layout.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
@@ -182,6 +182,43 @@ def test_bounds_hold_for_all_of_a_few_values(tree):
     lo, hi = bounds(terms_of(expression))
     assert lo <= min(values)
     assert hi >= max(values)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-3, 3).filter(bool),
+            st.lists(st.tuples(st.integers(-3, 1), st.integers(0, 3)), min_size=1, max_size=2),
+        ),
+        min_size=1,
+        max_size=2,
+    )
+)
+def test_bounds_are_met_where_no_symbol_occurs_twice(terms):
+    """Sums of c * x or c * x * y over different symbols: the interval is exact."""
+    boxes = [(lo, lo + width) for _c, factors in terms for lo, width in factors]
+    names = iter(range(len(boxes)))
+    total, ranges = 0, [range(lo, hi + 1) for lo, hi in boxes]
+    for c, factors in terms:
+        for lo, width in factors:
+            c = c * sym(f"x{next(names)}", min=lo, max=lo + width)
+        total = total + c
+    values = []
+    for at in itertools.product(*ranges):
+        known = iter(at)
+        values.append(sum(math.prod([c, *[next(known) for _ in f]]) for c, f in terms))
+    assert bounds(terms_of(total)) == (min(values), max(values))
+
+
+def test_what_the_interval_decides_is_not_looked_at_again(monkeypatch):
+    n = sym("n", min=0)
+
+    def never(_p):
+        raise AssertionError
+
+    monkeypatch.setattr(symbol_decisions, "bounds", never)
+    assert ints.less(n, n + n + 1)
+    assert ints.same(n + 1, 0) is False
 
 
 @given(SMALL_TREES, SMALL_TREES, st.sampled_from(QUESTIONS))
