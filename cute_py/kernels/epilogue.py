@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cute_py.layout.layout import Layout
     from cute_py.layout.tensor import Tensor
 
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
@@ -35,8 +36,11 @@ class Epilogue:
 
     @property
     def is_in_place(self) -> bool:
-        """Tell whether an element takes no registers beside those of its sum."""
-        return not (self.source or self.bias) and self.activation in (None, "relu")
+        """Tell whether an element takes few registers beside those of its sum; bias takes those of
+        one row for all.
+        """
+        few = self.compute == "f32" and self.activation != "silu"  # which divides
+        return not self.source and (few or self.activation in (None, "relu"))
 
 
 def activated(x: Any, name: str | None) -> Any:  # noqa: ANN401  (a Tensor in registers)
@@ -63,3 +67,33 @@ def loaded(part: Tensor, dtype: Any) -> Tensor:  # noqa: ANN401
     held = cute.make_rmem_tensor(part.shape, part.dtype)
     cute.copy(part, held)
     return converted(held, dtype)
+
+
+def row_part(thr: Any, row: Tensor, tile: tuple[int, int], by: Any) -> tuple[Tensor, Layout]:  # noqa: ANN401
+    """Return a row that all rows of a tile of D share, from a thread's first element on, and where
+    its accumulators (MMA, MMA_M, MMA_N) lie there.
+
+    Args:
+        thr: the thread's slice of the tiled MMA.
+        row: of N elements in global memory.
+        tile: BLK_M and BLK_N.
+        by: which tile of N.
+
+    """
+    columns, first = thr.partition_C(cute.Layout(tile, (0, 1)))  # rows do not move
+    return cute.domain_offset(first, cute.local_tile(row, tile[1:], (by,))), columns
+
+
+def loaded_row(part: tuple[Tensor, Layout], coord: Any, like: Tensor) -> Tensor:  # noqa: ANN401
+    """Return what accumulators need of a `row_part`, each element loaded once.
+
+    Args:
+        part: the row, and where all accumulators of the thread lie there.
+        coord: which of them.
+        like: these accumulators, whose shape and type the result has.
+
+    """
+    columns, first = cute.slice_and_offset(coord, part[1])
+    once = cute.composition(cute.domain_offset(first, part[0]), cute.filter_zeros(columns))
+    places = cute.composition(cute.make_layout_like(columns), cute.Layout(like.shape))
+    return loaded(once, like.dtype).with_layout(places)

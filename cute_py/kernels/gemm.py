@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
-from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded
+from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -331,8 +331,7 @@ def gemm(
         return thr.partition_C(cute.local_tile(matrix, (bM, bN), (bx, by)))  # (MMA, MMA_M, MMA_N)
 
     tCgC = part(_matrix(C, bz)) if epilogue.source else None
-    wide = cute.Layout(tuple(D.shape[:2]), (0, 1))  # every row is the bias
-    tCgBias = part(bias.with_layout(wide)) if epilogue.bias else None
+    shared = row_part(thr, bias, (bM, bN), by) if epilogue.bias else None
     # all at once, or a column of atoms at a time: few registers beside acc
     for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
         x = converted(acc[_, _, j], epilogue.compute)  # (MMA, MMA_M)
@@ -340,8 +339,8 @@ def gemm(
             x = x * alpha.to(epilogue.compute)
         if tCgC is not None:
             x = x + loaded(tCgC[_, _, j], epilogue.compute) * beta.to(epilogue.compute)
-        if tCgBias is not None:
-            x = x + loaded(tCgBias[_, _, j], epilogue.compute)
+        if shared is not None:
+            x = x + loaded_row(shared, (_, _, j), x)
         x = activated(x, epilogue.activation)
         x = converted(x, D.dtype)
         if config.store and config.stmatrix and D.dtype.bits == 16 and j is _:

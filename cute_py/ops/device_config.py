@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import gcd
+from operator import itemgetter
 
 from cute_py.errors import CuteError
 from cute_py.layout.tuples import ceil_div
@@ -50,7 +51,8 @@ class _Asked:
         batch: how many products.
         config: what `choose_config` chose.
         kind: of the operands.
-        multiprocessors: of the GPU.
+        result: type of D.
+        gpu: where it runs.
     """
 
     M: int
@@ -59,12 +61,21 @@ class _Asked:
     batch: int
     config: GemmConfig
     kind: Dtype
-    multiprocessors: int
+    result: Dtype
+    gpu: Gpu
+
+    def blocks(self, m: int, n: int) -> int:
+        """Return how many tiles of m x n the product has."""
+        return ceil_div(self.M, m) * ceil_div(self.N, n) * self.batch  # type: ignore[no-any-return]
 
     def fills(self, m: int, n: int) -> bool:
         """Tell whether blocks of m x n give (nearly) all multiprocessors work."""
-        blocks: int = ceil_div(self.M, m) * ceil_div(self.N, n) * self.batch
-        return blocks >= FULL * self.multiprocessors
+        return self.blocks(m, n) >= FULL * self.gpu.multiprocessors
+
+    def longest(self, m: int, n: int) -> int:
+        """Return how many elements of D the multiprocessor with the most tiles of m x n has."""
+        rounds: int = ceil_div(self.blocks(m, n), self.gpu.multiprocessors)
+        return rounds * m * n
 
     @property
     def simt(self) -> bool:
@@ -81,10 +92,38 @@ class _Asked:
         """Whether both operands are contiguous along K."""
         return self.config.a.major == self.config.b.major == "K"
 
+    @property
+    def is_large_half(self) -> bool:
+        """Whether it is a product of f16 or bf16 along K that large tiles share out well."""
+        return self.bits == 16 and self.along_k and self.K > SHORT_K and self.fills(256, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """An option among others of which the one is taken that is done first.
+
+    Attributes:
+        option: changes to the configuration.
+        time: of a product of the same size, relative to the others.
+    """
+
+    option: str
+    time: float
+
+
+# of f16 and bf16 along K, where each multiprocessor has blocks to do (H200, K of 2,560 to 10,240)
+LARGE = (
+    _Timed("tile=128x256x{k},warps=2x4,stages=3,spill_bytes=128", 1.0),
+    _Timed("tile=256x128x{k},warps=4x2,stages=3,spill_bytes=128", 1.007),
+    _Timed("tile=160x256x{k},warps=2x4,stages=3,spill_bytes=384", 1.03),
+)
+# two blocks share a multiprocessor; slower where rows begin within a line of 128 bytes
+SHARED = _Timed("tile=128x128x{k},warps=2x2,stages=3,min_blocks=2,spill_bytes=128", 1.045)
 
 # (which products, their tiles, the best first); {k} are 128 bytes; with no option the tile stays.
-# What spills is used outside of the main loop.
-TILES: tuple[tuple[Callable[[_Asked], bool], tuple[str, ...]], ...] = (
+# Of a tuple of tiles in the place of one, the one is taken that is done first. What spills is used
+# outside of the main loop, but for 14 words of 160x256.
+TILES: tuple[tuple[Callable[[_Asked], bool], tuple[str | tuple[_Timed, ...], ...]], ...] = (
     # tiles pass through registers
     (lambda p: not p.config.asynchronous and p.simt, ()),
     (lambda p: not p.config.asynchronous, ("tile=64x64x32,warps=2x2",)),
@@ -113,9 +152,10 @@ TILES: tuple[tuple[Callable[[_Asked], bool], tuple[str, ...]], ...] = (
     (lambda p: p.bits == 8, ("tile=64x64x64,warps=2x2,stages=4",)),
     # f16, bf16, tf32
     (
-        lambda p: p.bits == 16 and p.K > SHORT_K and p.fills(256, 128) and p.along_k,
-        ("tile=256x128x{k},warps=4x2,stages=3", "tile=128x128x{k},warps=2x2,stages=3,min_blocks=2"),
+        lambda p: p.is_large_half and p.K % 64 == 0,
+        ((*LARGE, SHARED), SHARED.option),
     ),
+    (lambda p: p.is_large_half, (LARGE, SHARED.option)),
     (
         lambda p: p.K > SHORT_K and p.fills(128, 256),
         (
@@ -146,26 +186,47 @@ def for_gpu(
         gpu: where it runs.
 
     """
-    M, N, _K, _batch = problem
-    if config.simt:
-        store = 0  # a thread has neighbours, and stores them in vectors
-    elif kind.bits == 64:
-        store = 0
-        if gpu.capability == (9, 0):
-            config = replace(config, atom="SM90_16x8x8_F64F64F64F64_TN")
-    else:
-        store = max(gcd(VECTOR_BYTES, N * result.bits // 8) * 8 // result.bits, 1)
-    for option in _options(config, problem, kind, gpu):
-        try:
-            made = changed(config, option)
-            banded = not (made.simt or _is_one_wave(made, problem, gpu))
-            made = replace(made, band=_band(M, made.tile[0]) if banded else 0, store=store)
-            made = overlapping(made, problem, result, gpu)
-        except CuteError:  # the copies do not cover this tile evenly
-            continue
-        if shared_bytes(made, kind, result) <= gpu.smem:
-            return made
+    if kind.bits == 64 and not config.simt and gpu.capability == (9, 0):
+        config = replace(config, atom="SM90_16x8x8_F64F64F64F64_TN")
+    asked = _Asked(*problem, config, kind, result, gpu)
+    for options in _options(asked):
+        made = [(each.time, _made(asked, each.option)) for each in options]
+        fitting = [(time * asked.longest(*x.tile[:2]), x) for time, x in made if x is not None]
+        if fitting:
+            return min(fitting, key=itemgetter(0))[1]
     return overlapping(config, problem, result, gpu)
+
+
+def _options(asked: _Asked) -> list[list[_Timed]]:
+    """Return the tiles of the first row that holds, the best first; some stand side by side."""
+    found = next(options for holds, options in TILES if holds(asked))
+    beside = [(_Timed(x, 1.0),) if isinstance(x, str) else x for x in found]
+    k = 64 * 16 // max(asked.bits, 16)
+    return [[replace(x, option=x.option.format(k=k)) for x in group] for group in beside]
+
+
+def _made(asked: _Asked, option: str) -> GemmConfig | None:
+    """Return the configuration with an option; None where the GPU cannot hold it, or the copies do
+    not cover the tile evenly.
+    """
+    problem = asked.M, asked.N, asked.K, asked.batch
+    try:
+        made = changed(asked.config, option)
+        banded = not (made.simt or _is_one_wave(made, problem, asked.gpu))
+        band = _band(asked.M, made.tile[0]) if banded else 0
+        made = replace(made, band=band, store=_store(asked))
+        made = overlapping(made, problem, asked.result, asked.gpu)
+    except CuteError:
+        return None
+    return made if shared_bytes(made, asked.kind, asked.result) <= asked.gpu.smem else None
+
+
+def _store(asked: _Asked) -> int:
+    """Return how many elements of D one store by way of shared memory takes; 0: straight."""
+    if asked.simt or asked.bits == 64:  # a thread has neighbours, and stores them in vectors
+        return 0
+    bits = asked.result.bits
+    return max(gcd(VECTOR_BYTES, asked.N * bits // 8) * 8 // bits, 1)
 
 
 def _is_one_wave(config: GemmConfig, problem: tuple[int, int, int, int], gpu: Gpu) -> bool:
@@ -191,15 +252,6 @@ def overlapping(
         prefetch=config.stages - 1 if first else 0,
         stmatrix=int(config.store > 0 and result.bits == 16),
     )
-
-
-def _options(
-    config: GemmConfig, problem: tuple[int, int, int, int], kind: Dtype, gpu: Gpu
-) -> list[str]:
-    """Return tiles, the best first: those of the first row that holds."""
-    asked = _Asked(*problem, config, kind, gpu.multiprocessors)
-    found = next(options for holds, options in TILES if holds(asked))
-    return [option.format(k=64 * 16 // max(kind.bits, 16)) for option in found]
 
 
 def _band(M: int, m: int) -> int:

@@ -22,8 +22,12 @@ def config_for(kind, M, N, K, alignment=16, gpu=LARGE, batch=1, majors=("K", "K"
 @pytest.mark.parametrize(
     ("kind", "shape", "expected"),
     [
-        ("bf16", (8192, 8192, 8192), "tile=256x128x64 warps=4x2 stages=3"),
-        ("bf16", (2048, 2048, 2048), "tile=256x128x64 warps=4x2 stages=3"),
+        ("bf16", (8192, 8192, 8192), "tile=128x256x64 warps=2x4 stages=3"),
+        ("bf16", (2048, 2048, 2048), "tile=128x256x64 warps=2x4 stages=3"),
+        ("bf16", (5000, 5000, 5000), "tile=160x256x64 warps=2x4 stages=3"),
+        ("bf16", (3072, 3072, 3072), "tile=160x256x64 warps=2x4 stages=3"),
+        ("bf16", (4096, 11008, 4096), "tile=128x128x64 warps=2x2 stages=3"),
+        ("bf16", (4096, 11008, 4104), "tile=128x256x64 warps=2x4 stages=3"),
         ("bf16", (1024, 1024, 1024), "tile=64x128x64 warps=2x2 stages=4"),
         ("bf16", (8192, 8192, 512), "tile=128x128x64 warps=2x2 stages=3"),
         ("f32", (4096, 4096, 4096), "tile=128x128x16 warps=16x16 stages=3"),
@@ -43,20 +47,22 @@ def test_doubles_get_the_instruction_of_the_chip():
 
 
 def test_a_batch_fills_the_gpu():
-    assert config_for("bf16", 1024, 1024, 2048, batch=16).tile == (256, 128, 64)
+    assert config_for("bf16", 1024, 1024, 2048, batch=16).tile == (128, 256, 64)
 
 
 @pytest.mark.parametrize(
-    ("M", "band"), [(8192, 8), (4096, 8), (2048, 4), (4096 + 1024, 4), (4096 + 512, 2), (4352, 0)]
+    ("M", "band"),
+    [(8192, 16), (4096, 16), (2048, 8), (4096 + 1024, 8), (4096 + 512, 4), (4096 + 640, 0)],
 )
 def test_blocks_of_several_waves_run_in_bands_that_leave_none_without_work(M, band):
-    assert config_for("bf16", M, 8192, 4096).band == band
+    config = config_for("bf16", M, 16384, 4096)
+    assert (config.tile, config.band) == ((128, 256, 64), band)
 
 
 def test_blocks_of_one_wave_prefetch_and_have_no_bands():
     one, more = config_for("bf16", 2048, 2048, 2048), config_for("bf16", 4096, 4096, 4096)
     assert (one.band, one.prefetch, one.pdl, one.stmatrix) == (0, 2, 1, 1)
-    assert (more.band, more.prefetch, more.pdl, more.stmatrix) == (8, 0, 1, 1)
+    assert (more.band, more.prefetch, more.pdl, more.stmatrix) == (16, 0, 1, 1)
     assert config_for("bf16", 2048, 2048, 2048, result="f32").stmatrix == 0
     old = config_for("bf16", 2048, 2048, 2048, gpu=SMALL, result="bf16")
     assert (old.prefetch, old.pdl, old.stmatrix) == (0, 0, 0)
