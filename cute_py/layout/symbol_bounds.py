@@ -54,8 +54,9 @@ def bounds(p: Polynomial, effort: int = _EFFORT) -> Bounds:
     if sum(len(m) for m in p) > len(atoms):  # else the interval is exact for free atoms
         box = _meet(box, _shifted(p))
     if opaque and effort:
-        # The longest key belongs to an atom that lies inside no other.
-        atom = max(opaque, key=lambda a: (len(a.key), a.key))
+        # First what is relaxed without loss: 8*floor(x / 4), not 8*floor(x / 64). Of those, the
+        # longest key belongs to an atom that lies inside no other.
+        atom = max(opaque, key=lambda a: (_is_whole(p, a), len(a.key), a.key))
         box = _meet(box, _without(p, atom, effort - 1))
     return box
 
@@ -207,6 +208,12 @@ def _without_min(atom: Min, factor: Polynomial, rest: Polynomial, effort: int) -
     if high is not None and high <= 0:
         hull = max((b[0] for b in boxes if b[0] is not None), default=None), hull[1]
     return hull
+
+
+def _is_whole(p: Polynomial, atom: Atom) -> bool:
+    """Tell whether all of p's factors of a quotient by a number are multiples of that number."""
+    n = value_of(atom.divisor) if isinstance(atom, FloorDiv) else None
+    return n is not None and all(c % n == 0 for m, c in p.items() if atom in m)
 
 
 def _linear(p: Polynomial, atom: Atom) -> tuple[Polynomial, Polynomial] | None:

@@ -139,6 +139,22 @@ def test_prefetched_tiles_and_matrix_stores_change_no_result(K):
     assert np.array_equal(D, A.astype(np.float32) @ B.astype(np.float32).T)
 
 
+@pytest.mark.parametrize("activation", [None, "silu"])  # all at once, or a column at a time
+def test_a_bias_is_loaded_once_a_column(activation):
+    rng = np.random.default_rng(1)
+    A, B = (rng.integers(-4, 5, (n, 40)).astype(np.float16) for n in (100, 72))
+    bias, D = rng.integers(-9, 10, 72).astype(np.float32), np.zeros((100, 72), np.float32)
+    side = Side("K", 8)
+    config = GemmConfig(ATOM, (64, 64, 32), (2, 2), 3, side, side, True, store=4)
+    epilogue = Epilogue(bias=True, activation=activation)
+    plan = cute.trace(gemm, A, B, None, bias, D, 1.0, 0.0, config, epilogue)
+    loads = [op.src for op in plan.ops if isinstance(op, ops.Load) and op.src.storage == "bias"]
+    assert sum(x.count * x.width for x in loads) == 64 // 2 // 4  # two warps, four lanes a row
+    cute.emulate(plan, A, B, bias, D, 1.0, 0.0)
+    wanted = A.astype(np.float32) @ B.astype(np.float32).T + bias
+    assert np.allclose(D, wanted if activation is None else wanted / (1 + np.exp(-wanted)))
+
+
 def test_a_prefetch_leaves_out_what_is_past_the_extents():
     @cute.kernel
     def near(x, y):

@@ -210,6 +210,12 @@ def test_bounds_are_met_where_no_symbol_occurs_twice(terms):
     assert bounds(terms_of(total)) == (min(values), max(values))
 
 
+def test_quotients_that_cancel_are_relaxed_before_those_that_do_not():
+    """The column of a thread's accumulators: 8 a warp, 2 a lane."""
+    tid = sym("tid", min=0, max=127)
+    assert bounds(terms_of(8 * (tid // 64) + 2 * (tid % 4))) == (0, 14)
+
+
 def test_what_the_interval_decides_is_not_looked_at_again(monkeypatch):
     n = sym("n", min=0)
 
