@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from cute_py.ops.product import compute_type, result_type, wrong_shape
 from cute_py.trace.arrays import address_of, bare, dtype_of, strides_of
 
 if TYPE_CHECKING:
-    from cute_py.dtypes.table import Dtype
+    from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.kernels.gemm import GemmConfig
     from cute_py.trace.plan import Plan
 
@@ -53,52 +53,59 @@ class Call:
         return cute.trace(kernel, *self.arguments)
 
 
-def gemm_on_device(
-    a: Any,  # noqa: ANN401  (arrays on a device)
-    b: Any,  # noqa: ANN401
-    c: Any,  # noqa: ANN401
-    factors: tuple[float, float],
-    bias: Any,  # noqa: ANN401
-    activation: str | None,
-    out_dtype: Any,  # noqa: ANN401
-    config: Any,  # noqa: ANN401
-    out: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+class Request(NamedTuple):
+    """What `gemm` is asked for on a GPU, as `multiply.gemm` says of its arguments.
+
+    Attributes:
+        a, b: the operands, with the types that they are read as.
+        c, bias: what is added, or None.
+        factors: alpha and beta.
+        activation, out_dtype, config: as given.
+        out: where the result goes, or None.
+    """
+
+    a: Any
+    b: Any
+    c: Any = None
+    factors: tuple[float, float] = (1, 0)
+    bias: Any = None
+    activation: str | None = None
+    out_dtype: DtypeLike | None = None
+    config: GemmConfig | str | None = None
+    out: Any = None
+
+    def adopted(self) -> Request:
+        """Return it with arrays of torch or CuPy."""
+        a, b, c, bias, out = map(adopted, (self.a, self.b, self.c, self.bias, self.out))
+        return self._replace(a=a, b=b, c=c, bias=bias, out=out)
+
+
+def gemm_on_device(request: Request) -> Any:  # noqa: ANN401
     """Return D in a new array of the library of a, or in `out`; see `multiply.gemm`.
 
     All arrays lie on one device. c has the shape of D. Large operands whose rows are not aligned to
     16 bytes are copied first. The kernel writes to `out` itself where it can (see `_directly`).
     Raises LayoutError for shapes that do not fit and for empty ones; `out` is as before then.
     """
-    caller, target = a, out
-    a, b, c, bias, out = map(adopted, (a, b, c, bias, out))
-    library = library_for(bare(a))
+    caller, target = request.a, request.out
+    request = request.adopted()
+    library = library_for(bare(request.a))
     with library.inside():
-        call = prepared(a, b, c, factors, bias, activation, out_dtype, config, out)
+        call = prepared(request)
         kernel(*call.arguments)
         if call.direct:
-            library.written(out)
+            library.written(request.out)
             return target
         result = call.result.reshape(call.shape)
-        if out is None:
+        if target is None:
             return given_back(result, caller)
-        out[...] = result
+        request.out[...] = result
         return target
 
 
-def prepared(
-    a: Any,  # noqa: ANN401
-    b: Any,  # noqa: ANN401
-    c: Any,  # noqa: ANN401
-    factors: tuple[float, float],
-    bias: Any,  # noqa: ANN401
-    activation: str | None,
-    out_dtype: Any,  # noqa: ANN401
-    config: Any,  # noqa: ANN401
-    out: Any = None,  # noqa: ANN401
-    gpu: Gpu | None = None,
-) -> Call:
+def prepared(request: Request, gpu: Gpu | None = None) -> Call:
     """Return what `gemm_on_device` calls; with `gpu`, for that one, and arrays may be outlines."""
+    a, b, c, factors, bias, activation, out_dtype, config, out = request
     library, kinds = library_for(bare(a)), (dtype_of(a), dtype_of(b))
     batch = _batch(bare(a), bare(b))
     A = _ready(library, bare(a), batch)  # (L, M, K)
