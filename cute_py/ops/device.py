@@ -50,31 +50,33 @@ class Call:
         return cute.trace(kernel, *self.arguments)
 
 
+ARRAYS = 5  # so many fields of a request come first, and are arrays
+
+
 class Request(NamedTuple):
     """What `gemm` is asked for on a GPU, as `multiply.gemm` says of its arguments.
 
     Attributes:
         a, b: the operands, with the types that they are read as.
         c, bias: what is added, or None.
+        out: where the result goes, or None.
         factors: alpha and beta.
         activation, out_dtype, config: as given.
-        out: where the result goes, or None.
     """
 
     a: Any
     b: Any
-    c: Any = None
-    factors: tuple[float, float] = (1, 0)
-    bias: Any = None
-    activation: str | None = None
-    out_dtype: DtypeLike | None = None
-    config: GemmConfig | str | None = None
-    out: Any = None
+    c: Any
+    bias: Any
+    out: Any
+    factors: tuple[float, float]
+    activation: str | None
+    out_dtype: DtypeLike | None
+    config: GemmConfig | str | None
 
     def adopted(self) -> Request:
         """Return it with arrays of torch or CuPy."""
-        a, b, c, bias, out = map(adopted, (self.a, self.b, self.c, self.bias, self.out))
-        return self._replace(a=a, b=b, c=c, bias=bias, out=out)
+        return Request(*map(adopted, self[:ARRAYS]), *self[ARRAYS:])
 
 
 def gemm_on_device(request: Request) -> Any:  # noqa: ANN401
@@ -102,7 +104,7 @@ def gemm_on_device(request: Request) -> Any:  # noqa: ANN401
 
 def prepared(request: Request, gpu: Gpu | None = None) -> Call:
     """Return what `gemm_on_device` calls; with `gpu`, for that one, and arrays may be outlines."""
-    a, b, c, factors, bias, activation, out_dtype, config, out = request
+    a, b, c, bias, out, factors, activation, out_dtype, config = request
     library, kinds = library_for(bare(a)), (dtype_of(a), dtype_of(b))
     batch = _batch(bare(a), bare(b))
     A = _ready(library, bare(a), batch)  # (L, M, K)

@@ -77,7 +77,7 @@ def gemm(
         from cute_py.ops.device import Request, gemm_on_device
 
         sides = (a, b) if dtype is None else (_typed(a, dtype), _typed(b, dtype))
-        request = Request(*sides, c, (alpha, beta), bias, activation, out_dtype, config, out)
+        request = Request(*sides, c, bias, out, (alpha, beta), activation, out_dtype, config)
         return gemm_on_device(request)
     product = Product(a, b, dtype)
     product.choose(config)

@@ -76,4 +76,4 @@ def call_on(
     c = Outline.compact((M, N), f32)
     bias = Outline.compact((N,), f32) if has_bias else None
     sides = typed(a, kind), typed(b, kind)
-    return prepared(Request(*sides, c, factors, bias, activation, out_dtype, config), gpu)
+    return prepared(Request(*sides, c, bias, None, factors, activation, out_dtype, config), gpu)
