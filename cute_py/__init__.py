@@ -129,7 +129,8 @@ _HOME = {
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
         "warpgroup_fence warpgroup_gemm warpgroup_wait"
     ),
-    "trace.pipeline": "Operand Pipeline TmaPipeline mainloop pipeline",
+    "trace.pipeline": "Pipeline TmaPipeline pipeline",
+    "trace.mainloop": "Operand mainloop",
     "trace.control": "break_if otherwise range=range_ return_if when while_",
     "trace.variables": "var=Var wait_until",
     "trace.arithmetic": "as_int reduce",

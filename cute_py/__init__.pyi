@@ -304,11 +304,11 @@ from cute_py.trace.hopper import warpgroup_commit as warpgroup_commit
 from cute_py.trace.hopper import warpgroup_fence as warpgroup_fence
 from cute_py.trace.hopper import warpgroup_gemm as warpgroup_gemm
 from cute_py.trace.hopper import warpgroup_wait as warpgroup_wait
-from cute_py.trace.pipeline import Operand as Operand
 from cute_py.trace.pipeline import Pipeline as Pipeline
 from cute_py.trace.pipeline import TmaPipeline as TmaPipeline
-from cute_py.trace.pipeline import mainloop as mainloop
 from cute_py.trace.pipeline import pipeline as pipeline
+from cute_py.trace.mainloop import Operand as Operand
+from cute_py.trace.mainloop import mainloop as mainloop
 from cute_py.trace.control import break_if as break_if
 from cute_py.trace.control import otherwise as otherwise
 from cute_py.trace.control import range_ as range_

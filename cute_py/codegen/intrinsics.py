@@ -114,56 +114,53 @@ class Intrinsics:
         x: Any,  # noqa: ANN401
         written: Any,  # noqa: ANN401
         emit: Callable[[Emit], Any],
-        result: Any,  # noqa: ANN401
+        number: Any,  # noqa: ANN401
         chain: Chain | None = None,
     ) -> Call:
-        used = _Names(x if chain is None else (x, chain.before))
-        results = tuple(dict.fromkeys(reg.storage for reg in written))
-        storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
-        walked = () if chain is None or chain.before is None else (chain.name,)
-        symbols = tuple(sorted(used.symbols))
-        pointers = tuple(sorted(used.parameters))
-        smem = (self.smem,) if used.shared else ()
-        arguments = (*symbols, *pointers, *walked, *smem, *storages)
-        kinds = [self._kind(n, symbols, (*pointers, *walked)) for n in arguments]
-        tuples = [types.UniTuple(types.uint32, self.storages[n]) for n in results]
-        moves = chain is not None and chain.moves
-        gives = result or _gives([*tuples, *[types.uint64] * moves])
+        face = self._face(x, written, number, chain)
+        place = where_of(x) if isinstance(x, ops.Op) else ""
 
         def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
-            values = dict(zip(arguments, args, strict=True))
-            words = {n: cgutils.unpack_tuple(b, values[n]) for n in storages}
-            starts = self._starts(b, used, values)
-            env = {n: values[n] for n in symbols}
-            place = where_of(x) if isinstance(x, ops.Op) else ""
-            link = None
-            if chain is not None and chain.before is not None:
-                link = chain.before, values[chain.name]
-            e = Emit(b, env, words, starts, place, self.loose, link)
+            e = self._emit(b, face, dict(zip(face.arguments, args, strict=True)), place)
             found = emit(e)
-            if result is not None:
-                return found
-            made = [
-                context.make_tuple(b, t, e.words.words[n])
-                for n, t in zip(results, tuples, strict=True)
-            ]
-            made += [e.reached] * moves
-            if not made:
-                return context.get_dummy_value()
-            return made[0] if len(made) == 1 else context.make_tuple(b, sig.return_type, made)
+            return found if number is not None else face.packed(context, b, sig.return_type, e)
 
-        names = (*results, *[c.name for c in [chain] if c is not None and c.moves])
-        return Call(_intrinsic(name, kinds, gives, codegen), arguments, names)
+        function = _intrinsic(name, face.kinds, face.gives, codegen)
+        return Call(function, face.arguments, (*face.results, *face.moved))
 
-    def _kind(self, name: str, symbols: tuple[str, ...], pointers: tuple[str, ...]) -> Any:  # noqa: ANN401
-        if name in symbols:
-            bits = self.floats.get(name)
-            return types.int64 if bits is None else types.float64 if bits == 64 else types.float32
-        if name in pointers:
-            return types.uint64
-        if name == self.smem:
-            return types.uint32
-        return types.UniTuple(types.uint32, self.storages[name])
+    def _face(self, x: Any, written: Any, number: Any, chain: Chain | None) -> _Face:  # noqa: ANN401
+        """Return what an intrinsic takes and gives by what its op uses."""
+        used = _Names(x if chain is None else (x, chain.before))
+        results = {reg.storage: self._tuple(reg.storage) for reg in written}
+        storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
+        walked = () if chain is None or chain.before is None else (chain.name,)
+        symbols, pointers = sorted(used.symbols), (*sorted(used.parameters), *walked)
+        smem = (self.smem,) if used.shared else ()
+        kinds = (
+            *map(self._scalar, symbols),
+            *[types.uint64 for _ in pointers],
+            *[types.uint32 for _ in smem],
+            *map(self._tuple, storages),
+        )
+        arguments = (*symbols, *pointers, *smem, *storages)
+        return _Face(used, chain, storages, arguments, kinds, results, number)
+
+    def _scalar(self, name: str) -> Any:  # noqa: ANN401
+        bits = self.floats.get(name)
+        return types.int64 if bits is None else types.float64 if bits == 64 else types.float32
+
+    def _tuple(self, storage: str) -> Any:  # noqa: ANN401
+        return types.UniTuple(types.uint32, self.storages[storage])
+
+    def _emit(self, b: Any, face: _Face, values: dict[str, Any], place: str) -> Emit:  # noqa: ANN401
+        """Return what the emission of an op needs, with the values of its arguments."""
+        words = {n: cgutils.unpack_tuple(b, values[n]) for n in face.storages}
+        starts = self._starts(b, face.used, values)
+        env = {n: values[n] for n in sorted(face.used.symbols)}
+        chain, link = face.chain, None
+        if chain is not None and chain.before is not None:
+            link = chain.before, values[chain.name]
+        return Emit(b, env, words, starts, place, self.loose, link)
 
     def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:  # noqa: ANN401
         starts = {("gmem", name): values[name] for name in used.parameters}
@@ -173,10 +170,50 @@ class Intrinsics:
         return starts
 
 
-def _gives(tuples: list[Any]) -> Any:  # noqa: ANN401
-    if not tuples:
-        return types.void
-    return tuples[0] if len(tuples) == 1 else types.Tuple(tuples)
+@dataclass(frozen=True)
+class _Face:
+    """What an intrinsic takes and gives.
+
+    Attributes:
+        used: the names that its op uses.
+        chain: which its address is a part of, or None.
+        storages: whose words it takes.
+        arguments: the names that it is called with.
+        kinds: their Numba types.
+        results: the type of the words of each storage that it changes.
+        number: the type of the number that it gives instead, or None.
+    """
+
+    used: _Names
+    chain: Chain | None
+    storages: tuple[str, ...]
+    arguments: tuple[str, ...]
+    kinds: tuple[Any, ...]
+    results: dict[str, Any]
+    number: Any
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """The variable of the address that its op gets to, where it gives that."""
+        return (self.chain.name,) if self.chain is not None and self.chain.moves else ()
+
+    @property
+    def gives(self) -> Any:  # noqa: ANN401
+        """The Numba type of its result."""
+        if self.number is not None:
+            return self.number
+        parts = [*self.results.values(), *[types.uint64 for _ in self.moved]]
+        if not parts:
+            return types.void
+        return parts[0] if len(parts) == 1 else types.Tuple(parts)
+
+    def packed(self, context: Any, b: Any, kind: Any, e: Emit) -> Any:  # noqa: ANN401
+        """Return its result, of type `kind`, after the emission of its op."""
+        made = [context.make_tuple(b, t, e.words.words[n]) for n, t in self.results.items()]
+        made += [e.reached for _ in self.moved]
+        if not made:
+            return context.get_dummy_value()
+        return made[0] if len(made) == 1 else context.make_tuple(b, kind, made)
 
 
 class _Names:
@@ -234,7 +271,7 @@ def _let(e: Emit, op: ops.Let) -> Any:  # noqa: ANN401
     return {"xor": b.xor, "and": b.and_, "or": b.or_}[op.kind](x, y)
 
 
-def _intrinsic(name: str, kinds: list[Any], result: Any, codegen: Any) -> Any:  # noqa: ANN401
+def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:  # noqa: ANN401
     """Return an intrinsic of fixed argument types; Numba asks for a function of fixed arity."""
     signature = result(*kinds)
     names = ", ".join(f"a{i}" for i in range(len(kinds)))

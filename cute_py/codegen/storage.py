@@ -39,6 +39,14 @@ def element_type(dtype: Dtype) -> ir.Type:
     return ir.IntType(1 if dtype.name == "b1" else dtype.bits)
 
 
+def place_of(i: int, bits: int) -> tuple[int, int]:
+    """Return the word at which element i of a storage begins, and the bit in it."""
+    if bits == 64:
+        return 2 * i, 0
+    each = 32 // bits
+    return i // each, i % each * bits
+
+
 class Words:
     """The words of the storages that one op reads and writes, as LLVM values."""
 
@@ -57,18 +65,19 @@ class Words:
 
     def get(self, reg: Reg, k: int) -> Any:  # noqa: ANN401
         """Return element k of a register operand, in its `element_type`."""
-        b, bits, i = self.b, self.slot_bits(reg), reg.index[k]
-        words = self.words[reg.storage]
-        if bits == 64:
-            low, high = (b.zext(words[2 * i + j], I64) for j in (0, 1))
-            raw = b.or_(low, b.shl(high, ir.Constant(I64, 32)))
-        elif bits == 32:
-            raw = words[i]
-        else:
-            each = 32 // bits
-            shifted = b.lshr(words[i // each], ir.Constant(I32, i % each * bits))
-            raw = b.trunc(shifted, ir.IntType(bits))
+        bits = self.slot_bits(reg)
+        raw = self._bits_at(self.words[reg.storage], place_of(reg.index[k], bits), bits)
         return self._as_element(raw, reg.dtype)
+
+    def _bits_at(self, words: list[Any], place: tuple[int, int], bits: int) -> Any:  # noqa: ANN401
+        """Return an element that begins at a word and a bit in it, as an integer."""
+        b, (word, shift) = self.b, place
+        if bits == 64:
+            low, high = (b.zext(words[word + j], I64) for j in (0, 1))
+            return b.or_(low, b.shl(high, ir.Constant(I64, 32)))
+        if bits == 32:
+            return words[word]
+        return b.trunc(b.lshr(words[word], ir.Constant(I32, shift)), ir.IntType(bits))
 
     def _as_element(self, raw: Any, dtype: Dtype) -> Any:  # noqa: ANN401
         kind = element_type(dtype)
@@ -78,24 +87,33 @@ class Words:
 
     def put(self, reg: Reg, k: int, value: Any) -> None:  # noqa: ANN401
         """Set element k of a register operand."""
-        b, bits, i = self.b, self.slot_bits(reg), reg.index[k]
-        words = self.words[reg.storage]
+        b, bits, words = self.b, self.slot_bits(reg), self.words[reg.storage]
+        word, shift = place_of(reg.index[k], bits)
         if value.type == I1 and bits == 32:
             value = b.zext(value, I32)
-        if value.type in (F32, F64):
-            value = b.bitcast(value, I32 if value.type == F32 else I64)
+        value = self._as_bits(value)
         if bits == 64:
-            words[2 * i] = b.trunc(value, I32)
-            words[2 * i + 1] = b.trunc(b.lshr(value, ir.Constant(I64, 32)), I32)
+            words[word : word + 2] = self._halves(value)
         elif bits == 32:
-            words[i] = value
+            words[word] = value
         else:
-            each = 32 // bits
-            shift, mask = i % each * bits, (1 << bits) - 1
-            kept = b.and_(words[i // each], ir.Constant(I32, ~(mask << shift) & 0xFFFFFFFF))
+            mask = (1 << bits) - 1
+            kept = b.and_(words[word], ir.Constant(I32, ~(mask << shift) & 0xFFFFFFFF))
             wide = b.and_(value, ir.Constant(I32, mask)) if value.type == I32 else None
             wide = b.zext(value, I32) if wide is None else wide
-            words[i // each] = b.or_(kept, b.shl(wide, ir.Constant(I32, shift)))
+            words[word] = b.or_(kept, b.shl(wide, ir.Constant(I32, shift)))
+
+    def _as_bits(self, value: Any) -> Any:  # noqa: ANN401
+        """Return a float as the integer of its bits, and integers as they are."""
+        if value.type not in (F32, F64):
+            return value
+        return self.b.bitcast(value, I32 if value.type == F32 else I64)
+
+    def _halves(self, value: Any) -> list[Any]:  # noqa: ANN401
+        """Return the two words of 64 bits."""
+        b = self.b
+        low = b.trunc(value, I32)
+        return [low, b.trunc(b.lshr(value, ir.Constant(I64, 32)), I32)]
 
     # -- whole words
 
@@ -120,12 +138,9 @@ class Words:
         b, bits = self.b, reg.dtype.bits
         packed = [ir.Constant(I32, 0)] * -(-count * bits // 32)
         for k in range(count):
-            value = self.get(reg, start + k)
-            if value.type in (F32, F64):
-                value = b.bitcast(value, I32 if value.type == F32 else I64)
+            value = self._as_bits(self.get(reg, start + k))
             if bits == 64:
-                packed[2 * k] = b.trunc(value, I32)
-                packed[2 * k + 1] = b.trunc(b.lshr(value, ir.Constant(I64, 32)), I32)
+                packed[2 * k : 2 * k + 2] = self._halves(value)
                 continue
             wide = value if value.type == I32 else b.zext(value, I32)
             place = ir.Constant(I32, k * bits % 32)
@@ -139,14 +154,6 @@ class Words:
             for w, value in zip(found, packed, strict=True):
                 self.words[reg.storage][w] = value
             return
-        b, bits = self.b, reg.dtype.bits
+        bits = reg.dtype.bits
         for k in range(count):
-            if bits == 64:
-                low, high = (b.zext(packed[2 * k + j], I64) for j in (0, 1))
-                raw = b.or_(low, b.shl(high, ir.Constant(I64, 32)))
-            elif bits == 32:
-                raw = packed[k]
-            else:
-                place = ir.Constant(I32, k * bits % 32)
-                raw = b.trunc(b.lshr(packed[k * bits // 32], place), ir.IntType(bits))
-            self.put(reg, start + k, raw)
+            self.put(reg, start + k, self._bits_at(packed, divmod(k * bits, 32), bits))

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.emulate import (
-    ops_async,
     ops_control,
     ops_matrix,
+    ops_mbarrier,
     ops_memory,
     ops_order,
     ops_register,
+    ops_tma,
     ops_wgmma,
 )
 from cute_py.emulate.build import HANDLERS, Build
@@ -31,7 +32,16 @@ if TYPE_CHECKING:
 
     from cute_py.trace.plan import Plan
 
-_OPS = (ops_async, ops_control, ops_matrix, ops_memory, ops_order, ops_register, ops_wgmma)
+_OPS = (
+    ops_control,
+    ops_matrix,
+    ops_mbarrier,
+    ops_memory,
+    ops_order,
+    ops_register,
+    ops_tma,
+    ops_wgmma,
+)
 
 MEMORY = 1 << 30
 

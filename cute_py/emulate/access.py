@@ -192,9 +192,13 @@ class Located:
         if not self.smem and self.array.inside is not None:
             self._holes(c, offsets, active)
 
-    def _outside(self, c: Cohort, offsets: Array, bad: Array, limit: int) -> None:
+    def _first(self, bad: Array, c: Cohort, offsets: Array) -> tuple[tuple[int, ...], int]:
+        """Return where the first of the bad vectors is, and its offset."""
         where = first(bad, c)
-        offset = int(np.broadcast_to(offsets, (*c.span.shape, self.count))[where])
+        return where, int(np.broadcast_to(offsets, (*c.span.shape, self.count))[where])
+
+    def _outside(self, c: Cohort, offsets: Array, bad: Array, limit: int) -> None:
+        where, offset = self._first(bad, c, offsets)
         last = offset + self.width - 1
         raise self.build.faults.at(
             "emulate-bounds",
@@ -223,8 +227,7 @@ class Located:
             bad = bad & active
         if not bad.any():
             return
-        where = first(bad, c)
-        offset = int(np.broadcast_to(offsets, (*c.span.shape, self.count))[where])
+        where, offset = self._first(bad, c, offsets)
         raise self.build.faults.at(
             "emulate-alignment",
             self.op,
@@ -244,8 +247,7 @@ class Located:
         if active is not None:
             bad = bad & active
         if bad.any():
-            where = first(bad, c)
-            offset = int(np.broadcast_to(offsets, (*c.span.shape, self.count))[where])
+            where, offset = self._first(bad, c, offsets)
             raise self.build.faults.at(
                 "emulate-padding",
                 self.op,

@@ -15,7 +15,7 @@ import numpy as np
 
 from cute_py.emulate.build import Build, Signal
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.ops_async import PhaseWait
+from cute_py.emulate.ops_mbarrier import PhaseWait
 from cute_py.emulate.spans import LANES, Array, Cohort, Frame, joined
 from cute_py.emulate.waits import Barriers, BarrierWait
 from cute_py.trace import ops

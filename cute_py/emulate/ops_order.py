@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from cute_py.emulate.build import Build, Run, Signal, handles
+from cute_py.emulate.clusters import cluster_barrier
 from cute_py.emulate.faults import first
 from cute_py.emulate.machine import base_mask
-from cute_py.emulate.ops_async import cluster_barrier
 from cute_py.emulate.scalars import TESTS, uniform
 from cute_py.emulate.spans import LANES, Array, Cohort, split
 from cute_py.emulate.waits import BarrierWait, ValueWait

@@ -15,9 +15,9 @@ import numpy as np
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.build import Build, Run, handles
-from cute_py.emulate.ops_async import wait_for
 from cute_py.emulate.ops_matrix import accumulated, multiplied, numbers
 from cute_py.emulate.ops_memory import require_warps
+from cute_py.emulate.ops_tma import wait_for
 from cute_py.emulate.registers import View
 from cute_py.emulate.spans import LANES, Array, Cohort
 from cute_py.layout.offsets import offset_grid

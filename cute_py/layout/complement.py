@@ -70,7 +70,7 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> AnyLayout:
 
 
 def _refuse(layout: Layout, stride: IntTuple, extent: Leaf, filled: Leaf) -> None:
-    from cute_py.layout.exact import leaf_path
+    from cute_py.layout.queries import leaf_path
 
     pairs = list(zip(layout._s, layout._d, strict=True))
     mode = leaf_path(layout.shape, pairs.index((extent, stride)))

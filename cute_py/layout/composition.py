@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout.coalesce import coalesced_beyond
-from cute_py.layout.exact import Departs, check_carry, fit_mode, peaks, refuse
+from cute_py.layout.exact import Departs, check_carry, fit_mode, peaks
 from cute_py.layout.layout import INTS, Layout, made, make_layout, raw
 from cute_py.layout.tuples import is_underscore
 
@@ -51,6 +51,8 @@ def composition(a: AnyLayout, b: Tiler) -> AnyLayout:
                 try:
                     return made(compose_ints(a, b), "composition", a, b)
                 except Departs as departs:
+                    from cute_py.layout.repairs import refuse
+
                     refuse(a, b, departs)
             return made(_compose_leaves(a, b), "composition", a, b)
         if b.__class__ is int:

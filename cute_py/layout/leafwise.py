@@ -13,8 +13,9 @@ from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.coalesce import coalesced_beyond
-from cute_py.layout.exact import Departs, refuse
+from cute_py.layout.exact import Departs
 from cute_py.layout.layout import BASIS, INTS, Layout
+from cute_py.layout.queries import leaf_path
 from cute_py.layout.tuples import show
 
 TYPE_CHECKING = False
@@ -57,7 +58,7 @@ def _by_path(a: Layout, b: Layout) -> Layout:
                     value=ScaledBasis(1, path),
                     basis=ScaledBasis(1, other),
                 )
-    leaves = [_leaf_path(b, k) for k in range(len(b._s))]
+    leaves = [leaf_path(b.shape, k) for k in range(len(b._s))]
     results: dict[tuple[int, ...], Layout] = {}
     for path in paths:
         # every leaf of other paths is made a broadcast, so that one composition judges the carries
@@ -97,12 +98,6 @@ def _path(a: Layout, b: Layout, step: Leaf) -> tuple[int, ...] | None:
             )
         shape = shape[index]
     return step.path
-
-
-def _leaf_path(b: Layout, leaf: int) -> tuple[int, ...]:
-    from cute_py.layout.exact import leaf_path
-
-    return leaf_path(b.shape, leaf)
 
 
 def _with_strides(b: Layout, values: list[Any]) -> Layout:
@@ -160,6 +155,8 @@ def _packed(a: Layout, b: Layout) -> Layout:
     try:
         result = compose_ints(packed, b)
     except Departs as departs:
+        from cute_py.layout.repairs import refuse
+
         refuse(packed, b, departs, given=a, shown=coordinate)
     return Layout(result.shape, _map_leaves(lambda x: _unpack(x, radix, paths, a), result.stride))
 

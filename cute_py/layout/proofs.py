@@ -15,7 +15,7 @@ from cute_py.layout import ints, tuples
 from cute_py.layout.basis import sum_steps
 from cute_py.layout.coalesce import coalesced
 from cute_py.layout.layout import Layout
-from cute_py.layout.queries import inner_of, size
+from cute_py.layout.queries import inner_of, leaf_path, size
 from cute_py.layout.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
 from cute_py.layout.symbols import subs, sym, symbols_in
 
@@ -57,8 +57,6 @@ def formula(layout: AnyLayout) -> Any:  # noqa: ANN401 (SymPy ships no types)
 
 
 def _name(layout: Layout, leaf: int) -> str:
-    from cute_py.layout.exact import leaf_path
-
     return "_".join(["i", *map(str, leaf_path(layout.shape, leaf))])
 
 

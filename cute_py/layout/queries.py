@@ -158,6 +158,21 @@ def at_path(part: IntTuple, mode: Mode, whole: IntTuple) -> IntTuple:
     return part
 
 
+def leaf_path(shape: IntTuple, leaf: int) -> tuple[int, ...]:
+    """Return the mode path of the leaf-th leaf of `shape`."""
+    paths: list[tuple[int, ...]] = []
+
+    def visit(part: IntTuple, path: tuple[int, ...]) -> None:
+        if part.__class__ is tuple:
+            for i, mode in enumerate(part):
+                visit(mode, (*path, i))
+        else:
+            paths.append(path)
+
+    visit(shape, ())
+    return paths[leaf]
+
+
 def _mode_index(step: object) -> int | None:
     """Return a NumPy integer as int, None for what is no index."""
     try:

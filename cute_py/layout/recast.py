@@ -60,7 +60,7 @@ def _below(layout: Layout, leaf: int, extent: Leaf, step: Leaf, n: int) -> int:
     if ints.divides(n, step):
         return 0
     if not ints.settle(ints.divides, step, n, "upcast"):
-        from cute_py.layout.exact import leaf_path
+        from cute_py.layout.queries import leaf_path
 
         raise refusal(
             "upcast-stride",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd, prod
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cute_py as cute
 from cute_py.codegen.driver import driver
@@ -15,17 +13,16 @@ from cute_py.codegen.run import shared_memory_of_device
 from cute_py.errors import refusal
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm as kernel
-from cute_py.ops import operands
 from cute_py.ops.adopt import adopted, given_back, library_name
 from cute_py.ops.choose import VECTOR_BYTES, changed, choose_config
 from cute_py.ops.device_config import Gpu, for_gpu
 from cute_py.ops.libraries import Library, library_for
-from cute_py.ops.operands import OPERATION
+from cute_py.ops.operands import OPERATION, alignment_of, batch_of, bytes_each, major_of, unfit
 from cute_py.ops.product import compute_type, result_type, wrong_shape
 from cute_py.trace.arrays import address_of, bare, dtype_of, strides_of
 
 if TYPE_CHECKING:
-    from cute_py.dtypes.table import Dtype
+    from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.kernels.gemm import GemmConfig
     from cute_py.trace.plan import Plan
 
@@ -53,52 +50,61 @@ class Call:
         return cute.trace(kernel, *self.arguments)
 
 
-def gemm_on_device(
-    a: Any,  # noqa: ANN401  (arrays on a device)
-    b: Any,  # noqa: ANN401
-    c: Any,  # noqa: ANN401
-    factors: tuple[float, float],
-    bias: Any,  # noqa: ANN401
-    activation: str | None,
-    out_dtype: Any,  # noqa: ANN401
-    config: Any,  # noqa: ANN401
-    out: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+ARRAYS = 5  # so many fields of a request come first, and are arrays
+
+
+class Request(NamedTuple):
+    """What `gemm` is asked for on a GPU, as `multiply.gemm` says of its arguments.
+
+    Attributes:
+        a, b: the operands, with the types that they are read as.
+        c, bias: what is added, or None.
+        out: where the result goes, or None.
+        factors: alpha and beta.
+        activation, out_dtype, config: as given.
+    """
+
+    a: Any
+    b: Any
+    c: Any
+    bias: Any
+    out: Any
+    factors: tuple[float, float]
+    activation: str | None
+    out_dtype: DtypeLike | None
+    config: GemmConfig | str | None
+
+    def adopted(self) -> Request:
+        """Return it with arrays of torch or CuPy."""
+        return Request(*map(adopted, self[:ARRAYS]), *self[ARRAYS:])
+
+
+def gemm_on_device(request: Request) -> Any:  # noqa: ANN401
     """Return D in a new array of the library of a, or in `out`; see `multiply.gemm`.
 
     All arrays lie on one device. c has the shape of D. Large operands whose rows are not aligned to
     16 bytes are copied first. The kernel writes to `out` itself where it can (see `_directly`).
     Raises LayoutError for shapes that do not fit and for empty ones; `out` is as before then.
     """
-    caller, target = a, out
-    a, b, c, bias, out = map(adopted, (a, b, c, bias, out))
-    library = library_for(bare(a))
+    caller, target = request.a, request.out
+    request = request.adopted()
+    library = library_for(bare(request.a))
     with library.inside():
-        call = prepared(a, b, c, factors, bias, activation, out_dtype, config, out)
+        call = prepared(request)
         kernel(*call.arguments)
         if call.direct:
-            library.written(out)
+            library.written(request.out)
             return target
         result = call.result.reshape(call.shape)
-        if out is None:
+        if target is None:
             return given_back(result, caller)
-        out[...] = result
+        request.out[...] = result
         return target
 
 
-def prepared(
-    a: Any,  # noqa: ANN401
-    b: Any,  # noqa: ANN401
-    c: Any,  # noqa: ANN401
-    factors: tuple[float, float],
-    bias: Any,  # noqa: ANN401
-    activation: str | None,
-    out_dtype: Any,  # noqa: ANN401
-    config: Any,  # noqa: ANN401
-    out: Any = None,  # noqa: ANN401
-    gpu: Gpu | None = None,
-) -> Call:
+def prepared(request: Request, gpu: Gpu | None = None) -> Call:
     """Return what `gemm_on_device` calls; with `gpu`, for that one, and arrays may be outlines."""
+    a, b, c, bias, out, factors, activation, out_dtype, config = request
     library, kinds = library_for(bare(a)), (dtype_of(a), dtype_of(b))
     batch = _batch(bare(a), bare(b))
     A = _ready(library, bare(a), batch)  # (L, M, K)
@@ -136,7 +142,8 @@ def _configured(
     gpu: Gpu,
 ) -> GemmConfig:
     (L, M, K), N = A.shape, B.shape[1]
-    chosen = choose_config(M, N, K, kinds, (_major(A), _major(B)), (_aligned(A), _aligned(B)))
+    alignment = alignment_of(A), alignment_of(B)
+    chosen = choose_config(M, N, K, kinds, (major_of(A), major_of(B)), alignment)
     chosen = for_gpu(chosen, (M, N, K, L), kinds[0], result, gpu)
     if given is None:
         return chosen
@@ -172,7 +179,7 @@ def _packed(library: Library, A: Any, B: Any) -> tuple[Any, Any]:  # noqa: ANN40
     are not aligned, both in new memory along K, with zeros behind.
     """
     (_l, M, K), N = A.shape, B.shape[1]
-    if min(M, N, K) < PACKED or min(_aligned(A), _aligned(B)) == VECTOR_BYTES:
+    if min(M, N, K) < PACKED or min(alignment_of(A), alignment_of(B)) == VECTOR_BYTES:
         return A, B
     return library.padded(A), library.padded(B)
 
@@ -190,13 +197,9 @@ def _gpu(array: Any) -> Gpu:  # noqa: ANN401
 
 def _batch(a: Any, b: Any) -> tuple[int, ...]:  # noqa: ANN401
     shapes = tuple(a.shape), tuple(b.shape)
-    try:
-        if min(map(len, shapes)) < 2 or shapes[0][-1] != shapes[1][-2] or 0 in (*a.shape, *b.shape):
-            raise ValueError
-        return np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
-    except ValueError:
-        shown = [operands.shown(shape) for shape in shapes]
-        raise refusal("ops-shapes", operation=OPERATION, a=shown[0], b=shown[1]) from None
+    if min(map(len, shapes)) < 2 or 0 in (*a.shape, *b.shape):
+        raise unfit(*shapes)
+    return batch_of(*shapes)
 
 
 def _ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:  # noqa: ANN401
@@ -210,22 +213,6 @@ def _ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:  # noqa: AN
     row_major = by_column == 1 and (by_row >= columns or rows == 1)
     column_major = by_row == 1 and (by_column >= rows or columns == 1)
     return x if row_major or column_major else library.copied(x)
-
-
-def _major(x: Any) -> str:  # noqa: ANN401
-    return "K" if strides_of(x)[-1] == 1 else "MN"
-
-
-def _aligned(x: Any) -> int:  # noqa: ANN401
-    """Return what divides every run of contiguous elements (bytes), at most 16."""
-    size, strides = _size(x), strides_of(x)
-    along, across = (2, 1) if _major(x) == "K" else (1, 2)
-    return gcd(16, address_of(x), x.shape[along] * size, strides[across] * size, strides[0] * size)
-
-
-def _size(x: Any) -> int:  # noqa: ANN401
-    """Return the size of an element (bytes)."""
-    return int(x.itemsize if hasattr(x, "itemsize") else x.element_size())
 
 
 def _modes(x: Any) -> Any:  # noqa: ANN401
@@ -255,7 +242,7 @@ def _directly(out: Any, shape: tuple[int, int, int], reads: tuple[Any, ...]) -> 
         return None
     view, (_l, _m, N) = out.reshape(shape), shape
     fits = address_of(view) == address_of(out) and _is_rows(view)  # it is no copy
-    if not fits or _aligned(view) < gcd(VECTOR_BYTES, N * _size(view)):
+    if not fits or alignment_of(view) < gcd(VECTOR_BYTES, N * bytes_each(view)):
         return None
     return None if any(_overlap(view, x) for x in reads if x is not None) else view
 
@@ -277,7 +264,7 @@ def _overlap(x: Any, y: Any) -> bool:  # noqa: ANN401
 def _range(x: Any) -> tuple[int, int]:  # noqa: ANN401
     """Return the addresses of the first byte of an array and of the one behind its last."""
     steps = [(n - 1) * step for n, step in zip(x.shape, strides_of(x), strict=True)]
-    start, size = address_of(x), _size(x)
+    start, size = address_of(x), bytes_each(x)
     low, high = sum([min(0, s) for s in steps]), sum([max(0, s) for s in steps])
     return start + low * size, start + (high + 1) * size
 

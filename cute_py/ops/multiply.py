@@ -74,12 +74,11 @@ def gemm(
     a, b, c, bias, out = map(taken_in, (a, b, c, bias, out))
     given = {"a": a, "b": b, "c": c, "bias": bias, "out": out}
     if on_gpu({name: x for name, x in given.items() if x is not None}, backend):
-        from cute_py.ops.device import gemm_on_device
+        from cute_py.ops.device import Request, gemm_on_device
 
         sides = (a, b) if dtype is None else (_typed(a, dtype), _typed(b, dtype))
-        factors = alpha, beta
-        result: Any = gemm_on_device(*sides, c, factors, bias, activation, out_dtype, config, out)
-        return result
+        request = Request(*sides, c, bias, out, (alpha, beta), activation, out_dtype, config)
+        return gemm_on_device(request)
     product = Product(a, b, dtype)
     product.choose(config)
     product.finish(c, (alpha, beta), bias, activation, out_dtype or _type_of(out))

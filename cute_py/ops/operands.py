@@ -11,10 +11,11 @@ from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import DtypeError, refusal
-from cute_py.trace.arrays import TypedArray
+from cute_py.trace.arrays import TypedArray, address_of, strides_of
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Array, DtypeLike
+    from cute_py.errors import CuteError
 
 OPERATION = "cute.ops.gemm"
 
@@ -42,6 +43,25 @@ def converted(array: Array, kind: Dtype) -> Array:
     if array.ndim > 1 and abs(array.strides[-2]) < abs(array.strides[-1]):
         return np.asarray(convert(array.swapaxes(-1, -2), kind)).swapaxes(-1, -2)
     return np.asarray(convert(array, kind))
+
+
+def batch_of(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the batch modes of the product of shapes (..., M, K) and (..., K, N).
+
+    >>> batch_of((4, 1, 3, 5), (2, 5, 6))
+    (4, 2)
+    """
+    try:
+        if a[-1] != b[-2]:
+            raise ValueError
+        return np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        raise unfit(a, b) from None
+
+
+def unfit(a: tuple[int, ...], b: tuple[int, ...]) -> CuteError:
+    """Return the refusal of the shapes of two operands."""
+    return refusal("ops-shapes", operation=OPERATION, a=shown(a), b=shown(b))
 
 
 def batched(array: Array, batch: tuple[int, ...]) -> Array:
@@ -74,24 +94,31 @@ def ready(array: Array, margin: int = 0) -> Array:
     return np.array(array, order="C")
 
 
-def major_of(array: Array) -> str:
-    """Return which of the modes [batch, rows, K] is contiguous: "K" or "MN"."""
-    return "K" if array.strides[-1] == array.dtype.itemsize else "MN"
-
-
-def alignment_of(array: Array) -> int:
-    """Return what divides the address of every run of contiguous elements, and its length
-    (bytes), at most 16.
-    """
-    size = array.dtype.itemsize
-    along, across = (2, 1) if major_of(array) == "K" else (1, 2)
-    address = array.__array_interface__["data"][0]
-    return gcd(16, address, array.shape[along] * size, array.strides[across], array.strides[0])
-
-
 def modes(array: Array) -> Array:
     """Return [batch, rows, columns] as a kernel counts it: (rows, columns, batch)."""
     return array.transpose(1, 2, 0)
+
+
+# -- arrays of any library
+
+
+def major_of(x: Any) -> str:  # noqa: ANN401
+    """Return which of the modes [batch, rows, K] is contiguous: "K" or "MN"."""
+    return "K" if strides_of(x)[-1] == 1 else "MN"
+
+
+def alignment_of(x: Any) -> int:  # noqa: ANN401
+    """Return what divides the address of every run of contiguous elements, and its length
+    (bytes), at most 16.
+    """
+    size, strides = bytes_each(x), strides_of(x)
+    along, across = (2, 1) if major_of(x) == "K" else (1, 2)
+    return gcd(16, address_of(x), x.shape[along] * size, strides[across] * size, strides[0] * size)
+
+
+def bytes_each(x: Any) -> int:  # noqa: ANN401
+    """Return the size of an element (bytes)."""
+    return int(x.itemsize if hasattr(x, "itemsize") else x.element_size())
 
 
 def shown(x: Any) -> str:  # noqa: ANN401  (a shape)

@@ -57,22 +57,13 @@ class Product:
                 raise refusal(
                     "ops-rank", operation=OPERATION, name=name, shape=shape, rank=2, modes=wanted
                 )
-        self.batch = self._batch()
+        self.batch = operands.batch_of(self.a.shape, self.b.shape)
         (self.M, self.K), self.N = self.a.shape[-2:], self.b.shape[-1]
         self.shape = (*self.batch, self.M, self.N)
         whole = [(x.shape, t.bits) for x, t in zip((self.a, self.b), self.types, strict=True)]
         require_arrays(*whole, (self.shape, a_type.bits))
         if dtype is not None:
             self.a, self.b = (operands.converted(x, as_dtype(dtype)) for x in (self.a, self.b))
-
-    def _batch(self) -> tuple[int, ...]:
-        try:
-            if self.a.shape[-1] != self.b.shape[-2]:
-                raise ValueError
-            return np.broadcast_shapes(self.a.shape[:-2], self.b.shape[:-2])
-        except ValueError:
-            a, b = operands.shown(self.a.shape), operands.shown(self.b.shape)
-            raise refusal("ops-shapes", operation=OPERATION, a=a, b=b) from None
 
     # -- the configuration
 

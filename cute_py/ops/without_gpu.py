@@ -8,7 +8,7 @@ from cute_py.codegen.arch import require_known
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import f32
 from cute_py.errors import refusal
-from cute_py.ops.device import Call, prepared
+from cute_py.ops.device import Call, Request, prepared
 from cute_py.ops.device_config import Gpu
 from cute_py.ops.outline import Outline
 from cute_py.trace.arguments import typed
@@ -76,4 +76,4 @@ def call_on(
     c = Outline.compact((M, N), f32)
     bias = Outline.compact((N,), f32) if has_bias else None
     sides = typed(a, kind), typed(b, kind)
-    return prepared(*sides, c, factors, bias, activation, out_dtype, config, gpu=gpu)
+    return prepared(Request(*sides, c, bias, None, factors, activation, out_dtype, config), gpu)

@@ -5,11 +5,10 @@ and float arithmetic is replaced by IR with the meaning that the PTX ISA gives i
 memory and matrices are not run. The IR is optimized before, so that what has no meaning shows.
 """
 
-import ctypes
 from itertools import product
 
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 
 from cute_py.codegen.emit import REGISTERS, Emit
 from cute_py.codegen.instructions import TABLE, texts, types
@@ -18,6 +17,7 @@ from cute_py.codegen.source import parameters
 from cute_py.codegen.storage import F32, F64, I32, I64, is_loose, word_count
 from cute_py.trace import ops
 from cute_py.trace.plan import ScalarParam
+from tests.compile_only.jit import Code
 
 INDICES = ("tid", "bid_x", "bid_y", "bid_z")
 
@@ -28,13 +28,14 @@ def run(plan, *args, code=None):
     `code` is what `compiled` gave, where that is at hand.
     """
     code, names = code or compiled(plan)
+    call = code.function("kernel", 1)
     values = dict(zip(INDICES, (0, 0, 0, 0), strict=True))
     for param, arg in zip(plan.params, args, strict=True):
         values |= _given(param, arg)
     grid = [int(eval(str(n), {"min": min, "ceil_div": ceil_div}, values)) for n in plan.launch.grid]
     for z, y, x, t in product(*map(range, (grid[2], grid[1], grid[0], plan.launch.threads))):
         values.update(tid=t, bid_x=x, bid_y=y, bid_z=z)
-        code.call(np.array([values[n] for n in names], np.int64).ctypes.data)
+        call(np.array([values[n] for n in names], np.int64).ctypes.data)
 
 
 def ceil_div(a, b):
@@ -54,25 +55,6 @@ def _given(param, arg):
     return {param.name: arg.ctypes.data, **sizes, **steps}
 
 
-class Code:
-    """Machine code of a module, as long as this object lives."""
-
-    def __init__(self, module):
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        parsed = binding.parse_assembly(str(module))
-        parsed.verify()
-        machine = binding.Target.from_default_triple().create_target_machine(opt=2)
-        tuning = binding.create_pipeline_tuning_options(speed_level=2)
-        passes = binding.create_pass_builder(machine, tuning).getModulePassManager()
-        passes.run(parsed, binding.create_pass_builder(machine, tuning))
-        self.text = str(parsed)
-        self.engine = binding.create_mcjit_compiler(parsed, machine)
-        self.engine.finalize_object()
-        address = self.engine.get_function_address("kernel")
-        self.call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
-
-
 def compiled(plan):
     """Return the code of a plan, and the names of the words that it is called with."""
     floats = {p.name: p.dtype for p in plan.params if isinstance(p, ScalarParam)}
@@ -90,7 +72,7 @@ def compiled(plan):
             loaded[name] = b.bitcast(word, F64 if dtype.bits == 64 else F32)
     Kernel(b, plan, loaded).block(plan.body)
     b.ret_void()
-    return Code(module), names
+    return Code(module, is_optimized=True), names
 
 
 class Kernel:

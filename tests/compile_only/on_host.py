@@ -7,10 +7,8 @@ law of `Access`. Both give one row for each vector, in order: (space, byte addre
 
 import ctypes
 from contextlib import suppress
-from functools import cache
 from unittest import mock
 
-from llvmlite import binding as llvm
 from llvmlite import ir
 from numba.cuda import types
 
@@ -21,6 +19,7 @@ from cute_py.codegen.source import Source
 from cute_py.layout.polynomial import evaluate
 from cute_py.layout.symbols import symbols_in, terms_of
 from cute_py.trace.conditions import Compare, Logic, Not
+from tests.compile_only.jit import Code
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 BITS = {"gmem": 64, "smem": 32}
@@ -201,7 +200,7 @@ class Host:
         for name, function in source.calls.items():
             if name not in own:
                 self.made[name] = self.emitted(name, function)
-        self.engine = engine(self.module)
+        self.code = Code(self.module)
 
     def emitted(self, name, function):
         """Emit an intrinsic as `name(log, sent)`; return (its signature, rows, result).
@@ -235,9 +234,7 @@ class Host:
     def call(self, name):
         """Return the Python function of an intrinsic."""
         signature, spaces, found = self.made[name]
-        run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
-            self.engine.get_function_address(name)
-        )
+        run = self.code.function(name, 2)
 
         def function(*args):
             for i, x in enumerate(args):
@@ -264,23 +261,6 @@ def typed(function):
 
 def flat(found):
     return [x for part in found for x in flat(part)] if isinstance(found, list) else [found]
-
-
-@cache
-def machine():
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple()
-
-
-def engine(module):
-    """Compile a module for the host."""
-    target = machine().create_target_machine(opt=1)
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
-    found = llvm.create_mcjit_compiler(parsed, target)
-    found.finalize_object()
-    return found
 
 
 def prepared(plan):

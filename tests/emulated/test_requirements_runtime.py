@@ -1,0 +1,156 @@
+"""Acceptance examples of the inventory that no other test shows: run time, functions, buffers."""
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+
+import cute_py as cute
+from cute_py import _
+
+# -- E: run time
+
+
+@cute.kernel
+def append_in_turn(turn, count, out):
+    """Block b waits for its turn, and appends its index at the place that `count` names."""
+    cute.launch(grid=out.shape[0], block=32)
+    b, tid = cute.block_idx(), cute.thread_idx()
+    mine = cute.local_tile(turn, (1,), (0,))
+    with cute.when(tid == 0):
+        cute.wait_until(mine, "eq", b)
+        at = count[0]
+        out[b] = at
+        count[0] = at + 1
+        cute.store_release(mine, b + 1)
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed", 0, 1])
+def test_e06_blocks_append_in_order(order):
+    turn, count, out = np.zeros(1, np.int32), np.zeros(1, np.int32), np.full(64, -1, np.int32)
+    cute.emulate(cute.trace(append_in_turn, turn, count, out), turn, count, out, order=order)
+    np.testing.assert_array_equal(out, np.arange(64))
+
+
+@pytest.mark.parametrize("size", [49_152, 102_400])
+def test_e07_more_than_48_kib_of_shared_memory(size):
+    @cute.kernel
+    def reverse(A, B):
+        cute.launch(grid=1, block=128)
+        held, tid = cute.smem("u8", size), cute.thread_idx()
+        for i in cute.range(tid, size, 128):
+            held[i] = A[i]
+        cute.syncthreads()
+        for i in cute.range(tid, size, 128):
+            B[i] = held[size - 1 - i]
+
+    a = default_rng(0).integers(0, 256, size).astype(np.uint8)
+    b = np.zeros_like(a)
+    assert cute.trace(reverse, a, b).smem_bytes == size
+    reverse(a, b)
+    np.testing.assert_array_equal(b, a[::-1])
+
+
+def test_e05_what_static_integers_make_is_static():
+    @cute.kernel
+    def sizes(A, B: cute.spec(shape=(2, 3))):
+        cute.launch(grid=1, block=32)
+        static, dynamic = B.shape[0] * B.shape[1], A.shape[0] * 2
+        assert static == 6
+        assert cute.is_static(static)
+        assert not cute.is_static(dynamic)
+        cute.smem("f32", static)  # which takes no other integer
+
+    cute.trace(sizes, np.zeros(2, np.float32), np.zeros((2, 3), np.float32))
+    assert cute.is_static(cute.logical_divide(cute.Layout((8, 6)), (4, 3)))
+
+
+def test_e09_warp_idx_is_the_thread_over_32():
+    @cute.kernel
+    def positions(warps, lanes):
+        cute.launch(grid=2, block=(16, 10))
+        x, y = cute.thread_idx()
+        warps[cute.block_idx(), x + 16 * y] = cute.warp_idx()
+        lanes[cute.block_idx(), x + 16 * y] = cute.lane_idx()
+
+    warps, lanes = np.full((2, 160), -1, np.int32), np.full((2, 160), -1, np.int32)
+    positions(warps, lanes)
+    np.testing.assert_array_equal(warps, np.tile(np.arange(160) // 32, (2, 1)))
+    np.testing.assert_array_equal(lanes, np.tile(np.arange(160) % 32, (2, 1)))
+
+
+def test_e11_a_python_bool_makes_two_plans_and_a_run_time_one_makes_a_branch():
+    @cute.kernel
+    def add(A, B, negate: bool):
+        cute.launch(grid=1, block=32)
+        tid = cute.thread_idx()
+        B[tid] = B[tid] - A[tid] if negate else B[tid] + A[tid]
+
+    @cute.kernel
+    def add_as_told(A, B, negate: cute.s32):
+        cute.launch(grid=1, block=32)
+        tid = cute.thread_idx()
+        with cute.when(negate != 0):
+            B[tid] = B[tid] - A[tid]
+        with cute.otherwise():
+            B[tid] = B[tid] + A[tid]
+
+    a = np.arange(32, dtype=np.float32)
+    texts = set()
+    for negate in (False, True):
+        results = [np.ones(32, np.float32) for _kernel in range(2)]
+        add(a, results[0], negate)
+        add_as_told(a, results[1], int(negate))
+        texts.add(str(cute.trace(add, a, a, negate)))
+        for result in results:
+            np.testing.assert_array_equal(result, 1 - a if negate else 1 + a)
+    assert len(texts) == 2
+    assert not any("if " in text for text in texts)
+
+
+# -- F: functions and atomics
+
+
+def test_f30_exp2_of_0_minus_inf_1():
+    @cute.kernel
+    def powers(A, B):
+        cute.launch(grid=1, block=32)
+        tid = cute.thread_idx()
+        with cute.when(tid < A.shape[0]):
+            B[tid] = cute.exp2(A[tid])
+
+    a, b = np.array([0, -np.inf, 1], np.float32), np.full(3, np.nan, np.float32)
+    powers(a, b)
+    assert b.tolist() == [1, 0, 2]
+
+
+def test_f31_atomic_add_1024_ones():
+    @cute.kernel
+    def count(out):
+        cute.launch(grid=1, block=1024)
+        total, tid = cute.smem("f32", 1), cute.thread_idx()
+        with cute.when(tid == 0):
+            total[0] = 0.0
+        cute.syncthreads()
+        cute.atomic("add", total[_], 1.0)
+        cute.syncthreads()
+        with cute.when(tid == 0):
+            out[0] = total[0]
+
+    out = np.zeros(1, np.float32)
+    count(out)
+    assert out[0] == 1024
+
+
+# -- A: types in shared memory
+
+
+def test_a09_a_buffer_has_its_bytes_and_is_aligned():
+    @cute.kernel
+    def buffers(A):
+        cute.launch(grid=1, block=32)
+        cute.smem("u8", 3)
+        cute.smem("f16", 1024)
+
+    first, second = cute.trace(buffers, np.zeros(1, np.float32)).shared
+    assert (first.bytes, second.bytes) == (3, 2048)
+    assert second.offset % 16 == 0
