@@ -188,7 +188,21 @@ class Launcher:
             fits = len(given) == len(traced) and all(map(admits, traced, given))
             if not fits:
                 raise self._wrong(p.name, f"{word} {tuple(given)}, traced for {_shown(traced)}")
-        if address_of(array) % p.alignment:
+        self._require_aligned(p, address_of(array))
+
+    def _require_aligned(self, p: TensorParam, address: int) -> None:
+        """Refuse an address where not even an element can be read; or less than was traced for."""
+        size = max(p.dtype.bits // 8, 1)
+        if address % size:
+            raise refusal(
+                "launch-misaligned",
+                operation=self.compiled.plan.name,
+                name=p.name,
+                address=hex(address),
+                size=size,
+                dtype=p.dtype,
+            )
+        if address % p.alignment:
             raise self._wrong(p.name, f"an address that is no multiple of {p.alignment} bytes")
 
     def _wrong(self, name: str, found: str) -> CuteError:

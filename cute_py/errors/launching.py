@@ -52,6 +52,12 @@ WORDINGS: dict[str, Wording] = {
         "all arrays on one device",
         "copy {name} to device {device}",
     ),
+    "launch-misaligned": (
+        LayoutError,
+        "{name} at address {address}, which is no multiple of {size} bytes",
+        "elements of {dtype} at multiples of their size",
+        "copy the array into memory of its own: torch.clone(x), cupy.array(x)",
+    ),
     "launch-memory": (
         LayoutError,
         "{name} at {address}, which CUDA does not know",

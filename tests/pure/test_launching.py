@@ -239,6 +239,17 @@ def test_arrays_unlike_those_that_were_traced_are_refused(gpu, wrong):
     assert gpu.raw.launches == []
 
 
+@pytest.mark.parametrize(("kind", "address"), [(np.float32, 4097), (np.float16, 1), (np.int64, 4)])
+def test_elements_that_lie_across_their_size_are_refused(gpu, kind, address):
+    odd = Array((1000,), kind, address=address)
+    for _ in range(2):
+        with pytest.raises(cute.CuteError) as caught:
+            touch(odd)
+        assert caught.value.code == "launch-misaligned"
+        assert f"x at address {hex(address)}, which is no multiple of" in str(caught.value)
+    assert gpu.raw.launches == []
+
+
 class Interface:
     """An array that has `__cuda_array_interface__` alone, as Numba's have."""
 
