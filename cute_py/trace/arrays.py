@@ -149,7 +149,8 @@ def is_array(x: object) -> bool:
     if type(x) in READERS:
         return type(x) is TypedArray or getattr(x, "shape", ()) != ()
     return (
-        hasattr(x, "shape")
+        not isinstance(x, type)  # numpy.float32 has all these attributes
+        and hasattr(x, "shape")
         and hasattr(x, "dtype")
         and any(
             hasattr(x, name)
