@@ -107,6 +107,12 @@ WORDINGS: dict[str, Wording] = {
         "one to three extents, at least 1, of at most 1024 threads together",
         "use fewer threads: 128 or 256 suit most kernels",
     ),
+    "kernel-grid": (
+        LayoutError,
+        "a grid of {grid}, where {name} is made in the kernel",
+        "sizes, strides and run-time numbers of the arguments, joined by + - * // % and min_",
+        "compute it before the call, and pass it as a run-time number: n: cute.s32",
+    ),
     # -- memory
     "kernel-space": (
         LayoutError,
