@@ -224,6 +224,12 @@ def test_a_kernel_states_what_may_spill():
     assert caught.value.code == "codegen-spills"
 
 
+def test_what_may_spill_is_a_number():
+    x = np.zeros(1000, np.float32)
+    with pytest.raises(cute.LeafTypeError, match="cute.compile: given '1K'"):
+        cute.compile(cute.trace(tuned, x, x, 8, 0), "sm_90a", "1K")
+
+
 @pytest.mark.parametrize("operation", [cute.compile, cute.source])
 def test_a_kernel_that_is_not_traced_is_refused(operation):
     with pytest.raises(cute.CuteError, match="given a Kernel; required: a plan") as caught:

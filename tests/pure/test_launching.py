@@ -239,6 +239,11 @@ def test_arrays_unlike_those_that_were_traced_are_refused(gpu, wrong):
     assert gpu.raw.launches == []
 
 
+def test_a_kernel_in_place_of_a_plan_is_refused(gpu):
+    message = refused("codegen-plan", touch, X)
+    assert message.startswith("cute.run: given a Kernel; required: a plan; fix: trace the kernel")
+
+
 @pytest.mark.parametrize(("kind", "address"), [(np.float32, 4097), (np.float16, 1), (np.int64, 4)])
 def test_elements_that_lie_across_their_size_are_refused(gpu, kind, address):
     odd = Array((1000,), kind, address=address)
