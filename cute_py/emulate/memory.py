@@ -16,7 +16,7 @@ from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import Array
 from cute_py.errors import refusal
 from cute_py.trace.arithmetic import number
-from cute_py.trace.arrays import TypedArray
+from cute_py.trace.arrays import TypedArray, strides_of
 from cute_py.trace.plan import Plan, ScalarParam, Shared, TensorParam, admits
 
 if TYPE_CHECKING:
@@ -41,14 +41,15 @@ class Global:
         if not all(map(admits, param.shape, array.shape)):
             wanted = "shape " + _shown(param.shape)
             raise self._wrong(plan, f"an array of shape {array.shape}", wanted)
-        if any(s < 0 or s % held.itemsize for s in array.strides):
+        steps = zip(array.shape, array.strides, strict=True)
+        if any(n > 1 and (s < 0 or s % held.itemsize) for n, s in steps):
             raise self._wrong(
                 plan,
                 f"strides of {array.strides} bytes",
                 "strides of whole elements that are not negative",
             )
         self.shape = array.shape
-        self.strides = tuple(s // held.itemsize for s in array.strides)
+        self.strides = strides_of(array)
         steps = zip(self.shape, self.strides, strict=True)
         self.size = 1 + sum((n - 1) * s for n, s in steps) if array.size else 0
         self.writable = array.flags.writeable

@@ -47,11 +47,23 @@ WORDINGS: dict[str, Wording] = {
         "strides of at least 0 elements",
         "copy it: numpy.ascontiguousarray(x)",
     ),
+    "argument-bytes": (
+        LayoutError,
+        "an array with strides of {strides} bytes, and elements of {size} bytes",
+        "strides of whole elements",
+        "copy it: numpy.ascontiguousarray(x), cupy.ascontiguousarray(x)",
+    ),
     "argument-strides": (
         LeafTypeError,
         "an array of {type} without strides",
         "an array whose strides are known",
         "pass a NumPy, torch, CuPy or Numba array",
+    ),
+    "argument-masked": (
+        LayoutError,
+        "{name}, an array with a mask",
+        "an array of which every element counts",
+        "give the masked elements a value, and pass the array without its mask: x.filled(0)",
     ),
     "argument-negated": (
         LayoutError,

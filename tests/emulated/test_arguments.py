@@ -187,3 +187,14 @@ def test_an_integer_promises_the_extent_of_an_array_of_one_mode():
         with pytest.raises(LayoutError) as caught:
             cute.trace(fill, np.zeros(shape, np.float32))
         assert caught.value.code == code
+
+
+def test_a_mode_of_one_element_has_any_stride():
+    @cute.kernel
+    def negated(x):
+        cute.launch(grid=1, block=1)
+        x[0] = -x[0]
+
+    x = np.arange(1, 5, dtype=np.float32)
+    negated(x[3:][::-1])
+    assert x.tolist() == [1, 2, 3, -4]
