@@ -25,8 +25,8 @@ def read(x: Any) -> tuple[Hashable, int]:  # noqa: ANN401
     address = int(interface["data"][0])
     kind = x.dtype if isinstance(x, TypedArray) else None
     sizes = interface["shape"], interface.get("strides"), interface["typestr"]
-    sizes = *sizes, bool(interface["data"][1]), interface.get("mask") is None
-    return (kind, *sizes, address & 15, device_of(array), interface.get("stream")), address
+    usable = bool(interface["data"][1]), interface.get("mask") is None
+    return (kind, *sizes, *usable, address & 15, device_of(array), interface.get("stream")), address
 
 
 def device_of(array: Any) -> int:  # noqa: ANN401
