@@ -79,7 +79,7 @@ def stream_number(stream: Any) -> int:  # noqa: ANN401
     >>> stream_number(7)
     7
     """
-    if hasattr(stream, "__index__"):
+    if hasattr(stream, "__index__") and int(stream) >= 0:
         return int(stream)
     for name in ("cuda_stream", "ptr"):  # torch, CuPy
         if hasattr(stream, name):

@@ -427,9 +427,10 @@ def test_streams_of_every_library_have_a_number():
     assert stream_number(SimpleNamespace(ptr=5)) == 5
     assert stream_number(SimpleNamespace(__cuda_stream__=lambda: (0, 6))) == 6
     assert stream_number(SimpleNamespace(__cuda_stream__=(0, 7))) == 7
-    with pytest.raises(cute.CuteError) as caught:
-        stream_number("default")
-    assert caught.value.code == "launch-stream"
+    for wrong in ("default", -1):
+        with pytest.raises(cute.CuteError) as caught:
+            stream_number(wrong)
+        assert caught.value.code == "launch-stream"
 
 
 # -- devices and threads
