@@ -50,6 +50,10 @@ class Global:
             )
         self.shape = array.shape
         self.strides = strides_of(array)
+        modes = zip(self.shape, param.stride, self.strides, strict=True)
+        if array.size and not all(n == 1 or admits(traced, given) for n, traced, given in modes):
+            wanted = "strides " + _shown(param.stride)
+            raise self._wrong(plan, f"an array of strides {self.strides}", wanted)
         steps = zip(self.shape, self.strides, strict=True)
         self.size = 1 + sum((n - 1) * s for n, s in steps) if array.size else 0
         self.writable = array.flags.writeable
