@@ -49,7 +49,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{op} for {arch}, which has no {instruction}",
         "{first}{newer}",
-        "compile for {first}, or use an atom that {arch} has (cute.atoms.find, copy_rows)",
+        "compile for {first}, or {instead}",
     ),
     "codegen-smem": (
         LayoutError,
