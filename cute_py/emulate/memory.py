@@ -16,7 +16,7 @@ from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import Array
 from cute_py.errors import refusal
 from cute_py.trace.arithmetic import number
-from cute_py.trace.arrays import TypedArray, strides_of
+from cute_py.trace.arrays import TypedArray, require_plain_values, strides_of
 from cute_py.trace.plan import Plan, ScalarParam, Shared, TensorParam, admits
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Global:
         if not isinstance(array, np.ndarray) or array.dtype != held:
             given = f"{type(array).__name__} of {getattr(array, 'dtype', 'no dtype')}"
             raise self._wrong(plan, given, f"a NumPy array of {held}")
+        require_plain_values(array, param.name)
         if array.ndim != len(param.shape):
             raise self._wrong(plan, f"an array of shape {array.shape}", f"{len(param.shape)} modes")
         if not all(map(admits, param.shape, array.shape)):

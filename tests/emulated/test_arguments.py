@@ -91,6 +91,13 @@ def test_strides_unlike_the_traced_ones_are_refused_as_on_a_gpu():
     assert (y == x).all()
 
 
+def test_arrays_with_a_mask_are_refused():
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    plan = cute.trace(copied, x, x.copy())
+    with pytest.raises(cute.LayoutError, match="given y, an array with a mask"):
+        emulate(plan, x, np.ma.array(x, mask=x > 3))
+
+
 @pytest.mark.parametrize("value", [-1, 2**32, 1.5])
 def test_numbers_that_the_type_cannot_hold_are_refused(value):
     m = Maker(threads=32)
