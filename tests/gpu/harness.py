@@ -62,8 +62,8 @@ class OnGpu:
 def copied(array):
     """Return a copy of an array, with the same strides."""
     steps = zip(array.shape, array.strides, strict=True)
-    room = np.zeros(1 + sum((n - 1) * step // array.itemsize for n, step in steps), array.dtype)
-    new = np.lib.stride_tricks.as_strided(room, array.shape, array.strides)
+    room = np.zeros(array.itemsize + sum((n - 1) * step for n, step in steps), np.uint8)
+    new = np.ndarray(array.shape, array.dtype, room, strides=array.strides)
     new[...] = array
     return new
 
