@@ -209,7 +209,12 @@ def need_of(op: Op) -> Need | None:
     return None if rule is None else rule(op)
 
 
+_WITH_ATOMS = {"Mma", "LdMatrix", "StMatrix", "CpAsync", "Wgmma"}
+
+
 def _lacking(op: str, need: Need, plan: Plan, arch: str, where: str | None = None) -> CuteError:
+    other = f"use an atom that {arch} has (cute.atoms.find, copy_rows)"
+    emulated = "run the kernel on the emulator: cute.emulate(plan, ...)"
     return refusal(
         "codegen-lacks",
         operation=plan.name,
@@ -219,4 +224,5 @@ def _lacking(op: str, need: Need, plan: Plan, arch: str, where: str | None = Non
         arch=arch,
         first=need.first,
         newer="" if need.first[-1].isalpha() else " or newer",
+        instead=other if op in _WITH_ATOMS else emulated,
     )

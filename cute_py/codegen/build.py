@@ -18,6 +18,7 @@ from cute_py.codegen.cache import alone, cached
 from cute_py.codegen.sass import counted, disassembled
 from cute_py.codegen.tools import tool as tool
 from cute_py.errors import refusal
+from cute_py.layout import ints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -205,11 +206,12 @@ def source(plan: Plan) -> str:
     from cute_py.codegen.frontend import printed
     from cute_py.codegen.lower import lowered
 
-    _require_plan(plan, "cute.source")
+    require_plan(plan, "cute.source")
     return str(printed(lowered(plan)).text)
 
 
-def _require_plan(plan: object, operation: str) -> None:
+def require_plan(plan: object, operation: str) -> None:
+    """Refuse what is no plan, such as a kernel."""
     from cute_py.trace.plan import Plan
 
     if not isinstance(plan, Plan):
@@ -233,8 +235,10 @@ def compile(
     the text, where ptxas says that it serialises, and where registers spill. What was compiled
     before comes from the cache on disk.
     """
-    _require_plan(plan, "cute.compile")
-    most = plan.launch.spill_bytes if spill_bytes is None else spill_bytes
+    require_plan(plan, "cute.compile")
+    most = plan.launch.spill_bytes
+    if spill_bytes is not None:
+        most = ints.as_int(ints.normalize(spill_bytes, "cute.compile"), "cute.compile")
     build = Build(plan, arch, most, source)
     if debug.wanted():  # all passes are to be seen
         return alone(lambda: _built(build))

@@ -85,6 +85,7 @@ def load(key: str, plan: Plan, arch: str) -> Compiled | None:
     counts["hit"] += 1
     with suppress(OSError):  # the folder may be read-only
         os.utime(path)
+    files.keep_source(plan.name, found.source)  # profilers look for it; it may have been trimmed
     return found
 
 

@@ -8,6 +8,7 @@ import stat
 import sys
 import tempfile
 import warnings
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -177,9 +178,7 @@ def source_file(name: str, text: str) -> Path:
 
     The path is the same, without a file, where nothing can be kept; that is warned of once.
     """
-    data = text.encode()
-    inner = Path(SOURCES, sha256(data).hexdigest()[:16])
-    path = place() / inner / f"{name}.py"
+    path, data = _of_source(name, text)
     if is_on():
         try:
             folder(SOURCES)
@@ -189,6 +188,18 @@ def source_file(name: str, text: str) -> Path:
         except OSError as error:
             warn_once(unusable(error.strerror))
     return path
+
+
+def keep_source(name: str, text: str) -> None:
+    """Write a kernel's source where it is gone, or mark it as used; go without where that fails."""
+    with suppress(OSError, CuteError):
+        folder(SOURCES)
+        _until_it_stays(lambda: _keep(*_of_source(name, text)))
+
+
+def _of_source(name: str, text: str) -> tuple[Path, bytes]:
+    data = text.encode()
+    return place() / SOURCES / sha256(data).hexdigest()[:16] / f"{name}.py", data
 
 
 def _keep(path: Path, data: bytes) -> None:

@@ -13,16 +13,29 @@ from cute_py.codegen.source import names_of, parameters
 from cute_py.errors import CuteError, refusal
 from cute_py.layout.polynomial import symbols_of
 from cute_py.layout.symbols import terms_of
+from cute_py.trace.access import Access
 from cute_py.trace.arithmetic import number
-from cute_py.trace.arrays import LINE, address_of, bare, dtype_of, on_device, strides_of
+from cute_py.trace.arrays import (
+    LINE,
+    address_of,
+    bare,
+    dtype_of,
+    is_read_only,
+    on_device,
+    require_plain_values,
+    strides_of,
+)
+from cute_py.trace.ops import TmaStore
 from cute_py.trace.plan import ScalarParam, TensorParam, admits
+from cute_py.trace.walk import every
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from cute_py.codegen.build import Compiled
     from cute_py.codegen.driver import Driver
     from cute_py.trace.conditions import Scalar
+    from cute_py.trace.plan import Plan
 
     Launch: TypeAlias = Callable[..., None]  # of values, and perhaps a stream
 
@@ -42,6 +55,7 @@ class Launcher:
         self.sizes = [_evaluator(x) for x in compiled.plan.launch.grid]
         # of arrays: what is promised of their address (bytes), of numbers: None
         self.promised = [getattr(p, "alignment", None) for p in compiled.plan.params]
+        self.written = frozenset(_written(compiled.plan))
         try:
             with self.driver.inside(self.device):
                 self.function = self._loaded()
@@ -99,7 +113,8 @@ class Launcher:
 
     def _read(self, name: str, arg: Any) -> tuple[Hashable, int]:  # noqa: ANN401
         if not on_device(arg):
-            raise self._wrong(name, "an array that is not on the GPU")
+            kind, plan = type(bare(arg)).__name__, self.compiled.plan
+            raise refusal("launch-host", operation=plan.name, name=name, type=kind)
         return read(arg)
 
     # -- the first launch with arrays of these facts
@@ -178,6 +193,9 @@ class Launcher:
     def _require_fit(self, p: TensorParam, arg: Any) -> None:  # noqa: ANN401
         """Refuse an array that is not what the plan was traced for."""
         array = bare(arg)
+        require_plain_values(array, p.name)
+        if p.name in self.written and is_read_only(array):
+            raise refusal("launch-read-only", operation=self.compiled.plan.name, name=p.name)
         held = dtype_of(arg)
         if held is not p.dtype and held.numpy_name != p.dtype.numpy_name:
             raise self._wrong(p.name, f"{held}, traced for {p.dtype}")
@@ -188,7 +206,21 @@ class Launcher:
             fits = len(given) == len(traced) and all(map(admits, traced, given))
             if not fits:
                 raise self._wrong(p.name, f"{word} {tuple(given)}, traced for {_shown(traced)}")
-        if address_of(array) % p.alignment:
+        self._require_aligned(p, address_of(array))
+
+    def _require_aligned(self, p: TensorParam, address: int) -> None:
+        """Refuse an address where not even an element can be read; or less than was traced for."""
+        size = max(p.dtype.bits // 8, 1)
+        if address % size:
+            raise refusal(
+                "launch-misaligned",
+                operation=self.compiled.plan.name,
+                name=p.name,
+                address=hex(address),
+                size=size,
+                dtype=p.dtype,
+            )
+        if address % p.alignment:
             raise self._wrong(p.name, f"an address that is no multiple of {p.alignment} bytes")
 
     def _wrong(self, name: str, found: str) -> CuteError:
@@ -199,6 +231,16 @@ class Launcher:
 def _sizes(name: str, array: Any) -> dict[str, int]:  # noqa: ANN401
     shape = {f"{name}_shape{i}": int(n) for i, n in enumerate(array.shape)}
     return shape | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides_of(array))}
+
+
+def _written(plan: Plan) -> Iterator[str]:
+    """Give the arrays that a plan writes to."""
+    for op in every(plan.body):
+        target = getattr(op, "dst", None)
+        if isinstance(op, TmaStore):
+            yield op.tensor
+        elif isinstance(target, Access) and target.space == "gmem":
+            yield target.storage
 
 
 def _shown(traced: tuple[Scalar, ...]) -> str:

@@ -77,7 +77,7 @@ class Names:
                 self.taken.add(op.var)
         for name in self.taken:
             if not name.isidentifier() or iskeyword(name):
-                raise refusal("codegen-op", operation="cute.compile", name=f"the name {name!r}")
+                raise refusal("codegen-name", operation="cute.compile", name=name)
         self.counts: dict[str, int] = {}
 
     def helper(self, name: str) -> str:

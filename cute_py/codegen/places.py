@@ -25,7 +25,8 @@ def read(x: Any) -> tuple[Hashable, int]:  # noqa: ANN401
     address = int(interface["data"][0])
     kind = x.dtype if isinstance(x, TypedArray) else None
     sizes = interface["shape"], interface.get("strides"), interface["typestr"]
-    return (kind, *sizes, address & 15, device_of(array), interface.get("stream")), address
+    usable = bool(interface["data"][1]), interface.get("mask") is None
+    return (kind, *sizes, *usable, address & 15, device_of(array), interface.get("stream")), address
 
 
 def device_of(array: Any) -> int:  # noqa: ANN401
@@ -78,7 +79,7 @@ def stream_number(stream: Any) -> int:  # noqa: ANN401
     >>> stream_number(7)
     7
     """
-    if hasattr(stream, "__index__"):
+    if hasattr(stream, "__index__") and int(stream) >= 0:
         return int(stream)
     for name in ("cuda_stream", "ptr"):  # torch, CuPy
         if hasattr(stream, name):

@@ -6,7 +6,7 @@ import warnings
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from cute_py.codegen.build import compile
+from cute_py.codegen.build import compile, require_plan
 from cute_py.codegen.devices import arch_of
 from cute_py.codegen.driver import driver
 from cute_py.codegen.launch import Launcher
@@ -38,6 +38,7 @@ def run(plan: Plan, *args: Any, stream: Any = None) -> None:  # noqa: ANN401
     Raises LayoutError for arrays unlike those that were traced, of several devices, for a launch
     that the device cannot run, and for what the driver reports.
     """
+    require_plan(plan, "cute.run")
     number = None if stream is None else stream_number(stream)
     launch, values = prepare(plan, args, number)
     launch(values, number)

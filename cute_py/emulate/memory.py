@@ -16,7 +16,7 @@ from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import Array
 from cute_py.errors import refusal
 from cute_py.trace.arithmetic import number
-from cute_py.trace.arrays import TypedArray
+from cute_py.trace.arrays import TypedArray, require_plain_values, strides_of
 from cute_py.trace.plan import Plan, ScalarParam, Shared, TensorParam, admits
 
 if TYPE_CHECKING:
@@ -36,19 +36,25 @@ class Global:
         if not isinstance(array, np.ndarray) or array.dtype != held:
             given = f"{type(array).__name__} of {getattr(array, 'dtype', 'no dtype')}"
             raise self._wrong(plan, given, f"a NumPy array of {held}")
+        require_plain_values(array, param.name)
         if array.ndim != len(param.shape):
             raise self._wrong(plan, f"an array of shape {array.shape}", f"{len(param.shape)} modes")
         if not all(map(admits, param.shape, array.shape)):
             wanted = "shape " + _shown(param.shape)
             raise self._wrong(plan, f"an array of shape {array.shape}", wanted)
-        if any(s < 0 or s % held.itemsize for s in array.strides):
+        steps = zip(array.shape, array.strides, strict=True)
+        if any(n > 1 and (s < 0 or s % held.itemsize) for n, s in steps):
             raise self._wrong(
                 plan,
                 f"strides of {array.strides} bytes",
                 "strides of whole elements that are not negative",
             )
         self.shape = array.shape
-        self.strides = tuple(s // held.itemsize for s in array.strides)
+        self.strides = strides_of(array)
+        modes = zip(self.shape, param.stride, self.strides, strict=True)
+        if array.size and not all(n == 1 or admits(traced, given) for n, traced, given in modes):
+            wanted = "strides " + _shown(param.stride)
+            raise self._wrong(plan, f"an array of strides {self.strides}", wanted)
         steps = zip(self.shape, self.strides, strict=True)
         self.size = 1 + sum((n - 1) * s for n, s in steps) if array.size else 0
         self.writable = array.flags.writeable

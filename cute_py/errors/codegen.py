@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     from cute_py.errors import Wording
 
 WORDINGS: dict[str, Wording] = {
+    "codegen-name": (
+        LayoutError,
+        "the name {name!r} in the plan",
+        "names of Python, which the printed kernel can have",
+        "write the kernel with def name(...), not as a lambda",
+    ),
     "codegen-op": (
         LayoutError,
         "{name}, which has no PTX here yet",
@@ -43,7 +49,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{op} for {arch}, which has no {instruction}",
         "{first}{newer}",
-        "compile for {first}, or use an atom that {arch} has (cute.atoms.find, copy_rows)",
+        "compile for {first}, or {instead}",
     ),
     "codegen-smem": (
         LayoutError,

@@ -47,11 +47,23 @@ WORDINGS: dict[str, Wording] = {
         "strides of at least 0 elements",
         "copy it: numpy.ascontiguousarray(x)",
     ),
+    "argument-bytes": (
+        LayoutError,
+        "an array with strides of {strides} bytes, and elements of {size} bytes",
+        "strides of whole elements",
+        "copy it: numpy.ascontiguousarray(x), cupy.ascontiguousarray(x)",
+    ),
     "argument-strides": (
         LeafTypeError,
         "an array of {type} without strides",
         "an array whose strides are known",
         "pass a NumPy, torch, CuPy or Numba array",
+    ),
+    "argument-masked": (
+        LayoutError,
+        "{name}, an array with a mask",
+        "an array of which every element counts",
+        "give the masked elements a value, and pass the array without its mask: x.filled(0)",
     ),
     "argument-negated": (
         LayoutError,
@@ -106,6 +118,12 @@ WORDINGS: dict[str, Wording] = {
         "{block}",
         "one to three extents, at least 1, of at most 1024 threads together",
         "use fewer threads: 128 or 256 suit most kernels",
+    ),
+    "kernel-grid": (
+        LayoutError,
+        "a grid of {grid}, where {name} is made in the kernel",
+        "sizes, strides and run-time numbers of the arguments, joined by + - * // % and min_",
+        "compute it before the call, and pass it as a run-time number: n: cute.s32",
     ),
     # -- memory
     "kernel-space": (

@@ -52,6 +52,24 @@ WORDINGS: dict[str, Wording] = {
         "all arrays on one device",
         "copy {name} to device {device}",
     ),
+    "launch-read-only": (
+        LayoutError,
+        "{name}, which is read-only, and the kernel writes to it",
+        "memory that may be written",
+        "pass an array of your own for the result",
+    ),
+    "launch-host": (
+        LayoutError,
+        "{name} ({type}), which does not lie on the GPU",
+        "arrays on the GPU, like those that the plan was traced for",
+        "copy it there: torch.as_tensor(x).cuda(), cupy.asarray(x)",
+    ),
+    "launch-misaligned": (
+        LayoutError,
+        "{name} at address {address}, which is no multiple of {size} bytes",
+        "elements of {dtype} at multiples of their size",
+        "copy the array into memory of its own: torch.clone(x), cupy.array(x)",
+    ),
     "launch-memory": (
         LayoutError,
         "{name} at {address}, which CUDA does not know",

@@ -12,7 +12,7 @@ from cute_py.kernels.epilogue import ACTIVATIONS
 from cute_py.kernels.gemm import GemmConfig
 from cute_py.ops.operands import OPERATION
 from cute_py.ops.product import Product, wrong_shape
-from cute_py.trace.arrays import on_device, taken_in
+from cute_py.trace.arrays import on_device, require_plain_values, taken_in
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
@@ -71,6 +71,7 @@ def gemm(
            [1., 2., 0.]], dtype=float32)
     """
     require_choices(backend, activation)
+    _require_config(config)
     a, b, c, bias, out = map(taken_in, (a, b, c, bias, out))
     given = {"a": a, "b": b, "c": c, "bias": bias, "out": out}
     if on_gpu({name: x for name, x in given.items() if x is not None}, backend):
@@ -79,6 +80,8 @@ def gemm(
         sides = (a, b) if dtype is None else (_typed(a, dtype), _typed(b, dtype))
         request = Request(*sides, c, bias, out, (alpha, beta), activation, out_dtype, config)
         return gemm_on_device(request)
+    for name, x in given.items():
+        require_plain_values(x, name)
     product = Product(a, b, dtype)
     product.choose(config)
     product.finish(c, (alpha, beta), bias, activation, out_dtype or _type_of(out))
@@ -102,6 +105,12 @@ def require_choices(backend: str, activation: str | None) -> None:
             raise refusal(
                 "ops-choice", operation=OPERATION, name=name, value=value, choices=choices
             )
+
+
+def _require_config(config: object) -> None:
+    if config is not None and not isinstance(config, (GemmConfig, str)):
+        known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
+        raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
 
 
 def on_gpu(given: dict[str, Any], backend: str) -> bool:

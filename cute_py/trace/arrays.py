@@ -149,7 +149,8 @@ def is_array(x: object) -> bool:
     if type(x) in READERS:
         return type(x) is TypedArray or getattr(x, "shape", ()) != ()
     return (
-        hasattr(x, "shape")
+        not isinstance(x, type)  # numpy.float32 has all these attributes
+        and hasattr(x, "shape")
         and hasattr(x, "dtype")
         and any(
             hasattr(x, name)
@@ -210,13 +211,30 @@ def strides_of(x: Any) -> tuple[int, ...]:  # noqa: ANN401
     """Return the strides of an array (elements)."""
     if callable(getattr(x, "stride", None)):  # torch
         return tuple(x.stride())
-    size = x.dtype.itemsize
-    strides = x.strides
-    if strides is None:
-        raise refusal("argument-strides", operation="kernel", type=type(x).__name__)
+    size, strides = x.dtype.itemsize, _byte_strides(x)
+    if min(strides, default=0) < 0 or any(d % size for d in strides):
+        # a mode of one element is never stepped along; NumPy leaves any number there
+        strides = tuple([d if n > 1 else 0 for n, d in zip(x.shape, strides, strict=True)])
     if any(d % size for d in strides):
-        raise refusal("argument-stride", operation="kernel", name="array", strides=strides)
-    return tuple(d // size for d in strides)
+        raise refusal("argument-bytes", operation="kernel", strides=strides, size=size)
+    return tuple([d // size for d in strides])
+
+
+def _byte_strides(x: Any) -> tuple[int, ...]:  # noqa: ANN401
+    """Return the strides of an array (bytes); an interface that leaves them out means compact."""
+    strides: tuple[int, ...] | None = getattr(x, "strides", None)
+    if strides is not None:
+        return strides
+    if not hasattr(x, "__cuda_array_interface__"):
+        raise refusal("argument-strides", operation="kernel", type=type(x).__name__)
+    strides = x.__cuda_array_interface__.get("strides")
+    if strides is not None:
+        return tuple(strides)
+    step, found = x.dtype.itemsize, []
+    for extent in reversed(x.shape):
+        found.append(step)
+        step *= extent
+    return tuple(reversed(found))
 
 
 def address_of(x: Any) -> int:  # noqa: ANN401
@@ -234,6 +252,18 @@ def require_plain_values(x: Any, name: str) -> None:  # noqa: ANN401
     """Refuse an array whose memory does not hold its values as they are."""
     if getattr(x, "is_neg", bool)():  # a lazily negated view, `z.conj().imag` of torch
         raise refusal("argument-negated", operation="kernel", name=name)
+    if type(x) in LIBRARIES or hasattr(x, "is_cuda"):
+        return
+    interface = getattr(x, "__cuda_array_interface__", {})
+    if interface.get("mask") is not None or type(x).__module__.startswith("numpy.ma"):
+        raise refusal("argument-masked", operation="kernel", name=name)
+
+
+def is_read_only(x: Any) -> bool:  # noqa: ANN401
+    """Tell whether the interface of a device array says that its memory may not be written."""
+    if type(x) in LIBRARIES or hasattr(x, "is_cuda"):
+        return False
+    return bool(x.__cuda_array_interface__["data"][1])
 
 
 # -- arrays that tell about their memory through DLPack alone

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout import ints
+from cute_py.layout.polynomial import symbols_of
+from cute_py.layout.symbols import terms_of
 from cute_py.layout.tensor import Tensor, require_tensor
 from cute_py.trace.arithmetic import is_register, new_registers, number
 from cute_py.trace.functions import ATOMICS, REDUCTIONS
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import IntTuple, Leaf
+    from cute_py.trace.conditions import Scalar
 
 
 # -- the launch shape
@@ -64,7 +67,7 @@ def launch(
     trace = current()
     if trace.launch is not None or trace.scope is not trace.root:
         raise refusal("kernel-launch-twice", operation="cute.launch", where=where())
-    blocks = tuple([bare(x, "cute.launch") for x in _three(grid)])
+    blocks = tuple([_blocks(x) for x in _three(grid)])
     threads = [ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch") for x in _three(block)]
     group = [ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch") for x in _three(cluster)]
     least, spills = [
@@ -76,6 +79,19 @@ def launch(
         raise refusal("kernel-block", operation="cute.launch", block=block, where=where())
     trace.launch = shape
     trace.profiles = (_profile(grid), _profile(block))
+
+
+def _blocks(x: object) -> Scalar:
+    """Return an extent of the grid; refuse what the launcher cannot tell from the arguments."""
+    extent = bare(x, "cute.launch")
+    known = current().taken
+    for symbol in () if isinstance(extent, int) else symbols_of(terms_of(extent)):
+        if symbol.name not in known:
+            name = symbol.name
+            raise refusal(
+                "kernel-grid", operation="cute.launch", grid=extent, name=name, where=where()
+            )
+    return extent
 
 
 def _three(x: IntTuple) -> tuple[Any, Any, Any]:

@@ -132,9 +132,9 @@ def test_conversions_say_where_they_are():
         x[0] = y[0].to("f32")
 
     x = np.zeros(64, np.float32)
-    assert "Convert for sm_75, which has no cvt.bf16" in refused(
-        cute.trace(to_bf16, x), "sm_75", "codegen-lacks"
-    )
+    said = refused(cute.trace(to_bf16, x), "sm_75", "codegen-lacks")
+    assert "Convert for sm_75, which has no cvt.bf16" in said
+    assert "fix: compile for sm_80, or run the kernel on the emulator" in said
     plan = cute.trace(from_fp8, x, zeros(64, kind="e4m3"))
     assert "sm_89 or newer" in refused(plan, "sm_86", "codegen-lacks")
     assert cute.compile(plan, "sm_89").cubin

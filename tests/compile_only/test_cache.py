@@ -108,6 +108,17 @@ def test_no_stale_kernel_after_the_source_changes(place, tmp_path):
     assert counts == {"miss": 2, "stored": 2, "hit": 2}
 
 
+def test_a_hit_has_its_source_in_a_file_again(place):
+    compiled = cute.compile(small_plan(), "sm_80")
+    (path,) = place.glob("sources/*/filled.py")
+    assert f'.file\t1 "{path}"' in compiled.ptx
+    assert str(path.parent).encode() in compiled.cubin
+    path.unlink()
+    assert cute.compile(small_plan(), "sm_80") == compiled
+    assert counts["hit"] == 1
+    assert path.read_text() == compiled.source
+
+
 def test_gates_hold_for_kernels_that_were_kept(place):
     plan = spilling()
     for _ in range(2):

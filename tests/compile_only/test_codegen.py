@@ -9,6 +9,7 @@ import cute_py as cute
 from cute_py.codegen.tools import tool
 from cute_py.kernels.copy import copy_elements
 from tests.compile_only.ladder import spilling
+from tests.fake_kernels import answer
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
@@ -222,6 +223,27 @@ def test_a_kernel_states_what_may_spill():
     with pytest.raises(cute.CuteError) as caught:
         cute.compile(cute.trace(tuned, x, x, 8, 0), "sm_90a")
     assert caught.value.code == "codegen-spills"
+
+
+WITHOUT_ROW_STACK = """
+import numpy
+vars(numpy).pop("row_stack")
+assert not hasattr(numpy, "row_stack")
+import cute_py as cute
+from tests.fake_kernels import small_plan
+print(cute.compile(small_plan(), "sm_80").cubin[1:4].decode())
+"""
+
+
+def test_numpy_without_what_numba_asks_for():
+    """NumPy 2.5 has no `row_stack`, which numba-cuda 0.30 needs for each kernel."""
+    assert answer(WITHOUT_ROW_STACK, CUTE_PY_CACHE="0") == "ELF"
+
+
+def test_what_may_spill_is_a_number():
+    x = np.zeros(1000, np.float32)
+    with pytest.raises(cute.LeafTypeError, match=r"given '1K' \(str\)"):
+        cute.compile(cute.trace(tuned, x, x, 8, 0), "sm_90a", "1K")
 
 
 @pytest.mark.parametrize("operation", [cute.compile, cute.source])

@@ -97,10 +97,11 @@ def test_names_of_the_kernel_do_not_meet_those_of_the_text():
 
 def test_a_name_that_is_none_is_refused():
     plan = plan_of("copy_elements")
-    for name in ("x(): pass\n", "for", ""):
+    for name in ("x(): pass\n", "for", "", "<lambda>"):
         with pytest.raises(cute.CuteError) as caught:
             cute.source(type(plan)(name, plan.params, plan.launch, (), plan.storages, plan.body))
-        assert caught.value.code == "codegen-op"
+        assert caught.value.code == "codegen-name"
+        assert f"given the name {name!r} in the plan" in str(caught.value)
 
 
 def test_text_of_an_op_stays_in_its_comment():

@@ -69,6 +69,35 @@ def test_arrays_unlike_the_traced_ones_are_refused_as_on_a_gpu(size):
     assert caught.value.code == "emulate-argument"
 
 
+@cute.kernel
+def copied(x, y):
+    cute.launch(grid=1, block=64)
+    row, column = cute.thread_idx() // 8, cute.thread_idx() % 8
+    y[row, column] = x[row, column]
+
+
+def test_strides_unlike_the_traced_ones_are_refused_as_on_a_gpu():
+    """Else the elements of another place would be read, without a word."""
+    x, y = np.arange(64, dtype=np.float32).reshape(8, 8), np.zeros((8, 8), np.float32)
+    wide = np.zeros((8, 16), np.float32)[:, :8]
+    plan = cute.trace(copied, x, y)
+    emulate(plan, wide, y)
+    for wrong in (x.T, np.broadcast_to(x[:1], (8, 8)).T, x.repeat(2, 1)[:, ::2]):
+        with pytest.raises(cute.LayoutError) as caught:
+            emulate(plan, wrong, y)
+        assert caught.value.code == "emulate-argument"
+        assert "required: strides (sym('x_stride0', multiple_of=4, min=0),1)" in str(caught.value)
+    emulate(plan, x, y)
+    assert (y == x).all()
+
+
+def test_arrays_with_a_mask_are_refused():
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    plan = cute.trace(copied, x, x.copy())
+    with pytest.raises(cute.LayoutError, match="given y, an array with a mask"):
+        emulate(plan, x, np.ma.array(x, mask=x > 3))
+
+
 @pytest.mark.parametrize("value", [-1, 2**32, 1.5])
 def test_numbers_that_the_type_cannot_hold_are_refused(value):
     m = Maker(threads=32)
@@ -187,3 +216,14 @@ def test_an_integer_promises_the_extent_of_an_array_of_one_mode():
         with pytest.raises(LayoutError) as caught:
             cute.trace(fill, np.zeros(shape, np.float32))
         assert caught.value.code == code
+
+
+def test_a_mode_of_one_element_has_any_stride():
+    @cute.kernel
+    def negated(x):
+        cute.launch(grid=1, block=1)
+        x[0] = -x[0]
+
+    x = np.arange(1, 5, dtype=np.float32)
+    negated(x[3:][::-1])
+    assert x.tolist() == [1, 2, 3, -4]

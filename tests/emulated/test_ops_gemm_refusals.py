@@ -54,11 +54,22 @@ def test_types_that_do_not_fit_are_refused():
     assert "given out of float64; required: f32" in text
 
 
+def test_masked_arrays_are_refused():
+    a = np.ones((3, 3), np.float32)
+    masked = np.ma.array(a, mask=a > 0)
+    for named in ({"a": masked, "b": a}, {"a": a, "b": a, "c": masked, "beta": 1}):
+        with pytest.raises(LayoutError, match="an array with a mask") as caught:
+            cute.ops.gemm(**named)
+        assert caught.value.code == "argument-masked"
+
+
 def test_choices_that_there_are_not_are_refused():
     a = np.ones((3, 3), np.float32)
     text = refused("ops-choice", LeafTypeError, a, a, activation="softplus")
     assert "given activation='softplus'; required: None, 'relu'" in text
     refused("ops-choice", LeafTypeError, a, a, backend="tpu")
+    text = refused("ops-choice", LeafTypeError, a, a, config=5)
+    assert "given config=5; required: what choose_config returns, or text" in text
     text = refused("gemm-config-text", LayoutError, a, a, config="tiles=3")
     assert "given 'tiles=3'; required: parts like tile=64x64x32" in text
     text = refused("gemm-config", LayoutError, a, a, config="stages=1")

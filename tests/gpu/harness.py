@@ -59,6 +59,15 @@ class OnGpu:
         return self.bytes.cpu().numpy().view(self.dtype).reshape(self.shape)
 
 
+def copied(array):
+    """Return a copy of an array, with the same strides."""
+    steps = zip(array.shape, array.strides, strict=True)
+    room = np.zeros(array.itemsize + sum((n - 1) * step for n, step in steps), np.uint8)
+    new = np.ndarray(array.shape, array.dtype, room, strides=array.strides)
+    new[...] = array
+    return new
+
+
 def both(plan, *arrays):
     """Return (of the GPU, of the emulator) for each array, after the plan has run on it.
 
@@ -67,7 +76,7 @@ def both(plan, *arrays):
         arrays: NumPy arrays, or numbers for parameters that are numbers.
 
     """
-    expected = [x.copy() if isinstance(x, np.ndarray) else x for x in arrays]
+    expected = [copied(x) if isinstance(x, np.ndarray) else x for x in arrays]
     cute.emulate(plan, *expected)
     if DRY:
         cute.compile(plan, DRY, SPILLS)

@@ -15,6 +15,7 @@ from cute_py.codegen import driver as drivers
 from cute_py.codegen import faults, places, run
 from cute_py.codegen.places import stream_number
 from cute_py.codegen.prepared import Block, Prepared
+from cute_py.trace.arrays import strides_of
 from tests.fake_gpu import LIMITS, Array, Status, install
 
 
@@ -34,6 +35,12 @@ def rows(x, y, n: cute.s32, alpha: cute.f32):
 @cute.kernel
 def touch(x):
     cute.launch(grid=x.shape[0], block=32)
+
+
+@cute.kernel
+def corner(x):
+    cute.launch(grid=1, block=32)
+    x[0, 0] = 1.0
 
 
 def plan_of(kernel, *args):
@@ -229,9 +236,8 @@ def test_arrays_of_two_devices_are_refused(gpu):
         Array((1000,), np.float16),
         Array((1000,), strides=(8,)),
         Array((1000,), address=4),
-        np.zeros(1000, np.float32),
     ],
-    ids=["rank", "extent", "type", "stride", "alignment", "host"],
+    ids=["rank", "extent", "type", "stride", "alignment"],
 )
 def test_arrays_unlike_those_that_were_traced_are_refused(gpu, wrong):
     plan = plan_of(rows, X, X, 1, 1.0)
@@ -239,16 +245,84 @@ def test_arrays_unlike_those_that_were_traced_are_refused(gpu, wrong):
     assert gpu.raw.launches == []
 
 
+def test_arrays_of_the_host_among_those_of_the_gpu_are_refused(gpu):
+    message = refused("launch-host", plan_of(rows, X, X, 1, 1.0), X, np.zeros(1000), 1, 1.0)
+    assert "given y (ndarray), which does not lie on the GPU" in message
+    with pytest.raises(cute.CuteError) as caught:
+        rows(np.zeros(1000, np.float32), X, 1, 1.0)
+    assert caught.value.code == "launch-host"
+
+
+def test_views_of_negated_values_are_refused_at_launch(gpu):
+    plan = plan_of(touch, X)
+    cute.run(plan, X)
+    view = Array((1000,))
+    view.is_neg = lambda: True
+    refused("argument-negated", plan, view)
+    assert len(gpu.raw.launches) == 1
+
+
+def test_memory_that_may_not_be_written_is_only_read(gpu):
+    gpu.raw.memory = {4096: 0}
+    plan = plan_of(rows, X, X, 1, 1.0)
+    own, shown = Interface(4096), Interface(4096, read_only=True)
+    cute.run(plan, own, own, 1, 1.0)
+    cute.run(plan, shown, own, 1, 1.0)
+    message = refused("launch-read-only", plan, own, shown, 1, 1.0)
+    assert "given y, which is read-only, and the kernel writes to it" in message
+    assert len(gpu.raw.launches) == 2
+
+
+def test_arrays_with_a_mask_are_refused(gpu):
+    gpu.raw.memory = {4096: 0}
+    plan = plan_of(touch, X)
+    cute.run(plan, Interface(4096))
+    refused("argument-masked", plan, Interface(4096, mask=X))
+    assert len(gpu.raw.launches) == 1
+
+
+def test_an_interface_without_strides_is_compact(gpu):
+    gpu.raw.memory = {4096: 0}
+    array = Interface(4096)
+    array.shape, array.strides = (10, 100), None
+    assert strides_of(array) == (100, 1)
+    cute.run(cute.trace(corner, array), array)
+    assert gpu.raw.launches[0][3] == [4096, 10, 100, 100]
+
+
+@pytest.mark.parametrize("stride", [-4, 7, 0, 4])
+def test_a_mode_of_one_element_has_any_stride(gpu, stride):
+    corner(Array((10, 1), strides=(4, stride)))
+    assert gpu.raw.launches[0][3][:3] == [4096, 10, 1]
+
+
+def test_a_kernel_in_place_of_a_plan_is_refused(gpu):
+    message = refused("codegen-plan", touch, X)
+    assert message.startswith("cute.run: given a Kernel; required: a plan; fix: trace the kernel")
+
+
+@pytest.mark.parametrize(("kind", "address"), [(np.float32, 4097), (np.float16, 1), (np.int64, 4)])
+def test_elements_that_lie_across_their_size_are_refused(gpu, kind, address):
+    odd = Array((1000,), kind, address=address)
+    for _ in range(2):
+        with pytest.raises(cute.CuteError) as caught:
+            touch(odd)
+        assert caught.value.code == "launch-misaligned"
+        assert f"x at address {hex(address)}, which is no multiple of" in str(caught.value)
+    assert gpu.raw.launches == []
+
+
 class Interface:
     """An array that has `__cuda_array_interface__` alone, as Numba's have."""
 
-    def __init__(self, address, stream=None, n=1000):
+    def __init__(self, address, stream=None, n=1000, read_only=False, mask=None):
         self.shape, self.dtype, self.strides = (n,), np.dtype(np.float32), (4,)
-        self.address, self.stream = address, stream
+        self.address, self.stream, self.read_only, self.mask = address, stream, read_only, mask
 
     @property
     def __cuda_array_interface__(self):
-        place = {"data": (self.address, False), "strides": None, "version": 3}
+        place = {"data": (self.address, self.read_only), "strides": None, "version": 3}
+        place |= {"mask": self.mask}
         return place | {"shape": self.shape, "typestr": "<f4", "stream": self.stream}
 
 
@@ -353,9 +427,10 @@ def test_streams_of_every_library_have_a_number():
     assert stream_number(SimpleNamespace(ptr=5)) == 5
     assert stream_number(SimpleNamespace(__cuda_stream__=lambda: (0, 6))) == 6
     assert stream_number(SimpleNamespace(__cuda_stream__=(0, 7))) == 7
-    with pytest.raises(cute.CuteError) as caught:
-        stream_number("default")
-    assert caught.value.code == "launch-stream"
+    for wrong in ("default", -1):
+        with pytest.raises(cute.CuteError) as caught:
+            stream_number(wrong)
+        assert caught.value.code == "launch-stream"
 
 
 # -- devices and threads

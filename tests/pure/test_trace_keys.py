@@ -7,6 +7,7 @@ import dataclasses
 import threading
 import time
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -179,6 +180,19 @@ def test_arrays_in_groups_are_parameters(group, names):
     assert [p.name for p in plan.params] == ["x", *names]
     assert len(kernel.leaves(X, group)) == len(plan.params)
     assert ops_of(plan)[-1].startswith(f"store {names[0]}[0 + [0]] = ")
+
+
+@pytest.mark.parametrize(
+    "value", [np.float32, ml_dtypes.bfloat16, np.dtype("f4"), {"kind": np.float16}, np.ndarray]
+)
+def test_classes_with_the_attributes_of_arrays_are_compile_time_values(value):
+    @cute.kernel
+    def told(x, kind):
+        cute.launch(grid=1, block=32)
+        x[cute.thread_idx()] = 1.0
+        assert kind == value
+
+    assert [p.name for p in cute.trace(told, np.zeros(32, np.float32), value).params] == ["x"]
 
 
 def test_names_in_a_plan_do_not_meet():

@@ -195,6 +195,16 @@ def kernel_block_mended(x):
     x[0] = 1
 
 
+def kernel_grid(x):
+    cute.launch(grid=x.shape[0] ^ 5, block=32)  # here
+    x[0] = 1
+
+
+def kernel_grid_mended(x):
+    cute.launch(grid=cute.min_(x.shape[0], 5) * x.stride[0] // 2, block=32)
+    x[0] = 1
+
+
 def kernel_step(x):
     for k in cute.range(0, 4, 0):  # here
         x[k] = 1
@@ -358,6 +368,7 @@ CODES = [
     "kernel-no-launch",
     "kernel-launch-twice",
     "kernel-block",
+    "kernel-grid",
     "kernel-step",
     "kernel-while",
     "kernel-variable",

@@ -124,7 +124,7 @@ class Foreign:
     shape, dtype, strides = (4,), np.dtype(np.float32), None
 
     @property
-    def __cuda_array_interface__(self):
+    def __array_interface__(self):
         return {"data": (256, False)}
 
 
@@ -158,11 +158,14 @@ def emulated(n):
 
 
 X, F = ARRAYS["x"], ARRAYS["f"]
+PAIRED = np.zeros(8, [("number", "i4"), ("flag", "i2")])  # packed: six bytes from one to the next
 CALLS = {
     "argument-type": (lambda: cute.trace(floats, X), lambda: cute.trace(floats, F)),
     "argument-spec": (lambda: cute.trace(promised, X), lambda: cute.trace(promised, ARRAYS["a"])),
     "argument-hidden": (lambda: cute.trace(hidden, Plain(X)), lambda: cute.trace(first, X)),
     "argument-stride": (lambda: cute.trace(first, X[::-1]), lambda: cute.trace(first, X[::2])),
+    "argument-bytes": (lambda: cute.trace(first, PAIRED["number"]), lambda: cute.trace(first, X)),
+    "argument-masked": (lambda: cute.trace(first, np.ma.array(X)), lambda: cute.trace(first, X)),
     "argument-strides": (lambda: cute.trace(first, Foreign()), lambda: cute.trace(first, F)),
     "argument-empty": (lambda: cute.trace(first, X[:0]), lambda: cute.trace(first, X[:2])),
     "argument-promise": (
