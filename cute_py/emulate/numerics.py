@@ -63,7 +63,7 @@ def fma(a: Array, b: Array, c: Array, dtype: Dtype) -> Array:
         return a * b + c
     p = np.multiply(a, b, dtype=np.float64)
     s = p + c
-    if dtype is f32:
+    if dtype.bits == 32:  # tf32, too: its arithmetic is that of f32
         if ((s.view(np.int64) & _NARROW[0]) == _NARROW[1]).any():
             s = _odd(s, p, c)
         return s.astype(np.float32)
@@ -129,6 +129,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "div": np.divide,
     "floordiv": np.floor_divide,
     "mod": np.mod,
+    "fma": lambda a, b, c: np.asarray(a * b + c),
     "min": _least,
     "max": _greatest,
     "and": np.bitwise_and,
@@ -163,7 +164,7 @@ MOVES = ("copy", "where")  # no arithmetic: bits pass as they are
 
 def function(name: str, dtype: Dtype) -> Callable[..., Array]:
     """Return a function of `functions.FUNCTIONS` on arrays of one dtype."""
-    if name == "fma":
+    if name == "fma" and dtype.is_float:
         return _fma_of(dtype)
     rule = RULES[name]
     if name in MOVES or dtype.bits >= 32 or (dtype.is_integer and dtype.bits >= 8):
@@ -176,9 +177,7 @@ def function(name: str, dtype: Dtype) -> Callable[..., Array]:
 
 
 def _fma_of(dtype: Dtype) -> Callable[..., Array]:
-    if dtype.is_float:
-        return lambda a, b, c: fma(widened(a, dtype), widened(b, dtype), widened(c, dtype), dtype)
-    return lambda a, b, c: np.asarray(a * b + c)
+    return lambda a, b, c: fma(widened(a, dtype), widened(b, dtype), widened(c, dtype), dtype)
 
 
 def _narrow(rule: Callable[..., Any], dtype: Dtype, name: str) -> Callable[..., Array]:
