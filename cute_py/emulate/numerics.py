@@ -16,6 +16,7 @@ import numpy as np
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, bf16, f16, f32, f64
 from cute_py.emulate.bits import numpy_type
+from cute_py.emulate.fma import fma_double
 from cute_py.emulate.spans import Array
 
 ROUNDINGS = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp", "rna": "rna"}
@@ -57,10 +58,9 @@ def fma(a: Array, b: Array, c: Array, dtype: Dtype) -> Array:
 
     The product of two f32 is exact in f64, the sum is rounded there. Rounding that again differs
     from rounding once only where the sum was inexact and looks like a tie; those are made odd.
-    f64 rounds the product first (one ulp of the product).
     """
     if dtype is f64:
-        return a * b + c
+        return fma_double(a, b, c)
     p = np.multiply(a, b, dtype=np.float64)
     s = p + c
     if dtype.bits == 32:  # tf32, too: its arithmetic is that of f32
