@@ -50,7 +50,12 @@ def narrowed(e: Emit, value: Any, dtype: Dtype) -> Any:  # noqa: ANN401
 
 
 def fused(e: Emit, dtype: Dtype, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401
-    """Return a*b + c of three f16 or bf16, rounded once: in f32 it would be rounded twice."""
+    """Return a*b + c of three floats below 32 bits, rounded once: in f32 it would be rounded twice.
+    Of floats of 8 bits it is exact in f64.
+    """
+    if dtype.bits == 8:
+        wide = [e.b.fpext(widened(e, x, dtype), F64) for x in (a, b, c)]
+        return rounded(e, e.b.fma(*wide), dtype)
     if dtype.name == "bf16":
         return e.emit("fma.bf16", a, b, c)[0]
     return e.emit("fma", a, b, c, type=dtype.name)[0]
@@ -80,7 +85,9 @@ def map_(e: Emit, op: ops.Map) -> None:
 
 def _as_it_is(op: ops.Map) -> bool:
     """Tell whether elements are taken in their own type: moved, or given to an instruction."""
-    return op.fn in ("copy", "where") or (op.fn == "fma" and op.dtype.name in ("f16", "bf16"))
+    return op.fn in ("copy", "where") or (
+        op.fn == "fma" and op.dtype.is_float and op.dtype.bits < 32
+    )
 
 
 def _source(e: Emit, x: Any, k: int, op: ops.Map) -> Any:  # noqa: ANN401
@@ -96,8 +103,14 @@ def _source(e: Emit, x: Any, k: int, op: ops.Map) -> Any:  # noqa: ANN401
     value = e.scalars.env[str(x)] if kind.is_float else e.scalars.value(x)
     if kind.is_float:
         return value if not _as_it_is(op) else narrowed(e, value, kind)
-    width = element_type(kind)
-    return e.b.trunc(value, width) if width != I64 else value
+    return _integer(e, value, element_type(kind))
+
+
+def _integer(e: Emit, value: Any, kind: Any) -> Any:  # noqa: ANN401
+    """Return an integer of the plan as an element; a flag is whether it is not 0."""
+    if kind == I1:
+        return e.b.icmp_unsigned("!=", value, ir.Constant(I64, 0))
+    return value if kind == I64 else e.b.trunc(value, kind)
 
 
 def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401

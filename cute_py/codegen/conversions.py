@@ -154,6 +154,8 @@ def _from_int(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
     name = f"{'s' if signed else 'u'}{src.bits}"
     if dst.name in ("f32", "f64") and op.rounding in ROUNDINGS:
         return e.emit("cvt.float.int", value, rounding=op.rounding, dst=dst.name, src=name)[0]
+    if src.bits == 64 and dst.name == "f64":
+        raise e.unsupported(f"conversion of {src} to {dst} by {op.rounding}")
     (double,) = e.emit("cvt.float.int", value, rounding="rz", dst="f64", src=name)
     if src.bits == 64:
         double = _odd_double(e, double, value, name)

@@ -164,12 +164,19 @@ class Emit:
         if dtype.name == "b1":
             return ir.Constant(I1, int(bool(value)))
         if dtype.is_float and dtype.bits >= 32:
-            return ir.Constant(F64 if dtype.bits == 64 else F32, float(value))
+            return ir.Constant(F64 if dtype.bits == 64 else F32, _rounded(value, dtype))
         return ir.Constant(ir.IntType(dtype.bits), _image(value, dtype))
 
 
 def _bits(kind: Any) -> int:  # noqa: ANN401
     return {F32: 32, F64: 64}.get(kind) or int(kind.width)
+
+
+def _rounded(value: float, dtype: Dtype) -> float:
+    """Return a number as the nearest one of a float type."""
+    from cute_py.dtypes.conversion import convert
+
+    return float(convert(float(value), dtype))
 
 
 def _image(value: float, dtype: Dtype) -> int:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from cute_py.dtypes.conversion import convert
+from cute_py.dtypes.table import Dtype, f32, f64
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.engines import Engines
@@ -243,13 +245,12 @@ class Build:
         """Compile a value of `Map`: an array [block, warp, lane, element] that broadcasts."""
         if isinstance(value, Reg):
             return self.reader(value, op)
-        held = numpy_type(dtype)
         if isinstance(value, bool | float | np.floating) or type(value) is int:
-            fixed = np.asarray(value).astype(held).reshape(1, 1, 1, 1)
+            fixed = elements(np.asarray(value), dtype).reshape(1, 1, 1, 1)
             return lambda c: fixed
         name = value if isinstance(value, str) else str(getattr(value, "name", value))
         if name in self.scalars:
-            given = np.asarray(self.scalars[name][1]).astype(held).reshape(1, 1, 1, 1)
+            given = elements(np.asarray(self.scalars[name][1]), dtype).reshape(1, 1, 1, 1)
             return lambda c: given
         evaluate = self.scalar(value)
 
@@ -257,9 +258,17 @@ class Build:
             found = np.asarray(evaluate(c))
             if found.ndim < 3:
                 found = found.reshape(1, 1, 1)
-            return found[..., None].astype(held)
+            return elements(found[..., None], dtype)
 
         return computed
+
+
+def elements(values: Array, dtype: Dtype) -> Array:
+    """Return numbers as elements of a type: rounded once, integers wrapped around at its width; a
+    flag is whether a number is not 0.
+    """
+    plain = dtype.bits >= 8 if dtype.is_integer else dtype in (f32, f64)
+    return values.astype(numpy_type(dtype)) if plain else np.asarray(convert(values, dtype))
 
 
 # -- looking through a plan

@@ -16,6 +16,7 @@ import numpy as np
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, bf16, f16, f32, f64
 from cute_py.emulate.bits import numpy_type
+from cute_py.emulate.fma import fma_double
 from cute_py.emulate.spans import Array
 
 ROUNDINGS = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp", "rna": "rna"}
@@ -57,13 +58,12 @@ def fma(a: Array, b: Array, c: Array, dtype: Dtype) -> Array:
 
     The product of two f32 is exact in f64, the sum is rounded there. Rounding that again differs
     from rounding once only where the sum was inexact and looks like a tie; those are made odd.
-    f64 rounds the product first (one ulp of the product).
     """
     if dtype is f64:
-        return a * b + c
+        return fma_double(a, b, c)
     p = np.multiply(a, b, dtype=np.float64)
     s = p + c
-    if dtype is f32:
+    if dtype.bits == 32:  # tf32, too: its arithmetic is that of f32
         if ((s.view(np.int64) & _NARROW[0]) == _NARROW[1]).any():
             s = _odd(s, p, c)
         return s.astype(np.float32)
@@ -129,6 +129,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "div": np.divide,
     "floordiv": np.floor_divide,
     "mod": np.mod,
+    "fma": lambda a, b, c: np.asarray(a * b + c),
     "min": _least,
     "max": _greatest,
     "and": np.bitwise_and,
@@ -163,7 +164,7 @@ MOVES = ("copy", "where")  # no arithmetic: bits pass as they are
 
 def function(name: str, dtype: Dtype) -> Callable[..., Array]:
     """Return a function of `functions.FUNCTIONS` on arrays of one dtype."""
-    if name == "fma":
+    if name == "fma" and dtype.is_float:
         return _fma_of(dtype)
     rule = RULES[name]
     if name in MOVES or dtype.bits >= 32 or (dtype.is_integer and dtype.bits >= 8):
@@ -176,9 +177,7 @@ def function(name: str, dtype: Dtype) -> Callable[..., Array]:
 
 
 def _fma_of(dtype: Dtype) -> Callable[..., Array]:
-    if dtype.is_float:
-        return lambda a, b, c: fma(widened(a, dtype), widened(b, dtype), widened(c, dtype), dtype)
-    return lambda a, b, c: np.asarray(a * b + c)
+    return lambda a, b, c: fma(widened(a, dtype), widened(b, dtype), widened(c, dtype), dtype)
 
 
 def _narrow(rule: Callable[..., Any], dtype: Dtype, name: str) -> Callable[..., Array]:

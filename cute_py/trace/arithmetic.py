@@ -74,7 +74,7 @@ def _operands(name: str, operands: tuple[Any, ...]) -> tuple[Dtype, IntTuple, tu
     selects = name == "where"
     typed = operands[1:] if selects else operands
     kind = _common_type(name, typed)
-    _require_domain(name, FUNCTIONS[name].domain, kind)
+    require_domain(name, kind)
     shape = _common_shape(name, operands)
     sources = [_value(x, kind, name) for x in typed]
     if selects:
@@ -101,7 +101,9 @@ def _common_type(name: str, operands: tuple[Any, ...]) -> Dtype:
     return s32
 
 
-def _require_domain(name: str, domain: str, kind: Dtype) -> None:
+def require_domain(name: str, kind: Dtype) -> None:
+    """Refuse a function of `FUNCTIONS` of a type that it is not for."""
+    domain = FUNCTIONS[name].domain
     fits = {
         "any": True,
         "float": kind.is_float,
@@ -273,6 +275,7 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
 
     require_choice(fn, REDUCTIONS, "reduce")
     src = register(require_tensor(tensor, "reduce"), "reduce")
+    require_domain(fn, tensor.dtype)
     if mode is None:
         result, order = new_registers(tensor.dtype, 1), list(range(len(src.index)))
     else:

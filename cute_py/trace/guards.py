@@ -123,14 +123,15 @@ def _is_one(stride: object) -> bool:
 
 def _guards(start: Leaf, extent: Leaf, width: int, operation: str) -> list[Cond]:
     """Return what must hold for elements from a coordinate on to lie inside of an extent."""
-    tests = []
-    for inside in (compare("le", 0, start), compare("lt", start, extent)):
-        if inside is True or (isinstance(inside, Condition) and _stays_below(inside.cond)):
-            continue
-        if width > 1:
-            _require_whole(start, extent, width, operation)
-        tests.append(inside.cond if isinstance(inside, Condition) else Compare("lt", 1, 0))
-    return tests
+    if width > 1:
+        _require_whole(start, extent, width, operation)
+    both = compare("le", 0, start), compare("lt", start, extent)
+    open_ = [inside for inside in both if not _surely(inside)]
+    return [x.cond if isinstance(x, Condition) else Compare("lt", 1, 0) for x in open_]
+
+
+def _surely(inside: bool | Condition) -> bool:
+    return inside is True or (isinstance(inside, Condition) and _stays_below(inside.cond))
 
 
 def _stays_below(test: Cond) -> bool:
@@ -161,7 +162,10 @@ def _at_most(x: Leaf, name: str, limit: Leaf) -> Leaf:
 
 def _require_whole(start: Leaf, extent: Leaf, width: int, operation: str) -> None:
     """Refuse vectors that may lie partly outside of an extent."""
-    if not (ints.divides(width, extent) and ints.divides(width, start)):
+    if ints.divides(width, extent) and ints.divides(width, start):
+        return
+    last = ints.add(start, width - 1)
+    if not (_surely(compare("le", 0, start)) and _surely(compare("lt", last, extent))):
         raise refusal(
             "vector-extent",
             operation=operation,

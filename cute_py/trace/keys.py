@@ -2,9 +2,10 @@
 
 Numbers are told apart by type and sign (1, 1.0 and True; 0.0 and -0.0), containers and objects by
 what they hold now, functions by their code and all that it takes from around it: defaults, closure,
-globals; of modules and classes, the attributes that the code names. So a plan is traced anew after
-a list, an attribute or a helper was changed. What is none of the user's (this package, the standard
-library, installed packages), and what does not say what it holds, is told apart by identity.
+globals; of modules, classes and functions, the attributes that the code names. So a plan is traced
+anew after a list, an attribute or a helper was changed. What is none of the user's (this package,
+the standard library, installed packages), and what does not say what it holds, is told apart by
+identity.
 """
 
 from __future__ import annotations
@@ -115,19 +116,20 @@ class Same:
 class Look:
     """One look at a value and all that it refers to: its key, and the places that were read.
 
-    `entries` (get, name, value), `cells`, `functions` and `classes` are these places: while they
-    hold the same objects, and `settled` is True, the key is the same.
+    `entries` (get, name, value), `cells`, `functions`, `classes` and `sizes` are these places:
+    while they hold the same objects, and `settled` is True, the key is the same.
     """
 
     def __init__(self, names: frozenset[str]) -> None:
-        """Look at the attributes of modules and classes that have these names."""
+        """Look at the attributes of modules, classes and functions that have these names."""
         self.names, self.met = names, set[str]()
         self.entries: list[tuple[Get, str, object]] = []
         self.cells: list[tuple[Any, object]] = []
         self.functions: list[tuple[Any, object, object, object]] = []
-        self.classes: list[tuple[Any, object, Any, int]] = []
+        self.classes: list[tuple[Any, object]] = []
+        self.sizes: list[tuple[Any, int]] = []  # a name that is new may be one that is read
         self.settled = True
-        self.reads = False  # whether there is a module or class of which names are read
+        self.reads = False  # whether there is a value of which names are read
         self.seen: dict[int, int] = {}
         self.alive: list[object] = []  # so that no id comes up twice
         self.depth = 0
@@ -209,6 +211,7 @@ class Look:
             self.closure(value),
             self.items(value.__globals__, loaded),
             modules and self.items(sys.modules, modules),
+            self.named(vars(value)) if vars(value) else (),
         )
 
     def closure(self, value: Any) -> Hashable:  # noqa: ANN401
@@ -240,8 +243,13 @@ class Look:
         """Return the key of a module: what the code names of it, if it is one of the user's."""
         if is_foreign(value):
             return Same(value)
-        held, self.reads = vars(value), True
-        return Same(value), self.items(held, sorted(self.names & held.keys()))
+        return Same(value), self.named(vars(value))
+
+    def named(self, held: Mapping[str, Any]) -> Hashable:
+        """Return the key of what the code names of a module or a function."""
+        self.reads = True
+        self.sizes.append((held, len(held)))
+        return self.items(held, sorted(self.names & held.keys()))
 
     def of_class(self, value: Any) -> Hashable:  # noqa: ANN401
         """Return the key of a class: what the code names of it and its special methods."""
@@ -251,7 +259,8 @@ class Look:
         found = [Same(value), self.key(type(value))]
         for cls in [x for x in value.__mro__ if not is_foreign(x)]:
             held = vars(cls)
-            self.classes.append((cls, cls.__mro__, held, len(held)))
+            self.classes.append((cls, cls.__mro__))
+            self.sizes.append((held, len(held)))
             names = [name for name, x in held.items() if is_read(name, x, self.names)]
             found.append((Same(cls), self.items(held, sorted(names))))
         return tuple(found)

@@ -7,7 +7,7 @@ from cute_py.layout import ints
 from cute_py.layout.polynomial import symbols_of
 from cute_py.layout.symbols import terms_of
 from cute_py.layout.tensor import Tensor, require_tensor
-from cute_py.trace.arithmetic import is_register, new_registers, number
+from cute_py.trace.arithmetic import is_register, new_registers, number, require_domain
 from cute_py.trace.functions import ATOMICS, REDUCTIONS
 from cute_py.trace.integers import Condition, Int, as_condition, bare
 from cute_py.trace.lower import access, register
@@ -297,6 +297,8 @@ def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor 
     """
     require_choice(fn, ATOMICS, "cute.atomic")
     require_tensor(target, "cute.atomic")
+    if fn != "exch":
+        require_domain(fn, target.dtype)
     dst = access(target, 1, "cute.atomic")
     src = element_register(value, target.dtype, "cute.atomic")
     if len(src) != dst.count:

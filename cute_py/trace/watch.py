@@ -43,10 +43,20 @@ class Seen:
     """What a function, or a value, refers to at one time: its key, and the places looked at.
 
     `settled`: while the places hold the same objects, the key is the same. `names`: the attributes
-    that its code reads. `reads`: whether there is a module or class that they count for.
+    that its code reads. `reads`: whether there is a value that they count for.
     """
 
-    __slots__ = ("cells", "classes", "entries", "functions", "key", "names", "reads", "settled")
+    __slots__ = (
+        "cells",
+        "classes",
+        "entries",
+        "functions",
+        "key",
+        "names",
+        "reads",
+        "settled",
+        "sizes",
+    )
 
     def __init__(self, key: Hashable, look: Look, places: Seen | None = None) -> None:
         """Keep what a look found; with `places`, those of another beside them."""
@@ -54,11 +64,12 @@ class Seen:
         self.reads = look.reads
         self.entries, self.cells = tuple(look.entries), tuple(look.cells)
         self.functions, self.classes = tuple(look.functions), tuple(look.classes)
+        self.sizes = tuple(look.sizes)
         if places is not None:
             self.settled = self.settled and places.settled
             self.entries, self.cells = places.entries + self.entries, places.cells + self.cells
             self.functions = places.functions + self.functions
-            self.classes = places.classes + self.classes
+            self.classes, self.sizes = places.classes + self.classes, places.sizes + self.sizes
 
     def holds(self) -> bool:
         """Tell whether the places hold the objects that were seen."""
@@ -74,9 +85,9 @@ class Seen:
                 return False
         if self.cells and not all(content(cell) is value for cell, value in self.cells):
             return False
-        return not self.classes or all(
-            cls.__mro__ is mro and len(held) == count for cls, mro, held, count in self.classes
-        )
+        if self.classes and not all(cls.__mro__ is mro for cls, mro in self.classes):
+            return False
+        return not self.sizes or all(len(held) == count for held, count in self.sizes)
 
     def checker(self) -> Callable[[], bool]:
         """Return `holds` as a function made for these places, one expression without loops: known
@@ -94,6 +105,9 @@ class Seen:
             for part, value in zip(("code", "defaults", "kwdefaults"), parts, strict=True):
                 scope[f"{part}{i}"] = value
                 tests.append(f"f{i}.__{part}__ is {part}{i}")
+        for i, (held, count) in enumerate(self.sizes):
+            scope[f"held{i}"] = held
+            tests.append(f"len(held{i}) == {count}")
         made: Callable[[], bool] = eval(f"lambda: {' and '.join(tests) or True}", scope)
         return made
 

@@ -1,10 +1,12 @@
 """Runs a plan's emitted LLVM IR on the CPU of this machine, thread by thread.
 
 Each op is emitted by the rule that compiles it for a GPU. The inline PTX of loads, stores, atomics
-and float arithmetic is replaced by IR with the meaning that the PTX ISA gives it. Barriers, shared
-memory and matrices are not run. The IR is optimized before, so that what has no meaning shows.
+and float arithmetic is replaced by IR with the meaning that the PTX ISA gives it, conversions by
+calls of `exact`. Barriers, shared memory and matrices are not run. The IR is optimized before, so
+that what has no meaning shows.
 """
 
+import ctypes
 from itertools import product
 
 import numpy as np
@@ -17,9 +19,12 @@ from cute_py.codegen.source import parameters
 from cute_py.codegen.storage import F32, F64, I32, I64, is_loose, word_count
 from cute_py.trace import ops
 from cute_py.trace.plan import ScalarParam
+from tests.compile_only import exact
 from tests.compile_only.jit import Code
 
 INDICES = ("tid", "bid_x", "bid_y", "bid_z")
+WIDTHS = {F32: 32, F64: 64}
+CALLED = {}  # functions that emitted code calls: alive as long as it may run
 
 
 def run(plan, *args, code=None):
@@ -153,9 +158,27 @@ class Host(Emit):
             return list(old)
         if row.effects != "none":
             return self._memory(what, values, outs, guard, list(old), modes)
-        if what.startswith("cvt."):
-            return [self._converted(what, *values, outs[0], modes)]
+        if what.startswith(("cvt.", "fma.")) or chosen.get("type") == "f16":
+            return [self._called(what, modes, values, outs[0])]
         return [getattr(self, f"_{what}")(*values)]
+
+    def _called(self, what, modes, values, kind):
+        """Call a function of `exact` on bit images."""
+        b, key = self.b, (what, len(values), *sorted(modes.items()))
+        if key not in CALLED:
+            number = ctypes.c_uint64
+            prototype = ctypes.PYFUNCTYPE(number, *[number] * len(values))
+            CALLED[key] = prototype(exact.instruction(what, modes))
+        place = ctypes.cast(CALLED[key], ctypes.c_void_p).value
+        function = ir.FunctionType(I64, [I64] * len(values)).as_pointer()
+        given = [self._as(x, ir.IntType(WIDTHS.get(x.type) or x.type.width)) for x in values]
+        given = [x if x.type == I64 else b.zext(x, I64) for x in given]
+        found = b.call(b.inttoptr(ir.Constant(I64, place), function), given)
+        width = WIDTHS.get(kind) or kind.width
+        return self._as(found if width == 64 else b.trunc(found, ir.IntType(width)), kind)
+
+    def _as(self, x, kind):
+        return x if x.type == kind else self.b.bitcast(x, kind)
 
     # -- memory
 
@@ -175,7 +198,11 @@ class Host(Emit):
         b, (address, beyond) = self.b, values[0]
         address = b.add(address, ir.Constant(I64, beyond))
         if what == "ld":
-            return [b.load(p) for p in self._pointers(address, outs, modes["bits"])]
+            found = [b.load(p) for p in self._pointers(address, outs, modes["bits"])]
+            return [
+                x if x.type == kind else b.zext(x, kind)
+                for x, kind in zip(found, outs, strict=True)
+            ]
         if what == "st":
             given = values[1]
             kinds = [x.type for x in given]
@@ -211,18 +238,6 @@ class Host(Emit):
         found = module.globals.get(f"llvm.{name}.{suffix}")
         found = found or ir.Function(module, function, f"llvm.{name}.{suffix}")
         return self.b.call(found, values)
-
-    def _converted(self, what, x, kind, modes):
-        if what == "cvt.float.int" and modes["rounding"] == "rn":
-            return (self.b.sitofp if modes["src"][0] == "s" else self.b.uitofp)(x, kind)
-        assert what == "cvt.int.float", what
-        assert modes["rounding"] in ("rn", "rz")
-        x = x if modes["rounding"] == "rz" else self._call("rint", x)
-        signed, width = modes["dst"][0] == "s", ir.IntType(int(modes["dst"][1:]))
-        found = self._call("fptosi.sat" if signed else "fptoui.sat", x, kind=width)
-        if width == kind:
-            return found
-        return (self.b.sext if signed else self.b.zext)(found, kind)
 
     def _add(self, x, y):
         return self.b.fadd(x, y)

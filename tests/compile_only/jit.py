@@ -25,8 +25,10 @@ class Code:
         self.engine.finalize_object()
 
     def function(self, name, count):
-        """Return a function of the module that takes `count` addresses and gives nothing."""
-        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)
+        """Return a function of the module that takes `count` addresses and gives nothing; it may
+        call Python.
+        """
+        kind = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * count)
         return kind(self.engine.get_function_address(name))
 
 

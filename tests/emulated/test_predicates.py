@@ -63,6 +63,52 @@ def test_stores_beyond_the_extents_are_left_out(shape):
     assert (whole[:, shape[1] :] == -1).all()
 
 
+@cute.kernel
+def copy_rows(A, B, width, fill):
+    """Each thread copies tiles of a row: one from 0 on, and one for each pass of a loop."""
+    cute.launch(grid=1, block=32)
+    row, tile = cute.thread_idx(), (1, width)
+    for first in (0, 1):
+        held = cute.rmem(A.dtype, tile)
+        cute.copy(cute.local_tile(A, tile, (row, first)), held, fill=fill)
+        cute.copy(held, cute.local_tile(B, tile, (row, first)))
+    for k in cute.range(cute.ceil_div(A.shape[1], width)):
+        held = cute.rmem(A.dtype, tile)
+        cute.copy(cute.local_tile(A, tile, (row, k)), held, fill=fill)
+        cute.copy(held, cute.local_tile(B, tile, (row + 2, k)))
+
+
+@pytest.mark.parametrize("width", [2, 4, 8, 16])
+@pytest.mark.parametrize("columns", [*range(1, 10), 12, 16, 20, 32])
+def test_a_vector_lies_in_its_row_as_a_whole(columns, width):
+    """A row has room behind it, so that wide vectors are aligned; what is there is not touched."""
+    count = -(-columns // width) * width
+    a = np.arange(64, dtype=np.int16).reshape(2, 32)[:, :columns]
+    b = np.full((4, 64), -1, np.int16)
+    copy_rows(a, b[:, :count], width, 99)
+    want = np.full((4, 64), -1, np.int16)
+    want[:2, : min(count, 2 * width)] = want[2:, :count] = 99
+    want[:2, : min(columns, 2 * width)] = a[:, : 2 * width]
+    want[2:, :columns] = a
+    np.testing.assert_array_equal(b, want)
+
+
+@cute.kernel
+def fill_row(B, width):
+    cute.launch(grid=1, block=32)
+    held = cute.rmem(B.dtype, (1, width))
+    held.fill(5)
+    cute.copy(held, cute.local_tile(B, (1, width), (cute.thread_idx(), 0)))
+
+
+@pytest.mark.parametrize("columns", range(1, 9))
+def test_nothing_is_stored_behind_a_row_that_is_shorter_than_a_tile(columns):
+    b = np.zeros((2, 8), np.int16)
+    fill_row(b[:, :columns], 8)
+    assert (b[:, :columns] == 5).all()
+    assert not b[:, columns:].any()
+
+
 def test_the_plan_says_which_copies_are_predicated():
     plan = cute.trace(copy_tiles, numbers((9, 33)), numbers((9, 33)))
     (load,) = [op for op in plan.ops if isinstance(op, Load)]

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import threading
 import time
+from types import ModuleType
 
 import ml_dtypes
 import numpy as np
@@ -126,6 +127,43 @@ def test_a_global_or_captured_number_that_was_changed_is_traced_anew():
     SCALE, captured = 1, 1
     assert len({first, second, third}) == 3
     assert cute.trace(kernel, X) is first
+
+
+def helper(x):
+    x[0] = helper.scale + getattr(helper, "more", 0)
+
+
+def test_attributes_of_a_function_count():
+    helper.scale = 1
+
+    @cute.kernel
+    def kernel(x):
+        cute.launch(grid=1, block=32)
+        helper(x)
+
+    def change(name, value):
+        setattr(helper, name, value)
+        return cute.trace(kernel, X)
+
+    plans = [change("scale", 1), change("scale", 2), change("more", 1), change("more", 2)]
+    assert len(set(plans)) == len(kernel.plans) == 4
+    change("other", 3)
+    assert len(kernel.plans) == 4
+    vars(helper).clear()
+
+
+def test_an_attribute_that_a_module_gets_later_counts(monkeypatch):
+    module = ModuleType("of_the_user")
+    monkeypatch.setitem(globals(), "of_the_user", module)
+
+    @cute.kernel
+    def kernel(x):
+        cute.launch(grid=1, block=32)
+        x[0] = getattr(of_the_user, "scale", 1)  # noqa: F821
+
+    first = cute.trace(kernel, X)
+    module.scale = 2
+    assert cute.trace(kernel, X) != first
 
 
 def test_one_kernel_is_traced_for_each_type_and_alignment():

@@ -387,3 +387,17 @@ def test_an_asynchronous_copy_does_not_fill_in_a_negative_zero():
         cute.copy(ASYNC, tile, cute.smem("f16", (1, 64)), fill=-0.0)
 
     assert raised(lambda: traced(filled)).code == "kernel-fill"
+
+
+@pytest.mark.parametrize("fn", ["and", "or", "xor"])
+def test_floats_have_no_bits_to_combine(fn):
+    def combined(f):
+        cute.atomic(fn, cute.local_tile(f, (1,), (0,)), 1.0)
+
+    def reduced(f):
+        held = cute.rmem("f32", 4)
+        held.fill(1)
+        f[0] = cute.reduce(fn, held)
+
+    for body in (combined, reduced):
+        assert raised(lambda body=body: traced(body)).code == "kernel-domain"

@@ -1,0 +1,224 @@
+"""Elements of all types mean the same on the emulator and as emitted code: numbers, integers of
+the plan, conversions, fma. What PTX converts is computed by `exact`.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+from tests.compile_only import exact, host
+from tests.compile_only.expressions import INTEGERS
+
+FLOATS = ("f64", "f32", "tf32", "f16", "bf16", "e5m2", "e4m3")
+SMALL = ("b1", "s2", "u2", "s4", "u4")
+TYPES = (*FLOATS, *INTEGERS, *SMALL)
+ROUNDINGS = ("rn", "rz", "rd", "ru", "rna")
+COUNT = 1024
+
+
+def typed(array, kind):
+    kind = cute.dtype(kind)
+    return array if cute.from_numpy(array.dtype) is kind else cute.typed(array, kind)
+
+
+def zeros(kind, shape):
+    return np.zeros(shape, cute.dtype(kind).numpy)
+
+
+def both(kernel, out, kind, *arrays, **more):
+    """Return what the emulator and the emitted code write; arrays are (array, type)."""
+    given = [typed(x, k) for x, k in arrays]
+    found, emitted = out.copy(), out.copy()
+    plan = cute.trace(kernel, typed(found, kind), *given, **more)
+    cute.emulate(plan, typed(found, kind), *given)
+    host.run(plan, emitted, *[x for x, _kind in arrays])
+    return found, emitted
+
+
+def require_same(found, emitted):
+    """Bits are the same; all NaN are one."""
+    same = found.view(f"u{found.itemsize}") == emitted.view(f"u{found.itemsize}")
+    if found.dtype.kind not in "iub":
+        with np.errstate(invalid="ignore"):
+            same |= np.isnan(found.astype(np.float64)) & np.isnan(emitted.astype(np.float64))
+    assert same.all()
+
+
+# -- numbers and integers of the plan
+
+
+@cute.kernel
+def integers(out, n: cute.s64):
+    cute.launch(grid=1, block=32)
+    t = cute.thread_idx()
+    held = cute.rmem(out.dtype, 1)
+    held.fill(0 if out.dtype.bits > 1 else False)
+    out[0, t] = t
+    out[1, t] = (t * n).to(out.dtype)
+    out[2, t] = held | (t - n)
+    out[3, t] = cute.where(t < 9, n, held)
+
+
+@pytest.mark.parametrize("kind", [*INTEGERS, *SMALL])
+@pytest.mark.parametrize("n", [0, 2, 4, -1, 1 << 40])
+def test_integers_become_elements(kind, n):
+    """They wrap around at the width of the type; a flag is whether they are not 0."""
+    dtype, t = cute.dtype(kind), np.arange(32)
+    found, emitted = zeros(kind, (4, 32)), zeros(kind, (4, 32))
+    plan = cute.trace(integers, typed(found, kind), n)
+    cute.emulate(plan, typed(found, kind), n)
+    host.run(plan, emitted, n)
+    require_same(found, emitted)
+    wanted = np.array([t, t * n, t - n, np.where(t < 9, n, 0)])
+    if kind == "b1":
+        assert np.array_equal(found, wanted != 0)
+    else:
+        low = (wanted - int(dtype.min)) % (1 << dtype.bits) if dtype.bits < 64 else None
+        assert low is None or np.array_equal(found.astype(np.int64), low + int(dtype.min))
+
+
+@cute.kernel
+def literals(out, numbers: tuple):
+    cute.launch(grid=1, block=1)
+    held = cute.rmem(out.dtype, 1)
+    held.fill(0)
+    for i, number in enumerate(numbers):
+        out[i, 0] = number
+        out[i, 1] = cute.where(held < number, number, held)
+        out[i, 2] = held + number
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_a_number_is_rounded_once(kind):
+    """1 + half a step + a little more than f64 to f32 keeps: not to be taken for a tie."""
+    half = 0.5 ** (exact.FORMATS[kind][1] + 1)
+    numbers = (1.0, 0.1, 1 + half, 1 + 3 * half, 1 + half + 2.0**-45, 1 + half - 2.0**-45)
+    found, emitted = both(literals, zeros(kind, (6, 3)), kind, numbers=numbers)
+    require_same(found, emitted)
+    for number, row in zip(numbers, found.astype(np.float64).tolist(), strict=True):
+        near = exact.value(exact.image(Fraction(number), kind), kind)
+        assert row == [near] * 3
+
+
+# -- conversions
+
+
+@cute.kernel
+def converted(out, x, rounding, saturate):
+    cute.launch(grid=COUNT // 32, block=32)
+    i = cute.block_idx() * 32 + cute.thread_idx()
+    out[i] = x[i].to(out.dtype, rounding, saturate)
+
+
+def images(kind, rng):
+    """Return bit images of a type, many at its ends and at ties of narrower types."""
+    bits = cute.dtype(kind).bits
+    every = rng.integers(0, 1 << min(bits, 63), COUNT, dtype=np.uint64)
+    if bits < 16:
+        every[: 1 << bits] = np.arange(1 << bits)
+        return every
+    if kind in FLOATS:
+        near = [image for x in numbers(rng) for image in around(exact.image(x, kind, "rz"), bits)]
+        if kind == "tf32":
+            every, near = every & 0xFFFFFFFF << 13, [x << 13 for x in near]
+    else:
+        ends = [sign << k for k in range(bits) for sign in (1, 3, -1)]
+        near = [(x + more) % (1 << bits) for x in ends for more in (-1, 0, 1)]
+    chosen = rng.choice(np.array(near, np.uint64), COUNT - COUNT // 8)
+    every[: len(chosen)] = chosen
+    return every
+
+
+def numbers(rng):
+    """Give numbers half a step beyond those of narrower types, and at the ends of integers."""
+    for kind in FLOATS[1:]:
+        low, m = exact.bias(kind), exact.FORMATS[kind][1]
+        for x in (*range(-low - m - 2, -low + 3), -1, 0, low - 1, low, low + 1):
+            step = Fraction(2 * int(rng.integers(1 << m)) + int(rng.integers(2)), 2 << m)
+            yield (1 + step) * Fraction(2) ** x
+    for bits in (2, 4, 7, 8, 15, 16, 31, 32, 63, 64):
+        for more in (Fraction(1, 2), 0, Fraction(-1, 2)):
+            yield (1 << bits) + more
+    yield from (None, exact.INFINITY, 0)
+
+
+def around(image, bits):
+    sign = 1 << bits - 1
+    return [(image + more) % (1 << bits) ^ flip for more in (-1, 0, 1) for flip in (0, sign)]
+
+
+def array_of(images, kind):
+    dtype = cute.dtype(kind)
+    if dtype.bits < 8:
+        return np.asarray(cute.decode(images, dtype)).astype(dtype.numpy)
+    return images.astype(f"u{dtype.bits // 8}").view(dtype.numpy)
+
+
+def check_conversion(source, target, rounding, saturate):
+    """Compare a conversion, if there is code for it; return whether there is."""
+    x = array_of(images(source, np.random.default_rng(0)), source)
+    more = {"rounding": rounding, "saturate": saturate}
+    try:
+        found = both(converted, zeros(target, COUNT), target, (x, source), **more)
+    except cute.CuteError as error:
+        if error.code != "codegen-op":
+            raise
+        return False
+    require_same(*found)
+    return True
+
+
+@pytest.mark.parametrize("source", TYPES)
+def test_conversions_mean_the_same(source):
+    """A few of each type; all of them are in tests/slow."""
+    rng = np.random.default_rng(TYPES.index(source))
+    targets = [target for target in TYPES if target != source]
+    compared = [
+        check_conversion(source, target, *way)
+        for target in rng.choice(targets, 4, replace=False)
+        for way in (("rn", False), (rng.choice(ROUNDINGS), bool(rng.integers(2))))
+    ]
+    assert any(compared)
+
+
+@pytest.mark.parametrize("source", ["s64", "u64"])
+def test_no_integer_becomes_f64_by_a_rounding_that_ptx_lacks(source):
+    """What is rounded to odd on the way to a narrower type is no result itself."""
+    assert not check_conversion(source, "f64", "rna", False)
+
+
+# -- fma
+
+
+@cute.kernel
+def multiplied(out, a, b, c):
+    cute.launch(grid=COUNT // 32, block=32)
+    i = cute.block_idx() * 32 + cute.thread_idx()
+    out[i] = cute.fma(a[i], b[i], c[i])
+
+
+@pytest.mark.parametrize("kind", [*FLOATS, *INTEGERS, *SMALL[1:]])
+def test_fma_rounds_once(kind):
+    rng = np.random.default_rng(1)
+    chosen = [images(kind, rng) for _operand in range(3)]
+    for operand in chosen:
+        rng.shuffle(operand)
+    if kind == "e5m2":  # 9*2**12 lies between two numbers, and f32 has no room for what is added
+        chosen[0][:2], chosen[1][:2], chosen[2][:2] = 0x5A, 0x5A, (0x01, 0x81)
+    if kind == "f64":  # a product that c nearly takes away
+        chosen[0][2:9], chosen[1][2:9] = (
+            0x3FF0000000000001,
+            np.arange(7, dtype=np.uint64) + 0x3FF0000000000003,
+        )
+        chosen[2][2:9] = np.arange(7, dtype=np.uint64) + 0xBFF0000000000004
+    arrays = [(array_of(operand, kind), kind) for operand in chosen]
+    found, emitted = both(multiplied, zeros(kind, COUNT), kind, *arrays)
+    require_same(found, emitted)
+    if kind in FLOATS and kind != "tf32":  # whose arithmetic is that of f32
+        wanted = [exact.fma(kind, *map(int, each)) for each in zip(*chosen, strict=True)]
+        require_same(found, array_of(np.array(wanted, np.uint64), kind))
