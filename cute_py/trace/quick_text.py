@@ -1,11 +1,13 @@
 """Functions that find a call by its arguments, written as text for their types.
 
-A loop over the arguments would cost more than the launch, so one function reads them all. For the
+A loop over the arguments would cost more than the launch, so one function reads them all. The call
+before is remembered beside the dictionary: to compare two keys costs a sixth of hashing one. For the
 types of a call with an array, a run-time number and a compile-time integer, it is
 
 >>> from cute_py.trace.arrays import TypedArray
 >>> print(functions_text((TypedArray, float, int), (None, float, None), (16, 16, 16)))
 def again(args):
+    global recent
     if len(args) != 3: return launch(args)
     (x0, x1, x2) = args
     if x0.__class__ is not Type0 or x1.__class__ is not Type1 or x2.__class__ is not Type2:
@@ -13,8 +15,14 @@ def again(args):
     (f0, v0) = read0(x0)
     v1 = number1(x1)
     if v1 is None: return None
-    found = known.get((f0, v0 % 16, x2))
-    if found is None or not found[0](): return False
+    key = (f0, v0 % 16, x2)
+    last, found = recent
+    if key != last:
+        found = known.get(key)
+        recent = key, found
+    if found is None or not found[0]():
+        recent = None, None
+        return False
     found[1]((v0, v1))
     return True
 <BLANKLINE>
@@ -65,6 +73,7 @@ def functions_of(
 
     """
     scope: dict[str, Any] = {"copysign": copysign, "known": known, "launch": launch}
+    scope["recent"] = None, None  # the key of the call before, and what was found by it
     scope |= {f"Type{i}": kind for i, kind in enumerate(types)}
     scope |= {f"read{i}": READERS[kind] for i, kind in enumerate(types) if kind in READERS}
     scope |= {f"number{i}": number for i, number in enumerate(numbers)}
@@ -81,13 +90,20 @@ def functions_text(
     names = _tuple([f"x{i}" for i in range(len(types))])
     other = [f"x{i}.__class__ is not Type{i}" for i in range(len(types))]
     again = [
+        "global recent",
         f"if len(args) != {len(types)}: return launch(args)",
         f"{names} = args",
         f"if {' or '.join(other) or 'False'}:",
         "    return launch(args)",
         *lines,
-        f"found = known.get({_tuple(key)})",
-        "if found is None or not found[0](): return False",
+        f"key = {_tuple(key)}",
+        "last, found = recent",
+        "if key != last:",
+        "    found = known.get(key)",
+        "    recent = key, found",
+        "if found is None or not found[0]():",
+        "    recent = None, None",
+        "    return False",
         f"found[1]({_tuple(values)})",
         "return True",
     ]
