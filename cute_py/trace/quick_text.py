@@ -1,8 +1,8 @@
 """Functions that find a call by its arguments, written as text for their types.
 
 A loop over the arguments would cost more than the launch, so one function reads them all. The call
-before is remembered beside the dictionary: to compare two keys costs a sixth of hashing one. For the
-types of a call with an array, a run-time number and a compile-time integer, it is
+before is remembered beside the dictionary: to compare two keys costs a sixth of hashing one. For
+the types of a call with an array, a run-time number and a compile-time integer, it is
 
 >>> from cute_py.trace.arrays import TypedArray
 >>> print(functions_text((TypedArray, float, int), (None, float, None), (16, 16, 16)))
