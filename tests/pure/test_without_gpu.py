@@ -112,7 +112,7 @@ def test_the_tile_follows_the_gpu():
     line = ["source", *options("sm_90a", "bf16", (1536, 1536, 4096), "K,K")]
     whole, part = shown(*line)[1], shown(*line, "--multiprocessors", 28)[1]
     assert "tile=128x128x64" in whole["config"]
-    assert "tile=256x128x64" in part["config"]
+    assert "tile=128x256x64" in part["config"]
     assert whole["chosen for"] == (
         "1536x1536x4096 on sm_90a: 132 multiprocessors (H100 SXM, H200), "
         "232448 bytes shared of a block"
