@@ -81,11 +81,19 @@ def both(plan, *arrays):
     if DRY:
         cute.compile(plan, DRY, SPILLS)
         return [(x, x) for x in expected]
+    return list(zip(launched(plan, *arrays), expected, strict=True))
+
+
+def launched(plan, *arrays):
+    """Return copies of the arrays after the plan has run on them on the GPU; dry: the emulator."""
+    if DRY:
+        held = [copied(x) if isinstance(x, np.ndarray) else x for x in arrays]
+        cute.emulate(plan, *held)
+        return held
     held = [OnGpu(x) if isinstance(x, np.ndarray) else x for x in arrays]
     cute.run(plan, *held)
     torch.cuda.synchronize()
-    results = [x.numpy() if isinstance(x, OnGpu) else x for x in held]
-    return list(zip(results, expected, strict=True))
+    return [x.numpy() if isinstance(x, OnGpu) else x for x in held]
 
 
 def both_kernels(kernel, *args):
