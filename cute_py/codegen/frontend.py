@@ -57,9 +57,21 @@ def ptx_of(
         if isinstance(error, TypeError) and not is_edited:
             raise
         raise refusal("codegen-source", operation=plan.name, log=str(error).strip()) from error
-    entry = re.search(r"\.entry\s+(\w+)", ptx)
-    assert entry is not None
-    return ptx, entry.group(1)
+    return _renamed(ptx, plan.name)
+
+
+def _renamed(ptx: str, name: str) -> tuple[str, str]:
+    """Return PTX whose kernel has a name that profilers show as the author wrote it, and that name.
+
+    Numba's holds the types of all parameters; names of instructions are reserved in PTX. A name
+    that PTX cannot have stays Numba's.
+    """
+    found = re.search(r"\.entry\s+(\w+)", ptx)
+    assert found is not None
+    entry, wanted = found.group(1), f"cute_{name}"
+    if not re.fullmatch(r"\w+", wanted, re.ASCII) or re.search(rf"\b{wanted}", ptx):
+        return ptx, entry
+    return re.sub(rf"\b{entry}", wanted, ptx), wanted
 
 
 def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:  # noqa: ANN401

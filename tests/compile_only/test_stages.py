@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 import cute_py as cute
@@ -25,6 +26,27 @@ def refused(code, call):
         call()
     assert caught.value.code == code
     return str(caught.value)
+
+
+# -- the name of the kernel
+
+
+@pytest.mark.parametrize(
+    ("name", "is_kept"), [("scale", True), ("add", True), ("größe", False), ("py_shared", False)]
+)
+def test_a_kernel_has_the_name_that_its_author_gave_it_where_ptx_can_have_it(name, is_kept):
+    """`add` alone is reserved there; `cute_py_shared` is the shared memory."""
+
+    def body(x):
+        cute.launch(grid=1, block=32)
+        cute.smem("f32", 32)[cute.thread_idx()] = 1.0
+        x[cute.thread_idx()] = 1.0
+
+    body.__name__ = name
+    made = cute.compile(cute.trace(cute.kernel(body), np.zeros(32, np.float32)), "sm_90a")
+    assert (made.entry == f"cute_{name}") is is_kept
+    assert made.ptx.count(f".entry {made.entry}(") == 1
+    assert made.entry.encode() in made.cubin
 
 
 # -- CUTE_PY_DEBUG
