@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
-from cute_py.codegen.files import read_own, source_file
+from cute_py.codegen.files import source_file
 from cute_py.codegen.shim import install
 from cute_py.codegen.source import Source, parameters
 from cute_py.errors import CuteError, refusal
@@ -93,13 +93,12 @@ def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:  # noq
 
 
 def _file(name: str, text: str) -> str:
-    """Return the path of the file that holds the text; where none can be written, a path under
-    which `linecache` has it.
+    """Return the path of the file that holds the text. `linecache` has it, too: where no file can
+    be written, or another thread clears the cache in the midst of a compilation.
     """
-    path = source_file(name, text)
-    if read_own(path) != text.encode():
-        linecache.cache[str(path)] = len(text), None, text.splitlines(keepends=True), str(path)
-    return str(path)
+    path = str(source_file(name, text))
+    linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
+    return path
 
 
 def _compiled(plan: Plan, function: Any, arch: str) -> str:  # noqa: ANN401

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen import build, files
+from cute_py.codegen import build, files, frontend
 from cute_py.codegen.cache import counts
 from cute_py.codegen.cache_key import FOLDERS
 from cute_py.codegen.cache_room import clear
@@ -204,6 +204,21 @@ print(counts["miss"])
 def test_the_first_compile_of_a_process_may_be_of_eight_threads(place, on, misses):
     assert answer(THREADS, CUTE_PY_CACHE=on) == misses
     assert len(entries(place)) == int(misses)
+
+
+def test_a_source_that_is_gone_before_numba_reads_it_is_in_memory(place, monkeypatch):
+    """Another thread cleared the cache; without its lines Numba would warn, an error here."""
+    plan = small_plan(2.0)
+    right = code(cute.compile(plan, "sm_80"))
+    clear()
+
+    def compiled(plan, function, arch):
+        Path(function.__code__.co_filename).unlink()
+        return compiles(plan, function, arch)
+
+    compiles = frontend._compiled
+    monkeypatch.setattr(frontend, "_compiled", compiled)
+    assert code(cute.compile(plan, "sm_80")) == right
 
 
 def test_threads_compile_and_clear_at_once(place):
