@@ -42,12 +42,40 @@ LEFT_OUT = {
     "parse_layout": "takes a text; layouts are written as they are",
     "transform_leaf": "takes a Python function",
 }
-# The modules whose functions look at extents and strides, not at all coordinates one by one.
-CLOSED_FORM = (
-    *("tuples", "basis", "coords", "layout", "build", "queries", "modes", "slicing", "coalesce"),
-    *("composition", "complement", "inverse", "divide", "product", "recast", "common", "swizzle"),
-    *("composed", "classical", "tensorop", "symbols", "explain"),
+# Functions that look at extents and strides, not at all coordinates one by one.
+_CLOSED = (
+    "ComposedLayout E GenColMajor GenRowMajor Layout LayoutLeft LayoutRight ScaledBasis Swizzle "
+    "affine_rank_2 affine_rank_n append blocked_product capacity ceil_div coalesce column_major "
+    "column_major_interleaved column_major_tensor_op_multiplicand_congruous "
+    "column_major_tensor_op_multiplicand_crosswise common_refinement compact_col_major "
+    "compact_major compact_order compact_row_major compatible complement composition congruent "
+    "coprofile coshape cosize crd2crd crd2idx depth dice domain_distribute domain_offset downcast "
+    "elem_geq elem_gtr elem_leq elem_less elem_scale evenly_divides explain filter filter_krsc "
+    "filter_zeros flat_divide flat_product flatten get get_1d_coord get_flat_coord get_hier_coord "
+    "group_modes idx2crd increment inner_product is_static layout_add left_inverse logical_divide "
+    "logical_product make_basis_like make_composed_layout make_fragment_like make_identity_layout "
+    "make_layout make_layout_like make_layout_tv make_ordered_layout make_swizzle max_alignment "
+    "max_common_layout max_common_vector nullspace permuted pitch_linear pitched prefix_product "
+    "prepend product product_each product_like raked_product rank recast_layout repeat_like "
+    "replace right_inverse round_up row_major row_major_interleaved "
+    "row_major_tensor_op_multiplicand_congruous row_major_tensor_op_multiplicand_crosswise select "
+    "shape shape_div size slice_ slice_and_offset stride sym take tensor_bhmk tensor_bmhk "
+    "tensor_dmhb tensor_ndhwc tensor_nhwc tensor_op_multiplicand tensor_op_multiplicand_congruous "
+    "tensor_op_multiplicand_crosswise tensor_op_multiplicand_in_coordinates tensor_op_swizzle "
+    "tile_to_shape tile_unzip tiled_divide tiled_product unflatten unwrap upcast weakly_compatible "
+    "weakly_congruent wrap zip_ zipped_divide zipped_product "
 )
+# Functions that may look at every coordinate, and constructors: the size of operands is limited.
+_ENUMERATED = (
+    "ArrayEngine Coordinates Engine F2Layout F2Map Memory PackedEngine Pointer Tensor "
+    "add_coordinates compose_f2 compose_swizzles contains equivalent f2_kernel f2_matrix f2_rank "
+    "fit formula from_f2 from_f2_matrix from_linear_bases holes image inner_partition is_bijective "
+    "is_injective is_permutation is_surjective local_partition local_tile make_coord_tensor "
+    "make_host_tensor make_identity_tensor make_ptr make_rmem_tensor make_tensor make_tensor_like "
+    "min_ offset_grid offsets outer_partition overlaps prove_bijective prove_divides prove_equal "
+    "recast substitute to_f2 to_linear_bases "
+)
+BY_EXTENTS, BY_COORDINATES = frozenset(_CLOSED.split()), frozenset(_ENUMERATED.split())
 CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")
 _WORDS = {"true": True, "false": False}
 
@@ -80,7 +108,7 @@ def functions() -> list[str]:
     >>> "composition" in functions(), "coordinates" in functions()
     (True, False)
     """
-    return sorted(set(_public()) - set(CONSTANTS))
+    return sorted((BY_EXTENTS | BY_COORDINATES) - set(CONSTANTS))
 
 
 def show(value: Value) -> str:
@@ -109,17 +137,6 @@ def _show_array(values: Value) -> str:
 # -- the table of names
 
 
-def _public() -> list[str]:
-    import cute_py
-
-    homes: dict[str, tuple[str, str]] = vars(cute_py)["_MODULE"]
-    return [
-        name
-        for name, (module, _there) in homes.items()
-        if module.startswith("layout.") and name != "_" and name not in LEFT_OUT
-    ]
-
-
 def _value(name: str) -> Value:
     import cute_py
 
@@ -141,7 +158,7 @@ class Expression(Notation):
             return _WORDS[name.text]
         if name.text in ("min", "min_") and calls:
             return super().reference(name)
-        if name.text not in _public():
+        if name.text not in BY_EXTENTS | BY_COORDINATES:
             raise self.refuse("expression-name", name, name=name.text, hint=_hint(name.text))
         if name.text in CONSTANTS:
             return _value(name.text)
@@ -198,7 +215,7 @@ class Expression(Notation):
         """Refuse a text, and a layout whose coordinates are too many to look at each."""
         if operand.__class__ is str and name.text != "sym":
             raise self.fail(f"layouts and integers as operands of {name.text}", name)
-        if function.__module__.rpartition(".")[2] in CLOSED_FORM:
+        if name.text in BY_EXTENTS:
             return
         size = operand.size() if hasattr(operand, "size") and callable(operand) else 0
         if size.__class__ is int and size > MAX_ELEMENTS:

@@ -22,6 +22,7 @@ from cute_py.dtypes.table import Dtype
 from cute_py.errors import CuteError
 from cute_py.layout.polynomial import polynomial_key
 from cute_py.layout.symbols import SymInt, terms_of
+from cute_py.records import Value
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
     Signature = list[tuple[str, int, int]]
 
-# the layers that turn a plan into a kernel; what lies above them shows in the plan
-FOLDERS = ("atoms", "codegen", "dtypes", "layout", "trace")
+ROOT = Path(cute_py.__file__).parent
+# What no kernel depends on but through its plan. All else counts, so that a new folder does.
+ABOVE = {"analysis", "cli", "emulate", "host", "kernels", "ops", "viz"}
 PACKAGES = ("numba", "numba_cuda", "llvmlite")
 SLACK = 10_000_000  # nanoseconds: the clock of files is coarser than that of `time`
 NVVM = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*", "nvvm/libdevice/*.bc")
@@ -92,7 +94,7 @@ def _names(kind: Any) -> tuple[str, ...]:  # noqa: ANN401  (a class)
         return tuple(kind.__slots__)
     if is_dataclass(kind):
         return tuple([f.name for f in fields(kind)])
-    if kind.__module__.startswith("cute_py.layout."):
+    if issubclass(kind, Value):
         return ()
     raise TypeError(kind)
 
@@ -121,17 +123,23 @@ def _loaded() -> tuple[Signature, str]:
 
 def _signature() -> Signature:
     """Return path, size and time of change of each module; raises OSError if they are not there."""
-    root = Path(__file__).parents[1]
-    found = []
-    for name in FOLDERS:
-        with os.scandir(root / name) as entries:
-            for entry in entries:
-                if entry.name.endswith(".py"):
-                    about = entry.stat()
-                    found.append((entry.path, about.st_size, about.st_mtime_ns))
-        if not found:
-            raise FileNotFoundError(root / name)
+    with os.scandir(ROOT) as entries:
+        top = list(entries)
+    found = [each for entry in top if entry.name not in ABOVE for each in _sources(entry)]
+    if not any(path.endswith(os.path.basename(__file__)) for path, _size, _time in found):
+        raise FileNotFoundError(ROOT)
     return sorted(found)
+
+
+def _sources(entry: os.DirEntry[str]) -> Signature:
+    """Return what is to be known of a module, or of all modules of a folder."""
+    if entry.name.endswith(".py"):
+        about = entry.stat()
+        return [(entry.path, about.st_size, about.st_mtime_ns)]
+    if not entry.is_dir() or entry.name == "__pycache__":
+        return []
+    with os.scandir(entry.path) as entries:
+        return [each for inner in entries for each in _sources(inner)]
 
 
 # -- the tools

@@ -8,6 +8,7 @@ a floating-point type, its fields and its special values. Sources: PTX ISA, "Fun
 from __future__ import annotations
 
 from cute_py.errors import refusal
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _set = object.__setattr__
 
 
-class Dtype:
+class Dtype(Value):
     """One element type. Equal dtypes are the same object, which `dtype(name)` returns.
 
     Attributes:

@@ -7,7 +7,7 @@ goes on to the next op, or a signal of `Signal`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,7 +27,7 @@ from cute_py.emulate.spans import LANES, Array, Cohort, Spans, Value
 from cute_py.errors import refusal
 from cute_py.trace import ops
 from cute_py.trace.access import Access
-from cute_py.trace.conditions import Reg
+from cute_py.trace.conditions import Node, Reg
 from cute_py.trace.plan import Plan
 from cute_py.trace.walk import symbols_of
 
@@ -292,7 +292,7 @@ def _parts(x: object) -> Iterator[object]:
         for each in x:
             if not isinstance(each, ops.Op):
                 yield from _parts(each)
-    elif is_dataclass(x) and type(x).__module__.startswith("cute_py.trace"):
+    elif isinstance(x, Node):
         for field in fields(x):
             yield from _parts(getattr(x, field.name))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout import ints
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Leaf
 
 
-class ScaledBasis:
+class ScaledBasis(Value):
     """The stride `value * E(path)`: a step of `value` along mode `path` of the codomain's
     coordinate.
 

@@ -13,6 +13,7 @@ from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.swizzle import Swizzle, make_swizzle
 from cute_py.layout.tuples import has_underscore, is_underscore
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ ENUMERATED_AT_MOST = 1 << 22
 _set = object.__setattr__
 
 
-class ComposedLayout:
+class ComposedLayout(Value):
     """The map c -> outer(offset + inner(c)).
 
     Args:

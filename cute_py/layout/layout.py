@@ -10,6 +10,7 @@ from __future__ import annotations
 from cute_py.errors import CuteError, refusal
 from cute_py.layout import ints
 from cute_py.layout.tuples import MAX_DEPTH, has_underscore, show
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ WHY_DEPTH = 32  # how many steps of provenance a layout keeps alive
 _set = object.__setattr__
 
 
-class Layout:
+class Layout(Value):
     """The map of `shape:stride`: coordinate c goes to the sum of coordinate times stride over the
     leaves.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.tuples import index_of
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _set = object.__setattr__
 
 
-class Swizzle:
+class Swizzle(Value):
     """The map x -> x ^ shift_right(x & yyy_msk, S) of offsets (elements): a bijection and its own
     inverse.
 

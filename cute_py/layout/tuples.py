@@ -11,6 +11,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.layout import ints
 from cute_py.layout.ints import add, divides, less, mul, same
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 64
 
 
-class Underscore:
+class Underscore(Value):
     """The whole mode: keep it free in a coordinate, keep it untouched in a tiler. `None` means the
     same.
     """

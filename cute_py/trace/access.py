@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cute_py.dtypes.table import Dtype
-from cute_py.trace.conditions import Cond, Scalar
+from cute_py.trace.conditions import Cond, Node, Scalar
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class Access(Node):
     """Vectors of `width` neighbouring elements in one storage; all counts are elements of `dtype`.
 
     Attributes:

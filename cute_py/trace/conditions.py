@@ -15,8 +15,14 @@ from cute_py.layout.symbols import SymInt
 Scalar: TypeAlias = int | SymInt
 
 
+class Node:
+    """Base of what the ops of a plan are made of, so that a walk knows it from a plain value."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Reg:
+class Reg(Node):
     """Elements of a register storage, by number; `dtype` is what the bits are read as, and the
     unit that `index` counts in.
     """
@@ -33,7 +39,7 @@ class Reg:
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Node):
     """a `lt`, `le`, `eq` or `ne` b."""
 
     test: str
@@ -45,7 +51,7 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
-class Logic:
+class Logic(Node):
     """`and` or `or` of conditions."""
 
     test: str
@@ -56,7 +62,7 @@ class Logic:
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Not(Node):
     """The negation."""
 
     term: Cond
@@ -66,7 +72,7 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Test(Node):
     """Whether the one element (b1) of a register is set."""
 
     reg: Reg

@@ -7,6 +7,7 @@ from enum import Enum
 from functools import lru_cache
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 
+from cute_py.records import Value
 from cute_py.trace.names import OWN
 
 TYPE_CHECKING = False
@@ -16,19 +17,6 @@ if TYPE_CHECKING:
 
 DEPTH = 8  # of values in values that are looked at to tell whether they can change
 _EXACT = (bool, int, str, bytes, CodeType, type, ModuleType, type(None))
-
-# modules of this package whose objects are values: slots that are set once, compared by content
-VALUES = {
-    f"{OWN}.{name}"
-    for name in (
-        "dtypes.table",
-        "layout.layout",
-        "layout.swizzle",
-        "layout.composed",
-        "layout.basis",
-        "layout.tuples",
-    )
-}
 
 
 def is_frozen(value: Any, depth: int = DEPTH) -> bool:  # noqa: ANN401
@@ -51,7 +39,7 @@ def is_frozen(value: Any, depth: int = DEPTH) -> bool:  # noqa: ANN401
         return is_frozen_record(kind) and all(
             is_frozen(getattr(value, f.name), depth - 1) for f in fields(value)
         )
-    return kind.__module__ in VALUES
+    return issubclass(kind, Value)
 
 
 @lru_cache(maxsize=1024)

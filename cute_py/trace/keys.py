@@ -20,7 +20,8 @@ from types import (
     ModuleType,
 )
 
-from cute_py.trace.frozen import VALUES, attributes, is_frozen
+from cute_py.records import Value
+from cute_py.trace.frozen import attributes, is_frozen
 from cute_py.trace.names import (
     OWN,
     attribute_names,
@@ -71,7 +72,7 @@ def static_key(value: Any) -> Hashable:  # noqa: ANN401
 def is_plain(value: object) -> bool:
     """Tell whether a value refers to nothing: a number, text, layout or dtype."""
     kind = type(value)
-    return kind in _EXACT or kind is float or kind is complex or kind.__module__ in VALUES
+    return kind in _EXACT or kind is float or kind is complex or issubclass(kind, Value)
 
 
 def look(
@@ -153,7 +154,7 @@ class Look:
             return kind, value
         if kind is float or kind is complex:
             return kind, repr(value)
-        if kind.__module__ in VALUES:
+        if issubclass(kind, Value):
             return kind, value
         if self.depth == DEPTH:
             self.settled = False

@@ -36,13 +36,13 @@ from cute_py.atoms.copy import Copy_Op
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.dtypes.table import Dtype
 from cute_py.trace.access import Access
-from cute_py.trace.conditions import Cond, Reg, Scalar
+from cute_py.trace.conditions import Cond, Node, Reg, Scalar
 
 Value: TypeAlias = Reg | Scalar | float | bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Op:
+class Op(Node):
     """What all ops have: the place in the kernel, `(file, line)`, that made it."""
 
     line: tuple[str, int] = field(default=("", 0), compare=False, repr=False)
@@ -342,7 +342,7 @@ class Mma(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Node):
     """An operand of Wgmma in shared memory: fragment i is vectors i*n ... of the access, in the
     colexicographic order of the atom's (M or N, K). `lbo`, `sbo` (bytes) and `mode` are the fields
     of the descriptor. Source: PTX ISA, matrix-descriptor-format.

@@ -56,7 +56,6 @@ def test_every_name_resolves_to_its_module_and_is_documented(name):
     doc = inspect.getdoc(value)
     assert doc, f"{name} has no docstring"
     assert doc.endswith(".") or ">>>" in doc
-    if home.startswith(("trace.", "codegen.")):  # need a kernel, or a compiler
-        assert f"cute.{name}" in KERNELS.read_text(), f"{name} is not in docs/kernels.md"
-    elif inspect.isfunction(value):
-        assert ">>>" in doc, f"{name} has no doctest"
+    if inspect.isfunction(value):  # what needs a kernel, or a compiler, is shown on that page
+        shown = ">>>" in doc or f"cute.{name}" in KERNELS.read_text()
+        assert shown, f"{name} has no doctest, and is not in docs/kernels.md"
