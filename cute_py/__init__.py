@@ -37,52 +37,52 @@ _HOME = {
         "compact_order compact_row_major coordinates crd2crd crd2idx idx2crd increment"
     ),
     "layout.layout": "Layout make_layout",
-    "layout.build": "make_fragment_like make_identity_layout make_layout_like make_ordered_layout",
+    "layout.build": "make_identity_layout make_layout_like make_ordered_layout",
     "layout.queries": (
         "coprofile coshape cosize depth get_1d_coord get_flat_coord get_hier_coord is_static "
         "rank shape size stride"
     ),
     "layout.modes": "append flatten get group_modes prepend replace select take unflatten zip_",
     "layout.slicing": "dice domain_offset slice_ slice_and_offset",
-    "layout.coalesce": "coalesce filter filter_zeros",
-    "layout.composition": "composition",
-    "layout.complement": "complement",
-    "layout.inverse": "left_inverse nullspace right_inverse",
-    "layout.ints": "min_",
-    "layout.symbols": "SymInt sym",
-    "layout.symbol_proofs": "Proof",
-    "layout.proofs": "formula prove_bijective prove_divides prove_equal substitute",
-    "layout.explain": "explain",
-    "layout.parse": "parse_layout",
-    "layout.divide": "flat_divide logical_divide tile_unzip tiled_divide zipped_divide",
-    "layout.product": (
+    "layout.algebra.coalesce": "coalesce filter filter_zeros",
+    "layout.algebra.composition": "composition",
+    "layout.algebra.complement": "complement",
+    "layout.algebra.inverse": "left_inverse nullspace right_inverse",
+    "integers.ints": "min_",
+    "integers.symbols": "SymInt sym",
+    "integers.symbol_proofs": "Proof",
+    "layout.algebra.proofs": "formula prove_bijective prove_divides prove_equal substitute",
+    "layout.algebra.explain": "explain",
+    "layout.notation.parse": "parse_layout",
+    "layout.algebra.divide": "flat_divide logical_divide tile_unzip tiled_divide zipped_divide",
+    "layout.algebra.product": (
         "blocked_product flat_product logical_product raked_product tile_to_shape tiled_product "
         "zipped_product"
     ),
-    "layout.swizzle": "Swizzle make_swizzle",
+    "layout.bits.swizzle": "Swizzle make_swizzle",
     "layout.composed": "ComposedLayout make_composed_layout",
-    "layout.f2": "F2Map compose_swizzles",
-    "layout.f2_layout": "F2Layout",
-    "layout.f2_convert": "compose_f2 f2_kernel f2_matrix f2_rank from_f2 from_f2_matrix to_f2",
-    "layout.linear_bases": "from_linear_bases to_linear_bases",
+    "layout.bits.f2": "F2Map compose_swizzles",
+    "layout.bits.f2_layout": "F2Layout",
+    "layout.bits.f2_convert": "compose_f2 f2_kernel f2_matrix f2_rank from_f2 from_f2_matrix to_f2",
+    "layout.bits.linear_bases": "from_linear_bases to_linear_bases",
     "layout.offsets": "holes image offset_grid offsets",
     "layout.tools": (
         "contains equivalent is_bijective is_injective is_permutation is_surjective overlaps"
     ),
-    "layout.fit": "fit",
-    "layout.recast": "downcast max_alignment recast_layout upcast",
-    "layout.common": (
+    "layout.algebra.fit": "fit",
+    "layout.algebra.recast": "downcast max_alignment recast_layout upcast",
+    "layout.algebra.common": (
         "common_refinement domain_distribute layout_add make_layout_tv max_common_layout "
         "max_common_vector"
     ),
-    "layout.engine": "Coordinates Engine Memory Pointer add_coordinates",
-    "layout.host_engine": "ArrayEngine PackedEngine",
-    "layout.tensor": (
-        "Tensor make_coord_tensor make_host_tensor make_identity_tensor make_ptr make_rmem_tensor "
-        "make_tensor make_tensor_like"
+    "tensor.engine": "Coordinates Engine Memory Pointer add_coordinates",
+    "tensor.host_engine": "ArrayEngine PackedEngine",
+    "tensor.tensor": (
+        "Tensor make_coord_tensor make_fragment_like make_host_tensor make_identity_tensor make_ptr "
+        "make_rmem_tensor make_tensor make_tensor_like"
     ),
-    "layout.partition": "inner_partition local_partition local_tile outer_partition",
-    "layout.retype": "recast",
+    "tensor.partition": "inner_partition local_partition local_tile outer_partition",
+    "tensor.retype": "recast",
     "host.elementwise": (
         "tensor_add tensor_div tensor_equals tensor_map2 tensor_modulus tensor_mul tensor_sub"
     ),
@@ -91,12 +91,12 @@ _HOME = {
     ),
     "host.gemm": "reference_gemm",
     "host.text": "print_tensor tensor_table tensor_text",
-    "layout.classical": (
+    "layout.cutlass2.classical": (
         "affine_rank_2 affine_rank_n capacity column_major column_major_interleaved filter_krsc "
         "permuted pitch_linear pitched row_major row_major_interleaved tensor_bhmk tensor_bmhk "
         "tensor_dmhb tensor_ndhwc tensor_nhwc"
     ),
-    "layout.tensorop": (
+    "layout.cutlass2.tensorop": (
         "column_major_tensor_op_multiplicand_congruous "
         "column_major_tensor_op_multiplicand_crosswise "
         "row_major_tensor_op_multiplicand_congruous row_major_tensor_op_multiplicand_crosswise "
@@ -119,8 +119,8 @@ _HOME = {
     "tiled.suggest": "suggest_permutation suggest_tiled_copy",
     "tiled.thread_maps": ("stripmined_thread_map transposed_thread_map warp_raked_thread_map"),
     "trace.kernel": "Kernel kernel",
-    "trace.arguments": "spec typed",
-    "trace.plan": "Plan",
+    "calls.arguments": "spec typed",
+    "plan.plan": "Plan",
     "trace.memory": "rmem smem struct union",
     "trace.copying": "copy prefetch",
     "trace.matrix": "gemm",

@@ -16,14 +16,14 @@ from cute_py.errors import CuteError
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
-from cute_py.layout.parse import Notation
+from cute_py.layout.notation.parse import Notation
 from cute_py.layout.tuples import leaves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from cute_py.layout.parse_tokens import Token, Value
+    from cute_py.layout.notation.parse_tokens import Token, Value
     from cute_py.layout.types import Leaf
 
 MAX_EXPRESSION = 1 << 13  # characters
@@ -194,7 +194,7 @@ class Expression(Notation):
 
     def applied(self, outer: Value, inner: Value, sign: Token) -> Value:
         """Return `outer o inner`, their composition."""
-        from cute_py.layout.composition import composition
+        from cute_py.layout.algebra.composition import composition
 
         if not callable(outer):
             raise self.fail("a layout or a map on both sides of 'o'", sign)

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from cute_py.calls import arrays
 from cute_py.codegen.build import Compiled, Resources
-from cute_py.trace import arrays
 
 
 class Status(enum.IntEnum):

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 
 import cute_py as cute
+from cute_py.calls import arrays, doors
 from cute_py.codegen import places
 from cute_py.ops import device
-from cute_py.trace import arrays, doors
 from tests import fake_gpu
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.trace.text import plan_text
+from cute_py.plan.text import plan_text
 
 ARRAYS = {
     "x": np.zeros(64, np.int32),

@@ -1,7 +1,7 @@
 """An integer that can do nothing but what the integer protocol says.
 
 Layout code that works on `Opaque` leaves applies no operator, comparison, `bool`, `min` or `sorted`
-to a leaf outside of `cute_py.layout.ints`: everything of the kind raises `OutsideProtocol` here.
+to a leaf outside of `cute_py.integers.ints`: everything of the kind raises `OutsideProtocol` here.
 """
 
 import operator

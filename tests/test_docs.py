@@ -120,7 +120,7 @@ def run_command(command):
     assert program == "cute-py", (
         f"console blocks hold cute-py commands only; {program!r} is for ```sh"
     )
-    start = "import sys; from cute_py.cli import main; sys.exit(main())"
+    start = "import sys; from cute_py.cli.main import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", start, *arguments],
         cwd=ROOT,

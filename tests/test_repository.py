@@ -51,7 +51,7 @@ def test_ci_runs_the_test_command_of_the_readme():
 
 def test_console_script_is_installed():
     (script,) = importlib.metadata.entry_points(group="console_scripts", name="cute-py")
-    assert script.value == PROJECT["project"]["scripts"]["cute-py"] == "cute_py.cli:main"
+    assert script.value == PROJECT["project"]["scripts"]["cute-py"] == "cute_py.cli.main:main"
     assert callable(script.load())
 
 
@@ -117,7 +117,11 @@ def modules_below(package):
 
 
 @pytest.mark.parametrize(
-    "package", ["errors", "dtypes", "layout", "host", "atoms", "tiled", "trace"]
+    "package",
+    [
+        *("records", "errors", "dtypes", "integers", "layout", "tensor", "host", "atoms", "tiled"),
+        *("plan", "calls", "trace"),
+    ],
 )
 def test_no_module_of_the_lower_layers_needs_third_parties_to_load(package):
     names = modules_below(package)

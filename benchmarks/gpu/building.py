@@ -88,7 +88,7 @@ class Job:
     @cached_property
     def key(self) -> Any:
         """What the kernel depends on."""
-        from cute_py.trace.arguments import Spec, array_facts
+        from cute_py.calls.arguments import Spec, array_facts
 
         facts = [array_facts(Ghost(*each), Spec(), "x") for each in shapes_of(self.row)]
         return self.candidate, self.row.dtype, tuple(facts)

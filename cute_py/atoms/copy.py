@@ -14,9 +14,9 @@ from cute_py.atoms.arch import holds, since
 from cute_py.atoms.mma import Operand
 from cute_py.dtypes.table import Dtype, dtype, int_type
 from cute_py.errors import LayoutError, refusal
+from cute_py.layout.algebra.recast import recast_layout
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
-from cute_py.layout.recast import recast_layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from cute_py.atoms.copy import value_type
 from cute_py.atoms.gmma_smem import MAJORS, byte_swizzle
 from cute_py.errors import LayoutError, refusal
+from cute_py.layout.algebra.divide import logical_divide
+from cute_py.layout.algebra.recast import recast_layout
 from cute_py.layout.composed import ComposedLayout
-from cute_py.layout.divide import logical_divide
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get, replace
 from cute_py.layout.queries import rank, size
-from cute_py.layout.recast import recast_layout
 from cute_py.layout.tuples import congruent
 
 TYPE_CHECKING = False
@@ -89,7 +89,7 @@ def make_gmma_desc(tile: AnyLayout, dtype: DtypeLike | int, major: str) -> GmmaD
     describe. Source: cutlass mma_traits_sm90_gmma.hpp `make_gmma_desc`.
 
     >>> from cute_py.atoms.gmma_smem import Layout_K_SW128_Atom
-    >>> from cute_py.layout.product import tile_to_shape
+    >>> from cute_py.layout.algebra.product import tile_to_shape
     >>> smem = tile_to_shape(Layout_K_SW128_Atom("f16"), (128, 64))
     >>> make_gmma_desc(smem.compose(64, 16), "f16", "K")
     GmmaDescriptor(layout_type=1, leading_byte_offset=1, stride_byte_offset=64, base_offset=0)
@@ -130,7 +130,7 @@ def gmma_fragment(
     mma_traits_sm90_gmma.hpp `MakeTensor<smem_desc>`.
 
     >>> from cute_py.layout.composed import ComposedLayout
-    >>> from cute_py.layout.swizzle import Swizzle
+    >>> from cute_py.layout.bits.swizzle import Swizzle
     >>> tiles = ComposedLayout(Swizzle(3, 3, 3), 0, Layout(((64, 16), 2, 4), ((64, 1), 4096, 16)))
     >>> print(gmma_fragment(tiles, "f16", "K")[1])
     (1,2,4):(0,512,2)

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from cute_py.atoms.copy import value_type
 from cute_py.errors import refusal
+from cute_py.layout.algebra.recast import downcast, upcast
+from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout, composed
 from cute_py.layout.layout import Layout
-from cute_py.layout.recast import downcast, upcast
-from cute_py.layout.swizzle import Swizzle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

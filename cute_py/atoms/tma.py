@@ -16,13 +16,13 @@ from cute_py.atoms import copy_sm90_tma
 from cute_py.atoms.copy import Copy_Atom, Copy_Op, value_type
 from cute_py.atoms.gmma_smem import byte_swizzle
 from cute_py.errors import refusal
-from cute_py.layout import ints
+from cute_py.integers import ints
+from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.algebra.composition import composition
+from cute_py.layout.algebra.inverse import right_inverse
 from cute_py.layout.basis import E
 from cute_py.layout.build import make_identity_layout
-from cute_py.layout.coalesce import coalesce
 from cute_py.layout.composed import ComposedLayout
-from cute_py.layout.composition import composition
-from cute_py.layout.inverse import right_inverse
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
 from cute_py.layout.tuples import product_each, show
@@ -120,7 +120,7 @@ def make_tma_atom(
     rows are longer than the swizzle's span or no multiple of 16 bytes.
 
     >>> from cute_py.atoms.gmma_smem import Layout_K_SW128_Atom
-    >>> from cute_py.layout.product import tile_to_shape
+    >>> from cute_py.layout.algebra.product import tile_to_shape
     >>> smem = tile_to_shape(Layout_K_SW128_Atom("f16"), (128, 64))
     >>> atom = make_tma_atom("SM90_TMA_LOAD", Layout((512, 256), (256, 1)), smem, "f16")
     >>> print(atom, atom.coordinates, atom.strides)

@@ -13,9 +13,9 @@ from cute_py.atoms.arch import holds, number, since
 from cute_py.atoms.devices import DEVICES
 from cute_py.codegen.instructions import TABLE, of_atom
 from cute_py.errors import refusal
-from cute_py.trace import ops
-from cute_py.trace.text import where_of
-from cute_py.trace.walk import every
+from cute_py.plan import ops
+from cute_py.plan.text import where_of
+from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.dtypes.table import Dtype
     from cute_py.errors import CuteError
-    from cute_py.trace.ops import Op
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.ops import Op
+    from cute_py.plan.plan import Plan
 
 # what NVVM and ptxas 13.0 know (ptxas --help); a: that chip alone, f: its family
 TARGETS = (

@@ -14,8 +14,8 @@ from cute_py.codegen.conversions import convert, rounded
 from cute_py.codegen.functions import WIDE, erf, shifted, sign_shifted
 from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, element_type
-from cute_py.trace import ops
-from cute_py.trace.conditions import Reg
+from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,12 +18,12 @@ from cute_py.codegen.cache import alone, cached
 from cute_py.codegen.sass import counted, disassembled
 from cute_py.codegen.tools import tool as tool
 from cute_py.errors import refusal
-from cute_py.layout import ints
+from cute_py.integers import ints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def source(plan: Plan) -> str:
 
 def require_plan(plan: object, operation: str) -> None:
     """Refuse what is no plan, such as a kernel."""
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
     if not isinstance(plan, Plan):
         raise refusal("codegen-plan", operation=operation, type=type(plan).__name__)

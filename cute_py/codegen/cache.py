@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cute_py.codegen.build import Compiled
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
 counts: Counter[str] = Counter()  # of this process: hit, miss, damaged, stored, not stored
 

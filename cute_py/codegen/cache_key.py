@@ -20,14 +20,14 @@ import cute_py
 from cute_py.atoms.mma import MMA_Atom, Operand
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import CuteError
-from cute_py.layout.polynomial import polynomial_key
-from cute_py.layout.symbols import SymInt, terms_of
+from cute_py.integers.polynomial import polynomial_key
+from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.records import Value
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
     Signature = list[tuple[str, int, int]]
 

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.scalars import apart, symbols_of, varies
 from cute_py.errors import CuteError
-from cute_py.layout import ints
-from cute_py.layout.polynomial import value as value_of
-from cute_py.layout.symbol_forms import substitute
-from cute_py.layout.symbols import SymInt, terms_of
-from cute_py.trace import ops
-from cute_py.trace.walk import blocks_of, every
+from cute_py.integers import ints
+from cute_py.integers.polynomial import value as value_of
+from cute_py.integers.symbol_forms import substitute
+from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.plan import ops
+from cute_py.plan.walk import blocks_of, every
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from cute_py.layout.polynomial import Symbol
-    from cute_py.trace.access import Access
-    from cute_py.trace.conditions import Scalar
-    from cute_py.trace.ops import Block, Op
-    from cute_py.trace.plan import Plan
+    from cute_py.integers.polynomial import Symbol
+    from cute_py.plan.access import Access
+    from cute_py.plan.conditions import Scalar
+    from cute_py.plan.ops import Block, Op
+    from cute_py.plan.plan import Plan
 
 
 @dataclass(frozen=True)

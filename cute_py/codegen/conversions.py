@@ -17,7 +17,7 @@ from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, element_type
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
     from cute_py.dtypes.table import Dtype
-    from cute_py.trace import ops
+    from cute_py.plan import ops
 
 ROUNDINGS = ("rn", "rz", "rd", "ru")
 _KEPT = {"bf16": 16, "tf32": 19}  # the upper bits of an f32 that these types have

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cute_py.codegen.instructions import Row
     from cute_py.dtypes.table import Dtype
     from cute_py.errors import CuteError
-    from cute_py.trace.conditions import Scalar
+    from cute_py.plan.conditions import Scalar
 
     Link: TypeAlias = tuple[Scalar, Any]  # an offset (elements), and its address
 

@@ -18,7 +18,7 @@ from cute_py.errors import CuteError, refusal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
 
 def printed(plan: Plan) -> Source:

@@ -14,15 +14,15 @@ from llvmlite import ir
 
 from cute_py.codegen.scalars import varies
 from cute_py.codegen.storage import I32, I64
-from cute_py.layout import ints
-from cute_py.layout.symbol_bounds import bounds
-from cute_py.layout.symbols import SymInt, terms_of
-from cute_py.trace.conditions import Compare
+from cute_py.integers import ints
+from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.plan.conditions import Compare
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
-    from cute_py.trace.access import Access
-    from cute_py.trace.conditions import Cond, Scalar
+    from cute_py.plan.access import Access
+    from cute_py.plan.conditions import Cond, Scalar
 
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 

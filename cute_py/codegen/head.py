@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cute_py.codegen.names import WORDS
-from cute_py.trace.plan import ScalarParam
+from cute_py.plan.plan import ScalarParam
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from cute_py.codegen.intrinsics import Intrinsics
-    from cute_py.trace.plan import Plan, TensorParam
+    from cute_py.plan.plan import Plan, TensorParam
 
 WIDTH = 100
 

@@ -16,19 +16,19 @@ from cute_py.codegen.functions import shifted, sign_shifted
 from cute_py.codegen.scalars import symbols_of
 from cute_py.codegen.storage import I32, I64, is_loose, word_count
 from cute_py.errors import refusal
-from cute_py.layout.symbols import SymInt
-from cute_py.trace import ops
-from cute_py.trace.access import Access
-from cute_py.trace.conditions import Compare, Logic, Not, Reg, Test
-from cute_py.trace.ops import Op
-from cute_py.trace.plan import ScalarParam
-from cute_py.trace.text import where_of
-from cute_py.trace.walk import accesses, reads, writes
+from cute_py.integers.symbols import SymInt
+from cute_py.plan import ops
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Compare, Logic, Not, Reg, Test
+from cute_py.plan.ops import Op
+from cute_py.plan.plan import ScalarParam
+from cute_py.plan.text import where_of
+from cute_py.plan.walk import accesses, reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
 # equal ones share an intrinsic; others hold numbers, and 0.0 equals -0.0
 _ALIKE = (ops.Barrier, ops.CpCommit, ops.CpWait, ops.GridDep, ops.Mma)

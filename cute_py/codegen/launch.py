@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cute_py.codegen.driver import driver
-from cute_py.codegen.faults import fault
-from cute_py.codegen.limits import require_fit, require_grid
-from cute_py.codegen.places import current_device, current_stream, device_of, own_stream, read
-from cute_py.codegen.prepared import Ordered, Prepared, nothing
-from cute_py.codegen.source import names_of, parameters
-from cute_py.errors import CuteError, refusal
-from cute_py.layout.polynomial import symbols_of
-from cute_py.layout.symbols import terms_of
-from cute_py.trace.access import Access
-from cute_py.trace.arithmetic import number
-from cute_py.trace.arrays import (
+from cute_py.calls.arrays import (
     LINE,
     address_of,
     bare,
@@ -25,17 +14,28 @@ from cute_py.trace.arrays import (
     require_plain_values,
     strides_of,
 )
-from cute_py.trace.ops import TmaStore
-from cute_py.trace.plan import ScalarParam, TensorParam, admits
-from cute_py.trace.walk import every
+from cute_py.calls.numbers import number
+from cute_py.codegen.driver import driver
+from cute_py.codegen.faults import fault
+from cute_py.codegen.limits import require_fit, require_grid
+from cute_py.codegen.places import current_device, current_stream, device_of, own_stream, read
+from cute_py.codegen.prepared import Ordered, Prepared, nothing
+from cute_py.codegen.source import names_of, parameters
+from cute_py.errors import CuteError, refusal
+from cute_py.integers.polynomial import symbols_of
+from cute_py.integers.symbols import terms_of
+from cute_py.plan.access import Access
+from cute_py.plan.ops import TmaStore
+from cute_py.plan.plan import ScalarParam, TensorParam, admits
+from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from cute_py.codegen.build import Compiled
     from cute_py.codegen.driver import Driver
-    from cute_py.trace.conditions import Scalar
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.conditions import Scalar
+    from cute_py.plan.plan import Plan
 
     Launch: TypeAlias = Callable[..., None]  # of values, and perhaps a stream
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from cute_py.codegen.arch import overlaps
 from cute_py.codegen.turns import turned
-from cute_py.trace import ops
-from cute_py.trace.walk import rebuilt
+from cute_py.plan import ops
+from cute_py.plan.walk import rebuilt
 
 if TYPE_CHECKING:
-    from cute_py.trace.ops import Block, Op
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.ops import Block, Op
+    from cute_py.plan.plan import Plan
 
 
 def lowered(plan: Plan, arch: str | None = None) -> Plan:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cute_py.codegen.arithmetic import fused, narrowed, widened
 from cute_py.codegen.storage import F32, F64, I32
 from cute_py.layout.queries import size
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 if TYPE_CHECKING:
     from cute_py.atoms.mma import Operand

@@ -13,17 +13,17 @@ from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.narrow import as_bytes, get_bytes, is_unpacked, put_bytes
 from cute_py.codegen.scalars import apart, varies
 from cute_py.codegen.storage import I16, I32
-from cute_py.layout import ints
-from cute_py.trace import ops
-from cute_py.trace.conditions import Reg
+from cute_py.integers import ints
+from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cute_py.codegen.chains import Walk
     from cute_py.codegen.emit import Emit, Link
-    from cute_py.trace.access import Access
-    from cute_py.trace.conditions import Scalar
+    from cute_py.plan.access import Access
+    from cute_py.plan.conditions import Scalar
 
 # -- addresses
 

@@ -6,12 +6,12 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from cute_py.errors import refusal
-from cute_py.trace import ops
-from cute_py.trace.walk import every
+from cute_py.plan import ops
+from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
-    from cute_py.trace.ops import Op
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.ops import Op
+    from cute_py.plan.plan import Plan
 
 # first word of an intrinsic -> what it does
 WORDS = {

@@ -16,8 +16,8 @@ from cute_py.dtypes.table import u8
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
-    from cute_py.trace.access import Access
-    from cute_py.trace.conditions import Reg
+    from cute_py.plan.access import Access
+    from cute_py.plan.conditions import Reg
 
 
 def is_unpacked(x: Access) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cute_py.calls.arrays import READERS, TypedArray, address_of, bare, library_of
 from cute_py.codegen.driver import driver
 from cute_py.errors import refusal
-from cute_py.trace.arrays import READERS, TypedArray, address_of, bare, library_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

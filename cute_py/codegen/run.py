@@ -6,21 +6,21 @@ import warnings
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from cute_py.calls import doors
+from cute_py.calls.arrays import bare, on_device, taken_in
 from cute_py.codegen.build import compile, require_plan
 from cute_py.codegen.devices import arch_of
 from cute_py.codegen.driver import driver
 from cute_py.codegen.launch import Launcher
 from cute_py.codegen.places import current_stream, device_of, stream_number
 from cute_py.errors import refusal
-from cute_py.trace import doors
-from cute_py.trace.arrays import bare, on_device, taken_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cute_py.codegen.build import Compiled
     from cute_py.codegen.launch import Launch
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
 
 def run(plan: Plan, *args: Any, stream: Any = None) -> None:  # noqa: ANN401

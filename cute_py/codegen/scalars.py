@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from cute_py.codegen.storage import I32, I64
-from cute_py.layout import ints
-from cute_py.layout.polynomial import FloorDiv, Min, Symbol, order, plus, times, value
-from cute_py.layout.symbol_bounds import bounds
-from cute_py.layout.symbols import SymInt, terms_of
-from cute_py.trace.conditions import Compare, Logic, Not, Test
+from cute_py.integers import ints
+from cute_py.integers.polynomial import FloorDiv, Min, Symbol, order, plus, times, value
+from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.plan.conditions import Compare, Logic, Not, Test
 
 if TYPE_CHECKING:
     from cute_py.codegen.storage import Words
-    from cute_py.layout.polynomial import Atom, Polynomial
-    from cute_py.trace.conditions import Cond, Scalar
+    from cute_py.integers.polynomial import Atom, Polynomial
+    from cute_py.plan.conditions import Cond, Scalar
 
 _FITS, _END = 1 << 31, 1 << 63
 

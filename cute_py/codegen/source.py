@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from cute_py.codegen.head import WIDTH, docstring
 from cute_py.codegen.names import Names, stem_of
 from cute_py.errors import refusal
-from cute_py.layout.symbols import SymInt
-from cute_py.trace import ops
-from cute_py.trace.plan import ScalarParam, TensorParam
-from cute_py.trace.text import op_text, where_of
+from cute_py.integers.symbols import SymInt
+from cute_py.plan import ops
+from cute_py.plan.plan import ScalarParam, TensorParam
+from cute_py.plan.text import op_text, where_of
 
 if TYPE_CHECKING:
     from cute_py.codegen.chains import Walk
     from cute_py.codegen.intrinsics import Call
-    from cute_py.trace.conditions import Scalar
-    from cute_py.trace.ops import Block, Op
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.conditions import Scalar
+    from cute_py.plan.ops import Block, Op
+    from cute_py.plan.plan import Plan
 
 INDENT = "    "
 LONGEST = 118  # of a line with its comment

@@ -12,8 +12,8 @@ from llvmlite import ir
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
-    from cute_py.trace.conditions import Reg
-    from cute_py.trace.plan import Registers
+    from cute_py.plan.conditions import Reg
+    from cute_py.plan.plan import Registers
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()

@@ -11,20 +11,20 @@ from dataclasses import fields, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from cute_py.layout import ints
-from cute_py.layout.polynomial import FloorDiv, Symbol, plus, scaled, value
-from cute_py.layout.symbol_forms import substitute
-from cute_py.layout.symbols import SymInt, terms_of
-from cute_py.trace import ops
-from cute_py.trace.access import Access
-from cute_py.trace.walk import accesses, every, rebuilt
+from cute_py.integers import ints
+from cute_py.integers.polynomial import FloorDiv, Symbol, plus, scaled, value
+from cute_py.integers.symbol_forms import substitute
+from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.plan import ops
+from cute_py.plan.access import Access
+from cute_py.plan.walk import accesses, every, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cute_py.trace.conditions import Scalar
-    from cute_py.trace.ops import Block, Op
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.conditions import Scalar
+    from cute_py.plan.ops import Block, Op
+    from cute_py.plan.plan import Plan
 
 
 def turned(plan: Plan) -> Plan:

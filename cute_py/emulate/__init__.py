@@ -30,7 +30,7 @@ from cute_py.errors import refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
 _OPS = (
     ops_control,

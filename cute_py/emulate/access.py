@@ -10,11 +10,11 @@ from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
 from cute_py.emulate.faults import first
 from cute_py.emulate.scalars import condition, scalar
 from cute_py.emulate.spans import Array, Cohort, Value
-from cute_py.trace.access import Access
+from cute_py.plan.access import Access
 
 if TYPE_CHECKING:
     from cute_py.emulate.build import Build
-    from cute_py.trace.ops import Op
+    from cute_py.plan.ops import Op
 
 KEPT = 64  # address tables that are kept for one access and span
 KEPT_SIZE = 1 << 18  # entries of a table that is kept

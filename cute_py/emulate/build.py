@@ -25,11 +25,11 @@ from cute_py.emulate.scalars import Condition, Evaluated, Statics, condition, sc
 from cute_py.emulate.shadow import Shadow, granule_of
 from cute_py.emulate.spans import LANES, Array, Cohort, Spans, Value
 from cute_py.errors import refusal
-from cute_py.trace import ops
-from cute_py.trace.access import Access
-from cute_py.trace.conditions import Node, Reg
-from cute_py.trace.plan import Plan
-from cute_py.trace.walk import symbols_of
+from cute_py.plan import ops
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Node, Reg
+from cute_py.plan.plan import Plan
+from cute_py.plan.walk import symbols_of
 
 if TYPE_CHECKING:
     from cute_py.emulate.report import Report

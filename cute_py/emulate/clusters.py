@@ -6,7 +6,7 @@ import numpy as np
 
 from cute_py.emulate.build import Build, Run, Signal
 from cute_py.emulate.spans import LANES, Array, Cohort
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 
 class ClusterWait:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cute_py.emulate.shadow import AGENT, EPOCH
 from cute_py.emulate.spans import Array, Cohort
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 if TYPE_CHECKING:
     from cute_py.emulate.access import Located

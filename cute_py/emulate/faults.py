@@ -10,8 +10,8 @@ from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
     from cute_py.emulate.spans import Array, Cohort
-    from cute_py.trace.ops import Op
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.ops import Op
+    from cute_py.plan.plan import Plan
 
 
 def line_of(op: Op) -> str:

@@ -18,7 +18,7 @@ from cute_py.emulate.faults import line_of
 from cute_py.emulate.ops_mbarrier import PhaseWait
 from cute_py.emulate.spans import LANES, Array, Cohort, Frame, joined
 from cute_py.emulate.waits import Barriers, BarrierWait
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 if TYPE_CHECKING:
     from cute_py.errors import CuteError

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cute_py.calls.arrays import TypedArray, require_plain_values, strides_of
+from cute_py.calls.numbers import number
 from cute_py.dtypes.table import Dtype
 from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import Array
 from cute_py.errors import refusal
-from cute_py.trace.arithmetic import number
-from cute_py.trace.arrays import TypedArray, require_plain_values, strides_of
-from cute_py.trace.plan import Plan, ScalarParam, Shared, TensorParam, admits
+from cute_py.plan.plan import Plan, ScalarParam, Shared, TensorParam, admits
 
 if TYPE_CHECKING:
-    from cute_py.trace.conditions import Scalar
+    from cute_py.plan.conditions import Scalar
 
 ALIGN = 128  # bytes
 

@@ -18,7 +18,7 @@ from cute_py.emulate.faults import first
 from cute_py.emulate.integers import BITWISE
 from cute_py.emulate.scalars import as_lanes, uniform
 from cute_py.emulate.spans import Array, Cohort, Frame, Value, split
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 
 def lanes_where(c: Cohort, value: Array) -> Array:

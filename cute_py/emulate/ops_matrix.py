@@ -23,7 +23,7 @@ from cute_py.emulate.numerics import fma, numeric, widened
 from cute_py.emulate.ops_memory import require_warps
 from cute_py.emulate.spans import LANES, Array, Cohort
 from cute_py.layout.offsets import offset_grid, offsets
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 Steps = tuple[tuple[int, int, int], ...]
 

@@ -10,7 +10,7 @@ import numpy as np
 from cute_py.emulate.access import Located, Place
 from cute_py.emulate.build import Build, Run, Signal, handles
 from cute_py.emulate.spans import Array, Cohort, Value, split
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 
 def threads_of(c: Cohort, place: Place) -> Iterator[tuple[int, int, int]]:

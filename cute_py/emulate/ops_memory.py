@@ -14,7 +14,7 @@ from cute_py.emulate.faults import first
 from cute_py.emulate.numerics import function
 from cute_py.emulate.spans import LANES, Array, Cohort
 from cute_py.layout.offsets import offset_grid
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 if TYPE_CHECKING:
     from cute_py.emulate.registers import View

@@ -11,7 +11,7 @@ from cute_py.emulate.machine import base_mask
 from cute_py.emulate.scalars import TESTS, uniform
 from cute_py.emulate.spans import LANES, Array, Cohort, split
 from cute_py.emulate.waits import BarrierWait, ValueWait
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 
 @handles(ops.Barrier)

@@ -14,8 +14,8 @@ from cute_py.emulate.faults import first
 from cute_py.emulate.numerics import COMPARISONS, converted, function, widened
 from cute_py.emulate.scalars import as_lanes
 from cute_py.emulate.spans import LANES, Array, Cohort
-from cute_py.trace import ops
-from cute_py.trace.conditions import Reg
+from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
 
 
 @handles(ops.Fill)

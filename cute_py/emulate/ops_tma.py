@@ -13,7 +13,7 @@ from cute_py.emulate.build import Build, Run, handles
 from cute_py.emulate.numerics import function
 from cute_py.emulate.ops_mbarrier import require_ready, slots_of, threads_of, value_at
 from cute_py.emulate.spans import Array, Cohort
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 
 class Box:

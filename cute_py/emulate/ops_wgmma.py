@@ -21,8 +21,8 @@ from cute_py.emulate.ops_tma import wait_for
 from cute_py.emulate.registers import View
 from cute_py.emulate.spans import LANES, Array, Cohort
 from cute_py.layout.offsets import offset_grid
-from cute_py.trace import ops
-from cute_py.trace.conditions import Reg
+from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
 
 WARPS = 4  # of a warpgroup
 THREADS = WARPS * LANES

@@ -15,8 +15,8 @@ import numpy as np
 from cute_py.dtypes.table import Dtype
 from cute_py.emulate.bits import from_bits, numpy_type, to_bits
 from cute_py.emulate.spans import LANES, Array, Cohort
-from cute_py.trace.conditions import Reg
-from cute_py.trace.plan import Registers
+from cute_py.plan.conditions import Reg
+from cute_py.plan.plan import Registers
 
 
 class Storage:

@@ -10,12 +10,12 @@ import numpy as np
 
 from cute_py.emulate.counting import sectors, wavefronts
 from cute_py.emulate.spans import LANES, Array, Cohort
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 if TYPE_CHECKING:
     from cute_py.emulate.access import Located, Place
     from cute_py.emulate.build import Run
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from cute_py.emulate.integers import ceil_div, floor, greatest, least, rest, wrapped
 from cute_py.emulate.spans import Cohort, Span, Value
-from cute_py.trace.conditions import Compare, Cond, Logic, Not, Reg, Scalar
+from cute_py.plan.conditions import Compare, Cond, Logic, Not, Reg, Scalar
 
 if TYPE_CHECKING:
     from cute_py.emulate.spans import Array

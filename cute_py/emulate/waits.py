@@ -11,7 +11,7 @@ from cute_py.emulate.spans import LANES, Array, Cohort, Value
 
 if TYPE_CHECKING:
     from cute_py.emulate.build import Build
-    from cute_py.trace.ops import Op
+    from cute_py.plan.ops import Op
 
 
 class Wait(Protocol):

@@ -8,8 +8,8 @@ reference/host/tensor_fill.h.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout.tensor import Tensor, require_tensor
-from cute_py.layout.tensor_values import axes
+from cute_py.tensor.tensor import Tensor, require_tensor
+from cute_py.tensor.tensor_values import axes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _rounded(values: Array) -> Array:
 
 
 def _count(tensor: Tensor) -> int:
-    from cute_py.layout import ints
+    from cute_py.integers import ints
 
     return ints.as_int(tensor.size(), "tensor_fill")
 

@@ -6,9 +6,9 @@ Source: cutlass util/tensor_view_io.h; cute/util/print_tensor.hpp, print.hpp.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout.tensor import Tensor, require_tensor
-from cute_py.layout.tensor_values import axes
 from cute_py.layout.tuples import show
+from cute_py.tensor.tensor import Tensor, require_tensor
+from cute_py.tensor.tensor_values import axes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from math import gcd
 from typing import TYPE_CHECKING, Any
 
 import cute_py as cute
+from cute_py.calls.arguments import Spec, array_facts
 from cute_py.errors import refusal
-from cute_py.trace.arguments import Spec, array_facts
 
 if TYPE_CHECKING:
     Number = cute.Tensor  # what a kernel gets: one register

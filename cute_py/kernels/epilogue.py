@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.layout import Layout
-    from cute_py.layout.tensor import Tensor
+    from cute_py.tensor.tensor import Tensor
 
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
 

@@ -18,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.tensor import Tensor
     from cute_py.layout.types import AnyLayout
+    from cute_py.tensor.tensor import Tensor
 
 ROW_BYTES = 128  # of shared memory: all banks once
 LDMATRIX_BYTES = 32  # of K, that four 8x8 matrices of 16 bytes a row cover

@@ -11,7 +11,7 @@ import cute_py as cute
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
 SPLITS = 2  # blocks along K of each tile of gemm_splitk
 

@@ -9,7 +9,7 @@ include/cute/numeric/arithmetic_tuple.hpp (`ScaledBasis`, `ArithmeticTuple`).
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import ints
+from cute_py.integers import ints
 from cute_py.records import Value
 
 TYPE_CHECKING = False

@@ -5,7 +5,8 @@ Source: cutlass include/cute/layout.hpp.
 
 from __future__ import annotations
 
-from cute_py.layout import ints, tuples
+from cute_py.integers import ints
+from cute_py.layout import tuples
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.coords import compact_col_major, compact_order
 from cute_py.layout.layout import Layout, made, require_layout
@@ -49,25 +50,10 @@ def _without_broadcast(stride: IntTuple, shape: IntTuple) -> AnyLayout:
     return tuples.transform_leaf(lambda d, s: 1 if ints.is_zero(d) else s, stride, shape)
 
 
-def make_fragment_like(layout: AnyLayout, dtype: object = None) -> AnyLayout:
-    """Return the compact layout of registers for `layout`: mode 0 dense and column-major, the
-    others in their order. Of a tensor, a new tensor of that layout, as `make_tensor_like` makes it;
-    `dtype` is then the type of its elements, left out that of the tensor.
+def fragment_layout(inner: Layout) -> Layout:
+    """Return the layout of registers for `inner`; see `tensor.make_fragment_like`."""
+    from cute_py.layout.algebra.product import tiled_product
 
-    Source: cutlass layout.hpp `make_fragment_like`.
-
-    >>> print(make_fragment_like(Layout((2, 4, 3), (8, 1, 4))))
-    (2,4,3):(1,2,8)
-    """
-    from cute_py.layout.product import tiled_product
-
-    if hasattr(layout, "with_layout"):
-        from cute_py.layout.tensor import fragment_like
-
-        return fragment_like(layout, dtype)  # type: ignore[arg-type]
-    inner = inner_of(layout)
-    if inner.__class__ is not Layout:
-        return Layout(inner)
     if len(inner) == 1:
         return Layout(inner.shape)
     first, others = get(inner, 0), take(inner, 1, len(inner))

@@ -8,10 +8,10 @@ include/cute/layout_composed.hpp.
 from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
-from cute_py.layout import ints
+from cute_py.integers import ints
+from cute_py.layout.bits.swizzle import Swizzle, make_swizzle
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
-from cute_py.layout.swizzle import Swizzle, make_swizzle
 from cute_py.layout.tuples import has_underscore, is_underscore
 from cute_py.records import Value
 
@@ -184,11 +184,11 @@ def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> AnyL
 def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     """Return composition(a, b) where a or b is no plain Layout (see `composition`)."""
     if _is_f2(a) or _is_f2(b):
-        from cute_py.layout.f2_convert import compose_f2
+        from cute_py.layout.bits.f2_convert import compose_f2
 
         return compose_f2(a, Layout(b) if b.__class__ is int else b)
     if a.__class__ is ComposedLayout:
-        from cute_py.layout.composition import composition
+        from cute_py.layout.algebra.composition import composition
 
         return composed(a.outer, a.offset, composition(a.inner, b))
     if _is_map(a):
@@ -201,8 +201,8 @@ def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
         return _after_layout(a, b)
     if _is_map(b):
         return swizzle_through(a, b)
-    from cute_py.layout.composition import composition
-    from cute_py.layout.divide import as_layout
+    from cute_py.layout.algebra.composition import composition
+    from cute_py.layout.algebra.divide import as_layout
 
     return composition(a, Layout(as_layout(b, "composition").shape, 1))
 
@@ -230,7 +230,7 @@ def _after_map(a: AnyLayout, b: AnyLayout) -> AnyLayout:
 
 
 def _maps(a: AnyLayout, b: AnyLayout) -> AnyLayout:
-    from cute_py.layout.f2 import compose_maps
+    from cute_py.layout.bits.f2 import compose_maps
 
     return compose_maps(a, b)
 
@@ -238,7 +238,7 @@ def _maps(a: AnyLayout, b: AnyLayout) -> AnyLayout:
 def _after_layout(a: Layout, b: ComposedLayout) -> AnyLayout:
     if ints.is_zero(b.offset) is not True or not _is_map(b.outer):
         raise refusal("composition-offset", operation="composition", a=a, b=b)
-    from cute_py.layout.composition import composition
+    from cute_py.layout.algebra.composition import composition
     from cute_py.layout.queries import cosize
 
     return composition(swizzle_through(a, b.outer, cosize(b.inner)), b.inner)
@@ -286,8 +286,8 @@ def product_with_composed(block: Layout, tiler: ComposedLayout) -> AnyLayout:
     where no swizzle of the product does that. Source: cutlass swizzle_layout.hpp
     `logical_product(Layout, ComposedLayout)`.
     """
-    from cute_py.layout.complement import hull
-    from cute_py.layout.product import logical_product
+    from cute_py.layout.algebra.complement import hull
+    from cute_py.layout.algebra.product import logical_product
 
     if ints.is_zero(tiler.offset) is not True or tiler.inner.__class__ is not Layout:
         raise refusal("composition-offset", operation="logical_product", a=block, b=tiler)
@@ -327,7 +327,7 @@ def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     if is_underscore(coord) or (coord.__class__ is tuple and _all_free(coord)):
         return composed(x.outer, x.offset, slice_(coord, x.inner)), 0
     if x.outer.__class__ is Swizzle and free.__class__ is Layout and total.__class__ is int:
-        from cute_py.layout.decay import decay
+        from cute_py.layout.bits.decay import decay
 
         return decay(x.outer, total, free)
     return composed(x.outer, total, free), 0
@@ -378,7 +378,7 @@ def complement_composed(x: AnyLayout, target: IntTuple) -> AnyLayout:
     """Return the complement of the inner layout where the outer swizzle permutes what it fills (see
     `complement`).
     """
-    from cute_py.layout.complement import complement
+    from cute_py.layout.algebra.complement import complement
 
     x = require_composed(x, "complement")
     result = complement(x.inner, x.inner.cosize() if target is None else target)
@@ -406,7 +406,7 @@ def left_inverse_composed(x: AnyLayout) -> AnyLayout:
 
 
 def _inverse(x: AnyLayout, name: str) -> AnyLayout:
-    from cute_py.layout import inverse
+    from cute_py.layout.algebra import inverse
 
     if x.__class__ is Swizzle:
         return x

@@ -8,9 +8,9 @@ include/cute/stride.hpp.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import ints
+from cute_py.integers import ints
+from cute_py.integers.ints import add, div, mod, mul
 from cute_py.layout.basis import make_basis_like, sum_steps
-from cute_py.layout.ints import add, div, mod, mul
 from cute_py.layout.tuples import (
     congruent,
     flatten,

@@ -8,7 +8,7 @@ Representation and Algebra" (arXiv 2603.02298); cutlass include/cute/layout.hpp.
 from __future__ import annotations
 
 from cute_py.errors import CuteError, refusal
-from cute_py.layout import ints
+from cute_py.integers import ints
 from cute_py.layout.tuples import MAX_DEPTH, has_underscore, show
 from cute_py.records import Value
 
@@ -162,33 +162,33 @@ class Layout(Value):
 
     def formula(self) -> Any:  # noqa: ANN401 (SymPy ships no types)
         """Return the offset as a SymPy expression of the coordinates; see `proofs.formula`."""
-        from cute_py.layout.proofs import formula
+        from cute_py.layout.algebra.proofs import formula
 
         return formula(self)
 
     def why(self) -> str:
         """Return, step by step as text, how this layout was derived; see `explain`."""
-        from cute_py.layout.explain import why
+        from cute_py.layout.algebra.explain import why
 
         return why(self)
 
     def compose(self, *tilers: Tiler) -> Layout:
         """Return composition(self, tiler); several arguments are a by-mode tiler."""
-        from cute_py.layout.composition import composition
+        from cute_py.layout.algebra.composition import composition
 
         tiler = tilers[0] if len(tilers) == 1 else tilers
         return composition(self, tiler)  # type: ignore[no-any-return]
 
     def with_shape(self, *shape: IntTuple) -> Layout:
         """Return this layout read with another shape: composition(self, Layout(shape))."""
-        from cute_py.layout.composition import composition
+        from cute_py.layout.algebra.composition import composition
 
         other = Layout(shape[0] if len(shape) == 1 else shape)
         return composition(self, other)  # type: ignore[no-any-return]
 
     def tile(self, *tilers: Tiler) -> Layout:
         """Return tiled_divide(self, tiler); several arguments are a by-mode tiler."""
-        from cute_py.layout.divide import tiled_divide
+        from cute_py.layout.algebra.divide import tiled_divide
 
         tiler = tilers[0] if len(tilers) == 1 else tilers
         return tiled_divide(self, tiler)  # type: ignore[no-any-return]
@@ -220,7 +220,7 @@ class Layout(Value):
         """Return what computes `table` (offsets in colexicographical order, or an n-d array); see
         `fit`.
         """
-        from cute_py.layout.fit import fit
+        from cute_py.layout.algebra.fit import fit
 
         return fit(table, shape, coshape)
 

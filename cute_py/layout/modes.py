@@ -7,7 +7,8 @@ Source: cutlass include/cute/layout.hpp.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import ints, tuples
+from cute_py.integers import ints
+from cute_py.layout import tuples
 from cute_py.layout.layout import INTS, Layout, made, raw
 from cute_py.layout.queries import at_path, rank
 from cute_py.layout.tuples import show

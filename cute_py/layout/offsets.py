@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout import tuples
-from cute_py.layout.coalesce import coalesced, coalesced_beyond
+from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
 from cute_py.layout.layout import BASIS, INTS, Layout, raw_flat
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ def offsets(layout: AnyLayout) -> AnyLayout:
     if hasattr(layout, "inner"):
         return _of_composed(layout)
     if hasattr(layout, "bases"):
-        from cute_py.layout.f2_convert import xor_table
+        from cute_py.layout.bits.f2_convert import xor_table
 
         _require_countable(layout, layout.size())
         require_range(layout, layout.cosize())
@@ -221,7 +221,7 @@ def _applied(outer: AnyLayout, values: AnyLayout, whole: AnyLayout) -> AnyLayout
     """Return the outer map of every entry, by arrays where it is known to take them; `values` may
     be overwritten.
     """
-    from cute_py.layout.f2 import ARRAY_BITS, bits_of, is_map, moves_of
+    from cute_py.layout.bits.f2 import ARRAY_BITS, bits_of, is_map, moves_of
 
     if is_map(outer) and bits_of(outer) <= ARRAY_BITS:
         return _xored(moves_of(outer), values)

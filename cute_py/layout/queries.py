@@ -7,7 +7,8 @@ Source: cutlass include/cute/layout.hpp.
 from __future__ import annotations
 
 from cute_py.errors import LeafTypeError, refusal
-from cute_py.layout import ints, tuples
+from cute_py.integers import ints
+from cute_py.layout import tuples
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
 from cute_py.layout.tuples import is_underscore

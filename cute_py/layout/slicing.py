@@ -5,7 +5,8 @@ layout.hpp.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import ints, tuples
+from cute_py.integers import ints
+from cute_py.layout import tuples
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import each

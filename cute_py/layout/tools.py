@@ -10,8 +10,9 @@ from __future__ import annotations
 from math import gcd
 
 from cute_py.errors import refusal
-from cute_py.layout import gf2, ints
-from cute_py.layout.coalesce import coalesced
+from cute_py.integers import ints
+from cute_py.layout.algebra.coalesce import coalesced
+from cute_py.layout.bits import gf2
 from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout
 from cute_py.layout.offsets import (
     MOST,
@@ -113,7 +114,7 @@ def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) ->
 
 def _is_bijection(outer: AnyLayout) -> bool:
     """Return whether an outer map is known to be a bijection of all offsets."""
-    from cute_py.layout.f2 import is_map
+    from cute_py.layout.bits.f2 import is_map
 
     return is_map(outer) and not gf2.eliminate(getattr(outer, "columns", ()))[1]
 
@@ -211,7 +212,7 @@ def _filled_aligned(layout: AnyLayout) -> int:
     """Return the n for which a composed layout hits 0 .. n - 1 and nothing else, because the inner
     layout does and the outer map permutes aligned runs that make up n; 0 if that is not known.
     """
-    from cute_py.layout.f2 import bits_of
+    from cute_py.layout.bits.f2 import bits_of
 
     if not hasattr(layout, "inner") or layout.inner.__class__ is not Layout:
         return 0

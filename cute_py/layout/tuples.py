@@ -9,8 +9,8 @@ include/cute/int_tuple.hpp, stride.hpp, underscore.hpp.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import ints
-from cute_py.layout.ints import add, divides, less, mul, same
+from cute_py.integers import ints
+from cute_py.integers.ints import add, divides, less, mul, same
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -245,7 +245,7 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
     (3, (1, 2), (3, 4))
     """
     if is_shaped(b):
-        from cute_py.layout.complement import complement
+        from cute_py.layout.algebra.complement import complement
 
         return complement(b, read(a, "ceil_div")).shape
     a, b = read(a, "ceil_div"), read(b, "ceil_div")

@@ -8,10 +8,10 @@ import sys
 from importlib import import_module
 from typing import Any
 
+from cute_py.calls.arrays import TypedArray, bare, dtype_of, taken_in
 from cute_py.codegen.driver import driver
 from cute_py.codegen.places import current_stream, device_of, own_stream
 from cute_py.errors import refusal
-from cute_py.trace.arrays import TypedArray, bare, dtype_of, taken_in
 
 LENDERS = {"torch": "as_tensor", "cupy": "asarray"}
 

@@ -7,6 +7,7 @@ from math import gcd, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cute_py as cute
+from cute_py.calls.arrays import address_of, bare, dtype_of, strides_of
 from cute_py.codegen.driver import driver
 from cute_py.codegen.places import device_of
 from cute_py.codegen.run import shared_memory_of_device
@@ -19,12 +20,11 @@ from cute_py.ops.device_config import Gpu, for_gpu
 from cute_py.ops.libraries import Library, library_for
 from cute_py.ops.operands import OPERATION, alignment_of, batch_of, bytes_each, major_of, unfit
 from cute_py.ops.product import compute_type, result_type, wrong_shape
-from cute_py.trace.arrays import address_of, bare, dtype_of, strides_of
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.kernels.gemm import GemmConfig
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from cute_py.calls.arrays import dtype_of, strides_of
 from cute_py.dtypes.table import Dtype
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.choose import VECTOR_BYTES
 from cute_py.ops.outline import Outline
-from cute_py.trace.arrays import dtype_of, strides_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

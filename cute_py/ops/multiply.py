@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cute_py.calls.arrays import on_device, require_plain_values, taken_in
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.kernels.epilogue import ACTIVATIONS
 from cute_py.kernels.gemm import GemmConfig
 from cute_py.ops.operands import OPERATION
 from cute_py.ops.product import Product, wrong_shape
-from cute_py.trace.arrays import on_device, require_plain_values, taken_in
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
@@ -127,8 +127,8 @@ def on_gpu(given: dict[str, Any], backend: str) -> bool:
 
 def _typed(x: Any, dtype: Any) -> Any:  # noqa: ANN401
     """Return a device array to be read as a type of its own size, such as tf32."""
-    from cute_py.trace.arguments import typed
-    from cute_py.trace.arrays import dtype_of
+    from cute_py.calls.arguments import typed
+    from cute_py.calls.arrays import dtype_of
 
     return x if dtype_of(x) is as_dtype(dtype) else typed(x, dtype)
 

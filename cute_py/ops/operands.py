@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cute_py.calls.arrays import TypedArray, address_of, strides_of
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import DtypeError, refusal
-from cute_py.trace.arrays import TypedArray, address_of, strides_of
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Array, DtypeLike

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cute_py.dtypes.table import Array, DtypeLike
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
 OUT = ("f32", "f64", "f16", "bf16", "e4m3", "e5m2", "s32", "s8", "u8")
 LARGEST = 2**31  # whole factors beyond do not fit s32

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cute_py.trace.plan import Plan
+    from cute_py.plan.plan import Plan
 
 ROWS, COLUMNS = 33, 72  # ragged: the guards of the kernel are at work
 

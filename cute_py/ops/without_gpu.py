@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cute_py.atoms.arch import number
 from cute_py.atoms.devices import CHIPS, DEVICES
+from cute_py.calls.arguments import typed
 from cute_py.codegen.arch import require_known
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import f32
@@ -11,7 +12,6 @@ from cute_py.errors import refusal
 from cute_py.ops.device import Call, Request, prepared
 from cute_py.ops.device_config import Gpu
 from cute_py.ops.outline import Outline
-from cute_py.trace.arguments import typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

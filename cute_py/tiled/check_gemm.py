@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.errors import refusal
-from cute_py.layout import ints, tuples
+from cute_py.integers import ints
+from cute_py.layout import tuples
 from cute_py.layout.queries import size
 from cute_py.tiled.fragments import holds, layout_of
 from cute_py.tiled.tiled_mma import TiledMMA

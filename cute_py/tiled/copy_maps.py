@@ -8,9 +8,9 @@ from __future__ import annotations
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import refusal
 from cute_py.layout import tuples
-from cute_py.layout.coalesce import filter
-from cute_py.layout.composition import composition
-from cute_py.layout.inverse import left_inverse
+from cute_py.layout.algebra.coalesce import filter
+from cute_py.layout.algebra.composition import composition
+from cute_py.layout.algebra.inverse import left_inverse
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.modes import replace
 from cute_py.layout.queries import size

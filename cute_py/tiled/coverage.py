@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cute_py.errors import refusal
-from cute_py.layout import ints, tuples
+from cute_py.integers import ints
+from cute_py.layout import tuples
 from cute_py.layout.coords import idx2crd
 from cute_py.layout.layout import Layout
 from cute_py.layout.offsets import offset_grid, offsets

@@ -5,9 +5,8 @@ from __future__ import annotations
 from cute_py.errors import LayoutError, refusal
 from cute_py.layout import tuples
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.build import make_fragment_like
 from cute_py.layout.layout import Layout
-from cute_py.layout.tensor import make_rmem_tensor
+from cute_py.tensor.tensor import make_fragment_like, make_rmem_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

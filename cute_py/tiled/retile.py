@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.layout import tuples
-from cute_py.layout.coalesce import coalesce
+from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.algebra.composition import composition
+from cute_py.layout.algebra.divide import zipped_divide
+from cute_py.layout.algebra.inverse import right_inverse
+from cute_py.layout.algebra.product import logical_product
+from cute_py.layout.algebra.recast import upcast
 from cute_py.layout.composed import on_inner
-from cute_py.layout.composition import composition
-from cute_py.layout.divide import zipped_divide
-from cute_py.layout.inverse import right_inverse
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import prepend
-from cute_py.layout.product import logical_product
 from cute_py.layout.queries import size
-from cute_py.layout.recast import upcast
 from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 from cute_py.atoms.copy import Copy_Atom, value_type
 from cute_py.atoms.copy_registry import get_copy
 from cute_py.errors import refusal
-from cute_py.layout import ints, tuples
+from cute_py.integers import ints
+from cute_py.layout import tuples
 from cute_py.layout.layout import Layout
 from cute_py.tiled.tiled_copy import TiledCopy, make_tiled_copy
 from cute_py.tiled.tiled_mma import TiledMMA

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cute_py.errors import refusal
-from cute_py.layout import ints
-from cute_py.layout.composition import composition
+from cute_py.integers import ints
+from cute_py.layout.algebra.composition import composition
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
 from cute_py.tiled.copy_maps import checked_atom

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
-from cute_py.layout import ints
+from cute_py.integers import ints
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import cosize, get_flat_coord, size

@@ -9,14 +9,14 @@ from __future__ import annotations
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import refusal
 from cute_py.layout import tuples
-from cute_py.layout.coalesce import coalesce
+from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.algebra.composition import composition
+from cute_py.layout.algebra.divide import zipped_divide
+from cute_py.layout.algebra.inverse import left_inverse, right_inverse
+from cute_py.layout.algebra.product import raked_product
 from cute_py.layout.composed import on_inner
-from cute_py.layout.composition import composition
-from cute_py.layout.divide import zipped_divide
-from cute_py.layout.inverse import left_inverse, right_inverse
 from cute_py.layout.layout import Layout, make_layout
 from cute_py.layout.modes import get, zip_
-from cute_py.layout.product import raked_product
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _

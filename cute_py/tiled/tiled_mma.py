@@ -10,15 +10,16 @@ from functools import lru_cache
 
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.errors import refusal
-from cute_py.layout import ints, tuples
-from cute_py.layout.complement import complement
+from cute_py.integers import ints
+from cute_py.layout import tuples
+from cute_py.layout.algebra.complement import complement
+from cute_py.layout.algebra.composition import composition
+from cute_py.layout.algebra.divide import logical_divide, zipped_divide
+from cute_py.layout.algebra.inverse import right_inverse
+from cute_py.layout.algebra.product import tiled_product
 from cute_py.layout.composed import on_inner
-from cute_py.layout.composition import composition
-from cute_py.layout.divide import logical_divide, zipped_divide
-from cute_py.layout.inverse import right_inverse
 from cute_py.layout.layout import INTS, Layout, make_layout
 from cute_py.layout.modes import append, get
-from cute_py.layout.product import tiled_product
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _, is_underscore

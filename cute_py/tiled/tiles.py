@@ -7,8 +7,9 @@ mode. A layout with gaps is filled by its own copies: it divides what its period
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import ints, tuples
-from cute_py.layout.complement import complement
+from cute_py.integers import ints
+from cute_py.layout import tuples
+from cute_py.layout.algebra.complement import complement
 from cute_py.layout.layout import INTS, Layout, make_layout
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.tools import is_injective

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
-from cute_py.layout import ints
-from cute_py.layout.coalesce import coalesce
-from cute_py.layout.composition import composition
-from cute_py.layout.divide import logical_divide
+from cute_py.integers import ints
+from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.algebra.composition import composition
+from cute_py.layout.algebra.divide import logical_divide
+from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
 from cute_py.layout.offsets import offsets
 from cute_py.layout.queries import is_static, size
-from cute_py.layout.swizzle import Swizzle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ changed itself.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import ints
+from cute_py.integers import ints
 from cute_py.layout.slicing import slice_and_offset
 from cute_py.layout.tuples import _, show
 

@@ -10,8 +10,8 @@ from types import ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cute_py.plan.plan import Plan
     from cute_py.trace.kernel import Kernel
-    from cute_py.trace.plan import Plan
 
 
 class _Door(ModuleType):

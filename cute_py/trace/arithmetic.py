@@ -6,23 +6,23 @@ tensor. Types do not mix by themselves: convert one. Assigning writes in place.
 
 from __future__ import annotations
 
-from math import isfinite
-
+from cute_py.calls.numbers import number
+from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import b1, f32, s32, s64
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
-from cute_py.layout import ints
+from cute_py.integers import ints
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
-from cute_py.layout.tensor import Tensor, derived, require_tensor
-from cute_py.trace.conditions import Reg
+from cute_py.plan.conditions import Reg
+from cute_py.plan.functions import FUNCTIONS
+from cute_py.plan.lets import bounds_of
+from cute_py.plan.ops import Convert, Fill, Let, Map, Reduce, Value
+from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.trace.engines import Register, allocate_registers
-from cute_py.trace.functions import FUNCTIONS
-from cute_py.trace.integers import Condition, Int, as_condition, bare
-from cute_py.trace.lets import bounds_of
 from cute_py.trace.lower import register
-from cute_py.trace.ops import Convert, Fill, Let, Map, Reduce, Value
-from cute_py.trace.state import current, kernel_line, require_choice, where
+from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare
+from cute_py.trace.state import current, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,29 +144,6 @@ def _value(x: Any, kind: Dtype, name: str) -> Value:  # noqa: ANN401
     return number(x, kind, name)
 
 
-def number(x: object, kind: Dtype, name: str) -> int | float | bool:
-    """Return a Python or NumPy number as one of a type; refuse what the type cannot hold."""
-    if getattr(x, "ndim", 0):
-        raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
-    if hasattr(x, "item"):
-        x = x.item()
-    if kind is b1 and isinstance(x, bool):
-        return x
-    real = isinstance(x, (int, float)) and not isinstance(x, bool)
-    if kind.is_float and real and _fits(x, kind):  # type: ignore[arg-type]
-        return float(x)  # type: ignore[arg-type]
-    if not kind.is_float and hasattr(x, "__index__") and not isinstance(x, bool):
-        value = int(x)
-        if kind.min <= value <= kind.max:
-            return value
-    raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
-
-
-def _fits(x: float, kind: Dtype) -> bool:
-    """Tell whether a number is infinite or NaN, or rounds to one that the type can hold."""
-    return not isfinite(x) or abs(x) <= kind.max * (1 + 2**-25)
-
-
 def integer_register(value: Leaf, dtype: DtypeLike) -> Tensor:
     """Return a run-time integer in a register of a type; by s32, or s64 where it may be larger."""
     kind = as_dtype(dtype)
@@ -271,7 +248,7 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
 
     >>> # in a kernel: m = cute.reduce("max", scores, mode=1)   # (rows)
     """
-    from cute_py.trace.functions import REDUCTIONS
+    from cute_py.plan.functions import REDUCTIONS
 
     require_choice(fn, REDUCTIONS, "reduce")
     src = register(require_tensor(tensor, "reduce"), "reduce")

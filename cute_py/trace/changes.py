@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from types import FunctionType, ModuleType
 
-from cute_py.trace.integers import Condition, Int
+from cute_py.trace.runtime_integers import Condition, Int
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,17 +9,18 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 
+from cute_py.calls.places import kernel_line, where
 from cute_py.errors import refusal
-from cute_py.layout import ints
-from cute_py.trace.integers import Condition, as_condition, bare
-from cute_py.trace.lets import bounds_of
-from cute_py.trace.ops import If, Leave, Loop, While
+from cute_py.integers import ints
+from cute_py.plan.lets import bounds_of
+from cute_py.plan.ops import If, Leave, Loop, While
+from cute_py.plan.uniform import uniformity
+from cute_py.plan.walk import every
 from cute_py.trace.rebinding import Iterations, Rebinding, asks_for_statement
-from cute_py.trace.state import Scope, current, kernel_line, where
-from cute_py.trace.uniform import uniformity
+from cute_py.trace.runtime_integers import Condition, as_condition, bare
+from cute_py.trace.state import Scope, current
 from cute_py.trace.variables import Var as Var
 from cute_py.trace.variables import wait_until as wait_until
-from cute_py.trace.walk import every
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from cute_py.layout.types import Leaf
-    from cute_py.trace.ops import Op
+    from cute_py.plan.ops import Op
     from cute_py.trace.state import Trace
 
 
@@ -74,7 +75,7 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
     start, stop = bare(loop.start, "cute.range"), bare(loop.stop, "cute.range")
     outer = trace.scope
     counters = dict(trace.counters)
-    scope = uniformity(trace, start, stop)
+    scope = uniformity(trace.uniform, start, stop)
     names = Iterations(sys._getframe(1))
     runs: list[list[Op]] = []
     name = ""
@@ -134,7 +135,7 @@ def _require_same(first: list[Op], second: list[Op]) -> None:
 
 
 def _refuse_change(a: Op, b: Op | None) -> None:
-    from cute_py.trace.text import op_text
+    from cute_py.plan.text import op_text
 
     file, number = a.line
     raise refusal(
@@ -182,7 +183,7 @@ class while_:
         ops, trace = self.body.ops, self.body.trace
         if not self.test and not any(isinstance(op, Leave) for op in every(ops)):
             raise refusal("kernel-while", operation="cute.while_", value=self.cond, where=where())
-        scope = uniformity(trace, self.cond)
+        scope = uniformity(trace.uniform, self.cond)
         trace.emit(While(self.test, self.cond, ops, scope, line=self.line))
 
     def __call__(self, body: Callable[[], object]) -> None:
@@ -277,7 +278,7 @@ def record_branch(truth: bool | Condition, ops: tuple[Op, ...], line: tuple[str,
     """Record ops under a condition; all of them or none where it is decided."""
     trace = current()
     if isinstance(truth, Condition):
-        trace.emit(If(truth.cond, ops, (), uniformity(trace, truth.cond), line=line))
+        trace.emit(If(truth.cond, ops, (), uniformity(trace.uniform, truth.cond), line=line))
     elif truth:
         trace.scope.ops.extend(ops)
 
@@ -362,4 +363,4 @@ def _leave(condition: object, target: str, operation: str) -> None:
     if truth is True:
         raise refusal("kernel-always", operation=operation, where=where())
     bare_condition(truth)
-    trace.emit(Leave(truth.cond, target, uniformity(trace, truth.cond), line=kernel_line()))
+    trace.emit(Leave(truth.cond, target, uniformity(trace.uniform, truth.cond), line=kernel_line()))

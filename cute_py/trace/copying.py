@@ -6,19 +6,20 @@ from dataclasses import dataclass, replace
 from math import copysign
 
 from cute_py.atoms.copy import Copy_Atom
+from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import b1
 from cute_py.errors import refusal
-from cute_py.layout.tensor import Tensor
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Compare, Reg, Test
+from cute_py.plan.ops import CpAsync, LdMatrix, Load, Map, Prefetch, StMatrix, Store
+from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.tiled_copy import TiledCopy
-from cute_py.trace.access import Access
 from cute_py.trace.arithmetic import is_register, new_registers, shapes_face
-from cute_py.trace.conditions import Compare, Reg, Test
 from cute_py.trace.engines import Guarded
 from cute_py.trace.enumeration import count_of
-from cute_py.trace.integers import Condition, as_condition
 from cute_py.trace.lower import access, alignment_of, register, vector_width
-from cute_py.trace.ops import CpAsync, LdMatrix, Load, Map, Prefetch, StMatrix, Store
-from cute_py.trace.state import current, kernel_line, require_choice, where
+from cute_py.trace.runtime_integers import Condition, as_condition
+from cute_py.trace.state import current, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,17 +6,18 @@ a parameter, which know its extents: tiles that reach past them are predicated b
 
 from __future__ import annotations
 
+from cute_py.calls.places import where
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
-from cute_py.layout import ints
+from cute_py.integers import ints
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.coords import crd2idx
-from cute_py.layout.engine import Engine, add_coordinates
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
 from cute_py.layout.tuples import flatten, show
-from cute_py.trace.functions import FUNCTIONS
-from cute_py.trace.state import Scope, current, where
+from cute_py.plan.functions import FUNCTIONS
+from cute_py.tensor.engine import Engine, add_coordinates
+from cute_py.trace.state import Scope, current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.types import AnyLayout, IntTuple, Leaf
-    from cute_py.trace.conditions import Reg
+    from cute_py.plan.conditions import Reg
 
 _set = object.__setattr__
 
@@ -311,7 +312,7 @@ class Register(KernelEngine):
 
     def element(self, offset: IntTuple) -> Any:  # noqa: ANN401
         """Return the tensor of one element, an alias."""
-        from cute_py.layout.tensor import derived
+        from cute_py.tensor.tensor import derived
 
         return derived(self.moved(offset), Layout(1))
 
@@ -344,7 +345,7 @@ class Register(KernelEngine):
 
 def copied_element(tensor: Any) -> Any:  # noqa: ANN401  (a Tensor)
     """Return a register tensor of one element as the copy that tensor[coord] gives."""
-    from cute_py.layout.tensor import derived
+    from cute_py.tensor.tensor import derived
 
     x = tensor.engine
     return derived(Register(x.name, x.dtype, x.count, x.scope, x.offset, True), tensor.layout)
@@ -352,7 +353,7 @@ def copied_element(tensor: Any) -> Any:  # noqa: ANN401  (a Tensor)
 
 def allocate_registers(name: str, dtype: Dtype, count: int) -> Register:
     """Return new registers of the kernel in progress."""
-    from cute_py.trace.plan import Registers
+    from cute_py.plan.plan import Registers
 
     trace = current()
     if count.__class__ is not int:

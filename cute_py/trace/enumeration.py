@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from cute_py.calls.places import where
 from cute_py.errors import refusal
-from cute_py.layout import ints
-from cute_py.trace.state import where
+from cute_py.integers import ints
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

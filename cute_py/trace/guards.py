@@ -4,24 +4,25 @@ lie outside of its extents.
 
 from __future__ import annotations
 
+from cute_py.calls.places import where
 from cute_py.errors import refusal
-from cute_py.layout import ints
-from cute_py.layout.polynomial import Symbol
-from cute_py.layout.symbols import SymInt
+from cute_py.integers import ints
+from cute_py.integers.polynomial import Symbol
+from cute_py.integers.symbols import SymInt
 from cute_py.layout.tuples import flatten
-from cute_py.trace.conditions import Compare
+from cute_py.plan.conditions import Compare
 from cute_py.trace.engines import Guarded
 from cute_py.trace.enumeration import base_of, modes_of
-from cute_py.trace.integers import Condition, bare, compare
-from cute_py.trace.state import current, where
+from cute_py.trace.runtime_integers import Condition, bare, compare
+from cute_py.trace.state import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.tensor import Tensor
     from cute_py.layout.types import AnyLayout, Leaf
-    from cute_py.trace.conditions import Cond
+    from cute_py.plan.conditions import Cond
+    from cute_py.tensor.tensor import Tensor
 
 
 def by_coordinates(tensor: Tensor, engine: Guarded, width: int, operation: str) -> dict[str, Any]:

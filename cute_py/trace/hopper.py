@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from cute_py.atoms.gmma_desc import make_gmma_desc
 from cute_py.atoms.gmma_smem import byte_swizzle
+from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import u64
 from cute_py.errors import refusal
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
 from cute_py.layout.queries import rank, size
-from cute_py.layout.tensor import Tensor, derived
-from cute_py.tiled.tiled_mma import TiledMMA
-from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
-from cute_py.trace.integers import bare
-from cute_py.trace.lower import access, register
-from cute_py.trace.memory import smem
-from cute_py.trace.ops import (
+from cute_py.plan.ops import (
     Barrier,
     BulkCommit,
     BulkWait,
@@ -38,7 +33,13 @@ from cute_py.trace.ops import (
     Wgmma,
     WgWait,
 )
-from cute_py.trace.state import current, kernel_line, where
+from cute_py.tensor.tensor import Tensor, derived
+from cute_py.tiled.tiled_mma import TiledMMA
+from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
+from cute_py.trace.lower import access, register
+from cute_py.trace.memory import smem
+from cute_py.trace.runtime_integers import bare
+from cute_py.trace.state import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.layout.types import AnyLayout, Leaf
-    from cute_py.trace.access import Access
+    from cute_py.plan.access import Access
 
 _MODES = {0: "INTER", 1: "SW128", 2: "SW64", 3: "SW32"}  # layout types of a descriptor
 MOST_BOX = 256  # elements of a box along one mode

@@ -7,30 +7,31 @@ import re
 import traceback
 from threading import RLock
 
+from cute_py.calls import doors
+from cute_py.calls.arguments import Argument, annotations_of, classify, rebuilt
+from cute_py.calls.arrays import on_device
+from cute_py.calls.places import is_own, place_text
+from cute_py.calls.quick import Calls
+from cute_py.calls.watch import Watch
 from cute_py.dtypes.table import b1
 from cute_py.errors import CuteError, refusal
 from cute_py.layout.layout import Layout
-from cute_py.layout.tensor import derived, register_allocators
-from cute_py.trace import doors
-from cute_py.trace.arguments import Argument, annotations_of, classify, rebuilt
-from cute_py.trace.arrays import on_device
+from cute_py.plan.ops import Map
+from cute_py.plan.plan import Plan, ScalarParam, TensorParam
+from cute_py.plan.verify import verify
+from cute_py.tensor.tensor import derived, register_allocators
 from cute_py.trace.engines import GlobalMemory
-from cute_py.trace.integers import compare
 from cute_py.trace.memory import registers_of
-from cute_py.trace.ops import Map
-from cute_py.trace.plan import Plan, ScalarParam, TensorParam
-from cute_py.trace.quick import Calls
-from cute_py.trace.state import Trace, is_own, place_text, recording
-from cute_py.trace.verify import verify
-from cute_py.trace.watch import Watch
+from cute_py.trace.runtime_integers import compare
+from cute_py.trace.state import Trace, recording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cute_py.calls.watch import Seen
     from cute_py.layout.types import Leaf
-    from cute_py.trace.watch import Seen
 
 register_allocators.append(registers_of)
 
@@ -240,7 +241,7 @@ def _plan(kernel: Kernel, state: Trace) -> Plan:
 
 
 def _used_registers(state: Trace) -> tuple[Any, ...]:
-    from cute_py.trace.walk import storages
+    from cute_py.plan.walk import storages
 
     named = storages(tuple(state.root.ops))
     return tuple([r for name, r in state.registers.items() if name in named])

@@ -6,27 +6,28 @@ order; what depends on the thread, the block or a loop goes to the bases, all el
 
 from __future__ import annotations
 
+from cute_py.calls.places import where
 from cute_py.errors import refusal
-from cute_py.layout import ints
+from cute_py.integers import ints
+from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.layout import Layout
-from cute_py.layout.swizzle import Swizzle
-from cute_py.layout.symbols import SymInt, terms_of
-from cute_py.trace.access import Access
-from cute_py.trace.conditions import Reg
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Reg
 from cute_py.trace.engines import GlobalMemory, Guarded, KernelEngine, Register, SharedMemory
 from cute_py.trace.enumeration import base_of, count_of, modes_of, sums_of
 from cute_py.trace.guards import by_coordinates
-from cute_py.trace.integers import bare
-from cute_py.trace.state import current, where
+from cute_py.trace.runtime_integers import bare
+from cute_py.trace.state import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.dtypes.table import Dtype
-    from cute_py.layout.tensor import Tensor
     from cute_py.layout.types import AnyLayout
-    from cute_py.trace.conditions import Scalar
+    from cute_py.plan.conditions import Scalar
+    from cute_py.tensor.tensor import Tensor
 
 
 # -- registers

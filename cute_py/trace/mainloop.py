@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cute_py.calls.places import where
 from cute_py.errors import refusal
-from cute_py.layout import ints
-from cute_py.layout.divide import logical_divide
+from cute_py.integers import ints
+from cute_py.layout.algebra.divide import logical_divide
 from cute_py.layout.queries import rank, size
-from cute_py.layout.tensor import make_rmem_tensor
 from cute_py.layout.tuples import _
+from cute_py.tensor.tensor import make_rmem_tensor
 from cute_py.trace.control import range_
 from cute_py.trace.copying import copy, copy_or_zero
 from cute_py.trace.matrix import gemm
-from cute_py.trace.state import where
 from cute_py.trace.threads import (
     cp_async_fence,
     cp_async_wait,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from cute_py.layout.tensor import Tensor
     from cute_py.layout.types import Leaf
+    from cute_py.tensor.tensor import Tensor
     from cute_py.tiled.tiled_copy import TiledCopy
     from cute_py.tiled.tiled_mma import TiledMMA
 
@@ -278,7 +278,7 @@ class _MainLoop:
 
 
 def _is_less(a: Leaf, b: Leaf) -> Any:  # noqa: ANN401  (a bool or a Condition)
-    from cute_py.trace.integers import compare
+    from cute_py.trace.runtime_integers import compare
 
     return compare("lt", a, b)
 

@@ -10,7 +10,7 @@ from cute_py.trace.arithmetic import apply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.tensor import Tensor
+    from cute_py.tensor.tensor import Tensor
 
 
 def where(condition: object, a: object, b: object) -> Tensor:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from cute_py.atoms.mma import MMA_Atom
+from cute_py.calls.places import kernel_line, where
 from cute_py.errors import refusal
 from cute_py.layout.queries import rank, size
-from cute_py.layout.tensor import Tensor
+from cute_py.plan.ops import Mma
+from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.tiled_mma import TiledMMA
 from cute_py.trace.lower import register
-from cute_py.trace.ops import Mma
-from cute_py.trace.state import current, kernel_line, where
+from cute_py.trace.state import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
+from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import cosize
-from cute_py.layout.tensor import Tensor, as_layout, derived
+from cute_py.plan.conditions import Reg
+from cute_py.plan.ops import Load, Store
+from cute_py.plan.plan import Shared
+from cute_py.tensor.tensor import Tensor, as_layout, derived
 from cute_py.trace.arithmetic import is_register, new_registers
-from cute_py.trace.conditions import Reg
 from cute_py.trace.engines import SharedMemory, allocate_registers, copied_element
 from cute_py.trace.lower import access, register
-from cute_py.trace.ops import Load, Store
-from cute_py.trace.plan import Shared
-from cute_py.trace.state import current, kernel_line, where
+from cute_py.trace.state import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ through `cute.range`. Source: cutlass include/cutlass/pipeline/pipeline.hpp.
 
 from __future__ import annotations
 
+from cute_py.calls.places import where
 from cute_py.errors import refusal
 from cute_py.trace.control import branch
 from cute_py.trace.hopper import Mbarriers, fence_mbarrier_init, tma_load
-from cute_py.trace.state import where
 from cute_py.trace.threads import (
     cp_async_fence,
     cp_async_wait,
@@ -22,8 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.tensor import Tensor
     from cute_py.layout.types import Leaf
+    from cute_py.tensor.tensor import Tensor
 
 
 class Pipeline:

@@ -11,9 +11,10 @@ import sys
 import threading
 from contextlib import contextmanager
 
+from cute_py.calls.places import kernel_line, place_text, where
 from cute_py.errors import refusal
-from cute_py.layout.polynomial import Symbol
-from cute_py.layout.symbols import SymInt
+from cute_py.integers.polynomial import Symbol
+from cute_py.integers.symbols import SymInt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from cute_py.layout.ints import Leaf
-    from cute_py.trace.integers import Int
-    from cute_py.trace.ops import Op
+    from cute_py.integers.ints import Leaf
+    from cute_py.plan.ops import Op
+    from cute_py.trace.runtime_integers import Int
 
 _local = threading.local()
 _HERE = __name__.rpartition(".")[0].partition(".")[0]  # cute_py
@@ -119,7 +120,7 @@ class Trace:
         """Return the run-time integer of a name: a multiple of `unit` in [low, high], on which the
         threads of `uniform` agree.
         """
-        from cute_py.trace.integers import Int
+        from cute_py.trace.runtime_integers import Int
 
         lo = None if low is None else -(-low // unit)
         hi = None if high is None else high // unit
@@ -132,15 +133,17 @@ class Trace:
 
     def let(self, kind: str, a: Leaf, b: Leaf) -> Leaf:
         """Record an integer that no polynomial describes, and return it."""
-        from cute_py.trace.integers import bare
-        from cute_py.trace.lets import let_bounds
-        from cute_py.trace.ops import Let
-        from cute_py.trace.uniform import uniformity
+        from cute_py.plan.lets import let_bounds
+        from cute_py.plan.ops import Let
+        from cute_py.plan.uniform import uniformity
+        from cute_py.trace.runtime_integers import bare
 
         operands = (bare(a), bare(b))
         name = self.name_for("n")
         self.emit(Let(name, kind, operands, line=kernel_line()))
-        return self.symbol(name, 1, *let_bounds(kind, *operands), uniformity(self, *operands))
+        return self.symbol(
+            name, 1, *let_bounds(kind, *operands), uniformity(self.uniform, *operands)
+        )
 
     # -- ops
 
@@ -206,37 +209,6 @@ def recording(trace: Trace) -> Iterator[Trace]:
     finally:
         trace.root.open = False
         _local.trace = None
-
-
-# -- where the kernel stands
-
-
-def kernel_line() -> tuple[str, int]:
-    """Return (file, line) of the innermost frame outside of this package."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if not is_own(frame):
-            return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
-    return "", 0
-
-
-def is_own(frame: FrameType) -> bool:
-    """Tell whether a frame runs code of this package, other than its kernels."""
-    module = frame.f_globals.get("__name__", "")
-    if module.partition(".")[0] == _HERE:
-        return not module.startswith(_HERE + ".kernels")
-    return bool(module == "contextlib")
-
-
-def where() -> str:
-    """Return "file:line" of the kernel, for a refusal."""
-    return place_text(kernel_line())
-
-
-def place_text(line: tuple[str, int]) -> str:
-    """Return a line as "file:line", without the folder."""
-    return f"{line[0].replace(chr(92), '/').rpartition('/')[2]}:{line[1]}"
 
 
 def require_choice(value: object, choices: tuple[object, ...], operation: str) -> None:

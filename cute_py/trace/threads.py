@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from cute_py.calls.numbers import number
+from cute_py.calls.places import kernel_line, where
 from cute_py.errors import refusal
-from cute_py.layout import ints
-from cute_py.layout.polynomial import symbols_of
-from cute_py.layout.symbols import terms_of
-from cute_py.layout.tensor import Tensor, require_tensor
-from cute_py.trace.arithmetic import is_register, new_registers, number, require_domain
-from cute_py.trace.functions import ATOMICS, REDUCTIONS
-from cute_py.trace.integers import Condition, Int, as_condition, bare
-from cute_py.trace.lower import access, register
-from cute_py.trace.memory import element_register
-from cute_py.trace.ops import (
+from cute_py.integers import ints
+from cute_py.integers.polynomial import symbols_of
+from cute_py.integers.symbols import terms_of
+from cute_py.plan.functions import ATOMICS, REDUCTIONS
+from cute_py.plan.ops import (
     Assert,
     Atomic,
     Barrier,
@@ -27,15 +24,20 @@ from cute_py.trace.ops import (
     Store,
     Vote,
 )
-from cute_py.trace.plan import Launch
-from cute_py.trace.state import current, kernel_line, require_choice, where
+from cute_py.plan.plan import Launch
+from cute_py.tensor.tensor import Tensor, require_tensor
+from cute_py.trace.arithmetic import is_register, new_registers, require_domain
+from cute_py.trace.lower import access, register
+from cute_py.trace.memory import element_register
+from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare
+from cute_py.trace.state import current, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import IntTuple, Leaf
-    from cute_py.trace.conditions import Scalar
+    from cute_py.plan.conditions import Scalar
 
 
 # -- the launch shape
@@ -148,7 +150,7 @@ def warp_idx() -> Leaf:
 
 
 def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
-    from cute_py.trace.lets import bounds_of
+    from cute_py.plan.lets import bounds_of
 
     trace = current()
     known = trace.symbols.get(name)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from cute_py.calls.places import kernel_line, where
 from cute_py.errors import refusal
-from cute_py.layout.tensor import require_tensor
-from cute_py.trace.integers import bare
-from cute_py.trace.ops import Let, Set, WaitUntil
-from cute_py.trace.state import current, kernel_line, require_choice, where
+from cute_py.plan.ops import Let, Set, WaitUntil
+from cute_py.tensor.tensor import require_tensor
+from cute_py.trace.runtime_integers import bare
+from cute_py.trace.state import current, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from cute_py.layout.tensor import Tensor
     from cute_py.layout.types import Leaf
+    from cute_py.tensor.tensor import Tensor
 
 
 class Var:

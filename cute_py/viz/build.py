@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cute_py.errors import refusal
 from cute_py.layout import tuples
-from cute_py.layout.swizzle import Swizzle
+from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.viz.grids import (
     Cells,
     grid_of,

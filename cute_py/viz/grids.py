@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from cute_py.errors import refusal
 from cute_py.layout import tuples
+from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.queries import is_static, size
-from cute_py.layout.swizzle import Swizzle
 from cute_py.viz.palette import COLOURS
 from cute_py.viz.picture import Grid
 

@@ -31,9 +31,9 @@ MOST_CELLS = 1 << 14  # a notebook keeps what it shows
 TYPES = (
     ("cute_py.layout.layout", "Layout"),
     ("cute_py.layout.composed", "ComposedLayout"),
-    ("cute_py.layout.f2_layout", "F2Layout"),
-    ("cute_py.layout.swizzle", "Swizzle"),
-    ("cute_py.layout.tensor", "Tensor"),  # of coordinates; the others are shown as text
+    ("cute_py.layout.bits.f2_layout", "F2Layout"),
+    ("cute_py.layout.bits.swizzle", "Swizzle"),
+    ("cute_py.tensor.tensor", "Tensor"),  # of coordinates; the others are shown as text
     ("cute_py.atoms.mma", "MMA_Atom"),
     ("cute_py.atoms.copy", "Copy_Atom"),
     ("cute_py.tiled.tiled_mma", "TiledMMA"),

@@ -16,9 +16,9 @@ from cute_py.codegen.emit import REGISTERS, Emit
 from cute_py.codegen.instructions import TABLE, of_atom, texts
 from cute_py.codegen.instructions import types as registers_of
 from cute_py.codegen.source import Source
-from cute_py.layout.polynomial import evaluate
-from cute_py.layout.symbols import symbols_in, terms_of
-from cute_py.trace.conditions import Compare, Logic, Not
+from cute_py.integers.polynomial import evaluate
+from cute_py.integers.symbols import symbols_in, terms_of
+from cute_py.plan.conditions import Compare, Logic, Not
 from tests.compile_only.jit import Code
 
 I32, I64 = ir.IntType(32), ir.IntType(64)

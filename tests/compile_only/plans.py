@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py.codegen.lower import lowered
-from cute_py.layout import ints
-from cute_py.layout.symbols import sym, terms_of
-from cute_py.trace import ops
-from cute_py.trace.access import Access
-from cute_py.trace.conditions import Reg
-from cute_py.trace.plan import Launch, Plan, Registers, ScalarParam, Shared, TensorParam
+from cute_py.integers import ints
+from cute_py.integers.symbols import sym, terms_of
+from cute_py.plan import ops
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Reg
+from cute_py.plan.plan import Launch, Plan, Registers, ScalarParam, Shared, TensorParam
 from tests.compile_only.on_host import prepared, wanted
 
 # -- a kernel's integers

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cute_py as cute
-from cute_py.layout import ints
-from cute_py.trace.access import Access
-from cute_py.trace.conditions import Compare, Logic, Not
+from cute_py.integers import ints
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Compare, Logic, Not
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 

@@ -8,8 +8,8 @@ import pytest
 
 import cute_py as cute
 from cute_py.analysis.resources import occupancy
-from cute_py.cli import REFUSED, main
-from cute_py.cli_codegen import LADDER, report
+from cute_py.cli.compile_commands import LADDER, report
+from cute_py.cli.main import REFUSED, main
 from cute_py.codegen import build, sass
 from cute_py.errors import refusal
 from cute_py.kernels.samples import SAMPLES, sample

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.plan.functions import FUNCTIONS
 from cute_py.trace.arithmetic import apply
-from cute_py.trace.functions import FUNCTIONS
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 

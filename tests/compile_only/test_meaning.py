@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.trace import ops
-from cute_py.trace.lets import let_bounds
-from cute_py.trace.verify import verify
-from cute_py.trace.walk import every
+from cute_py.plan import ops
+from cute_py.plan.lets import let_bounds
+from cute_py.plan.verify import verify
+from cute_py.plan.walk import every
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 

@@ -16,8 +16,8 @@ from cute_py.codegen.narrow import as_bytes, get_bytes, put_bytes
 from cute_py.codegen.storage import I32
 from cute_py.kernels.config import choose
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
-from cute_py.trace.access import Access
-from cute_py.trace.conditions import Reg
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Reg
 
 KINDS = ("b1", "s2", "u2", "s4", "u4", "e2m1")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.trace.ops import Loop
+from cute_py.plan.ops import Loop
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 

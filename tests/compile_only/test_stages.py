@@ -18,7 +18,7 @@ from cute_py.codegen.build import PASSES
 from cute_py.codegen.intrinsics import RULES
 from cute_py.codegen.storage import I32
 from cute_py.errors import refusal
-from cute_py.trace import ops
+from cute_py.plan import ops
 
 
 def refused(code, call):

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py.atoms.copy_sm80 import SM80_CP_ASYNC_CACHEALWAYS
-from cute_py.layout import ints
-from cute_py.layout.symbol_bounds import bounds
-from cute_py.layout.symbols import sym, terms_of
-from cute_py.trace import ops
-from cute_py.trace.access import Access
-from cute_py.trace.conditions import Compare
+from cute_py.integers import ints
+from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbols import sym, terms_of
+from cute_py.plan import ops
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Compare
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 

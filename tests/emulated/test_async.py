@@ -7,8 +7,8 @@ import cute_py as cute
 from cute_py import atoms
 from cute_py.atoms.copy_registry import get_copy
 from cute_py.emulate import emulate
-from cute_py.trace.access import Access
-from cute_py.trace.conditions import Compare
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Compare
 from tests.emulated.plans import Maker, at, bid_x, less, ops, part, same, tid, var
 from tests.emulated.test_threads import ORDERS, refused
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.cli import REFUSED, main
-from cute_py.cli_gemm import WRONG
+from cute_py.cli.gemm_command import WRONG
+from cute_py.cli.main import REFUSED, main
 from cute_py.ops import memory, progress
 from cute_py.ops.product import Product
 
@@ -165,7 +165,7 @@ def test_plan_prints_the_rules_and_the_ops(run):
 
 
 def test_the_command_of_the_readme_in_a_process(tmp_path):
-    command = [sys.executable, "-c", "from cute_py.cli import main; raise SystemExit(main())"]
+    command = [sys.executable, "-c", "from cute_py.cli.main import main; raise SystemExit(main())"]
     done = subprocess.run(
         [*command, "gemm", "--m", "512", "--n", "512", "--k", "512"],
         capture_output=True,

@@ -5,12 +5,12 @@ import pytest
 
 import cute_py as cute
 from cute_py.codegen.lower import lowered
+from cute_py.integers.polynomial import FloorDiv
+from cute_py.integers.symbols import terms_of
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import GemmConfig, Side, gemm
-from cute_py.layout.polynomial import FloorDiv
-from cute_py.layout.symbols import terms_of
-from cute_py.trace import ops
-from cute_py.trace.walk import accesses, every
+from cute_py.plan import ops
+from cute_py.plan.walk import accesses, every
 
 ATOM = "SM80_16x8x16_F32F16F16F32_TN"
 

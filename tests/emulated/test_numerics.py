@@ -11,7 +11,7 @@ from cute_py.emulate import emulate
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.numerics import RULES, converted, fma
 from cute_py.layout.offsets import offset_grid, offsets
-from cute_py.trace.functions import FUNCTIONS, REDUCTIONS
+from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
 from tests.emulated.plans import Maker, at, ops, tid
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.trace.ops import CpAsync, If, Load, Store
+from cute_py.plan.ops import CpAsync, If, Load, Store
 
 SHAPES = [(8, 32), (9, 33), (1, 1), (17, 70)]
 

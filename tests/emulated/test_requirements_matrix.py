@@ -6,7 +6,7 @@ from numpy.random import default_rng
 
 import cute_py as cute
 from cute_py import _
-from cute_py.trace.ops import LdMatrix, Mma
+from cute_py.plan.ops import LdMatrix, Mma
 from tests.emulated.kernel_data import operands, plain, poisoned, reference, stored
 
 # -- F: matrix instructions

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.cli import main
+from cute_py.cli.main import main
 from cute_py.codegen.driver import driver
 from cute_py.ops.device_memory import DeviceArray
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.trace.conditions import Test as Flag
+from cute_py.plan.conditions import Test as Flag
 from tests.emulated.plans import bid_x, less, part, size, tid
 from tests.gpu.harness import THREADS, Maker, assert_same, at, both, drawn, ops, require_any
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.trace.functions import FUNCTIONS
+from cute_py.plan.functions import FUNCTIONS
 from tests.emulated.plans import bid_x, part, tid
 from tests.gpu.harness import (
     DRY,

@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 import cute_py as cute
-from cute_py.cli import REFUSED, main
+from cute_py.cli.main import REFUSED, main
 from cute_py.codegen import cache_room, files
 from cute_py.codegen.cache_room import clear, kept, limit, trim
 

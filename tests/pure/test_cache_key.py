@@ -9,8 +9,8 @@ import cute_py as cute
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.codegen import cache_key
 from cute_py.codegen.cache_key import canonical, compiler, key_of, tools, version
-from cute_py.layout.symbols import sym
-from cute_py.trace.walk import every
+from cute_py.integers.symbols import sym
+from cute_py.plan.walk import every
 from tests.fake_kernels import ROOT, answer, small_plan
 
 PLANS = ("multistage", "transpose")

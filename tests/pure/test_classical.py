@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py.errors import LayoutError, LeafTypeError
-from cute_py.layout.symbols import sym
+from cute_py.integers.symbols import sym
 
 extents = st.integers(1, 9)
 paddings = st.integers(0, 5)

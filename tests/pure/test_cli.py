@@ -12,8 +12,8 @@ from hypothesis import given
 
 import cute_py as cute
 from cute_py import E, Layout, cli, sym
-from cute_py.cli import BROKEN_PIPE, INTERRUPTED, REFUSED, main
-from cute_py.layout.grid import text_grid
+from cute_py.cli.main import BROKEN_PIPE, INTERRUPTED, REFUSED, main
+from cute_py.layout.notation.grid import text_grid
 from tests import model
 from tests.strategies import composed_layouts, negative_layouts
 
@@ -30,7 +30,7 @@ def run(capsys):
 
 
 def in_a_process(*arguments, **options):
-    command = [sys.executable, "-c", "from cute_py.cli import main; raise SystemExit(main())"]
+    command = [sys.executable, "-c", "from cute_py.cli.main import main; raise SystemExit(main())"]
     return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, **options)
 
 
@@ -292,7 +292,7 @@ def test_closed_output_ends_without_a_traceback():
 def test_eval_loads_neither_numpy_nor_other_packages():
     code = (
         "import json, sys\n"
-        "from cute_py.cli import main\n"
+        "from cute_py.cli.main import main\n"
         "main(['eval', 'composition((6,2):(8,2), (4,3):(3,1))'])\n"
         "print(json.dumps(sorted(sys.modules)))"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cute_py import cli_doctor
-from cute_py.cli import main
+from cute_py.cli.main import main
 from cute_py.codegen import devices, doctor, tools
 from cute_py.codegen.doctor import CUDA, EMULATOR, GPU, MISSING, OK, OLD, WRONG, Fact
 from cute_py.codegen.files import source_file

@@ -60,7 +60,7 @@ def test_long_histories_are_cut():
 
 
 def test_every_operation_has_steps_or_a_definition():
-    from cute_py.layout.explain import DEFINITIONS, STEPS
+    from cute_py.layout.algebra.explain import DEFINITIONS, STEPS
 
     a, b = Layout((4, 6)), Layout(2, 1)
     for name in (*STEPS, *DEFINITIONS):

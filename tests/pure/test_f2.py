@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py import ComposedLayout, F2Layout, F2Map, Layout, Swizzle
 from cute_py.errors import CoordinateError, LayoutError, LeafTypeError
-from cute_py.layout.f2 import compose_maps
+from cute_py.layout.bits.f2 import compose_maps
 from tests import strategies
 
 WIDE = 6

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cute_py.errors import LeafTypeError, UndecidedError
-from cute_py.layout import ints
+from cute_py.integers import ints
+from cute_py.integers.symbols import sym
 from cute_py.layout.basis import E
-from cute_py.layout.symbols import sym
 from tests.opaque import Opaque, OutsideProtocol, hide, reveal
 
 ARITHMETIC = {

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.calls.arrays import strides_of
 from cute_py.codegen import driver as drivers
 from cute_py.codegen import faults, places, run
 from cute_py.codegen.places import stream_number
 from cute_py.codegen.prepared import Block, Prepared
-from cute_py.trace.arrays import strides_of
 from tests.fake_gpu import LIMITS, Array, Status, install
 
 
@@ -382,7 +382,7 @@ def test_dlpack_arrays_of_other_devices_are_refused(monkeypatch):
     with pytest.raises(cute.CuteError) as caught:
         cute.trace(touch, Capsule(10))
     assert caught.value.code == "argument-device"
-    monkeypatch.setattr("cute_py.trace.arrays._MAKERS", {"no_such_library": None})
+    monkeypatch.setattr("cute_py.calls.arrays._MAKERS", {"no_such_library": None})
     with pytest.raises(cute.CuteError) as caught:
         cute.trace(touch, Capsule(2))
     assert caught.value.code == "argument-dlpack"
@@ -393,7 +393,7 @@ def test_dlpack_arrays_on_the_gpu_are_taken_in_by_a_library(gpu, monkeypatch):
 
     lender = SimpleNamespace(from_dlpack=lambda x: X)
     monkeypatch.setitem(sys.modules, "lender", lender)
-    monkeypatch.setattr("cute_py.trace.arrays._MAKERS", {"lender": None})
+    monkeypatch.setattr("cute_py.calls.arrays._MAKERS", {"lender": None})
     touch(Capsule(2))
     cute.run(plan_of(touch, X), Capsule(13))
     assert [launch[3][0] for launch in gpu.raw.launches] == [4096, 4096]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.calls import arrays, doors
 from cute_py.ops.device_config import Gpu
 from cute_py.ops.libraries import Library
-from cute_py.trace import arrays, doors
 from tests import gpu_arrays
 
 HOPPER = Gpu(232448, 132, (9, 0))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py import E, Layout, LayoutError, ParseError, Swizzle, _, make_composed_layout, sym
-from cute_py.layout.f2 import F2Map
-from cute_py.layout.f2_layout import F2Layout
-from cute_py.layout.parse import parse, parse_layout
-from cute_py.layout.parse_tokens import MAX_NESTING, MAX_TEXT
+from cute_py.layout.bits.f2 import F2Map
+from cute_py.layout.bits.f2_layout import F2Layout
+from cute_py.layout.notation.parse import parse, parse_layout
+from cute_py.layout.notation.parse_tokens import MAX_NESTING, MAX_TEXT
 from tests.notation import GOLDEN, golden_cases, read_text
 from tests.strategies import (
     composed_layouts,
@@ -56,7 +56,7 @@ expressions = st.sampled_from(
         M % 64,
         M * M - 3 * M + 2,
         -(M // 16),
-        cute.layout.ints.min_(M, 64),
+        cute.min_(M, 64),
         (M + 1) * 3,
     )
 )

@@ -14,10 +14,10 @@ from cute_py.kernels import transpose
 from cute_py.kernels.config import flagship
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
-from cute_py.trace import ops
-from cute_py.trace.rules import RULES
-from cute_py.trace.serial import dumps, loads
-from cute_py.trace.text import op_text
+from cute_py.plan import ops
+from cute_py.plan.rules import RULES
+from cute_py.plan.serial import dumps, loads
+from cute_py.plan.text import op_text
 
 
 @cute.kernel

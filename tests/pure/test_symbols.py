@@ -16,12 +16,12 @@ from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
 from cute_py.errors import LayoutError, LeafTypeError, UndecidedError
-from cute_py.layout import ints, symbol_decisions
-from cute_py.layout.ints import ceil_div, min_
-from cute_py.layout.symbol_bounds import bounds
-from cute_py.layout.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
-from cute_py.layout.symbols import subs, sym, symbols_in, terms_of
-from cute_py.layout.sympy_bridge import latex, to_sympy
+from cute_py.integers import ints, symbol_decisions
+from cute_py.integers.ints import ceil_div, min_
+from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
+from cute_py.integers.symbols import subs, sym, symbols_in, terms_of
+from cute_py.integers.sympy_bridge import latex, to_sympy
 
 ROOT = Path(__file__).parents[2]
 # name -> (multiple_of, min, max): the declarations behind `POOL`, for the oracle
@@ -739,7 +739,7 @@ def test_latex_of_a_rounded_quotient():
 
 def test_symbols_load_nothing_but_the_standard_library():
     code = (
-        "import sys; from cute_py.layout.symbols import sym; M = sym('M'); str(M // 8 + M % 3); "
+        "import sys; from cute_py.integers.symbols import sym; M = sym('M'); str(M // 8 + M % 3); "
         "print([m for m in ('sympy', 'numpy', 're', 'typing', 'dataclasses') if m in sys.modules])"
     )
     # -S: packages like numba-cuda load modules at the start of every process, from a .pth file

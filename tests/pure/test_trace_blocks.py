@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import cute_py as cute
-from cute_py.trace.ops import If
+from cute_py.plan.ops import If
 from tests.kernel_refusals import ARRAYS, ops_of, raised, recorded, traced
 
 X = ARRAYS["x"]

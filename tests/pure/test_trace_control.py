@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.trace.ops import If, Loop, Store
-from cute_py.trace.walk import every
+from cute_py.plan.ops import If, Loop, Store
+from cute_py.plan.walk import every
 
 ARRAY = np.zeros(64, np.int32)
 

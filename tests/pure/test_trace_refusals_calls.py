@@ -5,7 +5,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.errors import WORDINGS, kernels, plans, tracing
-from cute_py.trace.serial import dumps, loads
+from cute_py.plan.serial import dumps, loads
 from tests.kernel_refusals import ARRAYS, marked_line, message_of, pairs, raised, traced
 from tests.kernel_refusals import require_teaching as teaches
 from tests.pure import test_trace_refusals, test_trace_refusals_memory

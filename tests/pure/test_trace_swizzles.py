@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.kernels import gemm_07_multistage as multistage
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import GemmConfig, Side, gemm
-from cute_py.layout.symbols import SymInt, terms_of
-from cute_py.trace import ops
-from cute_py.trace.walk import accesses, every
+from cute_py.plan import ops
+from cute_py.plan.walk import accesses, every
 
 MAJORS = list(itertools.product(["K", "MN"], repeat=2))
 

@@ -5,12 +5,12 @@ import pytest
 
 import cute_py as cute
 from cute_py.atoms.devices import CHIPS, DEVICES
-from cute_py.cli import REFUSED, _parser, main
+from cute_py.calls import arrays
+from cute_py.cli.main import REFUSED, _parser, main
 from cute_py.codegen.arch import TARGETS
 from cute_py.ops.device_config import Gpu
 from cute_py.ops.outline import Outline
 from cute_py.ops.without_gpu import call_on, gpu_of
-from cute_py.trace import arrays
 from tests.gpu_arrays import install, on_gpu
 
 # as a driver tells them

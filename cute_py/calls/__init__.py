@@ -1,0 +1,1 @@
+"""A call of a kernel: its arguments, and what its plan depends on."""

@@ -1,0 +1,367 @@
+"""What a kernel is given: which arguments are arrays, which are numbers, which are compile-time.
+
+An array becomes a parameter with run-time sizes and strides; its unit stride is static, and what
+divides the others by 16 bytes is found from the array and is part of the plan's key. A parameter
+annotated with a dtype is a run-time number. All else is a compile-time value.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
+from math import gcd
+
+from cute_py.calls.arrays import (
+    LIBRARIES,
+    LINE,
+    READERS,
+    bare,
+    is_array,
+    require_plain_values,
+    taken_in,
+)
+from cute_py.calls.arrays import TypedArray as TypedArray
+from cute_py.calls.arrays import address_of as address_of
+from cute_py.calls.arrays import dtype_of as dtype_of
+from cute_py.calls.arrays import on_device as on_device
+from cute_py.calls.arrays import strides_of as strides_of
+from cute_py.calls.frozen import arrays_in
+from cute_py.calls.keys import is_plain, static_key
+from cute_py.calls.numbers import number
+from cute_py.dtypes.table import Dtype
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.integers import ints
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from cute_py.dtypes.table import DtypeLike
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is promised of an array; see `spec`."""
+
+    divisible_by: int | tuple[int, ...] | None = None
+    shape: tuple[int | None, ...] | None = None
+    alignment: int | None = None
+
+    def require_rank(self, name: str, rank: int) -> None:
+        """Refuse an array with another number of modes than the promise has."""
+        for given in (self.divisible_by, self.shape):
+            if isinstance(given, tuple) and len(given) != rank:
+                raise refusal("argument-spec", operation="kernel", name=name, rank=rank, spec=given)
+
+    def of_mode(self, mode: int, rank: int) -> tuple[int, int | None]:
+        """Return (divisor, fixed extent or None) of a mode."""
+        given = self.divisible_by
+        divisor = 1 if given is None else given[mode] if isinstance(given, tuple) else given
+        fixed = None if self.shape is None else self.shape[mode]
+        return divisor, fixed
+
+
+def spec(
+    divisible_by: int | tuple[int, ...] | None = None,
+    shape: int | tuple[int | None, ...] | None = None,
+    alignment: int | None = None,
+) -> Spec:
+    """Declare, as the annotation of a kernel's parameter, what holds for every array given there.
+
+    Args:
+        divisible_by: of every extent, or one number per mode.
+        shape: fixed extents, None for those of run time; an integer for an array of one mode.
+        alignment: of the first element (bytes).
+
+    It is checked at every launch.
+    """
+    for value in (divisible_by, shape, alignment):
+        for each in value if isinstance(value, tuple) else (value,):
+            if each is not None and ints.less(ints.normalize(each, "cute.spec"), 1):
+                raise refusal("extent-not-positive", operation="cute.spec", value=each, mode=())
+    return Spec(divisible_by, (shape,) if isinstance(shape, int) else shape, alignment)
+
+
+def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # noqa: ANN401  (any array)
+    """Return an array to be read as tf32, s4, u4, b1 ..., which NumPy has no type for.
+
+    Its own type must be the one that holds values of `dtype` (`dtype.numpy`).
+
+    >>> import numpy as np
+    >>> typed(np.zeros((4, 8), np.float32), "tf32").dtype
+    cute.tf32
+    """
+    kind = as_dtype(dtype)
+    found = dtype_of(array)
+    if found is not kind and kind.numpy != found.numpy:
+        raise refusal("argument-type", operation="typed", dtype=kind, given=found)
+    return TypedArray(array, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFacts:
+    """What a kernel sees of an array: part of the key of a plan."""
+
+    dtype: Dtype
+    extents: tuple[tuple[int, int | None], ...]  # per mode: divisor, fixed extent
+    strides: tuple[tuple[int, int | None], ...]  # per mode: divisor (elements), fixed stride
+    alignment: int  # bytes
+
+
+# -- reading arrays
+
+
+_known_facts: dict[Any, ArrayFacts] = {}  # by what `READERS` say of arrays, and the promise
+
+
+def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
+    """Return the facts of an array, checked against what was promised."""
+    if bare(x).__class__ not in LIBRARIES or LINE % (promise.alignment or 1):
+        return _array_facts(x, promise, name)
+    key = READERS[x.__class__](x)[0], promise
+    found = _known_facts.get(key)
+    if found is None:
+        if len(_known_facts) >= 4096:
+            _known_facts.clear()
+        found = _known_facts[key] = _array_facts(x, promise, name)
+    return found
+
+
+def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
+    dtype = dtype_of(x)
+    array = bare(x)
+    require_plain_values(array, name)
+    shape, strides = tuple(array.shape), strides_of(array)
+    address = address_of(array)
+    if any(d < 0 for d in strides):
+        raise refusal("argument-stride", operation="kernel", name=name, strides=strides)
+    if any(s == 0 for s in shape):
+        raise refusal("argument-empty", operation="kernel", name=name, shape=shape)
+    promise.require_rank(name, len(shape))
+    _check_promise(promise, name, shape, address)
+    alignment = promise.alignment or gcd(address, LINE) or LINE
+    unit = max(min(alignment, LINE) * 8 // dtype.bits, 1)  # elements of the widest vector
+    contiguous = _unit_mode(strides)
+    extents = []
+    for mode, extent in enumerate(shape):
+        divisor, fixed = promise.of_mode(mode, len(shape))
+        if mode == contiguous:
+            divisor = _lcm(divisor, gcd(extent, unit))
+        extents.append((divisor, fixed))
+    steps: list[tuple[int, int | None]] = []
+    for mode, stride in enumerate(strides):
+        if mode == contiguous or stride == 0:
+            steps.append((1, stride))
+        else:
+            steps.append((gcd(stride, unit), None))
+    return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment)
+
+
+def _lcm(a: int, b: int) -> int:
+    return a * b // gcd(a, b)
+
+
+def _unit_mode(strides: tuple[int, ...]) -> int | None:
+    return next((i for i in range(len(strides) - 1, -1, -1) if strides[i] == 1), None)
+
+
+def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: int) -> None:
+    for mode, extent in enumerate(shape):
+        divisor, fixed = promise.of_mode(mode, len(shape))
+        if extent % divisor or (fixed is not None and extent != fixed):
+            wanted = f"{fixed}" if fixed is not None else f"a multiple of {divisor}"
+            raise refusal(
+                "argument-promise",
+                operation="kernel",
+                name=name,
+                extent=extent,
+                mode=mode,
+                wanted=wanted,
+            )
+    if promise.alignment and address % promise.alignment:
+        wanted = f"aligned to {promise.alignment} bytes"
+        raise refusal(
+            "argument-promise",
+            operation="kernel",
+            name=name,
+            extent=hex(address),
+            mode="address",
+            wanted=wanted,
+        )
+
+
+# -- the arguments of a call
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument: an array, a run-time number, or a compile-time value.
+
+    A tuple, list, dict or dataclass that holds arrays is taken apart: `parts`, by `keys`.
+    """
+
+    name: str
+    kind: str  # array | number | static | group
+    value: Any
+    facts: Any = None  # ArrayFacts, or the Dtype of a number
+    parts: tuple[Argument, ...] = ()
+    keys: tuple[Any, ...] = ()
+
+    @property
+    def key(self) -> Any:  # noqa: ANN401  (hashable)
+        """What a plan depends on, beside `statics`."""
+        if self.kind == "group":
+            keys = tuple([static_key(key) for key in self.keys])
+            return type(self.value), keys, tuple([part.key for part in self.parts])
+        if self.kind == "static":
+            return static_key(self.value) if is_plain(self.value) else type(self.value)
+        return self.kind, self.facts
+
+    def statics(self) -> list[Any]:
+        """Return the compile-time values that refer to others, and the classes of groups."""
+        if self.kind == "group":
+            kind = [] if type(self.value) in (tuple, list, dict) else [type(self.value)]
+            return [*kind, *[x for part in self.parts for x in part.statics()]]
+        return [] if self.kind != "static" or is_plain(self.value) else [self.value]
+
+    def leaves(self) -> list[Argument]:
+        """Return the arrays and run-time numbers, in order."""
+        if self.kind == "group":
+            return [leaf for part in self.parts for leaf in part.leaves()]
+        return [] if self.kind == "static" else [self]
+
+
+def classify(
+    name: str,
+    value: Any,  # noqa: ANN401
+    annotation: object,
+    taken: set[str] | None = None,
+) -> Argument:
+    """Return an argument by what it is and how its parameter is annotated.
+
+    Args:
+        name: of the parameter.
+        value: what was given.
+        annotation: a Spec, the Dtype of a run-time number or of an array's elements, or anything.
+        taken: the names of the plan so far; the argument adds its own, which differ.
+
+    """
+    taken = set() if taken is None else taken
+    value = taken_in(value)
+    if is_array(value):
+        promise = annotation if isinstance(annotation, Spec) else Spec()
+        facts = array_facts(value, promise, name)
+        if isinstance(annotation, Dtype) and facts.dtype is not annotation:
+            raise refusal("argument-type", operation=name, given=facts.dtype, dtype=annotation)
+        return Argument(_unused(name, len(facts.extents), taken), "array", value, facts)
+    if isinstance(annotation, Dtype):
+        held = number(value, annotation, name)
+        return Argument(_unused(name, 0, taken), "number", held, annotation)
+    keys, mine = [], set(taken)
+    found = []
+    for i, (key, part) in enumerate(_parts(value)):
+        word = key if isinstance(key, str) and key.isidentifier() else i
+        found.append(classify(f"{name}_{word}", part, _note(value, key, annotation), mine))
+        keys.append(key)
+    if all(part.kind == "static" for part in found):
+        _require_no_arrays(name, value)
+        return Argument(name, "static", value)
+    taken |= mine
+    return Argument(name, "group", value, None, tuple(found), tuple(keys))
+
+
+_RESERVED = ("tid", "bid_x", "bid_y", "bid_z")
+
+
+def _unused(name: str, rank: int, taken: set[str]) -> str:
+    """Return the name, or the name with underscores, so that neither it nor the names of its sizes
+    stand for something else in the plan; they are taken then.
+    """
+
+    def own(name: str) -> set[str]:
+        return {name, *(f"{name}_{word}{i}" for word in ("shape", "stride") for i in range(rank))}
+
+    while not taken.isdisjoint(own(name)) or name in _RESERVED:
+        name += "_"
+    taken |= own(name)
+    return name
+
+
+def _parts(value: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401
+    if isinstance(value, (tuple, list)):
+        return list(enumerate(value))
+    if isinstance(value, dict):
+        return list(value.items())
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(f.name, getattr(value, f.name)) for f in fields(value)]
+    return []
+
+
+def _note(value: object, key: object, annotation: object) -> object:
+    """Return the annotation of a part: of the field of a dataclass, or that of the whole."""
+    if not is_dataclass(value):
+        return annotation
+    note = _field_note(value.__class__, key)
+    return note if isinstance(note, (Dtype, Spec)) else annotation
+
+
+@lru_cache(maxsize=1024)  # a dataclass is annotated once, a kernel is called often
+def _field_note(cls: Any, key: object) -> object:  # noqa: ANN401  (a dataclass)
+    note = next(f.type for f in fields(cls) if f.name == key)
+    if isinstance(note, str):
+        note = _evaluated(note, vars(sys.modules.get(cls.__module__, builtins)))
+    return note
+
+
+def _require_no_arrays(name: str, value: object) -> None:
+    if next(arrays_in(value, is_array), None) is not None:
+        raise refusal("argument-hidden", operation=name, type=type(value).__name__)
+
+
+def rebuilt(argument: Argument, made: dict[str, object]) -> Any:  # noqa: ANN401
+    """Return what the kernel's function gets: tensors and run-time integers for the leaves."""
+    if argument.kind != "group":
+        return argument.value if argument.kind == "static" else made[argument.name]
+    parts = [rebuilt(part, made) for part in argument.parts]
+    cls = type(argument.value)
+    if is_dataclass(cls):
+        new = copy(argument.value)
+        for name, part in zip(argument.keys, parts, strict=True):
+            object.__setattr__(new, name, part)
+        return new
+    if isinstance(argument.value, dict):
+        return cls(zip(argument.keys, parts, strict=True))
+    return cls(*parts) if hasattr(cls, "_fields") else cls(parts)
+
+
+def annotations_of(function: Callable[..., Any]) -> dict[str, object]:
+    """Return the annotations of a function as values; text that does not evaluate is left out."""
+    found: dict[str, object] = {}
+    scope = {**function.__globals__, **_closure(function)}
+    for name, note in getattr(function, "__annotations__", {}).items():
+        found[name] = _evaluated(note, scope) if isinstance(note, str) else note
+    return found
+
+
+def _evaluated(text: str, scope: dict[str, Any]) -> object:
+    """Return what the text of an annotation stands for; the text if that cannot be told."""
+    try:
+        return eval(text, scope)
+    except Exception:
+        return text
+
+
+def _closure(function: Callable[..., Any]) -> dict[str, object]:
+    cells = function.__closure__ or ()
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found

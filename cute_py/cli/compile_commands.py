@@ -1,0 +1,241 @@
+"""`cute-py source KERNEL` and `cute-py compile KERNEL`: the stages of the GPU compiler."""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+from cute_py.cli.gemm_command import add_numbers, add_product, extent, require_some
+from cute_py.cli.output import count, refuse
+from cute_py.errors import CuteError, refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace, _SubParsersAction
+    from collections.abc import Callable, Iterator
+
+    from cute_py.codegen.build import Compiled
+    from cute_py.ops.device_config import Gpu
+    from cute_py.plan.plan import Plan
+
+    Shown = tuple[Plan, dict[str, str]]  # a kernel, and how it was chosen, by label
+
+SIZE = 256  # of M, N and K
+OPERATOR = "what cute.ops.gemm runs on a GPU"
+TILE = (
+    "The kernel that cute.ops.gemm runs on a GPU for arrays like these. Its tile is the one that "
+    "the operator chooses by sizes, types and what GPUs of --arch have; --config changes it. The "
+    "emulator has another one: cute-py plan gemm shows it."
+)
+TOLD = ("MMA", "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "MUFU", "FFMA", "DFMA")  # in the report
+
+
+def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
+    """Add the commands `source` and `compile`."""
+    command = commands.add_parser("source", help="print the Numba kernel of a plan")
+    for each in _kernels(command):
+        each.set_defaults(run=_source, command="source")
+
+    command = commands.add_parser("compile", help="compile a kernel for a GPU, without having one")
+    for each in _kernels(command):
+        each.set_defaults(run=_compile, command="compile")
+        if each.get_default("plan") is _sample:
+            _add_arch(each)
+        each.add_argument("--ptx", action="store_true", help="print what NVVM makes")
+        each.add_argument("--sass", action="store_true", help="print what ptxas makes")
+        each.add_argument(
+            "--spill-bytes", type=extent, help="of local memory allowed (what the kernel states)"
+        )
+        each.add_argument("--out", metavar="DIR", help="write each stage to a file there")
+
+
+# -- which kernel
+
+LADDER = {  # the names of kernels.samples.SAMPLES, which needs NumPy
+    "copy": "a matrix, tile by tile",
+    "transpose": "a matrix, through swizzled shared memory",
+    "reduce": "the sums of rows",
+    "softmax": "of rows",
+    "gemm_01": "a product, an element a thread",
+    "gemm_02": "tiles in shared memory",
+    "gemm_03": "tiles in registers",
+    "gemm_04": "vectors and double buffers",
+    "gemm_05": "tensor cores",
+    "gemm_06": "ldmatrix and swizzles",
+    "gemm_07": "cp.async and a pipeline of stages",
+    "gemm_08": "an epilogue through shared memory",
+    "splitk": "K split over blocks that take turns",
+}
+
+
+def _kernels(command: ArgumentParser) -> Iterator[ArgumentParser]:
+    """Add a sub-command for each kernel, and yield it."""
+    kinds = command.add_subparsers(title="kernels", required=True, metavar="KERNEL")
+    each = kinds.add_parser("gemm", help=OPERATOR, description=TILE)
+    each.set_defaults(plan=_operator)
+    _add_arch(each)
+    each.add_argument(
+        "--multiprocessors",
+        type=count,
+        metavar="N",
+        help="what the GPU has (default: what the usual one of --arch has)",
+    )
+    add_product(each, SIZE)
+    add_numbers(each, "of A and B (bf16)", None)
+    yield each
+    for name, what in LADDER.items():
+        each = kinds.add_parser(name, help=what)
+        each.set_defaults(plan=_sample, kernel=name)
+        for size, meaning in (("m", "rows"), ("n", "columns"), ("k", "columns of A")):
+            each.add_argument(f"--{size}", type=count, default=SIZE, help=f"{meaning} ({SIZE})")
+        each.add_argument("--dtype", help="of the operands")
+        yield each
+
+
+def _add_arch(command: ArgumentParser) -> None:
+    command.add_argument("--arch", default="sm_80", help="sm_80, sm_90a, ... (%(default)s)")
+
+
+def _operator(given: Namespace) -> Shown:
+    """Return the kernel that cute.ops.gemm runs on a GPU of an architecture."""
+    from cute_py.ops.multiply import require_choices
+    from cute_py.ops.without_gpu import call_on, gpu_of
+
+    problem = given.m, given.n, given.k
+    require_choices("gpu", given.activation)
+    require_some(problem, given.command)
+    gpu = gpu_of(given.arch, given.multiprocessors, given.command)
+    call = call_on(
+        gpu,
+        problem,
+        given.dtype or "bf16",
+        given.majors,
+        factors=(given.alpha, given.beta),
+        has_bias=given.bias,
+        activation=given.activation,
+        out_dtype=given.out_dtype,
+        config=given.config,
+    )
+    return call.plan(), {"config": str(call.config), "chosen for": _gpu_text(given, gpu)}
+
+
+def _gpu_text(given: Namespace, gpu: Gpu) -> str:
+    """Return for which product and GPU a tile is: that of the operator, or a changed one."""
+    from cute_py.atoms.devices import CHIPS
+
+    M, N, K = given.m, given.n, given.k
+    chip = CHIPS.get(f"sm_{gpu.capability[0]}{gpu.capability[1]}")
+    usual = chip is not None and chip.multiprocessors == gpu.multiprocessors
+    name = f" ({chip.name})" if chip is not None and usual else ""
+    has = f"{gpu.multiprocessors} multiprocessors{name}, {gpu.smem} bytes shared of a block"
+    return f"{M}x{N}x{K} on {given.arch}: {has}"
+
+
+def _sample(given: Namespace) -> Shown:
+    from cute_py.kernels.samples import sample
+
+    return sample(given.kernel, given.m, given.n, given.k, given.dtype), {}
+
+
+# -- the commands
+
+
+def _answered(command: Callable[[Namespace], str], given: Namespace) -> int:
+    """Print what a command says; or its refusal, in one line."""
+    try:
+        sys.stdout.write(command(given))
+    except CuteError as error:
+        return refuse(str(error).splitlines()[0])
+    return 0
+
+
+def _source(given: Namespace) -> int:
+    return _answered(_source_text, given)
+
+
+def _source_text(given: Namespace) -> str:
+    from cute_py.codegen.build import source
+
+    plan, how = given.plan(given)
+    return "".join(f"# {label}: {text}\n" for label, text in how.items()) + source(plan)
+
+
+def _compile(given: Namespace) -> int:
+    return _answered(_compiled_text, given)
+
+
+def _compiled_text(given: Namespace) -> str:
+    from cute_py.codegen.build import compile
+
+    start = perf_counter()
+    plan, how = given.plan(given)
+    traced = perf_counter()
+    compiled = compile(plan, given.arch, given.spill_bytes)
+    seconds = f"{traced - start:.2f} s to trace, {perf_counter() - traced:.2f} s to compile"
+    told = [*how.items(), *report(compiled), ("time", seconds)]
+    lines = [f"{label:<13}{text}\n" for label, text in told]
+    lines += [f"{'wrote':<13}{path}\n" for path in _written(compiled, given.out)]
+    stages = [given.ptx and compiled.ptx, given.sass and compiled.sass]
+    return "".join(lines) + "".join(f"\n{text.rstrip()}\n" for text in stages if text)
+
+
+# -- what there is to say
+
+
+def report(compiled: Compiled) -> Iterator[tuple[str, str]]:
+    """Yield (label, text): architecture, registers, memory, occupancy, instructions."""
+    found, plan = compiled.resources, compiled.plan
+    yield "kernel", f"{plan.name} for {compiled.arch}, {plan.launch.threads} threads a block"
+    yield "registers", f"{found.registers} of a thread, {found.spill_bytes} bytes spilled"
+    yield "local", f"{found.stack_bytes} bytes of a thread"
+    yield "shared", f"{found.smem_bytes} bytes of a block"
+    yield "occupancy", _told(lambda: _occupancy(compiled))
+    yield "instructions", _told(lambda: _instructions(compiled))
+    yield "source", f"{len(compiled.source.splitlines())} lines"
+
+
+def _told(question: Callable[[], str]) -> str:
+    try:
+        return question()
+    except CuteError as error:
+        return f"not known: {error}"
+
+
+def _occupancy(compiled: Compiled) -> str:
+    from cute_py.analysis.resources import occupancy
+
+    found, threads = compiled.resources, compiled.plan.launch.threads
+    return str(occupancy(compiled.arch, threads, max(found.registers, 1), found.smem_bytes))
+
+
+def _instructions(compiled: Compiled) -> str:
+    """Return the counts of what moves and multiplies; the rest in one number."""
+    counts = compiled.resources.instructions
+    told = [name for name in counts if name.startswith(TOLD) or name.endswith(TOLD[0])]
+    told.sort(key=lambda name: (-counts[name], name))
+    rest = sum(counts.values()) - sum(counts[name] for name in told)
+    words = [*[f"{counts[name]} {name}" for name in told], f"{rest} others"]
+    return f"{sum(counts.values())}: {', '.join(words)}"
+
+
+def _written(compiled: Compiled, folder: str | None) -> Iterator[str]:
+    """Write the stages to files in a folder, and yield their paths."""
+    from pathlib import Path
+
+    if folder is None:
+        return
+    stages = {
+        "py": compiled.source.encode(),
+        "ptx": compiled.ptx.encode(),
+        "cubin": compiled.cubin,
+        "sass": _told(lambda: compiled.sass).encode(),
+    }
+    for suffix, data in stages.items():
+        path = Path(folder, f"{compiled.plan.name}.{suffix}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except OSError as error:
+            reason = error.strerror
+            raise refusal("cli-output", operation="--out", path=path, reason=reason) from None
+        yield str(path)

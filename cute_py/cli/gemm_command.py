@@ -1,0 +1,296 @@
+"""`cute-py gemm`, the product of two files or of generated data, and `cute-py plan gemm`."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS
+from time import perf_counter
+
+from cute_py.cli.output import refuse
+from cute_py.errors import CuteError, refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace, _SubParsersAction
+    from typing import Any
+
+    from cute_py.dtypes.table import Array
+    from cute_py.ops.product import Product
+    from cute_py.plan.plan import Plan
+
+WRONG = 1  # the exit code where --check found an error beyond the bound
+DOUBLE = 64  # bits: a reference is computed in float64
+FILES = ("f32", "f64", "f16", "s32", "s8", "u8")  # what plain numpy.load knows
+
+
+def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
+    """Add the commands `gemm` and `plan`."""
+    command = commands.add_parser("gemm", help="multiply matrices on the emulator")
+    command.set_defaults(run=_gemm)
+    command.add_argument("a", metavar="A.npy", nargs="?", help="(..., M, K)")
+    command.add_argument("b", metavar="B.npy", nargs="?", help="(..., K, N)")
+    command.add_argument("-o", dest="output", metavar="D.npy", help="write the result, as f32")
+    _add_sizes(command)
+    command.add_argument("--seed", type=int, default=0, help="of generated data (%(default)s)")
+    command.add_argument("--c", metavar="C.npy", help="(..., M, N)")
+    command.add_argument("--bias", metavar="BIAS.npy", help="(N), added to each row")
+    add_numbers(command)
+    _add_backend(command)
+    command.add_argument(
+        "--check", action="store_true", help="look for races, and exit with 1 beyond the bound"
+    )
+    command.add_argument("--report", action="store_true", help="count by line of the kernel")
+
+    command = commands.add_parser("plan", help="print what a kernel does, op by op")
+    kinds = command.add_subparsers(title="kernels", required=True, metavar="KERNEL")
+    told = "The kernel of the command gemm, with the tile that the emulator has; on a GPU "
+    command = kinds.add_parser(
+        "gemm",
+        help="the kernel of the command gemm",
+        description=f"{told}cute.ops.gemm has another one: cute-py source gemm shows it.",
+    )
+    command.set_defaults(run=_plan, a=None, b=None)
+    add_product(command)
+    add_numbers(command)
+    _add_backend(command)
+
+
+def add_product(command: ArgumentParser, size: int | None = None) -> None:
+    """Add the options that say of which product a plan is; `size`: of M, N and K by default."""
+    _add_sizes(command, size)
+    command.add_argument(
+        "--majors", type=majors, default=("K", "MN"), help="contiguous in A and B: K,MN (default)"
+    )
+    command.add_argument(
+        "--bias", action="store_true", help="with numbers, of f32, added to each row"
+    )
+
+
+def _add_sizes(command: ArgumentParser, size: int | None = None) -> None:
+    default = ", of generated data" if size is None else f" ({size})"
+    for name, what in (("m", "rows of A"), ("n", "columns of B"), ("k", "columns of A")):
+        command.add_argument(f"--{name}", type=extent, default=size, help=f"{what}{default}")
+
+
+DTYPE = "convert A and B to it (default: theirs; generated: bf16)"
+
+
+def add_numbers(command: ArgumentParser, dtype: str = DTYPE, result: str | None = "f32") -> None:
+    """Add the options of types, factors and configuration.
+
+    Args:
+        command: to add them to.
+        dtype: what there is to say of --dtype.
+        result: its default type; None: the operator's.
+
+    """
+    command.add_argument("--dtype", help=dtype)
+    default = "as cute.ops.gemm has it by default" if result is None else result
+    command.add_argument("--out-dtype", default=result, help=f"of the result ({default})")
+    command.add_argument("--alpha", type=float, default=1.0, help="factor of A B (%(default)s)")
+    command.add_argument("--beta", type=float, default=0.0, help="factor of C (%(default)s)")
+    command.add_argument("--activation", help="relu, gelu, silu, tanh or sigmoid")
+    command.add_argument("--config", help="changes to the choice: tile=64x64x32,stages=2")
+
+
+def _add_backend(command: ArgumentParser) -> None:
+    command.add_argument("--backend", default="auto", help=SUPPRESS)
+
+
+def extent(text: str) -> int:
+    """Return a size of at least 0; argparse's refusal names this function."""
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
+def majors(text: str) -> tuple[str, ...]:
+    """Return two of K and MN; argparse's refusal names this function."""
+    words = tuple(text.upper().split(","))
+    if len(words) != 2 or not {"K", "MN"}.issuperset(words):
+        raise ValueError(text)
+    return words
+
+
+def _refuse(error: CuteError) -> int:
+    return refuse(str(error).splitlines()[0])
+
+
+# -- the commands
+
+
+def _gemm(given: Namespace) -> int:
+    from contextlib import nullcontext
+
+    from cute_py.ops.files import Replacement
+
+    try:
+        _require_file_type(given)
+        with Replacement(given.output) if given.output else nullcontext() as file:
+            product = _product(given)
+            print(f"config   {product.config}")
+            print(f"plan     {summary(product)}", flush=True)
+            result, seconds = _timed(product, given)
+            print(f"time     {seconds:.3g} s on the emulator")
+            code = _judged(product, result, given.check)
+            if given.report and product.report is not None:
+                print(product.report)
+            if file is not None:
+                file.save(result)
+                print(f"wrote    {given.output}: {product.out_type} {_sizes(result.shape)}")
+    except CuteError as error:
+        return _refuse(error)
+    except MemoryError:
+        return _refuse(refusal("cli-memory", operation="gemm"))
+    return code
+
+
+def _judged(product: Product, result: Array, check: bool) -> int:
+    from cute_py.ops.reference import error_of
+
+    error = error_of(result, product, judge=check)
+    print(f"error    {error} against NumPy")
+    return WRONG if error.within is False else 0
+
+
+def _plan(given: Namespace) -> int:
+    try:
+        product = _planned(given)
+        for line in product.config.explain().splitlines():
+            print(f"# {line}")
+        print(product.plan())
+    except CuteError as error:
+        return _refuse(error)
+    return 0
+
+
+def _planned(given: Namespace) -> Product:
+    """Return the product whose plan is asked for: of zeros, which no plan looks at."""
+    import numpy as np
+
+    from cute_py.dtypes.table import dtype
+    from cute_py.ops.multiply import on_gpu, require_choices
+    from cute_py.ops.product import Product
+
+    require_choices(given.backend, given.activation)
+    _require_source(given)
+    kind = dtype(given.dtype or "bf16")
+    shapes = (given.m, given.k), (given.k, given.n)
+    _require_memory([*shapes])
+    a = np.zeros(shapes[0], kind.numpy, "C" if given.majors[0] == "K" else "F")
+    b = np.zeros(shapes[1], kind.numpy, "F" if given.majors[1] == "K" else "C")
+    on_gpu({"a": a, "b": b}, given.backend)
+    product = Product(a, b, kind)
+    product.choose(given.config)
+    c = np.zeros((given.m, given.n), np.float32) if given.beta else None
+    bias = np.zeros(given.n, np.float32) if given.bias else None
+    product.finish(c, (given.alpha, given.beta), bias, given.activation, given.out_dtype)
+    require_some(product.shape, "plan")
+    return product
+
+
+def require_some(shape: tuple[int, ...], command: str) -> None:
+    """Refuse the plan of an empty product: it has none."""
+    if 0 in shape:
+        raise refusal("cli-gemm", operation=command, given="an empty product")
+
+
+def summary(product: Product) -> str:
+    """Return what a plan is, in one line: launch shape, memory, registers, ops."""
+    from collections import Counter
+
+    if 0 in product.shape:
+        return "none: the result is empty"
+    plan: Plan = product.plan()
+    counts = Counter(type(op).__name__ for op in plan.ops)
+    ops = ", ".join(f"{n} {name}" for name, n in counts.most_common(4))
+    launch = f"{product.blocks} blocks of {plan.launch.threads} threads"
+    memory = f"{plan.smem_bytes} bytes shared, about {plan.registers} registers"
+    return f"{launch}, {memory}, {len(plan.ops)} ops ({ops} ...)"
+
+
+def _timed(product: Product, given: Namespace) -> tuple[Array, float]:
+    from cute_py.ops.progress import Bar
+
+    start = perf_counter()
+    with Bar("multiplying", "blocks") as bar:
+        result = product.run(bar.update, checks=given.check, report=given.report)
+    return result, perf_counter() - start
+
+
+# -- the operands
+
+
+def _product(given: Namespace) -> Product:
+    from cute_py.ops.multiply import on_gpu, require_choices
+    from cute_py.ops.product import Product
+
+    require_choices(given.backend, given.activation)
+    a, b, c, bias = _operands(given)
+    on_gpu({"a": a, "b": b}, given.backend)  # files are read to the host
+    kind = given.dtype or ("bf16" if given.a is None else None)
+    product = Product(a, b, kind)
+    product.choose(given.config)
+    factors = given.alpha, given.beta
+    product.finish(c, factors, bias, given.activation, given.out_dtype)
+    return product
+
+
+def _operands(given: Namespace) -> list[Any]:
+    """Return A, B, C and bias: read from files, or drawn; after a look at the free memory."""
+    import numpy as np
+
+    from cute_py.ops.files import header, load
+
+    _require_source(given)
+    paths = [given.a, given.b, given.c, given.bias]
+    shapes = [None if path is None else header(path)[0] for path in paths]
+    if given.a is None:
+        shapes[:2] = [(given.m, given.k), (given.k, given.n)]
+    _require_memory([s for s in shapes if s is not None])
+    arrays = [None if path is None else load(path) for path in paths]
+    if given.a is None:
+        rng = np.random.default_rng(given.seed)
+        whole = _is_integer(given.dtype)
+        arrays[:2] = [
+            rng.integers(0, 8, s) if whole else rng.standard_normal(s) for s in shapes[:2]
+        ]
+    return arrays
+
+
+def _require_memory(shapes: list[tuple[int, ...]]) -> None:
+    """Refuse operands and terms that are too large to be read and compared with a reference."""
+    from cute_py.ops.memory import require_arrays
+
+    (*batch, m, _k), (*_batch, n) = (shape or (1,) for shape in shapes[:2])
+    result = (*batch, m, n)
+    require_arrays(*[(shape, DOUBLE) for shape in (*shapes, result, result)])
+
+
+def _is_integer(kind: str | None) -> bool:
+    from cute_py.dtypes.table import dtype
+
+    return kind is not None and not dtype(kind).is_float
+
+
+def _require_source(given: Namespace) -> None:
+    sizes = [given.m, given.n, given.k]
+    files = given.a is not None and given.b is not None
+    if (files and sizes == [None] * 3) or (given.a is None and None not in sizes):
+        return
+    parts = [f"--{n} {v}" for n, v in zip("mnk", sizes, strict=True) if v is not None]
+    parts += [x for x in (given.a, given.b) if x is not None]
+    raise refusal("cli-gemm", operation="gemm", given=" ".join(parts) or "no operands")
+
+
+def _require_file_type(given: Namespace) -> None:
+    from cute_py.dtypes.table import dtype
+
+    kind = dtype(given.out_dtype)
+    if given.output is not None and kind.name not in FILES:
+        known = ", ".join(FILES)
+        raise refusal("cli-out-dtype", operation="gemm", dtype=kind, known=known)
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return "(" + ",".join(map(str, shape)) + ")"

@@ -1,0 +1,154 @@
+"""`cute-py tv`, `mma`, `copy` and `atoms`: pictures of who holds what, and the instructions."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from cute_py.cli.output import as_json, count, refuse, write
+from cute_py.errors import CuteError, refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace, _SubParsersAction
+
+    from cute_py.atoms.copy import Copy_Op
+    from cute_py.atoms.mma import MMA_Atom
+    from cute_py.layout.types import AnyLayout
+    from cute_py.viz.picture import Picture
+
+
+def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
+    """Add the commands `tv`, `mma`, `copy` and `atoms`."""
+    command = commands.add_parser("tv", help="draw who holds one operand of an MMA atom")
+    command.set_defaults(run=_drawn, picture=_tv)
+    command.add_argument("atom", metavar="ATOM", help="its name; the command atoms lists them")
+    command.add_argument("--operand", choices="ABC", default="C", help="(default: %(default)s)")
+    _add_output(command, "text", "svg", "latex", "json")
+
+    command = commands.add_parser("mma", help="draw who holds A, B and C of an MMA, tiled or not")
+    command.set_defaults(run=_drawn, picture=_mma)
+    command.add_argument("atom", metavar="ATOM", help="its name; the command atoms lists them")
+    command.add_argument("--atoms", metavar="LAYOUT", help="how many in M,N,K: 2,2,1")
+    command.add_argument("--perm", metavar="TILE", help="the tile in M,N,K: 32,32,16; _ for none")
+    _add_output(command, "text", "svg", "latex", "json")
+
+    command = commands.add_parser("copy", help="draw who reads and who writes in a copy")
+    command.set_defaults(run=_drawn, picture=_copy)
+    command.add_argument("op", metavar="OP", help="the instruction; the command atoms lists them")
+    command.add_argument("--thr", metavar="LAYOUT", help="threads over the tile: (32,4):(4,1)")
+    command.add_argument("--val", metavar="LAYOUT", help="values of a thread: (1,8)")
+    command.add_argument("--bits", type=count, default=16, help="of a value (%(default)s)")
+    _add_output(command, "text", "svg", "latex", "json")
+
+    command = commands.add_parser("atoms", help="list the instructions")
+    command.set_defaults(run=_atoms)
+    command.add_argument("--arch", help="only those that it runs: sm_80, sm_90a, ...")
+    _add_output(command, "text", "json")
+
+
+def _add_output(command: ArgumentParser, *formats: str) -> None:
+    command.add_argument("--format", choices=formats, default="text", help="(default: %(default)s)")
+    command.add_argument("-o", dest="output", metavar="FILE", help="write to a file")
+
+
+# -- pictures
+
+
+def _drawn(given: Namespace) -> int:
+    """Write the picture that `given.picture` makes."""
+    try:
+        write(_rendered(given.picture(given), given), given.output)
+    except CuteError as error:
+        return refuse(str(error).splitlines()[0])
+    return 0
+
+
+def _rendered(picture: Picture, given: Namespace) -> str:
+    from cute_py.viz.latex import to_latex
+    from cute_py.viz.svg import to_svg
+    from cute_py.viz.text import to_text
+
+    if given.format == "json":
+        return as_json(picture.as_data())
+    if given.format == "text":
+        colours = not given.output and sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        return to_text(picture, ansi=colours) + "\n"
+    return to_svg(picture) if given.format == "svg" else to_latex(picture)
+
+
+def _tv(given: Namespace) -> Picture:
+    from cute_py.viz.build import picture_operand
+
+    return picture_operand(given.atom, given.operand)
+
+
+def _mma(given: Namespace) -> Picture:
+    from cute_py.tiled.tiled_mma import make_tiled_mma
+    from cute_py.viz.build import picture_of
+
+    atoms = _option("--atoms", given.atoms, (1, 1, 1))
+    tile = _option("--perm", given.perm, (None, None, None))
+    return picture_of(make_tiled_mma(given.atom, atoms, tile))
+
+
+def _copy(given: Namespace) -> Picture:
+    from cute_py.atoms.copy import Copy_Atom
+    from cute_py.tiled.tiled_copy import make_tiled_copy
+    from cute_py.viz.build import picture_of
+
+    atom = Copy_Atom(given.op, given.bits)
+    if given.thr is None and given.val is None:
+        return picture_of(atom)
+    threads, values = _option("--thr", given.thr, 1), _option("--val", given.val, 1)
+    return picture_of(make_tiled_copy(atom, threads, values))
+
+
+def _option(name: str, text: str | None, default: AnyLayout) -> AnyLayout:
+    """Return the layout or tuple that an option's text stands for; brackets may be left out."""
+    from cute_py.expression import evaluate
+    from cute_py.layout.layout import Layout
+    from cute_py.layout.tuples import Underscore, leaves
+
+    if text is None:
+        return default
+    try:
+        value = evaluate(f"({text})")
+    except CuteError as error:
+        raise error.inside(f"{name} ({text})") from None
+    parts = list(leaves(value))
+    if not parts or any(type(part) not in (int, Layout, Underscore) for part in parts):
+        raise refusal("cli-layout", operation=name, text=text)
+    return value[0] if len(value) == 1 else value
+
+
+# -- atoms
+
+
+def _atoms(given: Namespace) -> int:
+    from cute_py.atoms.search import listed, table_text
+
+    try:
+        if given.arch is not None:
+            _require_arch(given.arch)
+        if given.format == "json":
+            mmas, copies = listed(given.arch)
+            mma, copy = [_fields(row) for row in mmas], [_fields(op) for op in copies]
+            text = as_json({"mma": mma, "copy": copy})
+        else:
+            text = table_text(given.arch) + "\n"
+        write(text, given.output)
+    except CuteError as error:
+        return refuse(str(error))
+    return 0
+
+
+def _require_arch(arch: str) -> None:
+    from cute_py.atoms.arch import ARCHS, number
+
+    if f"sm_{number(arch)}" not in ARCHS:
+        raise refusal("cli-arch", operation="atoms", arch=arch, known=", ".join(ARCHS))
+
+
+def _fields(row: MMA_Atom | Copy_Op) -> dict[str, object]:
+    return {"atom": str(row), **{key: getattr(row, key) for key in type(row).__slots__}}

@@ -1,0 +1,327 @@
+"""Symbolic integers: sizes and strides that are not numbers yet, with declared assumptions.
+
+`sym("M", multiple_of=8)` is an integer expression in normal form (`polynomial`): `M // 8 * 8` is M
+again, and `M % 8` is the int 0. A question about symbols is answered True or False only if the
+answer holds for every value that the declarations admit. `==` and `hash` compare structure, so that
+layouts with symbols stay hashable; whether two integers are equal is asked with `ints.same`, which
+may answer None, or with `prove_equal_ints`.
+
+>>> from cute_py.integers.ints import ceil_div, divides, less
+>>> M, N = sym("M", multiple_of=8, max=4096), sym("N")
+>>> print(M // 8 * 8, M % 8, (M * N + M) // M, ceil_div(M, 64), N % 4)
+M 0 N+1 ceil_div(M,64) N%4
+>>> M
+sym('M', multiple_of=8, max=4096)
+>>> divides(4, M), less(M, 8), divides(16, M)
+(True, False, None)
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.integers import ints
+from cute_py.integers.polynomial import Symbol, constant, plus, scaled, symbols_of, times
+from cute_py.integers.polynomial import value as value_of
+from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbol_decisions import assumption, decide
+from cute_py.integers.symbol_forms import floordiv, minimum, substitute
+from cute_py.integers.symbol_text import source, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
+
+    from cute_py.integers.ints import Leaf
+    from cute_py.integers.polynomial import Polynomial
+
+
+def sym(name: str, *, multiple_of: int = 1, min: int | None = 1, max: int | None = None) -> SymInt:
+    """Declare a symbolic size or stride and return it as an integer expression.
+
+    Args:
+        name: an identifier; one expression holds one declaration of each name.
+        multiple_of: a number that divides every admissible value.
+        min: the least admissible value, None for no bound.
+        max: the greatest admissible value, None for no bound.
+
+    Raises:
+        LayoutError: the name is no identifier, or no value is admissible.
+
+    >>> M = sym("M", multiple_of=8)
+    >>> print(M, 2 * M + 1, (M + 8) // 16)
+    M 2*M+1 ceil_div(M,16)
+    """
+    if name.__class__ is not str or not name.isidentifier():
+        raise refusal("symbol-name", operation="sym", name=name)
+    unit = _number(multiple_of)
+    if unit < 1:
+        raise refusal("symbol-multiple", operation="sym", name=name, multiple_of=unit)
+    lo = None if min is None else -(-_number(min) // unit)
+    hi = None if max is None else _number(max) // unit
+    if lo is not None and hi is not None and lo > hi:
+        raise refusal(
+            "symbol-range", operation="sym", name=name, multiple_of=unit, min=min, max=max
+        )
+    return SymInt({(Symbol(name, unit, lo, hi),): unit})
+
+
+def _number(x: object) -> int:
+    return ints.as_int(ints.normalize(x, "sym"), "sym")
+
+
+class SymInt:
+    """An integer expression in symbols; frozen, hashable, a leaf of shapes and strides.
+
+    `+ - * // %`, `divmod` and `abs` compute; `< <= > >=`, `bool` and `int` answer where the
+    declarations settle the answer and raise UndecidedError elsewhere. An expression that turns out
+    to be a number is an int instead.
+    """
+
+    __slots__ = ("_hash", "_terms")
+    __array_ufunc__ = None  # NumPy integers leave the operators to this class
+    _terms: Polynomial
+    _hash: int
+
+    def __init__(self, terms: Polynomial) -> None:
+        """Wrap a polynomial in normal form; users call `sym`."""
+        declared: dict[str, Symbol] = {}
+        for monomial in terms:
+            for atom in monomial:
+                for symbol in atom.symbols:
+                    _declare(declared, symbol)
+        object.__setattr__(self, "_terms", terms)
+        object.__setattr__(self, "_hash", hash(frozenset(terms.items())))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"SymInt is frozen: cannot set {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return SymInt, (self._terms,)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (other.__class__ is SymInt and self._terms == terms_of(other))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return text(self._terms)
+
+    def __repr__(self) -> str:
+        return source(self._terms)
+
+    # -- the integer protocol
+
+    def cute_compute(self, op: str, a: Leaf, b: Leaf) -> Leaf:
+        """Return `a op b` for ints and symbols (`ints`)."""
+        p, q = _operand(a), _operand(b)
+        if p is None or q is None:
+            return NotImplemented  # type: ignore[no-any-return]
+        return _leaf(_OPERATIONS[op](p, q))
+
+    def cute_decide(self, question: str, a: Leaf, b: Leaf) -> bool | None:
+        """Answer a question about ints and symbols (`ints`)."""
+        p, q = _operand(a), _operand(b)
+        if p is None or q is None:
+            return NotImplemented  # type: ignore[no-any-return]
+        if a.__class__ is b.__class__:
+            require_one_declaration(p, q)
+        return decide(question, p, q)
+
+    def cute_value(self) -> int | None:
+        """Return the only admissible value if there is only one."""
+        lo, hi = bounds(self._terms)
+        return lo if lo == hi else None
+
+    def cute_assumption(self, question: str, a: Leaf, b: Leaf) -> str:
+        """Return what to assume, in words, to answer the question with True."""
+        return assumption(question, terms_of(a), terms_of(b))
+
+    # -- Python's operators
+
+    def _binary(self, op: str, other: object, *, reflected: bool = False) -> int | SymInt:
+        q = _operand(other)
+        if q is None:
+            return NotImplemented  # type: ignore[no-any-return]
+        a, b = (q, self._terms) if reflected else (self._terms, q)
+        return _leaf(_OPERATIONS[op](a, b))
+
+    def __add__(self, other: object) -> int | SymInt:
+        return self._binary("add", other)
+
+    def __sub__(self, other: object) -> int | SymInt:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: object) -> int | SymInt:
+        return self._binary("sub", other, reflected=True)
+
+    def __mul__(self, other: object) -> int | SymInt:
+        return self._binary("mul", other)
+
+    def __floordiv__(self, other: object) -> int | SymInt:
+        return self._binary("div", other)
+
+    def __rfloordiv__(self, other: object) -> int | SymInt:
+        return self._binary("div", other, reflected=True)
+
+    def __mod__(self, other: object) -> int | SymInt:
+        return self._binary("mod", other)
+
+    def __rmod__(self, other: object) -> int | SymInt:
+        return self._binary("mod", other, reflected=True)
+
+    def __divmod__(self, other: object) -> tuple[int | SymInt, int | SymInt]:
+        return self // other, self % other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> SymInt:
+        return SymInt(scaled(self._terms, -1))
+
+    def __pos__(self) -> SymInt:
+        return self
+
+    def __abs__(self) -> int | SymInt:
+        return -self if ints.settle(ints.less, self, 0, "abs") else self
+
+    def __truediv__(self, other: object) -> NoReturn:
+        raise refusal("symbol-true-division", operation="SymInt", a=self, b=other)
+
+    def __rtruediv__(self, other: object) -> NoReturn:
+        raise refusal("symbol-true-division", operation="SymInt", a=other, b=self)
+
+    def __lt__(self, other: object) -> bool:
+        return ints.settle(ints.less, self, ints.normalize(other, "comparison"), "comparison")
+
+    def __le__(self, other: object) -> bool:
+        return ints.settle(ints.leq, self, ints.normalize(other, "comparison"), "comparison")
+
+    def __gt__(self, other: object) -> bool:
+        return ints.settle(ints.less, ints.normalize(other, "comparison"), self, "comparison")
+
+    def __ge__(self, other: object) -> bool:
+        return ints.settle(ints.leq, ints.normalize(other, "comparison"), self, "comparison")
+
+    def __bool__(self) -> bool:
+        zero = ints.is_zero(self)
+        return ints.require(None if zero is None else not zero, "bool", f"{self} != 0")
+
+    def __index__(self) -> int:
+        return ints.as_int(self, "int")
+
+    __int__ = __index__
+
+
+# -- between leaves and polynomials
+
+
+def terms_of(x: object) -> Polynomial:
+    """Return the polynomial of an int or SymInt."""
+    return x._terms if isinstance(x, SymInt) else constant(_number(x))
+
+
+def _operand(x: object) -> Polynomial | None:
+    """Return the polynomial of a SymInt or of an integer; None: of another class of leaves."""
+    if x.__class__ is SymInt:
+        return x._terms
+    if x.__class__ is int:
+        return {(): x} if x else {}
+    if ints.is_leaf(x) or hasattr(x, "path"):  # a coordinate stride knows symbols, not vice versa
+        return None
+    return constant(ints.as_int(ints.normalize(x, "SymInt"), "SymInt"))
+
+
+def _leaf(p: Polynomial) -> int | SymInt:
+    number = value_of(p)
+    return SymInt(p) if number is None else number
+
+
+def _declare(declared: dict[str, Symbol], symbol: Symbol) -> None:
+    other = declared.setdefault(symbol.name, symbol)
+    if other is not symbol and other != symbol:
+        raise refusal(
+            "symbol-conflict", operation="SymInt", first=other, second=symbol, name=symbol.name
+        )
+
+
+def require_one_declaration(p: Polynomial, q: Polynomial) -> None:
+    """Refuse two declarations of one name in p and q."""
+    declared: dict[str, Symbol] = {}
+    for symbol in symbols_of(p, q):
+        _declare(declared, symbol)
+
+
+def _remainder(p: Polynomial, d: Polynomial) -> Polynomial:
+    return plus(p, times(d, floordiv(p, d)), -1)
+
+
+_OPERATIONS = {
+    "add": plus,
+    "sub": lambda p, q: plus(p, q, -1),
+    "mul": times,
+    "div": floordiv,
+    "mod": _remainder,
+    "min": minimum,
+}
+
+
+# -- values of symbols
+
+
+def symbols_in(x: Leaf) -> tuple[SymInt, ...]:
+    """Return the symbols that x depends on, sorted by name.
+
+    >>> symbols_in(sym("M") * sym("K", max=64) + 1)
+    (sym('K', max=64), sym('M'))
+    """
+    return tuple([SymInt({(s,): s.multiple_of}) for s in symbols_of(terms_of(x))])
+
+
+def subs(x: Leaf, values: Mapping[str, Leaf]) -> Leaf:
+    """Return x with the named symbols replaced by numbers or expressions.
+
+    Args:
+        x: an int or symbolic expression.
+        values: name -> value; names that do not occur in x are ignored.
+
+    Raises:
+        LayoutError: a value contradicts the declaration of its symbol.
+        UndecidedError: it is open whether an expression satisfies the declaration.
+
+    >>> M = sym("M", multiple_of=8, max=512)
+    >>> subs(M // 16 + 1, {"M": 64}), str(subs(M // 16, {"M": 32 * sym("K", max=4)}))
+    (5, '2*K')
+    """
+    p = terms_of(x)
+    images = {s: _image(s, values[s.name]) for s in symbols_of(p) if s.name in values}
+    return _leaf(substitute(p, images)) if images else x
+
+
+def _image(symbol: Symbol, value: object) -> Polynomial:
+    """Return the polynomial of the symbol's atom, once the declaration admits the value."""
+    new = ints.normalize(value, "subs")
+    lo, hi, unit = symbol.lo, symbol.hi, symbol.multiple_of
+    admitted = ints.settle(ints.divides, unit, new, "subs")
+    if lo is not None:
+        admitted = admitted and ints.settle(ints.leq, lo * unit, new, "subs")
+    if hi is not None:
+        admitted = admitted and ints.settle(ints.leq, new, hi * unit, "subs")
+    if not admitted:
+        raise refusal(
+            "symbol-value",
+            operation="subs",
+            name=symbol.name,
+            value=new,
+            symbol=symbol,
+            admissible=_admissible(symbol),
+        )
+    return floordiv(terms_of(new), constant(unit))
+
+
+def _admissible(symbol: Symbol) -> str:
+    unit = symbol.multiple_of
+    multiples = "an integer" if unit == 1 else f"a multiple of {unit}"
+    low = "" if symbol.lo is None else f" from {symbol.lo * unit}"
+    return multiples + low + ("" if symbol.hi is None else f" to {symbol.hi * unit}")

@@ -1,0 +1,1 @@
+"""The operations of the layout algebra, each with its law."""

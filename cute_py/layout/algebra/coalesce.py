@@ -1,0 +1,158 @@
+"""Simplify a layout without changing it as a function of the index: coalesce, filter, filter_zeros.
+
+Source: cutlass include/cute/layout.hpp `coalesce`, `coalesce_x`, `filter`; Cecka, arXiv 2603.02298,
+section 3.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.integers import ints
+from cute_py.layout.layout import INTS, Layout, made, make_layout, raw_flat
+from cute_py.layout.tuples import repeat_like, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from cute_py.layout.types import AnyLayout, IntTuple
+
+    Leaves = tuple[list[Any], list[Any]]
+
+
+def coalesce(layout: AnyLayout, profile: IntTuple = None) -> AnyLayout:
+    """Return the layout with the fewest modes that is the same function of the index.
+
+    Args:
+        layout: a Layout or ComposedLayout (whose inner layout is coalesced).
+        profile: an int tuple; where it is a tuple the modes are kept apart and coalesced one by
+            one.
+
+    Law: result(i) == layout(i) for 0 <= i < size, size and cosize stay, depth is at most 1 below
+    the profile. Raises LayoutError when the profile has more modes than the layout. Source: cutlass
+    layout.hpp `coalesce`.
+
+    >>> layout = Layout((2, (1, 6)), (1, (6, 2)))
+    >>> print(coalesce(layout), coalesce(layout, (0, 0)))
+    12:1 (2,6):(1,2)
+    """
+    if layout.__class__ is not Layout:
+        return _through("coalesce", coalesce, layout, profile)
+    if profile.__class__ is tuple:
+        return by_profile("coalesce", coalesce, layout, profile)
+    return made(raw_flat(*coalesced(layout), layout._kind), "coalesce", layout)
+
+
+def filter_zeros(layout: AnyLayout, profile: IntTuple = None) -> AnyLayout:
+    """Return the layout with every stride-0 mode (or every mode that faces a 0 in `profile`) shrunk
+    to extent 1.
+
+    Law: same image; size(result) is the size without broadcasting. Source: cutlass layout.hpp
+    `filter_zeros`.
+
+    >>> print(filter_zeros(Layout((4, 2), (0, 1))), filter_zeros(Layout((4, 2), (2, 1)), (1, 0)))
+    (1,2):(0,1) (4,1):(2,1)
+    """
+    if layout.__class__ is not Layout:
+        return _through("filter_zeros", filter_zeros, layout, profile)
+    guide = layout.stride if profile is None else profile
+    return made(Layout(_without(guide, layout.shape), layout.stride), "filter_zeros", layout)
+
+
+def _without(guide: IntTuple, shape: IntTuple) -> AnyLayout:
+    if guide.__class__ is tuple:
+        if shape.__class__ is not tuple or len(shape) != len(guide):
+            raise refusal(
+                "profile-mismatch", operation="filter_zeros", a=show(guide), b=show(shape)
+            )
+        return tuple([_without(g, s) for g, s in zip(guide, shape, strict=True)])
+    return repeat_like(shape, 1) if ints.is_zero(guide) else shape
+
+
+def filter(layout: AnyLayout, profile: IntTuple = None) -> AnyLayout:
+    """Return the layout without its stride-0 and extent-1 modes, coalesced; `1:0` if nothing is
+    left.
+
+    Law: same image as `layout`. Source: cutlass layout.hpp `filter`.
+
+    >>> print(filter(Layout((4, 2, 1, 3), (0, 1, 7, 2))))
+    6:1
+    """
+    if layout.__class__ is not Layout:
+        return _through("filter", filter, layout, profile)
+    if profile.__class__ is tuple:
+        return by_profile("filter", filter, layout, profile)
+    return made(coalesce(filter_zeros(layout)), "filter", layout)
+
+
+def by_profile(
+    name: str, operation: Callable[..., Any], layout: Layout, profile: IntTuple
+) -> Layout:
+    """Apply `operation(mode, part of the profile)` to the modes that the profile names; keep the
+    others.
+    """
+    if len(profile) > len(layout):
+        raise refusal("profile-rank", operation=name, profile=show(profile), layout=layout)
+    modes = [operation(mode, part) for mode, part in zip(layout, profile, strict=False)]
+    return make_layout(*modes, *list(layout)[len(profile) :]) if modes else layout
+
+
+def _through(
+    name: str, operation: Callable[..., Any], layout: AnyLayout, profile: IntTuple
+) -> AnyLayout:
+    from cute_py.layout.composed import on_inner
+
+    return on_inner(name, lambda inner: operation(inner, profile), layout)
+
+
+def coalesced(layout: Layout) -> Leaves:
+    """Return the leaves of coalesce(layout): extents and strides, never empty."""
+    return _merge(layout._s, layout._d, layout._kind)
+
+
+def coalesced_beyond(layout: Layout) -> Leaves:
+    """Return the leaves of a layout equal to `layout` on all indices, also beyond its size.
+
+    A last mode of extent 1 is what runs on there: it stays, with extent 2 standing for "unbounded".
+    """
+    s, d = layout._s, layout._d
+    if s and ints.is_one(s[-1]):
+        return _merge([*s[:-1], 2], d, layout._kind)
+    return _merge(s, d, layout._kind)
+
+
+def _merge(s: list[Any], d: list[Any], kind: int) -> Leaves:
+    if kind != INTS:
+        return _merge_leaves(s, d)
+    extents: list[int] = []
+    strides: list[int] = []
+    extent, stride = 1, 0
+    for x, y in zip(s, d):  # noqa: B905 (hot; lengths agree by construction)
+        if x == 1:
+            continue
+        if extent == 1:
+            extent, stride = x, y
+        elif extent * stride == y:
+            extent *= x
+        else:
+            extents.append(extent)
+            strides.append(stride)
+            extent, stride = x, y
+    extents.append(extent)
+    strides.append(stride)
+    return extents, strides
+
+
+def _merge_leaves(s: list[Any], d: list[Any]) -> Leaves:
+    extents: list[Any] = []
+    strides: list[Any] = []
+    for x, y in zip(s, d, strict=True):
+        if ints.is_one(x):
+            continue
+        if extents and ints.same(ints.mul(extents[-1], strides[-1]), y):
+            extents[-1] = ints.mul(extents[-1], x)
+        else:
+            extents.append(x)
+            strides.append(y)
+    return (extents, strides) if extents else ([1], [0])

@@ -1,0 +1,178 @@
+"""What two layouts share: max_common_layout, max_common_vector; domain_distribute; layout_add;
+make_layout_tv.
+
+Source: cutlass include/cute/layout.hpp; `layout_add` after NVlabs/CuTe's description (own
+derivation).
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from cute_py.errors import LayoutError, UndecidedError, refusal
+from cute_py.integers import ints
+from cute_py.layout.algebra.coalesce import coalesce, coalesced
+from cute_py.layout.algebra.composition import composition
+from cute_py.layout.algebra.inverse import right_inverse
+from cute_py.layout.coords import compact_col_major
+from cute_py.layout.layout import Layout, made, require_layout
+from cute_py.layout.tuples import flatten, read, wrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.layout.types import AnyLayout
+
+
+def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
+    """Return the layout R of the longest contiguous run that a and b share: a(R(i)) == b(R(i)) ==
+    i.
+
+    Source: cutlass layout.hpp `max_common_layout`.
+
+    >>> print(max_common_layout(Layout((4, 8), (8, 1)), Layout((4, 8), (16, 1))))
+    8:4
+    """
+    if a.__class__ is not Layout or b.__class__ is not Layout:
+        from cute_py.layout.bits.swizzle import max_common_layout_special
+
+        return max_common_layout_special(a, b)  # type: ignore[no-any-return]
+    inverse = right_inverse(b)
+    run = _leading_run(a, inverse)
+    result = composition(inverse, Layout(run))
+    return made(result, "max_common_layout", a, b)
+
+
+def max_common_vector(a: AnyLayout, b: AnyLayout) -> AnyLayout:
+    """Return how many elements are contiguous and in the same order in both a and b, from index 0
+    on (elements).
+
+    Source: cutlass layout.hpp `max_common_vector`.
+
+    >>> max_common_vector(Layout((4, 8), (8, 1)), Layout((4, 8), (16, 1)))
+    8
+    """
+    if a.__class__ is not Layout or b.__class__ is not Layout:
+        from cute_py.layout.bits.swizzle import max_common_vector_special
+
+        return max_common_vector_special(a, b)
+    return _leading_run(a, right_inverse(b))
+
+
+def _leading_run(a: Layout, inverse: Layout) -> AnyLayout:
+    """Return the largest n with a(inverse(i)) == i for all i < n."""
+    try:
+        extents, strides = coalesced(composition(a, inverse))
+    except UndecidedError:
+        raise
+    except LayoutError:  # no layout computes a o inverse; its first values are still there
+        run = 1
+        while run < inverse.size() and a(inverse(run)) == run:
+            run += 1
+        return run
+    return extents[0] if ints.is_one(strides[0]) else 1
+
+
+def domain_distribute(a: AnyLayout, n: int) -> Layout:
+    """Return a layout of n elements (or as many of them as divide) taken evenly from the shape of
+    a.
+
+    Law: the result increases strictly, divides a's shape, and its size divides n. Source: cutlass
+    layout.hpp `domain_distribute`.
+
+    >>> print(domain_distribute((15, 14), 6))
+    (3,2):(1,15)
+    """
+    extents = wrap(flatten(read(a, "domain_distribute")))
+    rest = ints.as_int(ints.normalize(n, "domain_distribute"), "domain_distribute")
+    parts = []
+    for extent in extents:
+        part = gcd(ints.as_int(extent, "domain_distribute"), rest)
+        parts.append(part)
+        rest //= part
+    return coalesce(Layout(tuple(parts), compact_col_major(extents)))  # type: ignore[no-any-return]
+
+
+def layout_add(a: Layout, b: Layout) -> Layout:
+    """Return the layout R with R(i) == a(i) + b(i), of a shape that refines both; a and b must have
+    the same size.
+
+    Raises LayoutError, with the first index that departs, where no layout computes the sum.
+
+    >>> print(layout_add(Layout((4, 8), (8, 1)), Layout((4, 8), (0, 32))))
+    (4,8):(8,33)
+    """
+    require_layout(a, "layout_add")
+    require_layout(b, "layout_add")
+    if ints.settle(ints.same, a.size(), b.size(), "layout_add") is False:
+        raise refusal(
+            "size-mismatch", operation="layout_add", a=a, b=b, left=a.size(), right=b.size()
+        )
+    refined = common_refinement(a, b)
+    if refined is not None:
+        first, second = (composition(x, Layout(refined)) for x in (a, b))
+        stride = tuple([ints.add(x, y) for x, y in zip(first._d, second._d, strict=True)])
+        return made(coalesce(Layout(refined, stride)), "layout_add", a, b)
+    return made(_fitted_sum(a, b), "layout_add", a, b)
+
+
+def common_refinement(a: Layout, b: Layout) -> tuple[Any, ...] | None:
+    """Return the flat shape whose boundaries are those of both coalesced layouts, or None where
+    they do not nest.
+
+    >>> common_refinement(Layout((4, 6), (6, 1)), Layout((8, 3), (3, 1)))
+    (4, 2, 3)
+    """
+    require_layout(a, "common_refinement")
+    require_layout(b, "common_refinement")
+    left, right = list(coalesced(a)[0]), list(coalesced(b)[0])
+    extents = []
+    while left and right:
+        x, y = left[0], right[0]
+        step = x if ints.divides(x, y) else y if ints.divides(y, x) else None
+        if step is None:
+            return None
+        extents.append(step)
+        for modes, size in ((left, x), (right, y)):
+            modes[0] = ints.div(size, step)
+            if ints.is_one(modes[0]):
+                del modes[0]
+    return tuple(extents) or (1,)
+
+
+def _fitted_sum(a: Layout, b: Layout) -> Layout:
+    from cute_py.layout.algebra.exact import Misfit, fit_values
+
+    fitted = fit_values(lambda i: a(i) + b(i), ints.as_int(a.size(), "layout_add"))
+    if isinstance(fitted, Misfit):
+        raise refusal(
+            "layout-add",
+            operation="layout_add",
+            a=a,
+            b=b,
+            index=fitted.index,
+            got=fitted.got,
+            fitted=fitted.fitted,
+        )
+    shape, stride = (tuple([mode[k] for mode in fitted]) for k in (0, 1))
+    return coalesce(Layout(shape, stride))  # type: ignore[no-any-return]
+
+
+def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:
+    """Return (tiler, TV layout) of threads `thr` that each hold values `val`: (thread, value) ->
+    index in the tile.
+
+    Law: the TV layout is a one-to-one map of (size(thr), size(val)) onto the tile.
+    Source: cutlass copy_atom.hpp `make_tiled_copy`.
+
+    >>> tiler, tv = make_layout_tv(Layout((4, 8), (8, 1)), Layout((2, 1)))
+    >>> print(tiler, tv)
+    (8, 8) ((8,4),2):((8,2),1)
+    """
+    from cute_py.layout.algebra.product import raked_product
+    from cute_py.layout.tuples import product_each
+
+    mn = raked_product(thr, val)
+    tv = right_inverse(mn).with_shape((thr.size(), val.size()))
+    return product_each(mn.shape), tv

@@ -1,0 +1,186 @@
+"""Products: repeat a block over the positions that a tiler gives, and tile_to_shape.
+
+Source: cutlass include/cute/layout.hpp; Cecka, arXiv 2603.02298.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import tuples
+from cute_py.layout.algebra.complement import hull
+from cute_py.layout.algebra.composition import composition
+from cute_py.layout.algebra.divide import as_layout, check_rank, through_inner, tile_unzip, unpacked
+from cute_py.layout.coords import LayoutLeft, compact_order
+from cute_py.layout.layout import Layout, make_layout, step
+from cute_py.layout.modes import append, zip_
+from cute_py.layout.queries import cosize
+from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, product_each
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.layout.types import AnyLayout, IntTuple, Tiler
+
+
+def logical_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """Return (block, repetition): (block, composition(complement of block, tiler)).
+
+    Args:
+        block: Layout or ComposedLayout.
+        tiler: a layout of positions; an integer n (n:1); `_` (leave the mode as it is); or a
+            by-mode tiler.
+
+    Law: result(b, t) == block(b) + R(t), where the R(t) place copies of block that do not overlap,
+    in the order of tiler. Raises what `complement` and `composition` raise. Source: cutlass
+    layout.hpp `logical_product`.
+
+    >>> print(logical_product(Layout((2, 2), (4, 1)), Layout(6)))
+    ((2,2),(2,3)):((4,1),(2,8))
+    """
+    if block.__class__ is not Layout:
+        return through_inner(logical_product, block, tiler)
+    if tiler.__class__ is not Layout and hasattr(tiler, "inner"):
+        from cute_py.layout.composed import product_with_composed
+
+        return product_with_composed(block, tiler)
+    if tiler.__class__ is Layout:
+        return step("logical_product", (block, tiler), lambda: _repeated(block, tiler))
+    if tiler.__class__ is tuple:
+        check_rank("logical_product", block, tiler)
+        return step("logical_product", (block, tiler), lambda: _repeated_by_mode(block, tiler))
+    if is_underscore(tiler):
+        return block
+    return logical_product(block, as_layout(tiler, "logical_product"))
+
+
+def _repeated(block: Layout, tiler: Layout) -> Layout:
+    return make_layout(block, composition(hull(block, cosize(tiler)), tiler))
+
+
+def _repeated_by_mode(block: Layout, tiler: tuple[Tiler, ...]) -> Layout:
+    parts = [logical_product(m, t) for m, t in zip(block, tiler, strict=False)]
+    return make_layout(*parts, *list(block)[len(tiler) :])
+
+
+def zipped_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """Return ((block0, block1, ...), (copies0, copies1, ...)): logical_product, gathered.
+
+    >>> print(zipped_product(Layout((2, 2)), (3, 4)))
+    ((2,2),(3,(2,2))):((1,2),(2,(1,4)))
+    """
+    if block.__class__ is not Layout:
+        return through_inner(zipped_product, block, tiler)
+    return step(
+        "zipped_product", (block, tiler), lambda: tile_unzip(logical_product(block, tiler), tiler)
+    )
+
+
+def tiled_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """Return ((block0, block1, ...), copies0, copies1, ...): zipped_product with the copies side by
+    side.
+
+    >>> print(tiled_product(Layout((2, 2)), Layout((3, 4))))
+    ((2,2),3,4):((1,2),4,12)
+    """
+    if block.__class__ is not Layout:
+        return through_inner(tiled_product, block, tiler)
+    return step("tiled_product", (block, tiler), lambda: _unzipped(block, tiler, flat=False))
+
+
+def _unzipped(block: Layout, tiler: Tiler, *, flat: bool) -> Layout:
+    blocks, copies = zipped_product(block, tiler)
+    return make_layout(*(unpacked(blocks) if flat else [blocks]), *unpacked(copies))
+
+
+def flat_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """Return (block0, block1, ..., copies0, copies1, ...): zipped_product with everything side by
+    side.
+
+    >>> print(flat_product(Layout((2, 2)), Layout((3, 4))))
+    (2,2,3,4):(1,2,4,12)
+    """
+    if block.__class__ is not Layout:
+        return through_inner(flat_product, block, tiler)
+    return step("flat_product", (block, tiler), lambda: _unzipped(block, tiler, flat=True))
+
+
+def blocked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """Return the product mode by mode, block inside grid: mode i is (block_i, tiler_i).
+
+    Law: rank is the larger of both ranks; result((b_i, t_i)...) == block(b) + R(t).
+    Source: cutlass layout.hpp `blocked_product`.
+
+    >>> print(blocked_product(Layout((2, 2)), Layout((3, 4), (4, 1))))
+    ((2,3),(2,4)):((1,16),(2,4))
+    """
+    if block.__class__ is not Layout:
+        return through_inner(blocked_product, block, tiler)
+    return step("blocked_product", (block, tiler), lambda: zip_(*_ranked_product(block, tiler)))
+
+
+def raked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+    """Return the product mode by mode, grid inside block: mode i is (tiler_i, block_i), the blocks
+    interleaved.
+
+    Source: cutlass layout.hpp `raked_product`.
+
+    >>> print(raked_product(Layout((2, 2)), Layout((3, 4), (4, 1))))
+    ((3,2),(4,2)):((16,1),(4,2))
+    """
+    if block.__class__ is not Layout:
+        return through_inner(raked_product, block, tiler)
+    return step(
+        "raked_product", (block, tiler), lambda: zip_(*reversed(_ranked_product(block, tiler)))
+    )
+
+
+def _ranked_product(block: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
+    """Return the block and the copies of the logical product, ready to be zipped mode by mode."""
+    tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "product")
+    rank = max(len(block), len(tiler))
+    padded = append(block, None, rank), append(tiler, None, rank)
+    blocks, copies = logical_product(*padded)
+    if all(part.shape.__class__ is not tuple for part in padded):
+        # integers are one mode each, also where the copies jump over gaps of the block
+        return make_layout(blocks), make_layout(copies)
+    return blocks, copies
+
+
+def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLeft) -> AnyLayout:
+    """Return the block repeated until it has the size of `shape`, mode by mode.
+
+    Args:
+        block: Layout or ComposedLayout, of at most the rank of shape.
+        shape: the target shape (elements); its modes must be multiples of the block's.
+        order: which mode to repeat along first: a tuple whose smallest entry is the first,
+            LayoutLeft or LayoutRight.
+
+    Law: compatible(product_each(shape), result), and each mode of result is (block mode,
+    repetition). Raises LayoutError where the block does not divide the shape. Source: cutlass
+    layout.hpp `tile_to_shape`.
+
+    >>> print(tile_to_shape(Layout((2, 2)), (4, 6)), tile_to_shape(Layout((2, 2)), (4, 6), (2, 1)))
+    ((2,2),(2,3)):((1,4),(2,8)) ((2,2),(2,3)):((1,12),(2,4))
+    """
+    if block.__class__ is not Layout:
+        from cute_py.layout.composed import on_inner
+
+        return on_inner("tile_to_shape", lambda inner: tile_to_shape(inner, shape, order), block)
+    shape = tuples.read(shape, "tile_to_shape")
+    rank = tuples.rank(shape)
+    if len(block) > rank:
+        raise refusal(
+            "rank-target", operation="tile_to_shape", rank=rank, layout=block, has=len(block)
+        )
+    padded = append(block, None, rank)
+    block_shape, target = product_each(padded.shape), product_each(shape)
+    if not evenly_divides(target, block_shape):
+        raise refusal(
+            "tile-to-shape",
+            operation="tile_to_shape",
+            block=block,
+            shape=tuples.show(shape),
+            rounded=tuples.show(tuples.round_up(target, block_shape)),
+        )
+    copies = ceil_div(target, block_shape)
+    positions = Layout(copies, compact_order(copies, order))
+    return step("tile_to_shape", (block, shape, order), lambda: blocked_product(padded, positions))

@@ -1,0 +1,344 @@
+"""To and from F2: layouts as `F2Layout` and as bit matrices, and the composition of F2 layouts.
+
+Where no index bit's image shares a bit with another's, sums are XORs, and a layout of powers of two
+is linear over F2; only there (two numbers that share a bit have another sum than XOR).
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout.bits import gf2
+from cute_py.layout.bits.f2 import bits_of, images, is_map
+from cute_py.layout.bits.f2_layout import F2Layout
+from cute_py.layout.bits.swizzle import Swizzle
+from cute_py.layout.layout import INTS, Layout
+from cute_py.layout.tuples import leaves, product, show, transform_leaf
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from cute_py.layout.types import AnyLayout, IntTuple
+
+
+def to_f2(layout: AnyLayout) -> F2Layout:
+    """Return the F2Layout that is the same function, of the same shape.
+
+    Args:
+        layout: a Layout with extents that are powers of two, a ComposedLayout over one, or an
+            F2Layout.
+
+    Law: result(c) == layout(c) for every coordinate c. Raises LayoutError, with the first index
+    whose offset is not the XOR of its bits' offsets, where there is none.
+
+    >>> print(to_f2(Layout((4, 2), (2, 1))))
+    (4,2):F2((2,4),(1))
+    >>> to_f2(Layout((4, 4), (1, 2)))
+    Traceback (most recent call last):
+    ...
+    cute_py.errors.LayoutError: to_f2: given (4,4):(1,2), whose index 6 has offset 4 ...
+    """
+    if layout.__class__ is F2Layout:
+        return layout
+    if not hasattr(layout, "inner") and layout.__class__ is not Layout:
+        raise refusal("not-a-layout", operation="to_f2", value=layout, type=type(layout).__name__)
+    require_powers(layout.shape, "to_f2")
+    if layout.__class__ is Layout:
+        return _linear(layout)
+    linear = _under_map(layout)
+    return _tabulated(layout) if linear is None else linear
+
+
+def require_powers(shape: IntTuple, operation: str) -> None:
+    """Refuse a shape with an extent that is no power of two."""
+    for extent in leaves(shape):
+        if extent.__class__ is not int or extent < 1 or extent & (extent - 1):
+            raise refusal("f2-extent", operation=operation, shape=show(shape), extent=extent)
+
+
+def _bit_images(layout: Layout) -> list[int]:
+    """Return the offsets of the indices 1, 2, 4, ..."""
+    if layout._kind != INTS:
+        raise refusal("f2-strides", operation="to_f2", layout=layout, stride=show(layout.stride))
+    pairs = zip(layout._s, layout._d, strict=True)
+    return [d << k for s, d in pairs for k in range(s.bit_length() - 1)]
+
+
+def _linear(layout: Layout) -> F2Layout:
+    bases = images(_bit_images(layout), "to_f2")
+    if not gf2.disjoint(bases):
+        _refuse(layout, *_first_carry(bases))
+    return F2Layout(layout.shape, bases)
+
+
+def _first_carry(bases: list[int]) -> tuple[int, int, int]:
+    """Return the first index whose sum is not the XOR, and both.
+
+    Its top bit is the first that shares a bit with those below, and one of them is enough.
+    """
+    for high, image in enumerate(bases):
+        for low in range(high):
+            if bases[low] & image:
+                return 1 << high | 1 << low, bases[low] + image, bases[low] ^ image
+    raise AssertionError("the images are disjoint")
+
+
+def _refuse(layout: AnyLayout, index: int, got: int, fitted: int) -> None:
+    raise refusal(
+        "f2-not-linear", operation="to_f2", layout=layout, index=index, got=got, fitted=fitted
+    )
+
+
+def _under_map(layout: AnyLayout) -> F2Layout | None:
+    """Return a composed layout of any size, if its outer map is linear and its sums are XORs."""
+    inner = layout.inner
+    if not is_map(layout.outer) or inner.__class__ is not Layout or inner._kind != INTS:
+        return None
+    bases = _bit_images(inner)
+    if layout.offset.__class__ is not int or not gf2.disjoint([layout.offset, *bases]):
+        return None
+    outer = layout.outer
+    return F2Layout(layout.shape, [outer(image) for image in bases], outer(layout.offset))
+
+
+def _tabulated(layout: AnyLayout) -> F2Layout:
+    from cute_py.layout.tools import offsets
+
+    table = offsets(layout)
+    if table.ndim > 1:
+        raise refusal("f2-strides", operation="to_f2", layout=layout, stride="coordinates")
+    origin, bases = table_bases(table)
+    images([int(table.min())], "to_f2")
+    misfit = table_misfit(table)
+    if misfit is not None:
+        _refuse(layout, *misfit)
+    return F2Layout(layout.shape, bases, origin)
+
+
+def table_bases(table: AnyLayout) -> tuple[int, list[int]]:
+    """Return the first entry of a NumPy table of 2**n offsets, and by what those of 1, 2, 4 ...
+    differ.
+    """
+    origin = int(table[0])
+    bits = len(table).bit_length() - 1
+    return origin, [int(table[1 << bit]) ^ origin for bit in range(bits)]
+
+
+def xor_table(origin: int, bases: Sequence[int]) -> AnyLayout:
+    """Return origin ^ (XOR of the bases at i's bits) for every i, as a NumPy int64 array."""
+    import numpy as np
+
+    table = np.full(1 << len(bases), origin, dtype=np.int64)
+    for bit, image in enumerate(bases):
+        np.bitwise_xor(table[: 1 << bit], image, out=table[1 << bit : 2 << bit])
+    return table
+
+
+def table_misfit(table: AnyLayout) -> tuple[int, int, int] | None:
+    """Return the first index at which a NumPy table of 2**n offsets is not F2-linear, the entry
+    there and what linearity asks for; None if it is linear.
+    """
+    fitted = xor_table(*table_bases(table))
+    wrong = fitted != table
+    if not wrong.any():
+        return None
+    index = int(wrong.argmax())
+    return index, int(table[index]), int(fitted[index])
+
+
+# -- back to layouts
+
+
+def from_f2(f2: F2Layout) -> AnyLayout:
+    """Return the plainest layout that is the same function: a Layout, else a ComposedLayout with
+    the smallest Swizzle, else the F2Layout itself.
+
+    The shape of the result refines the shape. An offset of index 0 makes it a ComposedLayout, under
+    Sw<0,0,0> if no swizzle is needed. "Smallest" is by B, then M, then |S|, S > 0 first.
+
+    >>> print(from_f2(F2Layout(8, (1, 2, 8))), from_f2(F2Layout(8, (1, 3, 4))))
+    (4,2):(1,8) Sw<1,0,1> o 0 o 8:1
+    """
+    used = f2.offset
+    for image in f2.bases:
+        used |= image
+    for swizzle in swizzles_within(used):
+        linear = [swizzle(image) for image in f2.bases]
+        if gf2.disjoint(linear):
+            return _additive(f2.shape, linear, swizzle, swizzle(f2.offset))
+    return f2
+
+
+def swizzles_within(used: int) -> Iterator[Swizzle]:
+    """Yield the swizzles that could matter to offsets in which only bits of `used` are set, the
+    smallest first, Sw<0,0,0> before all.
+
+    The lowest and the highest bit that such a swizzle reads is used, else a smaller one does the
+    same, and it changes no bit above.
+    """
+    yield Swizzle(0, 0, 0)
+    top = used.bit_length()
+    read = [bit for bit in range(top) if used >> bit & 1]
+    for bits in range(1, top // 2 + 1):
+        lowest = [bit for bit in read if used >> (bit + bits - 1) & 1]
+        for base in range(top - 2 * bits + 1):
+            for shift in range(bits, top - bits - base + 1):
+                if base + shift in lowest:
+                    yield Swizzle(bits, base, shift)
+                if base in lowest:
+                    yield Swizzle(bits, base, -shift)
+
+
+def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) -> AnyLayout:
+    """Return swizzle o offset o layout for disjoint bases: a bit that the offset has set is taken
+    away.
+    """
+    steps = iter([(image & ~offset) - (image & offset) for image in bases])
+
+    def modes(extent: int) -> Layout:
+        strides = [next(steps) for _ in range(extent.bit_length() - 1)]
+        return merged([(2, stride) for stride in strides])
+
+    fitted = transform_leaf(modes, shape)
+    layout = Layout(
+        transform_leaf(lambda mode: mode.shape, fitted),
+        transform_leaf(lambda mode: mode.stride, fitted),
+    )
+    return swizzled(swizzle, offset, layout)
+
+
+def merged(modes: Iterable[tuple[int, int]]) -> Layout:
+    """Return the coalesced layout of (extent, stride) modes."""
+    from cute_py.layout.algebra.coalesce import coalesced
+    from cute_py.layout.layout import raw_flat
+
+    pairs = list(modes)
+    flat = Layout(tuple([extent for extent, _ in pairs]), tuple([stride for _, stride in pairs]))
+    return raw_flat(*coalesced(flat))
+
+
+def swizzled(swizzle: Swizzle, offset: int, layout: Layout) -> AnyLayout:
+    """Return swizzle o offset o layout, the layout itself where both do nothing."""
+    from cute_py.layout.composed import composed
+
+    return composed(swizzle, offset, layout)
+
+
+# -- composition
+
+
+def compose_f2(outer: AnyLayout, inner: AnyLayout) -> F2Layout:
+    """Return the F2Layout R with R(c) == outer(inner(c)), of the shape of `inner`.
+
+    Args:
+        outer: F2Layout, Swizzle, F2Map, or a layout that `to_f2` takes. The last mode of a Layout
+            runs on, as in `composition`.
+        inner: F2Layout, or a layout that `to_f2` takes.
+
+    Raises LayoutError where one of them is not linear over F2, or where inner reaches past outer.
+
+    >>> print(compose_f2(F2Layout(8, (1, 3, 6)), Layout((2, 4), (4, 1))))
+    (2,4):F2((6),(1,3))
+    """
+    first = to_f2(inner)
+    if is_map(outer):
+        return F2Layout(first.shape, [outer(image) for image in first.bases], outer(first.offset))
+    reach = first.cosize()
+    last = to_f2(_run_on(outer, reach) if outer.__class__ is Layout else outer)
+    if reach > last.size():
+        raise refusal("f2-reach", operation="compose_f2", a=outer, b=inner, reach=reach)
+    bases = [gf2.apply(last.bases, image) for image in first.bases]
+    return F2Layout(first.shape, bases, last.offset ^ gf2.apply(last.bases, first.offset))
+
+
+def _run_on(layout: Layout, count: int) -> Layout:
+    """Return the flat layout with its last mode doubled until it has `count` indices."""
+    s, d = list(layout._s) or [1], list(layout._d) or [0]
+    while product(tuple(s)) < count:
+        s[-1] *= 2
+    return Layout(tuple(s), tuple(d))
+
+
+# -- bit matrices
+
+
+def f2_matrix(x: AnyLayout) -> AnyLayout:
+    """Return the bit matrix of a layout or map: a NumPy uint8 array, one row for each offset bit
+    and one column for each index bit, the lowest first.
+
+    Law: offset bits == matrix @ index bits, modulo 2. Raises what `to_f2` raises, and LayoutError
+    where index 0 has another offset than 0, which no matrix can say.
+
+    >>> f2_matrix(Layout((2, 4), (4, 1))).tolist()
+    [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
+    """
+    import numpy as np
+
+    columns = f2_columns(x, "f2_matrix")
+    rows = bits_of(x) if is_map(x) else max([column.bit_length() for column in columns], default=0)
+    bits = [[column >> row & 1 for column in columns] for row in range(rows)]
+    return np.array(bits, dtype=np.uint8).reshape(rows, len(columns))
+
+
+def f2_columns(x: AnyLayout, operation: str) -> Sequence[int]:
+    """Return the columns of the bit matrix of a layout or map, as ints."""
+    if is_map(x):
+        return [x(1 << bit) for bit in range(bits_of(x))]
+    f2 = to_f2(x)
+    if f2.offset:
+        raise refusal("f2-affine", operation=operation, layout=x, offset=f2.offset)
+    return f2.bases
+
+
+def from_f2_matrix(matrix: AnyLayout, shape: IntTuple = None) -> AnyLayout:
+    """Return the layout of a bit matrix: a Layout if there is one, else Swizzle o Layout, else an
+    F2Layout.
+
+    Args:
+        matrix: rows of 0 and 1 (nested lists or a NumPy array), lowest offset bit first; columns
+            are index bits, lowest first.
+        shape: an int tuple of 2**columns coordinates; left out, the index alone.
+
+    Law: f2_matrix(result) is the matrix, without rows of zeros at its end. Raises LayoutError
+    for anything but zeros and ones, and for shapes of another size.
+
+    >>> print(from_f2_matrix([[0, 1, 0], [0, 0, 1], [1, 0, 0]], shape=(2, 4)))
+    (2,4):(4,1)
+    """
+    import numpy as np
+
+    bits = np.asarray(matrix)
+    if bits.ndim != 2 or not np.isin(bits, (0, 1)).all():
+        raise refusal("f2-matrix", operation="from_f2_matrix", value=_seen(bits))
+    columns = [sum([int(bit) << row for row, bit in enumerate(column)]) for column in bits.T]
+    return from_f2(F2Layout(1 << len(columns) if shape is None else shape, columns))
+
+
+def _seen(bits: AnyLayout) -> str:
+    if bits.ndim != 2:
+        return f"an array of {bits.ndim} dimensions"
+    return f"entries such as {bits[(bits != 0) & (bits != 1)][0]!r}"
+
+
+def f2_rank(x: AnyLayout) -> int:
+    """Return the rank of the bit matrix: a layout hits 2**rank different offsets.
+
+    >>> f2_rank(Layout((4, 4), (1, 0)))
+    2
+    """
+    return len(gf2.eliminate(_linear_part(x))[0])
+
+
+def f2_kernel(x: AnyLayout) -> list[int]:
+    """Return a basis of the index changes that no offset sees: layout(i ^ k) == layout(i).
+
+    XORs of them are all there are: 2**len of them.
+
+    >>> f2_kernel(Layout((4, 4), (1, 0)))
+    [4, 8]
+    """
+    return gf2.eliminate(_linear_part(x))[1]
+
+
+def _linear_part(x: AnyLayout) -> Sequence[int]:
+    return f2_columns(x, "f2_kernel") if is_map(x) else to_f2(x).bases

@@ -1,0 +1,212 @@
+"""`F2Layout`: a layout whose offset is the XOR of one image for every set bit of the index.
+
+Swizzled and plain layouts of powers of two, Triton's linear layouts and every bit matrix are of
+this kind. Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819).
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.layout import tuples
+from cute_py.layout.bits import gf2
+from cute_py.layout.bits.f2 import images
+from cute_py.layout.coords import crd2idx
+from cute_py.layout.slicing import check_coordinate, slice_
+from cute_py.layout.tuples import canonical, has_underscore, is_underscore, leaves, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import NoReturn
+
+    from cute_py.layout.types import AnyLayout, IntTuple, Mode, Tiler
+
+_set = object.__setattr__
+
+
+class F2Layout:
+    """The map i -> offset ^ (XOR of bases[b] over the set bits b of i) on the indices of a shape.
+
+    Args:
+        shape: an int tuple whose extents are powers of two.
+        bases: the images of the index bits 1, 2, 4, ... (offsets of at least 0), one for each.
+        offset: the offset of index 0, XORed onto every image.
+
+    Law: f(i ^ j) == f(i) ^ f(j) ^ f(0). Raises LayoutError for other extents, too few or too many
+    bases, and negative images. It prints its bases leaf by leaf, like strides.
+
+    >>> tile = F2Layout((2, 4), (1, 3, 6))
+    >>> print(tile, tile(1, 2), tile(5), tile.right_inverse())
+    (2,4):F2((1),(3,6)) 7 7 8:F2((1,3,7))
+    """
+
+    __slots__ = ("bases", "offset", "shape")
+    shape: IntTuple
+    bases: tuple[int, ...]
+    offset: int
+
+    def __init__(self, shape: IntTuple, bases: Iterable[int], offset: int = 0) -> None:
+        """Check and freeze shape, bases and offset."""
+        shape = canonical(shape, "F2Layout")
+        bits = sum([_bits(extent, shape) for extent in leaves(shape)])
+        checked = images(bases, "F2Layout")
+        if len(checked) != bits:
+            raise refusal(
+                "f2-bases", operation="F2Layout", shape=show(shape), count=len(checked), bits=bits
+            )
+        _set(self, "shape", shape)
+        _set(self, "bases", tuple(checked))
+        _set(self, "offset", images([offset], "F2Layout")[0])
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"F2Layout is frozen: cannot set {name}; build a new one")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"F2Layout is frozen: cannot delete {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return F2Layout, self._key
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not F2Layout:
+            return NotImplemented
+        return bool(self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        offset = f", {self.offset}" if self.offset else ""
+        return f"F2Layout({self.shape!r}, {self.bases!r}{offset})"
+
+    def __str__(self) -> str:
+        nested = self._nested()
+        text = show(nested if self.shape.__class__ is tuple else (nested,))
+        return f"{show(self.shape)}:F2{text}" + (f"^{self.offset}" if self.offset else "")
+
+    def __len__(self) -> int:
+        return tuples.rank(self.shape)
+
+    def __iter__(self) -> Iterator[F2Layout]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, mode: Mode) -> F2Layout:
+        """Return one mode (int, or a path such as (1, 0)), with the same offset of index 0."""
+        from cute_py.layout.modes import get
+
+        shape = get(self.shape, mode)
+        bases = self._nested()
+        for step in mode if mode.__class__ is tuple else (mode,):
+            bases = bases[step] if self.shape.__class__ is tuple else bases
+        return F2Layout(shape, leaves(bases), self.offset)
+
+    @property
+    def _key(self) -> tuple[IntTuple, tuple[int, ...], int]:
+        return self.shape, self.bases, self.offset
+
+    def _nested(self) -> IntTuple:
+        """Return the bases, those of one leaf of the shape in one tuple."""
+        rest = iter(self.bases)
+
+        def take(extent: int) -> tuple[int, ...]:
+            return tuple([next(rest) for _ in range(extent.bit_length() - 1)])
+
+        return tuples.transform_leaf(take, self.shape)
+
+    def __call__(self, *coord: IntTuple) -> AnyLayout:
+        """Return the offset of a coordinate or index, or the sublayout where it has `_`.
+
+        What the coordinate fixes goes into the sublayout's offset. Raises CoordinateError outside
+        of the shape: a bit past the size has no image.
+        """
+        c = check_coordinate(coord[0] if len(coord) == 1 else coord, self.shape)
+        if has_underscore(c):
+            return self._slice(c)
+        index = crd2idx(c, self.shape)
+        if index >= self.size():
+            raise refusal(
+                "coordinate-range",
+                operation="F2Layout",
+                coord=show(c),
+                shape=show(self.shape),
+                value=index,
+                mode=(),
+                size=self.size(),
+            )
+        return self.offset ^ gf2.apply(self.bases, index)
+
+    def _slice(self, coord: IntTuple) -> F2Layout:
+        if is_underscore(coord):
+            return self
+        fixed = crd2idx(_zeros(coord), self.shape)
+        origin = self.offset ^ gf2.apply(self.bases, fixed)
+        bases = leaves(slice_(coord, self._nested()))
+        return F2Layout(slice_(coord, self.shape), bases, origin)
+
+    def size(self) -> int:
+        """Return the number of coordinates (elements)."""
+        return 1 << len(self.bases)
+
+    def cosize(self) -> int:
+        """Return one more than the largest offset."""
+        return 1 + gf2.largest(gf2.eliminate(self.bases)[0], self.offset)
+
+    def offsets(self) -> AnyLayout:
+        """Return all offsets as a NumPy int64 array in colexicographical order; see `offsets`."""
+        from cute_py.layout.tools import offsets
+
+        return offsets(self)
+
+    def compose(self, inner: Tiler) -> F2Layout:
+        """Return the layout c -> self(inner(c)); see `compose_f2`."""
+        from cute_py.layout.bits.f2_convert import compose_f2
+
+        return compose_f2(self, inner)
+
+    def right_inverse(self) -> F2Layout:
+        """Return the R of the most offsets with self(R(k)) == k for every k < R.size().
+
+        Raises LayoutError where offset 0 is not hit.
+        """
+        pivots = gf2.eliminate(self.bases)[0]
+        origin = gf2.solve(pivots, self.offset)
+        if origin is None:
+            raise refusal("f2-origin", operation="right_inverse", layout=self, offset=self.offset)
+        bases: list[int] = []
+        while (index := gf2.solve(pivots, 1 << len(bases))) is not None:
+            bases.append(index)
+        return F2Layout(1 << len(bases), bases, origin)
+
+    def left_inverse(self) -> F2Layout:
+        """Return the R, on offsets below a power of two, with R(self(i)) == i for every index i.
+
+        Raises LayoutError, naming two indices with one offset, where the layout is not injective.
+        """
+        pivots, kernel = gf2.eliminate(self.bases)
+        if kernel:
+            raise refusal("f2-singular", operation="left_inverse", map=self, other=kernel[0])
+        bases = gf2.left_inverse(pivots, (self.cosize() - 1).bit_length())
+        return F2Layout(1 << len(bases), bases, gf2.apply(bases, self.offset))
+
+    def inverse(self) -> F2Layout:
+        """Return the layout that undoes this one both ways.
+
+        Raises LayoutError unless this is a bijection of the offsets below its size.
+        """
+        result = self.left_inverse()
+        if result.size() != self.size():
+            size, reach = self.size(), self.cosize()
+            raise refusal("f2-not-onto", operation="inverse", layout=self, size=size, reach=reach)
+        return result
+
+
+def _bits(extent: int, shape: IntTuple) -> int:
+    if extent.__class__ is not int or extent < 1 or extent & (extent - 1):
+        raise refusal("f2-extent", operation="F2Layout", shape=show(shape), extent=extent)
+    return extent.bit_length() - 1
+
+
+def _zeros(coord: IntTuple) -> IntTuple:
+    if coord.__class__ is tuple:
+        return tuple([_zeros(part) for part in coord])
+    return 0 if is_underscore(coord) else coord

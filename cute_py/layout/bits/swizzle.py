@@ -1,0 +1,265 @@
+"""`Swizzle(B, M, S)`: the XOR functor on offsets, and what the algebra makes of it.
+
+    0bxxxxxxxYYYxxxxZZZxxxx     M bits are kept, then Z and Y are B bits wide, Y is |S| bits above Z
+    (S > 0) or below it (S < 0); 0bxxxxxxxYYYxxxxAAAxxxx     A = Z ^ Y
+
+Source: cutlass include/cute/swizzle.hpp, swizzle_layout.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.integers import ints
+from cute_py.layout.tuples import index_of
+from cute_py.records import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+
+_set = object.__setattr__
+
+
+class Swizzle(Value):
+    """The map x -> x ^ shift_right(x & yyy_msk, S) of offsets (elements): a bijection and its own
+    inverse.
+
+    Args:
+        num_bits: B, how many bits are XORed; 0 is the identity.
+        num_base: M, how many low bits stay untouched: 2**M elements stay contiguous.
+        num_shft: S, by how many bits Y lies above Z (below it if negative); |S| >= B.
+
+    Law: s(s(x)) == x, and s permutes every aligned run of 2**(M+B+|S|) offsets. Raises LayoutError
+    where B or M is negative or |S| < B (Y and Z would overlap).
+
+    >>> s = Swizzle(2, 0, 3)
+    >>> print(s, [s(x) for x in (0, 8, 9, 16, 24)])
+    Sw<2,0,3> [0, 9, 8, 18, 27]
+    """
+
+    __slots__ = ("num_base", "num_bits", "num_shft")
+    num_bits: int
+    num_base: int
+    num_shft: int
+
+    def __init__(self, num_bits: int, num_base: int, num_shft: int) -> None:
+        """Check and freeze B, M and S."""
+        b, m, s = (
+            ints.as_int(ints.normalize(x, "Swizzle"), "Swizzle")
+            for x in (num_bits, num_base, num_shft)
+        )
+        if b < 0 or m < 0 or abs(s) < b:
+            raise refusal("swizzle-parameters", operation="Swizzle", bits=b, base=m, shift=s)
+        _set(self, "num_bits", b)
+        _set(self, "num_base", m)
+        _set(self, "num_shft", s)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"Swizzle is frozen: cannot set {name}; build a new one")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"Swizzle is frozen: cannot delete {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Swizzle, self._key
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not Swizzle:
+            return NotImplemented
+        return bool(self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"Swizzle({self.num_bits}, {self.num_base}, {self.num_shft})"
+
+    def __str__(self) -> str:
+        return f"Sw<{self.num_bits},{self.num_base},{self.num_shft}>"
+
+    @property
+    def _key(self) -> tuple[int, int, int]:
+        return self.num_bits, self.num_base, self.num_shft
+
+    @property
+    def yyy_msk(self) -> int:
+        """The bits that are read."""
+        return ((1 << self.num_bits) - 1) << (self.num_base + max(0, self.num_shft))
+
+    @property
+    def zzz_msk(self) -> int:
+        """The bits that are changed."""
+        return ((1 << self.num_bits) - 1) << (self.num_base - min(0, self.num_shft))
+
+    @property
+    def swizzle_code(self) -> int:
+        """All bits that take part."""
+        return self.yyy_msk | self.zzz_msk
+
+    @property
+    def period(self) -> int:
+        """The length of the aligned runs of offsets that the swizzle permutes, 2**(M+B+|S|)."""
+        return 1 << (self.num_base + self.num_bits + abs(self.num_shft)) if self.num_bits else 1
+
+    def __call__(self, offset: Leaf) -> AnyLayout:
+        """Return the swizzled offset; `offset` is an int, or a NumPy integer array."""
+        active = offset & self.yyy_msk
+        shift = self.num_shft
+        return offset ^ (active >> shift if shift >= 0 else active << -shift)
+
+
+def make_swizzle(yyy_msk: int, zzz_msk: int) -> Swizzle:
+    """Return the swizzle that XORs the bits `yyy_msk` onto the bits `zzz_msk`.
+
+    Raises LayoutError unless both masks are runs of equally many bits that do not overlap; a mask
+    of 0 gives Sw<0,...>. Source: cutlass swizzle.hpp `make_swizzle`.
+
+    >>> print(make_swizzle(0b1000, 0b0100), make_swizzle(0b11000000, 0b00000110))
+    Sw<1,2,1> Sw<2,1,5>
+    """
+    yyy_msk, zzz_msk = index_of(yyy_msk, "make_swizzle"), index_of(zzz_msk, "make_swizzle")
+    bits = yyy_msk.bit_count()
+    low_y, low_z = _trailing_zeros(yyy_msk), _trailing_zeros(zzz_msk)
+    base, shift = min(low_y, low_z) % 32, low_y - low_z
+    valid = bits == zzz_msk.bit_count() and abs(shift) >= bits
+    if valid and Swizzle(bits, base, shift).swizzle_code == yyy_msk | zzz_msk:
+        return Swizzle(bits, base, shift)
+    raise refusal("swizzle-masks", operation="make_swizzle", y=bin(yyy_msk), z=bin(zzz_msk))
+
+
+def _trailing_zeros(mask: int) -> int:
+    return (mask & -mask).bit_length() - 1 if mask else 32
+
+
+# -- other element sizes (dispatched by `recast`)
+
+
+def upcast_special(x: AnyLayout, n: int) -> AnyLayout:
+    """Return the swizzle, offset or composed layout in elements n times as large (see
+    `recast.upcast`).
+
+    A swizzle of larger elements keeps what it does to whole elements: s(x) // n == result(x // n).
+    With S < 0 the bits that would fall below an element drive bits that stay, so there is no such
+    swizzle and it is refused.
+    """
+    if x.__class__ is Swizzle:
+        base = x.num_base - _log2(n, "upcast", x)
+        if base >= 0:
+            return Swizzle(x.num_bits, base, x.num_shft)
+        if x.num_shft < 0 and x.num_bits:
+            raise refusal(
+                "upcast-swizzle", operation="upcast", swizzle=x, n=n, largest=1 << x.num_base
+            )
+        return Swizzle(max(x.num_bits + base, 0), 0, x.num_shft)
+    if x.__class__ is int:
+        if x % n:
+            raise refusal("upcast-offset", operation="upcast", offset=x, n=n)
+        return x // n
+    return _each_part("upcast", x, n)
+
+
+def downcast_special(x: AnyLayout, n: int) -> AnyLayout:
+    """Return the swizzle, offset or composed layout in elements n times as small (see
+    `recast.downcast`).
+    """
+    if x.__class__ is Swizzle:
+        return Swizzle(x.num_bits, x.num_base + _log2(n, "downcast", x), x.num_shft)
+    if x.__class__ is int:
+        return x * n
+    return _each_part("downcast", x, n)
+
+
+def _each_part(name: str, x: AnyLayout, n: int) -> AnyLayout:
+    from cute_py.layout.algebra import recast
+    from cute_py.layout.composed import ComposedLayout, require_composed
+
+    change = getattr(recast, name)
+    x = require_composed(x, name)
+    return ComposedLayout(change(x.outer, n), change(x.offset, n), change(x.inner, n))
+
+
+def _log2(n: int, operation: str, swizzle: Swizzle) -> int:
+    if n & (n - 1):
+        raise refusal("swizzle-factor", operation=operation, swizzle=swizzle, n=n)
+    return n.bit_length() - 1
+
+
+def max_alignment_special(x: AnyLayout) -> int:
+    """Return how many elements a swizzle, an offset or a composed layout always keeps contiguous (0
+    for offset 0: all).
+    """
+    from math import gcd
+
+    from cute_py.layout.algebra.recast import max_alignment
+    from cute_py.layout.composed import require_composed
+
+    if x.__class__ is Swizzle:
+        return 1 << x.num_base
+    if hasattr(x, "__index__"):
+        return abs(index_of(x, "max_alignment"))
+    x = require_composed(x, "max_alignment")
+    if x.outer.__class__ is not Swizzle:
+        return 1
+    return gcd(1 << x.outer.num_base, abs(x.offset), max_alignment(x.inner))
+
+
+# -- common vectors (dispatched by `common`)
+
+
+def _inner_layouts(a: AnyLayout, b: AnyLayout, operation: str) -> tuple[AnyLayout, AnyLayout]:
+    from cute_py.layout.layout import require_layout
+    from cute_py.layout.queries import inner_of
+
+    for x in (a, b):
+        require_layout(inner_of(x), operation)
+    return inner_of(a), inner_of(b)
+
+
+def max_common_layout_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
+    """Return `max_common_layout` where a or b is swizzled: that of the inner layouts, cut to what
+    stays contiguous.
+    """
+    from cute_py.layout.algebra.common import max_common_layout
+    from cute_py.layout.algebra.composition import composition
+    from cute_py.layout.layout import Layout
+
+    common = max_common_layout(*_inner_layouts(a, b, "max_common_layout"))
+    limit = _contiguous(a, b)
+    return (
+        common if limit is None or limit >= common.size() else composition(common, Layout(limit, 1))
+    )
+
+
+def max_common_vector_special(a: AnyLayout, b: AnyLayout) -> int:
+    """Return `max_common_vector` where a or b is swizzled: that of the inner layouts, cut to what
+    stays contiguous.
+    """
+    from cute_py.layout.algebra.common import max_common_vector
+
+    vector: int = max_common_vector(*_inner_layouts(a, b, "max_common_vector"))
+    limit = _contiguous(a, b)
+    return vector if limit is None else min(vector, limit)
+
+
+def _contiguous(a: AnyLayout, b: AnyLayout) -> int | None:
+    """Return how many elements stay contiguous under both swizzles; None, all of them, if both are
+    the same map.
+    """
+    from cute_py.layout.composed import require_composed
+
+    parts = [require_composed(x, "max_common_vector") for x in (a, b) if hasattr(x, "inner")]
+    if len(parts) == 2 and parts[0].outer == parts[1].outer and parts[0].offset == parts[1].offset:
+        return None
+    limits = [_kept_run(part) for part in parts]
+    return min(limits)
+
+
+def _kept_run(part: IntTuple) -> int:
+    if part.outer.__class__ is not Swizzle:
+        return 1
+    run = 1 << part.outer.num_base
+    while part.offset % run:
+        run //= 2
+    return run

@@ -1,0 +1,1 @@
+"""The layouts of CUTLASS 2.x by their names."""

@@ -1,0 +1,1 @@
+"""Layouts as text, read from whatever printed them, and as tables."""

@@ -1,0 +1,187 @@
+"""The names of C++ types as layouts: `Layout<Shape<_4,_8>, Stride<_8,_1>>`, as source code spells
+them and as compilers print them, `cute::Layout<cute::tuple<cute::C<(int)4>, ...>, ...>`.
+
+Source: cutlass include/cute/layout.hpp, layout_composed.hpp, swizzle.hpp,
+numeric/integral_constant.hpp, numeric/arithmetic_tuple.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.bits.swizzle import Swizzle
+from cute_py.layout.layout import Layout
+from cute_py.layout.notation.parse_pointers import Pointer
+from cute_py.layout.notation.parse_tokens import MAX_DIGITS, Token, number
+from cute_py.layout.tuples import _
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cute_py.layout.notation.parse import Notation
+    from cute_py.layout.notation.parse_tokens import Value
+
+_TUPLES = ("tuple", "Shape", "Stride", "Coord", "Step", "Tile", "ArithmeticTuple")
+_CONSTANTS = ("C", "Int", "constant", "integral_constant")
+_INTEGERS = (
+    *("int", "unsigned", "signed", "long", "short", "char", "size_t", "ptrdiff_t"),
+    *("int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t"),
+)
+_SUFFIXES = ("u", "l", "ul", "lu", "ll", "ull")
+_EXPECTED = "Layout, ComposedLayout, Swizzle, tuple, Shape, Stride, C, Int, ScaledBasis, E or int"
+
+
+def static_int(text: str) -> int | None:
+    """Return the value of `_8`, None for any other name."""
+    digits = text[1:] if text.startswith("_") and len(text) <= MAX_DIGITS else ""
+    return int(digits) if digits.isascii() and digits.isdecimal() else None
+
+
+def read_type(notation: Notation) -> Value:
+    """Read a type: a layout, a swizzle, an int tuple or an integer, dynamic ones as new symbols."""
+    value = _type(notation)
+    if notation.token.kind == "{" and notation.adjacent():  # Layout<...>{}, a value of the type
+        notation.open()
+        notation.close()
+    return value
+
+
+def _type(notation: Notation) -> Value:
+    name = _qualified(notation)
+    if (value := static_int(name.text)) is not None:
+        return value
+    if name.text in ("_", "Underscore", "X"):
+        return _
+    if name.text in _INTEGERS:
+        while notation.token.text in _INTEGERS:
+            notation.advance()
+        return notation.fresh()
+    if name.text == "DescriptorIterator":
+        notation.tensor = True
+        return Pointer(name)
+    build = _BUILDERS.get(name.text)
+    if build is None:
+        raise notation.fail(_EXPECTED, name)
+    return build(notation, name)
+
+
+def _qualified(notation: Notation) -> Token:
+    """Read a name with its namespaces and return its last part."""
+    while notation.token.text in ("struct", "class", "const"):
+        notation.advance()
+    name = notation.expect("name", _EXPECTED)
+    while notation.accept("::"):
+        name = notation.expect("name", _EXPECTED)
+    return name
+
+
+def _arguments(
+    notation: Notation, read: Callable[[Notation], Value], first: Value = None
+) -> list[Value]:
+    """Read the arguments between < and >, the first one with `first` if that is given."""
+    if notation.token.kind != "<":
+        raise notation.fail("'<'")
+    notation.open()
+    values: list[Value] = []
+    while notation.token.kind != ">":
+        values.append((first or read)(notation))
+        first = None
+        if not notation.accept(","):
+            break
+    notation.close("',' or '>'")
+    return values
+
+
+def _count(notation: Notation, name: Token, values: list[Value], least: int, most: int) -> None:
+    if not least <= len(values) <= most:
+        counts = str(least) if least == most else f"{least} to {most}"
+        raise notation.fail(f"{counts} arguments of {name.text}", name)
+
+
+def _integer(notation: Notation) -> int:
+    """Read `4`, `-4`, `4ul` or `(int)4`."""
+    if notation.accept("("):
+        while notation.token.kind == "name":
+            notation.advance()
+        notation.expect(")")
+    negative = notation.accept("-")
+    value = number(notation.expect("number", "a number"))
+    if notation.adjacent() and notation.token.text.lower() in _SUFFIXES:
+        notation.advance()
+    return -value if negative else value
+
+
+def _layout(notation: Notation, name: Token) -> Layout:
+    def read(notation: Notation) -> Value:
+        value = _type(notation)
+        notation.least = 0  # what follows is the stride
+        return value
+
+    least = notation.least
+    parts = _arguments(notation, read)
+    notation.least = least
+    _count(notation, name, parts, 1, 2)
+    return Layout(*parts)
+
+
+def _composed(notation: Notation, name: Token) -> Value:
+    parts = _arguments(notation, _type)
+    _count(notation, name, parts, 3, 3)
+    return notation.composed(parts, name)
+
+
+def _swizzle(notation: Notation, name: Token) -> Swizzle:
+    parts = _arguments(notation, _integer)
+    _count(notation, name, parts, 2, 3)
+    return Swizzle(*parts, *parts[: 3 - len(parts)])  # the shift is B if it is left out
+
+
+def _tuple(notation: Notation, name: Token) -> tuple[Value, ...]:
+    return tuple(_arguments(notation, _type))
+
+
+def _constant(notation: Notation, name: Token) -> int:
+    """Read `C<4>`, `Int<4>` or `integral_constant<int, 4>`."""
+
+    def value_type(notation: Notation) -> Value:
+        if notation.token.kind != "name":
+            return _integer(notation)
+        while notation.token.kind == "name":
+            notation.advance()
+        return None
+
+    values = _arguments(notation, _integer, value_type)
+    _count(notation, name, values, 1, 2)
+    if values[-1] is None:
+        raise notation.fail("a number", name)
+    return int(values[-1])
+
+
+def _scaled_basis(notation: Notation, name: Token) -> ScaledBasis:
+    value, *path = _arguments(notation, _integer, _type) or [None]
+    _count(notation, name, path, 0 if value is None else 1, 64)
+    return ScaledBasis(value, tuple(path))
+
+
+def _unit_basis(notation: Notation, name: Token) -> ScaledBasis:
+    return ScaledBasis(1, tuple(_arguments(notation, _integer)))
+
+
+def _flag(notation: Notation, name: Token) -> Pointer:
+    """Read `smem_ptr_flag_bits<16>`, the pointer to come of a swizzled layout."""
+    bits = _arguments(notation, _integer) if notation.token.kind == "<" else [1]
+    _count(notation, name, bits, 1, 1)
+    return Pointer(name, bits=bits[0], address=0)
+
+
+_BUILDERS: dict[str, Callable[[Notation, Token], Value]] = {
+    "Layout": _layout,
+    "ComposedLayout": _composed,
+    "Swizzle": _swizzle,
+    "ScaledBasis": _scaled_basis,
+    "E": _unit_basis,
+    "smem_ptr_flag_bits": _flag,
+    "smem_ptr_flag": _flag,
+    **dict.fromkeys(_TUPLES, _tuple),
+    **dict.fromkeys(_CONSTANTS, _constant),
+}

@@ -1,0 +1,108 @@
+"""What a plan says about values: scalars, registers, and conditions on them.
+
+A scalar is an int or a `SymInt` over the plan's symbols: thread `tid`, block `bid_x bid_y bid_z`,
+sizes and strides of parameters, loop variables and `Let`s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cute_py.dtypes.table import Dtype
+from cute_py.integers.symbols import SymInt
+
+Scalar: TypeAlias = int | SymInt
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Base of what the ops of a plan are made of, so that a walk knows it from a plain value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reg(Node):
+    """Elements of a register storage, by number; `dtype` is what the bits are read as, and the
+    unit that `index` counts in.
+    """
+
+    storage: str
+    dtype: Dtype
+    index: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __str__(self) -> str:
+        return f"{self.storage}[{runs(self.index)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Node):
+    """a `lt`, `le`, `eq` or `ne` b."""
+
+    test: str
+    a: Scalar
+    b: Scalar
+
+    def __str__(self) -> str:
+        return f"{self.a} {_SIGNS[self.test]} {self.b}"
+
+
+@dataclass(frozen=True, slots=True)
+class Logic(Node):
+    """`and` or `or` of conditions."""
+
+    test: str
+    terms: tuple[Cond, ...]
+
+    def __str__(self) -> str:
+        return "(" + f" {self.test} ".join(map(str, self.terms)) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Node):
+    """The negation."""
+
+    term: Cond
+
+    def __str__(self) -> str:
+        return f"not ({self.term})"
+
+
+@dataclass(frozen=True, slots=True)
+class Test(Node):
+    """Whether the one element (b1) of a register is set."""
+
+    reg: Reg
+
+    def __str__(self) -> str:
+        return str(self.reg)
+
+
+Cond: TypeAlias = Compare | Logic | Not | Test
+
+_SIGNS = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
+
+
+def runs(index: tuple[int, ...]) -> str:
+    """Return indices as text, runs shortened: `0:8`, `0:8:2`, `3`, `0,5,7`.
+
+    >>> runs((0, 1, 2, 3, 8, 10, 12)), runs((5,)), runs((2, 0))
+    ('0:4,8:14:2', '5', '2,0')
+    """
+    parts: list[str] = []
+    i = 0
+    while i < len(index):
+        step = index[i + 1] - index[i] if i + 1 < len(index) else 0
+        n = 1
+        while step > 0 and i + n < len(index) and index[i + n] - index[i + n - 1] == step:
+            n += 1
+        if n < 3:
+            parts.append(str(index[i]))
+            i += 1
+            continue
+        stop = index[i + n - 1] + step
+        parts.append(f"{index[i]}:{stop}" + (f":{step}" if step > 1 else ""))
+        i += n
+    return ",".join(parts)

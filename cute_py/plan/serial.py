@@ -1,0 +1,209 @@
+"""Plans as text that is read back: one op a line, JSON throughout, with a version.
+
+    {"cute_py plan": 1, "name": ..., "symbols": {...}, "params": [...], ..., "body": [
+      {"op": "Fill", ...},
+    ]}
+
+Expressions are texts over the symbols, whose bounds stand in the head. Atoms go by name, and must
+be rows of the registry.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import fields, is_dataclass
+
+from cute_py.atoms.copy import Copy_Op
+from cute_py.atoms.mma import MMA_Atom
+from cute_py.dtypes.table import Dtype
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.integers import ints
+from cute_py.integers.polynomial import Symbol
+from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.plan import access, conditions, ops, plan
+from cute_py.plan.verify import verify
+from cute_py.plan.walk import every
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.integers.ints import Leaf
+
+VERSION = 1
+
+_RECORDS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        *ops.OPS,
+        ops.Tile,
+        access.Access,
+        conditions.Reg,
+        conditions.Compare,
+        conditions.Logic,
+        conditions.Not,
+        conditions.Test,
+        plan.TensorParam,
+        plan.ScalarParam,
+        plan.Launch,
+        plan.Shared,
+        plan.Registers,
+    )
+}
+
+
+# -- writing
+
+
+def dumps(x: plan.Plan) -> str:
+    """Return a plan as text; `loads` of it gives an equal plan."""
+    head = {
+        "cute_py plan": VERSION,
+        "name": x.name,
+        "symbols": _symbols(x),
+        "params": _encoded(x.params),
+        "launch": _encoded(x.launch),
+        "shared": _encoded(x.shared),
+        "storages": _encoded(x.storages),
+    }
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
+    body = ",\n".join(_op_lines(x.body, 1))
+    return "{" + "\n".join(lines) + '\n"body": [\n' + body + "\n]}\n"
+
+
+def _op_lines(block: ops.Block, depth: int) -> list[str]:
+    """Return each op as text; an op with blocks takes several lines."""
+    return [_op_text(op, depth) for op in block]
+
+
+def _op_text(op: ops.Op, depth: int) -> str:
+    indent = "  " * depth
+    parts = [f'"op": {json.dumps(type(op).__name__)}']
+    for f in fields(op):
+        value = getattr(op, f.name)
+        if f.name in ("body", "then", "other", "test") and isinstance(value, tuple):
+            inner = ",\n".join(_op_lines(value, depth + 1))
+            parts.append(f'"{f.name}": [\n{inner}\n{indent}]' if inner else f'"{f.name}": []')
+        else:
+            parts.append(f'"{f.name}": {json.dumps(_encoded(value))}')
+    return indent + "{" + ", ".join(parts) + "}"
+
+
+def _encoded(x: Any) -> Any:  # noqa: ANN401  (what JSON holds)
+    if isinstance(x, tuple):
+        return [_encoded(part) for part in x]
+    if isinstance(x, SymInt):
+        return {"expr": str(x)}
+    if isinstance(x, Dtype):
+        return {"dtype": x.name}
+    if isinstance(x, MMA_Atom):
+        return {"mma": str(x)}
+    if isinstance(x, Copy_Op):
+        return {"copy": str(x)}
+    if is_dataclass(x):
+        return {
+            "is": type(x).__name__,
+            **{f.name: _encoded(getattr(x, f.name)) for f in fields(x)},
+        }
+    return x
+
+
+def _symbols(x: plan.Plan) -> dict[str, list[int | None]]:
+    """Return multiple_of, and the atom's lo and hi, of all symbols of a plan, by name."""
+    found: dict[str, list[int | None]] = {}
+    _collect((x.params, x.launch, *every(x.body)), found)
+    return dict(sorted(found.items()))
+
+
+def _collect(x: object, found: dict[str, list[int | None]]) -> None:
+    if isinstance(x, SymInt):
+        for monomial in terms_of(x):
+            for atom in monomial:
+                for s in atom.symbols:
+                    found[s.name] = [s.multiple_of, s.lo, s.hi]
+    elif isinstance(x, tuple):
+        for part in x:
+            _collect(part, found)
+    elif is_dataclass(x) and not isinstance(x, (MMA_Atom, Copy_Op)):
+        for f in fields(x):
+            if f.name not in ("body", "then", "other"):
+                _collect(getattr(x, f.name), found)
+
+
+# -- reading
+
+
+def loads(text: str) -> plan.Plan:
+    """Return the plan that `dumps` wrote; refuse other text and other versions."""
+    try:
+        data = json.loads(text)
+        version = data["cute_py plan"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise refusal("plan-text", operation="Plan.load", said=str(error)) from None
+    if version != VERSION:
+        raise refusal("plan-version", operation="Plan.load", version=version, known=VERSION)
+    names: dict[str, Leaf] = {
+        name: SymInt({(Symbol(name, *bounds),): bounds[0]})
+        for name, bounds in data["symbols"].items()
+    }
+    parts = {
+        key: _decoded(data[key], names)
+        for key in ("params", "launch", "shared", "storages", "body")
+    }
+    read = plan.Plan(name=data["name"], **parts)
+    verify(read)
+    return read
+
+
+def _decoded(x: Any, names: dict[str, Leaf]) -> Any:  # noqa: ANN401  (a record)
+    if isinstance(x, list):
+        return tuple([_decoded(part, names) for part in x])
+    if not isinstance(x, dict):
+        return x
+    if "expr" in x:
+        return _evaluated(ast.parse(x["expr"], mode="eval").body, names)
+    if "dtype" in x and len(x) == 1:
+        return as_dtype(x["dtype"])
+    if "mma" in x:
+        from cute_py.atoms.registry import get
+
+        return get(x["mma"])
+    if "copy" in x:
+        from cute_py.atoms.copy_registry import get_copy
+
+        return get_copy(x["copy"])
+    kind = _RECORDS[x.get("op") or x["is"]]
+    given = {k: _decoded(v, names) for k, v in x.items() if k not in ("op", "is")}
+    return kind(**given)
+
+
+_BINARY: dict[type[ast.operator], Any] = {
+    ast.Add: ints.add,
+    ast.Sub: ints.sub,
+    ast.Mult: ints.mul,
+    ast.FloorDiv: ints.div,
+    ast.Mod: ints.mod,
+}
+_CALLS = {"ceil_div": ints.ceil_div, "min": ints.min_}
+
+
+def _evaluated(node: ast.expr, names: dict[str, Leaf]) -> Leaf:
+    """Return the value of an expression: names, integers, + - * // %, ceil_div and min."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name):
+        return names[node.id]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return ints.neg(_evaluated(node.operand, names))
+    if isinstance(node, ast.BinOp):
+        a, b = _evaluated(node.left, names), _evaluated(node.right, names)
+        return _BINARY[type(node.op)](a, b)  # type: ignore[no-any-return]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        values = [_evaluated(arg, names) for arg in node.args]
+        total = values[0]
+        for value in values[1:]:
+            total = _CALLS[node.func.id](total, value)
+        return total
+    raise refusal("plan-text", operation="Plan.load", said=ast.dump(node))

@@ -1,0 +1,217 @@
+"""What must hold of a plan before anyone runs it, rule by rule."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from cute_py.errors import refusal
+from cute_py.plan.conditions import Reg
+from cute_py.plan.ops import (
+    Atomic,
+    Barrier,
+    Fill,
+    GridDep,
+    If,
+    Leave,
+    Load,
+    Loop,
+    Map,
+    Op,
+    Prefetch,
+    While,
+)
+from cute_py.plan.rules import check_op
+from cute_py.plan.walk import accesses, every, reads, writes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.plan.ops import Block
+    from cute_py.plan.plan import Plan
+
+MOST_SHARED = 227 * 1024  # bytes of a block on sm_90
+
+# elements that surely have a value: (storage, bits of an element, index)
+Known = set
+
+
+def verify(plan: Plan) -> None:
+    """Refuse a plan with an op that is wrong by itself (`rules`), that reads registers before they
+    are assigned, has a barrier where threads may part ways, or needs more shared memory than a
+    block can have.
+    """
+    for rule in PLAN_RULES:
+        rule(plan)
+
+
+def _require_sound_ops(plan: Plan) -> None:
+    for op in every(plan.body):
+        check_op(op, plan)
+
+
+def _require_written_once(plan: Plan) -> None:
+    for op in every(plan.body):
+        for reg in writes(op):
+            if len(set(reg.index)) < len(reg.index) and not _agrees(op, reg):
+                raise refusal("plan-twice", operation=type(op).__name__, reg=reg, where=_line(op))
+
+
+def _agrees(op: Op, reg: Reg) -> bool:
+    """Tell whether an op gives the elements that it names several times one value each."""
+    if isinstance(op, Fill):
+        return True
+    if not isinstance(op, Map):
+        return False
+    wide = [x.index for x in op.sources if isinstance(x, Reg) and len(x) > 1]
+    first: dict[int, tuple[int, ...]] = {}
+    given = zip(*wide, strict=True) if wide else [()] * len(reg)
+    return all(first.setdefault(i, each) == each for i, each in zip(reg.index, given, strict=True))
+
+
+def _require_assigned(plan: Plan) -> None:
+    _assigned(plan.body, set(), _units(plan))
+
+
+def _units(plan: Plan) -> dict[str, int]:
+    """Return, for each storage, what divides the widths of all that it is read and written as."""
+    units: dict[str, int] = {}
+    for op in plan.ops:
+        for reg in (*reads(op), *writes(op)):
+            units[reg.storage] = gcd(units.get(reg.storage, 0), reg.dtype.bits)
+    return units
+
+
+def _assigned(
+    block: Block, known: set[tuple[str, int]], units: dict[str, int]
+) -> set[tuple[str, int]]:
+    """Return the elements that are assigned after a block; refuse reads of others."""
+    for op in block:
+        if isinstance(op, Loop):
+            inner = _assigned(op.body, set(known), units)
+            if _runs(op):
+                known = inner
+            continue
+        if isinstance(op, While):
+            known = _assigned(op.test, known, units)
+            _require(op, known, units)
+            _assigned(op.body, set(known), units)
+            continue
+        if isinstance(op, If):
+            _require(op, known, units)
+            known = _assigned(op.then, set(known), units) & _assigned(op.other, set(known), units)
+            continue
+        _require(op, known, units)
+        known = known | {key for reg in writes(op) for key in _keys(reg, units)}
+    return known
+
+
+def _runs(op: Loop) -> bool:
+    """Tell whether a loop surely runs once."""
+    from cute_py.integers import ints
+
+    a, b = (op.start, op.stop) if op.step > 0 else (op.stop, op.start)
+    return ints.less(a, b) is True
+
+
+def _keys(reg: Reg, units: dict[str, int]) -> list[tuple[str, int]]:
+    """Return the bits that a register covers, in units of its storage's smallest piece."""
+    size = reg.dtype.bits // units[reg.storage]
+    return [(reg.storage, i * size + k) for i in reg.index for k in range(size)]
+
+
+def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None:
+    for reg in reads(op):
+        missing = next((key for key in _keys(reg, units) if key not in known), None)
+        if missing is not None:
+            element = missing[1] * units[reg.storage] // reg.dtype.bits
+            raise refusal(
+                "plan-unassigned",
+                operation=type(op).__name__,
+                storage=reg.storage,
+                element=element,
+                where=_line(op),
+            )
+    kept = _kept(op)
+    if kept is not None and any(key not in known for key in _keys(kept, units)):
+        raise refusal(
+            "plan-unassigned",
+            operation=type(op).__name__,
+            storage=kept.storage,
+            element=kept.index[0],
+            where=_line(op),
+        )
+
+
+def _kept(op: Op) -> Reg | None:
+    """Return the registers that keep what they hold where a guard fails."""
+    if isinstance(op, Load) and op.src.fill is None and op.src.guards:
+        return op.dst
+    return op.old if isinstance(op, Atomic) and op.dst.guards else None
+
+
+def _line(op: Op) -> str:
+    file, number = op.line
+    return f"{file.rpartition('/')[2]}:{number}"
+
+
+def _require_barriers_together(plan: Plan) -> None:
+    _barriers(plan.body, "block", None)
+
+
+def _barriers(block: Block, scope: str, cause: Op | None) -> None:
+    """Refuse block barriers inside of branches and loops on which the block does not agree."""
+    from cute_py.plan.uniform import SCOPES
+
+    for op in block:
+        if isinstance(op, Barrier) and op.scope in ("block", "cluster") and scope != "block":
+            assert cause is not None
+            raise refusal(
+                "plan-divergent", operation="syncthreads", branch=_line(cause), where=_line(op)
+            )
+        if isinstance(op, (If, Loop, While)):
+            inner = max(scope, op.scope, key=SCOPES.index)
+            why = op if op.scope != "block" else cause
+            parts = (op.then, op.other) if isinstance(op, If) else (op.body,)
+            for part in parts:
+                _barriers(part, inner, why)
+        if isinstance(op, Leave) and op.target == "loop" and op.scope != "block":
+            scope, cause = max(scope, op.scope, key=SCOPES.index), op
+
+
+def _require_shared(plan: Plan) -> None:
+    if plan.smem_bytes > MOST_SHARED:
+        raise refusal("plan-shared", operation=plan.name, bytes=plan.smem_bytes, most=MOST_SHARED)
+
+
+def _uses_memory(op: Op) -> bool:
+    """Tell whether an op reads or writes values of global memory."""
+    return not isinstance(op, Prefetch) and any(x.space == "gmem" for x in accesses(op))
+
+
+def _ends(op: Op) -> bool:
+    """Tell whether a thread may end here: a kernel whose threads all do is over before those before
+    it, and the one after it would not wait for them.
+    """
+    return isinstance(op, Leave) and op.target != "loop"
+
+
+def _require_wait(plan: Plan) -> None:
+    """Refuse a kernel that may begin before others have ended, and uses memory before it waits."""
+    if not plan.launch.pdl:
+        return
+    for op in plan.body:
+        if isinstance(op, GridDep) and op.kind == "wait":
+            return
+        early = [o for o in every((op,)) if _uses_memory(o) or _ends(o)]
+        if early:
+            raise refusal("plan-pdl", operation=type(early[0]).__name__, where=_line(early[0]))
+    raise refusal("plan-pdl", operation=plan.name, where="its end")
+
+
+PLAN_RULES = (
+    _require_sound_ops,
+    _require_written_once,
+    _require_assigned,
+    _require_barriers_together,
+    _require_shared,
+    _require_wait,
+)

@@ -1,0 +1,1 @@
+"""`Tensor`: an engine and a layout; the memory of this process as engines."""

@@ -1,0 +1,320 @@
+"""Engines: what the offsets of a tensor count in.
+
+    Pointer      elements at a device address            gmem_ptr[16b](0x7f00)
+    Memory       elements of a named storage             smem_ptr[16b](sA)
+    Coordinates  steps from a start coordinate           ArithTuple(0,0)
+    ArrayEngine, PackedEngine (`host_engine`)            host_ptr[32b](0)
+
+An engine is frozen: its storage, the dtype of its elements and an origin, `offset`, in elements.
+Moving the origin gives a new engine of the same storage, which is what a slice of a tensor needs.
+Source: cutlass include/cute/pointer.hpp, numeric/arithmetic_tuple.hpp (`ArithmeticTupleIterator`).
+"""
+
+from __future__ import annotations
+
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.integers import ints
+from cute_py.layout.tuples import canonical, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    from cute_py.dtypes.table import Dtype, DtypeLike
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+
+SPACES = ("gmem", "smem", "rmem")
+
+_set = object.__setattr__
+
+
+class Engine:
+    """What all engines share: `dtype` (None for coordinates), `offset` of the origin (elements),
+    `space`, and `size`, how many elements the storage holds (None if that is not known).
+
+    Offsets are given from the origin; `Tensor` checks them before it reads or writes.
+    """
+
+    __slots__ = ("dtype", "offset")
+    dtype: Any
+    offset: Any
+    space: str
+    computes = False  # whether operators make run-time operations of a kernel
+    records = False  # whether reads and writes are recorded by a kernel
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is frozen: cannot delete {name}")
+
+    def _parts(self) -> tuple[Any, ...]:
+        """Return the arguments that make this engine."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._parts()
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return bool(self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self._parts()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._parts()))})"
+
+    @property
+    def size(self) -> Leaf:
+        """How many elements the storage holds, None if that is not known."""
+        return None
+
+    @property
+    def element_bits(self) -> int:
+        """The distance from one element to the next (bits)."""
+        return self.dtype.bits  # type: ignore[no-any-return]
+
+    def moved(self, by: IntTuple) -> Engine:
+        """Return the engine with its origin moved by so many elements."""
+        if by.__class__ is int and by == 0:
+            return self
+        return self.at(ints.add(self.offset, by))
+
+    def at(self, offset: IntTuple) -> Engine:
+        """Return the engine with its origin at `offset` of the storage."""
+        raise NotImplementedError
+
+    def recast(self, dtype: Dtype, offset: Leaf) -> Engine:
+        """Return the same storage in elements of `dtype`, the origin at `offset` of these."""
+        raise refusal("recast-engine", operation="recast", engine=self)
+
+    def read(self, offset: IntTuple) -> AnyLayout:
+        """Return the element at an offset that lies inside."""
+        raise refusal("engine-unreadable", operation="Tensor", engine=self)
+
+    def write(self, offset: IntTuple, value: object) -> None:
+        """Store an element at an offset that lies inside."""
+        raise refusal("engine-unreadable", operation="Tensor", engine=self)
+
+    def gather(self, offsets: AnyLayout) -> AnyLayout:
+        """Return the elements at a NumPy array of offsets that lie inside."""
+        raise refusal("engine-unreadable", operation="Tensor", engine=self)
+
+    def guarded(
+        self, layout: AnyLayout, change: Callable[[AnyLayout], AnyLayout]
+    ) -> tuple[Engine, AnyLayout] | None:
+        """Return engine and layout that check each access against the extents of `layout`, where
+        the changed layout reaches past them; None where that is not needed, or not known.
+        """
+        return None
+
+    def shifted(self, layout: AnyLayout, coord: IntTuple) -> tuple[Engine, AnyLayout] | None:
+        """Return engine and layout of `domain_offset` that check each access against the extents of
+        `layout`; None where they are not known.
+        """
+        return None
+
+    def operate(self, name: str, *operands: object) -> AnyLayout:
+        """Return a function of tensors element by element: what registers of a kernel can do."""
+        raise refusal("engine-arithmetic", operation=name, engine=self)
+
+    def require_known(self, tensor: AnyLayout, use: str, instead: str = "") -> None:
+        """Refuse to let Python use the values of a tensor where only a kernel will know them."""
+
+    def assign(self, tensor: AnyLayout, value: object) -> None:
+        """Record the assignment of all elements of a tensor, in a kernel."""
+        raise refusal("engine-unreadable", operation="Tensor", engine=self)
+
+    def convert(self, tensor: AnyLayout, dtype: DtypeLike, how: tuple[str, bool]) -> AnyLayout:
+        """Return the elements of a tensor in another type: what registers of a kernel can do."""
+        raise refusal("engine-arithmetic", operation="to", engine=self)
+
+    def scatter(self, offsets: AnyLayout, values: AnyLayout) -> None:
+        """Store elements at a NumPy array of offsets that lie inside and differ."""
+        raise refusal("engine-unreadable", operation="Tensor", engine=self)
+
+
+def checked_space(space: str, operation: str) -> str:
+    """Return the name of a memory space; refuse other names."""
+    if space not in SPACES:
+        raise refusal("memory-space", operation=operation, value=space)
+    return space
+
+
+class Pointer(Engine):
+    """A device address as an engine; the host never reads through it.
+
+    Args:
+        dtype: the type of the elements.
+        base: the address (bytes), a multiple of the element's size.
+        space: "gmem", "smem" or "rmem".
+        offset: where the origin lies (elements from `base`).
+
+    >>> pointer = Pointer("f16", 0x7F00)
+    >>> print(pointer, pointer.moved(8), Pointer("u4", 0x7F00).moved(3))
+    gmem_ptr[16b](0x7f00) gmem_ptr[16b](0x7f10) subptr[4b](0x7f01.4)
+    """
+
+    __slots__ = ("base", "space")
+    base: Any
+
+    def __init__(self, dtype: DtypeLike, base: Leaf, space: str = "gmem", offset: Leaf = 0) -> None:
+        """Check and freeze the address."""
+        row = as_dtype(dtype)
+        address = ints.normalize(base, "Pointer")
+        size = max(row.bits // 8, 1)
+        if ints.less(address, 0) or ints.divides(size, address) is False:
+            raise refusal("pointer-address", operation="Pointer", value=base, to=row, size=size)
+        _set(self, "dtype", row)
+        _set(self, "base", address)
+        _set(self, "space", checked_space(space, "Pointer"))
+        _set(self, "offset", ints.normalize(offset, "Pointer"))
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.dtype, self.base, self.space, self.offset
+
+    @property
+    def bit_address(self) -> Leaf:
+        """The address of the origin (bits)."""
+        return ints.add(ints.mul(self.base, 8), ints.mul(self.offset, self.dtype.bits))
+
+    def __str__(self) -> str:
+        bits = self.bit_address
+        if bits.__class__ is not int:
+            return f"{self.space}_ptr[{self.dtype.bits}b](unset)"
+        if self.dtype.is_subbyte:
+            return f"subptr[{self.dtype.bits}b]({bits // 8:#x}.{bits % 8})"
+        return f"{self.space}_ptr[{self.dtype.bits}b]({bits // 8:#x})"
+
+    def at(self, offset: IntTuple) -> Pointer:
+        """Return the pointer with its origin at `offset` elements from `base`."""
+        return Pointer(self.dtype, self.base, self.space, offset)
+
+    def recast(self, dtype: Dtype, offset: Leaf) -> Pointer:
+        """Return the pointer to elements of `dtype`; refuse an address that is misaligned."""
+        return Pointer(dtype, self.base, self.space, offset)
+
+
+class Memory(Engine):
+    """A named storage that a kernel will have: symbolic, so the host never reads it.
+
+    Args:
+        name: what tells it from other storages of the kernel.
+        dtype: the type of the elements.
+        count: how many elements it holds; None if that is not known.
+        space: "gmem", "smem" or "rmem".
+        offset: where the origin lies (elements).
+
+    >>> memory = Memory("sA", "f16", 4096)
+    >>> print(memory, memory.moved(64), memory.size)
+    smem_ptr[16b](sA) smem_ptr[16b](sA+64) 4096
+    """
+
+    __slots__ = ("_count", "name", "space")
+    name: str
+    _count: Any
+
+    def __init__(
+        self,
+        name: str,
+        dtype: DtypeLike,
+        count: Leaf = None,
+        space: str = "smem",
+        offset: Leaf = 0,
+    ) -> None:
+        """Check and freeze the storage."""
+        if not str(name).isidentifier():
+            raise refusal("memory-name", operation="Memory", value=name)
+        size = None if count is None else ints.normalize(count, "Memory", ", or None")
+        if size is not None and ints.less(size, 1):
+            raise refusal("extent-not-positive", operation="Memory", value=size, mode=())
+        _set(self, "name", str(name))
+        _set(self, "dtype", as_dtype(dtype))
+        _set(self, "_count", size)
+        _set(self, "space", checked_space(space, "Memory"))
+        _set(self, "offset", ints.normalize(offset, "Memory"))
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.name, self.dtype, self._count, self.space, self.offset
+
+    @property
+    def size(self) -> Leaf:
+        """How many elements the storage holds, None if that is not known."""
+        return self._count
+
+    def __str__(self) -> str:
+        moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
+        return f"{self.space}_ptr[{self.dtype.bits}b]({self.name}{moved})"
+
+    def at(self, offset: IntTuple) -> Memory:
+        """Return the storage with its origin at `offset` elements."""
+        return Memory(self.name, self.dtype, self._count, self.space, offset)
+
+    def recast(self, dtype: Dtype, offset: Leaf) -> Memory:
+        """Return the storage in elements of `dtype`; a last part of an element is left out."""
+        count = self._count
+        if count is not None:
+            count = ints.div(ints.mul(count, self.dtype.bits), dtype.bits)
+        return Memory(self.name, dtype, count, self.space, offset)
+
+
+class Coordinates(Engine):
+    """The coordinates themselves as elements: reading the offset `o` gives start + o.
+
+    Args:
+        start: the coordinate of the origin, a nested tuple of ints, or an int.
+
+    >>> print(Coordinates((0, (0, 0))).read((1, (2,))), Coordinates((4, 8)).moved((1, 0)))
+    (1, (2, 0)) ArithTuple(5,8)
+    """
+
+    __slots__ = ()
+    space = "coordinates"
+
+    def __init__(self, start: IntTuple) -> None:
+        """Check and freeze the start."""
+        _set(self, "dtype", None)
+        _set(self, "offset", canonical(start, "Coordinates"))
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.offset,)
+
+    def __str__(self) -> str:
+        if self.offset.__class__ is tuple:
+            return f"ArithTuple{show(self.offset)}"
+        return f"counting_iter({self.offset})"
+
+    def moved(self, by: IntTuple) -> Coordinates:
+        """Return the coordinates with the start moved by a coordinate."""
+        return Coordinates(add_coordinates(self.offset, by))
+
+    def read(self, offset: IntTuple) -> AnyLayout:
+        """Return start + offset."""
+        return add_coordinates(self.offset, offset)
+
+
+def add_coordinates(a: IntTuple, b: IntTuple) -> IntTuple:
+    """Return the sum of two coordinates, entry by entry; missing entries, and 0, count as zeros.
+
+    Source: cutlass arithmetic_tuple.hpp `operator+`.
+
+    >>> add_coordinates((1, (2, 3), 4), (5, (0, 1)))
+    (6, (2, 4), 4)
+    """
+    if a.__class__ is tuple and b.__class__ is tuple:
+        short, long = sorted((a, b), key=len)
+        padded = short + (0,) * (len(long) - len(short))
+        return tuple([add_coordinates(x, y) for x, y in zip(padded, long, strict=True)])
+    for zero, other in ((a, b), (b, a)):
+        if zero.__class__ is int and zero == 0:
+            return other
+    if a.__class__ is tuple or b.__class__ is tuple:
+        raise refusal("profile-mismatch", operation="Coordinates", a=show(a), b=show(b))
+    return ints.add(a, b)

@@ -1,0 +1,241 @@
+"""Engines in the memory of this process: NumPy arrays, and packed sub-byte elements in words.
+
+`ArrayEngine` numbers the elements of the memory that an array lies in, from its lowest address to
+its highest, so a tensor over it shares memory with the array. `PackedEngine` numbers elements of
+less than a byte in words of 8, 16 or 32 bits, low element first, as `dtypes.packing` does.
+"""
+
+from __future__ import annotations
+
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.dtypes.table import from_numpy
+from cute_py.errors import refusal
+from cute_py.integers import ints
+from cute_py.tensor.engine import Engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.dtypes.packing import SubbyteReference
+    from cute_py.dtypes.table import Array, Dtype, DtypeLike
+    from cute_py.layout.types import IntTuple, Leaf
+
+_set = object.__setattr__
+
+
+class _HostEngine(Engine):
+    """A one-dimensional NumPy array of elements or words, `memory`, and the origin in it."""
+
+    __slots__ = ("memory",)
+    memory: Any
+    space = "host"
+
+    def __init__(self, memory: Array, dtype: Dtype, offset: int = 0) -> None:
+        """Freeze the parts, which are known to fit."""
+        _set(self, "memory", memory)
+        _set(self, "dtype", dtype)
+        _set(self, "offset", offset)
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.memory, self.dtype, self.offset
+
+    def _key(self) -> tuple[Any, ...]:
+        """Two engines are equal if they see the same memory in the same way."""
+        memory = self.memory
+        return memory.ctypes.data, memory.size, memory.dtype, self.dtype, self.offset
+
+    def __repr__(self) -> str:
+        words = f"<{self.memory.size} x {self.memory.dtype}>"
+        return f"{type(self).__name__}({words}, {self.dtype!r}, {self.offset})"
+
+    def __str__(self) -> str:
+        return f"host_ptr[{self.dtype.bits}b]({self.offset})"
+
+    def at(self, offset: IntTuple) -> _HostEngine:
+        """Return the same memory with its origin at `offset`."""
+        return type(self)(self.memory, self.dtype, offset)
+
+    def recast(self, dtype: Dtype, offset: Leaf) -> Engine:
+        """Return the same memory in elements of `dtype`; a last part of an element is left out."""
+        if self.element_bits != self.dtype.bits:
+            raise refusal("recast-unpacked", operation="recast", to=self.dtype)
+        octets = self.memory.view("uint8")
+        if dtype.is_subbyte:
+            return PackedEngine(octets, dtype, offset)
+        size = dtype.numpy.itemsize
+        return ArrayEngine(octets[: len(octets) // size * size].view(dtype.numpy), dtype, offset)
+
+    def _place(self, offset: IntTuple) -> int:
+        return self.offset + ints.as_int(offset, "Tensor")  # type: ignore[no-any-return]
+
+    def require_writeable(self) -> None:
+        """Refuse to write to read-only memory."""
+        if not self.memory.flags.writeable:
+            raise refusal("words-read-only", operation="Tensor")
+
+
+class ArrayEngine(_HostEngine):
+    """The memory of a NumPy array, an element of NumPy's at a time.
+
+    A bool array is b1 in bytes of its own; ml_dtypes' int4 and the like likewise.
+    """
+
+    __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """How many elements the memory holds."""
+        return self.memory.size  # type: ignore[no-any-return]
+
+    @property
+    def element_bits(self) -> int:
+        """The distance from one element to the next (bits)."""
+        return 8 * self.memory.itemsize  # type: ignore[no-any-return]
+
+    def read(self, offset: IntTuple) -> Any:  # noqa: ANN401  (a NumPy scalar)
+        """Return the element, a NumPy scalar."""
+        return self.memory[self._place(offset)]
+
+    def write(self, offset: IntTuple, value: object) -> None:
+        """Store one value of the dtype."""
+        self.require_writeable()
+        self.memory[self._place(offset)] = value
+
+    def gather(self, offsets: Array) -> Array:
+        """Return the elements at all offsets."""
+        return self.memory[offsets + self.offset]  # type: ignore[no-any-return]
+
+    def scatter(self, offsets: Array, values: Array) -> None:
+        """Store the elements at all offsets."""
+        self.require_writeable()
+        self.memory[offsets + self.offset] = values
+
+
+class PackedEngine(_HostEngine):
+    """Elements of less than a byte, packed in words: element i of E a word is the bits from
+    (i % E) * bits of word i // E. Source: cutlass subbyte_reference.h.
+    """
+
+    __slots__ = ()
+
+    @property
+    def per_word(self) -> int:
+        """How many elements a word holds."""
+        return 8 * self.memory.itemsize // self.dtype.bits  # type: ignore[no-any-return]
+
+    @property
+    def size(self) -> int:
+        """How many elements the words hold."""
+        return self.memory.size * self.per_word  # type: ignore[no-any-return]
+
+    def reference(self, offset: IntTuple) -> SubbyteReference:
+        """Return the reference to one element."""
+        from cute_py.dtypes.packing import SubbyteReference
+
+        return SubbyteReference(self.memory, self._place(offset), self.dtype)
+
+    def read(self, offset: IntTuple) -> Any:  # noqa: ANN401  (int, bool or float, by the dtype)
+        """Return the element, a Python number."""
+        return self.reference(offset).get()
+
+    def write(self, offset: IntTuple, value: Any) -> None:  # noqa: ANN401
+        """Store one value of the dtype; the other bits of its word stay."""
+        self.reference(offset).set(value)
+
+    def gather(self, offsets: Array) -> Array:
+        """Return the elements at all offsets."""
+        from cute_py.dtypes.conversion import decode
+
+        word, place = self._places(offsets)
+        mask = (1 << self.dtype.bits) - 1
+        return decode(self.memory[word] >> place & mask, self.dtype)  # type: ignore[no-any-return]
+
+    def scatter(self, offsets: Array, values: Array) -> None:
+        """Store the elements at all offsets, which differ; the other bits of their words stay."""
+        import numpy as np
+
+        from cute_py.dtypes.packing import exact_image
+
+        self.require_writeable()
+        word, place = self._places(offsets)
+        kind = self.memory.dtype
+        image = exact_image(values, self.dtype, "Tensor").astype(kind)
+        mask = np.left_shift(kind.type((1 << self.dtype.bits) - 1), place, dtype=kind)
+        np.bitwise_and.at(self.memory, word, ~mask)
+        np.bitwise_or.at(self.memory, word, np.left_shift(image, place, dtype=kind))
+
+    def _places(self, offsets: Array) -> tuple[Array, Array]:
+        """Return the word of every element, and the bit at which it begins there."""
+        import numpy as np
+
+        word, place = np.divmod(offsets + self.offset, self.per_word)
+        return word, (place * self.dtype.bits).astype(self.memory.dtype)
+
+
+# -- from arrays, and new
+
+
+def array_engine(array: Array, dtype: DtypeLike | None) -> tuple[Engine, Any]:
+    """Return the engine over the memory of an array, origin at its first element, and its strides
+    (elements; None for packed words).
+    """
+    row = from_numpy(array.dtype) if dtype is None else as_dtype(dtype)
+    if not array.size:
+        raise refusal("array-empty", operation="make_tensor", shape=array.shape)
+    if dtype is not None and array.dtype.name in ("uint8", "uint16", "uint32") and row.is_subbyte:
+        return packed_engine(array, row), None
+    held = array if dtype is None else _reread(array, row)
+    size = held.itemsize
+    axes = list(zip(held.shape, held.strides, strict=True))
+    steps = [step if extent > 1 or step % size == 0 else 0 for extent, step in axes]
+    for axis, step in enumerate(steps):
+        if step % size:
+            raise refusal("array-strides", operation="make_tensor", step=step, axis=axis, size=size)
+    before = sum([(n - 1) * -d for n, d in zip(held.shape, steps, strict=True) if d < 0])
+    reach = sum([(n - 1) * abs(d) for n, d in zip(held.shape, steps, strict=True)])
+    memory = _between(held, before // size, reach // size + 1)
+    return ArrayEngine(memory, row, before // size), tuple([step // size for step in steps])
+
+
+def _reread(array: Array, row: Dtype) -> Array:
+    """Return the array as one of `row`: its own values, or words that hold the bit images."""
+    if array.dtype == row.numpy and 8 * array.itemsize == row.bits:
+        return array
+    if array.dtype.kind == "u" and 8 * array.itemsize == row.bits:
+        return array.view(row.numpy)
+    raise refusal("array-dtype", operation="make_tensor", given=array.dtype, to=row)
+
+
+def _between(array: Array, before: int, count: int) -> Array:
+    """Return `count` elements of the array's memory, from `before` elements before its first."""
+    import numpy as np
+
+    ends = tuple([slice(None, None, -1 if step < 0 else 1) for step in array.strides])
+    lowest = array[ends] if before else array
+    return np.lib.stride_tricks.as_strided(
+        lowest, (count,), (array.itemsize,), writeable=array.flags.writeable
+    )
+
+
+def packed_engine(words: Array, row: Dtype) -> PackedEngine:
+    """Return the engine over packed words; refuse what A14's addressing does not cover."""
+    from cute_py.dtypes.packing import SubbyteReference
+
+    SubbyteReference(words, 0, row)  # has the checks of words and width
+    if not words.flags.c_contiguous:
+        step, size = words.strides[0], words.itemsize
+        raise refusal("words-apart", operation="make_tensor", step=step, size=size)
+    return PackedEngine(words, row)
+
+
+def allocate(dtype: DtypeLike, count: int) -> Engine:
+    """Return an engine over fresh zeros: `count` elements, packed if they are below a byte."""
+    import numpy as np
+
+    from cute_py.dtypes.packing import storage_bytes
+
+    row = as_dtype(dtype)
+    if row.is_subbyte:
+        return packed_engine(np.zeros(storage_bytes(row, count), np.uint8), row)
+    return ArrayEngine(np.zeros(count, row.numpy), row)

@@ -1,0 +1,132 @@
+"""Partitions: the part of a tensor that a block or a thread has.
+
+Each divides the tensor by a tiler into ((tile...), (rest...)) and slices: an inner partition keeps
+the tile at one place, an outer partition keeps one element of every tile. All take a Tensor, and
+give a Tensor; or a layout, and give (layout, offset) as `slice_and_offset` does. Source: cutlass
+include/cute/tensor_impl.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.integers import ints
+from cute_py.layout.algebra.divide import zipped_divide
+from cute_py.layout.layout import Layout
+from cute_py.layout.queries import get_flat_coord, rank, size
+from cute_py.layout.slicing import slice_and_offset
+from cute_py.layout.tuples import _, is_underscore, product_each, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Tiler
+
+
+def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> AnyLayout:
+    """Return the tile at `coord` of the rest: all that lies inside of the tiler there.
+
+    Args:
+        x: a Tensor, Layout or ComposedLayout.
+        tiler: what `zipped_divide` takes.
+        coord: an index of the rest, or a tuple with one entry a mode; missing entries are `_`.
+
+    Law: inner_partition(x, tiler, r)[t] == zipped_divide(x, tiler)[t, r].
+
+    >>> print(*inner_partition(Layout((8, 6)), (4, 3), (1, 0)))
+    (4,3):(1,8) 4
+    """
+    tiled = zipped_divide(x, tiler)
+    tile, rest = rank(tiled, 0), rank(tiled, 1)
+    return _part((_whole(tile), _filled(coord, rest)), tiled)
+
+
+def outer_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> AnyLayout:
+    """Return the elements at `coord` of every tile: all that lies outside of the tiler.
+
+    Arguments as for `inner_partition`, with a coordinate of the tile.
+    Law: outer_partition(x, tiler, t)[r] == zipped_divide(x, tiler)[t, r].
+
+    >>> print(*outer_partition(Layout((8, 6)), (4, 3), (1, 0)))
+    (2,2):(4,24) 1
+    """
+    tiled = zipped_divide(x, tiler)
+    tile, rest = rank(tiled, 0), rank(tiled, 1)
+    return _part((_filled(coord, tile), _whole(rest)), tiled)
+
+
+def local_tile(x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = None) -> AnyLayout:
+    """Return the tile of a block: `inner_partition` at its coordinate.
+
+    Args:
+        x: a Tensor, Layout or ComposedLayout.
+        tiler: what `zipped_divide` takes, or by `proj` more.
+        coord: the block's coordinate among the tiles; `_` keeps the tiles of that mode.
+        proj: a tuple in which `_` drops that entry of tiler and coord, so that one tiler and one
+            coordinate of a whole problem (M, N, K) serve all its operands; 1 keeps.
+
+    Law: the tiles of all coordinates cover x once where the tiler divides it.
+
+    >>> from cute_py.layout.tuples import _
+    >>> print(*local_tile(Layout((128, 64)), (32, 64, 16), (1, 0, _), (1, _, 1)))
+    (32,16,4):(1,128,2048) 32
+    """
+    if proj is not None:
+        tiler, coord = (_projected("local_tile", proj, entries) for entries in (tiler, coord))
+    return inner_partition(x, tiler, coord)
+
+
+def local_partition(
+    x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTuple = None
+) -> AnyLayout:
+    """Return what a thread has where the shape of `thr_layout` is repeated over x.
+
+    Args:
+        x: a Tensor, Layout or ComposedLayout.
+        thr_layout: a compact layout of thread indices.
+        index: the thread, from 0, below the size of thr_layout.
+        proj: a tuple in which `_` drops that mode of thr_layout, as in `local_tile`.
+
+    Law: the partitions of all threads cover x once where the shape divides it and nothing is
+    dropped. Raises CoordinateError for a thread out of range; LayoutError where thr_layout is not
+    compact.
+
+    >>> print(*local_partition(Layout((8, 32)), Layout((2, 16), (16, 1)), 18))
+    (4,2):(2,128) 17
+    """
+    if thr_layout.__class__ is not Layout:
+        kind = type(thr_layout).__name__
+        raise refusal("not-a-layout", operation="local_partition", value=thr_layout, type=kind)
+    index = ints.normalize(index, "local_partition")
+    count = size(thr_layout)
+    if ints.less(index, 0) or ints.leq(count, index):
+        facts = {"index": index, "layout": thr_layout, "count": count}
+        raise refusal("thread-range", operation="local_partition", **facts)
+    coord, tile = get_flat_coord(thr_layout, index), product_each(thr_layout.shape)
+    if proj is not None:
+        tile, coord = (_projected("local_partition", proj, part) for part in (tile, coord))
+    return outer_partition(x, tile, coord)
+
+
+def _projected(operation: str, proj: IntTuple, entries: Tiler) -> AnyLayout:
+    """Return the entries that face no `_` in the projection; refuse what does not face it."""
+    entries = entries if entries.__class__ is tuple else (entries,)
+    if proj.__class__ is not tuple or len(entries) != len(proj):
+        raise refusal("profile-mismatch", operation=operation, a=show(proj), b=show(entries))
+    return tuple([entry for p, entry in zip(proj, entries, strict=True) if not is_underscore(p)])
+
+
+def _part(coord: IntTuple, tiled: AnyLayout) -> AnyLayout:
+    if hasattr(tiled, "with_layout"):
+        return tiled.slice(coord)
+    return slice_and_offset(coord, tiled)
+
+
+def _whole(modes: int) -> AnyLayout:
+    """Return the coordinate that keeps so many modes; one mode keeps its brackets, as in CuTe."""
+    return _ if modes == 1 else (_,) * modes
+
+
+def _filled(coord: IntTuple, modes: int) -> AnyLayout:
+    """Return a tuple with `_` added up to the number of modes; an index as it is."""
+    if coord.__class__ is not tuple or is_underscore(coord):
+        return coord
+    return coord + (_,) * (modes - len(coord))

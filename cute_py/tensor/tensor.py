@@ -1,0 +1,487 @@
+"""`Tensor`: an engine and a layout, a map from coordinates to elements.
+
+Operations of the algebra that rename coordinates (group, flatten, divide, compose ...) act on the
+layout and keep the engine. Slices add the offset of the fixed coordinate to the engine. What is
+built by hand must lie inside of the memory. What is derived may over-cover, as a tile that does not
+divide does: then each access is checked. Source: cutlass include/cute/tensor_impl.hpp.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.integers import ints
+from cute_py.layout import tuples
+from cute_py.layout.build import fragment_layout, make_identity_layout, make_layout_like
+from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.coords import crd2idx
+from cute_py.layout.layout import Layout
+from cute_py.layout.queries import inner_of
+from cute_py.layout.slicing import check_coordinate, slice_and_offset
+from cute_py.layout.tuples import has_underscore, show
+from cute_py.tensor.bounds import require_inside, require_offset, yields_coordinates
+from cute_py.tensor.engine import Coordinates, Engine, Memory, Pointer
+from cute_py.tensor.operators import Operators
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    from numpy.typing import ArrayLike
+
+    from cute_py.dtypes.table import Array, DtypeLike
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+
+_set = object.__setattr__
+
+# filled from above: (name, dtype, count) -> the registers of the kernel in progress, or None
+register_allocators: list[Callable[[str, DtypeLike, Leaf], Engine | None]] = []
+
+
+class Tensor(Operators):
+    """The map from coordinates to elements: layout(coord) counts elements of the engine.
+
+    Args:
+        engine: an `Engine`, or a NumPy array, whose memory the tensor shares.
+        layout: a Layout or ComposedLayout, or a shape (compact, leftmost mode fastest).
+
+    Law: tensor[c] is the element at offset layout(c), and tensor[c with `_`][x] == tensor[c with x
+    for `_`]. len(tensor) is the rank. Raises CoordinateError, naming the first coordinate, where
+    the layout reaches past the memory.
+
+    >>> import numpy as np
+    >>> from cute_py import _
+    >>> array = np.arange(32, dtype=np.int32).reshape(4, 8)
+    >>> tensor = make_tensor(array)
+    >>> print(tensor.layout, tensor[2, 5], tensor.dtype)
+    (4,8):(8,1) 21 s32
+    >>> tensor[2, 5] = -1
+    >>> print(array[2, 5], tensor[2, _].to_numpy())
+    -1 [16 17 18 19 20 -1 22 23]
+    """
+
+    __slots__ = ("engine", "layout")
+    engine: Engine
+    layout: AnyLayout
+
+    def __init__(self, engine: Engine | Array, layout: AnyLayout) -> None:
+        """Check and freeze engine and layout."""
+        source = engine if isinstance(engine, Engine) else _engine_of(engine, None)[0]
+        layout = as_layout(layout, "Tensor")
+        if isinstance(source, Coordinates):
+            from cute_py.layout.queries import coprofile
+
+            source.moved(coprofile(layout))  # refuses another profile
+        elif yields_coordinates(layout):
+            raise refusal("tensor-codomain", operation="Tensor", layout=layout, engine=source)
+        require_inside(source, layout, "Tensor")
+        _set(self, "engine", source)
+        _set(self, "layout", layout)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"Tensor is frozen: cannot set {name}; build a new tensor")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"Tensor is frozen: cannot delete {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return derived, (self.engine, self.layout)
+
+    def __eq__(self, other: object) -> Any:  # noqa: ANN401  (a bool, or a Tensor)
+        """Return whether other is the same view of the same memory; see `tensor_equals` for the
+        elements. In a kernel, registers are compared element by element.
+        """
+        if self.engine.computes:
+            return self._operate("eq", self, other)
+        if other.__class__ is not Tensor:
+            return NotImplemented
+        return bool(self.engine == other.engine and self.layout == other.layout)
+
+    def __hash__(self) -> int:
+        return hash((self.engine, self.layout))
+
+    def __str__(self) -> str:
+        return f"{self.engine} o {self.layout}"
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.engine!r}, {self.layout!r})"
+
+    # -- what it is made of
+
+    @property
+    def shape(self) -> AnyLayout:
+        """The shape of the layout."""
+        return self.layout.shape
+
+    @property
+    def stride(self) -> AnyLayout:
+        """The stride of the layout; refused for a ComposedLayout, which has none."""
+        return self.layout.stride
+
+    @property
+    def dtype(self) -> Any:  # noqa: ANN401  (Dtype, or None for coordinates)
+        """The type of the elements; None for coordinates."""
+        return self.engine.dtype
+
+    @property
+    def data(self) -> Engine:
+        """The engine, CuTe's `tensor.data()`: make_tensor(tensor.data, layout) is another view."""
+        return self.engine
+
+    @property
+    def space(self) -> str:
+        """Where the elements are: host, gmem, smem, rmem or coordinates."""
+        return self.engine.space
+
+    def __len__(self) -> int:
+        return len(self.layout)
+
+    def size(self) -> Leaf:
+        """Return the number of elements."""
+        return self.layout.size()
+
+    def cosize(self) -> Leaf:
+        """Return one more than the largest offset of the layout; see `cosize`."""
+        return self.layout.cosize()
+
+    def with_layout(self, layout: AnyLayout, operation: str = "") -> Tensor:
+        """Return the tensor of the same engine and another layout; its accesses are checked one by
+        one.
+
+        Raises LayoutError for products, which need more memory than the tensor has.
+        """
+        if operation.endswith("product") or operation == "tile_to_shape":
+            raise refusal("tensor-product", operation=operation, tensor=self)
+        return derived(self.engine, layout)
+
+    def changed(self, change: Callable[[AnyLayout], AnyLayout], operation: str) -> Tensor:
+        """Return the tensor with `change` made to its layout; an engine that knows the extents of
+        its elements (of a kernel's argument) guards those that the new layout adds.
+        """
+        guarded = self.engine.guarded(self.layout, change)
+        if guarded is not None:
+            return derived(*guarded)
+        return self.with_layout(change(self.layout), operation)
+
+    # -- elements and parts
+
+    def __getitem__(self, coord: IntTuple) -> Any:  # noqa: ANN401  (an element, or a Tensor)
+        """Return the element at a coordinate or index, or the tensor that `_` leaves free."""
+        if has_underscore(coord):
+            return self.slice(coord)
+        return self.engine.read(self._offset(coord))
+
+    def __call__(self, *coord: IntTuple) -> Any:  # noqa: ANN401
+        """Return tensor[coord]."""
+        return self[coord[0] if len(coord) == 1 else coord]
+
+    def __setitem__(self, coord: IntTuple, value: Any) -> None:  # noqa: ANN401
+        """Store an element; or, where the coordinate has `_` (`...`: everywhere), all elements of
+        that part: an array of its shape, a tensor, or one value for all.
+        """
+        if coord is Ellipsis:
+            self.copy_(value)
+        elif has_underscore(coord):
+            self.slice(coord).copy_(value)
+        elif self.engine.records:
+            self.engine.write(self._offset(coord), value)
+        else:
+            from cute_py.tensor.tensor_values import stored
+
+            offset = self._offset(coord)
+            scalar = stored(value, self.dtype, self.engine)
+            if scalar.ndim:
+                raise refusal("values-scalar", operation="Tensor", shape=scalar.shape)
+            self.engine.write(offset, scalar[()])
+
+    def __iter__(self) -> NoReturn:
+        """Refuse: modes or elements could be meant."""
+        raise refusal("tensor-iteration", operation="Tensor", tensor=self)
+
+    def slice(self, coord: IntTuple) -> Tensor:
+        """Return the part that `coord` leaves free, its origin moved to the fixed coordinate."""
+        layout, offset = slice_and_offset(coord, self.layout)
+        return derived(self.engine.moved(offset), layout)
+
+    def domain_offset(self, coord: IntTuple) -> Tensor:
+        """Return the tensor with its origin at `coord`, which may lie outside of the shape; see
+        `domain_offset`.
+        """
+        coord = tuples.canonical(coord, "domain_offset")
+        layout = self.layout
+        shifted = self.engine.shifted(layout, coord)
+        if shifted is not None:
+            return derived(*shifted)
+        if layout.__class__ is not Layout:
+            inner = layout.inner
+            if inner.__class__ is Layout:
+                moved = ints.add(layout.offset, crd2idx(coord, inner.shape, inner.stride))
+                return derived(self.engine, ComposedLayout(layout.outer, moved, inner))
+            return derived(self.engine, ComposedLayout(layout.outer, layout.offset, inner))
+        return derived(self.engine.moved(crd2idx(coord, layout.shape, layout.stride)), layout)
+
+    def _offset(self, coord: IntTuple) -> AnyLayout:
+        coord = check_coordinate(coord, self.shape)
+        if coord.__class__ is not tuple and ints.leq(self.size(), coord):
+            raise refusal(
+                "coordinate-range",
+                operation="Tensor",
+                coord=coord,
+                shape=show(self.shape),
+                value=coord,
+                mode=(),
+                size=self.size(),
+            )
+        offset = self.layout(coord)
+        require_offset(self.engine, self.layout, coord, offset)
+        return offset
+
+    # -- all elements at once
+
+    def to_numpy(self) -> Any:  # noqa: ANN401  (an array of the dtype)
+        """Return a copy of the elements as an array with one axis for each top-level mode.
+
+        Coordinates lie along one more axis, their leaves flat. Raises LayoutError for device
+        memory.
+        """
+        from cute_py.tensor.tensor_values import to_numpy
+
+        return to_numpy(self)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:  # noqa: ANN401
+        """Return the elements for `numpy.asarray`."""
+        from cute_py.tensor.tensor_values import as_array
+
+        return as_array(self, dtype, copy)
+
+    def copy_(self, source: Tensor | ArrayLike) -> Tensor:
+        """Store all elements: those of a tensor or array of the same shape, or one value for all.
+
+        Floating-point values are rounded to nearest even. Integers must be in the range of the
+        dtype. Where the layout maps two coordinates to one offset, both must get the same value.
+        Returns the tensor itself.
+        """
+        from cute_py.tensor.tensor_values import assign
+
+        if self.engine.records:
+            self.engine.assign(self, source)
+        else:
+            assign(self, source)
+        return self
+
+    def fill(self, value: object) -> Tensor:
+        """Store one value in all elements, and return the tensor itself."""
+        return self.copy_(value)  # type: ignore[arg-type]
+
+
+def derived(engine: Engine, layout: AnyLayout) -> Tensor:
+    """Return the tensor of an engine and a layout that may reach past it."""
+    tensor = Tensor.__new__(Tensor)
+    _set(tensor, "engine", engine)
+    _set(tensor, "layout", layout)
+    return tensor
+
+
+def as_layout(layout: AnyLayout, operation: str) -> AnyLayout:
+    """Return a layout as it is, and the compact layout of a shape."""
+    if layout.__class__ is Layout or layout.__class__ is ComposedLayout:
+        return layout
+    if isinstance(layout, tuple) or ints.is_leaf(layout) or hasattr(layout, "__index__"):
+        return Layout(layout)
+    raise refusal("not-a-layout", operation=operation, value=layout, type=type(layout).__name__)
+
+
+def _engine_of(source: object, dtype: DtypeLike | None) -> tuple[Engine, Any]:
+    """Return the engine of what make_tensor takes, and the strides that it brings along."""
+    if isinstance(source, Engine):
+        if dtype is not None:
+            raise refusal("tensor-dtype", operation="make_tensor", engine=source)
+        return source, None
+    if isinstance(source, tuple):
+        return Coordinates(source), None
+    if type(source).__module__ == "numpy" and hasattr(source, "strides"):
+        from cute_py.tensor.host_engine import array_engine
+
+        return array_engine(source, dtype)  # type: ignore[arg-type]
+    raise refusal("tensor-source", operation="make_tensor", type=type(source).__name__)
+
+
+def make_tensor(
+    source: Engine | Array | tuple[Any, ...],
+    layout: AnyLayout = None,
+    dtype: DtypeLike | None = None,
+) -> Tensor:
+    """Return the tensor over an engine or the memory of a NumPy array.
+
+    Args:
+        source: an engine (`Pointer`, `Memory`, or another tensor's `data`), a NumPy array, or a
+            coordinate (a tuple of ints), from which the elements count on.
+        layout: a Layout, ComposedLayout or shape. Offset 0 is the array's first element. Left out,
+            an array's own shape and strides (elements).
+        dtype: what an array holds, if not its own dtype: a type of the same size whose bit images
+            the unsigned words are, or a sub-byte type, packed in words of uint8, uint16 or uint32.
+
+    The tensor shares the array's memory: what is written through one is read through the other.
+    Raises CoordinateError where the layout reaches past the memory of the array (from its lowest to
+    its highest element). Source: cutlass tensor_impl.hpp `make_tensor`.
+
+    >>> import numpy as np
+    >>> array = np.zeros((4, 6), np.float32)
+    >>> print(make_tensor(array).layout, make_tensor(array[::-1, ::2]).layout)
+    (4,6):(6,1) (4,3):(-6,2)
+    >>> words = np.array([0x76543210], np.uint32)
+    >>> print(make_tensor(words, (2, 4), "u4").to_numpy())
+    [[0 2 4 6]
+     [1 3 5 7]]
+    """
+    engine, strides = _engine_of(source, dtype)
+    if layout is None:
+        if strides is not None:
+            layout = Layout(source.shape, strides)  # type: ignore[union-attr]
+        elif engine.space == "host" and engine.size is not None and not isinstance(source, Engine):
+            layout = Layout(engine.size)
+        else:
+            raise refusal("tensor-layout", operation="make_tensor", engine=engine)
+    return Tensor(engine, layout)
+
+
+def make_coord_tensor(layout: AnyLayout) -> Tensor:
+    """Return the tensor whose elements are what a layout yields: coordinates, or plain offsets.
+
+    Source: cutlass tensor_impl.hpp `make_coord_tensor`.
+
+    >>> print(make_coord_tensor(make_identity_layout((4, 8)))[2, 5])
+    (2, 5)
+    >>> print(make_coord_tensor(Layout(4, 3))[2])
+    6
+    """
+    from cute_py.layout.queries import coprofile
+
+    return Tensor(Coordinates(coprofile(layout)), layout)
+
+
+def make_identity_tensor(shape: IntTuple) -> Tensor:
+    """Return the tensor that maps every coordinate of `shape` to itself.
+
+    Partitioned like the data, it tells each thread which coordinates it has, for predicates.
+    Source: cutlass tensor_impl.hpp `make_identity_tensor`.
+
+    >>> from cute_py import _
+    >>> tensor = make_identity_tensor((4, 8))
+    >>> print(tensor, tensor[9], tensor[1, _], tensor[1, _][5])
+    ArithTuple(0,0) o (4,8):(1@0,1@1) (1, 2) ArithTuple(1,0) o (8):(1@1) (1, 5)
+    """
+    return make_coord_tensor(make_identity_layout(shape))
+
+
+def make_ptr(dtype: DtypeLike, address: Leaf, space: str = "gmem") -> Pointer:
+    """Return the pointer to elements of `dtype` at an address (bytes), as the engine of a tensor.
+
+    >>> print(make_tensor(make_ptr("bf16", 0x7F00), (64, 8)))
+    gmem_ptr[16b](0x7f00) o (64,8):(1,64)
+    """
+    return Pointer(dtype, address, space)
+
+
+def make_rmem_tensor(layout: AnyLayout, dtype: DtypeLike, name: str = "fragment") -> Tensor:
+    """Return a tensor of registers: as many as the layout reaches, named, for a kernel.
+
+    Args:
+        layout: a Layout, or a shape (compact).
+        dtype: the type of the elements.
+        name: tells the registers from others.
+
+    >>> print(make_rmem_tensor((4, 2), "f32", "acc"))
+    rmem_ptr[32b](acc) o (4,2):(1,4)
+    """
+    layout = as_layout(layout, "make_rmem_tensor")
+    for allocate in register_allocators:
+        engine = allocate(name, dtype, layout.cosize())
+        if engine is not None:
+            return Tensor(engine, layout)
+    return Tensor(Memory(name, dtype, layout.cosize(), "rmem"), layout)
+
+
+def make_tensor_like(tensor: Tensor, dtype: DtypeLike | None = None) -> Tensor:
+    """Return a new compact tensor with the shape of `tensor` and its order of strides.
+
+    Of a tensor in host memory it is a host tensor of zeros; else registers, for a kernel.
+    Broadcast modes (stride 0) stay so. Source: cutlass tensor_impl.hpp `make_tensor_like`.
+
+    Args:
+        tensor: the example.
+        dtype: the type of the elements; left out, that of `tensor`.
+
+    >>> import numpy as np
+    >>> print(make_tensor_like(make_tensor(np.ones((4, 8))[:, ::2])))
+    host_ptr[64b](0) o (4,4):(4,1)
+    """
+    require_tensor(tensor, "make_tensor_like")
+    return _owned_like(tensor, make_layout_like, dtype, "make_tensor_like")
+
+
+def make_host_tensor(
+    layout: AnyLayout, dtype: DtypeLike, values: ArrayLike | None = None
+) -> Tensor:
+    """Return a tensor over new host memory, as large as the layout reaches; sub-byte elements are
+    packed.
+
+    Args:
+        layout: a Layout, ComposedLayout or shape (compact).
+        dtype: the type of the elements.
+        values: an array of the tensor's shape, one axis for each top-level mode, or one value for
+            all; left out, zeros.
+
+    Source: cutlass util/host_tensor.h.
+
+    >>> tensor = make_host_tensor((2, 3), "s4", [[0, -1, 2], [3, -4, 5]])
+    >>> print(tensor, tensor[1, 1], [hex(word) for word in tensor.data.memory])
+    host_ptr[4b](0) o (2,3):(1,2) -4 ['0x30', '0xcf', '0x52']
+    """
+    from cute_py.tensor.host_engine import allocate
+
+    layout = as_layout(layout, "make_host_tensor")
+    tensor = Tensor(allocate(dtype, ints.as_int(layout.cosize(), "make_host_tensor")), layout)
+    return tensor if values is None else tensor.copy_(values)
+
+
+def make_fragment_like(layout: AnyLayout, dtype: DtypeLike | None = None) -> AnyLayout:
+    """Return the compact layout of registers for `layout`: mode 0 dense and column-major, the
+    others in their order. Of a tensor, a new tensor of that layout, as `make_tensor_like` makes it;
+    `dtype` is then the type of its elements, left out that of the tensor.
+
+    Source: cutlass layout.hpp `make_fragment_like`.
+
+    >>> print(make_fragment_like(Layout((2, 4, 3), (8, 1, 4))))
+    (2,4,3):(1,2,8)
+    """
+    if layout.__class__ is Tensor:
+        return _owned_like(layout, make_fragment_like, dtype, "make_fragment_like")
+    inner = inner_of(layout)
+    return fragment_layout(inner) if inner.__class__ is Layout else Layout(inner)
+
+
+def _owned_like(
+    tensor: Tensor,
+    like: Callable[[AnyLayout], Layout],
+    dtype: DtypeLike | None,
+    operation: str,
+) -> Tensor:
+    """Return a new tensor in host memory if `tensor` is there, else in registers. Coordinates have
+    no order in memory to follow: the layout is compact, leftmost mode fastest.
+    """
+    row = tensor.dtype if dtype is None else dtype
+    if row is None:
+        raise refusal("coordinates-dtype", operation=operation, tensor=tensor)
+    unordered = yields_coordinates(tensor.layout)
+    layout = Layout(tensor.shape) if unordered else like(tensor.layout)
+    if tensor.space == "host":
+        return make_host_tensor(layout, row)
+    return make_rmem_tensor(layout, row)
+
+
+def require_tensor(x: object, operation: str) -> Tensor:
+    """Return x if it is a Tensor, else refuse it."""
+    if x.__class__ is not Tensor:
+        raise refusal("not-a-tensor", operation=operation, value=x, type=type(x).__name__)
+    return x

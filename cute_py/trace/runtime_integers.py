@@ -1,0 +1,454 @@
+"""`Int`: an integer that a kernel knows only when it runs.
+
+It is a `SymInt`, with its divisors and bounds, and the block of the trace in which it was made. So
+layouts take it as they take symbols, what is provable is decided at once, and a comparison that is
+not gives a condition for `cute.when`. Using it where Python needs a number is refused, and so is
+using it outside of the run-time loop or branch that made it.
+"""
+
+from __future__ import annotations
+
+from cute_py.calls.places import where
+from cute_py.errors import refusal
+from cute_py.integers import ints
+from cute_py.integers.symbols import SymInt
+from cute_py.plan.conditions import Compare, Logic, Not, Test
+from cute_py.plan.lets import BITS, MOST
+from cute_py.trace.state import current
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from cute_py.dtypes.table import DtypeLike
+    from cute_py.integers.ints import Leaf
+    from cute_py.plan.conditions import Cond, Scalar
+    from cute_py.tensor.tensor import Tensor
+    from cute_py.trace.state import Scope
+
+_set = object.__setattr__
+
+
+class _RunTime:
+    """What Python may not ask of a value that is known only when the kernel runs."""
+
+    __slots__ = ()
+
+    def _refuse(self, use: str, instead: str) -> NoReturn:
+        raise refusal(
+            "trace-python",
+            operation="kernel",
+            value=self,
+            use=use,
+            instead=instead,
+            where=where(),
+        )
+
+    def __bool__(self) -> bool:
+        self._refuse(
+            "Python's if, while, and, or, not",
+            "with cute.when(condition): ... , cute.where(condition, a, b), and p&q, p|q, ~p",
+        )
+
+    def __iter__(self) -> NoReturn:
+        self._refuse(
+            "iteration or unpacking",
+            "for k in cute.range(n); thread_idx() and block_idx() are tuples where cute.launch was "
+            "given tuples",
+        )
+
+    def __getitem__(self, index: object) -> NoReturn:
+        self._refuse(
+            "[...]",
+            "the value itself; thread_idx() and block_idx() are tuples where cute.launch was given "
+            "tuples",
+        )
+
+    def __pow__(self, other: object) -> NoReturn:
+        self._refuse("**", "x * x, or 1 << n for a power of two")
+
+    __rpow__ = __pow__
+
+    def __matmul__(self, other: object) -> NoReturn:
+        self._refuse("@", "cute.gemm")
+
+    __rmatmul__ = __matmul__
+
+
+class Int(_RunTime):
+    """A run-time integer: `+ - * // % & | ^ << >>`, comparisons, and a leaf of shapes and strides.
+
+    `scope` is the block of the trace that made it.
+    """
+
+    __slots__ = ("scope", "value")
+    __array_ufunc__ = None
+    value: SymInt
+    scope: Scope
+
+    def __init__(self, value: SymInt, scope: Scope) -> None:
+        """Freeze value and scope."""
+        _set(self, "value", value)
+        _set(self, "scope", scope)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"Int is frozen: cannot set {name}; see cute.var for variables")
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __repr__(self) -> str:
+        return f"<run-time integer {self.value}>"
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+    def __hash__(self) -> int:
+        """Hash by value and scope, so that no cache outlives the scope."""
+        return hash((self.value, id(self.scope)))
+
+    # -- the integer protocol
+
+    def cute_compute(self, op: str, a: Leaf, b: Leaf) -> Leaf:
+        """Return `a op b` (`ints`)."""
+        scope = scope_of(a, b)
+        return _wrap(_ARITHMETIC[op](_bare(a), _bare(b)), scope)
+
+    def cute_decide(self, question: str, a: Leaf, b: Leaf) -> bool | None:
+        """Answer a question about a and b (`ints`)."""
+        scope_of(a, b)
+        return _QUESTIONS[question](_bare(a), _bare(b))
+
+    def cute_value(self) -> int | None:
+        """Return the value where the bounds leave one."""
+        return self.value.cute_value()
+
+    def cute_assumption(self, question: str, a: Leaf, b: Leaf) -> str:
+        """Return what would settle a question."""
+        return self.value.cute_assumption(question, _bare(a), _bare(b))
+
+    # -- arithmetic
+
+    def __add__(self, other: object) -> Leaf:
+        return _operate("add", self, other)
+
+    def __radd__(self, other: object) -> Leaf:
+        return _operate("add", other, self)
+
+    def __sub__(self, other: object) -> Leaf:
+        return _operate("sub", self, other)
+
+    def __rsub__(self, other: object) -> Leaf:
+        return _operate("sub", other, self)
+
+    def __mul__(self, other: object) -> Leaf:
+        return _operate("mul", self, other)
+
+    def __rmul__(self, other: object) -> Leaf:
+        return _operate("mul", other, self)
+
+    def __floordiv__(self, other: object) -> Leaf:
+        return _operate("div", self, other)
+
+    def __rfloordiv__(self, other: object) -> Leaf:
+        return _operate("div", other, self)
+
+    def __mod__(self, other: object) -> Leaf:
+        return _operate("mod", self, other)
+
+    def __rmod__(self, other: object) -> Leaf:
+        return _operate("mod", other, self)
+
+    def __divmod__(self, other: object) -> tuple[Leaf, Leaf]:
+        return self // other, self % other
+
+    def __neg__(self) -> Leaf:
+        return _operate("sub", 0, self)
+
+    def __pos__(self) -> Leaf:
+        return self
+
+    def __invert__(self) -> Leaf:
+        return _operate("sub", -1, self)
+
+    def __abs__(self) -> Leaf:
+        return _operate("sub", 0, _operate("min", self, -self))
+
+    def __round__(self, digits: None = None) -> Leaf:
+        return self
+
+    def __and__(self, other: object) -> Leaf:
+        return _bitwise("and", self, other)
+
+    def __or__(self, other: object) -> Leaf:
+        return _bitwise("or", self, other)
+
+    def __xor__(self, other: object) -> Leaf:
+        return _bitwise("xor", self, other)
+
+    __rand__ = __and__
+    __ror__ = __or__
+    __rxor__ = __xor__
+
+    def __lshift__(self, other: object) -> Leaf:
+        return _shift("shl", "mul", self, other)
+
+    def __rshift__(self, other: object) -> Leaf:
+        return _shift("shr", "div", self, other)
+
+    def __rlshift__(self, other: object) -> Leaf:
+        return _shifted("shl", other, self)
+
+    def __rrshift__(self, other: object) -> Leaf:
+        return _shifted("shr", other, self)
+
+    def __truediv__(self, other: object) -> NoReturn:
+        self._refuse("/", "// for integers")
+
+    __rtruediv__ = __truediv__
+
+    def to(self, dtype: DtypeLike) -> Tensor:
+        """Return the integer in a register of a type, for arithmetic with other registers."""
+        from cute_py.trace.arithmetic import integer_register
+
+        return integer_register(self, dtype)
+
+    def __index__(self) -> int:
+        value = self.cute_value()
+        if value is None:
+            self._refuse(
+                "a place that needs a number (range, a list index, a shape in NumPy)",
+                "cute.range(n) for a run-time loop, or a compile-time argument",
+            )
+        return value
+
+    __int__ = __index__
+
+    # -- comparisons
+
+    def __lt__(self, other: object) -> Truth:
+        return _compared("lt", self, other)
+
+    def __le__(self, other: object) -> Truth:
+        return _compared("le", self, other)
+
+    def __gt__(self, other: object) -> Truth:
+        return _compared("lt", other, self)
+
+    def __ge__(self, other: object) -> Truth:
+        return _compared("le", other, self)
+
+    def __eq__(self, other: object) -> Truth:  # type: ignore[override]
+        return _compared("eq", self, other) if _is_number(other) else False
+
+    def __ne__(self, other: object) -> Truth:  # type: ignore[override]
+        return _compared("ne", self, other) if _is_number(other) else True
+
+
+class Condition(_RunTime):
+    """A condition that is known only when the kernel runs: for `cute.when`, `where` and `pred`.
+
+    `&`, `|` and `~` combine conditions.
+    """
+
+    __slots__ = ("cond", "scope")
+    cond: Cond
+    scope: Scope
+
+    def __init__(self, cond: Cond, scope: Scope) -> None:
+        """Freeze a condition and the block of the trace that made it."""
+        _set(self, "cond", cond)
+        _set(self, "scope", scope)
+
+    def __str__(self) -> str:
+        return str(self.cond)
+
+    def __repr__(self) -> str:
+        return f"<run-time condition {self.cond}>"
+
+    def __and__(self, other: object) -> Truth:
+        return _joined("and", self, other)
+
+    def __or__(self, other: object) -> Truth:
+        return _joined("or", self, other)
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+    def __invert__(self) -> Condition:
+        return Condition(_negated(self.cond), self.scope)
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
+
+    def __eq__(self, other: object) -> NoReturn:
+        self._refuse("== or !=", "p&q, p|q, ~p: (p & q) | (~p & ~q) holds where both are the same")
+
+    __ne__ = __eq__
+
+
+def _no_number(name: str) -> Any:  # noqa: ANN401  (a method)
+    def method(self: Condition, other: object = None) -> Any:  # noqa: ANN401
+        if not hasattr(other, "engine"):
+            self._refuse(
+                "arithmetic or comparison", "cute.where(condition, 1, 0), and p&q, p|q, ~p"
+            )
+        return NotImplemented  # registers know better what they do not mix with
+
+    method.__name__ = name
+    return method
+
+
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "xor", "lshift", "rshift")
+_OTHERS = ("neg", "pos", "abs", "lt", "le", "gt", "ge")
+for _name in (*_OTHERS, *_BINARY, *[f"r{name}" for name in _BINARY]):
+    setattr(Condition, f"__{_name}__", _no_number(_name))
+
+
+if TYPE_CHECKING:
+    Truth = bool | Condition
+
+
+# -- bare values and scopes
+
+
+def _bare(x: Leaf) -> Scalar:
+    return x.value if isinstance(x, Int) else x  # type: ignore[return-value]
+
+
+def bare(x: object, operation: str = "kernel") -> Scalar:
+    """Return the scalar of a plan that x is, where x may be used now."""
+    leaf = ints.normalize(x, operation)
+    scope_of(leaf)
+    return _bare(leaf)
+
+
+def _wrap(value: Leaf, scope: Scope) -> Leaf:
+    return Int(value, scope) if isinstance(value, SymInt) else value
+
+
+def scope_of(*values: object) -> Scope:
+    """Return the innermost scope in which the values were made; refuse one that is over."""
+    innermost = current().root
+    for value in values:
+        if isinstance(value, (Int, Condition)):
+            value.scope.require_open(value)
+            if value.scope.depth > innermost.depth:
+                innermost = value.scope
+    return innermost
+
+
+# -- operations
+
+_ARITHMETIC = {
+    "add": ints.add,
+    "sub": ints.sub,
+    "mul": ints.mul,
+    "div": ints.div,
+    "mod": ints.mod,
+    "min": ints.min_,
+}
+_QUESTIONS = {"same": ints.same, "less": ints.less, "divides": ints.divides}
+
+
+def _operate(op: str, a: object, b: object) -> Leaf:
+    if hasattr(a, "path") or hasattr(b, "path") or hasattr(a, "engine") or hasattr(b, "engine"):
+        return NotImplemented  # type: ignore[no-any-return]  # a coordinate stride or a tensor: it knows integers
+    x, y = ints.normalize(a, op), ints.normalize(b, op)
+    return _wrap(_ARITHMETIC[op](_bare(x), _bare(y)), scope_of(x, y))
+
+
+def _is_number(x: object) -> bool:
+    """Tell whether a comparison with x is one of numbers, be it refused."""
+    return ints.is_leaf(x) or any(hasattr(x, name) for name in ("__index__", "__float__"))
+
+
+def _compared(test: str, a: object, b: object) -> Truth:
+    """Return a test of an Int and something else; a tensor is asked itself."""
+    if hasattr(a, "engine") or hasattr(b, "engine"):
+        return NotImplemented  # type: ignore[no-any-return]
+    return compare(test, a, b)
+
+
+def compare(test: str, a: object, b: object) -> Truth:
+    """Return a test of two integers: a bool where it is decided, else a Condition."""
+    x, y = ints.normalize(a, "comparison"), ints.normalize(b, "comparison")
+    scope = scope_of(x, y)
+    p, q = _bare(x), _bare(y)
+    known = {"lt": ints.less, "le": ints.leq, "eq": ints.same, "ne": ints.same}[test](p, q)
+    if known is not None:
+        return known if test != "ne" else not known
+    return Condition(Compare(test, p, q), scope)
+
+
+def _joined(test: str, a: object, b: object) -> Truth:
+    a, b = _decided(a), _decided(b)
+    for x, y in ((a, b), (b, a)):
+        if x is True or x is False:
+            return y if x is (test == "and") else x  # type: ignore[return-value]
+    if not isinstance(a, Condition) or not isinstance(b, Condition):
+        return NotImplemented  # type: ignore[no-any-return]
+    terms = [
+        term
+        for c in (a.cond, b.cond)
+        for term in (c.terms if isinstance(c, Logic) and c.test == test else (c,))
+    ]
+    return Condition(Logic(test, tuple(dict.fromkeys(terms))), scope_of(a, b))
+
+
+def _negated(cond: Cond) -> Cond:
+    if isinstance(cond, Compare):
+        if cond.test in ("eq", "ne"):
+            return Compare({"eq": "ne", "ne": "eq"}[cond.test], cond.a, cond.b)
+        return Compare({"lt": "le", "le": "lt"}[cond.test], cond.b, cond.a)
+    return cond.term if isinstance(cond, Not) else Not(cond)
+
+
+def _decided(x: object) -> object:
+    """Return x; as a bool, where it is Python's ~ of a comparison that was decided, or NumPy's."""
+    if x.__class__ is int and x in (-1, -2):
+        return x == -1
+    return bool(x) if type(x).__name__ in ("bool_", "bool") else x
+
+
+def as_condition(x: object, operation: str) -> Truth:
+    """Return what `when`, `where` and `pred` take as a bool or a Condition."""
+    x = _decided(x)
+    if x is True or x is False or isinstance(x, Condition):
+        return x
+    test = getattr(getattr(x, "engine", None), "as_test", None)
+    if test is not None:
+        reg = test(x)
+        return Condition(Test(reg), current().scope)
+    raise refusal(
+        "trace-condition",
+        operation=operation,
+        value=x,
+        type=type(x).__name__,
+        where=where(),
+    )
+
+
+def _bitwise(kind: str, a: Int, b: object) -> Leaf:
+    if isinstance(b, bool) or not (ints.is_leaf(b) or hasattr(b, "__index__")):
+        return NotImplemented  # type: ignore[no-any-return]
+    y = ints.normalize(b, kind)
+    if kind == "and" and y.__class__ is int and 0 <= y < MOST and not y & (y + 1):
+        return a % (y + 1)
+    return current().let(kind, a, y)
+
+
+def _shifted(kind: str, a: object, b: Int) -> Leaf:
+    """Return a number shifted by a run-time integer."""
+    if isinstance(a, bool) or not hasattr(a, "__index__"):
+        return NotImplemented  # type: ignore[no-any-return]
+    return current().let(kind, ints.normalize(a, kind), b)
+
+
+def _shift(kind: str, op: str, a: Int, b: object) -> Leaf:
+    if hasattr(b, "engine"):
+        return NotImplemented  # type: ignore[no-any-return]
+    y = ints.normalize(b, kind)
+    if y.__class__ is int and 0 <= y < BITS - 1:  # 2**63 is no integer of a plan
+        return _operate(op, a, 2**y)
+    return current().let(kind, a, y)
