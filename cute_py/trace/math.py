@@ -7,13 +7,14 @@ others are within 2 ulp.
 
 from __future__ import annotations
 
+from typing import Any
+
 from cute_py.plan.functions import FUNCTIONS, Function
 from cute_py.trace.arithmetic import apply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from cute_py.tensor.tensor import Tensor
 
