@@ -4,10 +4,12 @@
 their messages, and must list every code of `WORDINGS`.
 """
 
+import ast
 import importlib
 import math
 import pickle
 import re
+import tomllib
 from pathlib import Path
 from string import Formatter
 
@@ -31,7 +33,9 @@ from tests import model
 from tests.notation import read_text
 from tests.strategies import compact_layouts, layouts
 
-DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "cute_py"
+DOCS = ROOT / "docs" / "errors.md"
 CALL = r"(?:\w+\(.*\): )?"  # the call of the user, where an operation inside of it refuses
 ROW = Layout((4, 8), (8, 1))
 K = sym("K", multiple_of=4, min=4)
@@ -365,11 +369,60 @@ def test_documented_example_is_a_real_message(code):
     assert documented()[code][2].strip("`").strip() == str(raised(EXAMPLES[code][0]))
 
 
+# -- the tables
+
+
+def table_of(name):
+    """Return the wordings of one of `errors.TABLES`."""
+    return importlib.import_module(f"cute_py.{name}").WORDINGS
+
+
+def layer_of(name):
+    """Return the place of a module's folder in the import contract, 0 for the lowest."""
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (layers,) = (each["layers"] for each in contract["contracts"] if each["id"] == "layers")
+    places = [{word.strip(" ()") for word in layer.split("|")} for layer in reversed(layers)]
+    (place,) = (i for i, words in enumerate(places) if name.partition(".")[0] in words)
+    return place
+
+
+def codes_in(file):
+    """Return the codes that a module names: a text with a hyphen, or the first operand of a call,
+    that is a code."""
+    named, keys = {}, set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and node.args:
+            inside = ast.walk(node.args[0])
+            named |= {each: each.value for each in inside if isinstance(each, ast.Constant)}
+        elif isinstance(node, ast.Constant) and "-" in str(node.value):
+            named[node] = node.value
+        elif isinstance(node, ast.Dict):  # a table of wordings raises nothing
+            keys |= {*node.keys}
+    return {code for node, code in named.items() if node not in keys and code in WORDINGS}
+
+
 def test_each_code_stands_in_one_table_and_each_table_is_read():
-    folder = Path(errors.__file__).parent
-    assert {file.stem for file in folder.glob("*.py")} == {"__init__", *errors.AREAS}
-    tables = [importlib.import_module(f"cute_py.errors.{area}").WORDINGS for area in errors.AREAS]
-    assert sum(map(len, tables)) == len(WORDINGS)
+    files = {f"{file.parent.name}.wordings" for file in PACKAGE.glob("*/wordings.py")}
+    assert sorted(errors.TABLES) == sorted({*files, "expression"})
+    assert sum(len(table_of(name)) for name in errors.TABLES) == len(WORDINGS)
+
+
+def test_a_wording_stands_with_the_lowest_layer_that_raises_it():
+    """So each is where its reader looks first, and none is left that nobody raises."""
+    raised_in = {code: set() for code in WORDINGS}
+    for file in PACKAGE.rglob("*.py"):
+        if file.name != "wordings.py":
+            folder = file.relative_to(PACKAGE).with_suffix("").parts[0]
+            for code in codes_in(file):
+                raised_in[code].add(folder)
+    wrong = {}
+    for name in errors.TABLES:
+        owner = name.partition(".")[0]
+        for code in table_of(name):
+            users = raised_in[code]
+            if owner not in users or min(map(layer_of, users)) != layer_of(owner):
+                wrong[code] = (owner, users)
+    assert wrong == {}
 
 
 def test_witness_of_opposite_strides_is_the_first_coordinate_that_departs():
