@@ -33,12 +33,6 @@ WORDINGS: dict[str, Wording] = {
         "strides of at least 0 elements",
         "copy it: numpy.ascontiguousarray(x)",
     ),
-    "argument-bytes": (
-        LayoutError,
-        "an array with strides of {strides} bytes, and elements of {size} bytes",
-        "strides of whole elements",
-        "copy it: numpy.ascontiguousarray(x), cupy.ascontiguousarray(x)",
-    ),
     "argument-strides": (
         LeafTypeError,
         "an array of {type} without strides",
@@ -68,12 +62,6 @@ WORDINGS: dict[str, Wording] = {
         "an array on the GPU ({type}) that tells about its memory through DLPack alone",
         "torch or CuPy to take it in",
         "pip install torch or cupy, or pass an array with __cuda_array_interface__",
-    ),
-    "argument-empty": (
-        LayoutError,
-        "{name} of shape {shape}",
-        "at least one element",
-        "do not launch for an empty array",
     ),
     "argument-promise": (
         LayoutError,

@@ -156,17 +156,11 @@ WORDINGS: dict[str, Wording] = {
         "strides of which each is a multiple of extent*stride of the one below",
         "use stride {lower} or {upper} there, or change the extent below",
     ),
-    "complement-basis": (
+    "coordinate-strides": (
         LayoutError,
         "{layout} with coordinate stride {stride}",
         "integer strides",
-        "take the complement mode by mode",
-    ),
-    "inverse-basis": (
-        LayoutError,
-        "{layout} with coordinate stride {stride}",
-        "integer strides",
-        "invert mode by mode",
+        "take it mode by mode",
     ),
     "left-inverse": (
         LayoutError,
@@ -271,12 +265,6 @@ WORDINGS: dict[str, Wording] = {
         "{layout}",
         "a swizzle, with offset 0",
         "invert outer and inner one by one",
-    ),
-    "too-large": (
-        LayoutError,
-        "{layout}",
-        "at most {limit} elements, each of which must be tried",
-        "ask about a smaller tile",
     ),
     "explain-subject": (
         LeafTypeError,
@@ -508,8 +496,9 @@ WORDINGS: dict[str, Wording] = {
     "tools-symbols": (
         LayoutError,
         "{layout}, whose offsets depend on symbols",
-        "numbers to tabulate",
-        "put in numbers (subs), or ask prove_equal, prove_bijective or formula",
+        "numbers as sizes and strides",
+        "put numbers in for the symbols: substitute(layout, M=128); or ask prove_equal, "
+        "prove_bijective or formula",
     ),
     "tools-size": (
         LayoutError,

@@ -202,7 +202,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "C {c}, A {a} and B {b} for {atom}",
         "C (V,M,N), A (V,M,K) and B (V,N,K), with {values} values V of C, A and B",
-        "make the fragments with partition_fragment_C, _A and _B of one TiledMMA",
+        "slice all to the same K; partition_fragment_C, _A and _B of one TiledMMA make them",
     ),
     "operand-major": (
         LayoutError,
@@ -210,12 +210,6 @@ WORDINGS: dict[str, Wording] = {
         "a {major}-major tile",
         'take the atom with tnsp{operand}="{given}", or build the tile from a '
         "Layout_{major}_..._Atom",
-    ),
-    "coverage-subject": (
-        LeafTypeError,
-        "{value!r} ({type})",
-        "a TiledMMA or a TiledCopy",
-        "build one with make_tiled_mma or make_tiled_copy",
     ),
     "thread-map-divides": (
         LayoutError,

@@ -329,12 +329,6 @@ WORDINGS: dict[str, Wording] = {
         "fill=0: cp.async can only write zeros",
         "fill shared memory first, or copy through registers",
     ),
-    "kernel-copy-spaces": (
-        LayoutError,
-        "{atom} from {src} to {dst}",
-        "a source in {a} and a destination in {b}",
-        "swap the sides, or use an atom for these memories",
-    ),
     "kernel-matrices": (
         LayoutError,
         "{rows} rows of addresses and {elements} registers for {atom}",
@@ -342,23 +336,11 @@ WORDINGS: dict[str, Wording] = {
         "partition both sides with the same tiled copy: partition_S for memory, retile_D for the "
         "registers",
     ),
-    "kernel-gemm": (
-        LeafTypeError,
-        "{value!r} ({type})",
-        "a TiledMMA or an MMA_Atom",
-        "cute.make_tiled_mma(atom, ...)",
-    ),
     "kernel-fragment": (
         LayoutError,
         "{value}",
         "a fragment (V, M or N, K) in registers",
         "make it with make_fragment_A, _B or _C",
-    ),
-    "kernel-fragments": (
-        LayoutError,
-        "acc {acc}, a {a} and b {b} for {atom}",
-        "acc (V,M,N), a (V,M,K) and b (V,N,K) with {values} values of the atom",
-        "slice all to the same K, and partition by the same tiled MMA",
     ),
     "kernel-operand-type": (
         LeafTypeError,

@@ -15,12 +15,6 @@ WORDINGS: dict[str, Wording] = {
         "a layout, a swizzle, an MMA or copy atom, or a tiled operation to draw",
         "draw a tensor by its .layout, and a thread-value layout over its tile with print_tv",
     ),
-    "viz-symbols": (
-        LayoutError,
-        "{layout}, which has symbols",
-        "sizes and strides that are numbers",
-        "put numbers in for the symbols first: substitute(layout, M=128)",
-    ),
     "viz-rank": (
         LayoutError,
         "{value}, of {rank} modes",

@@ -83,7 +83,6 @@ EXAMPLES = {
         lambda: cute.make_ptr("f16", 0, "shared"),
         "'shared' as a memory space; required: gmem, smem or rmem",
     ),
-    "memory-name": (lambda: cute.Memory("s A", "f16"), "the name 's A'"),
     "pointer-address": (
         lambda: cute.make_ptr("f32", 0x7F02),
         "the address 32514 for elements of f32; required: a multiple of 4 bytes",

@@ -167,10 +167,10 @@ CALLS = {
     "argument-spec": (lambda: cute.trace(promised, X), lambda: cute.trace(promised, ARRAYS["a"])),
     "argument-hidden": (lambda: cute.trace(hidden, Plain(X)), lambda: cute.trace(first, X)),
     "argument-stride": (lambda: cute.trace(first, X[::-1]), lambda: cute.trace(first, X[::2])),
-    "argument-bytes": (lambda: cute.trace(first, PAIRED["number"]), lambda: cute.trace(first, X)),
+    "array-strides": (lambda: cute.trace(first, PAIRED["number"]), lambda: cute.trace(first, X)),
     "argument-masked": (lambda: cute.trace(first, np.ma.array(X)), lambda: cute.trace(first, X)),
     "argument-strides": (lambda: cute.trace(first, Foreign()), lambda: cute.trace(first, F)),
-    "argument-empty": (lambda: cute.trace(first, X[:0]), lambda: cute.trace(first, X[:2])),
+    "array-empty": (lambda: cute.trace(first, X[:0]), lambda: cute.trace(first, X[:2])),
     "argument-promise": (
         lambda: cute.trace(promised, np.zeros((63, 48), np.float32)),
         lambda: cute.trace(promised, np.zeros((64, 48), np.float32)),
