@@ -31,6 +31,7 @@ from cute_py import (
 from cute_py.errors import WORDINGS, refusal
 from tests import model
 from tests.notation import read_text
+from tests.refusal_examples import RECORDED, WHEN, made_by_calls, messages
 from tests.strategies import compact_layouts, layouts
 
 ROOT = Path(__file__).parents[2]
@@ -329,40 +330,51 @@ def test_refusal_inside_of_an_operation_names_it_and_its_operands(operation, ope
 # -- docs/errors.md
 
 
-def documented():
-    """Return code -> (class, when, example) of the table of docs/errors.md."""
-    rows = {}
-    for line in DOCS.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-        if len(cells) == 4 and re.fullmatch(r"`[a-z0-9-]+`", cells[0]):
-            rows[cells[0].strip("`")] = cells[1:]
-    return rows
+def page():
+    """Return docs/errors.md: what stands above the tables, and a row for each wording."""
+    said = messages()
+    lines = [DOCS.read_text(encoding="utf-8").partition("\n## ")[0]]
+    for name in errors.TABLES:
+        about = importlib.import_module(f"cute_py.{name}").__doc__.partition("\n")[0]
+        title = about.removeprefix("Wordings: ").removesuffix(".")
+        lines += [f"## {title[0].upper()}{title[1:]}", "", HEAD, RULE]
+        lines += [row(code, wording, said[code]) for code, wording in table_of(name).items()]
+        lines.append("")
+    return "\n".join(lines)
 
 
-def test_exactly_the_wordings_are_documented():
-    assert sorted(documented()) == sorted(WORDINGS)
+HEAD, RULE = "| code | class | raised when | example |", "| --- | --- | --- | --- |"
+
+
+def row(code, wording, message):
+    quoted = f"`` {message} ``" if "`" in message else f"`{message}`"
+    return f"| `{code}` | `{wording[0].__name__}` | {WHEN[code]} | {quoted} |"
+
+
+def test_the_page_shows_what_is_said(request):
+    text = page()
+    if request.config.getoption("--update-golden"):
+        DOCS.write_text(text, encoding="utf-8", newline="\n")
+    assert text == DOCS.read_text(encoding="utf-8"), "pytest --update-golden writes docs/errors.md"
+
+
+def test_each_wording_has_one_example():
+    assert WHEN.keys() == messages().keys() == WORDINGS.keys()
+    assert not RECORDED.keys() & made_by_calls().keys()
 
 
 @pytest.mark.parametrize("code", WORDINGS)
-def test_documented_example_has_the_wording(code):
-    """The class is right, and the example is the wording with its fields filled in."""
-    kind, when, example = documented()[code]
-    assert kind == f"`{WORDINGS[code][0].__name__}`"
-    assert when
+def test_example_has_the_wording(code):
+    """The message is the wording with its fields filled in."""
     given_, required, fix = map(pattern, WORDINGS[code][1:])
-    message = rf"`+ ?{CALL}[\w.()-]+: given {given_}; required: {required}; fix: {fix} ?`+"
-    assert re.fullmatch(message, example), example
+    message = rf"{CALL}[\w.()<>-]+: given {given_}; required: {required}; fix: {fix} ?"
+    assert re.fullmatch(message, messages()[code])
 
 
 def pattern(wording):
     """Return the pattern of a wording's first line, in which a field stands for any text."""
     parts = Formatter().parse(wording.partition("\n")[0])
-    return "".join(re.escape(text) + ("(.+)" if field else "") for text, field, _, _ in parts)
-
-
-@pytest.mark.parametrize("code", EXAMPLES)
-def test_documented_example_is_a_real_message(code):
-    assert documented()[code][2].strip("`").strip() == str(raised(EXAMPLES[code][0]))
+    return "".join(re.escape(text) + ("(.*)" if field else "") for text, field, _, _ in parts)
 
 
 # -- the tables
