@@ -160,6 +160,7 @@ def emulated(n):
     return plan
 
 
+WARPGROUP = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
 X, F = ARRAYS["x"], ARRAYS["f"]
 PAIRED = np.zeros(8, [("number", "i4"), ("flag", "i2")])  # packed: six bytes from one to the next
 CALLS = {
@@ -193,6 +194,17 @@ def test_a_call_is_refused_and_a_good_one_is_not(code):
     assert error.code == code
     assert message_of(error).partition("\n")[0].strip() == messages()[code]
     assert good().body
+
+
+def test_the_fragments_of_a_warpgroup_must_fit_each_other():
+    def body(h):
+        acc, a = cute.rmem("f32", (4, 1, 1)), cute.smem("f16", (1024, 2, 1))
+        cute.warpgroup_gemm(WARPGROUP, acc, a, cute.smem("f16", (128, 1, 1)))  # here
+
+    error = raised(lambda: traced(body))
+    teaches(error, "operand-shape", marked_line(body))
+    assert "C (4,1,1):(1,0,0), A (1024,2,1)" in str(error)
+    assert "with 4, 1024, 128 values V of C, A and B" in str(error)
 
 
 @pytest.mark.parametrize("value", [3.5, "3", None, 2**40, True, (1, 2)])
