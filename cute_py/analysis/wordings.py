@@ -1,4 +1,4 @@
-"""Wordings: coverage, thread maps, suggestions and static analysis."""
+"""Wordings: static analysis."""
 
 from __future__ import annotations
 
@@ -9,61 +9,6 @@ if TYPE_CHECKING:
     from cute_py.errors import Wording
 
 WORDINGS: dict[str, Wording] = {
-    "coverage-subject": (
-        LeafTypeError,
-        "{value!r} ({type})",
-        "a TiledMMA or a TiledCopy",
-        "build one with make_tiled_mma or make_tiled_copy",
-    ),
-    "thread-map-divides": (
-        LayoutError,
-        "{part} ({a}) and {whole} ({b})",
-        "the first to divide the second, so that every thread makes an access and none leaves the "
-        "tile",
-        "use fewer threads or a larger tile, or extents that are multiples",
-    ),
-    "thread-map-warps": (
-        LayoutError,
-        "{threads} threads and {arrangement} lanes in a warp",
-        "whole warps of 32 threads, and 32 lanes in a warp",
-        "use a multiple of 32 threads, and an arrangement such as (8, 4)",
-    ),
-    "thread-map-transpose": (
-        LayoutError,
-        "accesses of {elements} elements",
-        "accesses of one element, which stay whole when the tile is transposed",
-        "transpose a map with elements=1",
-    ),
-    "thread-map-atom": (
-        LayoutError,
-        "{atom}, which moves {values} values, for accesses of {elements} elements",
-        "an atom whose values fit into one access",
-        "use UniversalCopy of elements * bits, or build the map with elements={values}",
-    ),
-    "suggest-major": (
-        LayoutError,
-        "major {major!r} for tile {tile}",
-        'the index of a mode, "K" for the last or "MN" for the first',
-        "name the mode of the tile that is contiguous in memory",
-    ),
-    "suggest-copy": (
-        LayoutError,
-        "tile {tile} of {dtype} for {threads} threads with accesses of {widths} bits",
-        "as many accesses for each thread, in whole rows",
-        "use fewer threads, a narrower vector_bits, or a larger tile",
-    ),
-    "suggest-matrices": (
-        LayoutError,
-        "{matrices} matrices",
-        "1, 2 or 4 matrices in one ldmatrix",
-        "pass matrices=4 for the widest",
-    ),
-    "suggest-atom": (
-        LayoutError,
-        "{atom}",
-        "an atom of one warp whose A and B are whole 8x8 matrices of 16-bit rows in registers",
-        "ldmatrix does not feed this atom; use plain loads, or descriptors",
-    ),
     "suggest-dtype": (
         LayoutError,
         "{access} with elements of {own}, for a tile of {dtype}",

@@ -1,4 +1,4 @@
-"""Wordings: host utilities on tensors."""
+"""Wordings: functions on tensors of the host."""
 
 from __future__ import annotations
 

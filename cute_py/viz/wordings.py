@@ -1,4 +1,4 @@
-"""Wordings: pictures and the command line."""
+"""Wordings: pictures."""
 
 from __future__ import annotations
 
@@ -14,12 +14,6 @@ WORDINGS: dict[str, Wording] = {
         "{value!r} ({type})",
         "a layout, a swizzle, an MMA or copy atom, or a tiled operation to draw",
         "draw a tensor by its .layout, and a thread-value layout over its tile with print_tv",
-    ),
-    "viz-symbols": (
-        LayoutError,
-        "{layout}, which has symbols",
-        "sizes and strides that are numbers",
-        "put numbers in for the symbols first: substitute(layout, M=128)",
     ),
     "viz-rank": (
         LayoutError,
@@ -50,23 +44,5 @@ WORDINGS: dict[str, Wording] = {
         "operand {operand!r}",
         "A, B or C",
         "print_mma draws all three",
-    ),
-    "cli-arch": (
-        LayoutError,
-        "the architecture {arch}",
-        "one of {known}, with or without a suffix",
-        "leave out --arch to list all",
-    ),
-    "cli-layout": (
-        LayoutError,
-        "{text!r}",
-        "integers and layouts, or a tuple of these",
-        "write a shape such as 2,2,1 or a layout such as (32,4):(4,1)",
-    ),
-    "cli-output": (
-        LayoutError,
-        "the file {path}: {reason}",
-        "a file that can be written",
-        "leave the option out to write to the terminal",
     ),
 }

@@ -1,4 +1,4 @@
-"""Wordings: kernels, their arguments, and the operations in them."""
+"""Wordings: kernels while they are traced."""
 
 from __future__ import annotations
 
@@ -8,9 +8,97 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.errors import Wording
 
-
 WORDINGS: dict[str, Wording] = {
-    # -- the kernel and its arguments
+    "trace-python": (
+        TraceError,
+        "{value}, which is known only when the kernel runs, in {use}",
+        "a value that Python knows while the kernel is traced",
+        "use {instead}",
+    ),
+    "trace-stale": (
+        TraceError,
+        "{value}, made inside of the {kind} that began at {made}",
+        "a value that is made where it is used, or outside of run-time loops and branches",
+        "keep it in a register tensor or a cute.var that is made before the {kind}, and write to "
+        "that",
+    ),
+    "trace-foreign": (
+        TraceError,
+        "{value}, made while another kernel was traced, or this one for other arguments ({made})",
+        "a value of the kernel that is traced now",
+        "make it inside of the kernel; keep no tensor or index in an object that outlives it",
+    ),
+    "trace-changes": (
+        TraceError,
+        "a loop body that records `{first}` at first and `{second}` when it is run again",
+        "a body that does the same in every iteration",
+        "let no Python value change from one iteration to the next (counter, list, iterator, "
+        "rebound name): use cute.var, a register tensor, or Python's range to unroll",
+    ),
+    "trace-carried": (
+        TraceError,
+        "{names}, which the body of the loop changes in each iteration",
+        "Python values that stay the same from one iteration to the next",
+        "use cute.var for a counter, a register tensor for a sum, Python's range to unroll",
+    ),
+    "trace-iterated": (
+        TraceError,
+        "cute.range outside of a for statement (in list, sum, zip, enumerate, a comprehension ...)",
+        "for k in cute.range(n): ...",
+        "count with cute.var and sum in a register tensor, or use Python's range to unroll",
+    ),
+    "trace-left": (
+        TraceError,
+        "{block}, left by break, return or an exception",
+        "a body that runs to its end",
+        "use cute.break_if(condition), or Python's range for a loop that unrolls; catch exceptions "
+        "inside of the body, or not at all",
+    ),
+    "trace-interleaved": (
+        TraceError,
+        "a run-time loop or branch that ends inside of another one",
+        "blocks that end in the order in which they began",
+        "iterate over one cute.range at a time; do not keep its iterator (next, zip)",
+    ),
+    "trace-rebound": (
+        TraceError,
+        "{names}: rebound or changed inside of the {kind}, and used after it",
+        "Python values that a {kind} leaves as they are: its body is traced whether it will run or "
+        "not",
+        "write to a register tensor or a cute.var that is made before the {kind}, or use "
+        "cute.where(condition, a, b)",
+    ),
+    "trace-leaves": (
+        TraceError,
+        "`{word}` inside of the branch",
+        "a branch that runs to its end: it is traced once, whatever the condition",
+        "use cute.return_if(condition) or cute.break_if(condition), or put the rest of the kernel "
+        "under the opposite condition",
+    ),
+    "trace-no-source": (
+        TraceError,
+        "a branch in code without source",
+        "source text, in which return, break and continue can be seen",
+        "write the branch as a function: @cute.when(condition) above def body(): ...",
+    ),
+    "trace-outside": (
+        TraceError,
+        "a call outside of a kernel",
+        "a function under @cute.kernel, while it is traced",
+        "put the call into a kernel, and call the kernel or cute.trace(kernel, ...)",
+    ),
+    "trace-nested": (
+        TraceError,
+        "a kernel called inside of a kernel",
+        "plain Python functions as helpers",
+        "drop @cute.kernel from the inner function",
+    ),
+    "trace-condition": (
+        TraceError,
+        "{value} ({type})",
+        "a comparison of run-time integers, a b1 register of one element, True or False",
+        "compare: i < n, or x > 0 for registers; reduce a tensor to one element first",
+    ),
     "kernel-function": (
         LeafTypeError,
         "{type}",
@@ -22,78 +110,6 @@ WORDINGS: dict[str, Wording] = {
         "arguments that do not bind: {said}",
         "the parameters of {signature}",
         "pass each parameter once",
-    ),
-    "argument-type": (
-        LeafTypeError,
-        "an array of {given} to be read as {dtype}",
-        "an array of the type that holds values of {dtype}",
-        "convert it: cute.convert(array, dtype)",
-    ),
-    "argument-spec": (
-        LayoutError,
-        "{name} of {rank} modes, for a promise of {spec}",
-        "one entry for each mode, or one number for all",
-        "give cute.spec as many entries as the array has modes",
-    ),
-    "argument-hidden": (
-        LeafTypeError,
-        "an array inside of {type}",
-        "arrays as arguments, or in tuples, lists, dicts and dataclasses of arguments",
-        "pass the array itself, or make the class a dataclass",
-    ),
-    "argument-stride": (
-        LayoutError,
-        "{name} with strides {strides}",
-        "strides of at least 0 elements",
-        "copy it: numpy.ascontiguousarray(x)",
-    ),
-    "argument-bytes": (
-        LayoutError,
-        "an array with strides of {strides} bytes, and elements of {size} bytes",
-        "strides of whole elements",
-        "copy it: numpy.ascontiguousarray(x), cupy.ascontiguousarray(x)",
-    ),
-    "argument-strides": (
-        LeafTypeError,
-        "an array of {type} without strides",
-        "an array whose strides are known",
-        "pass a NumPy, torch, CuPy or Numba array",
-    ),
-    "argument-masked": (
-        LayoutError,
-        "{name}, an array with a mask",
-        "an array of which every element counts",
-        "give the masked elements a value, and pass the array without its mask: x.filled(0)",
-    ),
-    "argument-negated": (
-        LayoutError,
-        "{name}, a view whose memory holds the negated values",
-        "memory that holds the values of the array",
-        "resolve it: x.resolve_neg()",
-    ),
-    "argument-device": (
-        LayoutError,
-        "an array ({type}) on a device of DLPack's type {device}",
-        "memory of the host or of a GPU of NVIDIA",
-        "copy it to the host: numpy.asarray(x), or to the GPU with torch or CuPy",
-    ),
-    "argument-dlpack": (
-        LeafTypeError,
-        "an array on the GPU ({type}) that tells about its memory through DLPack alone",
-        "torch or CuPy to take it in",
-        "pip install torch or cupy, or pass an array with __cuda_array_interface__",
-    ),
-    "argument-empty": (
-        LayoutError,
-        "{name} of shape {shape}",
-        "at least one element",
-        "do not launch for an empty array",
-    ),
-    "argument-promise": (
-        LayoutError,
-        "{name} with {extent} in mode {mode}",
-        "{wanted}, as the kernel's annotation promises",
-        "pad the array, or relax cute.spec(...)",
     ),
     "kernel-no-launch": (
         TraceError,
@@ -125,7 +141,6 @@ WORDINGS: dict[str, Wording] = {
         "sizes, strides and run-time numbers of the arguments, joined by + - * // % and min_",
         "compute it before the call, and pass it as a run-time number: n: cute.s32",
     ),
-    # -- memory
     "kernel-space": (
         LayoutError,
         "{tensor}",
@@ -194,7 +209,6 @@ WORDINGS: dict[str, Wording] = {
         "pass an array whose rows are aligned, declare cute.spec(divisible_by={width}), or use "
         "narrower vectors",
     ),
-    # -- operations
     "kernel-recast": (
         DtypeError,
         "{a} as {dtype}",
@@ -212,12 +226,6 @@ WORDINGS: dict[str, Wording] = {
         "registers of {dtype}",
         "a type of the kind {domain}",
         "convert first: x.to(dtype)",
-    ),
-    "kernel-number": (
-        LeafTypeError,
-        "{value!r}",
-        "a number that {dtype} can hold",
-        "use a number of the tensor's type, or convert the tensor",
     ),
     "kernel-shapes": (
         LayoutError,
@@ -321,12 +329,6 @@ WORDINGS: dict[str, Wording] = {
         "fill=0: cp.async can only write zeros",
         "fill shared memory first, or copy through registers",
     ),
-    "kernel-copy-spaces": (
-        LayoutError,
-        "{atom} from {src} to {dst}",
-        "a source in {a} and a destination in {b}",
-        "swap the sides, or use an atom for these memories",
-    ),
     "kernel-matrices": (
         LayoutError,
         "{rows} rows of addresses and {elements} registers for {atom}",
@@ -334,23 +336,11 @@ WORDINGS: dict[str, Wording] = {
         "partition both sides with the same tiled copy: partition_S for memory, retile_D for the "
         "registers",
     ),
-    "kernel-gemm": (
-        LeafTypeError,
-        "{value!r} ({type})",
-        "a TiledMMA or an MMA_Atom",
-        "cute.make_tiled_mma(atom, ...)",
-    ),
     "kernel-fragment": (
         LayoutError,
         "{value}",
         "a fragment (V, M or N, K) in registers",
         "make it with make_fragment_A, _B or _C",
-    ),
-    "kernel-fragments": (
-        LayoutError,
-        "acc {acc}, a {a} and b {b} for {atom}",
-        "acc (V,M,N), a (V,M,K) and b (V,N,K) with {values} values of the atom",
-        "slice all to the same K, and partition by the same tiled MMA",
     ),
     "kernel-operand-type": (
         LeafTypeError,

@@ -1,4 +1,4 @@
-"""Wordings: tiled MMAs and copies."""
+"""Wordings: tiled operations, thread maps and suggestions."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "C {c}, A {a} and B {b} for {atom}",
         "C (V,M,N), A (V,M,K) and B (V,N,K), with {values} values V of C, A and B",
-        "make the fragments with partition_fragment_C, _A and _B of one TiledMMA",
+        "slice all to the same K; partition_fragment_C, _A and _B of one TiledMMA make them",
     ),
     "operand-major": (
         LayoutError,
@@ -210,5 +210,54 @@ WORDINGS: dict[str, Wording] = {
         "a {major}-major tile",
         'take the atom with tnsp{operand}="{given}", or build the tile from a '
         "Layout_{major}_..._Atom",
+    ),
+    "thread-map-divides": (
+        LayoutError,
+        "{part} ({a}) and {whole} ({b})",
+        "the first to divide the second, so that every thread makes an access and none leaves the "
+        "tile",
+        "use fewer threads or a larger tile, or extents that are multiples",
+    ),
+    "thread-map-warps": (
+        LayoutError,
+        "{threads} threads and {arrangement} lanes in a warp",
+        "whole warps of 32 threads, and 32 lanes in a warp",
+        "use a multiple of 32 threads, and an arrangement such as (8, 4)",
+    ),
+    "thread-map-transpose": (
+        LayoutError,
+        "accesses of {elements} elements",
+        "accesses of one element, which stay whole when the tile is transposed",
+        "transpose a map with elements=1",
+    ),
+    "thread-map-atom": (
+        LayoutError,
+        "{atom}, which moves {values} values, for accesses of {elements} elements",
+        "an atom whose values fit into one access",
+        "use UniversalCopy of elements * bits, or build the map with elements={values}",
+    ),
+    "suggest-major": (
+        LayoutError,
+        "major {major!r} for tile {tile}",
+        'the index of a mode, "K" for the last or "MN" for the first',
+        "name the mode of the tile that is contiguous in memory",
+    ),
+    "suggest-copy": (
+        LayoutError,
+        "tile {tile} of {dtype} for {threads} threads with accesses of {widths} bits",
+        "as many accesses for each thread, in whole rows",
+        "use fewer threads, a narrower vector_bits, or a larger tile",
+    ),
+    "suggest-matrices": (
+        LayoutError,
+        "{matrices} matrices",
+        "1, 2 or 4 matrices in one ldmatrix",
+        "pass matrices=4 for the widest",
+    ),
+    "suggest-atom": (
+        LayoutError,
+        "{atom}",
+        "an atom of one warp whose A and B are whole 8x8 matrices of 16-bit rows in registers",
+        "ldmatrix does not feed this atom; use plain loads, or descriptors",
     ),
 }

@@ -1,4 +1,4 @@
-"""Wordings: what the emulator refuses."""
+"""Wordings: the emulator."""
 
 from __future__ import annotations
 

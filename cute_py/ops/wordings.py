@@ -1,4 +1,4 @@
-"""Wordings: array functions (`cute.ops`) and the commands that run them."""
+"""Wordings: array functions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     from cute_py.errors import Wording
 
 WORDINGS: dict[str, Wording] = {
+    "cli-output": (
+        LayoutError,
+        "the file {path}: {reason}",
+        "a file that can be written",
+        "leave the option out to write to the terminal",
+    ),
     "ops-array": (
         LeafTypeError,
         "{value} as {name}",
@@ -82,18 +88,6 @@ WORDINGS: dict[str, Wording] = {
         "at most the {available} that are free",
         "multiply in parts along M or N, or use narrower types",
     ),
-    "cli-memory": (
-        CuteError,
-        "a product for which memory ran out",
-        "more free memory",
-        "multiply in parts along M or N, or use narrower types",
-    ),
-    "gemm-config": (
-        LayoutError,
-        "{config}",
-        "{rule}",
-        "let cute.ops.choose_config choose, and change one part of what it returns",
-    ),
     "gemm-config-text": (
         LayoutError,
         "{text!r}",
@@ -105,17 +99,5 @@ WORDINGS: dict[str, Wording] = {
         "{path}: {reason}",
         "a file of one array of numbers, as numpy.save writes it",
         "write it with numpy.save(path, array), without object elements",
-    ),
-    "cli-gemm": (
-        CuteError,
-        "{given}",
-        "two .npy files, or --m, --n and --k for generated data",
-        "cute-py gemm a.npy b.npy -o d.npy, or cute-py gemm --m 512 --n 512 --k 512",
-    ),
-    "cli-out-dtype": (
-        DtypeError,
-        "-o with {dtype} results, which plain numpy.load does not know",
-        "{known}",
-        "leave --out-dtype out: the file is f32 then",
     ),
 }

@@ -99,12 +99,6 @@ WORDINGS: dict[str, Wording] = {
         "gmem, smem or rmem",
         "say where the elements are; memory of the host is a NumPy array",
     ),
-    "memory-name": (
-        LayoutError,
-        "the name {value!r}",
-        "a Python identifier",
-        "use letters, digits and _, not starting with a digit",
-    ),
     "pointer-address": (
         LayoutError,
         "the address {value} for elements of {to}",
@@ -113,15 +107,15 @@ WORDINGS: dict[str, Wording] = {
     ),
     "array-empty": (
         LayoutError,
-        "an array of shape {shape}",
+        "{name} of shape {shape}",
         "at least one element",
-        "leave empty arrays out: a layout has no extent 0",
+        "leave empty arrays out: a layout has no extent 0, and a kernel nothing to do",
     ),
     "array-strides": (
         LayoutError,
         "an array with a stride of {step} bytes in axis {axis}",
         "strides that are multiples of the {size} bytes of an element",
-        "copy it with numpy.ascontiguousarray(x)",
+        "copy it: numpy.ascontiguousarray(x), cupy.ascontiguousarray(x)",
     ),
     "array-dtype": (
         DtypeError,

@@ -1,9 +1,9 @@
-"""The errors of cute_py, and every wording that they use.
+"""The errors of cute_py, and the way from a code to its wording.
 
-A refusal says four things: what was *given*, what is *required*, how to *fix* it, and *where*. The
-wordings stand in tables, one module an area, keyed by a stable code; a module raises with `raise
-refusal("code", fact=value, ...)`. Each code has a test that matches its text and a line in
-docs/errors.md. `WORDINGS` is all of the tables; importing this package loads none of them.
+A refusal says four things: what was *given*, what is *required*, how to *fix* it, and *where*. A
+module raises with `raise refusal("code", fact=value, ...)`; the wording of a code stands in the
+`wordings` of the lowest layer that raises it. Each code has an example in the tests, from which
+docs/errors.md is made. `WORDINGS` is all of the tables; a refusal loads those up to its own.
 
 >>> from cute_py.errors import refusal
 >>> print(refusal("basis-path", operation="E", path=(-1,)))
@@ -83,52 +83,51 @@ class EmulationError(CuteError, RuntimeError):
     """
 
 
-# -- the tables of wordings, from the lowest layer up
+# -- the tables of wordings
 
-AREAS = (
-    "leaves",
-    "algebra",
-    "tiled",
-    "composed",
-    "symbols",
-    "dtypes",
-    "classical",
-    "text",
-    "tables",
-    "atoms",
-    "tensors",
-    "copies",
-    "host",
-    "pictures",
-    "analysis",
-    "tracing",
-    "kernels",
-    "plans",
-    "emulation",
-    "ops",
-    "codegen",
-    "launching",
+# Where they stand: roughly from the lowest layer up, what is dear to load behind the rest.
+TABLES = (
+    "integers.wordings",
+    "layout.wordings",
+    "dtypes.wordings",  # not first, as its package loads all of the dtypes
+    "tensor.wordings",
+    "host.wordings",
+    "atoms.wordings",
+    "tiled.wordings",
+    "plan.wordings",
+    "calls.wordings",
+    "trace.wordings",
+    "viz.wordings",
+    "analysis.wordings",
+    "kernels.wordings",
+    "codegen.wordings",
+    "ops.wordings",
+    "expression",
+    "cli.wordings",
+    "emulate.wordings",  # last, as its package loads NumPy
 )
 
 
-def _table(area: str) -> dict[str, Wording]:
-    table: dict[str, Wording] = __import__(f"cute_py.errors.{area}", fromlist=["*"]).WORDINGS
+def _table(name: str) -> dict[str, Wording]:
+    from importlib import import_module
+
+    table: dict[str, Wording] = import_module(f"cute_py.{name}").WORDINGS
     return table
 
 
 def _wording(code: str) -> Wording:
     """Return the wording of a code; only tables up to its own are loaded."""
-    for area in AREAS:
-        if code in (table := _table(area)):
+    for name in TABLES:
+        if code in (table := _table(name)):
             return table[code]
     raise KeyError(code)
 
 
 def __getattr__(name: str) -> dict[str, Wording]:
-    """Return `WORDINGS`: the tables of all areas in one (PEP 562)."""
+    """Return `WORDINGS`: all of the tables in one (PEP 562)."""
     if name != "WORDINGS":
         raise AttributeError(f"module 'cute_py.errors' has no attribute {name!r}")
-    return {code: wording for area in AREAS for code, wording in _table(area).items()}
+    return {code: wording for table in TABLES for code, wording in _table(table).items()}
 
 
 def refusal(code: str, *, operation: str, where: str | None = None, **facts: object) -> CuteError:

@@ -1,16 +1,14 @@
-"""Wordings: what a plan must hold, and configurations of kernels."""
+"""Wordings: plans."""
 
 from __future__ import annotations
 
-from cute_py.errors import DtypeError, LayoutError
+from cute_py.errors import LayoutError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.errors import Wording
 
-
 WORDINGS: dict[str, Wording] = {
-    # -- plans
     "plan-integer": (
         LayoutError,
         "the integer {number}",
@@ -70,18 +68,5 @@ WORDINGS: dict[str, Wording] = {
         "{bytes} bytes of shared memory",
         "at most {most} bytes a block",
         "use smaller tiles or fewer stages, or cute.union for storages of different life times",
-    ),
-    # -- configurations of kernels
-    "config-types": (
-        DtypeError,
-        "A of {a} and B of {b}",
-        "types that one matrix instruction multiplies: {known}",
-        "convert one of them, or read f32 as tf32: cute.typed(array, 'tf32')",
-    ),
-    "config-bits": (
-        LayoutError,
-        "{dtype} elements, contiguous along mode {mode}, in rows aligned to {bits} bits only",
-        "elements of less than a byte along K (mode 1), in rows that start at whole bytes",
-        "transpose the array, or pad its rows to whole bytes",
     ),
 }

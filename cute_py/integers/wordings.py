@@ -9,6 +9,12 @@ if TYPE_CHECKING:
     from cute_py.errors import Wording
 
 WORDINGS: dict[str, Wording] = {
+    "leaf-type": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "integers (Python or NumPy) or symbols{also}; bool and float are not sizes",
+        "pass an int; if the value comes from a division, use // or ceil_div",
+    ),
     "leaf-operands": (
         LeafTypeError,
         "{a!r} and {b!r}",
