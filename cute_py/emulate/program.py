@@ -21,7 +21,7 @@ from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
 from cute_py.emulate.faults import Faults
 from cute_py.emulate.registers import View, flag, reader
-from cute_py.emulate.scalars import Statics, condition, number_of, scalar
+from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
 from cute_py.emulate.storages import symbols_of
 from cute_py.errors import refusal
 from cute_py.plan import ops
@@ -76,11 +76,12 @@ class Program:
         self.blocking = {id(op) for op in plan.ops if _blocks(op)}
         waits = any(isinstance(op, ops.WaitUntil) for op in plan.ops)
         self.together = waits or self.resources.cluster > 1
+        self.extents = [of_sizes(n) for n in plan.launch.grid]
         self.body = self.block(plan.body)
 
     def grid(self, sizes: dict[str, int]) -> tuple[int, int, int]:
         """Return the blocks of the grid in (x, y, z), for these values of the symbols."""
-        x, y, z = (number_of(n, sizes) for n in self.plan.launch.grid)
+        x, y, z = (extent(sizes) for extent in self.extents)
         if min(x, y, z) < 0:
             raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", grid=(x, y, z))
         return x, y, z

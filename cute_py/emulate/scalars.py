@@ -247,11 +247,12 @@ def scalar(statics: Statics, x: Scalar) -> Expression | Number:
     return Expression(statics, tree(x, CALLS))
 
 
-def number_of(x: Scalar, sizes: dict[str, int]) -> int:
-    """Return the value of an expression in sizes alone."""
+def of_sizes(x: Scalar) -> Callable[[dict[str, int]], int]:
+    """Return an expression in sizes alone as a function of their values by name."""
     written = tree(x, CALLS)
     names = sorted(_names(written))
-    return int(function(names, written, FUNCTIONS)(*[sizes[name] for name in names]))
+    call = function(names, written, FUNCTIONS)
+    return lambda sizes: int(call(*[sizes[name] for name in names]))
 
 
 # -- conditions

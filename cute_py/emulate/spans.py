@@ -19,13 +19,14 @@ LANES = 32
 class Span:
     """Blocks x warps of a batch; interned by `Spans`, so that tables can be kept with it."""
 
-    __slots__ = ("B", "W", "batch", "cache", "full", "key", "nB", "nW", "slices", "statics")
+    __slots__ = ("B", "W", "cache", "full", "key", "nB", "nW", "slices", "statics", "symbols")
 
-    def __init__(self, B: Array, W: Array, batch: Spans) -> None:
-        """Keep ascending numbers of blocks and of warps of a batch."""
-        self.B, self.W, self.batch = B, W, batch
+    def __init__(self, B: Array, W: Array, full: bool, symbols: dict[str, Value]) -> None:
+        """Keep ascending numbers of blocks and of warps, whether these are all, and the values of
+        symbols for the whole batch.
+        """
+        self.B, self.W, self.full, self.symbols = B, W, full, symbols
         self.nB, self.nW = len(B), len(W)
-        self.full = self.nB == batch.blocks and self.nW == batch.warps
         runs = _run(B), _run(W)
         self.slices = None not in runs
         self.key: tuple[Any, Any] = runs if self.slices else (B[:, None], W[None, :])
@@ -39,7 +40,7 @@ class Span:
 
     def symbol(self, name: str) -> Value:
         """Return the value of a symbol of the batch for these blocks and warps."""
-        value = self.batch.symbols[name]
+        value = self.symbols[name]
         if not isinstance(value, np.ndarray):
             return value
         return value[self.B if value.shape[0] > 1 else slice(None)][
@@ -68,7 +69,8 @@ class Spans:
         """Return the span of these blocks and warps (ascending int64 arrays)."""
         key = B.tobytes(), W.tobytes()
         if key not in self.known:
-            self.known[key] = Span(B, W, self)
+            full = len(B) == self.blocks and len(W) == self.warps
+            self.known[key] = Span(B, W, full, self.symbols)
         return self.known[key]
 
     def everything(self) -> Span:

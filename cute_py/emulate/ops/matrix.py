@@ -124,23 +124,22 @@ def mma(program: Program, op: ops.Mma) -> Run:
         return _mma_of_thread(program, op)
     a, b = program.reader(op.a, op), program.reader(op.b, op)
     d, read_d = program.view(op.d), program.reader(op.d, op)
-    products = [_product(atom, r) for r in rounds(op.steps)]
-    n = lanes_of(atom).values[2]
+    products = [(tuple(sorted(r.ds)), _product(atom, r)) for r in rounds(op.steps)]
+    n = atom.values[2]
 
     def run(c: Cohort) -> None:
         require_warps(op, c)
         left, right = a(c), b(c)
         total = read_d(c)
-        for r, product in zip(rounds(op.steps), products, strict=True):
+        for ds, product in products:
             sums = product(left, right)  # block, warp, lane, fragment of the round, value
-            before = _fragments(total, r.ds, n)
-            after = accumulated(before, sums, atom)
-            if len(r.ds) * n == total.shape[-1] and r.ds == tuple(range(len(r.ds))):
+            after = accumulated(_fragments(total, ds, n), sums, atom)
+            if len(ds) * n == total.shape[-1]:
                 total = after.reshape(total.shape)
             else:
                 total = np.array(total)
                 whole = total.reshape(*total.shape[:3], -1, n)
-                whole[:, :, :, list(r.ds)] = after
+                whole[:, :, :, list(ds)] = after
         d.put(c, total)
 
     return run
@@ -155,13 +154,13 @@ def _fragments(values: Array, which: tuple[int, ...], n: int) -> Array:
 
 def _product(atom: MMA_Atom, r: Round) -> Any:  # noqa: ANN401
     """Return the function that gives the sums of products of a round in the order of C's
-    registers: [block, warp, lane, fragment, value].
+    registers: [block, warp, lane, fragment, value], fragments of D ascending.
     """
     M, N, K = atom.shape_mnk
     lanes = lanes_of(atom)
     va, vb, _ = lanes.values
     G = len(lanes.groups)
-    J, I = len(r.js), len(r.ks)  # noqa: E741
+    J, I, order = len(r.js), len(r.ks), np.argsort(r.ds)  # noqa: E741
 
     def index(table: Array, which: tuple[int, ...], n: int, total: int) -> Array:
         lane, v = table // n, table % n  # group, row, k
@@ -177,7 +176,7 @@ def _product(atom: MMA_Atom, r: Round) -> Any:  # noqa: ANN401
             g, mn = lanes.c // (M * N), lanes.c % (M * N)
             m, n = mn // N, mn % N
             if r.grid:
-                j, k = np.divmod(np.arange(J * I), I)
+                j, k = np.divmod(order, I)
                 rows = J * M, I * N
                 m = j[None, :, None] * M + m[:, None]
                 n = k[None, :, None] * N + n[:, None]
@@ -185,7 +184,7 @@ def _product(atom: MMA_Atom, r: Round) -> Any:  # noqa: ANN401
                 ia = ia.reshape(G, J * M, K)
                 ib = ib.reshape(G, I * N, K)
             else:
-                step = np.arange(J)[None, :, None]
+                step = order[None, :, None]
                 back = ((g[:, None] * J + step) * M + m[:, None]) * N + n[:, None]
             tables[na, nb] = ia, ib, back
         return tables[na, nb]
