@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 
 def line_of(op: Op) -> str:
-    """Return `gemm.py:31` of an op."""
-    file, line = op.line
-    return f"{file.rpartition('/')[2]}:{line}" if file else type(op).__name__
+    """Return `gemm.py:31` of an op, or what it is."""
+    return op.where or type(op).__name__
 
 
 class Faults:

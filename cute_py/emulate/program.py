@@ -73,7 +73,6 @@ class Program:
         sizes = [name for param in plan.params for name in symbols_of(param)]
         self.statics = Statics((*INDICES, *sizes))
         self.numbers = {param.name for param in plan.params if isinstance(param, ScalarParam)}
-        self.blocking = {id(op) for op in plan.ops if _blocks(op)}
         waits = any(isinstance(op, ops.WaitUntil) for op in plan.ops)
         self.together = waits or self.resources.cluster > 1
         self.extents = [of_sizes(n) for n in plan.launch.grid]
@@ -98,7 +97,7 @@ class Program:
 
     def blocks_in(self, *blocks: ops.Block) -> bool:
         """Return whether any op in these blocks may have to wait for other threads."""
-        return any(id(op) in self.blocking for op in every(sum(blocks, ())))
+        return any(op.waits for block in blocks for op in every(block))
 
     def scalar(self, x: Any) -> Evaluated:  # noqa: ANN401
         """Compile a scalar."""
@@ -169,12 +168,6 @@ def elements(values: Array, dtype: Dtype) -> Array:
     """
     plain = dtype.bits >= 8 if dtype.is_integer else dtype in (f32, f64)
     return values.astype(numpy_type(dtype)) if plain else np.asarray(convert(values, dtype))
-
-
-def _blocks(op: ops.Op) -> bool:
-    if isinstance(op, ops.Barrier):
-        return op.scope != "warp"
-    return isinstance(op, ops.MbarWait | ops.WaitUntil)
 
 
 # -- kept programs
