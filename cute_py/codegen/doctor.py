@@ -354,8 +354,7 @@ def _cupy() -> Iterator[Fact]:
 
 def _cache() -> Iterator[Fact]:
     """Yield the fact of the cache; without one kernels run too, compiled in each process."""
-    from cute_py.codegen import files
-    from cute_py.codegen.cache_room import kept
+    from cute_py.codegen.cache import files
 
     if not files.is_on():
         yield Fact("cache", OK, "off, by CUTE_PY_CACHE=0")
@@ -365,7 +364,7 @@ def _cache() -> Iterator[Fact]:
     except CuteError as error:
         yield Fact("cache", WRONG, f"{error.facts['path']}: {error.facts['reason']}", fix=FOLDER)
         return
-    found = kept()
+    found = files.kept()
     size, mode = sum(file.size for file in found), files.place().stat().st_mode & 0o777
     text = f"{files.place()}: {len(found)} files, {size} bytes, mode {mode:04o}"
     if os.access(folder, os.W_OK):

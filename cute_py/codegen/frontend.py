@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
-from cute_py.codegen.files import source_file
+from cute_py.codegen.cache.files import source_file
 from cute_py.codegen.shim import install
 from cute_py.codegen.source import Source, parameters
 from cute_py.errors import CuteError, refusal
