@@ -11,12 +11,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from cute_py.codegen import debug
-from cute_py.codegen.arch import capability as capability
 from cute_py.codegen.arch import require_runnable
-from cute_py.codegen.assembly import assembled, number_in
 from cute_py.codegen.cache import alone, cached
-from cute_py.codegen.sass import counted, disassembled
-from cute_py.codegen.tools import tool as tool
+from cute_py.codegen.toolchain import assembled, counted, disassembled, number_in
 from cute_py.errors import refusal
 from cute_py.integers import ints
 

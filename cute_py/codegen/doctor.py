@@ -213,7 +213,7 @@ def _short(version: Version) -> str:
 
 def _nvvm_library() -> str | None:
     """Return where NVVM is: among the packages, where Numba looks first, or in a toolkit."""
-    from cute_py.codegen.tools import places
+    from cute_py.codegen.toolchain import places
 
     names = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*", "lib64/libnvvm.so*")
     for folder in sorted(places(), key=lambda place: not _is_packaged(place)):
@@ -242,7 +242,7 @@ def nvvm_version(library: str) -> Version:
 
 def _tool(name: str, needed: str, fix: str) -> Generator[Fact, None, Version]:
     """Yield the fact of a CUDA tool, and return its version."""
-    from cute_py.codegen.tools import tool
+    from cute_py.codegen.toolchain import tool
 
     try:
         path = tool(name)

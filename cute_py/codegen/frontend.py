@@ -1,4 +1,8 @@
-"""The part of the compiler that is Numba: a printed kernel to PTX."""
+"""The part of the compiler that is Numba: a printed kernel to PTX.
+
+`patch_numba` is the one place that patches: numba-cuda 0.30 asks NumPy for a name that is gone, and
+drops the log of NVVM's errors.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
 from cute_py.codegen.cache.files import source_file
-from cute_py.codegen.shim import install
 from cute_py.codegen.source import Source, parameters
 from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from cute_py.plan.plan import Plan
 
@@ -32,7 +35,7 @@ def printed(plan: Plan) -> Source:
         raise refusal("codegen-missing", operation="cute.compile", name="numba-cuda") from None
     if plan.launch.cluster != (1, 1, 1):
         raise refusal("codegen-op", operation="cute.compile", name="a launch in clusters")
-    install()
+    patch_numba()
     return Source(plan)
 
 
@@ -137,3 +140,37 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+# -- what numba-cuda lacks
+
+
+def patch_numba() -> None:
+    """Give NumPy back the name that numba-cuda asks for (numpy.row_stack, gone in 2.5), and NVVM's
+    errors their log.
+    """
+    import numpy as np
+
+    if not hasattr(np, "row_stack"):
+        setattr(np, "row_stack", np.vstack)  # noqa: B010  (NumPy's types do not know it either)
+    from numba.cuda.cudadrv.nvvm import CompilationUnit
+
+    for name in ("verify", "compile"):
+        method = getattr(CompilationUnit, name)
+        if not hasattr(method, "without_log"):
+            setattr(CompilationUnit, name, _with_log(method))
+
+
+def _with_log(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a method of a CompilationUnit whose errors of NVVM hold its log as a note."""
+    from numba.cuda.cudadrv.nvvm import nvvmError
+
+    def called(unit: Any) -> Any:  # noqa: ANN401
+        try:
+            return method(unit)
+        except nvvmError as error:
+            error.add_note(unit.get_log().strip())
+            raise
+
+    called.without_log = method  # type: ignore[attr-defined]
+    return called

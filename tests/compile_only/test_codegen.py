@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen.tools import tool
+from cute_py.codegen.toolchain import tool
 from cute_py.kernels.copy import copy_elements
 from tests.compile_only.ladder import spilling
 from tests.fake_kernels import answer

@@ -12,11 +12,11 @@ pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cu
 
 from llvmlite import ir
 
-from cute_py.codegen import sass
-from cute_py.codegen.assembly import FORBIDDEN, assembled
+from cute_py.codegen import toolchain
 from cute_py.codegen.build import PASSES
 from cute_py.codegen.intrinsics import RULES
 from cute_py.codegen.storage import I32
+from cute_py.codegen.toolchain import FORBIDDEN, assembled
 from cute_py.errors import refusal
 from cute_py.plan import ops
 
@@ -95,12 +95,16 @@ def test_what_is_no_stage_is_refused(monkeypatch):
 
 
 def test_instructions_are_counted_only_when_they_are_asked_for(monkeypatch):
-    def nowhere(name):
-        raise refusal("codegen-missing", operation="cute.compile", name=name)
+    tool = toolchain.tool
 
-    sass.disassembled.cache_clear()
+    def without(name):
+        if name == "nvdisasm":
+            raise refusal("codegen-missing", operation="cute.compile", name=name)
+        return tool(name)
+
+    toolchain.disassembled.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(sass, "tool", nowhere)
+        patch.setattr(toolchain, "tool", without)
         compiled = cute.compile(plan_of("reduce"), "sm_80")
         assert "nvdisasm" in refused("codegen-missing", lambda: compiled.sass)
         assert "nvdisasm" in refused("codegen-missing", lambda: compiled.resources.instructions)
@@ -118,11 +122,11 @@ def test_predicated_instructions_are_counted_too():
         /*0030*/               @P2 BRA `(.L_x_1) ;
 .L_x_1:
     """
-    assert dict(sass.counted(text)) == {"LDC": 1, "LDSM": 1, "USEL": 1, "BRA": 1}
+    assert dict(toolchain.counted(text)) == {"LDC": 1, "LDSM": 1, "USEL": 1, "BRA": 1}
 
 
 def test_what_nvdisasm_refuses_is_shown():
-    assert "nvdisasm" in refused("codegen-disassembly", lambda: sass.disassembled(b"no cubin"))
+    assert "nvdisasm" in refused("codegen-disassembly", lambda: toolchain.disassembled(b"no cubin"))
 
 
 # -- refusals of the compilers

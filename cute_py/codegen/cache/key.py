@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import cute_py
 from cute_py.atoms.mma import MMA_Atom, Operand
+from cute_py.codegen.toolchain import tool
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import CuteError
 from cute_py.integers.polynomial import polynomial_key
@@ -199,8 +200,6 @@ def _nvvm() -> list[str]:
 
 
 def _ptxas() -> list[str]:
-    from cute_py.codegen.tools import tool
-
     try:
         return [tool("ptxas")]
     except CuteError:  # told by who needs it
