@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
 from cute_py.codegen.cache.files import source_file
-from cute_py.codegen.source import Source, parameters
+from cute_py.codegen.printer import Source, parameters
 from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:

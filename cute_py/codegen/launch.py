@@ -20,7 +20,7 @@ from cute_py.codegen.faults import fault
 from cute_py.codegen.limits import require_fit, require_grid
 from cute_py.codegen.places import current_device, current_stream, device_of, own_stream, read
 from cute_py.codegen.prepared import Ordered, Prepared, nothing
-from cute_py.codegen.source import names_of, parameters
+from cute_py.codegen.printer import names_of, parameters
 from cute_py.errors import CuteError, refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of

@@ -15,7 +15,7 @@ from llvmlite import ir
 from cute_py.codegen.emit import REGISTERS, Emit
 from cute_py.codegen.instructions import TABLE, texts, types
 from cute_py.codegen.intrinsics import RULES, _let
-from cute_py.codegen.source import parameters
+from cute_py.codegen.printer import parameters
 from cute_py.codegen.storage import F32, F64, I32, I64, is_loose, word_count
 from cute_py.plan import ops
 from cute_py.plan.plan import ScalarParam

@@ -15,7 +15,7 @@ from numba.cuda import types
 from cute_py.codegen.emit import REGISTERS, Emit
 from cute_py.codegen.instructions import TABLE, of_atom, texts
 from cute_py.codegen.instructions import types as registers_of
-from cute_py.codegen.source import Source
+from cute_py.codegen.printer import Source
 from cute_py.integers.polynomial import evaluate
 from cute_py.integers.symbols import symbols_in, terms_of
 from cute_py.plan.conditions import Compare, Logic, Not

@@ -1,29 +1,73 @@
-"""The plan as a Numba kernel: plain Python text, one line an op, the kernel's line behind it."""
+"""The plan as a Numba kernel: plain Python text, one line an op, the kernel's line behind it.
+
+Intrinsics are named by a word and a number, helpers by words next to the plan's own names; a
+docstring above the kernel tells its parameters, memory and calls.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
-from cute_py.codegen.head import WIDTH, docstring
-from cute_py.codegen.names import Names, stem_of
 from cute_py.errors import refusal
 from cute_py.integers.symbols import SymInt
 from cute_py.plan import ops
 from cute_py.plan.plan import ScalarParam, TensorParam
 from cute_py.plan.text import op_text, where_of
+from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from cute_py.codegen.chains import Walk
-    from cute_py.codegen.intrinsics import Call
+    from cute_py.codegen.intrinsics import Call, Intrinsics
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.ops import Block, Op
     from cute_py.plan.plan import Plan
 
 INDENT = "    "
+WIDTH = 100
 LONGEST = 118  # of a line with its comment
 LEAST = 16  # of an op: a shorter piece says nothing
 HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int64", "range")
+
+# first word of an intrinsic -> what it does
+WORDS = {
+    "let": "an integer that no sum of products describes",
+    "holds": "whether a condition holds",
+    "value": "an integer expression",
+    "begin": "the address where a walk along an array begins",
+    "advance": "the address of the next pass",
+    "fill": "all elements become a number",
+    "map": "element by element",
+    "to": "conversion to a type",
+    "reduce": "combines runs of elements, from left to right",
+    "shuffle": "shfl.sync: elements of another lane of the warp",
+    "vote": "vote.sync over the lanes of the warp",
+    "load": "ld.global or ld.shared, one for each vector",
+    "store": "st.global or st.shared, one for each vector",
+    "cp_async": "global to shared memory, one instruction for each vector",
+    "cp_async_commit": "cp.async.commit_group",
+    "cp_async_wait": "cp.async.wait_group",
+    "ldmatrix": "8x8 matrices from shared memory, one for each row address",
+    "stmatrix": "8x8 matrices to shared memory, one for each row address",
+    "mma": "d += a * b, one instruction of the atom for each step",
+    "atomic": "atom, one for each element",
+    "barrier": "bar.sync, of the block, a warp or some warps",
+    "fence": "order of memory",
+    "griddepcontrol": "waits for the kernels before, or lets the next one begin",
+    "prefetch": "prefetch.global.L2",
+    "wait_until": "reads with acquire order until the element compares",
+    "assert": "trap where a condition fails",
+}
+_KINDS = {
+    ops.CpAsync: "cp_async",
+    ops.CpCommit: "cp_async_commit",
+    ops.CpWait: "cp_async_wait",
+    ops.GridDep: "griddepcontrol",
+    ops.WaitUntil: "wait_until",
+}
 
 
 def parameters(plan: Plan) -> list[tuple[str, str]]:
@@ -50,6 +94,58 @@ def names_of(p: TensorParam) -> list[str]:
     extents = [(f"{p.name}_shape{i}", x) for i, x in enumerate(p.shape)]
     strides = [(f"{p.name}_stride{i}", x) for i, x in enumerate(p.stride)]
     return [name for name, x in (*extents, *strides) if isinstance(x, SymInt)]
+
+
+# -- names
+
+
+def stem_of(op: Op) -> tuple[str, str]:
+    """Return the first word of an op's intrinsic (a key of `WORDS`), and its whole stem."""
+    kind = _KINDS.get(type(op), type(op).__name__.lower())
+    if isinstance(op, ops.Map):
+        return "map", f"map_{op.fn}"
+    if isinstance(op, ops.Convert):
+        return "to", f"to_{op.dst.dtype}"
+    if isinstance(op, ops.Reduce):
+        return kind, f"reduce_{op.fn}"
+    if isinstance(op, (ops.Shuffle, ops.Vote)):
+        return kind, f"{kind}_{op.kind}"
+    return kind, kind
+
+
+class Names:
+    """Gives names that stand for nothing else in a plan."""
+
+    def __init__(self, plan: Plan, parameters: list[str]) -> None:
+        """Take the plan's own names."""
+        self.taken = {plan.name, "tid", "bid_x", "bid_y", "bid_z", *parameters}
+        self.taken |= {x.name for x in (*plan.params, *plan.storages, *plan.shared)}
+        for op in every(plan.body):
+            if isinstance(op, (ops.Loop, ops.Let, ops.Set)):
+                self.taken.add(op.var)
+        for name in self.taken:
+            if not name.isidentifier() or iskeyword(name):
+                raise refusal("codegen-name", operation="cute.compile", name=name)
+        self.counts: dict[str, int] = {}
+
+    def helper(self, name: str) -> str:
+        """Return a name, with underscores behind it where the plan has it."""
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def numbered(self, stem: str) -> str:
+        """Return the next of `load_0`, `load_1`, ..."""
+        number = self.counts.get(stem, 0)
+        while f"{stem}_{number}" in self.taken:
+            number += 1
+        self.counts[stem] = number + 1
+        self.taken.add(f"{stem}_{number}")
+        return f"{stem}_{number}"
+
+
+# -- lines
 
 
 class Source:
@@ -209,3 +305,76 @@ def _comment(op: Op, length: int, main: str) -> str:
     if len(text) > room:
         text = f"{text[: room - 4].rstrip()} ..." if room >= LEAST else ""
     return f"{start}  {text}" if text else start if line else ""
+
+
+# -- the docstring
+
+
+def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str]) -> str:
+    """Return the docstring of the file that holds a plan's kernel.
+
+    Args:
+        plan: what was printed.
+        file: the name of the file with the kernel.
+        intrinsics: of the plan.
+        words: the first words of the intrinsics that the kernel calls.
+
+    """
+    lines = [
+        f'"""{plan.name}: a Numba kernel, printed by cute_py from a plan.',
+        "",
+        "Each call is one op of the plan and emits its PTX. Behind it stand the line"
+        f"{f' of {file}' if file else ''} and the op.",
+        "Registers are tuples of 32-bit words, addresses numbers of bytes.",
+        "cute.compile(plan, arch, source=text) compiles an edited copy of this text.",
+        *_section("Launch", _launch(plan)),
+        *_section("Parameters", map(_parameter, plan.params)),
+        *_section(
+            "Shared memory",
+            (f"{s.name}: {s.dtype}[{s.count}] at byte {s.offset}" for s in plan.shared),
+        ),
+        *_section("Registers", _registers(plan, intrinsics)),
+        *_section("Calls", (f"{word}_*: {WORDS[word]}" for word in WORDS if word in set(words))),
+        '"""',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _section(title: str, rows: Iterable[str]) -> list[str]:
+    listed = [f"    {row}" for row in rows]
+    return ["", f"{title}:", *listed] if listed else []
+
+
+def _launch(plan: Plan) -> Iterator[str]:
+    for name, x in (("grid", plan.launch.grid), ("block", plan.launch.block)):
+        yield f"{name}: ({', '.join(map(str, x))})"
+    yield f"shared memory: {plan.smem_bytes} bytes"
+
+
+def _parameter(p: TensorParam | ScalarParam) -> str:
+    if isinstance(p, ScalarParam):
+        return f"{p.name}: {p.dtype}"
+    shape, stride = (",".join(map(str, x)) for x in (p.shape, p.stride))
+    return f"{p.name}: address of {p.dtype} ({shape}):({stride}), a multiple of {p.alignment} bytes"
+
+
+def _registers(plan: Plan, intrinsics: Intrinsics) -> Iterator[str]:
+    """Give the storages; those of one type and size share a line."""
+    alike: dict[str, list[str]] = {}
+    for r in plan.storages:
+        count = intrinsics.storages[r.name]
+        kind = f"{r.dtype}[{r.count}] in {count} word{'s' * (count > 1)}"
+        alike.setdefault(kind, []).append(r.name)
+    for kind, names in alike.items():
+        yield from wrapped(names, f": {kind}")
+
+
+def wrapped(names: list[str], end: str) -> Iterator[str]:
+    """Give names with commas, in lines of at most `WIDTH`, and the end behind the last."""
+    line = ""
+    for name in names:
+        if line and len(line) + len(name) + len(end) > WIDTH - 8:
+            yield f"{line},"
+            line = ""
+        line += f", {name}" if line else name
+    yield line + end
