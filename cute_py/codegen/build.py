@@ -127,7 +127,7 @@ def check(build: Build) -> Build:
 
 def lower(build: Build) -> Build:
     """Bring the plan into a form that is cheaper for the architecture."""
-    from cute_py.codegen.lower import lowered
+    from cute_py.codegen.passes import lowered
 
     return replace(build, lowered=lowered(build.plan, build.arch))
 
@@ -201,7 +201,7 @@ def source(plan: Plan) -> str:
     no PTX yet.
     """
     from cute_py.codegen.frontend import printed
-    from cute_py.codegen.lower import lowered
+    from cute_py.codegen.passes import lowered
 
     require_plan(plan, "cute.source")
     return str(printed(lowered(plan)).text)

@@ -9,17 +9,18 @@ from llvmlite import ir
 from numba.cuda import cgutils, types
 from numba.cuda.extending import intrinsic
 
-from cute_py.codegen import arithmetic, matrix, memory
-from cute_py.codegen.chains import Chain, Chains, Walk
+from cute_py.codegen.addresses import advance, begin
 from cute_py.codegen.emit import Emit
-from cute_py.codegen.functions import shifted, sign_shifted
+from cute_py.codegen.ops import RULES
+from cute_py.codegen.ops.control import let
+from cute_py.codegen.passes.strength import Chain, Chains, Walk
 from cute_py.codegen.scalars import symbols_of
-from cute_py.codegen.storage import I32, I64, is_loose, word_count
+from cute_py.codegen.storage import I32, is_loose, word_count
 from cute_py.errors import refusal
 from cute_py.integers.symbols import SymInt
 from cute_py.plan import ops
 from cute_py.plan.access import Access
-from cute_py.plan.conditions import Compare, Logic, Not, Reg, Test
+from cute_py.plan.conditions import Compare, Logic, Not, Test
 from cute_py.plan.ops import Op
 from cute_py.plan.plan import ScalarParam
 from cute_py.plan.text import where_of
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 # equal ones share an intrinsic; others hold numbers, and 0.0 equals -0.0
 _ALIKE = (ops.Barrier, ops.CpCommit, ops.CpWait, ops.GridDep, ops.Mma)
-RULES: dict[type[Op], Any] = {**arithmetic.EMIT, **memory.EMIT, **matrix.EMIT}
 
 
 @dataclass(frozen=True)
@@ -94,17 +94,15 @@ class Intrinsics:
 
     def let(self, op: ops.Let) -> Call:
         """Return the call of a Let on scalars or a register."""
-        return self._made("let", op, (), lambda e: _let(e, op), types.int64)
+        return self._made("let", op, (), lambda e: let(e, op), types.int64)
 
     def walk(self, walk: Walk, word: str) -> Call:
         """Return the call that begins a walk, or moves it to the next pass."""
         if word == "begin":
             x = replace(walk.source, bases=(walk.begin,), guards=())
-            return self._made(word, x, (), lambda e: memory.begin(e, walk), types.uint64)
+            return self._made(word, x, (), lambda e: begin(e, walk), types.uint64)
         chain = Chain(walk.name, walk.step)
-        return self._made(
-            word, walk.step, (), lambda e: memory.advance(e, walk), types.uint64, chain
-        )
+        return self._made(word, walk.step, (), lambda e: advance(e, walk), types.uint64, chain)
 
     # -- the parts
 
@@ -254,21 +252,6 @@ class _Names:
         elif isinstance(x, tuple):
             for part in x:
                 self._add(part)
-
-
-def _let(e: Emit, op: ops.Let) -> Any:  # noqa: ANN401
-    b = e.b
-    if op.kind == "reg":
-        (reg,) = op.operands
-        assert isinstance(reg, Reg)
-        value = e.words.get(reg, 0)
-        if value.type == I64:
-            return value
-        return (b.sext if reg.dtype.kind == "int" else b.zext)(value, I64)
-    x, y = (e.scalars.value(o) for o in op.operands)  # type: ignore[arg-type]
-    if op.kind in ("shl", "shr"):
-        return shifted(e, b.shl, x, y) if op.kind == "shl" else sign_shifted(e, x, y)
-    return {"xor": b.xor, "and": b.and_, "or": b.or_}[op.kind](x, y)
 
 
 def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:  # noqa: ANN401

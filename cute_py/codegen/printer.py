@@ -20,8 +20,8 @@ from cute_py.plan.walk import every
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from cute_py.codegen.chains import Walk
     from cute_py.codegen.intrinsics import Call, Intrinsics
+    from cute_py.codegen.passes.strength import Walk
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.ops import Block, Op
     from cute_py.plan.plan import Plan

@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from cute_py.codegen import toolchain
 from cute_py.codegen.build import PASSES
-from cute_py.codegen.intrinsics import RULES
+from cute_py.codegen.ops import RULES
 from cute_py.codegen.storage import I32
 from cute_py.codegen.toolchain import FORBIDDEN, assembled
 from cute_py.errors import refusal

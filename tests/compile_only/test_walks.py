@@ -18,7 +18,7 @@ from cute_py.plan.conditions import Compare
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen.chains import Chains
+from cute_py.codegen.passes.strength import Chains
 from tests.compile_only.plans import (
     FEW,
     FIXED,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen.lower import lowered
+from cute_py.codegen.passes import lowered
 from cute_py.integers.polynomial import FloorDiv
 from cute_py.integers.symbols import terms_of
 from cute_py.kernels.epilogue import Epilogue

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cute_py.codegen.arch import overlaps
-from cute_py.codegen.turns import turned
+from cute_py.codegen.passes.counters import turned
 from cute_py.plan import ops
 from cute_py.plan.walk import rebuilt
 
