@@ -14,9 +14,8 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
-from cute_py.plan.conditions import Reg
+from cute_py.plan.conditions import Reg, bounds_of
 from cute_py.plan.functions import FUNCTIONS
-from cute_py.plan.lets import bounds_of
 from cute_py.plan.ops import Convert, Fill, Let, Map, Reduce, Value
 from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.trace.engines import Register, allocate_registers

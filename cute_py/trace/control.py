@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from cute_py.calls.places import kernel_line, where
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.plan.lets import bounds_of
+from cute_py.plan.conditions import bounds_of
 from cute_py.plan.ops import If, Leave, Loop, While
 from cute_py.plan.uniform import uniformity
 from cute_py.plan.walk import every
@@ -135,14 +135,13 @@ def _require_same(first: list[Op], second: list[Op]) -> None:
 
 
 def _refuse_change(a: Op, b: Op | None) -> None:
-    from cute_py.plan.text import op_text
 
     file, number = a.line
     raise refusal(
         "trace-changes",
         operation="cute.range",
-        first=op_text(a),
-        second="nothing" if b is None else op_text(b),
+        first=str(a),
+        second="nothing" if b is None else str(b),
         where=f"{file.rpartition('/')[2]}:{number}",
     )
 

@@ -12,8 +12,7 @@ from cute_py.calls.places import where
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.symbols import SymInt
-from cute_py.plan.conditions import Compare, Logic, Not, Test
-from cute_py.plan.lets import BITS, MOST
+from cute_py.plan.conditions import BITS, MOST, Compare, Logic, Not, Test
 from cute_py.trace.state import current
 
 TYPE_CHECKING = False

@@ -133,8 +133,8 @@ class Trace:
 
     def let(self, kind: str, a: Leaf, b: Leaf) -> Leaf:
         """Record an integer that no polynomial describes, and return it."""
-        from cute_py.plan.lets import let_bounds
         from cute_py.plan.ops import Let
+        from cute_py.plan.ops.control import let_bounds
         from cute_py.plan.uniform import uniformity
         from cute_py.trace.runtime_integers import bare
 

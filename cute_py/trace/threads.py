@@ -150,7 +150,7 @@ def warp_idx() -> Leaf:
 
 
 def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
-    from cute_py.plan.lets import bounds_of
+    from cute_py.plan.conditions import bounds_of
 
     trace = current()
     known = trace.symbols.get(name)
