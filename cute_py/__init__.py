@@ -141,7 +141,7 @@ _HOME = {
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
     ),
     "codegen.build": "compile source",
-    "codegen.run": "run",
+    "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",

@@ -172,12 +172,13 @@ class Fake:
 
 def install(monkeypatch):
     """Return a machine on which `cute.run` and kernels launch."""
-    from cute_py.codegen import launch, places, run
-    from cute_py.codegen.driver import Driver
+    from cute_py.codegen.driver import streams
+    from cute_py.codegen.driver.driver import Driver
+    from cute_py.codegen.launch import launcher, run
 
     fake = Fake()
     driver = Driver(fake.raw)
-    for module in (launch, places, run):
+    for module in (launcher, streams, run):
         monkeypatch.setattr(module, "driver", lambda: driver)
     monkeypatch.setattr(run, "compile", fake.compiled)
     monkeypatch.setattr(run, "_launchers", {})

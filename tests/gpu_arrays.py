@@ -11,7 +11,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.calls import arrays, doors
-from cute_py.codegen import places
+from cute_py.codegen.driver import streams
 from cute_py.ops import device
 from tests import fake_gpu
 
@@ -49,7 +49,7 @@ def install(monkeypatch, gpu):
         broadcast_to=_spread,
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(device, "driver", lambda: places.driver())
+    monkeypatch.setattr(device, "driver", lambda: streams.driver())
     limits = {
         "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": gpu.smem,
         "MULTIPROCESSOR_COUNT": gpu.multiprocessors,

@@ -5,7 +5,7 @@ A call is *exact* if nothing that its plan or its launch depends on is left out 
 - an array of a registered library by type, shape, strides, `address % 16` and device;
 - a run-time number by nothing: its value is checked, and given to each launch;
 - a plain value (None, bool, int, str, bytes, float) by type and value, 0.0 and -0.0 apart;
-- anything else by identity, and only if it can never change (`frozen.is_frozen`); it is kept alive.
+- anything else by identity, and only if it can never change (`is_frozen`); it is kept alive.
 
 What the function takes from around it, and the code of the classes of such values, is compared by
 identity at every call (`watch`). Calls with
@@ -19,7 +19,7 @@ from math import isfinite, lcm
 
 from cute_py.calls.arguments import Spec
 from cute_py.calls.arrays import LIBRARIES, LINE, READERS, bare
-from cute_py.calls.frozen import is_frozen
+from cute_py.calls.fingerprint.values import is_frozen
 from cute_py.calls.quick_text import functions_of
 from cute_py.dtypes.table import Dtype, b1
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.calls.arguments import Argument
+    from cute_py.calls.fingerprint.watch import Seen
     from cute_py.calls.quick_text import Again, Number, Read
-    from cute_py.calls.watch import Seen
 
     Launch = Callable[[Sequence[Any]], None]
     Known = tuple[Callable[[], bool], Launch, tuple[object, ...]]

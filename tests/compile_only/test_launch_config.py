@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen import driver as drivers
-from cute_py.codegen import launch, limits
-from cute_py.codegen.prepared import Prepared
+from cute_py.codegen.driver import driver as drivers
+from cute_py.codegen.launch import launcher, limits
+from cute_py.codegen.launch.prepared import Prepared
 
 bindings = pytest.importorskip("cuda.bindings.driver", reason="needs the extra `cuda`")
 
@@ -19,7 +19,7 @@ def words(pattern, *modules):
     return sorted({name for m in modules for name in re.findall(pattern, getsource(m))})
 
 
-@pytest.mark.parametrize("name", words(r'"(cu[A-Z]\w+)"', drivers, launch, limits))
+@pytest.mark.parametrize("name", words(r'"(cu[A-Z]\w+)"', drivers, launcher, limits))
 def test_functions_of_the_driver_exist(name):
     assert callable(getattr(bindings, name))
 

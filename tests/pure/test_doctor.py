@@ -11,9 +11,10 @@ import pytest
 
 from cute_py.cli import doctor_command
 from cute_py.cli.main import main
-from cute_py.codegen import devices, doctor, toolchain
+from cute_py.codegen import doctor, toolchain
 from cute_py.codegen.cache.files import source_file
 from cute_py.codegen.doctor import CUDA, EMULATOR, GPU, MISSING, OK, OLD, WRONG, Fact
+from cute_py.codegen.driver import devices
 from cute_py.errors import refusal
 
 GOOD = {

@@ -12,16 +12,17 @@ import pytest
 
 import cute_py as cute
 from cute_py.calls.arrays import strides_of
-from cute_py.codegen import driver as drivers
-from cute_py.codegen import faults, places, run
-from cute_py.codegen.places import stream_number
-from cute_py.codegen.prepared import Block, Prepared
+from cute_py.codegen.driver import driver as drivers
+from cute_py.codegen.driver import streams
+from cute_py.codegen.driver.streams import stream_number
+from cute_py.codegen.launch import run
+from cute_py.codegen.launch.prepared import RECENT, Block, Prepared
 from tests.fake_gpu import LIMITS, Array, Status, install
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    faults.RECENT.clear()
+    RECENT.clear()
     touch._calls = rows._calls = None
     return install(monkeypatch)
 
@@ -630,10 +631,10 @@ def test_a_block_of_memory_points_to_its_values():
 
 def test_arrays_of_no_library_are_read_by_their_interface(gpu):
     gpu.raw.memory = {4096: 0}
-    facts, address = places.read(Interface(4096, 5))
+    facts, address = streams.read(Interface(4096, 5))
     assert address == 4096
     assert facts[-1] == 5
-    assert places.read(Interface(4096, 6))[0] != facts
+    assert streams.read(Interface(4096, 6))[0] != facts
 
 
 def test_a_prepared_launch_keeps_its_arrays_facts_alone(gpu):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py.calls import quick
-from cute_py.calls.frozen import is_frozen
-from cute_py.calls.names import global_names
-from cute_py.calls.watch import Watch
+from cute_py.calls.fingerprint.names import global_names
+from cute_py.calls.fingerprint.values import is_frozen
+from cute_py.calls.fingerprint.watch import Watch
 from tests.fake_gpu import Array, install
 
 

@@ -15,11 +15,16 @@ from cute_py.calls.arrays import (
     strides_of,
 )
 from cute_py.calls.numbers import number
-from cute_py.codegen.driver import driver
-from cute_py.codegen.faults import fault
-from cute_py.codegen.limits import require_fit, require_grid
-from cute_py.codegen.places import current_device, current_stream, device_of, own_stream, read
-from cute_py.codegen.prepared import Ordered, Prepared, nothing
+from cute_py.codegen.driver.driver import driver
+from cute_py.codegen.driver.streams import (
+    current_device,
+    current_stream,
+    device_of,
+    own_stream,
+    read,
+)
+from cute_py.codegen.launch.limits import require_fit, require_grid
+from cute_py.codegen.launch.prepared import Ordered, Prepared, fault, nothing
 from cute_py.codegen.printer import names_of, parameters
 from cute_py.errors import CuteError, refusal
 from cute_py.integers.polynomial import symbols_of
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from cute_py.codegen.build import Compiled
-    from cute_py.codegen.driver import Driver
+    from cute_py.codegen.driver.driver import Driver
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.plan import Plan
 

@@ -1,22 +1,22 @@
 """What a kernel's plan depends on outside of its arguments: is it the same as before?
 
-`keys.look` finds that: the code of the kernel and of its helpers, their defaults, closures, and the
+`look` finds that: the code of the kernel and of its helpers, their defaults, closures, and the
 globals and attributes that they name. Here the objects in these places are compared, which costs
 little: places that hold the same objects, none of which can change, have the same key.
 """
 
 from __future__ import annotations
 
-from cute_py.calls.keys import look
-from cute_py.calls.names import global_names
-from cute_py.calls.parts import MISSING, content
+from cute_py.calls.fingerprint.look import look
+from cute_py.calls.fingerprint.names import global_names
+from cute_py.calls.fingerprint.values import MISSING, content
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from typing import Any
 
-    from cute_py.calls.keys import Look
+    from cute_py.calls.fingerprint.look import Look
 
 
 MOST = 64  # values of calls that are kept; all are dropped when there are more

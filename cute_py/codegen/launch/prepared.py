@@ -10,19 +10,24 @@ back after the driver has copied it.
 from __future__ import annotations
 
 import ctypes
+import os
+from collections import deque
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import overlaps
-from cute_py.codegen.driver import INVALID_CONTEXT, name_of
-from cute_py.codegen.faults import RECENT, fault, is_synchronous
+from cute_py.codegen.driver.driver import CAPTURING, INVALID_CONTEXT, STICKY, name_of
+from cute_py.errors import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cute_py.codegen.build import Compiled
-    from cute_py.codegen.driver import Driver
+    from cute_py.codegen.driver.driver import Driver
+    from cute_py.errors import CuteError
+
+RECENT: deque[str] = deque(maxlen=8)  # kernels launched last, the newest at the end
 
 Grid = tuple[int, int, int]
 WORD = 8  # bytes of a parameter; f32 uses the first four
@@ -234,3 +239,40 @@ def _cluster(raw: Any, cluster: Grid) -> Any:  # noqa: ANN401
     value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = cluster
     attribute.value = value
     return attribute
+
+
+# -- what the driver says
+
+
+def is_synchronous() -> bool:
+    """Tell whether each launch shall wait until its kernel has ended: CUTE_PY_SYNC=1."""
+    return os.environ.get("CUTE_PY_SYNC", "0") not in ("", "0")
+
+
+def fault(number: int, status: str, compiled: Compiled, grid: object, known: bool) -> CuteError:
+    """Return the refusal for a status of the driver.
+
+    Args:
+        number: of the status, other than success.
+        status: its name.
+        compiled: the kernel that was launched.
+        grid: blocks.
+        known: whether no kernel but this one can have left the status.
+
+    """
+    name = compiled.plan.name
+    if number in CAPTURING:
+        return refusal("launch-capture", operation=name)
+    if number in STICKY and not known:
+        names = ", ".join(RECENT.copy())  # threads add to it
+        return refusal("launch-earlier", operation=name, status=status, names=names)
+    launch = _launch_text(compiled, grid)
+    return refusal("launch-failed", operation=name, status=status, launch=launch)
+
+
+def _launch_text(compiled: Compiled, grid: object) -> str:
+    launch, used = compiled.plan.launch, compiled.resources
+    parts = [f"grid {grid}", f"block {launch.block}", f"{used.smem_bytes} bytes of shared memory"]
+    if launch.cluster != (1, 1, 1):
+        parts.append(f"cluster {launch.cluster}")
+    return ", ".join([*parts, f"{compiled.arch}", f"{used.registers} registers"])
