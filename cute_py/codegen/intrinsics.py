@@ -23,7 +23,6 @@ from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Logic, Not, Test
 from cute_py.plan.ops import Op
 from cute_py.plan.plan import ScalarParam
-from cute_py.plan.text import where_of
 from cute_py.plan.walk import accesses, reads, writes
 
 if TYPE_CHECKING:
@@ -71,11 +70,11 @@ class Intrinsics:
         """Return the call of an op that has a rule."""
         name, rule = type(op).__name__, RULES.get(type(op))
         if rule is None:
-            raise refusal("codegen-op", operation="cute.compile", name=name, where=where_of(op))
+            raise refusal("codegen-op", operation="cute.compile", name=name, where=op.where)
         for reg in (*reads(op), *writes(op)):
             if reg.storage in self.loose and reg.dtype.name != "b1":
                 name = f"flags that are read as {reg.dtype}, no multiple of 32"
-                raise refusal("codegen-op", operation="cute.compile", name=name, where=where_of(op))
+                raise refusal("codegen-op", operation="cute.compile", name=name, where=op.where)
         made = self.alike.get(op) if isinstance(op, _ALIKE) else None
         if made is None:
             chain = self.chains.parts.get(id(op))
@@ -116,7 +115,7 @@ class Intrinsics:
         chain: Chain | None = None,
     ) -> Call:
         face = self._face(x, written, number, chain)
-        place = where_of(x) if isinstance(x, ops.Op) else ""
+        place = x.where if isinstance(x, ops.Op) else ""
 
         def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
             e = self._emit(b, face, dict(zip(face.arguments, args, strict=True)), place)

@@ -14,7 +14,6 @@ from cute_py.errors import refusal
 from cute_py.integers.symbols import SymInt
 from cute_py.plan import ops
 from cute_py.plan.plan import ScalarParam, TensorParam
-from cute_py.plan.text import op_text, where_of
 from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
@@ -34,39 +33,12 @@ HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int64",
 
 # first word of an intrinsic -> what it does
 WORDS = {
-    "let": "an integer that no sum of products describes",
+    ops.Let.word: ops.Let.purpose,
     "holds": "whether a condition holds",
     "value": "an integer expression",
     "begin": "the address where a walk along an array begins",
     "advance": "the address of the next pass",
-    "fill": "all elements become a number",
-    "map": "element by element",
-    "to": "conversion to a type",
-    "reduce": "combines runs of elements, from left to right",
-    "shuffle": "shfl.sync: elements of another lane of the warp",
-    "vote": "vote.sync over the lanes of the warp",
-    "load": "ld.global or ld.shared, one for each vector",
-    "store": "st.global or st.shared, one for each vector",
-    "cp_async": "global to shared memory, one instruction for each vector",
-    "cp_async_commit": "cp.async.commit_group",
-    "cp_async_wait": "cp.async.wait_group",
-    "ldmatrix": "8x8 matrices from shared memory, one for each row address",
-    "stmatrix": "8x8 matrices to shared memory, one for each row address",
-    "mma": "d += a * b, one instruction of the atom for each step",
-    "atomic": "atom, one for each element",
-    "barrier": "bar.sync, of the block, a warp or some warps",
-    "fence": "order of memory",
-    "griddepcontrol": "waits for the kernels before, or lets the next one begin",
-    "prefetch": "prefetch.global.L2",
-    "wait_until": "reads with acquire order until the element compares",
-    "assert": "trap where a condition fails",
-}
-_KINDS = {
-    ops.CpAsync: "cp_async",
-    ops.CpCommit: "cp_async_commit",
-    ops.CpWait: "cp_async_wait",
-    ops.GridDep: "griddepcontrol",
-    ops.WaitUntil: "wait_until",
+    **{kind.word: kind.purpose for kind in ops.OPS},
 }
 
 
@@ -97,20 +69,6 @@ def names_of(p: TensorParam) -> list[str]:
 
 
 # -- names
-
-
-def stem_of(op: Op) -> tuple[str, str]:
-    """Return the first word of an op's intrinsic (a key of `WORDS`), and its whole stem."""
-    kind = _KINDS.get(type(op), type(op).__name__.lower())
-    if isinstance(op, ops.Map):
-        return "map", f"map_{op.fn}"
-    if isinstance(op, ops.Convert):
-        return "to", f"to_{op.dst.dtype}"
-    if isinstance(op, ops.Reduce):
-        return kind, f"reduce_{op.fn}"
-    if isinstance(op, (ops.Shuffle, ops.Vote)):
-        return kind, f"{kind}_{op.kind}"
-    return kind, kind
 
 
 class Names:
@@ -239,7 +197,7 @@ class Source:
             control(op, depth)
             return
         call = self.intrinsics.op(op)
-        text = self._name(call, *stem_of(op))
+        text = self._name(call, op.word, op.stem)
         target = f"{', '.join(call.results)} = " if call.results else ""
         self._line(depth, target + text, op)
 
@@ -291,17 +249,17 @@ class Source:
 
 def main_file(plan: Plan) -> str:
     """Return the name of the file that most ops come from, "" if no op has one."""
-    files = Counter(where_of(op).rpartition(":")[0] for op in plan.ops)
+    files = Counter(op.where.rpartition(":")[0] for op in plan.ops)
     del files[""]
     return min(files, key=lambda name: (-files[name], name), default="")
 
 
 def _comment(op: Op, length: int, main: str) -> str:
     """Return the place of the kernel, and of the op as much as fits behind `length` characters."""
-    file, _colon, line = where_of(op).rpartition(":")
+    file, _colon, line = op.where.rpartition(":")
     place = f"line {line}" if file == main else f"{file}:{line}"
     start = f"  # {place}" if line else "  #"
-    room, text = LONGEST - length - len(start) - 2, " ".join(op_text(op).split())
+    room, text = LONGEST - length - len(start) - 2, " ".join(str(op).split())
     if len(text) > room:
         text = f"{text[: room - 4].rstrip()} ..." if room >= LEAST else ""
     return f"{start}  {text}" if text else start if line else ""
