@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from cute_py.codegen.scalars import apart, varies
+from cute_py.codegen.passes.strength import apart, varies
 from cute_py.codegen.storage import I32, I64
 from cute_py.integers import ints
 from cute_py.integers.symbol_bounds import bounds

@@ -25,6 +25,7 @@ TARGETS = (
     "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a",
     *(f"sm_{n}{suffix}" for n in (100, 103, 110, 120, 121) for suffix in ("", "a", "f")),
 )  # fmt: skip
+NEWEST = TARGETS[-1]
 
 
 def require_known(arch: str) -> None:

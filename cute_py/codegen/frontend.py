@@ -21,10 +21,11 @@ from cute_py.errors import CuteError, refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from cute_py.codegen.passes.strength import Chains
     from cute_py.plan.plan import Plan
 
 
-def printed(plan: Plan) -> Source:
+def printed(plan: Plan, chains: Chains) -> Source:
     """Return the kernel of a plan as text, and the intrinsics that it calls.
 
     Raises LayoutError where Numba is missing, and for what has no PTX yet.
@@ -36,7 +37,7 @@ def printed(plan: Plan) -> Source:
     if plan.launch.cluster != (1, 1, 1):
         raise refusal("codegen-op", operation="cute.compile", name="a launch in clusters")
     patch_numba()
-    return Source(plan)
+    return Source(plan, chains)
 
 
 def ptx_of(

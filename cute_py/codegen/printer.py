@@ -10,17 +10,17 @@ from collections import Counter
 from keyword import iskeyword
 from typing import TYPE_CHECKING
 
+from cute_py.codegen.passes import names_in
 from cute_py.errors import refusal
 from cute_py.integers.symbols import SymInt
 from cute_py.plan import ops
 from cute_py.plan.plan import ScalarParam, TensorParam
-from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from cute_py.codegen.intrinsics import Call, Intrinsics
-    from cute_py.codegen.passes.strength import Walk
+    from cute_py.codegen.passes.strength import Chains, Walk
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.ops import Block, Op
     from cute_py.plan.plan import Plan
@@ -76,11 +76,7 @@ class Names:
 
     def __init__(self, plan: Plan, parameters: list[str]) -> None:
         """Take the plan's own names."""
-        self.taken = {plan.name, "tid", "bid_x", "bid_y", "bid_z", *parameters}
-        self.taken |= {x.name for x in (*plan.params, *plan.storages, *plan.shared)}
-        for op in every(plan.body):
-            if isinstance(op, (ops.Loop, ops.Let, ops.Set)):
-                self.taken.add(op.var)
+        self.taken = {"tid", "bid_x", "bid_y", "bid_z", *parameters, *names_in(plan)}
         for name in self.taken:
             if not name.isidentifier() or iskeyword(name):
                 raise refusal("codegen-name", operation="cute.compile", name=name)
@@ -114,17 +110,19 @@ class Source:
         calls: the intrinsics and helpers that the text names.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        """Print the kernel."""
-        from cute_py.codegen.intrinsics import Intrinsics
+    def __init__(self, plan: Plan, chains: Chains) -> None:
+        """Print the kernel; `chains` are those of its addresses."""
+        # heavy: Numba and llvmlite
+        from cute_py.codegen.intrinsics import Intrinsics, make_runtime
 
         self.plan = plan
         self.parameters = [name for name, _kind in parameters(plan)]
         self.names = Names(plan, self.parameters)
         self.main = main_file(plan)
         self.helpers = {name: self.names.helper(name) for name in HELPERS}
-        self.intrinsics = Intrinsics(plan, self.names.helper)
-        self.calls = self._runtime()
+        self.intrinsics = Intrinsics(plan, chains, self.names.helper("smem"))
+        made = make_runtime(plan.launch.block)
+        self.calls = {name: made[helper] for helper, name in self.helpers.items()}
         self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` holds
         self.words: set[str] = set()
         self.lines: list[str] = []
@@ -132,13 +130,6 @@ class Source:
         self._block(plan.body, 1)
         above = docstring(plan, self.main, self.intrinsics, self.words)
         self.text = above + "\n\n" + "\n".join(self.lines) + "\n"
-
-    def _runtime(self) -> dict[str, object]:
-        """Return the helpers by the names that the text gives them."""
-        from cute_py.codegen.runtime import make_runtime
-
-        made = make_runtime(self.plan.launch.block)
-        return {name: made[helper] for helper, name in self.helpers.items()}
 
     def _head(self) -> None:
         """Print what all ops share: indices, shared memory, registers, variables."""
