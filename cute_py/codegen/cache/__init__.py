@@ -123,7 +123,7 @@ def _parts(compiled: Compiled) -> dict[str, Any]:
 
 
 def _restored(parts: dict[str, Any] | None, plan: Plan, arch: str) -> Compiled | None:
-    from cute_py.codegen.build import Compiled, Resources
+    from cute_py.codegen.build import Compiled, Resources  # which imports this module
 
     if parts is None:
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 
 from cute_py.codegen.instructions import TABLE
@@ -114,8 +115,6 @@ def _from_float(e: Emit, wide: Any, dst: Dtype, op: ops.Convert) -> Any:  # noqa
 
 def _bounded(e: Emit, wide: Any, dst: Dtype) -> Any:  # noqa: ANN401
     """Return a float clamped to the finite range of a type; NaN stays."""
-    import numpy as np
-
     most = float(min(dst.max, float(np.finfo(np.float32).max)) if wide.type == F32 else dst.max)
     for sign, bound in ((">", most), ("<", -most)):
         constant = ir.Constant(wide.type, bound)

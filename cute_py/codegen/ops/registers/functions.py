@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 
 from cute_py.codegen.instructions import TABLE
@@ -129,8 +130,6 @@ WIDE: dict[str, Callable[..., Any]] = {
 
 def _scaled(name: str, factor: float, after: bool = False) -> Callable[..., Any]:
     """Return a rule for exp and log by base 2: the factor goes before or after the instruction."""
-    import numpy as np
-
     single = float(np.float32(factor))
 
     def rule(e: Emit, x: Any) -> Any:  # noqa: ANN401
