@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Scalar
+from cute_py.plan.estimate import register_estimate
 from cute_py.plan.node import Node
 from cute_py.plan.ops import Block, Op, While
+from cute_py.plan.walk import computed_with, every
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,15 +148,11 @@ class Plan:
     @property
     def ops(self) -> tuple[Op, ...]:
         """All ops, those of nested blocks after the one that holds them."""
-        from cute_py.plan.walk import every
-
         return tuple(every(self.body))
 
     @property
     def registers(self) -> int:
         """About how many 32-bit registers a thread will need; see `estimate`."""
-        from cute_py.plan.estimate import register_estimate
-
         return register_estimate(self)
 
     def require_signed(self, values: Iterable[object]) -> None:
@@ -164,8 +163,6 @@ class Plan:
 
         Raises LayoutError.
         """
-        from cute_py.plan.walk import computed_with
-
         wide = [
             (p.name, v)
             for p, v in zip(self.params, values, strict=True)
@@ -184,18 +181,14 @@ class Plan:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan to a file, as text with a version; see `serial`."""
-        from pathlib import Path
-
-        from cute_py.plan.serial import dumps
+        from cute_py.plan.serial import dumps  # the door to files, which reads plans
 
         Path(path).write_text(dumps(self), encoding="utf-8")
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Plan:
         """Return the plan that `save` wrote."""
-        from pathlib import Path
-
-        from cute_py.plan.serial import loads
+        from cute_py.plan.serial import loads  # the door to files, which makes plans
 
         return loads(Path(path).read_text(encoding="utf-8"))
 

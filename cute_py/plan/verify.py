@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import gcd
 
 from cute_py.errors import refusal
+from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import MOST, Reg
@@ -167,8 +168,6 @@ def _assigned(
 
 def _runs(op: Loop) -> bool:
     """Tell whether a loop surely runs once."""
-    from cute_py.integers import ints
-
     a, b = (op.start, op.stop) if op.step > 0 else (op.stop, op.start)
     return ints.less(a, b) is True
 

@@ -17,7 +17,7 @@ from cute_py.plan.ops import If, Leave, Loop, While
 from cute_py.plan.uniform import uniformity
 from cute_py.plan.walk import every
 from cute_py.trace.rebinding import Iterations, Rebinding, asks_for_statement
-from cute_py.trace.runtime_integers import Condition, as_condition, bare
+from cute_py.trace.runtime_integers import Condition, as_condition, bare, new_symbol
 from cute_py.trace.state import Scope, current
 from cute_py.trace.variables import Var as Var
 from cute_py.trace.variables import wait_until as wait_until
@@ -121,7 +121,7 @@ def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: st
         trace.limits[name] = stop
     if low == last:
         last = None if last is None else last + unit  # keep a symbol: the body names it
-    return trace.symbol(name, unit, low, last, scope)
+    return new_symbol(trace, name, unit, low, last, scope)
 
 
 def _require_same(first: list[Op], second: list[Op]) -> None:
