@@ -26,16 +26,13 @@ from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
 from cute_py.plan.ops import Op
 from cute_py.plan.plan import ScalarParam
-from cute_py.plan.walk import parts, reads, writes
+from cute_py.plan.walk import holds_numbers, parts, reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cute_py.codegen.passes.strength import Chains, Walk
     from cute_py.plan.plan import Plan
-
-# equal ones share an intrinsic; others hold numbers, and 0.0 equals -0.0
-_ALIKE = (ops.Barrier, ops.CpCommit, ops.CpWait, ops.GridDep, ops.Mma)
 
 
 @dataclass(frozen=True)
@@ -79,11 +76,12 @@ class Intrinsics:
             if reg.storage in self.loose and reg.dtype.name != "b1":
                 name = f"flags that are read as {reg.dtype}, no multiple of 32"
                 raise refusal("codegen-op", operation="cute.compile", name=name, where=op.where)
-        made = self.alike.get(op) if isinstance(op, _ALIKE) else None
+        alike = not holds_numbers(op)
+        made = self.alike.get(op) if alike else None
         if made is None:
             chain = self.chains.parts.get(id(op))
             made = self._made(op.word, op, writes(op), lambda e: rule(e, op), None, chain)
-        if isinstance(op, _ALIKE):
+        if alike:
             self.alike[op] = made
         return made
 

@@ -17,7 +17,8 @@ from cute_py.plan import ops
 from cute_py.plan.plan import ScalarParam, TensorParam
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
     from cute_py.codegen.intrinsics import Call, Intrinsics
     from cute_py.codegen.passes.strength import Chains, Walk
@@ -183,9 +184,9 @@ class Source:
             self._line(depth, "pass")
 
     def _op(self, op: Op, depth: int) -> None:
-        control = getattr(self, f"_{type(op).__name__.lower()}", None)
+        control = CONTROL.get(type(op))
         if control is not None:
-            control(op, depth)
+            control(self, op, depth)
             return
         call = self.intrinsics.op(op)
         text = self._name(call, op.word, op.stem)
@@ -236,6 +237,17 @@ class Source:
 
     def _set(self, op: ops.Set, depth: int) -> None:
         self._line(depth, f"{op.var} = {self.helpers['int64']}({self._scalar(op.value)})", op)
+
+
+# ops that are lines of the text, and no intrinsics
+CONTROL: dict[type[Op], Callable[[Source, Any, int], None]] = {
+    ops.Loop: Source._loop,
+    ops.While: Source._while,
+    ops.If: Source._if,
+    ops.Leave: Source._leave,
+    ops.Let: Source._let,
+    ops.Set: Source._set,
+}
 
 
 def main_file(plan: Plan) -> str:

@@ -16,7 +16,7 @@ from cute_py.emulate.shadow import Agents, Grain, Shadow
 from cute_py.emulate.spans import LANES, Array, Span, Spans, Value
 from cute_py.emulate.storages import RegisterFile, SharedMemory, shared_stride, storages
 from cute_py.plan import ops
-from cute_py.plan.walk import accesses, reads, writes
+from cute_py.plan.walk import accesses, mbarriers, reads, writes
 
 if TYPE_CHECKING:
     from cute_py.emulate.report import Report
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from cute_py.plan.plan import Plan
 
 INDICES = ("tid", "bid_x", "bid_y", "bid_z")
-BULK = (ops.TmaLoad, ops.TmaStore, ops.Wgmma)
-BARS = (ops.MbarInit, ops.MbarArrive, ops.MbarWait, ops.CpArrive, ops.TmaLoad)
 
 
 class Resources:
@@ -56,8 +54,8 @@ class Resources:
         self.stride = shared_stride(plan.shared)
         regs = (reg for op in every for reg in (*reads(op), *writes(op)))
         self.registers = storages(plan.storages, regs, checks)
-        bars = [op.bar.storage for op in every if isinstance(op, BARS)]
-        engines = any(isinstance(op, (*BARS, *BULK)) for op in every)
+        bars = [bar.storage for op in every for bar in mbarriers(op)]
+        engines = bool(bars) or any(op.bulk for op in every)
         self.agents = Agents(plan, self.warps, bars, engines)
         self.grain = self._grain(every) if checks and plan.shared else None
 
@@ -66,13 +64,13 @@ class Resources:
         sizes = []
         for op in every:
             touched = [access for access in accesses(op) if access.space == "smem"]
-            if isinstance(op, BULK):
+            if op.bulk:
                 sizes += [16] * bool(touched)  # TMA and wgmma touch whole rows of 16 bytes
                 continue
             for access in touched:
                 start = self.shared[access.storage].offset
                 sizes += [max(1, access.vector_bits // 8), start or 16]
-        atomics = any(isinstance(op, ops.Atomic) and op.dst.space == "smem" for op in every)
+        atomics = any(op.atomic and x.space == "smem" for op in every for x in accesses(op))
         return Grain(int(np.gcd.reduce(sizes)) if sizes else 16, self.stride, atomics)
 
     def bytes_per_block(self) -> int:

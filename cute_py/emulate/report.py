@@ -84,7 +84,7 @@ class Report:
             warps = int(np.count_nonzero(np.broadcast_to(mask, span.shape).any(-1)))
         counts = self.of(op)
         counts.instructions += warps
-        counts.mma += len(op.steps) * warps if isinstance(op, ops.Mma | ops.Wgmma) else 0
+        counts.mma += op.products * warps
 
     def access(self, span: Span, vectors: Vectors, place: Place, start: int) -> None:
         """Count the requests of an access to a storage that starts at a byte."""

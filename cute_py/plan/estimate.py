@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cute_py.plan.ops import Block, Loop, While
 from cute_py.plan.walk import blocks_of, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cute_py.plan.op import Block
     from cute_py.plan.plan import Plan
 
 ADDRESSES = 24  # registers for indices, addresses and predicates: what such kernels use beside
@@ -43,7 +43,7 @@ def _number(block: Block, at: int, spans: dict[str, list[int]]) -> int:
         before = set(spans)
         for inner in blocks_of(op):
             at = _number(inner, at, spans)
-        if isinstance(op, (Loop, While)):
+        if op.repeats:
             for name in before:
                 if spans[name][1] > begin:
                     spans[name][1] = at

@@ -22,6 +22,11 @@ WRITTEN = {_ROLE: "written"}  # registers that an op writes and does not read
 UPDATED = {_ROLE: "updated"}  # registers that it reads and writes: an accumulator
 ELEMENTS = {_ROLE: "elements"}  # values for registers: numbers there are no integers of the plan
 FIXED = {_ROLE: "fixed"}  # numbers, or tables of them, with no expression inside
+STORED = {_ROLE: "stored"}  # memory that it writes: an access, or the name of an array
+LOADED = {_ROLE: "loaded"}  # the name of an array that it reads
+NEARED = {_ROLE: "neared"}  # an access whose values it neither reads nor writes
+MBARRIER = {_ROLE: "mbarrier"}  # an access to an mbarrier
+NAMED = {_ROLE: "named"}  # the name of an integer that it gives a value
 
 
 def names_of(x: Node) -> tuple[str, ...]:
@@ -31,8 +36,8 @@ def names_of(x: Node) -> tuple[str, ...]:
 
 
 def roles_of(x: Node) -> tuple[tuple[str, str], ...]:
-    """Return (name, role) of each field that may hold registers, accesses, conditions or integers;
-    role: written, updated, elements or "".
+    """Return (name, role) of each field that is neither a block nor fixed; role: what its metadata
+    says, "" for what is read.
     """
     kind: Any = type(x)
     return _roles(kind)

@@ -1,8 +1,8 @@
 """`Op`: what all ops of a plan have, and the facts that each one states of itself.
 
-A record says what it writes (`written`, `updated`), which blocks it holds, what must hold of it by
-itself (`problem`), how it reads as a line (`str`), what printed kernels call it (`word`, `stem`),
-which instruction it needs (`needs`), and whether its threads wait for others (`waits`).
+A record says what it does with its fields (their metadata, see `node`), which blocks it holds,
+what must hold of it by itself (`problem`), how it reads as a line (`str`), what printed kernels
+call it (`word`, `stem`), which instruction it needs (`needs`), and whom its threads wait for.
 """
 
 from __future__ import annotations
@@ -28,6 +28,14 @@ class Op(Node):
     """What plans and printed kernels call it."""
     purpose: ClassVar[str]
     """What it does, in a few words, for the head of a printed kernel."""
+    repeats: ClassVar[bool] = False
+    """Whether it runs its blocks several times."""
+    bulk: ClassVar[bool] = False
+    """Whether an engine does it, and touches shared memory in whole rows of 16 bytes."""
+    atomic: ClassVar[bool] = False
+    """Whether it reads and writes an element of memory in one step."""
+    across: ClassVar[bool] = False
+    """Whether its threads may wait for other blocks of the grid."""
 
     @property
     def stem(self) -> str:
@@ -38,6 +46,26 @@ class Op(Node):
     def waits(self) -> bool:
         """Whether its threads may have to wait for threads of other warps, or other blocks."""
         return False
+
+    @property
+    def together(self) -> bool:
+        """Whether all threads of the block must come to it."""
+        return False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether registers that it names several times get one value each."""
+        return False
+
+    @property
+    def kept(self) -> Reg | None:
+        """The registers that keep what they hold where a guard fails."""
+        return None
+
+    @property
+    def products(self) -> int:
+        """How many matrix instructions a warp executes."""
+        return 0
 
     @property
     def where(self) -> str:

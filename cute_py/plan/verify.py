@@ -10,21 +10,15 @@ from cute_py.integers.polynomial import numbers_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import MOST, Reg
 from cute_py.plan.ops import (
-    Atomic,
-    Barrier,
-    Fill,
     GridDep,
     If,
     Leave,
-    Load,
     Loop,
-    Map,
     Op,
-    Prefetch,
     While,
 )
 from cute_py.plan.ops.control import SCOPES
-from cute_py.plan.walk import accesses, blocks_of, every, integers_in, reads, writes
+from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,20 +107,8 @@ def _require_numbers(op: Op) -> None:
 def _require_written_once(plan: Plan) -> None:
     for op in every(plan.body):
         for reg in writes(op):
-            if len(set(reg.index)) < len(reg.index) and not _agrees(op, reg):
+            if len(set(reg.index)) < len(reg.index) and not op.agrees:
                 raise refusal("plan-twice", operation=type(op).__name__, reg=reg, where=_line(op))
-
-
-def _agrees(op: Op, reg: Reg) -> bool:
-    """Tell whether an op gives the elements that it names several times one value each."""
-    if isinstance(op, Fill):
-        return True
-    if not isinstance(op, Map):
-        return False
-    wide = [x.index for x in op.sources if isinstance(x, Reg) and len(x) > 1]
-    first: dict[int, tuple[int, ...]] = {}
-    given = zip(*wide, strict=True) if wide else [()] * len(reg)
-    return all(first.setdefault(i, each) == each for i, each in zip(reg.index, given, strict=True))
 
 
 def _require_assigned(plan: Plan) -> None:
@@ -190,7 +172,7 @@ def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None
                 element=element,
                 where=_line(op),
             )
-    kept = _kept(op)
+    kept = op.kept
     if kept is not None and any(key not in known for key in _keys(kept, units)):
         raise refusal(
             "plan-unassigned",
@@ -199,13 +181,6 @@ def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None
             element=kept.index[0],
             where=_line(op),
         )
-
-
-def _kept(op: Op) -> Reg | None:
-    """Return the registers that keep what they hold where a guard fails."""
-    if isinstance(op, Load) and op.src.fill is None and op.src.guards:
-        return op.dst
-    return op.old if isinstance(op, Atomic) and op.dst.guards else None
 
 
 def _line(op: Op) -> str:
@@ -220,7 +195,7 @@ def _require_barriers_together(plan: Plan) -> None:
 def _barriers(block: Block, scope: str, cause: Op | None) -> None:
     """Refuse block barriers inside of branches and loops on which the block does not agree."""
     for op in block:
-        if isinstance(op, Barrier) and op.scope in ("block", "cluster") and scope != "block":
+        if op.together and scope != "block":
             assert cause is not None
             raise refusal(
                 "plan-divergent", operation="syncthreads", branch=_line(cause), where=_line(op)
@@ -239,11 +214,6 @@ def _require_shared(plan: Plan) -> None:
         raise refusal("plan-shared", operation=plan.name, bytes=plan.smem_bytes, most=MOST_SHARED)
 
 
-def _uses_memory(op: Op) -> bool:
-    """Tell whether an op reads or writes values of global memory."""
-    return not isinstance(op, Prefetch) and any(x.space == "gmem" for x in accesses(op))
-
-
 def _ends(op: Op) -> bool:
     """Tell whether a thread may end here: a kernel whose threads all do is over before those before
     it, and the one after it would not wait for them.
@@ -258,7 +228,7 @@ def _require_wait(plan: Plan) -> None:
     for op in plan.body:
         if isinstance(op, GridDep) and op.kind == "wait":
             return
-        early = [o for o in every((op,)) if _uses_memory(o) or _ends(o)]
+        early = [o for o in every((op,)) if arrays(o) or _ends(o)]
         if early:
             raise refusal("plan-pdl", operation=type(early[0]).__name__, where=_line(early[0]))
     raise refusal("plan-pdl", operation=plan.name, where="its end")

@@ -86,9 +86,37 @@ def writes(op: Op) -> list[Reg]:
     return [reg for reg in held if isinstance(reg, Reg)]
 
 
+def arrays(op: Op, written: bool = False) -> set[str]:
+    """Return the names of the arrays of global memory that an op reads or writes; or writes."""
+    found: set[str] = set()
+    for name, role in roles_of(op):
+        if role == "neared" or (written and role != "stored"):
+            continue
+        held = getattr(op, name)
+        accesses = [x for x in parts(held) if isinstance(x, Access)]
+        found |= {x.storage for x in accesses if x.space == "gmem"}
+        found |= {held} if isinstance(held, str) and role in ("loaded", "stored") else set()
+    return found
+
+
+def mbarriers(op: Op) -> list[Access]:
+    """Return the mbarriers that an op uses."""
+    return [getattr(op, name) for name, role in roles_of(op) if role == "mbarrier"]
+
+
+def named(op: Op) -> list[str]:
+    """Return the names of the integers that an op gives a value, those of its blocks left out."""
+    return [getattr(op, name) for name, role in roles_of(op) if role == "named"]
+
+
 def integers_in(op: Op) -> list[Scalar]:
     """Return the integers of an op, expressions and numbers; not those of nested blocks."""
     return [part for part in parts(op) if not isinstance(part, Node)]
+
+
+def holds_numbers(op: Op) -> bool:
+    """Tell whether an op may hold floats, so that equal ones may differ: 0.0 equals -0.0."""
+    return bool(accesses(op)) or any(role == "elements" for _name, role in roles_of(op))
 
 
 def symbols_of(block: Block) -> dict[str, Symbol]:

@@ -1,5 +1,7 @@
 """Plans as they are lowered for an architecture: they compute the same, in cheaper steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,9 @@ from cute_py.integers.symbols import terms_of
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import GemmConfig, Side, gemm
 from cute_py.plan import ops
-from cute_py.plan.walk import accesses, every
+from cute_py.plan.verify import verify
+from cute_py.plan.walk import accesses, arrays, every, mbarriers, named
+from tests.emulated.plans import Maker, at
 
 ATOM = "SM80_16x8x16_F32F16F16F32_TN"
 
@@ -198,3 +202,34 @@ def test_no_thread_ends_before_it_waits_for_the_kernels_before():
     with pytest.raises(cute.CuteError) as caught:
         cute.trace(early, np.zeros(32, np.float32))
     assert caught.value.code == "plan-pdl"
+
+
+def test_tma_uses_memory_and_waits_for_the_kernels_before():
+    m = Maker()
+    m.launch = replace(m.launch, pdl=True)
+    m.tensor("X", "f16", 2)
+    tile, bar = at(m.smem("S", "f16", 64), 0, step=(64, 1)), at(m.smem("B", "u64", 1), 0)
+    wait, load = m.op(ops.GridDep, "wait"), m.op(ops.TmaLoad, "X", (0, 0), (8, 8), tile, bar)
+    store = m.op(ops.TmaStore, "X", (0, 0), (8, 8), tile)
+    for use in (load, store):
+        early, late = (m.plan(use, wait), m.plan(wait, use))
+        verify(late)
+        with pytest.raises(cute.CuteError) as caught:
+            verify(early)
+        assert caught.value.code == "plan-pdl"
+
+
+def test_ops_say_what_they_use():
+    m = Maker()
+    x, bar = at(m.tensor("X", "f16", 2), 0), at(m.smem("B", "u64", 1), 0)
+    tile, reg = at(m.smem("S", "f16", 1), 0), m.reg("r", "f16")
+    load = m.op(ops.TmaLoad, "X", (0, 0), (1, 1), tile, bar)
+    assert (arrays(load), arrays(load, written=True), mbarriers(load)) == ({"X"}, set(), [bar])
+    for op in (ops.Store(x, reg), ops.Atomic("add", x, reg), ops.TmaStore("X", (0,), (1,), tile)):
+        assert arrays(op) == arrays(op, written=True) == {"X"}
+    assert arrays(ops.Load(reg, x)) == {"X"}
+    assert arrays(ops.Load(reg, x), written=True) == set()
+    assert arrays(ops.Prefetch(x)) == set()
+    assert arrays(ops.Load(reg, tile)) == set()
+    assert named(ops.Let("n0", "var", ("v",))) == ["n0"]
+    assert not named(ops.Barrier())

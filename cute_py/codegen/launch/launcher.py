@@ -30,19 +30,16 @@ from cute_py.errors import CuteError, refusal
 from cute_py.integers.code import FUNCTIONS, function, together, tree
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
-from cute_py.plan.access import Access
-from cute_py.plan.ops import TmaStore
 from cute_py.plan.plan import ScalarParam, TensorParam, admits
-from cute_py.plan.walk import every
+from cute_py.plan.walk import arrays, every
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from cute_py.calls.doors import Launch
     from cute_py.codegen.build import Compiled
     from cute_py.codegen.driver.driver import Driver
     from cute_py.plan.conditions import Scalar
-    from cute_py.plan.plan import Plan
 
 MOST = 1024  # prepared launches of a plan; all are dropped when there are more
 
@@ -65,7 +62,9 @@ class Launcher:
         self.promised = [
             p.alignment if isinstance(p, TensorParam) else None for p in compiled.plan.params
         ]
-        self.written = frozenset(_written(compiled.plan))
+        self.written = frozenset().union(
+            *(arrays(op, written=True) for op in every(compiled.plan.body))
+        )
         try:
             with self.driver.inside(self.device):
                 self.function = self._loaded()
@@ -239,16 +238,6 @@ class Launcher:
 def _sizes(name: str, array: Any) -> dict[str, int]:  # noqa: ANN401
     shape = {f"{name}_shape{i}": int(n) for i, n in enumerate(array.shape)}
     return shape | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides_of(array))}
-
-
-def _written(plan: Plan) -> Iterator[str]:
-    """Give the arrays that a plan writes to."""
-    for op in every(plan.body):
-        target = getattr(op, "dst", None)
-        if isinstance(op, TmaStore):
-            yield op.tensor
-        elif isinstance(target, Access) and target.space == "gmem":
-            yield target.storage
 
 
 def _shown(traced: tuple[Scalar, ...]) -> str:

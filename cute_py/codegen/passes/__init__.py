@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cute_py.plan import ops
-from cute_py.plan.walk import every
+from cute_py.plan.walk import every, named
 
 if TYPE_CHECKING:
     from cute_py.plan.plan import Plan
@@ -18,5 +17,4 @@ if TYPE_CHECKING:
 def names_in(plan: Plan) -> set[str]:
     """Return the names that stand for something in a plan."""
     found = {x.name for x in (plan, *plan.params, *plan.storages, *plan.shared)}
-    named = (ops.Loop, ops.Let, ops.Set)
-    return found | {op.var for op in every(plan.body) if isinstance(op, named)}
+    return found.union(*(named(op) for op in every(plan.body)))

@@ -18,6 +18,7 @@ from cute_py.integers.symbol_forms import substitute
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
+from cute_py.plan.node import Node
 from cute_py.plan.walk import accesses, every, rebuilt
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _rewritten(x: Any, var: str, d: int, rest: SymInt) -> Any:  # noqa: ANN401
     if isinstance(x, Access):
         bases = tuple(_by_remainder(base, var, d, rest) for base in x.bases)
         return replace(x, bases=bases, inner=_by_remainder(x.inner, var, d, rest))
-    if isinstance(x, (ops.Op, ops.Tile)):
+    if isinstance(x, Node):
         new = {f.name: _rewritten(getattr(x, f.name), var, d, rest) for f in fields(x)}
         return replace(x, **new)
     if isinstance(x, tuple) and any(isinstance(part, ops.Op) for part in x):

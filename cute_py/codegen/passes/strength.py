@@ -19,7 +19,7 @@ from cute_py.integers.polynomial import value as value_of
 from cute_py.integers.symbol_forms import substitute
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
-from cute_py.plan.walk import blocks_of, every
+from cute_py.plan.walk import blocks_of, every, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,7 +156,7 @@ def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar
     """Return the offset (elements) of the first pass and the step to the next one, if it is the
     same in all passes.
     """
-    inside = {op.var for op in every(loop.body) if isinstance(op, (ops.Loop, ops.Let))}
+    inside = {name for op in every(loop.body) for name in named(op)}
     head, tail = apart(first)[0], apart(last)[0]
     moved, left = symbols_of(terms_of(head)), symbols_of(terms_of(tail))
     k = next((s for s in moved if s.name == loop.var), None)

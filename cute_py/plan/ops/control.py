@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from cute_py.plan.conditions import BITS, MOST, Cond, Reg, Scalar, bounds_of
+from cute_py.plan.node import NAMED
 from cute_py.plan.op import Block, Op
 
 SCOPES = ("block", "warpgroup", "warp", "thread")
@@ -26,7 +27,7 @@ class Loop(Op):
     All threads that take part have the same start, stop and step, up to `scope`.
     """
 
-    var: str
+    var: str = field(metadata=NAMED)
     start: Scalar
     stop: Scalar
     step: int
@@ -36,6 +37,7 @@ class Loop(Op):
     word: ClassVar[str] = "for"
     purpose: ClassVar[str] = "a loop"
     blocks: ClassVar[tuple[str, ...]] = ("body",)
+    repeats: ClassVar[bool] = True
 
     def problem(self) -> str:
         """A step that moves, and a scope that is known."""
@@ -58,6 +60,7 @@ class While(Op):
     word: ClassVar[str] = "while"
     purpose: ClassVar[str] = "a loop"
     blocks: ClassVar[tuple[str, ...]] = ("test", "body")
+    repeats: ClassVar[bool] = True
 
     def problem(self) -> str:
         """A scope that is known."""
@@ -118,7 +121,7 @@ class Let(Op):
     `var`, the present value of a variable that `Set` made.
     """
 
-    var: str
+    var: str = field(metadata=NAMED)
     kind: str
     operands: tuple[Scalar | Reg | str, ...]
 
@@ -138,7 +141,7 @@ class Let(Op):
 class Set(Op):
     """Give an integer variable a value; every thread has its own."""
 
-    var: str
+    var: str = field(metadata=NAMED)
     value: Scalar
 
     word: ClassVar[str] = "set"

@@ -41,6 +41,11 @@ class Mma(Op):
     word: ClassVar[str] = "mma"
     purpose: ClassVar[str] = "d += a * b, one instruction of the atom for each step"
 
+    @property
+    def products(self) -> int:
+        """One a step."""
+        return len(self.steps)
+
     def problem(self) -> str:
         """Whole fragments of accumulators, and steps inside of them."""
         return _fragments(self.atom, self.d, self.steps)
@@ -86,6 +91,12 @@ class Wgmma(Op):
 
     word: ClassVar[str] = "wgmma"
     purpose: ClassVar[str] = "wgmma.mma_async: d += a * b of a warpgroup"
+    bulk: ClassVar[bool] = True
+
+    @property
+    def products(self) -> int:
+        """One a step."""
+        return len(self.steps)
 
     def problem(self) -> str:
         """Whole fragments of accumulators, and steps inside of them."""

@@ -10,7 +10,7 @@ from cute_py.atoms.copy import Copy_Op
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.functions import ATOMICS
-from cute_py.plan.node import FIXED, WRITTEN
+from cute_py.plan.node import FIXED, LOADED, MBARRIER, NEARED, STORED, WRITTEN
 from cute_py.plan.op import Op
 
 
@@ -43,6 +43,11 @@ class Load(Op):
     word: ClassVar[str] = "load"
     purpose: ClassVar[str] = "ld.global or ld.shared, one for each vector"
 
+    @property
+    def kept(self) -> Reg | None:
+        """The registers, without a fill."""
+        return self.dst if self.src.fill is None and self.src.guards else None
+
     def problem(self) -> str:
         """As many elements in memory as in registers."""
         return _elements(self.src, self.dst)
@@ -55,7 +60,7 @@ class Load(Op):
 class Store(Op):
     """The inverse of Load; nothing is stored where a guard fails. `order`: weak or release."""
 
-    dst: Access
+    dst: Access = field(metadata=STORED)
     src: Reg
     order: str = "weak"
 
@@ -71,85 +76,13 @@ class Store(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class LdMatrix(Op):
-    """One ldmatrix per vector of the access: each lane gives the address of one row of 8 elements
-    of 16 bits; instruction i fills elements i*n ... of dst, in the order of the atom's dst_tv.
-    """
-
-    atom: Copy_Op
-    dst: Reg = field(metadata=WRITTEN)
-    src: Access
-
-    word: ClassVar[str] = "ldmatrix"
-    purpose: ClassVar[str] = "8x8 matrices from shared memory, one for each row address"
-
-    def problem(self) -> str:
-        """Rows of 16 bytes of shared memory, as many as the registers take."""
-        return _rows(self.src, self.dst, self.atom.dst_bits // self.dst.dtype.bits)
-
-    def needs(self) -> Copy_Op:
-        """The instruction of the atom."""
-        return self.atom
-
-    def __str__(self) -> str:
-        return f"{self.dst} = ldmatrix {self.src}  {self.atom}"
-
-
-@dataclass(frozen=True, slots=True)
-class StMatrix(Op):
-    """The inverse of LdMatrix."""
-
-    atom: Copy_Op
-    dst: Access
-    src: Reg
-
-    word: ClassVar[str] = "stmatrix"
-    purpose: ClassVar[str] = "8x8 matrices to shared memory, one for each row address"
-
-    def problem(self) -> str:
-        """Rows of 16 bytes of shared memory, as many as the registers give."""
-        return _rows(self.dst, self.src, self.atom.src_bits // self.src.dtype.bits)
-
-    def needs(self) -> Copy_Op:
-        """The instruction of the atom."""
-        return self.atom
-
-    def __str__(self) -> str:
-        return f"stmatrix {self.dst} = {self.src}  {self.atom}"
-
-
-@dataclass(frozen=True, slots=True)
-class Atomic(Op):
-    """Replace each element x by fn(x, src): `add min max exch and or xor`; `old` gets x,
-    and stays as it is where a guard fails.
-    """
-
-    fn: str
-    dst: Access
-    src: Reg
-    old: Reg | None = field(default=None, metadata=WRITTEN)
-
-    word: ClassVar[str] = "atomic"
-    purpose: ClassVar[str] = "atom, one for each element"
-
-    def problem(self) -> str:
-        """A known function, and as many elements in memory as in registers."""
-        return _elements(self.dst, self.src) if self.fn in ATOMICS else f"the atomic {self.fn}"
-
-    def needs(self) -> str | None:
-        """The addition of bf16, which is newer than the others."""
-        newer = self.fn == "add" and self.dst.dtype.name == "bf16"
-        return "atom.add.noftz.bf16" if newer else None
-
-
-@dataclass(frozen=True, slots=True)
 class CpAsync(Op):
     """Copy vectors of global memory to shared memory, one for one; complete after CpWait. Where a
     guard of `src` fails, zeros are written (ZFILL rows), or nothing.
     """
 
     atom: Copy_Op
-    dst: Access
+    dst: Access = field(metadata=STORED)
     src: Access
 
     word: ClassVar[str] = "cp_async"
@@ -206,6 +139,84 @@ class CpWait(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class LdMatrix(Op):
+    """One ldmatrix per vector of the access: each lane gives the address of one row of 8 elements
+    of 16 bits; instruction i fills elements i*n ... of dst, in the order of the atom's dst_tv.
+    """
+
+    atom: Copy_Op
+    dst: Reg = field(metadata=WRITTEN)
+    src: Access
+
+    word: ClassVar[str] = "ldmatrix"
+    purpose: ClassVar[str] = "8x8 matrices from shared memory, one for each row address"
+
+    def problem(self) -> str:
+        """Rows of 16 bytes of shared memory, as many as the registers take."""
+        return _rows(self.src, self.dst, self.atom.dst_bits // self.dst.dtype.bits)
+
+    def needs(self) -> Copy_Op:
+        """The instruction of the atom."""
+        return self.atom
+
+    def __str__(self) -> str:
+        return f"{self.dst} = ldmatrix {self.src}  {self.atom}"
+
+
+@dataclass(frozen=True, slots=True)
+class StMatrix(Op):
+    """The inverse of LdMatrix."""
+
+    atom: Copy_Op
+    dst: Access = field(metadata=STORED)
+    src: Reg
+
+    word: ClassVar[str] = "stmatrix"
+    purpose: ClassVar[str] = "8x8 matrices to shared memory, one for each row address"
+
+    def problem(self) -> str:
+        """Rows of 16 bytes of shared memory, as many as the registers give."""
+        return _rows(self.dst, self.src, self.atom.src_bits // self.src.dtype.bits)
+
+    def needs(self) -> Copy_Op:
+        """The instruction of the atom."""
+        return self.atom
+
+    def __str__(self) -> str:
+        return f"stmatrix {self.dst} = {self.src}  {self.atom}"
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic(Op):
+    """Replace each element x by fn(x, src): `add min max exch and or xor`; `old` gets x,
+    and stays as it is where a guard fails.
+    """
+
+    fn: str
+    dst: Access = field(metadata=STORED)
+    src: Reg
+    old: Reg | None = field(default=None, metadata=WRITTEN)
+
+    word: ClassVar[str] = "atomic"
+    purpose: ClassVar[str] = "atom, one for each element"
+    atomic: ClassVar[bool] = True
+
+    @property
+    def kept(self) -> Reg | None:
+        """What the elements were."""
+        return self.old if self.dst.guards else None
+
+    def problem(self) -> str:
+        """A known function, and as many elements in memory as in registers."""
+        return _elements(self.dst, self.src) if self.fn in ATOMICS else f"the atomic {self.fn}"
+
+    def needs(self) -> str | None:
+        """The addition of bf16, which is newer than the others."""
+        newer = self.fn == "add" and self.dst.dtype.name == "bf16"
+        return "atom.add.noftz.bf16" if newer else None
+
+
+@dataclass(frozen=True, slots=True)
 class TmaLoad(Op):
     """One thread copies the box at `coord` of a tensor to shared memory and adds its bytes to an
     mbarrier; what lies outside of the tensor is zero.
@@ -214,15 +225,16 @@ class TmaLoad(Op):
     the same place in the blocks of the cluster whose bits are set.
     """
 
-    tensor: str
+    tensor: str = field(metadata=LOADED)
     coord: tuple[Scalar, ...]
     box: tuple[int, ...] = field(metadata=FIXED)
-    dst: Access
-    bar: Access
+    dst: Access = field(metadata=STORED)
+    bar: Access = field(metadata=MBARRIER)
     multicast: Scalar = 0
 
     word: ClassVar[str] = "tma_load"
     purpose: ClassVar[str] = "cp.async.bulk.tensor: a box of a tensor to shared memory"
+    bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
         """A coordinate for each mode of the box, and an element of shared memory for each of it."""
@@ -239,7 +251,7 @@ class TmaStore(Op):
     is "" or the operation (add, min, max).
     """
 
-    tensor: str
+    tensor: str = field(metadata=STORED)
     coord: tuple[Scalar, ...]
     box: tuple[int, ...] = field(metadata=FIXED)
     src: Access
@@ -247,6 +259,7 @@ class TmaStore(Op):
 
     word: ClassVar[str] = "tma_store"
     purpose: ClassVar[str] = "cp.async.bulk.tensor: shared memory to a box of a tensor"
+    bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
         """A coordinate for each mode of the box, and an element of shared memory for each of it."""
@@ -298,7 +311,7 @@ class BulkWait(Op):
 class Prefetch(Op):
     """Bring an access of global memory near; changes no value."""
 
-    src: Access
+    src: Access = field(metadata=NEARED)
 
     word: ClassVar[str] = "prefetch"
     purpose: ClassVar[str] = "prefetch.global.L2"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Scalar
+from cute_py.plan.node import MBARRIER
 from cute_py.plan.op import Op
 
 TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -36,6 +37,11 @@ class Barrier(Op):
     def waits(self) -> bool:
         """Whether it is for more than one warp."""
         return self.scope != "warp"
+
+    @property
+    def together(self) -> bool:
+        """Whether it is for the whole block, or more."""
+        return self.scope in ("block", "cluster")
 
     def problem(self) -> str:
         """A known scope and kind, and whole warps at a named barrier."""
@@ -99,7 +105,7 @@ class GridDep(Op):
 class MbarInit(Op):
     """Make the 8 bytes of the access an mbarrier that `count` arrivals complete."""
 
-    bar: Access
+    bar: Access = field(metadata=MBARRIER)
     count: int
 
     word: ClassVar[str] = "mbarrier_init"
@@ -118,7 +124,7 @@ class MbarInit(Op):
 class MbarArrive(Op):
     """Arrive, and announce `bytes` of transactions (0: none). `cluster_rank`: at that block's."""
 
-    bar: Access
+    bar: Access = field(metadata=MBARRIER)
     bytes: int = 0
     cluster_rank: Scalar | None = None
 
@@ -141,7 +147,7 @@ class CpArrive(Op):
     cp.async.mbarrier.arrive.noinc.
     """
 
-    bar: Access
+    bar: Access = field(metadata=MBARRIER)
 
     word: ClassVar[str] = "cp_async_arrive"
     purpose: ClassVar[str] = "cp.async.mbarrier.arrive.noinc"
@@ -159,7 +165,7 @@ class CpArrive(Op):
 class MbarWait(Op):
     """Wait until the phase of this parity (0 or 1) is complete."""
 
-    bar: Access
+    bar: Access = field(metadata=MBARRIER)
     phase: Scalar
 
     word: ClassVar[str] = "mbarrier_wait"
@@ -189,6 +195,7 @@ class WaitUntil(Op):
 
     word: ClassVar[str] = "wait_until"
     purpose: ClassVar[str] = "reads with acquire order until the element compares"
+    across: ClassVar[bool] = True
 
     @property
     def waits(self) -> bool:

@@ -38,6 +38,11 @@ class Fill(Op):
     word: ClassVar[str] = "fill"
     purpose: ClassVar[str] = "all elements become a number"
 
+    @property
+    def agrees(self) -> bool:
+        """Always."""
+        return True
+
     def __str__(self) -> str:
         return f"{self.dst} = {'undefined' if self.value is None else self.value}"
 
@@ -61,6 +66,15 @@ class Map(Op):
     def stem(self) -> str:
         """The word and the function."""
         return f"map_{self.fn}"
+
+    @property
+    def agrees(self) -> bool:
+        """Where elements of one register come from the same elements of the sources."""
+        wide = [x.index for x in self.sources if isinstance(x, Reg) and len(x) > 1]
+        given = zip(*wide, strict=True) if wide else [()] * len(self.dst)
+        first: dict[int, tuple[int, ...]] = {}
+        pairs = zip(self.dst.index, given, strict=True)
+        return all(first.setdefault(i, each) == each for i, each in pairs)
 
     def problem(self) -> str:
         """A known function, its number of sources, and lengths that fit."""
