@@ -112,7 +112,6 @@ _HOME = {
     "trace.control": "break_if otherwise range=range_ return_if when while_",
     "trace.variables": "var=Var wait_until",
     "trace.arithmetic": "as_int reduce",
-    "trace.math": ("cos erf exp exp2 fma log log2 maximum minimum rcp rsqrt sin sqrt tanh where"),
     "trace.threads": (
         "assert_ atomic block_idx cp_async_fence cp_async_wait griddepcontrol_launch_dependents "
         "griddepcontrol_wait lane_idx launch load_acquire named_barrier print=print_ shuffle "
@@ -151,10 +150,25 @@ def _unlisted() -> list[str]:
     return [name for package in _UNLISTED for name in _package(package).__all__]
 
 
+def _functions() -> list[str]:
+    """Return the names of the functions of registers: `cute.exp` is `cute.math.exp`."""
+    from cute_py.plan.functions import PUBLIC
+
+    return list(PUBLIC)
+
+
+def _listed() -> list[str]:
+    return [*_PACKAGES, *_functions()]
+
+
 def _found(name: str) -> object:
-    """Return a package, or what one of `_UNLISTED` has under that name."""
+    """Return a package, a function of registers, or what one of `_UNLISTED` has by that name."""
     if name in _PACKAGES:
         return _package(name)
+    if name == "__all__":
+        return [*globals()["_starred"], *_listed()]
+    if not name.startswith("__") and name in _functions():
+        return globals().setdefault(name, getattr(_package("math"), name))
     holders = [] if name.startswith("__") else map(_package, _UNLISTED)
     return next((getattr(each, name) for each in holders if name in each.__all__), None)
 
@@ -163,9 +177,9 @@ def __getattr__(name: str) -> object:
     """Let `lazy` take over at the first name that is asked for (PEP 562)."""
     from cute_py.lazy import lazy
 
-    get, names, starred = lazy(__name__, _HOME, _found, lambda: _PACKAGES, _unlisted)
-    globals().update(__getattr__=get, __dir__=names, __all__=[*starred, *_PACKAGES])
-    return globals()["__all__"] if name == "__all__" else get(name)
+    get, names, starred = lazy(__name__, _HOME, _found, _listed, _unlisted)
+    globals().update(__getattr__=get, __dir__=names, _starred=starred)
+    return get(name)
 
 
 def __dir__() -> list[str]:

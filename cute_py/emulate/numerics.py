@@ -18,6 +18,7 @@ from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, bf16, f16, f32, f64
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.spans import Array
+from cute_py.plan.functions import FUNCTIONS
 
 ROUNDINGS = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp", "rna": "rna"}
 _NARROW = 0x1FFFFFFF, 0x10000000  # of a float64: the bits that f32 drops, and the tie among them
@@ -237,8 +238,6 @@ RULES: dict[str, Callable[..., Any]] = {
     "floor": np.floor,
     "ceil": np.ceil,
 }
-COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-MOVES = ("copy", "where")  # no arithmetic: bits pass as they are
 
 
 def function(name: str, dtype: Dtype) -> Callable[..., Array]:
@@ -246,7 +245,7 @@ def function(name: str, dtype: Dtype) -> Callable[..., Array]:
     if name == "fma" and dtype.is_float:
         return _fma_of(dtype)
     rule = RULES[name]
-    if name in MOVES or dtype.bits >= 32 or (dtype.is_integer and dtype.bits >= 8):
+    if FUNCTIONS[name].moves or dtype.bits >= 32 or (dtype.is_integer and dtype.bits >= 8):
         return rule
     if dtype.is_integer:
         return _wrapping(rule, dtype, name)
@@ -260,7 +259,7 @@ def _fma_of(dtype: Dtype) -> Callable[..., Array]:
 
 
 def _narrow(rule: Callable[..., Any], dtype: Dtype, name: str) -> Callable[..., Array]:
-    if name in COMPARISONS:
+    if FUNCTIONS[name].compares:
         return lambda *values: np.asarray(rule(*(widened(value, dtype) for value in values)))
     return lambda *values: converted(
         np.asarray(rule(*(widened(value, dtype) for value in values))), f32, dtype
@@ -268,6 +267,6 @@ def _narrow(rule: Callable[..., Any], dtype: Dtype, name: str) -> Callable[..., 
 
 
 def _wrapping(rule: Callable[..., Any], dtype: Dtype, name: str) -> Callable[..., Array]:
-    if name in COMPARISONS:
+    if FUNCTIONS[name].compares:
         return rule
     return lambda *values: np.asarray(convert(rule(*values), dtype))

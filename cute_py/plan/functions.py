@@ -1,7 +1,7 @@
 """The element-wise functions of `Map` and the combining ones of `Reduce` and `Atomic`: one table.
 
 Each backend has one rule per name. A function computes in the dtype of its sources; comparisons and
-logic give b1. A row with a text is public: `cute.math` has it by its name there.
+logic give b1. A row with a text is public: `cute` and `cute.math` have it by its name there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Function:
         model: the same function of Python's numbers, exact for integers; its result is wrapped to
             the width of an integer type, or rounded to a type of floats.
         domain: the types that it is for: "any", "float", "int" or "bool".
+        sized: whether the model takes the bits of the type as well, behind the sources.
         compares: whether it gives b1.
+        moves: whether it passes the bits of a source as they are.
         approximate: on a GPU by a special-function unit, within a documented bound.
         text: what `cute.math` says of it; "" for what only operators record.
         public: its name there, if not `name`.
@@ -36,7 +38,9 @@ class Function:
     arity: int
     model: Callable[..., Any]
     domain: str = "any"
+    sized: bool = False
     compares: bool = False
+    moves: bool = False
     approximate: bool = False
     text: str = ""
     public: str = ""
@@ -51,7 +55,7 @@ def _greatest(a: Any, b: Any) -> Any:  # noqa: ANN401
 
 
 _OPERATORS = (
-    Function("copy", 1, lambda a: a),
+    Function("copy", 1, lambda a: a, moves=True),
     Function("neg", 1, operator.neg),
     Function("abs", 1, abs),
     Function("not", 1, operator.invert, "int"),
@@ -76,7 +80,7 @@ _OPERATORS = (
 # rsqrt and rcp are rounded as on the emulator, and the others are within 2 ulp.
 _NAMED = (
     Function(
-        "where", 3, lambda c, a, b: a if c else b,
+        "where", 3, lambda c, a, b: a if c else b, moves=True,
         text="Return a where the condition (b1 registers, or a condition of integers) holds, "
         "else b.",
     ),
@@ -129,7 +133,7 @@ _NAMED = (
         text="Return the cosine; on a GPU cos.approx.",
     ),
     Function(
-        "erf", 1, math.erf, "float",
+        "erf", 1, math.erf, "float", approximate=True,
         text="Return the error function; on a GPU within 2 ulp.",
     ),
     Function("floor", 1, math.floor, "float", text="Return the greatest whole number up to x."),
@@ -137,6 +141,7 @@ _NAMED = (
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in (*_OPERATORS, *_NAMED)}
+PUBLIC: dict[str, Function] = {f.public or f.name: f for f in _NAMED}  # by their names for users
 
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 ATOMICS = ("add", "min", "max", "exch", "and", "or", "xor")

@@ -1,6 +1,6 @@
 """`cute.math`: functions of register tensors, element by element, by their NumPy names.
 
-Each is a row of `plan.functions` that has a text. What is said of a GPU is about f32, and f16 and
+Each is a public row of `plan.functions`. What is said of a GPU is about f32, and f16 and
 bf16, which are computed in f32. In f64 sqrt, rsqrt and rcp are rounded as on the emulator, and the
 others are within 2 ulp.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cute_py.plan.functions import FUNCTIONS, Function
+from cute_py.plan.functions import PUBLIC, Function
 from cute_py.trace.arithmetic import apply
 
 TYPE_CHECKING = False
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cute_py.tensor.tensor import Tensor
-
-
-_ROWS = {row.public or row.name: row for row in FUNCTIONS.values() if row.text}
 
 
 def _of_one(fn: str) -> Callable[..., Tensor]:
@@ -62,7 +59,7 @@ def _recording(name: str, row: Function) -> Callable[..., Tensor]:
     return function
 
 
-globals().update({name: _recording(name, row) for name, row in _ROWS.items()})
+globals().update({name: _recording(name, row) for name, row in PUBLIC.items()})
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
@@ -72,4 +69,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
 
 def __dir__() -> list[str]:
     """List the functions."""
-    return sorted(_ROWS)
+    return sorted(PUBLIC)

@@ -57,7 +57,8 @@ def test_a_function_is_its_model(name, type_name):
         given[0] = rng.integers(0, 2, len(given[1])).astype(bool)
     got = np.asarray(function(name, kind)(*given))
     plain = [x.astype(np.float64) if kind.is_float and x.dtype != bool else x for x in given]
-    model = [row.model(*each) for each in zip(*[x.tolist() for x in plain], strict=True)]
+    bits = [kind.bits] * row.sized
+    model = [row.model(*each, *bits) for each in zip(*[x.tolist() for x in plain], strict=True)]
     if row.compares:
         assert got.astype(bool).tolist() == model
     elif not kind.is_float:

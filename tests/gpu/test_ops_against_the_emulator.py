@@ -3,6 +3,7 @@
 One kernel for each type: a plan with all functions, on corners and random bits of that type.
 """
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -31,9 +32,15 @@ N = 1024
 INTEGERS = [f"{s}{bits}" for bits in (8, 16, 32, 64) for s in "su"]
 FLOATS = ["e4m3", "e5m2", "f16", "bf16", "f32", "f64"]
 TESTS = ("lt", "le", "gt", "ge", "eq", "ne")
-INTEGER_FNS = ("neg", "abs", "not", "add", "sub", "mul", "and", "or", "xor", "min", "max", "fma")
-FLOAT_FNS = ("neg", "abs", "add", "sub", "mul", "div", "min", "max", "sqrt", "floor", "ceil")
+DIVISIONS, SHIFTS = ("floordiv", "mod"), ("shl", "shr")
 here = bid_x * THREADS + tid
+
+
+def functions(domain):
+    """Return the names of the arithmetic functions of a kind of type that give the same bits."""
+    rows = [f for f in FUNCTIONS.values() if f.domain in ("any", domain)]
+    exact = [f for f in rows if not (f.compares or f.moves or f.approximate)]
+    return [f.name for f in exact if f.name not in (*DIVISIONS, *SHIFTS)]
 
 
 class Sheet:
@@ -114,11 +121,11 @@ def test_integer_functions(kind):
     ra, rb, rc, rd, rs = (
         sheet.input(n, kind, x) for n, x in zip("ABCDS", (a, b, c, d, count), strict=True)
     )
-    for fn in (*INTEGER_FNS, *TESTS):
+    for fn in (*functions("int"), *TESTS):
         mapped(sheet, fn, kind, *(ra, rb, rc)[: arity(fn)])
-    for fn in ("floordiv", "mod"):
+    for fn in DIVISIONS:
         mapped(sheet, fn, kind, ra, rd)
-    for fn in ("shl", "shr"):
+    for fn in SHIFTS:
         mapped(sheet, fn, kind, ra, rs)
     for name, (got, wanted) in sheet.run().items():
         assert_same(got, wanted, f"{name} {kind}", a, b, c, d, count)
@@ -130,8 +137,8 @@ def test_float_functions(kind):
     b, c = shuffled(drawn(kind, N, 1), 1), shuffled(drawn(kind, N, 2), 2)
     sheet = Sheet()
     ra, rb, rc = (sheet.input(n, kind, x) for n, x in zip("ABC", (a, b, c), strict=True))
-    fused = ("fma",) if kind in ("f16", "bf16", "f32") else ()
-    for fn in (*FLOAT_FNS, *TESTS, *fused):
+    fused = kind in ("f16", "bf16", "f32")
+    for fn in (*(fn for fn in functions("float") if fused or fn != "fma"), *TESTS):
         mapped(sheet, fn, kind, *(ra, rb, rc)[: arity(fn)])
     flag, chosen = sheet.reg("b1"), sheet.reg(kind)
     sheet.add(ops.Map, "lt", flag, (rb, rc), cute.dtype(kind))
@@ -175,6 +182,7 @@ APPROXIMATE = {
     "rcp": (2**-23, 0),
     "sin": (0, 2**-20.5),
     "cos": (0, 2**-20.5),
+    "erf": (2**-22, 2.0**-126),
 }
 DOMAIN = {
     "exp2": (-120, 120),
@@ -186,6 +194,7 @@ DOMAIN = {
     "rcp": (2.0**-100, 2.0**100),
     "sin": (-np.pi, np.pi),
     "cos": (-np.pi, np.pi),
+    "erf": (-4, 4),
 }
 
 
@@ -222,7 +231,13 @@ def _exactly(fn, x):
     if fn == "rsqrt":
         return 1 / np.sqrt(np.abs(x))
     with np.errstate(all="ignore"):
-        return 1 / x if fn == "rcp" else getattr(np, fn)(x)
+        known = {"rcp": lambda x: 1 / x, "erf": np.vectorize(math.erf)}
+        return known.get(fn, getattr(np, fn, None))(x)
+
+
+def test_every_approximate_function_has_its_bound():
+    approximate = {f.name for f in FUNCTIONS.values() if f.approximate}
+    assert approximate == set(APPROXIMATE) == set(DOMAIN)
 
 
 def test_approximate_functions_at_their_corners():

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import cute_py as cute
+from cute_py.plan.functions import PUBLIC
 
 # public name -> (module, name there), and which of them `dir(cute)` leaves to their packages
-TABLES = {package: package._HOME for package in (cute, cute.cutlass2, cute.host)}
+TABLES = {package: dict(package._HOME) for package in (cute, cute.cutlass2, cute.host)}
+TABLES[cute]["trace.math"] = " ".join(PUBLIC)  # made from rows
 HOMES = {
     public: (module, there or public)
     for table in TABLES.values()
@@ -56,6 +58,17 @@ def test_the_stub_lists_what_the_package_resolves(request):
     if request.config.getoption("--update-golden", default=False):
         STUB.write_text(stub_text())
     assert STUB.read_text() == stub_text()
+
+
+def test_the_docs_list_the_functions_of_registers(request):
+    start, end = "| `cute.where`, ", " | functions of registers, element by element |"
+    row = f"| {', '.join(f'`cute.{name}`' for name in PUBLIC)}{end}"
+    lines = KERNELS.read_text().splitlines()
+    (k,) = [k for k, line in enumerate(lines) if line.startswith(start)]
+    if request.config.getoption("--update-golden", default=False):
+        lines[k] = row
+        KERNELS.write_text("\n".join([*lines, ""]))
+    assert lines[k] == row
 
 
 def test_star_import_hides_no_builtin():

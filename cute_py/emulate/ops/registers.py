@@ -10,10 +10,11 @@ from cute_py.dtypes.table import b1, from_numpy
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.faults import first
-from cute_py.emulate.numerics import COMPARISONS, converted, function
+from cute_py.emulate.numerics import converted, function
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.spans import LANES, Array
 from cute_py.plan import ops
+from cute_py.plan.functions import FUNCTIONS
 
 
 @handles(ops.Fill)
@@ -39,7 +40,9 @@ def map_(program: Program, op: ops.Map) -> Run:
         types[0] = b1
     sources = [program.operand(s, t, op) for s, t in zip(op.sources, types, strict=True)]
     compute, dst = function(op.fn, op.dtype), program.view(op.dst)
-    assert op.fn in COMPARISONS or op.dst.dtype is op.dtype or op.dst.dtype.bits == op.dtype.bits
+    assert (
+        FUNCTIONS[op.fn].compares or op.dst.dtype is op.dtype or op.dst.dtype.bits == op.dtype.bits
+    )
     if len(sources) == 1:
         (a,) = sources
         return lambda c: dst.put(c, compute(a(c)))

@@ -15,6 +15,7 @@ from cute_py.codegen.ops.registers.functions import INTEGER, rule_of
 from cute_py.codegen.storage import I1, I32, I64, element_type
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
+from cute_py.plan.functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
@@ -43,9 +44,7 @@ def map_(e: Emit, op: ops.Map) -> None:
 
 def _as_it_is(op: ops.Map) -> bool:
     """Tell whether elements are taken in their own type: moved, or given to an instruction."""
-    return op.fn in ("copy", "where") or (
-        op.fn == "fma" and op.dtype.is_float and op.dtype.bits < 32
-    )
+    return FUNCTIONS[op.fn].moves or (op.fn == "fma" and op.dtype.is_float and op.dtype.bits < 32)
 
 
 def _source(e: Emit, x: Any, k: int, op: ops.Map) -> Any:  # noqa: ANN401
