@@ -26,7 +26,8 @@ from cute_py.dtypes.table import Dtype, f32
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.numerics import fma, numeric, widened
-from cute_py.emulate.ops.memory import require_warps, wait_for
+from cute_py.emulate.ops.memory import wait_for
+from cute_py.emulate.ops.order import require_warps
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.registers import View, selection
 from cute_py.emulate.spans import LANES, Array

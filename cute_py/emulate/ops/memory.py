@@ -11,9 +11,8 @@ from cute_py.atoms.copy import Copy_Op
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
 from cute_py.emulate.cohorts import Cohort, Run
-from cute_py.emulate.faults import first
 from cute_py.emulate.numerics import function
-from cute_py.emulate.ops.order import require_ready, slots_of, threads_of, value_at
+from cute_py.emulate.ops.order import require_ready, require_warps, slots_of, threads_of, value_at
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import Place
@@ -178,18 +177,6 @@ def _givers(located: Located, c: Cohort, rows: int) -> Place:
         if located.names == ():
             c.span.cache[key] = found
     return found
-
-
-def require_warps(op: ops.Op, c: Cohort) -> None:
-    """Refuse a warp instruction under a mask of lanes."""
-    if c.mask is not None and not c.mask.all():
-        raise c.batch.faults.at(
-            "emulate-warp-divergent", op, c.span, first(~c.mask, c.span), name=_name(op)
-        )
-
-
-def _name(op: ops.Op) -> str:
-    return type(op).__name__
 
 
 @handles(ops.StMatrix)

@@ -53,7 +53,7 @@ class BarrierWait(Wait):
 def barrier(program: Program, op: ops.Barrier) -> Run:
     """Meet, arrive at, or wait for a barrier."""
     if op.scope == "warp":
-        return lambda c: None
+        return lambda c: require_lanes(program, op, c)
     if op.scope == "cluster":
         return _cluster_barrier(program, op)
     number = program.scalar(op.id)
@@ -93,6 +93,24 @@ def _require_whole(op: ops.Op, c: Cohort, base: Array | None) -> None:
         where = first(bad, c.span)
         others = f"lane {where[2]} and others of the warp took another branch or have ended"
         raise c.batch.faults.at("emulate-barrier-divergent", op, c.span, where[:2], others=others)
+
+
+def require_warps(op: ops.Op, c: Cohort) -> None:
+    """Refuse a warp instruction under a mask of lanes."""
+    if c.mask is not None and not c.mask.all():
+        where, name = first(~c.mask, c.span), type(op).__name__
+        raise c.batch.faults.at("emulate-warp-divergent", op, c.span, where, name=name)
+
+
+def require_lanes(program: Program, op: ops.Op, c: Cohort) -> None:
+    """Refuse an op that waits for all lanes of the warp where some neither come nor have ended."""
+    if c.mask is None or not program.checks:
+        return
+    running = c.frames[0].saved
+    bad = ~c.mask if running is None else running & ~c.mask
+    if bad.any():
+        where, name = first(bad, c.span), type(op).__name__
+        raise c.batch.faults.at("emulate-warp-divergent", op, c.span, where, name=name)
 
 
 # -- the barrier of all blocks of a cluster
@@ -390,8 +408,8 @@ def grid_dep(program: Program, op: ops.GridDep) -> Run:
 
 @handles(ops.SetMaxNReg)
 def set_max_nreg(program: Program, op: ops.SetMaxNReg) -> Run:
-    """Change nothing: registers are not counted here."""
-    return lambda c: None
+    """Change nothing: registers are not counted here. Whole warps execute it."""
+    return lambda c: require_warps(op, c)
 
 
 class ValueWait(Wait):

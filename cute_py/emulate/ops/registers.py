@@ -11,6 +11,7 @@ from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.faults import first
 from cute_py.emulate.numerics import converted, function
+from cute_py.emulate.ops.order import require_lanes
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.spans import LANES, Array
 from cute_py.plan import ops
@@ -97,6 +98,7 @@ def shuffle(program: Program, op: ops.Shuffle) -> Run:
     def run(c: Cohort) -> None:
         values, lanes = read(c), source(lane(c))
         _require_active(program, op, c, lanes)
+        require_lanes(program, op, c)
         if lanes.ndim == 1:
             dst.put(c, values[:, :, lanes])
             return
@@ -126,6 +128,7 @@ def vote(program: Program, op: ops.Vote) -> Run:
     place = np.uint32(1) << np.arange(LANES, dtype=np.uint32)[:, None]
 
     def run(c: Cohort) -> None:
+        require_lanes(program, op, c)
         values = read(c).astype(np.bool_)
         if c.mask is not None:
             lanes = c.mask[..., None]

@@ -1,0 +1,155 @@
+"""Two kernels that differ in one place: one runs, and its broken twin is refused for that place.
+
+Those of other ops stand with the tests of what they do; `tests/pure/test_op_coverage.py` lists all.
+"""
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.atoms import get_copy
+from tests.emulated.plans import Maker, at, less, ops, part, tid, var
+from tests.emulated.test_threads import refused
+
+UNWRITTEN = "emulate-register-unwritten"
+
+
+def lanes(broken, whole=32):
+    """A condition of all lanes of the warp, or of half of them."""
+    return less(tid, whole // 2 if broken else whole)
+
+
+def fill(m, broken):
+    a, b = m.reg("a", "f32", 2), m.reg("b", "f32", 2)
+    yield m.op(ops.Fill, part(a, 0) if broken else a, 1.5)
+    yield m.op(ops.Map, "neg", b, (a,), cute.f32)
+
+
+def map_(m, broken):
+    a, b, c = m.reg("a", "f32"), m.reg("b", "f32"), m.reg("c", "f32")
+    yield m.op(ops.Fill, a, 1.5)
+    yield m.op(ops.Map, "add", b, (a, c if broken else a), cute.f32)
+
+
+def convert(m, broken):
+    a, b = m.reg("a", "f32", 2), m.reg("b", "f16", 2)
+    yield m.op(ops.Fill, part(a, 0) if broken else a, 1.5)
+    yield m.op(ops.Convert, b, a)
+
+
+def reduce(m, broken):
+    a, b = m.reg("a", "f32", 4), m.reg("b", "f32")
+    yield m.op(ops.Fill, part(a, 0, 1, 2) if broken else a, 1.5)
+    yield m.op(ops.Reduce, "add", b, a)
+
+
+def vote(m, broken):
+    p, q = m.reg("p", "b1"), m.reg("q", "b1")
+    yield m.op(ops.Fill, p, True)
+    yield m.op(ops.If, lanes(broken), (m.op(ops.Vote, "any", q, p),), (), "thread")
+
+
+def shuffle(m, broken):
+    """Within groups of 16 lanes, as many as come: the others are waited for all the same."""
+    a = m.reg("a", "s32")
+    yield m.op(ops.Fill, a, 1)
+    yield m.op(ops.If, lanes(broken), (m.op(ops.Shuffle, "bfly", a, a, 3, 16),), (), "thread")
+
+
+def barrier(m, broken):
+    yield m.op(ops.If, lanes(broken), (m.op(ops.Barrier, "warp"),), (), "thread")
+
+
+def stmatrix(m, broken):
+    atom, a = get_copy("SM90_U32x1_STSM_N"), m.reg("a", "f16", 2)
+    rows = at(m.smem("S", "f16", 8 * 40), tid % 8 * (36 if broken else 40), width=8)
+    yield m.op(ops.Fill, a, 0)
+    yield m.op(ops.StMatrix, atom, rows, a)
+
+
+def set_max_nreg(m, broken):
+    yield m.op(ops.If, lanes(broken), (m.op(ops.SetMaxNReg, 40, "dec"),), (), "thread")
+
+
+def print_(m, broken):
+    a = m.reg("a", "f32", 2)
+    yield m.op(ops.Fill, part(a, 0) if broken else a, 1.5)
+    yield m.op(ops.Print, "{}", (a,))
+
+
+def let(m, broken):
+    """A promise that an integer is below 4."""
+    a = m.reg("a", "s32")
+    n = cute.sym("n", min=0, max=3)
+    yield m.op(ops.Fill, a, 4 if broken else 3)
+    yield m.op(ops.Let, "n", "reg", (a,))
+    yield m.op(ops.Map, "copy", a, (n,), cute.s32)
+
+
+def set_(m, broken):
+    """A variable that names an element of 4."""
+    a, storage = m.reg("a", "s32"), m.smem("S", "s32", 4)
+    yield m.op(ops.Fill, a, 1)
+    yield m.op(ops.Set, "v", 4 if broken else 3)
+    yield m.op(ops.Let, "n", "var", ("v",))
+    yield m.op(ops.Store, at(storage, var("n")), a)
+
+
+def while_(m, broken):
+    """A loop with a barrier: as often for all threads, or as their number says."""
+    body = (
+        m.op(ops.Barrier),
+        m.op(ops.Let, "n1", "var", ("v",)),
+        m.op(ops.Set, "v", var("n1") - 1),
+    )
+    yield m.op(ops.Set, "v", tid if broken else 3)
+    test = (m.op(ops.Let, "n", "var", ("v",)),)
+    yield m.op(ops.While, test, less(0, var("n")), body, "block")
+
+
+def leave(m, broken):
+    yield m.op(ops.Leave, less(tid, 7 if broken else 0), "kernel", "thread")
+    yield m.op(ops.Barrier)
+
+
+DIVERGENT = "emulate-warp-divergent"
+TWINS = [
+    (fill, UNWRITTEN),
+    (map_, UNWRITTEN),
+    (convert, UNWRITTEN),
+    (reduce, UNWRITTEN),
+    (print_, UNWRITTEN),
+    (vote, DIVERGENT),
+    (shuffle, DIVERGENT),
+    (barrier, DIVERGENT),
+    (set_max_nreg, DIVERGENT),
+    (stmatrix, "emulate-alignment"),
+    (let, "emulate-promise"),
+    (set_, "emulate-bounds"),
+    (while_, "emulate-barrier-divergent"),
+    (leave, "emulate-barrier-divergent"),
+]
+
+
+@pytest.mark.parametrize(("body", "code"), TWINS, ids=[body.__name__ for body, _code in TWINS])
+def test_a_kernel_runs_and_its_broken_twin_is_refused(body, code):
+    right, wrong = Maker(), Maker()
+    cute.emulate(right.plan(*body(right, False)))
+    refused(code, wrong.plan(*body(wrong, True)))
+
+
+def test_lanes_that_have_ended_are_not_waited_for():
+    """A vote of those that are left, of a warp of 20 lanes."""
+    m = Maker(threads=20)
+    p, q, A = m.reg("p", "b1"), m.reg("q", "b1"), m.tensor("A", "u8")
+    out = m.reg("out", "u8")
+    plan = m.plan(
+        m.op(ops.Map, "ge", p, (tid, 7), cute.s32),
+        m.op(ops.Leave, less(tid, 7), "kernel", "thread"),
+        m.op(ops.Vote, "all", q, p),
+        m.op(ops.Map, "where", out, (q, 1, 0), cute.u8),
+        m.op(ops.Store, at(A, tid), out),
+    )
+    found = np.full(20, 9, np.uint8)
+    cute.emulate(plan, found)
+    assert found.tolist() == [9] * 7 + [1] * 13
