@@ -12,11 +12,20 @@ import pytest
 
 import cute_py as cute
 from cute_py.codegen.cache import files
+from tests.compile_only.kernels_of_ops import KERNELS
 from tests.compile_only.ladder import plan_of, zeros
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_sources_of_ops_are_the_golden_ones(name, golden):
+    plan = KERNELS[name]()
+    text = cute.source(plan)
+    golden(f"sources/ops_{name}.py", text)
+    assert cute.compile(plan, "sm_90a", source=text).cubin
 
 
 def refused(plan, text):

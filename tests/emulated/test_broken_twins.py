@@ -107,6 +107,11 @@ def while_(m, broken):
     yield m.op(ops.While, test, less(0, var("n")), body, "block")
 
 
+def loop(m, broken):
+    """A loop with a barrier, by lanes that may count to different numbers."""
+    yield m.op(ops.Loop, "k0", 0, tid if broken else 3, 1, (m.op(ops.Barrier),), "thread")
+
+
 def leave(m, broken):
     yield m.op(ops.Leave, less(tid, 7 if broken else 0), "kernel", "thread")
     yield m.op(ops.Barrier)
@@ -126,6 +131,7 @@ TWINS = [
     (stmatrix, "emulate-alignment"),
     (let, "emulate-promise"),
     (set_, "emulate-bounds"),
+    (loop, "emulate-barrier-divergent"),
     (while_, "emulate-barrier-divergent"),
     (leave, "emulate-barrier-divergent"),
 ]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.plan.functions import FUNCTIONS
 from tests.emulated.plans import Maker, at, ops, read_as
 
 DRY = os.environ.get("CUTE_PY_GPU_DRY", "")
@@ -123,6 +124,19 @@ def assert_same(got, wanted, name="", *inputs):
         pytest.fail(f"{name}: {bad.size} of {got.size} differ; (gpu, emulator, inputs): {rows}")
 
 
+# -- functions of registers
+
+TESTS = tuple(f.name for f in FUNCTIONS.values() if f.compares)
+DIVISIONS, SHIFTS = ("floordiv", "mod"), ("shl", "shr")
+
+
+def functions(domain):
+    """Return the names of the arithmetic functions of a kind of type that give the same bits."""
+    rows = [f for f in FUNCTIONS.values() if f.domain in ("any", domain)]
+    exact = [f for f in rows if not (f.compares or f.moves or f.approximate)]
+    return [f.name for f in exact if f.name not in (*DIVISIONS, *SHIFTS)]
+
+
 # -- inputs
 
 
@@ -160,8 +174,11 @@ def shuffled(x, seed):
 
 
 __all__ = [
+    "DIVISIONS",
     "DRY",
     "HAS_GPU",
+    "SHIFTS",
+    "TESTS",
     "THREADS",
     "Maker",
     "OnGpu",
@@ -170,6 +187,7 @@ __all__ = [
     "both",
     "both_kernels",
     "drawn",
+    "functions",
     "images",
     "ops",
     "read_as",

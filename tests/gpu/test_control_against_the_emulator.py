@@ -188,6 +188,20 @@ def test_ragged_tiles():
 
 
 @cute.kernel
+def brought_near(x, out):
+    """What lies past the array is prefetched by no lane."""
+    cute.launch(grid=cute.ceil_div(x.shape[0], 32), block=32)
+    here = cute.block_idx() * 32 + cute.thread_idx()
+    cute.prefetch(cute.local_tile(x, (1,), (here,)))
+    with cute.when(here < x.shape[0]):
+        out[here] = x[here]
+
+
+def test_a_prefetch_changes_nothing():
+    equal(brought_near, drawn("s32", 100), np.zeros(100, np.int32))
+
+
+@cute.kernel
 def checked(x, out):
     cute.launch(grid=1, block=32)
     tid = cute.thread_idx()

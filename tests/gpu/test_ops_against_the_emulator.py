@@ -13,13 +13,17 @@ import cute_py as cute
 from cute_py.plan.functions import FUNCTIONS
 from tests.emulated.plans import bid_x, part, tid
 from tests.gpu.harness import (
+    DIVISIONS,
     DRY,
+    SHIFTS,
+    TESTS,
     THREADS,
     Maker,
     assert_same,
     at,
     both,
     drawn,
+    functions,
     images,
     ops,
     require_any,
@@ -31,16 +35,7 @@ require_any()
 N = 1024
 INTEGERS = [f"{s}{bits}" for bits in (8, 16, 32, 64) for s in "su"]
 FLOATS = ["e4m3", "e5m2", "f16", "bf16", "f32", "f64"]
-TESTS = ("lt", "le", "gt", "ge", "eq", "ne")
-DIVISIONS, SHIFTS = ("floordiv", "mod"), ("shl", "shr")
 here = bid_x * THREADS + tid
-
-
-def functions(domain):
-    """Return the names of the arithmetic functions of a kind of type that give the same bits."""
-    rows = [f for f in FUNCTIONS.values() if f.domain in ("any", domain)]
-    exact = [f for f in rows if not (f.compares or f.moves or f.approximate)]
-    return [f.name for f in exact if f.name not in (*DIVISIONS, *SHIFTS)]
 
 
 class Sheet:

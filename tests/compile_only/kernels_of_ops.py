@@ -1,0 +1,75 @@
+"""Kernels of the ops that no kernel of the ladder has, a file of `plan/ops` each: their sources are
+golden files.
+"""
+
+import numpy as np
+
+import cute_py as cute
+from cute_py.atoms import get_copy
+from tests.emulated.plans import Maker, at, ops, tid
+
+
+@cute.kernel
+def control(x):
+    cute.launch(grid=1, block=32)
+    count = cute.var(cute.thread_idx())
+    with cute.while_(lambda: count.get() < 40):
+        count.set(count.get() + 3)
+    cute.return_if(count.get() == 41)
+    x[cute.thread_idx()] = count.get().to("f32")
+
+
+@cute.kernel
+def registers(x):
+    cute.launch(grid=1, block=32)
+    value = x[cute.thread_idx()]
+    flags = cute.vote("ballot", value > 1.0)
+    with cute.when(cute.vote("any", value > 9.0)):
+        x[cute.thread_idx()] = flags.to("f32")
+
+
+@cute.kernel
+def memory(x):
+    cute.launch(grid=1, block=32)
+    mine = cute.local_tile(x, (1,), (cute.thread_idx(),))
+    cute.prefetch(mine)
+    cute.atomic("max", mine, 3)
+
+
+@cute.kernel
+def order(x):
+    cute.launch(grid=4, block=32, pdl=True)
+    cute.griddepcontrol_wait()
+    cute.wait_until(cute.local_tile(x, (1,), (0,)), "eq", cute.block_idx())
+    cute.threadfence()
+    cute.griddepcontrol_launch_dependents()
+
+
+@cute.kernel
+def debug(x):
+    cute.launch(grid=1, block=32)
+    cute.assert_(cute.thread_idx() < x.shape[0], "x is too short")  # noqa: PT009
+
+
+def stmatrix():
+    m = Maker("stmatrix")
+    held = m.reg("a", "f16", 2)
+    rows = at(m.smem("S", "f16", 64), tid % 8 * 8, width=8)
+    return m.plan(
+        m.op(ops.Fill, held, 1.0),
+        m.op(ops.StMatrix, get_copy("SM90_U32x1_STSM_N"), rows, held),
+    )
+
+
+def traced(kernel, kind):
+    return lambda: cute.trace(kernel, np.zeros(32, kind))
+
+
+KERNELS = {
+    "control": traced(control, np.float32),
+    "registers": traced(registers, np.float32),
+    "memory": traced(memory, np.int32),
+    "stmatrix": stmatrix,
+    "order": traced(order, np.int32),
+    "debug": traced(debug, np.float32),
+}
