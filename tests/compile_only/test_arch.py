@@ -11,10 +11,12 @@ import cute_py as cute
 from cute_py.atoms.arch import holds, number
 from tests.compile_only.ladder import matrices, plan_of, zeros
 from tests.compile_only.programs import tool
+from tests.compile_only.test_instructions import chosen, function
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
 from cute_py.codegen.arch import NEEDS, TARGETS, capability, require_runnable
+from cute_py.codegen.instructions import TABLE, texts
 from cute_py.kernels.config import choose
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.plan import ops
@@ -58,25 +60,8 @@ def test_what_cuda_13_dropped_goes_to_the_emulator(arch):
 # -- what an architecture lacks
 
 
-TEXTS = {  # an instruction, and the registers that it uses
-    "cp.async.commit_group": ("cp.async.commit_group;", ""),
-    "cp.async.wait_group": ("cp.async.wait_group 0;", ""),
-    "cp.async.mbarrier.arrive": (
-        "cp.async.mbarrier.arrive.noinc.shared.b64 [r];",
-        ".reg .b32 r;",
-    ),
-    "cvt.bf16.f32": ("cvt.rn.bf16.f32 h, f;", ".reg .b16 h; .reg .f32 f;"),
-    "cvt.satfinite.e4m3x2.f32": (
-        "cvt.rn.satfinite.e4m3x2.f32 h, f, f;",
-        ".reg .b16 h; .reg .f32 f;",
-    ),
-    "cvt.f16x2.e4m3x2": ("cvt.rn.f16x2.e4m3x2 r, h;", ".reg .b16 h; .reg .b32 r;"),
-    "cvt.rna.tf32.f32": ("cvt.rna.tf32.f32 r, f;", ".reg .b32 r; .reg .f32 f;"),
-    "fma.bf16": ("fma.rn.bf16 h, h, h, h;", ".reg .b16 h;"),
-    "atom.add.noftz.bf16": (
-        "atom.global.add.noftz.bf16 h, [q], h;",
-        ".reg .b16 h; .reg .b64 q;",
-    ),
+TEXTS = {  # what the table does not have yet, and the registers that it uses
+    "cp.async.mbarrier.arrive": ("cp.async.mbarrier.arrive.noinc.shared.b64 [r];", ".reg .b32 r;"),
     "mbarrier": ("mbarrier.init.shared.b64 [r], 1;", ".reg .b32 r;"),
     "mbarrier.arrive.expect_tx": (
         "mbarrier.arrive.expect_tx.shared::cta.b64 q, [r], 8;",
@@ -92,11 +77,7 @@ TEXTS = {  # an instruction, and the registers that it uses
     ),
     "cp.async.bulk.commit_group": ("cp.async.bulk.commit_group;", ""),
     "cp.async.bulk.wait_group": ("cp.async.bulk.wait_group 0;", ""),
-    "barrier.cluster": ("barrier.cluster.arrive.aligned;", ""),
     ".reqnctapercluster": ("", ""),
-    "fence.proxy.async": ("fence.proxy.async.shared::cta;", ""),
-    "fence.mbarrier_init": ("fence.mbarrier_init.release.cluster;", ""),
-    "griddepcontrol": ("griddepcontrol.wait;", ""),
     "wgmma.fence": ("wgmma.fence.sync.aligned;", ""),
     "wgmma.commit_group": ("wgmma.commit_group.sync.aligned;", ""),
     "wgmma.wait_group": ("wgmma.wait_group.sync.aligned 0;", ""),
@@ -104,14 +85,23 @@ TEXTS = {  # an instruction, and the registers that it uses
 }
 
 
+def kernel_of(name):
+    """Return a kernel of one instruction."""
+    if name in TABLE:
+        row = TABLE[name]
+        return function(row, texts(row, next(chosen(row))), "k")
+    text, registers = TEXTS[name]
+    head = ".reqnctapercluster 2, 1, 1 .maxntid 128" if name[0] == "." else ".maxntid 128"
+    return f".visible .entry k() {head} {{\n{registers}\n{text}\nret;\n}}\n"
+
+
 @pytest.mark.parametrize("name", NEEDS)
 def test_ptxas_agrees_where_an_instruction_begins(name, tmp_path):
     """The text assembles for each of the needed architectures, and for no other."""
-    need, (text, registers) = NEEDS[name], TEXTS[name]
-    head = ".reqnctapercluster 2, 1, 1 .maxntid 128" if name[0] == "." else ".maxntid 128"
+    need, kernel = NEEDS[name], kernel_of(name)
     for arch in TARGETS:
-        lines = f".version 9.0\n.target {arch}\n.address_size 64\n.visible .entry k() {head} {{\n"
-        (tmp_path / "k.ptx").write_text(f"{lines}{registers}\n{text}\nret;\n}}\n")
+        lines = f".version 9.0\n.target {arch}\n.address_size 64\n{kernel}"
+        (tmp_path / "k.ptx").write_text(lines)
         command = [tool("ptxas"), "-arch", arch, str(tmp_path / "k.ptx"), "-o", str(tmp_path / "k")]
         taken = subprocess.run(command, capture_output=True, check=False).returncode == 0
         assert taken == holds(need.archs, arch), (name, arch)
