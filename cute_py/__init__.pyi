@@ -291,6 +291,7 @@ from cute_py.trace.threads import load_acquire as load_acquire
 from cute_py.trace.threads import named_barrier as named_barrier
 from cute_py.trace.threads import print_ as print_
 print = print_
+from cute_py.trace.threads import redux as redux
 from cute_py.trace.threads import shuffle as shuffle
 from cute_py.trace.threads import store_release as store_release
 from cute_py.trace.threads import syncthreads as syncthreads

@@ -332,6 +332,14 @@ _ORDER = (
         "d:b32 < a:b32", "vote.sync", "order", kind=_same("any", "all"),
     ),
     _row(
+        "redux.sync", "redux.sync.{op} {d}, {a}, 0xffffffff;", "d:b32 < a:b32", "redux.sync",
+        "order", "sm_80",
+        op=_same(
+            *(f"{fn}.{kind}" for fn in ("add", "min", "max") for kind in ("s32", "u32")),
+            *("and.b32", "or.b32", "xor.b32"),
+        ),
+    ),
+    _row(
         "special", "mov.u32 {d}, %{register};", "d:b32 <", "Special Registers",
         register=_same(*(f"{name}.{axis}" for name in ("tid", "ctaid") for axis in "xyz")),
     ),

@@ -25,7 +25,7 @@ def registers(x):
     value = x[cute.thread_idx()]
     flags = cute.vote("ballot", value > 1.0)
     with cute.when(cute.vote("any", value > 9.0)):
-        x[cute.thread_idx()] = flags.to("f32")
+        x[cute.thread_idx()] = cute.redux("add", flags).to("f32")
 
 
 @cute.kernel

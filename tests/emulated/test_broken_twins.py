@@ -56,6 +56,12 @@ def shuffle(m, broken):
     yield m.op(ops.If, lanes(broken), (m.op(ops.Shuffle, "bfly", a, a, 3, 16),), (), "thread")
 
 
+def redux(m, broken):
+    a = m.reg("a", "s32")
+    yield m.op(ops.Fill, a, 1)
+    yield m.op(ops.If, lanes(broken), (m.op(ops.Redux, "add", a, a),), (), "thread")
+
+
 def barrier(m, broken):
     yield m.op(ops.If, lanes(broken), (m.op(ops.Barrier, "warp"),), (), "thread")
 
@@ -126,6 +132,7 @@ TWINS = [
     (print_, UNWRITTEN),
     (vote, DIVERGENT),
     (shuffle, DIVERGENT),
+    (redux, DIVERGENT),
     (barrier, DIVERGENT),
     (set_max_nreg, DIVERGENT),
     (stmatrix, "emulate-alignment"),

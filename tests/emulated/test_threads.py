@@ -379,6 +379,51 @@ def test_votes():
     assert A[40].tolist() == [1, 0, 0xFF]
 
 
+@pytest.mark.parametrize("kind", ["s32", "u32"])
+@pytest.mark.parametrize(
+    ("fn", "model"),
+    [
+        ("add", np.add),
+        ("min", np.minimum),
+        ("max", np.maximum),
+        ("and", np.bitwise_and),
+        ("or", np.bitwise_or),
+        ("xor", np.bitwise_xor),
+    ],
+)
+def test_redux_combines_the_lanes_that_have_not_ended(fn, model, kind):
+    m = Maker(threads=80)
+    A, a = m.tensor("A", kind, 2), m.reg("a", kind, 2)
+    plan = m.plan(
+        m.op(ops.Load, a, at(A, tid * 2, step=(2, 1))),
+        m.op(ops.Leave, less(tid, 5), "kernel", "thread"),
+        m.op(ops.Redux, fn, part(a, 1, 0), a),
+        m.op(ops.Store, at(A, tid * 2, step=(2, 1)), a),
+    )
+    low, high = int(cute.dtype(kind).min), int(cute.dtype(kind).max)
+    A = np.random.default_rng(0).integers(low, high, (80, 2), cute.dtype(kind).numpy)
+    expected = A.copy()
+    for first, last in ((5, 32), (32, 64), (64, 80)):
+        total = model.reduce(A[first:last], axis=0, dtype=A.dtype)
+        expected[first:last] = total[::-1]
+    emulate(plan, A)
+    assert np.array_equal(A, expected)
+
+
+def test_redux_is_of_integers_of_32_bits():
+    @cute.kernel
+    def total(x):
+        cute.launch(grid=1, block=32)
+        x[0] = cute.redux("add", x[cute.thread_idx()])
+
+    x = np.ones(32, np.int32)
+    total(x)
+    assert x[0] == 32
+    with pytest.raises(cute.CuteError, match=r"cute\.redux: given registers of f32") as caught:
+        total(np.ones(32, np.float32))
+    assert caught.value.code == "kernel-domain"
+
+
 def test_histogram_by_atomics_in_both_memories():
     m = Maker(threads=128, grid=(4, 1, 1))
     A, H = m.tensor("A", "s32"), m.tensor("H", "s32")

@@ -384,6 +384,20 @@ def test_shuffles(kind):
         assert_same(images(got)[rows], images(wanted)[rows], f"{form} {kind}")
 
 
+@pytest.mark.sm80
+@pytest.mark.parametrize("kind", ["s32", "u32"])
+def test_redux(kind):
+    x = drawn(kind, THREADS)
+    sheet = Sheet(THREADS)
+    reg = sheet.input("X", kind, x)
+    for fn in ("add", "min", "max", "and", "or", "xor"):
+        out = sheet.reg(kind)
+        sheet.add(ops.Redux, fn, out, reg)
+        sheet.keep(out, fn)
+    for name, (got, wanted) in sheet.run().items():
+        assert_same(got, wanted, f"{name} {kind}")
+
+
 def test_votes():
     x = (np.arange(4 * 32) % 7).astype(np.int32)
     x[32:64], x[64:96] = 9, 0

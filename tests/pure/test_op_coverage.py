@@ -36,6 +36,8 @@ EMULATED = {
     "Reduce": "test_numerics.py::test_reduce_goes_from_left_to_right test_broken_twins.py::reduce",
     "Shuffle": "test_threads.py::test_shuffle_reduction test_broken_twins.py::shuffle",
     "Vote": "test_threads.py::test_votes test_broken_twins.py::vote",
+    "Redux": "test_threads.py::test_redux_combines_the_lanes_that_have_not_ended "
+    "test_broken_twins.py::redux",
     "Load": "test_threads.py::test_vector_add_with_a_ragged_edge "
     "test_threads.py::test_access_beyond_the_array_is_refused",
     "Store": "test_shared_memory.py::test_lanes_of_one_warp_are_in_program_order "
@@ -107,6 +109,7 @@ GPU = {
     "Reduce": f"{REGISTERS}fill_and_reduce",
     "Shuffle": f"{REGISTERS}shuffles",
     "Vote": f"{REGISTERS}votes",
+    "Redux": f"{REGISTERS}redux",
     "Load": f"{MEMORY}orders_and_caches",
     "Store": f"{MEMORY}orders_and_caches",
     "CpAsync": f"{MEMORY}asynchronous_copies",

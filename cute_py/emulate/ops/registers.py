@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce as combined
 from typing import Any
 
 import numpy as np
@@ -139,5 +140,23 @@ def vote(program: Program, op: ops.Vote) -> Run:
         else:
             test = np.all if op.kind == "all" else np.any
             dst.put(c, test(values, axis=2, keepdims=True))
+
+    return run
+
+
+@handles(ops.Redux)
+def redux(program: Program, op: ops.Redux) -> Run:
+    """Combine the lanes of the warp that have not ended: all come, as the instruction waits."""
+    read, dst, kind = program.reader(op.src, op), program.view(op.dst), op.src.dtype
+    combine = function(op.fn, kind)
+    number = {"and": -1, "min": kind.max, "max": kind.min}.get(op.fn, 0)
+    neutral = np.asarray(int(number)).astype(numpy_type(kind))
+
+    def run(c: Cohort) -> None:
+        require_lanes(program, op, c)
+        values = read(c)
+        if c.mask is not None:
+            values = np.where(c.mask[..., None], values, neutral)
+        dst.put(c, combined(combine, np.moveaxis(values, 2, 0))[:, :, None])
 
     return run

@@ -12,6 +12,7 @@ from cute_py.plan.node import ELEMENTS, WRITTEN
 from cute_py.plan.op import Op, Value
 
 ROUNDINGS = ("rn", "rz", "rd", "ru", "rna")
+REDUX = ("add", "min", "max", "and", "or", "xor")
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 
 
@@ -202,3 +203,34 @@ class Vote(Op):
         single = len(self.dst) == len(self.src) == 1
         known = self.kind in ("any", "all", "ballot")
         return "" if single and known else f"the vote {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Redux(Op):
+    """dst[i] = fn of the src[i] (s32 or u32) of all lanes of the warp: `add min max and or xor`.
+
+    Source: PTX ISA, redux.sync.
+    """
+
+    fn: str
+    dst: Reg = field(metadata=WRITTEN)
+    src: Reg
+
+    word: ClassVar[str] = "redux"
+    purpose: ClassVar[str] = "redux.sync: combines an integer of all lanes of the warp"
+
+    @property
+    def stem(self) -> str:
+        """The word and the function."""
+        return f"redux_{self.fn}"
+
+    def problem(self) -> str:
+        """A known function, integers of 32 bits, and one length."""
+        if self.fn not in REDUX:
+            return f"the reduction {self.fn} of a warp"
+        alike = self.dst.dtype is self.src.dtype and self.src.dtype.name in ("s32", "u32")
+        return _same_length(self.dst, self.src) if alike else f"lanes of {self.src.dtype}"
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "redux.sync"

@@ -13,15 +13,16 @@ Parameters:
     x: address of f32 (x_shape0):(1), a multiple of 16 bytes
 
 Registers:
-    x0, r4: f32[1] in 1 word
+    x0, r5: f32[1] in 1 word
     r0, r2, r3: b1[1] in 1 word
-    r1: u32[1] in 1 word
+    r1, r4: u32[1] in 1 word
 
 Calls:
     holds_*: whether a condition holds
     map_*: element by element
     to_*: conversion to a type
     vote_*: vote.sync over the lanes of the warp
+    redux_*: redux.sync: combines an integer of all lanes of the warp
     load_*: ld.global or ld.shared, one for each vector
     store_*: st.global or st.shared, one for each vector
 """
@@ -36,11 +37,13 @@ def registers(x, x_shape0):
     r2 = undefined(1)
     r3 = undefined(1)
     r4 = undefined(1)
+    r5 = undefined(1)
     x0 = load_0(tid, x, x0)  # line 25  x0[0] = load x[tid + [0]]
     r0 = map_gt_0(r0, x0)  # line 26  r0[0] = gt.f32(x0[0], 1.0)
     r1 = vote_ballot_0(r0, r1)  # line 26  vote ballot r1[0] r0[0]
     r2 = map_gt_1(r2, x0)  # line 27  r2[0] = gt.f32(x0[0], 9.0)
     r3 = vote_any_0(r2, r3)  # line 27  vote any r3[0] r2[0]
     if holds_0(r3):  # line 27  if r3[0] (thread)
-        r4 = to_f32_0(r1, r4)  # line 28  r4[0] = to.f32(r1[0]) rn
-        store_0(tid, x, r4)  # line 28  store x[tid + [0]] = r4[0]
+        r4 = redux_add_0(r1, r4)  # line 28  redux add r4[0] r1[0]
+        r5 = to_f32_0(r4, r5)  # line 28  r5[0] = to.f32(r4[0]) rn
+        store_0(tid, x, r5)  # line 28  store x[tid + [0]] = r5[0]

@@ -1,4 +1,4 @@
-"""Register ops: Fill, Map, Convert, Reduce, Shuffle, Vote.
+"""Register ops: Fill, Map, Convert, Reduce, Shuffle, Vote, Redux.
 
 Floats narrower than 32 bits are computed in f32 and rounded to nearest even after each op, as the
 emulator does; no two ops are contracted.
@@ -84,7 +84,7 @@ def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401
     return result if result.type == I1 else narrowed(e, result, op.dtype)
 
 
-# -- Reduce, Shuffle, Vote
+# -- Reduce, Shuffle, Vote, Redux
 
 
 def reduce(e: Emit, op: ops.Reduce) -> None:
@@ -138,6 +138,15 @@ def vote(e: Emit, op: ops.Vote) -> None:
     e.words.put(op.dst, 0, found)
 
 
+def redux(e: Emit, op: ops.Redux) -> None:
+    """One instruction an element; bits have no sign."""
+    kind = op.src.dtype.ptx if op.fn in ("add", "min", "max") else "b32"
+    values = [e.words.get(op.src, k) for k in range(len(op.src))]
+    found = [e.emit("redux.sync", value, op=f"{op.fn}.{kind}")[0] for value in values]
+    for k, value in enumerate(found):
+        e.words.put(op.dst, k, value)
+
+
 EMIT = {
     ops.Fill: fill,
     ops.Map: map_,
@@ -145,4 +154,5 @@ EMIT = {
     ops.Reduce: reduce,
     ops.Shuffle: shuffle,
     ops.Vote: vote,
+    ops.Redux: redux,
 }
