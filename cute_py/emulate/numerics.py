@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from math import erf, inf
 from typing import Any
 
@@ -244,8 +245,10 @@ def function(name: str, dtype: Dtype) -> Callable[..., Array]:
     """Return a function of `functions.FUNCTIONS` on arrays of one dtype."""
     if name == "fma" and dtype.is_float:
         return _fma_of(dtype)
-    rule = RULES[name]
-    if FUNCTIONS[name].moves or dtype.bits >= 32 or (dtype.is_integer and dtype.bits >= 8):
+    rule, row = RULES[name], FUNCTIONS[name]
+    if row.sized:
+        rule = partial(rule, bits=dtype.bits)
+    if row.moves or dtype.bits >= 32 or (dtype.is_integer and dtype.bits >= 8):
         return rule
     if dtype.is_integer:
         return _wrapping(rule, dtype, name)
