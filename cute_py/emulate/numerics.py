@@ -199,6 +199,25 @@ def _greatest(a: Array, b: Array) -> Array:
     return found
 
 
+def _bits(x: Array, bits: int) -> Array:
+    """Return the bits of integers along a new last mode, the lowest first."""
+    held = np.asarray(x).astype(np.int64)[..., None].view(np.uint8)
+    return np.unpackbits(held, axis=-1, count=bits, bitorder="little")
+
+
+def _popc(x: Array, bits: int) -> Array:
+    return np.asarray(_bits(x, bits).sum(-1)).astype(x.dtype)
+
+
+def _clz(x: Array, bits: int) -> Array:
+    return np.asarray((np.cumsum(_bits(x, bits)[..., ::-1], -1) == 0).sum(-1)).astype(x.dtype)
+
+
+def _brev(x: Array, bits: int) -> Array:
+    places = np.uint64(1) << np.arange(bits, dtype=np.uint64)
+    return np.asarray((_bits(x, bits)[..., ::-1] * places).sum(-1)).astype(x.dtype)
+
+
 RULES: dict[str, Callable[..., Any]] = {
     "copy": lambda x: x,
     "neg": np.negative,
@@ -238,6 +257,9 @@ RULES: dict[str, Callable[..., Any]] = {
     "erf": _erf,
     "floor": np.floor,
     "ceil": np.ceil,
+    "popc": _popc,
+    "clz": _clz,
+    "brev": _brev,
 }
 
 

@@ -138,6 +138,18 @@ _NAMED = (
     ),
     Function("floor", 1, math.floor, "float", text="Return the greatest whole number up to x."),
     Function("ceil", 1, math.ceil, "float", text="Return the least whole number from x on."),
+    Function(
+        "popc", 1, lambda a, bits: (a & (1 << bits) - 1).bit_count(), "int", sized=True,
+        text="Return how many bits of an integer are 1 (PTX popc).",
+    ),
+    Function(
+        "clz", 1, lambda a, bits: bits - (a & (1 << bits) - 1).bit_length(), "int", sized=True,
+        text="Return how many bits stand above the highest 1; of 0, all of its type (PTX clz).",
+    ),
+    Function(
+        "brev", 1, lambda a, bits: int(f"{a & (1 << bits) - 1:0{bits}b}"[::-1], 2), "int",
+        sized=True, text="Return an integer with its bits in reverse order (PTX brev).",
+    ),
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in (*_OPERATORS, *_NAMED)}

@@ -133,6 +133,12 @@ def test_every_function_compiles_for_every_type(kind):
     assert found.ptx.count("st.global") == len(names)
 
 
+@pytest.mark.parametrize("fn", ["popc", "clz", "brev"])
+def test_functions_of_bits_are_one_instruction(fn):
+    for bits in (32, 64):
+        assert f"{fn}.b{bits}" in compiled(fn, f"u{bits}").ptx
+
+
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 def test_narrow_fma_rounds_once(kind):
     ptx = compiled("fma", kind).ptx

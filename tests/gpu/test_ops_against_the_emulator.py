@@ -266,19 +266,19 @@ def test_flags():
 @pytest.mark.parametrize("kind", ["s4", "u4", "s2", "u2"])
 def test_narrow_integers_wrap(kind):
     """They live in registers alone here: made of s8, and made s8 again."""
-    a, b = drawn("s8", N), shuffled(drawn("s8", N, 1), 1)
+    a, b, c = (shuffled(drawn("s8", N, i), i) for i in range(3))
     sheet = Sheet()
-    wide = [sheet.input(n, "s8", x) for n, x in (("A", a), ("B", b))]
-    narrow = [sheet.reg(kind), sheet.reg(kind)]
+    wide = [sheet.input(n, "s8", x) for n, x in zip("ABC", (a, b, c), strict=True)]
+    narrow = [sheet.reg(kind) for _ in wide]
     for x, y in zip(narrow, wide, strict=True):
         sheet.add(ops.Convert, x, y)
-    for fn in ("add", "sub", "mul", "and", "or", "xor", "min", "max", "neg", "not"):
+    for fn in functions("int"):
         held, out = sheet.reg(kind), sheet.reg("s8")
         sheet.add(ops.Map, fn, held, tuple(narrow[: arity(fn)]), cute.dtype(kind))
         sheet.add(ops.Convert, out, held)
         sheet.keep(out, fn)
     for name, (got, wanted) in sheet.run().items():
-        assert_same(got, wanted, f"{name} {kind}", a, b)
+        assert_same(got, wanted, f"{name} {kind}", a, b, c)
 
 
 # -- Convert

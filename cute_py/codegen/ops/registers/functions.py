@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 
 from cute_py.codegen.instructions import TABLE
-from cute_py.codegen.storage import F32, F64, I32
+from cute_py.codegen.storage import F32, F64, I1, I32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -258,6 +258,18 @@ def _floor(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
     return e.b.sub(quotient, e.b.zext(inexact, a.type))
 
 
+def _of_bits(emit: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule of 32 or 64 bits; `emit` is told how many of them a narrow type lacks."""
+
+    def rule(e: Emit, _signed: bool, a: Any) -> Any:  # noqa: ANN401
+        lacks = max(0, 32 - a.type.width)
+        wide = e.b.zext(a, I32) if lacks else a
+        found = emit(e, wide, ir.Constant(wide.type, lacks))
+        return e.b.trunc(found, a.type) if lacks else found
+
+    return rule
+
+
 INTEGER: dict[str, Callable[..., Any]] = {
     "neg": lambda e, _s, a: e.b.neg(a),
     "abs": lambda e, s, a: (
@@ -278,4 +290,7 @@ INTEGER: dict[str, Callable[..., Any]] = {
     "shl": lambda e, _s, a, b: shifted(e, e.b.shl, a, b),
     "shr": lambda e, s, a, b: sign_shifted(e, a, b) if s else shifted(e, e.b.lshr, a, b),
     **{name: _ordered(sign) for name, sign in _SIGNS.items()},
+    "popc": _of_bits(lambda e, a, _beyond: e.b.ctpop(a)),
+    "clz": _of_bits(lambda e, a, beyond: e.b.sub(e.b.ctlz(a, ir.Constant(I1, 0)), beyond)),
+    "brev": _of_bits(lambda e, a, beyond: e.b.lshr(e.b.bitreverse(a), beyond)),
 }
