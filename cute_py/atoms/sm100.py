@@ -1,9 +1,10 @@
-"""SM100 (Blackwell) tcgen05 rows, as data for exploration: no PTX text, not runnable.
+"""SM100 (Blackwell) rows, as data for exploration: no PTX text, not runnable.
 
-All are templates over types, M, N and majors; A comes from shared (SS) or tensor memory (TS), C
-stays in tensor memory. One CTA (1SM) or a pair (2x1SM), which the thread layout counts, shares the
-tile: halves of M for A and C, halves of N for B. Source: cutlass include/cute/atom/
-mma_traits_sm100.hpp; PTX ISA, "TensorCore 5th Generation Family Instructions".
+Two are pairs of multiply-adds of f32 by one thread. The others, of tcgen05, are templates over
+types, M, N and majors; A comes from shared (SS) or tensor memory (TS), C stays in tensor memory.
+One CTA (1SM) or a pair (2x1SM), which the thread layout counts, shares the tile: halves of M for A
+and C, halves of N for B. Source: cutlass include/cute/atom/mma_traits_sm100.hpp; PTX ISA,
+"TensorCore 5th Generation Family Instructions".
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ _ROWS = {
     for pair in ("", "2x1SM_")
     for source in (("SS",) if scaled else ("SS", "TS"))
 }
-NAMES = tuple(_ROWS)
+_PAIRS = {
+    "SM100_2x1x1_F32F32F32F32": (2, 1, 1),
+    "SM100_1x2x1_F32F32F32F32": (1, 2, 1),
+}
+NAMES = (*_ROWS, *_PAIRS)
 
 
 def parameters(name: str) -> tuple[str, ...]:
@@ -42,6 +47,8 @@ def parameters(name: str) -> tuple[str, ...]:
     >>> parameters("SM100_MMA_MXF4_SS")
     ('a', 'b', 'c', 'sf', 'M', 'N', 'VS', 'a_major', 'b_major')
     """
+    if name in _PAIRS:
+        return ()
     kind = _ROWS[name][0]
     scale = ("sf",) if _KINDS[kind][2] else ()
     vector = ("VS",) if kind == "MXF4" else ()
@@ -59,6 +66,8 @@ def row(name: str, **given: Argument | Dtype) -> MMA_Atom:
     >>> print(row("SM100_MMA_F16BF16_2x1SM_SS", M=256, N=64).b_tv)
     (2,(32,16)):(32,(1,64))
     """
+    if name in _PAIRS:
+        return _multiply_adds(name, _PAIRS[name])
     kind, pair, source = _ROWS[name]
     k, types, _ = _KINDS[kind]
     defaults = dict(zip("abc", types.split(), strict=True))
@@ -79,6 +88,22 @@ def row(name: str, **given: Argument | Dtype) -> MMA_Atom:
         runnable=False,
         memories=("smem" if source == "SS" else "tmem", "smem", "tmem"),
         majors=(str(bound["a_major"]), str(bound["b_major"])),
+    )
+
+
+def _multiply_adds(name: str, shape: tuple[int, int, int]) -> MMA_Atom:
+    """Return the row of two multiply-adds in one instruction, fma.rn.f32x2."""
+    m, n, k = shape
+    values = tuple(Layout((1, count), (0, int(count > 1))) for count in (m * k, n * k, m * n))
+    return MMA_Atom(
+        name,
+        shape,
+        Layout(1, 0),
+        values,  # type: ignore[arg-type]
+        (dtype("f32"),) * 4,
+        min_arch="sm_100",
+        source="cute/arch/mma_sm100.hpp, atom/mma_traits_sm100.hpp",
+        runnable=False,
     )
 
 

@@ -21,6 +21,7 @@ from cute_py.atoms.fragments import fragment
 from cute_py.atoms.lint import lint
 from cute_py.atoms.search import table_rows, table_text
 from cute_py.dtypes.table import DTYPES
+from cute_py.tiled.coverage import coverage
 from tests.notation import golden_cases
 
 CASES = golden_cases("mma_atoms")
@@ -98,7 +99,7 @@ def test_golden_data_is_complete():
 
 def test_every_row_is_sound():
     assert {str(atom): lint(atom) for atom in ALL if lint(atom)} == {}
-    assert len(ALL) == len(set(registry.names())) == 2272
+    assert len(ALL) == len(set(registry.names())) == 2274
 
 
 def edited(**changes):
@@ -199,6 +200,22 @@ def test_quad_pair_fragments_are_those_of_the_ptx_isa(name):
                 row = (lane & 1) + (i & 2) + 4 * (lane >= 16)
                 column = (i & 4) + (lane & 2) + (i & 1)
             assert atom.c_tv(thread, i) == row + 8 * column
+
+
+@pytest.mark.parametrize("modes", ["21", "12"])
+def test_pairs_of_multiply_adds_are_of_one_thread(modes):
+    """Source: cute/atom/mma_traits_sm100.hpp, MMA_Traits of the two rows."""
+    atom = get(f"SM100_{'x'.join(modes)}x1_F32F32F32F32")
+    m, n = map(int, modes)
+    assert (atom.shape_mnk, atom.num_threads, atom.values) == ((m, n, 1), 1, (m, n, 2))
+    assert {str(kind) for kind in (atom.a_type, atom.b_type, atom.c_type)} == {"f32"}
+    pair, one = "(1,2):(0,1)", "(1,1):(0,0)"
+    assert [str(tv) for tv in (atom.a_tv, atom.b_tv, atom.c_tv)] == [
+        *((pair, one) if m == 2 else (one, pair)),
+        pair,
+    ]
+    assert coverage(cute.make_tiled_mma(atom)).exact
+    assert not atom.runnable
 
 
 def test_warpgroup_accumulators_are_those_of_the_ptx_isa():
