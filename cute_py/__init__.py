@@ -152,9 +152,7 @@ def _unlisted() -> list[str]:
 
 def _functions() -> list[str]:
     """Return the names of the functions of registers: `cute.exp` is `cute.math.exp`."""
-    from cute_py.plan.functions import PUBLIC
-
-    return list(PUBLIC)
+    return list(_package("plan.functions").PUBLIC)
 
 
 def _listed() -> list[str]:

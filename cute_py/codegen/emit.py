@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,6 +13,7 @@ from cute_py.codegen.scalars import Scalars
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, Words
 from cute_py.dtypes.conversion import convert, encode
 from cute_py.errors import refusal
+from cute_py.plan.op import Op
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +31,20 @@ if TYPE_CHECKING:
 CONVERGENT = ("convergent",)
 REGISTERS = {"b16": I16, "b32": I32, "b64": I64, "f32": F32, "f64": F64}
 LETTERS = {I16: "h", I32: "r", I64: "l", F32: "f", F64: "d"}  # constraints of inline PTX
+
+
+Rule: TypeAlias = Callable[["Emit", Any], None]
+RULES: dict[type[Op], Rule] = {}
+
+
+def emits(kind: type[Op]) -> Callable[[Rule], Rule]:
+    """Register the rule that emits a type of op."""
+
+    def register(rule: Rule) -> Rule:
+        RULES[kind] = rule
+        return rule
+
+    return register
 
 
 class Emit:

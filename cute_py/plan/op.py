@@ -12,6 +12,7 @@ from typing import ClassVar, TypeAlias
 
 from cute_py.atoms.copy import Copy_Op
 from cute_py.atoms.mma import MMA_Atom
+from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.node import Node, names_of
 
@@ -60,6 +61,11 @@ class Op(Node):
     @property
     def kept(self) -> Reg | None:
         """The registers that keep what they hold where a guard fails."""
+        return None
+
+    @property
+    def moved(self) -> Access | None:
+        """The access whose vectors it moves, one address after the other."""
         return None
 
     @property

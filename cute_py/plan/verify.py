@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 MOST_SHARED = 227 * 1024  # bytes of a block on sm_90
 
-# elements that surely have a value: (storage, bits of an element, index)
-Known = set
-
 
 def verify(plan: Plan) -> None:
     """Refuse a plan with an op that is wrong by itself (`Op.problem`), that reads registers before

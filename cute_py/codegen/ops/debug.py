@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from cute_py.codegen.emit import emits
 from cute_py.codegen.storage import I32
 from cute_py.plan import ops
 
@@ -11,9 +12,7 @@ if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
 
 
+@emits(ops.Assert)
 def assert_(e: Emit, op: ops.Assert) -> None:
     """Trap where the condition fails: the launch ends with an error."""
     e.emit("trap", guard=e.b.zext(e.scalars.holds(op.cond), I32), unless=True)
-
-
-EMIT: dict[type[ops.Op], Any] = {ops.Assert: assert_}

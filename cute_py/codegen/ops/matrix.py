@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cute_py.codegen.emit import emits
 from cute_py.codegen.ops.registers.conversions import fused, narrowed, widened
 from cute_py.codegen.storage import F32, F64, I32
 from cute_py.plan import ops
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
 
 
+@emits(ops.Mma)
 def mma(e: Emit, op: ops.Mma) -> None:
     """One instruction a step, in the order of the steps."""
     atom = op.atom
@@ -76,6 +78,3 @@ def _extended(e: Emit, value: Any, kind: Any, reg: Any) -> Any:  # noqa: ANN401
     if value.type == kind:
         return value
     return (e.b.sext if reg.dtype.kind == "int" else e.b.zext)(value, kind)
-
-
-EMIT: dict[type[ops.Op], Any] = {ops.Mma: mma}

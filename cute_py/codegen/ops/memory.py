@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from cute_py.codegen.addresses import Addresses, Guards
+from cute_py.codegen.emit import emits
 from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.storage import I8, I16, I32
 from cute_py.dtypes.table import u8
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # -- loads and stores
 
 
+@emits(ops.Load)
 def load(e: Emit, op: ops.Load) -> None:
     """One ld a vector; guarded ones leave `fill`."""
     x, get, put = _how(e, op.src)
@@ -74,6 +76,7 @@ def _pieces(e: Emit, x: Access, words: list[Any]) -> list[Any]:
     return [e.b.trunc(w, I16) for w in words] if x.vector_bits == 16 else words
 
 
+@emits(ops.Store)
 def store(e: Emit, op: ops.Store) -> None:
     """One st a vector; nothing where a guard fails."""
     x, get, _put = _how(e, op.dst)
@@ -87,6 +90,7 @@ def store(e: Emit, op: ops.Store) -> None:
 # -- matrices and asynchronous copies
 
 
+@emits(ops.LdMatrix)
 def ldmatrix(e: Emit, op: ops.LdMatrix) -> None:
     """One ldmatrix per row address."""
     addresses = Addresses(e, op.src)
@@ -95,6 +99,7 @@ def ldmatrix(e: Emit, op: ops.LdMatrix) -> None:
         e.words.put_words(op.dst, v * each, each, e.emit(op.atom, addresses[v]))
 
 
+@emits(ops.StMatrix)
 def stmatrix(e: Emit, op: ops.StMatrix) -> None:
     """One stmatrix per row address."""
     addresses = Addresses(e, op.dst)
@@ -103,6 +108,7 @@ def stmatrix(e: Emit, op: ops.StMatrix) -> None:
         e.emit(op.atom, addresses[v], e.words.get_words(op.src, v * each, each))
 
 
+@emits(ops.CpAsync)
 def cp_async(e: Emit, op: ops.CpAsync) -> None:
     """One cp.async a vector; with ZFILL a failing guard reads nothing and writes zeros."""
     if is_unpacked(op.src):
@@ -151,6 +157,7 @@ def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
     return "atom.bits", {"space": x.space, "fn": fn, "type": f"b{kind.bits}"}
 
 
+@emits(ops.Atomic)
 def atomic(e: Emit, op: ops.Atomic) -> None:
     """One atom instruction an element."""
     x = op.dst
@@ -167,6 +174,7 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
             e.words.put(op.old, v, old)
 
 
+@emits(ops.Prefetch)
 def prefetch(e: Emit, op: ops.Prefetch) -> None:
     """One prefetch a vector; nothing where a guard fails."""
     addresses, guards = Addresses(e, op.src), Guards(e, op.src)
@@ -174,11 +182,13 @@ def prefetch(e: Emit, op: ops.Prefetch) -> None:
         e.emit("prefetch", addresses[v], guard=guards[v])
 
 
+@emits(ops.CpCommit)
 def cp_commit(e: Emit, op: ops.CpCommit) -> None:
     """Close a group of copies."""
     e.emit("cp.async.commit_group")
 
 
+@emits(ops.CpWait)
 def cp_wait(e: Emit, op: ops.CpWait) -> None:
     """Wait for groups of copies."""
     e.emit("cp.async.wait_group", n=op.n)
@@ -231,16 +241,3 @@ def put_bytes(e: Emit, reg: Reg, start: int, count: int, words: list[Any]) -> No
         else:
             value = b.trunc(byte, ir.IntType(reg.dtype.bits))
         e.words.put(reg, start + k, value)
-
-
-EMIT = {
-    ops.Load: load,
-    ops.Store: store,
-    ops.LdMatrix: ldmatrix,
-    ops.StMatrix: stmatrix,
-    ops.CpAsync: cp_async,
-    ops.Atomic: atomic,
-    ops.Prefetch: prefetch,
-    ops.CpCommit: cp_commit,
-    ops.CpWait: cp_wait,
-}

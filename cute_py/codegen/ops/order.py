@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cute_py.codegen.addresses import Addresses
+from cute_py.codegen.emit import emits
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ _BARRIERS = {"block": "bar.block", "warp": "bar.warp"}
 _FENCES = {"proxy_async": "fence.proxy.async", "mbarrier_init": "fence.mbarrier_init"}
 
 
+@emits(ops.Barrier)
 def barrier(e: Emit, op: ops.Barrier) -> None:
     """Of a block, a warp or a cluster, or a named barrier."""
     if op.scope in _BARRIERS:
@@ -24,6 +26,7 @@ def barrier(e: Emit, op: ops.Barrier) -> None:
         e.emit("barrier.cluster", kind=op.kind)
 
 
+@emits(ops.Fence)
 def fence(e: Emit, op: ops.Fence) -> None:
     """Order memory, or the asynchronous proxy."""
     if op.kind in _FENCES:
@@ -32,11 +35,13 @@ def fence(e: Emit, op: ops.Fence) -> None:
         e.emit("fence", scope=op.kind)
 
 
+@emits(ops.GridDep)
 def grid_dep(e: Emit, op: ops.GridDep) -> None:
     """Wait for the kernels before, or let the next one begin."""
     e.emit("griddepcontrol", kind=op.kind)
 
 
+@emits(ops.WaitUntil)
 def wait_until(e: Emit, op: ops.WaitUntil) -> None:
     """Read with acquire order until the element compares."""
     x = op.src
@@ -44,11 +49,3 @@ def wait_until(e: Emit, op: ops.WaitUntil) -> None:
     value = e.scalars.value(op.value) if x.dtype.bits == 64 else e.scalars.narrow(op.value)
     kind = f"{'s' if x.dtype.kind == 'int' else 'u'}{x.dtype.bits}"
     e.emit("wait_until", address, value, space=x.space, type=kind, test=op.test)
-
-
-EMIT = {
-    ops.Barrier: barrier,
-    ops.Fence: fence,
-    ops.GridDep: grid_dep,
-    ops.WaitUntil: wait_until,
-}

@@ -67,10 +67,8 @@ class Walk:
 
 def walked(op: Op) -> Access | None:
     """Return what an op reads or writes of global memory, if it can be a part of a chain."""
-    if not isinstance(op, (ops.CpAsync, ops.Load, ops.Store)):
-        return None
-    x = op.dst if isinstance(op, ops.Store) else op.src
-    return x if x.space == "gmem" and x.dtype.bits >= 8 else None
+    x = op.moved
+    return x if x is not None and x.space == "gmem" and x.dtype.bits >= 8 else None
 
 
 class Chains:

@@ -44,6 +44,11 @@ class Load(Op):
     purpose: ClassVar[str] = "ld.global or ld.shared, one for each vector"
 
     @property
+    def moved(self) -> Access:
+        """What it loads."""
+        return self.src
+
+    @property
     def kept(self) -> Reg | None:
         """The registers, without a fill."""
         return self.dst if self.src.fill is None and self.src.guards else None
@@ -67,6 +72,11 @@ class Store(Op):
     word: ClassVar[str] = "store"
     purpose: ClassVar[str] = "st.global or st.shared, one for each vector"
 
+    @property
+    def moved(self) -> Access:
+        """Where it stores."""
+        return self.dst
+
     def problem(self) -> str:
         """As many elements in memory as in registers."""
         return _elements(self.dst, self.src)
@@ -87,6 +97,11 @@ class CpAsync(Op):
 
     word: ClassVar[str] = "cp_async"
     purpose: ClassVar[str] = "global to shared memory, one instruction for each vector"
+
+    @property
+    def moved(self) -> Access:
+        """What it reads."""
+        return self.src
 
     def problem(self) -> str:
         """From global to shared memory, vectors of 4, 8 or 16 bytes, one for one."""

@@ -1,4 +1,4 @@
-"""Register ops: Fill, Map, Convert, Reduce, Shuffle, Vote, Redux.
+"""Register ops; conversions have a file of their own.
 
 Floats narrower than 32 bits are computed in f32 and rounded to nearest even after each op, as the
 emulator does; no two ops are contracted.
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from cute_py.codegen.ops.registers.conversions import convert, fused, narrowed, widened
+from cute_py.codegen.emit import emits
+from cute_py.codegen.ops.registers.conversions import fused, narrowed, widened
 from cute_py.codegen.ops.registers.functions import INTEGER, rule_of
 from cute_py.codegen.storage import I1, I32, I64, element_type
 from cute_py.plan import ops
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 # -- Fill and Map
 
 
+@emits(ops.Fill)
 def fill(e: Emit, op: ops.Fill) -> None:
     """Set all elements to a number; undefined ones stay what they are."""
     if op.value is None:
@@ -32,6 +34,7 @@ def fill(e: Emit, op: ops.Fill) -> None:
         e.words.put(op.dst, k, value)
 
 
+@emits(ops.Map)
 def map_(e: Emit, op: ops.Map) -> None:
     """Compute element by element; all sources are read before anything is written."""
     results = []
@@ -84,9 +87,10 @@ def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401
     return result if result.type == I1 else narrowed(e, result, op.dtype)
 
 
-# -- Reduce, Shuffle, Vote, Redux
+# -- combined, and between lanes
 
 
+@emits(ops.Reduce)
 def reduce(e: Emit, op: ops.Reduce) -> None:
     """Combine runs of elements from left to right."""
     each = len(op.src) // len(op.dst)
@@ -109,6 +113,7 @@ def _combined(e: Emit, op: ops.Reduce, a: Any, b: Any) -> Any:  # noqa: ANN401
     return total if kind.bits >= 32 else widened(e, narrowed(e, total, kind), kind)
 
 
+@emits(ops.Shuffle)
 def shuffle(e: Emit, op: ops.Shuffle) -> None:
     """One shuffle for each 32 bits."""
     flags = op.src.dtype.name == "b1"
@@ -128,6 +133,7 @@ def shuffle(e: Emit, op: ops.Shuffle) -> None:
         e.words.put_words(op.dst, 0, len(op.dst), moved)
 
 
+@emits(ops.Vote)
 def vote(e: Emit, op: ops.Vote) -> None:
     """One vote over the lanes of the warp."""
     flag = e.b.zext(e.words.get(op.src, 0), I32)
@@ -138,6 +144,7 @@ def vote(e: Emit, op: ops.Vote) -> None:
     e.words.put(op.dst, 0, found)
 
 
+@emits(ops.Redux)
 def redux(e: Emit, op: ops.Redux) -> None:
     """One instruction an element; bits have no sign."""
     kind = op.src.dtype.ptx if op.fn in ("add", "min", "max") else "b32"
@@ -145,14 +152,3 @@ def redux(e: Emit, op: ops.Redux) -> None:
     found = [e.emit("redux.sync", value, op=f"{op.fn}.{kind}")[0] for value in values]
     for k, value in enumerate(found):
         e.words.put(op.dst, k, value)
-
-
-EMIT = {
-    ops.Fill: fill,
-    ops.Map: map_,
-    ops.Convert: convert,
-    ops.Reduce: reduce,
-    ops.Shuffle: shuffle,
-    ops.Vote: vote,
-    ops.Redux: redux,
-}

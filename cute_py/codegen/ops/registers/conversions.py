@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 
+from cute_py.codegen.emit import emits
 from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, element_type
+from cute_py.plan import ops
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
     from cute_py.dtypes.table import Dtype
-    from cute_py.plan import ops
 
 ROUNDINGS = ("rn", "rz", "rd", "ru")
 _KEPT = {"bf16": 16, "tf32": 19}  # the upper bits of an f32 that these types have
 _NAN = {"bf16": 0x7FFF, "tf32": 0x7FFFFFFF}
 
 
+@emits(ops.Convert)
 def convert(e: Emit, op: ops.Convert) -> None:
     """Convert element by element."""
     values = [e.words.get(op.src, k) for k in range(len(op.src))]
