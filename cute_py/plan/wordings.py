@@ -25,7 +25,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "an op with {problem}",
         "fields that fit each other, and storages that the plan has",
-        "trace the kernel again; plans that are built by hand must follow plan/ops.py",
+        "trace the kernel again; plans that are built by hand must follow plan/ops",
     ),
     "plan-text": (
         LayoutError,
