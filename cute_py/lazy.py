@@ -70,7 +70,8 @@ class Unknown(AttributeError):
     def __str__(self) -> str:
         from difflib import get_close_matches
 
-        close = [] if self._asked[0] == "_" else get_close_matches(self._asked, self._known(), n=1)
+        known = () if self._asked.startswith("_") else self._known()
+        close = get_close_matches(self._asked, known, n=1)
         return "; ".join([self.args[0], *(f"did you mean {each!r}?" for each in close)])
 
     def __reduce__(self) -> tuple[object, ...]:
