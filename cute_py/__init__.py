@@ -119,7 +119,7 @@ _HOME = {
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
     ),
     "codegen.build": "compile source",
-    "codegen.run": "run",
+    "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
@@ -133,16 +133,18 @@ _PACKAGES = (
     "dtypes",
     "emulate",
     "host",
+    "math",
     "ops",
     "tiled",
     "trace",
     "viz",
 )
 _UNLISTED = ("cutlass2", "host")  # cute.row_major is cute.cutlass2.row_major
+_ELSEWHERE = {"math": "trace.math"}  # a package that is a module of another
 
 
 def _package(name: str) -> object:
-    return __import__(f"cute_py.{name}", fromlist=["__name__"])
+    return __import__(f"cute_py.{_ELSEWHERE.get(name, name)}", fromlist=["__name__"])
 
 
 def _unlisted() -> list[str]:

@@ -317,7 +317,7 @@ from cute_py.trace.threads import warp_idx as warp_idx
 from cute_py.trace.threads import warp_reduce as warp_reduce
 from cute_py.codegen.build import compile as compile
 from cute_py.codegen.build import source as source
-from cute_py.codegen.run import run as run
+from cute_py.codegen.launch.run import run as run
 from cute_py.analysis.solver import suggest_smem_layout as suggest_smem_layout
 from cute_py.viz.text import print_copy as print_copy
 from cute_py.viz.text import print_layout as print_layout
@@ -375,6 +375,7 @@ from cute_py import cutlass2 as cutlass2
 from cute_py import dtypes as dtypes
 from cute_py.emulate import emulate as emulate
 from cute_py import host as host
+from cute_py.trace import math as math
 from cute_py import ops as ops
 from cute_py import tiled as tiled
 from cute_py.trace.kernel import trace as trace

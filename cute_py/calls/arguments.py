@@ -28,8 +28,8 @@ from cute_py.calls.arrays import address_of as address_of
 from cute_py.calls.arrays import dtype_of as dtype_of
 from cute_py.calls.arrays import on_device as on_device
 from cute_py.calls.arrays import strides_of as strides_of
-from cute_py.calls.frozen import arrays_in
-from cute_py.calls.keys import is_plain, static_key
+from cute_py.calls.fingerprint.look import is_plain, static_key
+from cute_py.calls.fingerprint.values import arrays_in
 from cute_py.calls.numbers import number
 from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype

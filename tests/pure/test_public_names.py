@@ -25,26 +25,27 @@ KERNELS = Path(__file__).parents[2] / "docs" / "kernels.md"  # its code is run b
 STUB = Path(cute.__file__).with_suffix(".pyi")
 
 
+def function_text(name):
+    """Return the declaration of a function of registers."""
+    taken = ", ".join(f"{p}: object" for p in inspect.signature(getattr(cute, name)).parameters)
+    return f"def {name}({taken}) -> Tensor: ..."
+
+
 def stub_text():
     """Return what __init__.pyi has to say: an import of every public name from the module that
     defines it."""
-    lines = [
-        '"""Public names, for type checkers; from `_HOME` of cute_py, cutlass2, host."""',
-        "",
-    ]
+    lines = ['"""Public names, for type checkers; from `_HOME` of cute_py, cutlass2, host."""', ""]
     for table in TABLES.values():
         for module, names in table.items():
             for name in sorted(names.split()):
                 public, _, there = name.partition("=")
                 if module == "trace.math":  # made from rows, which a type checker does not see
-                    signature = inspect.signature(getattr(cute, name))
-                    taken = ", ".join(f"{p}: object" for p in signature.parameters)
-                    lines.append(f"def {name}({taken}) -> Tensor: ...")
+                    lines.append(function_text(name))
                     continue
                 lines.append(f"from cute_py.{module} import {there or name} as {there or public}")
                 if there:
                     lines.append(f"{public} = {there}")
-    functions = {"emulate": "emulate", "trace": "trace.kernel"}
+    functions = {"emulate": "emulate", "math": "trace", "trace": "trace.kernel"}
     for package in sorted(cute._PACKAGES):
         home = f"cute_py.{functions[package]}" if package in functions else "cute_py"
         lines.append(f"from {home} import {package} as {package}")

@@ -1,13 +1,19 @@
-"""`Mma`: matrix instructions of threads and warps, all of a cohort and all steps at once.
+"""Matrix instructions of threads, warps and warpgroups, all of a cohort and all steps at once.
 
 What one instruction computes: the products of a row of A and a column of B and their sum over the
 instruction's K in float64 (integers: exactly), added to C in float64, and rounded once, to nearest
 even, to the type of D. Hardware sums in an order of its own and with fewer bits; where all products
 and sums are integers that the types hold, both are exact. The lane maps are the atom's.
+
+The numbers of `Wgmma`, whose results count after WgWait, are those of `Mma`. A tile in shared
+memory is read through the offsets of its access, in the colexicographic order of the atom's (M or
+N, K); the fields of the descriptor are for the GPU alone. An instruction is executed when it is
+issued.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,12 +24,17 @@ from cute_py.atoms.mma import MMA_Atom
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, f32
 from cute_py.emulate.bits import numpy_type
-from cute_py.emulate.build import Build, Run, handles
+from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.numerics import fma, numeric, widened
-from cute_py.emulate.ops_memory import require_warps
-from cute_py.emulate.spans import LANES, Array, Cohort
+from cute_py.emulate.ops.memory import require_warps, wait_for
+from cute_py.emulate.program import Program, handles
+from cute_py.emulate.registers import View, selection
+from cute_py.emulate.spans import LANES, Array
 from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
 
+WARPS = 4  # of a warpgroup
+THREADS = WARPS * LANES
 Steps = tuple[tuple[int, int, int], ...]
 
 
@@ -106,30 +117,29 @@ def lanes_of(atom: MMA_Atom) -> Lanes:
 
 
 @handles(ops.Mma)
-def mma(build: Build, op: ops.Mma) -> Run:
+def mma(program: Program, op: ops.Mma) -> Run:
     """Multiply and accumulate."""
     atom = op.atom
     if atom.num_threads == 1:
-        return _mma_of_thread(build, op)
-    a, b = build.reader(op.a, op), build.reader(op.b, op)
-    d, read_d = build.view(op.d), build.reader(op.d, op)
-    products = [_product(atom, r) for r in rounds(op.steps)]
-    n = lanes_of(atom).values[2]
+        return _mma_of_thread(program, op)
+    a, b = program.reader(op.a, op), program.reader(op.b, op)
+    d, read_d = program.view(op.d), program.reader(op.d, op)
+    products = [(tuple(sorted(r.ds)), _product(atom, r)) for r in rounds(op.steps)]
+    n = atom.values[2]
 
     def run(c: Cohort) -> None:
-        require_warps(build, op, c)
+        require_warps(op, c)
         left, right = a(c), b(c)
         total = read_d(c)
-        for r, product in zip(rounds(op.steps), products, strict=True):
+        for ds, product in products:
             sums = product(left, right)  # block, warp, lane, fragment of the round, value
-            before = _fragments(total, r.ds, n)
-            after = accumulated(before, sums, atom)
-            if len(r.ds) * n == total.shape[-1] and r.ds == tuple(range(len(r.ds))):
+            after = accumulated(_fragments(total, ds, n), sums, atom)
+            if len(ds) * n == total.shape[-1]:
                 total = after.reshape(total.shape)
             else:
                 total = np.array(total)
                 whole = total.reshape(*total.shape[:3], -1, n)
-                whole[:, :, :, list(r.ds)] = after
+                whole[:, :, :, list(ds)] = after
         d.put(c, total)
 
     return run
@@ -144,13 +154,13 @@ def _fragments(values: Array, which: tuple[int, ...], n: int) -> Array:
 
 def _product(atom: MMA_Atom, r: Round) -> Any:  # noqa: ANN401
     """Return the function that gives the sums of products of a round in the order of C's
-    registers: [block, warp, lane, fragment, value].
+    registers: [block, warp, lane, fragment, value], fragments of D ascending.
     """
     M, N, K = atom.shape_mnk
     lanes = lanes_of(atom)
     va, vb, _ = lanes.values
     G = len(lanes.groups)
-    J, I = len(r.js), len(r.ks)  # noqa: E741
+    J, I, order = len(r.js), len(r.ks), np.argsort(r.ds)  # noqa: E741
 
     def index(table: Array, which: tuple[int, ...], n: int, total: int) -> Array:
         lane, v = table // n, table % n  # group, row, k
@@ -166,7 +176,7 @@ def _product(atom: MMA_Atom, r: Round) -> Any:  # noqa: ANN401
             g, mn = lanes.c // (M * N), lanes.c % (M * N)
             m, n = mn // N, mn % N
             if r.grid:
-                j, k = np.divmod(np.arange(J * I), I)
+                j, k = np.divmod(order, I)
                 rows = J * M, I * N
                 m = j[None, :, None] * M + m[:, None]
                 n = k[None, :, None] * N + n[:, None]
@@ -174,7 +184,7 @@ def _product(atom: MMA_Atom, r: Round) -> Any:  # noqa: ANN401
                 ia = ia.reshape(G, J * M, K)
                 ib = ib.reshape(G, I * N, K)
             else:
-                step = np.arange(J)[None, :, None]
+                step = order[None, :, None]
                 back = ((g[:, None] * J + step) * M + m[:, None]) * N + n[:, None]
             tables[na, nb] = ia, ib, back
         return tables[na, nb]
@@ -221,13 +231,13 @@ def accumulated(before: Array, sums: Array, atom: MMA_Atom) -> Array:
     return total.astype(numpy_type(atom.d_type))
 
 
-def _mma_of_thread(build: Build, op: ops.Mma) -> Run:
+def _mma_of_thread(program: Program, op: ops.Mma) -> Run:
     """Compile an atom of one thread: a multiply-add for each step."""
     atom = op.atom
     if atom.shape_mnk != (1, 1, 1):
-        return _dot_of_thread(build, op)
-    a, b, d = build.reader(op.a, op), build.reader(op.b, op), build.view(op.d)
-    read_d = build.reader(op.d, op)
+        return _dot_of_thread(program, op)
+    a, b, d = program.reader(op.a, op), program.reader(op.b, op), program.view(op.d)
+    read_d = program.reader(op.d, op)
     each = rounds(op.steps)
     floating = atom.d_type.is_float
 
@@ -237,7 +247,7 @@ def _mma_of_thread(build: Build, op: ops.Mma) -> Run:
         )
         total = read_d(c)
         for r in each:
-            js, ks, ds = _index(r.js), _index(r.ks), _index(r.ds)
+            js, ks, ds = selection(r.js), selection(r.ks), selection(r.ds)
             x, y = left[..., js], right[..., ks]
             if r.grid:
                 x, y = x[..., :, None], y[..., None, :]
@@ -262,17 +272,11 @@ def _multiply_add(x: Array, y: Array, before: Array, atom: MMA_Atom) -> Array:
     return np.asarray(x.astype(held) * y.astype(held) + before.astype(held))
 
 
-def _index(which: tuple[int, ...]) -> Any:  # noqa: ANN401
-    from cute_py.emulate.registers import selection
-
-    return selection(which)
-
-
-def _dot_of_thread(build: Build, op: ops.Mma) -> Run:
+def _dot_of_thread(program: Program, op: ops.Mma) -> Run:
     """Compile an atom of one thread with several products, such as dp4a."""
     atom = op.atom
-    a, b, d = build.reader(op.a, op), build.reader(op.b, op), build.view(op.d)
-    read_d = build.reader(op.d, op)
+    a, b, d = program.reader(op.a, op), program.reader(op.b, op), program.view(op.d)
+    read_d = program.reader(op.d, op)
     M, N, K = atom.shape_mnk
 
     order = {operand: np.argsort(atom.table(operand)[0]) for operand in "ab"}
@@ -291,5 +295,174 @@ def _dot_of_thread(build: Build, op: ops.Mma) -> Run:
             part = slice(i * M * N, (i + 1) * M * N)
             total[..., part] = accumulated(total[..., part], sums, atom)
         d.put(c, total)
+
+    return run
+
+
+# -- of warpgroups
+
+
+@lru_cache(maxsize=64)
+def tables(atom: MMA_Atom) -> tuple[Array, Array]:
+    """Return [M, K] -> thread * values + value of A, and [thread, value] -> m * N + n of C."""
+    M, N, K = atom.shape_mnk
+    a = atom.table("a")
+    held = np.zeros(M * K, np.int64)
+    if atom.a_memory == "rmem":
+        held[a] = np.arange(a.size).reshape(a.shape)
+    c = atom.table("c")
+    return held.reshape(K, M).T, c % M * N + c // M
+
+
+@handles(ops.Wgmma)
+def wgmma(program: Program, op: ops.Wgmma) -> Run:
+    """Multiply and accumulate; accumulators and A in registers are in flight until WgWait."""
+    atom = op.atom
+    M, N, _ = atom.shape_mnk
+    place_a, place_c = tables(atom)
+    d = program.view(op.d)
+    n = place_c.shape[1]
+    from_a = _operand(program, op, op.a, M, place_a)
+    from_b = _operand(program, op, op.b, N, place_a)
+    held = [view for view in (d, program.view(op.a) if isinstance(op.a, Reg) else None) if view]
+    for view in held:
+        view.storage.watch()
+
+    def run(c: Cohort) -> None:
+        _require_groups(op, c)
+        for view in held:
+            unfenced = view.unfenced(c)
+            if unfenced is not None:
+                row, warp = (int(k) for k in np.argwhere(unfenced)[0])
+                raise c.batch.faults.at(
+                    "emulate-wgmma-fence", op, c.span, (row, warp), registers=view.reg
+                )
+        fragment_a, fragment_b = from_a(c), from_b(c)
+        groups = c.span.nB, c.span.nW // WARPS
+        total = np.array(d.raw(c)).reshape(*groups, THREADS, -1)
+        if not op.accumulate:
+            for i in {i for i, _, _ in op.steps}:
+                total[..., i * n : (i + 1) * n] = 0
+        elif program.checks:
+            d.require_written(c, op)
+        for i, j, k in op.steps:
+            sums = multiplied(fragment_a(j), fragment_b(k), atom)
+            part = slice(i * n, (i + 1) * n)
+            sums = sums.reshape(*groups, -1)[..., place_c]
+            total[..., part] = accumulated(total[..., part], sums, atom)
+        d.put_raw(c, total.reshape(*c.span.shape, -1))
+        _fly(c, held)
+
+    return run
+
+
+def _operand(
+    program: Program, op: ops.Wgmma, source: Reg | ops.Tile, rows: int, place: Array
+) -> Callable[[Cohort], Callable[[int], Array]]:
+    """Compile an operand: a function of a cohort that gives fragments [block, group, row, K]."""
+    K = op.atom.shape_mnk[2]
+    if isinstance(source, Reg):
+        view = program.view(source)
+        n = place.size // THREADS
+
+        def registers(c: Cohort) -> Callable[[int], Array]:
+            if program.checks:
+                view.require_written(c, op)
+            values = numbers(np.ascontiguousarray(view.raw(c)), source.dtype)
+            values = values.reshape(c.span.nB, c.span.nW // WARPS, THREADS, -1)
+            lane, v = place // n, place % n
+            return lambda j: values[:, :, lane, j * n + v]
+
+        return registers
+    located, tile = program.access(source.access, op, counted=False), source.access
+
+    def shared(c: Cohort) -> Callable[[int], Array]:
+        place = located(c)
+        offsets = np.broadcast_to(place.offsets, (*c.span.shape, located.count))[:, ::WARPS, 0]
+        if c.batch.shadow is not None:
+            for b in range(c.span.nB):
+                for g in range(offsets.shape[1]):
+                    agent = c.batch.agents.wgmma + int(c.span.W[g * WARPS]) // WARPS
+                    issue = b, g * WARPS, 0
+                    c.batch.engines.touch(op, c.span, located, issue, offsets[b, g], agent, False)
+        memory = c.batch.smem.data.view(numpy_type(tile.dtype))
+        first = located.start // memory.itemsize
+        index = (first + offsets[..., None] + np.arange(tile.width)).reshape(
+            *offsets.shape[:2], -1, K, rows
+        )
+        blocks = c.span.B[:, None, None, None]
+
+        def fragment(j: int) -> Array:
+            values = memory[blocks, index[:, :, j]]
+            return numbers(values, tile.dtype).swapaxes(-1, -2)
+
+        return fragment
+
+    return shared
+
+
+def _require_groups(op: ops.Op, c: Cohort) -> None:
+    """Refuse a warpgroup instruction that part of a warpgroup executes."""
+    require_warps(op, c)
+    W = c.span.W
+    if len(W) % WARPS == 0:
+        groups = W.reshape(-1, WARPS)
+        if (groups == groups[:, :1] // WARPS * WARPS + np.arange(WARPS)).all():
+            return
+    raise c.batch.faults.at("emulate-warp-divergent", op, c.span, (0, 0), name=type(op).__name__)
+
+
+def _groups_of(c: Cohort) -> Array:
+    """Return the wgmma engine of each warp."""
+    agents: Array = c.batch.agents.wgmma + c.span.W // WARPS
+    return agents
+
+
+def _fly(c: Cohort, views: list[View]) -> None:
+    """Remember that registers are in flight."""
+    shadow = c.batch.shadow
+    if shadow is None:
+        return
+    shadow.apart()
+    group = shadow.epoch[c.span.B[:, None], _groups_of(c)]
+    for view in views:
+        view.fly(c, group)
+
+
+@handles(ops.WgFence)
+def wg_fence(program: Program, op: ops.WgFence) -> Run:
+    """Order register accesses before the Wgmmas that follow."""
+
+    def run(c: Cohort) -> None:
+        _require_groups(op, c)
+        for storage in c.batch.registers.values():
+            if storage.dirty is not None:
+                storage.dirty[c.span.key] = False
+
+    return run
+
+
+@handles(ops.WgCommit)
+def wg_commit(program: Program, op: ops.WgCommit) -> Run:
+    """Close a group of Wgmmas."""
+
+    def run(c: Cohort) -> None:
+        _require_groups(op, c)
+        if c.batch.shadow is not None:
+            c.batch.shadow.apart()
+            leads = c.batch.agents.wgmma + c.span.W[::WARPS] // WARPS
+            c.batch.shadow.epoch[c.span.B[:, None], leads] += 1
+
+    return run
+
+
+@handles(ops.WgWait)
+def wg_wait(program: Program, op: ops.WgWait) -> Run:
+    """Wait for all but the latest n groups of Wgmmas."""
+
+    def run(c: Cohort) -> None:
+        _require_groups(op, c)
+        if c.batch.shadow is not None:
+            wait_for(c, _groups_of(c), op.n)
 
     return run

@@ -20,23 +20,24 @@ from types import (
     ModuleType,
 )
 
-from cute_py.calls.frozen import attributes, is_frozen
-from cute_py.calls.names import (
+from cute_py.calls.fingerprint.names import (
     OWN,
     attribute_names,
     global_names,
     imported_names,
     is_foreign,
 )
-from cute_py.calls.parts import (
+from cute_py.calls.fingerprint.values import (
     MISSING,
     WRAPPERS,
+    attributes,
     by_identity,
     content,
     contents,
     is_array,
     is_empty,
     is_fixed,
+    is_frozen,
     is_opaque,
     is_read,
     wrapped_in,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cute_py.calls.arrays import READERS, TypedArray, address_of, bare, library_of
-from cute_py.codegen.driver import driver
+from cute_py.codegen.driver.driver import driver
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read(x: Any) -> tuple[Hashable, int]:  # noqa: ANN401
-    """Return (exact facts, address) of a device array; see `trace.arrays.Library`."""
+    """Return (exact facts, address) of a device array; see `calls.arrays.Library`."""
     array = bare(x)
     if library_of(array) is not None:
         return READERS[type(x)](x)

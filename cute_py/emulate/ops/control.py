@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from cute_py.emulate.build import Build, Run, Signal, handles
+from cute_py.emulate.cohorts import Cohort, Frame, Run, Signal, split
 from cute_py.emulate.faults import first
-from cute_py.emulate.integers import BITWISE
-from cute_py.emulate.scalars import as_lanes, uniform
-from cute_py.emulate.spans import Array, Cohort, Frame, Value, split
+from cute_py.emulate.program import Program, handles
+from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
+from cute_py.emulate.spans import Array, Value
 from cute_py.plan import ops
 
 
@@ -39,11 +39,11 @@ def by_warp(c: Cohort, value: Array) -> Array:
 
 
 @handles(ops.If)
-def branch(build: Build, op: ops.If) -> Run:
+def branch(program: Program, op: ops.If) -> Run:
     """Run `then` where the condition holds, `other` elsewhere."""
-    cond = build.condition(op.cond)
-    then, other = build.block(op.then), build.block(op.other)
-    masks = op.scope == "thread" and not build.blocks_in(op.then, op.other)
+    cond = program.condition(op.cond)
+    then, other = program.block(op.then), program.block(op.other)
+    masks = op.scope == "thread" and not program.blocks_in(op.then, op.other)
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
         value = cond(c)
@@ -57,7 +57,7 @@ def branch(build: Build, op: ops.If) -> Run:
         if not masks:
             pattern = by_warp(c, value)
             if (pattern != pattern.flat[0]).any():
-                return split(c, build.spans, pattern)
+                return split(c, pattern)
         left = lanes_left(c, value)
         frame = Frame(then, "then", c.mask, pending=left if other else None, other=other)
         c.frames.append(frame)
@@ -68,11 +68,11 @@ def branch(build: Build, op: ops.If) -> Run:
 
 
 @handles(ops.Loop)
-def loop(build: Build, op: ops.Loop) -> Run:
+def loop(program: Program, op: ops.Loop) -> Run:
     """Count a variable from start to stop."""
-    start, stop, step = build.scalar(op.start), build.scalar(op.stop), op.step
-    body, var = build.block(op.body), op.var
-    splits = op.scope != "thread" or build.blocks_in(op.body)
+    start, stop, step = program.scalar(op.start), program.scalar(op.stop), op.step
+    body, var = program.block(op.body), op.var
+    splits = op.scope != "thread" or program.blocks_in(op.body)
     goes_on: Callable[[Any, Any], Any] = operator.lt if step > 0 else operator.gt
 
     def again(c: Cohort, frame: Frame) -> bool:
@@ -109,7 +109,7 @@ def loop(build: Build, op: ops.Loop) -> Run:
         if splits:
             pattern = _alike_warps(c, first, last)
             if pattern is not None:
-                return split(c, build.spans, pattern)
+                return split(c, pattern)
         frame = Frame(body, "loop", c.mask, again=again_apart, count=-1, bounds=(first, last))
         if again_apart(c, frame):
             c.frames.append(frame)
@@ -137,10 +137,10 @@ def _alike_warps(c: Cohort, first: Value, last: Value) -> Array | None:
 
 
 @handles(ops.While)
-def while_(build: Build, op: ops.While) -> Run:
+def while_(program: Program, op: ops.While) -> Run:
     """Run test and body until the condition fails."""
-    test, body, cond = build.block(op.test), build.block(op.body), build.condition(op.cond)
-    masks = op.scope == "thread" and not build.blocks_in(op.test, op.body)
+    test, body, cond = program.block(op.test), program.block(op.body), program.condition(op.cond)
+    masks = op.scope == "thread" and not program.blocks_in(op.test, op.body)
 
     def again(c: Cohort, frame: Frame) -> bool | list[Cohort]:
         if frame.kind == "while":
@@ -155,7 +155,7 @@ def while_(build: Build, op: ops.While) -> Run:
             if not masks:
                 pattern = by_warp(c, value)
                 if (pattern != pattern.flat[0]).any():
-                    return split(c, build.spans, pattern)
+                    return split(c, pattern)
             c.mask = lanes_where(c, value)
         frame.kind, frame.steps, frame.pc = "while", body, 0
         return True
@@ -168,9 +168,9 @@ def while_(build: Build, op: ops.While) -> Run:
 
 
 @handles(ops.Leave)
-def leave(build: Build, op: ops.Leave) -> Run:
+def leave(program: Program, op: ops.Leave) -> Run:
     """Leave the innermost loop, or the kernel, where the condition holds."""
-    cond = build.condition(op.cond)
+    cond = program.condition(op.cond)
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
         value = cond(c)
@@ -180,7 +180,7 @@ def leave(build: Build, op: ops.Leave) -> Run:
         if not every and op.scope != "thread":
             pattern = by_warp(c, value)
             if (pattern != pattern.flat[0]).any():
-                return split(c, build.spans, pattern)
+                return split(c, pattern)
         depth = len(c.frames)
         while op.target == "loop" and c.frames[depth - 1].again is None:
             depth -= 1
@@ -217,13 +217,13 @@ def _jump(c: Cohort, depth: int, target: str) -> Signal:
 
 
 @handles(ops.Let)
-def let(build: Build, op: ops.Let) -> Run:
+def let(program: Program, op: ops.Let) -> Run:
     """Name an integer."""
     var = op.var
     if op.kind == "reg":
         assert not isinstance(op.operands[0], int | str)
-        read = build.reader(op.operands[0], op)  # type: ignore[arg-type]
-        require = _promise(build, op)
+        read = program.reader(op.operands[0], op)  # type: ignore[arg-type]
+        require = _promise(program, op)
 
         def from_register(c: Cohort) -> None:
             c.env[var] = value = uniform(read(c)[..., 0].astype(np.int64), c.mask)
@@ -232,14 +232,14 @@ def let(build: Build, op: ops.Let) -> Run:
         return from_register
     if op.kind == "var":
         name = str(op.operands[0])
-        require = _promise(build, op)
+        require = _promise(program, op)
 
         def present(c: Cohort) -> None:
             c.env[var] = value = c.env[_slot(name)]
             require(c, value)
 
         return present
-    a, b = (build.scalar(operand) for operand in op.operands)
+    a, b = (program.scalar(operand) for operand in op.operands)
     compute = BITWISE[op.kind]
 
     def computed(c: Cohort) -> None:
@@ -248,10 +248,10 @@ def let(build: Build, op: ops.Let) -> Run:
     return computed
 
 
-def _promise(build: Build, op: ops.Let) -> Callable[[Cohort, Value], None]:
+def _promise(program: Program, op: ops.Let) -> Callable[[Cohort, Value], None]:
     """Return a check of the bounds that the kernel told of an integer."""
-    symbol = build.symbols.get(op.var)
-    if not build.checks or symbol is None or (symbol.lo, symbol.hi) == (None, None):
+    symbol = program.symbols.get(op.var)
+    if not program.checks or symbol is None or (symbol.lo, symbol.hi) == (None, None):
         return lambda c, value: None
     low = -math.inf if symbol.lo is None else symbol.lo
     high = math.inf if symbol.hi is None else symbol.hi
@@ -261,10 +261,12 @@ def _promise(build: Build, op: ops.Let) -> Callable[[Cohort, Value], None]:
         outside = (held < low) | (held > high)
         bad = c.active() & outside if outside.any() else outside
         if bad.any():
-            where = first(bad, c)
+            where = first(bad, c.span)
             found = int(np.broadcast_to(held, bad.shape)[where])
             ends = {"low": low, "high": high}
-            raise build.faults.at("emulate-promise", op, c, where, name=op.var, value=found, **ends)
+            raise c.batch.faults.at(
+                "emulate-promise", op, c.span, where, name=op.var, value=found, **ends
+            )
 
     return require
 
@@ -274,9 +276,9 @@ def _slot(name: str) -> str:
 
 
 @handles(ops.Set)
-def set_(build: Build, op: ops.Set) -> Run:
+def set_(program: Program, op: ops.Set) -> Run:
     """Give a variable a value, for the lanes that take part."""
-    value, slot = build.scalar(op.value), _slot(op.var)
+    value, slot = program.scalar(op.value), _slot(op.var)
 
     def run(c: Cohort) -> None:
         new = value(c)

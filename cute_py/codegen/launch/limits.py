@@ -8,7 +8,7 @@ from cute_py.errors import refusal
 
 if TYPE_CHECKING:
     from cute_py.codegen.build import Compiled
-    from cute_py.codegen.driver import Driver
+    from cute_py.codegen.driver.driver import Driver
 
 PORTABLE = 8  # blocks of a cluster on every device that has clusters
 LARGEST = 16  # on sm_90, if asked for
