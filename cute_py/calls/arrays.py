@@ -290,8 +290,9 @@ def strides_of(x: Any) -> tuple[int, ...]:  # noqa: ANN401
     if min(strides, default=0) < 0 or any(d % size for d in strides):
         # a mode of one element is never stepped along; NumPy leaves any number there
         strides = tuple([d if n > 1 else 0 for n, d in zip(x.shape, strides, strict=True)])
-    if any(d % size for d in strides):
-        raise refusal("argument-bytes", operation="kernel", strides=strides, size=size)
+    for axis, step in enumerate(strides):
+        if step % size:
+            raise refusal("array-strides", operation="kernel", step=step, axis=axis, size=size)
     return tuple([d // size for d in strides])
 
 
