@@ -417,6 +417,23 @@ def test_guards_stand_for_the_facts_of_the_call_before(monkeypatch, is_quick):
     assert [launch[3][1] for launch in gpu.raw.launches[5:]] == [1001, 1000, 1001, 1000, 1001]
 
 
+def test_calls_that_come_in_turns_are_found_by_the_call_before(monkeypatch):
+    """Four shapes in turns: after two turns no key is read."""
+    gpu, copy = install(monkeypatch, guarded=True), copier()
+    shapes = [(1000,), (500,), (1001,), (7,)]
+    turn = [(Array(shape), Array(shape, address=8192)) for shape in shapes]
+    for _ in range(3):
+        for args in turn:
+            copy(*args)
+    assert gpu.guards == len(shapes)
+    monkeypatch.setattr(type(copy), "_run", lambda *_a: pytest.fail("went the whole way"))
+    for alike in copy.calls().kept.values():
+        monkeypatch.setattr(alike, "read", lambda _args: pytest.fail("read a key"))
+    for args in turn * 2:
+        copy(*args)
+    assert [words[1] for *_rest, words in gpu.raw.launches[-8:]] == [1000, 500, 1001, 7] * 2
+
+
 def test_a_guard_that_knows_no_array_again_costs_time_alone(monkeypatch, is_quick):
     """A guard may ask for more than the facts: torch's ask for the modes that arrays were made in,
     and for arrays that differ.
