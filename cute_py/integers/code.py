@@ -157,7 +157,7 @@ def defined(name: str, parameters: Sequence[str], body: list[ast.stmt]) -> ast.s
 
     given = ast.arguments([], [ast.arg(x) for x in parameters], None, [], [], None, [])
     made = ast.FunctionDef(name, given, body, [], None, None)
-    if hasattr(made, "type_params"):  # since Python 3.12
+    if "type_params" in made._fields:  # since Python 3.12
         made.type_params = []
     return made
 

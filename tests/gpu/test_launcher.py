@@ -95,6 +95,11 @@ def test_guards_tell_arrays_by_every_fact():
     assert not library.alike([whole.imag])(whole.conj().imag)
     assert library.alike([x, x])(x, x)
     assert library.alike([x, x])(x, x.clone())
+    assert arrays._tells_apart(library.alike)
+    assert not arrays._tells_apart(lambda _arrays: lambda *_others: True)
+    assert not arrays._tells_apart(lambda _arrays: lambda *_others: False)
+    shapes = lambda given: lambda other: other.shape == given[0].shape  # noqa: E731
+    assert not arrays._tells_apart(shapes)
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["grad", "inference"])
