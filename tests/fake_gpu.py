@@ -199,7 +199,7 @@ class Fake:
         return lambda *others: [_facts(x) for x in others] == wanted
 
     def compiled(self, plan, arch="sm_90a", spills=0):
-        from cute_py.codegen.source import parameters
+        from cute_py.codegen.printer import parameters
 
         entry = f"{plan.name}_{len(self.raw.counts)}"
         self.raw.counts[entry.encode()] = len(parameters(plan))
