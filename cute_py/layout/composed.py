@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 ENUMERATED_AT_MOST = 1 << 22
 
-_set = object.__setattr__
-
 
 class ComposedLayout(Value):
     """The map c -> outer(offset + inner(c)).
@@ -44,6 +42,7 @@ class ComposedLayout(Value):
     """
 
     __slots__ = ("inner", "offset", "outer")
+    __match_args__ = ("outer", "offset", "inner")
     outer: Any
     offset: Any
     inner: Any
@@ -58,30 +57,9 @@ class ComposedLayout(Value):
             raise refusal(
                 "not-a-layout", operation="ComposedLayout", value=inner, type=type(inner).__name__
             )
-        _set(self, "outer", outer)
-        _set(self, "offset", ints.normalize(offset, "ComposedLayout"))
-        _set(self, "inner", inner)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"ComposedLayout is frozen: cannot set {name}; build a new one")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"ComposedLayout is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return ComposedLayout, (self.outer, self.offset, self.inner)
-
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not ComposedLayout:
-            return NotImplemented
-        parts = other.outer, other.offset, other.inner
-        return bool((self.outer, self.offset, self.inner) == parts)
-
-    def __hash__(self) -> int:
-        return hash((self.outer, self.offset, self.inner))
-
-    def __repr__(self) -> str:
-        return f"ComposedLayout({self.outer!r}, {self.offset!r}, {self.inner!r})"
+        self.outer = outer
+        self.offset = ints.normalize(offset, "ComposedLayout")
+        self.inner = inner
 
     def __str__(self) -> str:
         outer = f"({self.outer})" if self.outer.__class__ is ComposedLayout else str(self.outer)

@@ -24,6 +24,7 @@ from cute_py.layout.tuples import (
     unflatten,
     wrap,
 )
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,18 +34,16 @@ if TYPE_CHECKING:
     from cute_py.layout.types import IntTuple, Leaf
 
 
-class Major:
+class Major(Value):
     """The order of compact strides: `LayoutLeft` (column-major) or `LayoutRight` (row-major)."""
 
     __slots__ = ("name",)
+    __match_args__ = ("name",)
     name: str
 
     def __init__(self, name: str) -> None:
         """Name the order."""
-        object.__setattr__(self, "name", name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"Major is frozen: cannot set {name}")
+        self.name = name
 
     def __repr__(self) -> str:
         return self.name

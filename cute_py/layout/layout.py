@@ -15,7 +15,7 @@ from cute_py.records import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, NoReturn
+    from typing import Any
 
     from cute_py.layout.coords import Major
     from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Mode, Tiler
@@ -47,6 +47,7 @@ class Layout(Value):
     """
 
     __slots__ = ("_d", "_hash", "_kind", "_s", "_why", "shape", "stride")
+    __match_args__ = ("shape", "stride")
     shape: Any
     stride: Any
     _s: list[Any]
@@ -71,15 +72,6 @@ class Layout(Value):
         _set(self, "_kind", kind)
         _set(self, "_why", None)
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Layout is frozen: cannot set {name}; build a new layout")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"Layout is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Layout, (self.shape, self.stride)
-
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not Layout:
             return NotImplemented
@@ -94,9 +86,6 @@ class Layout(Value):
 
     def __str__(self) -> str:
         return f"{show(self.shape)}:{show(self.stride)}"
-
-    def __repr__(self) -> str:
-        return f"Layout({self.shape!r}, {self.stride!r})"
 
     def __len__(self) -> int:
         return len(self.shape) if self.shape.__class__ is tuple else 1

@@ -18,6 +18,7 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.queries import inner_of
 from cute_py.layout.slicing import check_coordinate, slice_and_offset
 from cute_py.layout.tuples import has_underscore, show
+from cute_py.records import Record
 from cute_py.tensor.bounds import require_inside, require_offset, yields_coordinates
 from cute_py.tensor.engine import Coordinates, Engine, Memory, Pointer
 from cute_py.tensor.operators import Operators
@@ -38,7 +39,7 @@ _set = object.__setattr__
 register_allocators: list[Callable[[str, DtypeLike, Leaf], Engine | None]] = []
 
 
-class Tensor(Operators):
+class Tensor(Operators, Record):
     """The map from coordinates to elements: layout(coord) counts elements of the engine.
 
     Args:
@@ -61,6 +62,7 @@ class Tensor(Operators):
     """
 
     __slots__ = ("engine", "layout")
+    __match_args__ = ("engine", "layout")
     engine: Engine
     layout: AnyLayout
 
@@ -75,14 +77,8 @@ class Tensor(Operators):
         elif yields_coordinates(layout):
             raise refusal("tensor-codomain", operation="Tensor", layout=layout, engine=source)
         require_inside(source, layout, "Tensor")
-        _set(self, "engine", source)
-        _set(self, "layout", layout)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Tensor is frozen: cannot set {name}; build a new tensor")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"Tensor is frozen: cannot delete {name}")
+        self.engine = source
+        self.layout = layout
 
     def __reduce__(self) -> tuple[object, ...]:
         return derived, (self.engine, self.layout)
@@ -97,14 +93,10 @@ class Tensor(Operators):
             return NotImplemented
         return bool(self.engine == other.engine and self.layout == other.layout)
 
-    def __hash__(self) -> int:
-        return hash((self.engine, self.layout))
+    __hash__ = Record.__hash__
 
     def __str__(self) -> str:
         return f"{self.engine} o {self.layout}"
-
-    def __repr__(self) -> str:
-        return f"Tensor({self.engine!r}, {self.layout!r})"
 
     # -- what it is made of
 

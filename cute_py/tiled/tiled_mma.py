@@ -23,6 +23,7 @@ from cute_py.layout.modes import append, get
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _, is_underscore
+from cute_py.records import Record, Value
 from cute_py.tiled.fragments import make_fragment
 from cute_py.tiled.threads import apart, thread_vmnk
 from cute_py.tiled.tiles import checked_tile, require_divides
@@ -30,17 +31,14 @@ from cute_py.tiled.views import checked_mode, on_layout, part_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Tiler
 
-_set = object.__setattr__
 
 # operand -> its two modes in MNK, and the thread modes of ThrLayoutVMNK that split them
 _MODES = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
 
 
-class TiledMMA:
+class TiledMMA(Value):
     """An MMA atom tiled over threads and values.
 
     Args:
@@ -54,6 +52,7 @@ class TiledMMA:
     """
 
     __slots__ = ("atom", "atom_layout_mnk", "permutation_mnk", "thr_layout_vmnk")
+    __match_args__ = ("atom", "atom_layout_mnk", "permutation_mnk")
     atom: MMA_Atom
     atom_layout_mnk: Layout
     permutation_mnk: tuple[Tiler, Tiler, Tiler]
@@ -70,13 +69,13 @@ class TiledMMA:
             kind = type(atom).__name__
             raise refusal("mma-atom", operation="make_tiled_mma", value=atom, type=kind)
         atoms, permutation = _in_mnk(atom_layout_mnk, permutation_mnk)
-        _set(self, "atom", atom)
-        _set(self, "atom_layout_mnk", atoms)
+        self.atom = atom
+        self.atom_layout_mnk = atoms
         if not apart(atoms):
             raise refusal("tiled-overlap", operation="make_tiled_mma", atoms=atoms)
-        _set(self, "thr_layout_vmnk", tiled_product(atom.thr_id, atoms))
-        tiles = tuple([self._tile(i, p) for i, p in enumerate(permutation)])
-        _set(self, "permutation_mnk", tiles)
+        self.thr_layout_vmnk = tiled_product(atom.thr_id, atoms)
+        m, n, k = permutation
+        self.permutation_mnk = self._tile(0, m), self._tile(1, n), self._tile(2, k)
 
     def _tile(self, i: int, permutation: Tiler) -> Tiler:
         atoms = self.atom.shape_mnk[i] * size(self.thr_layout_vmnk, i + 1)
@@ -93,25 +92,6 @@ class TiledMMA:
                 atoms=atoms,
             )
         return tile
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"TiledMMA is frozen: cannot set {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return TiledMMA, self._key
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        return self.atom, self.atom_layout_mnk, self.permutation_mnk
-
-    def __eq__(self, other: object) -> bool:
-        return other.__class__ is TiledMMA and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return f"TiledMMA({self.atom!r}, {self.atom_layout_mnk!r}, {self.permutation_mnk!r})"
 
     def __str__(self) -> str:
         lines = [
@@ -254,23 +234,19 @@ def _regroup(by_thread: Layout, rest: Layout) -> Layout:
     return make_layout(make_layout(thr_v, thr), make_layout(frg_v, rests))
 
 
-class ThrMMA:
+class ThrMMA(Record):
     """One thread of a TiledMMA: its parts of A, B and C, and the register fragments for them."""
 
     __slots__ = ("thr_idx", "thr_vmnk", "tiled_mma")
+    __match_args__ = ("tiled_mma", "thr_idx")
     tiled_mma: TiledMMA
     thr_idx: Leaf
     thr_vmnk: tuple[Leaf, Leaf, Leaf, Leaf]
 
     def __init__(self, tiled_mma: TiledMMA, thr_idx: Leaf) -> None:
         """Locate the thread in (ThrV,ThrM,ThrN,ThrK)."""
-        index, vmnk = thread_vmnk(thr_idx, tiled_mma.thr_layout_vmnk)
-        _set(self, "tiled_mma", tiled_mma)
-        _set(self, "thr_idx", index)
-        _set(self, "thr_vmnk", vmnk)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"ThrMMA is frozen: cannot set {name}")
+        self.tiled_mma = tiled_mma
+        self.thr_idx, self.thr_vmnk = thread_vmnk(thr_idx, tiled_mma.thr_layout_vmnk)
 
     def __repr__(self) -> str:
         return f"{self.tiled_mma!r}.get_slice({self.thr_idx!r})"

@@ -11,20 +11,19 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.swizzle import Swizzle
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import NoReturn
 
     from cute_py.layout.types import AnyLayout, Leaf
 
-_set = object.__setattr__
 
 ARRAY_BITS = 63  # of int64, the sign left out
 
 
-class F2Map:
+class F2Map(Value):
     """The map of offsets that sends bit b to `columns[b]` and adds by XOR; higher bits stay.
 
     Args:
@@ -40,34 +39,15 @@ class F2Map:
     """
 
     __slots__ = ("_moves", "columns")
+    __match_args__ = ("columns",)
     columns: tuple[int, ...]
     _moves: tuple[tuple[int, int], ...]
 
     def __init__(self, columns: Iterable[int]) -> None:
         """Check and freeze the columns."""
         given = images(columns, "F2Map")
-        _set(self, "columns", _trimmed(given))
-        _set(self, "_moves", _moves(self.columns))
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"F2Map is frozen: cannot set {name}; build a new one")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"F2Map is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return F2Map, (self.columns,)
-
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not F2Map:
-            return NotImplemented
-        return bool(self.columns == other.columns)
-
-    def __hash__(self) -> int:
-        return hash((F2Map, self.columns))
-
-    def __repr__(self) -> str:
-        return f"F2Map({self.columns!r})"
+        self.columns = _trimmed(given)
+        self._moves = _moves(self.columns)
 
     def __str__(self) -> str:
         text = ",".join([str(column) for column in self.columns])

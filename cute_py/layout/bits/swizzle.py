@@ -15,11 +15,7 @@ from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from cute_py.layout.types import AnyLayout, IntTuple, Leaf
-
-_set = object.__setattr__
 
 
 class Swizzle(Value):
@@ -40,6 +36,7 @@ class Swizzle(Value):
     """
 
     __slots__ = ("num_base", "num_bits", "num_shft")
+    __match_args__ = ("num_bits", "num_base", "num_shft")
     num_bits: int
     num_base: int
     num_shft: int
@@ -52,36 +49,12 @@ class Swizzle(Value):
         )
         if b < 0 or m < 0 or abs(s) < b:
             raise refusal("swizzle-parameters", operation="Swizzle", bits=b, base=m, shift=s)
-        _set(self, "num_bits", b)
-        _set(self, "num_base", m)
-        _set(self, "num_shft", s)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Swizzle is frozen: cannot set {name}; build a new one")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"Swizzle is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Swizzle, self._key
-
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not Swizzle:
-            return NotImplemented
-        return bool(self._key == other._key)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return f"Swizzle({self.num_bits}, {self.num_base}, {self.num_shft})"
+        self.num_bits = b
+        self.num_base = m
+        self.num_shft = s
 
     def __str__(self) -> str:
         return f"Sw<{self.num_bits},{self.num_base},{self.num_shft}>"
-
-    @property
-    def _key(self) -> tuple[int, int, int]:
-        return self.num_bits, self.num_base, self.num_shft
 
     @property
     def yyy_msk(self) -> int:
