@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 INTS, BASIS, SYMBOLS = 0, 1, 2
 WHY_DEPTH = 32  # how many steps of provenance a layout keeps alive
 
-_set = object.__setattr__
-
 
 class Layout(Value):
     """The map of `shape:stride`: coordinate c goes to the sum of coordinate times stride over the
@@ -65,12 +63,12 @@ class Layout(Value):
         kind = _walk(shape, stride, s, d, 0)
         if kind is None:
             shape, stride, s, d, kind = _checked(shape, stride)
-        _set(self, "shape", shape)
-        _set(self, "stride", stride)
-        _set(self, "_s", s)
-        _set(self, "_d", d)
-        _set(self, "_kind", kind)
-        _set(self, "_why", None)
+        _set_shape(self, shape)
+        _set_stride(self, stride)
+        _set_s(self, s)
+        _set_d(self, d)
+        _set_kind(self, kind)
+        _set_why(self, None)
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not Layout:
@@ -81,7 +79,7 @@ class Layout(Value):
         try:
             return self._hash
         except AttributeError:
-            _set(self, "_hash", hash((self.shape, self.stride)))
+            object.__setattr__(self, "_hash", hash((self.shape, self.stride)))
             return self._hash
 
     def __str__(self) -> str:
@@ -214,6 +212,12 @@ class Layout(Value):
         return fit(table, shape, coshape)
 
 
+# the slots' own setters: the fastest way to fill an object
+_set_shape, _set_stride, _set_s, _set_d, _set_kind, _set_why = [
+    vars(Layout)[name].__set__ for name in ("shape", "stride", "_s", "_d", "_kind", "_why")
+]
+
+
 def require_layout(x: object, operation: str) -> None:
     """Refuse what is no Layout."""
     if x.__class__ is not Layout:
@@ -225,12 +229,12 @@ def raw(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], kind: int
     and stride.
     """
     layout = Layout.__new__(Layout)
-    _set(layout, "shape", shape)
-    _set(layout, "stride", stride)
-    _set(layout, "_s", s)
-    _set(layout, "_d", d)
-    _set(layout, "_kind", kind)
-    _set(layout, "_why", None)
+    _set_shape(layout, shape)
+    _set_stride(layout, stride)
+    _set_s(layout, s)
+    _set_d(layout, d)
+    _set_kind(layout, kind)
+    _set_why(layout, None)
     return layout
 
 
@@ -250,7 +254,7 @@ def made(layout: Layout, operation: str, *operands: object) -> Layout:
     if level >= WHY_DEPTH:
         operands = tuple([_forgotten(operand) for operand in operands])
         level = 0
-    _set(layout, "_why", (level + 1, operation, operands))
+    _set_why(layout, (level + 1, operation, operands))
     return layout
 
 
