@@ -162,6 +162,7 @@ def _functions(given: Namespace) -> int:
 def _layout(given: Namespace) -> int:
     from cute_py.layout.notation.grid import text_grid
     from cute_py.layout.notation.parse import parse_layout
+    from cute_py.layout.types import Mapped
 
     try:
         layout = parse_layout(_text(given), _symbols(given.symbol))
@@ -169,7 +170,7 @@ def _layout(given: Namespace) -> int:
         return refuse(str(error))
     for label, text in _facts(layout):
         print(f"{label:<10} {text}")
-    if hasattr(layout, "shape"):
+    if isinstance(layout, Mapped):
         print()
         print(_answer(lambda: text_grid(layout, given.rows, given.columns)))
     return 0
@@ -178,8 +179,9 @@ def _layout(given: Namespace) -> int:
 def _facts(layout: AnyLayout) -> Iterator[tuple[str, str]]:
     """Yield what there is to say of a layout or of a map of offsets, line by line."""
     from cute_py.layout.bits.swizzle import Swizzle
+    from cute_py.layout.types import Mapped
 
-    if hasattr(layout, "shape"):
+    if isinstance(layout, Mapped):
         yield from _layout_facts(layout)
         return
     yield "map", str(layout)
@@ -212,9 +214,10 @@ def _layout_facts(layout: AnyLayout) -> Iterator[tuple[str, str]]:
 
 
 def _is_symbolic(layout: AnyLayout) -> bool:
+    from cute_py.layout.composed import ComposedLayout
     from cute_py.layout.layout import INTS, SYMBOLS
 
-    while hasattr(layout, "inner"):
+    while layout.__class__ is ComposedLayout:
         layout = layout.inner
     return getattr(layout, "_kind", INTS) == SYMBOLS
 

@@ -224,7 +224,7 @@ def _operand(x: object) -> Polynomial | None:
         return x._terms
     if x.__class__ is int:
         return {(): x} if x else {}
-    if ints.is_leaf(x) or hasattr(x, "path"):  # a coordinate stride knows symbols, not vice versa
+    if ints.is_leaf(x):  # a coordinate stride knows symbols, not vice versa
         return None
     return constant(ints.as_int(ints.normalize(x, "SymInt"), "SymInt"))
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
+from cute_py.layout.bits.f2 import compose_maps, is_map
 from cute_py.layout.bits.swizzle import Swizzle, make_swizzle
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import has_underscore, is_underscore
+from cute_py.layout.types import AbstractTensor, Mapped
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 ENUMERATED_AT_MOST = 1 << 22
 
 
-class ComposedLayout(Value):
+class ComposedLayout(Value, Mapped):
     """The map c -> outer(offset + inner(c)).
 
     Args:
@@ -150,7 +152,7 @@ def require_composed(x: AnyLayout, operation: str) -> ComposedLayout:
 
 def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> AnyLayout:
     """Return x, a composed layout or a tensor, with its layout changed; refuse what is neither."""
-    if hasattr(x.__class__, "with_layout"):
+    if isinstance(x, AbstractTensor):
         return x.changed(change, operation)
     x = require_composed(x, operation)
     return composed(x.outer, x.offset, change(x.inner))
@@ -161,7 +163,9 @@ def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> AnyL
 
 def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     """Return composition(a, b) where a or b is no plain Layout (see `composition`)."""
-    if _is_f2(a) or _is_f2(b):
+    from cute_py.layout.bits.f2_layout import F2Layout
+
+    if a.__class__ is F2Layout or b.__class__ is F2Layout:
         from cute_py.layout.bits.f2_convert import compose_f2
 
         return compose_f2(a, Layout(b) if b.__class__ is int else b)
@@ -169,15 +173,15 @@ def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
         from cute_py.layout.algebra.composition import composition
 
         return composed(a.outer, a.offset, composition(a.inner, b))
-    if _is_map(a):
+    if is_map(a):
         return _after_map(a, b)
-    if hasattr(a.__class__, "with_layout"):
+    if isinstance(a, AbstractTensor):
         return on_inner("composition", lambda layout: layout.compose(b), a)
     if a.__class__ is not Layout:
         raise refusal("not-a-layout", operation="composition", value=a, type=type(a).__name__)
     if b.__class__ is ComposedLayout:
         return _after_layout(a, b)
-    if _is_map(b):
+    if is_map(b):
         return swizzle_through(a, b)
     from cute_py.layout.algebra.composition import composition
     from cute_py.layout.algebra.divide import as_layout
@@ -185,36 +189,20 @@ def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     return composition(a, Layout(as_layout(b, "composition").shape, 1))
 
 
-def _is_map(x: AnyLayout) -> bool:
-    """Return whether x is a map of offsets: a Swizzle or an F2 map."""
-    return x.__class__ is Swizzle or hasattr(x, "bits")
-
-
-def _is_f2(x: AnyLayout) -> bool:
-    """Return whether x is an F2Layout."""
-    return hasattr(x.__class__, "bases")
-
-
 def _after_map(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     if b.__class__ is Layout:
         return composed(a, 0, b)
     if b.__class__ is ComposedLayout:
-        if _is_map(b.outer):
-            return composed(_maps(a, b.outer), b.offset, b.inner)
+        if is_map(b.outer):
+            return composed(compose_maps(a, b.outer), b.offset, b.inner)
         return composed(a, 0, b)
-    if _is_map(b):
-        return _maps(a, b)
+    if is_map(b):
+        return compose_maps(a, b)
     raise refusal("tiler-type", operation="composition", value=b, type=type(b).__name__)
 
 
-def _maps(a: AnyLayout, b: AnyLayout) -> AnyLayout:
-    from cute_py.layout.bits.f2 import compose_maps
-
-    return compose_maps(a, b)
-
-
 def _after_layout(a: Layout, b: ComposedLayout) -> AnyLayout:
-    if ints.is_zero(b.offset) is not True or not _is_map(b.outer):
+    if ints.is_zero(b.offset) is not True or not is_map(b.outer):
         raise refusal("composition-offset", operation="composition", a=a, b=b)
     from cute_py.layout.algebra.composition import composition
     from cute_py.layout.queries import cosize
@@ -331,10 +319,11 @@ def offset_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, int]:
 def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> AnyLayout:
     """Return cosize or coshape of what a composed layout really reaches."""
     from cute_py.layout import modes, queries
+    from cute_py.layout.bits.f2_layout import F2Layout
 
-    if name == "cosize" and _is_f2(x):
+    if name == "cosize" and x.__class__ is F2Layout:
         return x.cosize() if mode == () else x[mode].cosize()
-    x = getattr(x, "layout", x)
+    x = x.layout if isinstance(x, AbstractTensor) else x
     x = x if x.__class__ is Layout else require_composed(x, name)
     part = modes.get(x, mode) if mode != () else x
     if part.__class__ is Layout:
@@ -385,10 +374,11 @@ def left_inverse_composed(x: AnyLayout) -> AnyLayout:
 
 def _inverse(x: AnyLayout, name: str) -> AnyLayout:
     from cute_py.layout.algebra import inverse
+    from cute_py.layout.bits.f2_layout import F2Layout
 
     if x.__class__ is Swizzle:
         return x
-    if _is_f2(x):
+    if x.__class__ is F2Layout:
         return getattr(x, name)()
     x = require_composed(x, name)
     if x.outer.__class__ is not Swizzle or ints.is_zero(x.offset) is not True:

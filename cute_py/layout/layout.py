@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.tuples import MAX_DEPTH, has_underscore, show
+from cute_py.layout.types import Mapped
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -25,7 +27,7 @@ INTS, BASIS, SYMBOLS = 0, 1, 2
 WHY_DEPTH = 32  # how many steps of provenance a layout keeps alive
 
 
-class Layout(Value):
+class Layout(Value, Mapped):
     """The map of `shape:stride`: coordinate c goes to the sum of coordinate times stride over the
     leaves.
 
@@ -393,7 +395,7 @@ def _check_modes(
 
 def leaf_kind(extent: Leaf, stride: IntTuple) -> int:
     """Return the kind of a leaf pair: INTS, BASIS (a coordinate stride of ints) or SYMBOLS."""
-    step = getattr(stride, "value", stride) if hasattr(stride, "path") else stride
+    step = stride.value if stride.__class__ is ScaledBasis else stride
     if extent.__class__ is not int or step.__class__ is not int:
         return SYMBOLS
     return INTS if step is stride else BASIS

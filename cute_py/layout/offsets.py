@@ -10,6 +10,8 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.layout import tuples
 from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
+from cute_py.layout.bits.f2_layout import F2Layout
+from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import BASIS, INTS, Layout, raw_flat
 
 TYPE_CHECKING = False
@@ -43,9 +45,9 @@ def offsets(layout: AnyLayout) -> AnyLayout:
     """
     if layout.__class__ is Layout:
         return _of_layout(layout)
-    if hasattr(layout, "inner"):
+    if layout.__class__ is ComposedLayout:
         return _of_composed(layout)
-    if hasattr(layout, "bases"):
+    if layout.__class__ is F2Layout:
         from cute_py.layout.bits.f2_convert import xor_table
 
         _require_countable(layout, layout.size())
@@ -225,14 +227,14 @@ def _applied(outer: AnyLayout, values: AnyLayout, whole: AnyLayout) -> AnyLayout
 
     if is_map(outer) and bits_of(outer) <= ARRAY_BITS:
         return _xored(moves_of(outer), values)
-    if hasattr(outer, "inner") and outer.offset.__class__ is int:
+    if outer.__class__ is ComposedLayout and outer.offset.__class__ is int:
         shifted = _applied(outer.inner, values, whole)
         require_range(whole, abs(outer.offset) + int(abs(shifted).max()) + 1)
         return _applied(outer.outer, shifted + outer.offset, whole)
     if int(values.min()) >= 0:
         if outer.__class__ is Layout and outer._kind == INTS:
             return _looked_up(outer, values, whole)
-        if hasattr(outer, "bases") and int(values.max()) < outer.size() <= MOST:
+        if outer.__class__ is F2Layout and int(values.max()) < outer.size() <= MOST:
             return offsets(outer)[values]
     return _one_by_one(outer, values.tolist(), whole)
 

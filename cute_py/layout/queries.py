@@ -9,9 +9,12 @@ from __future__ import annotations
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
 from cute_py.layout import tuples
+from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
 from cute_py.layout.tuples import is_underscore
+from cute_py.layout.types import AbstractTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +91,7 @@ def coshape(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
 
 
 def _magnitude(step: Leaf) -> AnyLayout:
-    if hasattr(step, "path"):
+    if step.__class__ is ScaledBasis:
         return step.__class__(ints.abs_(step.value), step.path)
     return ints.abs_(step)
 
@@ -128,16 +131,16 @@ def is_static(x: AnyLayout) -> bool:
     """
     if x.__class__ is Layout:
         return all(_known(leaf) for leaf in (*x._s, *x._d))
-    if hasattr(x, "inner"):
+    if x.__class__ is ComposedLayout:
         return is_static(x.inner) and ints.is_static(x.offset)
-    if hasattr(x, "with_layout"):
+    if isinstance(x, AbstractTensor):
         return is_static(x.layout)
     leaves = [leaf for leaf in tuples.leaves(x) if not is_underscore(leaf)]
     return all(_known(ints.normalize(leaf, "is_static")) for leaf in leaves)
 
 
 def _known(leaf: Leaf) -> bool:
-    return ints.is_static(leaf.value if hasattr(leaf, "path") else leaf)
+    return ints.is_static(leaf.value if leaf.__class__ is ScaledBasis else leaf)
 
 
 def at_path(part: IntTuple, mode: Mode, whole: IntTuple) -> IntTuple:
@@ -184,7 +187,7 @@ def _mode_index(step: object) -> int | None:
 
 def inner_of(layout: AnyLayout) -> AnyLayout:
     """Return the inner layout of a composed layout, and a plain layout as it is."""
-    return layout.inner if hasattr(layout, "inner") else layout
+    return layout.inner if layout.__class__ is ComposedLayout else layout
 
 
 def query_composed(name: str, layout: AnyLayout, mode: Mode) -> AnyLayout:

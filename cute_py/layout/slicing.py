@@ -11,6 +11,7 @@ from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import each
 from cute_py.layout.tuples import is_underscore, show
+from cute_py.layout.types import AbstractTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def slice_(coord: IntTuple, x: AnyLayout) -> AnyLayout:
     """
     if x.__class__ is Layout or isinstance(x, (int, tuple)):
         return each(x, "slice_", lambda part: _keep(coord, part, free=True), coord)
-    if hasattr(x, "with_layout"):
+    if isinstance(x, AbstractTensor):
         return x.slice(coord)
     return slice_and_offset(coord, x)[0]
 
@@ -102,7 +103,7 @@ def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:  # noqa: ANN401 (s
     >>> print(*domain_offset((1, 2), Layout((4, 8))))
     (4,8):(1,4) 9
     """
-    if hasattr(layout, "with_layout"):
+    if isinstance(layout, AbstractTensor):
         return layout.domain_offset(coord)
     if layout.__class__ is not Layout:
         from cute_py.layout.composed import offset_composed

@@ -13,6 +13,8 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.bits import gf2
+from cute_py.layout.bits.f2_layout import F2Layout
+from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout
 from cute_py.layout.offsets import (
     MOST,
@@ -51,9 +53,9 @@ def is_injective(layout: AnyLayout) -> bool:
         moving = sum([len(_steps(part)) for part in parts])
         broadcasts = moving < sum([extent > 1 for extent in layout._s])
         return not broadcasts and all(_is_one_to_one(_steps(part), layout) for part in parts)
-    if hasattr(layout, "bases"):
+    if layout.__class__ is F2Layout:
         return not gf2.eliminate(layout.bases)[1]
-    if hasattr(layout, "inner") and _is_bijection(layout.outer):
+    if layout.__class__ is ComposedLayout and _is_bijection(layout.outer):
         return is_injective(layout.inner)
     table = offsets(layout)
     return len(distinct(table)) == len(table)
@@ -143,7 +145,7 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     count = _count(layout, codomain, "is_surjective")
     if layout.__class__ is Layout:
         return _is_onto(layout, count)
-    if hasattr(layout, "bases"):
+    if layout.__class__ is F2Layout:
         return _xors_onto(layout, count)
     filled = _filled_aligned(layout)
     if filled:
@@ -158,7 +160,7 @@ def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
         raise refusal("tools-basis", operation=operation, layout=layout)
     if codomain is not None:
         return ints.as_int(ints.normalize(codomain, operation), operation)
-    if not hasattr(layout, "inner"):
+    if layout.__class__ is not ComposedLayout:
         return int(layout.cosize())
     return _filled_aligned(layout) or 1 + int(abs(one_axis(layout, operation)).max())
 
@@ -214,7 +216,7 @@ def _filled_aligned(layout: AnyLayout) -> int:
     """
     from cute_py.layout.bits.f2 import bits_of
 
-    if not hasattr(layout, "inner") or layout.inner.__class__ is not Layout:
+    if layout.__class__ is not ComposedLayout or layout.inner.__class__ is not Layout:
         return 0
     inner = layout.inner
     if inner._kind != INTS or layout.offset != 0 or not _is_bijection(layout.outer):
@@ -277,7 +279,7 @@ def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
         return True
     if a.size() != b.size():
         return False
-    if a.__class__ is b.__class__ and hasattr(a, "bases"):
+    if a.__class__ is F2Layout and b.__class__ is F2Layout:
         return bool(a.bases == b.bases and a.offset == b.offset)
     one, other = offsets(a), offsets(b)
     return one.shape == other.shape and bool((one == other).all())

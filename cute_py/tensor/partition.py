@@ -15,6 +15,7 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.queries import get_flat_coord, rank, size
 from cute_py.layout.slicing import slice_and_offset
 from cute_py.layout.tuples import _, is_underscore, product_each, show
+from cute_py.layout.types import AbstractTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _projected(operation: str, proj: IntTuple, entries: Tiler) -> AnyLayout:
 
 
 def _part(coord: IntTuple, tiled: AnyLayout) -> AnyLayout:
-    if hasattr(tiled, "with_layout"):
+    if isinstance(tiled, AbstractTensor):
         return tiled.slice(coord)
     return slice_and_offset(coord, tiled)
 

@@ -18,6 +18,7 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.queries import inner_of
 from cute_py.layout.slicing import check_coordinate, slice_and_offset
 from cute_py.layout.tuples import has_underscore, show
+from cute_py.layout.types import AbstractTensor
 from cute_py.records import Record
 from cute_py.tensor.bounds import require_inside, require_offset, yields_coordinates
 from cute_py.tensor.engine import Coordinates, Engine, Memory, Pointer
@@ -39,7 +40,7 @@ _set = object.__setattr__
 register_allocators: list[Callable[[str, DtypeLike, Leaf], Engine | None]] = []
 
 
-class Tensor(Operators, Record):
+class Tensor(Operators, Record, AbstractTensor):
     """The map from coordinates to elements: layout(coord) counts elements of the engine.
 
     Args:

@@ -9,6 +9,7 @@ from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.layout import Layout
 from cute_py.layout.offsets import offsets
 from cute_py.layout.tuples import show
+from cute_py.layout.types import AbstractTensor
 from cute_py.tensor.bounds import require_inside
 from cute_py.tensor.engine import Coordinates
 
@@ -87,7 +88,7 @@ def assign(tensor: Tensor, source: Any) -> None:  # noqa: ANN401
     """Store all elements; see `Tensor.copy_`."""
     import numpy as np
 
-    given = source.to_numpy() if hasattr(source, "with_layout") else source
+    given = source.to_numpy() if isinstance(source, AbstractTensor) else source
     values = stored(given, tensor.dtype, tensor.engine)
     shape = axes(tensor)
     if values.ndim and values.shape != shape:

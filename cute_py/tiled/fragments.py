@@ -6,7 +6,8 @@ from cute_py.errors import LayoutError, refusal
 from cute_py.layout import tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout
-from cute_py.tensor.tensor import make_fragment_like, make_rmem_tensor
+from cute_py.layout.types import Mapped
+from cute_py.tensor.tensor import Tensor, make_fragment_like, make_rmem_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> AnyLayout:
         return _descriptors(atom, operand, part, layout)
     unordered = operand == "C" or _is_in_coordinates(layout)
     compact = Layout(layout.shape) if unordered else make_fragment_like(layout)
-    return make_rmem_tensor(compact, dtype) if hasattr(part, "with_layout") else compact
+    return make_rmem_tensor(compact, dtype) if isinstance(part, Tensor) else compact
 
 
 def holds(held: Dtype, wanted: Dtype) -> bool:
@@ -46,9 +47,9 @@ def holds(held: Dtype, wanted: Dtype) -> bool:
 def layout_of(part: AnyLayout, operation: str) -> AnyLayout:
     """Return the layout of a part: a tensor, (layout, offset) or (descriptor, layout)."""
     if part.__class__ is tuple and len(part) == 2:
-        part = part[1] if hasattr(part[1], "shape") else part[0]
-    layout = part.layout if hasattr(part, "with_layout") else part
-    if not hasattr(layout, "cosize"):
+        part = part[1] if isinstance(part[1], Mapped) else part[0]
+    layout = part.layout if isinstance(part, Tensor) else part
+    if not isinstance(layout, Mapped):
         raise refusal("not-a-layout", operation=operation, value=part, type=type(part).__name__)
     return layout
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import INTS, Layout, made, raw_flat
 from cute_py.layout.tuples import ceil_div, leaves, product, read
 
@@ -139,7 +140,7 @@ def _gaps(layout: Layout) -> tuple[list[tuple[Any, Any]], Any, Any]:
     filled: Any = 1
     loose = None
     for extent, stride in by_stride(modes):
-        if hasattr(stride, "path"):
+        if stride.__class__ is ScaledBasis:
             raise refusal("complement-basis", operation="complement", layout=layout, stride=stride)
         if not ints.settle(ints.leq, filled, stride, "complement"):
             _refuse(layout, stride, extent, filled)
@@ -223,6 +224,6 @@ def by_stride(modes: list[Any]) -> list[Any]:
 
 
 def _below(mode: tuple[Leaf, ...], other: tuple[Leaf, ...]) -> bool:
-    if hasattr(mode[1], "path") or hasattr(other[1], "path"):
+    if mode[1].__class__ is ScaledBasis or other[1].__class__ is ScaledBasis:
         return False
     return ints.settle(ints.less, mode[1], other[1], "complement")

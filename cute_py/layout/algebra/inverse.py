@@ -8,6 +8,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce, coalesced
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import INTS, Layout, made, make_layout, raw_flat
 from cute_py.layout.tuples import is_underscore
 
@@ -95,7 +96,7 @@ def _with_prefixes(layout: Layout, operation: str) -> list[tuple[Any, Any, Any]]
     modes = []
     prefix: Any = 1
     for extent, stride in zip(extents, strides, strict=True):
-        if hasattr(stride, "path"):
+        if stride.__class__ is ScaledBasis:
             raise refusal("inverse-basis", operation=operation, layout=layout, stride=stride)
         if not ints.is_zero(stride) and not ints.is_one(extent):
             modes.append((extent, stride, prefix))

@@ -10,6 +10,7 @@ from cute_py.layout import tuples
 from cute_py.layout.algebra.complement import hull
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import as_layout, check_rank, through_inner, tile_unzip, unpacked
+from cute_py.layout.composed import ComposedLayout, product_with_composed
 from cute_py.layout.coords import LayoutLeft, compact_order
 from cute_py.layout.layout import Layout, make_layout, step
 from cute_py.layout.modes import append, zip_
@@ -38,9 +39,7 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if block.__class__ is not Layout:
         return through_inner(logical_product, block, tiler)
-    if tiler.__class__ is not Layout and hasattr(tiler, "inner"):
-        from cute_py.layout.composed import product_with_composed
-
+    if tiler.__class__ is ComposedLayout:
         return product_with_composed(block, tiler)
     if tiler.__class__ is Layout:
         return step("logical_product", (block, tiler), lambda: _repeated(block, tiler))

@@ -16,7 +16,7 @@ from cute_py.integers.symbol_proofs import Proof, prove_divides_ints, prove_equa
 from cute_py.integers.symbols import subs, sym, symbols_in
 from cute_py.layout import tuples
 from cute_py.layout.algebra.coalesce import coalesced
-from cute_py.layout.basis import sum_steps
+from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import inner_of, leaf_path, size
 
@@ -176,7 +176,7 @@ def prove_bijective(layout: AnyLayout) -> Proof:
 
 
 def _offset_step(layout: Layout, step: Leaf) -> Leaf:
-    if hasattr(step, "path"):
+    if step.__class__ is ScaledBasis:
         raise refusal("inverse-basis", operation="prove_bijective", layout=layout, stride=step)
     return step
 
@@ -238,7 +238,7 @@ def symbols_of_layout(layout: AnyLayout) -> list[Any]:
     inner = inner_of(layout)
     found: dict[str, Any] = {}
     for leaf in (*inner._s, *inner._d):
-        for symbol in symbols_in(getattr(leaf, "value", leaf) if hasattr(leaf, "path") else leaf):
+        for symbol in symbols_in(leaf.value if leaf.__class__ is ScaledBasis else leaf):
             found[str(symbol)] = symbol
     return [found[name] for name in sorted(found)]
 
@@ -256,7 +256,7 @@ def substitute(x: AnyLayout, values: dict[str, int]) -> AnyLayout:
         return Layout(substitute(x.shape, values), substitute(x.stride, values))
     if x.__class__ is tuple:
         return tuple([substitute(part, values) for part in x])
-    if hasattr(x, "path"):
+    if x.__class__ is ScaledBasis:
         return x.__class__(subs(x.value, values), x.path)
     return subs(x, values)
 

@@ -10,6 +10,7 @@ from math import gcd
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout, made
 from cute_py.layout.tuples import transform_leaf, unflatten
 
@@ -83,7 +84,7 @@ def _coarser_extent(extent: Leaf, step: Leaf, n: int) -> AnyLayout:
 
 
 def _coarser_stride(step: Leaf, n: int) -> AnyLayout:
-    if hasattr(step, "path"):
+    if step.__class__ is ScaledBasis:
         return step.__class__(_coarser_stride(step.value, n), step.path)
     if ints.is_zero(step) or ints.divides(n, step):
         return ints.div(step, n)

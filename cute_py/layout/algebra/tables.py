@@ -8,6 +8,7 @@ from cute_py.layout import tuples
 from cute_py.layout.coords import coordinates
 from cute_py.layout.offsets import MOST, offsets
 from cute_py.layout.tuples import canonical, leaves, product, show
+from cute_py.layout.types import Mapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _extents(shape: IntTuple) -> IntTuple:
 
 
 def _read(table: AnyLayout, shape: IntTuple, coshape: IntTuple) -> tuple[AnyLayout, IntTuple]:
-    if hasattr(table, "inner") or hasattr(table, "bases") or hasattr(table, "stride"):
+    if isinstance(table, Mapped):
         return offsets(table), table.shape
     if hasattr(table, "keys"):
         return _of_mapping(table)

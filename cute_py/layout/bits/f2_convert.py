@@ -11,6 +11,7 @@ from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import bits_of, images, is_map
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
+from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.tuples import leaves, product, show, transform_leaf
 
@@ -40,7 +41,7 @@ def to_f2(layout: AnyLayout) -> F2Layout:
     """
     if layout.__class__ is F2Layout:
         return layout
-    if not hasattr(layout, "inner") and layout.__class__ is not Layout:
+    if layout.__class__ is not ComposedLayout and layout.__class__ is not Layout:
         raise refusal("not-a-layout", operation="to_f2", value=layout, type=type(layout).__name__)
     require_powers(layout.shape, "to_f2")
     if layout.__class__ is Layout:

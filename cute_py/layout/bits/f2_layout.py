@@ -13,6 +13,7 @@ from cute_py.layout.bits.f2 import images
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.slicing import check_coordinate, slice_
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, leaves, show
+from cute_py.layout.types import Mapped
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from cute_py.layout.types import AnyLayout, IntTuple, Mode, Tiler
 
 
-class F2Layout(Value):
+class F2Layout(Value, Mapped):
     """The map i -> offset ^ (XOR of bases[b] over the set bits b of i) on the indices of a shape.
 
     Args:

@@ -220,9 +220,9 @@ def _contiguous(a: AnyLayout, b: AnyLayout) -> int | None:
     """Return how many elements stay contiguous under both swizzles; None, all of them, if both are
     the same map.
     """
-    from cute_py.layout.composed import require_composed
+    from cute_py.layout.composed import ComposedLayout
 
-    parts = [require_composed(x, "max_common_vector") for x in (a, b) if hasattr(x, "inner")]
+    parts = [x for x in (a, b) if x.__class__ is ComposedLayout]
     if len(parts) == 2 and parts[0].outer == parts[1].outer and parts[0].offset == parts[1].offset:
         return None
     limits = [_kept_run(part) for part in parts]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import tuples
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
@@ -335,7 +336,7 @@ def _largest_mode(layout: Layout) -> Leaf:
     """Return extent*stride of the leaf of largest stride, None for strides that are not counts."""
     outer = 1, 1
     for leaf in zip(layout._s, layout._d, strict=True):
-        if hasattr(leaf[1], "path") or ints.less(leaf[1], 0):
+        if leaf[1].__class__ is ScaledBasis or ints.less(leaf[1], 0):
             return None
         if _is_outer(leaf, outer):
             outer = leaf
