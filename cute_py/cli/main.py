@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator, Sequence
 
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.layout.types import AnyLayout, Leaf, OffsetMap
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells count: 128 + the signal's number
 
@@ -138,7 +138,7 @@ def _eval(given: Namespace) -> int:
     return 0
 
 
-def _told(subject: AnyLayout) -> str:
+def _told(subject: object) -> str:
     """Return the derivation of a layout or of a refusal; other values as they are."""
     from cute_py.expression import show
     from cute_py.layout.algebra.explain import explain
@@ -176,7 +176,7 @@ def _layout(given: Namespace) -> int:
     return 0
 
 
-def _facts(layout: AnyLayout) -> Iterator[tuple[str, str]]:
+def _facts(layout: OffsetMap) -> Iterator[tuple[str, str]]:
     """Yield what there is to say of a layout or of a map of offsets, line by line."""
     from cute_py.layout.bits.swizzle import Swizzle
     from cute_py.layout.types import Mapped

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.coords import Major
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Mode, Tiler
+    from cute_py.layout.types import Alike, IntTuple, Leaf, Mode, Tiler
 
 # _kind: all int; int extents with coordinate strides; symbols somewhere
 INTS, BASIS, SYMBOLS = 0, 1, 2
@@ -205,7 +205,7 @@ class Layout(Value, Mapped):
         return get_1d_coord(self, index)
 
     @staticmethod
-    def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyLayout:
+    def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alike:
         """Return what computes `table` (offsets in colexicographical order, or an n-d array); see
         `fit`.
         """

@@ -32,6 +32,7 @@ from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cute_py.dtypes.table import Array
     from cute_py.layout.types import AnyLayout
 
     Steps = list[tuple[int, int]]  # (|stride|, extent) of modes that move, the smallest first
@@ -106,7 +107,7 @@ def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
     return b[0] // common < a[1] and a[0] // common < b[1]
 
 
-def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> AnyLayout:
+def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> Array:
     size = product(tuple(s))
     if size > MOST:
         raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=MOST)
@@ -114,7 +115,7 @@ def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) ->
     return outer_sums(s, d)
 
 
-def _is_bijection(outer: AnyLayout) -> bool:
+def _is_bijection(outer: object) -> bool:
     """Return whether an outer map is known to be a bijection of all offsets."""
     from cute_py.layout.bits.f2 import is_map
 
@@ -196,11 +197,11 @@ def _first_gap(steps: Steps) -> int:
     return filled
 
 
-def _hits_all(table: AnyLayout, low: int, count: int) -> bool:
+def _hits_all(table: Array, low: int, count: int) -> bool:
     return count <= len(table) and bool(marks(table, low, max(count, 0)).all())
 
 
-def _xors_onto(layout: AnyLayout, count: int) -> bool:
+def _xors_onto(layout: F2Layout, count: int) -> bool:
     """Decide for an F2Layout: what is closed under XOR has all below 2**n if it has 1, 2, 4, ..."""
     if count <= 0:
         return True
@@ -333,7 +334,7 @@ def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
         (low, high, gapless), (least, most, solid) = one, other
         if high < least + shift or most + shift < low:
             return False
-        steps = [d for d, _ in _steps(a) + _steps(b)]
+        steps = [d for d, _ in _steps(a) + _steps(b)]  # type: ignore[arg-type]  # bounds are of layouts
         if shift % gcd(*steps) if steps else shift:
             return False
         if shift == 0 or (gapless and solid):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.dtypes.table import Dtype, DtypeLike
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.dtypes.table import Array, Dtype, DtypeLike
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 SPACES = ("gmem", "smem", "rmem")
 
@@ -67,7 +67,7 @@ class Engine(Record):
         """Return the same storage in elements of `dtype`, the origin at `offset` of these."""
         raise refusal("recast-engine", operation="recast", engine=self)
 
-    def read(self, offset: IntTuple) -> AnyLayout:
+    def read(self, offset: IntTuple) -> IntTuple:
         """Return the element at an offset that lies inside."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
@@ -75,7 +75,7 @@ class Engine(Record):
         """Store an element at an offset that lies inside."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
-    def gather(self, offsets: AnyLayout) -> AnyLayout:
+    def gather(self, offsets: Array) -> Array:
         """Return the elements at a NumPy array of offsets that lie inside."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
@@ -93,22 +93,22 @@ class Engine(Record):
         """
         return None
 
-    def operate(self, name: str, *operands: object) -> AnyLayout:
+    def operate(self, name: str, *operands: object) -> Alike:
         """Return a function of tensors element by element: what registers of a kernel can do."""
         raise refusal("engine-arithmetic", operation=name, engine=self)
 
-    def require_known(self, tensor: AnyLayout, use: str, instead: str = "") -> None:
+    def require_known(self, tensor: Alike, use: str, instead: str = "") -> None:
         """Refuse to let Python use the values of a tensor where only a kernel will know them."""
 
-    def assign(self, tensor: AnyLayout, value: object) -> None:
+    def assign(self, tensor: Alike, value: object) -> None:
         """Record the assignment of all elements of a tensor, in a kernel."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
-    def convert(self, tensor: AnyLayout, dtype: DtypeLike, how: tuple[str, bool]) -> AnyLayout:
+    def convert(self, tensor: Alike, dtype: DtypeLike, how: tuple[str, bool]) -> Alike:
         """Return the elements of a tensor in another type: what registers of a kernel can do."""
         raise refusal("engine-arithmetic", operation="to", engine=self)
 
-    def scatter(self, offsets: AnyLayout, values: AnyLayout) -> None:
+    def scatter(self, offsets: Array, values: Array) -> None:
         """Store elements at a NumPy array of offsets that lie inside and differ."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
@@ -261,7 +261,7 @@ class Coordinates(Engine):
         """Return the coordinates with the start moved by a coordinate."""
         return Coordinates(add_coordinates(self.offset, by))
 
-    def read(self, offset: IntTuple) -> AnyLayout:
+    def read(self, offset: IntTuple) -> IntTuple:
         """Return start + offset."""
         return add_coordinates(self.offset, offset)
 

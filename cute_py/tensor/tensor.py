@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from cute_py.dtypes.table import Array, DtypeLike
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, LayoutLike, Leaf
 
 _set = object.__setattr__
 
@@ -65,9 +65,9 @@ class Tensor(Operators, Record, AbstractTensor):
     __slots__ = ("engine", "layout")
     __match_args__ = ("engine", "layout")
     engine: Engine
-    layout: AnyLayout
+    layout: Alike  # a Layout or a ComposedLayout
 
-    def __init__(self, engine: Engine | Array, layout: AnyLayout) -> None:
+    def __init__(self, engine: Engine | Array, layout: LayoutLike) -> None:
         """Check and freeze engine and layout."""
         source = engine if isinstance(engine, Engine) else _engine_of(engine, None)[0]
         layout = as_layout(layout, "Tensor")
@@ -102,12 +102,12 @@ class Tensor(Operators, Record, AbstractTensor):
     # -- what it is made of
 
     @property
-    def shape(self) -> AnyLayout:
+    def shape(self) -> IntTuple:
         """The shape of the layout."""
         return self.layout.shape
 
     @property
-    def stride(self) -> AnyLayout:
+    def stride(self) -> IntTuple:
         """The stride of the layout; refused for a ComposedLayout, which has none."""
         return self.layout.stride
 
@@ -213,7 +213,7 @@ class Tensor(Operators, Record, AbstractTensor):
             return derived(self.engine, ComposedLayout(layout.outer, layout.offset, inner))
         return derived(self.engine.moved(crd2idx(coord, layout.shape, layout.stride)), layout)
 
-    def _offset(self, coord: IntTuple) -> AnyLayout:
+    def _offset(self, coord: IntTuple) -> IntTuple:
         coord = check_coordinate(coord, self.shape)
         if coord.__class__ is not tuple and ints.leq(self.size(), coord):
             raise refusal(
@@ -275,7 +275,7 @@ def derived(engine: Engine, layout: AnyLayout) -> Tensor:
     return tensor
 
 
-def as_layout(layout: AnyLayout, operation: str) -> AnyLayout:
+def as_layout(layout: LayoutLike, operation: str) -> Alike:
     """Return a layout as it is, and the compact layout of a shape."""
     if layout.__class__ is Layout or layout.__class__ is ComposedLayout:
         return layout
@@ -301,7 +301,7 @@ def _engine_of(source: object, dtype: DtypeLike | None) -> tuple[Engine, Any]:
 
 def make_tensor(
     source: Engine | Array | tuple[Any, ...],
-    layout: AnyLayout = None,
+    layout: LayoutLike = None,
     dtype: DtypeLike | None = None,
 ) -> Tensor:
     """Return the tensor over an engine or the memory of a NumPy array.
@@ -338,7 +338,7 @@ def make_tensor(
     return Tensor(engine, layout)
 
 
-def make_coord_tensor(layout: AnyLayout) -> Tensor:
+def make_coord_tensor(layout: LayoutLike) -> Tensor:
     """Return the tensor whose elements are what a layout yields: coordinates, or plain offsets.
 
     Source: cutlass tensor_impl.hpp `make_coord_tensor`.
@@ -376,7 +376,7 @@ def make_ptr(dtype: DtypeLike, address: Leaf, space: str = "gmem") -> Pointer:
     return Pointer(dtype, address, space)
 
 
-def make_rmem_tensor(layout: AnyLayout, dtype: DtypeLike, name: str = "fragment") -> Tensor:
+def make_rmem_tensor(layout: LayoutLike, dtype: DtypeLike, name: str = "fragment") -> Tensor:
     """Return a tensor of registers: as many as the layout reaches, named, for a kernel.
 
     Args:
@@ -414,7 +414,7 @@ def make_tensor_like(tensor: Tensor, dtype: DtypeLike | None = None) -> Tensor:
 
 
 def make_host_tensor(
-    layout: AnyLayout, dtype: DtypeLike, values: ArrayLike | None = None
+    layout: LayoutLike, dtype: DtypeLike, values: ArrayLike | None = None
 ) -> Tensor:
     """Return a tensor over new host memory, as large as the layout reaches; sub-byte elements are
     packed.
@@ -438,7 +438,7 @@ def make_host_tensor(
     return tensor if values is None else tensor.copy_(values)
 
 
-def make_fragment_like(layout: AnyLayout, dtype: DtypeLike | None = None) -> AnyLayout:
+def make_fragment_like(layout: AnyLayout, dtype: DtypeLike | None = None) -> Alike:
     """Return the compact layout of registers for `layout`: mode 0 dense and column-major, the
     others in their order. Of a tensor, a new tensor of that layout, as `make_tensor_like` makes it;
     `dtype` is then the type of its elements, left out that of the tensor.

@@ -22,7 +22,7 @@ from cute_py.tiled.vectors import require_vectors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, Leaf
 
 
 def check_copy(copy: TiledCopy | Copy_Atom, src: AnyLayout, dst: AnyLayout) -> None:
@@ -62,7 +62,7 @@ def check_copy(copy: TiledCopy | Copy_Atom, src: AnyLayout, dst: AnyLayout) -> N
 # -- what is given
 
 
-def _layout(x: AnyLayout) -> AnyLayout:
+def _layout(x: Alike) -> Alike:
     if x.__class__ is tuple and len(x) == 2:
         x = x[0]
     layout = x.layout if isinstance(x, Tensor) else x
@@ -71,13 +71,13 @@ def _layout(x: AnyLayout) -> AnyLayout:
     return layout
 
 
-def _space(x: AnyLayout) -> str | None:
+def _space(x: Alike) -> str | None:
     """Return the memory of a tensor; None of a layout. Host arrays stand for global memory."""
     space = getattr(x, "space", None)
     return "gmem" if space == "host" else space
 
 
-def _origin(x: AnyLayout) -> Leaf:
+def _origin(x: Alike) -> Leaf:
     """Return where a partition begins (elements from an aligned place)."""
     if not isinstance(x, Tensor):
         return x[1] if x.__class__ is tuple else 0

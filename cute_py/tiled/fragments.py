@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.dtypes.table import Dtype
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Alike, AnyLayout
 
 
-def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> AnyLayout:
+def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> Alike:
     """Return what the atom takes for a part of operand "A", "B" or "C": a tensor of registers of a
     tensor, their layout of a layout or (layout, offset), descriptors for an operand that the atom
     reads from shared memory.
@@ -44,7 +44,7 @@ def holds(held: Dtype, wanted: Dtype) -> bool:
     return held.bits == wanted.bits and held.kind == "uint" and wanted.kind == "float"
 
 
-def layout_of(part: AnyLayout, operation: str) -> AnyLayout:
+def layout_of(part: Alike, operation: str) -> Alike:
     """Return the layout of a part: a tensor, (layout, offset) or (descriptor, layout)."""
     if part.__class__ is tuple and len(part) == 2:
         part = part[1] if isinstance(part[1], Mapped) else part[0]
@@ -65,7 +65,7 @@ def _dtype(atom: MMA_Atom, operand: str) -> Dtype:
     return dtype
 
 
-def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayout) -> AnyLayout:
+def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayout) -> Alike:
     """Return `gmma_fragment`; refuse elements of another width, and name the major if only that is
     wrong.
     """

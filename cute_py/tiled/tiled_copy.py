@@ -42,7 +42,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
-    from cute_py.layout.types import AnyLayout, Leaf, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, LayoutLike, Leaf, Tiler
 
     Tiled = TypeVar("Tiled")
 
@@ -104,18 +104,18 @@ class TiledCopy(Value):
 
     # -- the whole tile, by threads and values
 
-    def tidfrg_S(self, source: AnyLayout) -> AnyLayout:
+    def tidfrg_S(self, source: AnyLayout) -> Alike:
         """Return the source (M,N,...) as (Thr,(FrgV,FrgX),(RestM,RestN,...))."""
         return self._tidfrg("S", source)
 
-    def tidfrg_D(self, destination: AnyLayout) -> AnyLayout:
+    def tidfrg_D(self, destination: AnyLayout) -> Alike:
         """Return the destination (M,N,...) as (Thr,(FrgV,FrgX),(RestM,RestN,...))."""
         return self._tidfrg("D", destination)
 
-    def _tidfrg(self, side: str, x: AnyLayout) -> AnyLayout:
+    def _tidfrg(self, side: str, x: AnyLayout) -> Alike:
         return on_layout(lambda layout: self._tidfrg_layout(side, layout), x)
 
-    def _tidfrg_layout(self, side: str, layout: AnyLayout) -> AnyLayout:
+    def _tidfrg_layout(self, side: str, layout: AnyLayout) -> Alike:
         if layout.__class__ is not Layout:
             return on_inner(f"partition_{side}", lambda x: self._tidfrg_layout(side, x), layout)
         tiles = self.tiler_mn
@@ -159,7 +159,7 @@ class TiledCopy(Value):
         """Return `get_slice(thread)`."""
         return ThrCopy(self, thread)
 
-    def retile(self, fragment: AnyLayout) -> AnyLayout:
+    def retile(self, fragment: AnyLayout) -> Alike:
         """Return a fragment of registers (V,RestM,RestN,...) in the order in which this copy moves
         them; moves no data.
 
@@ -185,27 +185,27 @@ class ThrCopy(Record):
     def __repr__(self) -> str:
         return f"{self.tiled_copy!r}.get_slice({self.thr_idx!r})"
 
-    def partition_S(self, source: AnyLayout) -> AnyLayout:
+    def partition_S(self, source: AnyLayout) -> Alike:
         """Return this thread's (CPY,CPY_M,CPY_N,...) of the source: a tensor, or (layout, offset)
         of a layout.
         """
         return self._partition("S", source)
 
-    def partition_D(self, destination: AnyLayout) -> AnyLayout:
+    def partition_D(self, destination: AnyLayout) -> Alike:
         """Return this thread's (CPY,CPY_M,CPY_N,...) of the destination: a tensor, or (layout,
         offset) of a layout.
         """
         return self._partition("D", destination)
 
-    def _partition(self, side: str, x: AnyLayout) -> AnyLayout:
+    def _partition(self, side: str, x: AnyLayout) -> Alike:
         by_thread = self.tiled_copy._tidfrg(side, x)
         return part_at((self.thr_idx, _, whole(len(x))), by_thread)
 
-    def retile_S(self, fragment: AnyLayout) -> AnyLayout:
+    def retile_S(self, fragment: AnyLayout) -> Alike:
         """Return the fragment in the order in which the copy reads it; see `TiledCopy.retile`."""
         return self.tiled_copy.retile(fragment)
 
-    def retile_D(self, fragment: AnyLayout) -> AnyLayout:
+    def retile_D(self, fragment: AnyLayout) -> Alike:
         """Return the fragment in the order in which the copy writes it; see `TiledCopy.retile`."""
         return self.tiled_copy.retile(fragment)
 
@@ -214,7 +214,7 @@ class ThrCopy(Record):
 
 
 def make_tiled_copy(
-    atom: Copy_Atom, thr_layout: AnyLayout = 1, val_layout: AnyLayout = 1
+    atom: Copy_Atom, thr_layout: LayoutLike = 1, val_layout: LayoutLike = 1
 ) -> TiledCopy:
     """Return the copy of a tile in which threads are laid out by `thr_layout` and each holds
     `val_layout` values.

@@ -31,7 +31,7 @@ from cute_py.tiled.views import checked_mode, on_layout, part_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, LayoutLike, Leaf, Tiler
 
 
 # operand -> its two modes in MNK, and the thread modes of ThrLayoutVMNK that split them
@@ -61,7 +61,7 @@ class TiledMMA(Value):
     def __init__(
         self,
         atom: MMA_Atom,
-        atom_layout_mnk: AnyLayout = (1, 1, 1),
+        atom_layout_mnk: LayoutLike = (1, 1, 1),
         permutation_mnk: Tiler = (_, _, _),
     ) -> None:
         """Tile the atom; see `make_tiled_mma`."""
@@ -120,22 +120,22 @@ class TiledMMA(Value):
 
     # -- the whole tile, by threads and values
 
-    def thrfrg_A(self, a: AnyLayout) -> AnyLayout:
+    def thrfrg_A(self, a: AnyLayout) -> Alike:
         """Return (M,K,...) as ((ThrV,(ThrM,ThrK)),(FrgV,(RestM,RestK,...)))."""
         return self._thrfrg("A", a)
 
-    def thrfrg_B(self, b: AnyLayout) -> AnyLayout:
+    def thrfrg_B(self, b: AnyLayout) -> Alike:
         """Return (N,K,...) as ((ThrV,(ThrN,ThrK)),(FrgV,(RestN,RestK,...)))."""
         return self._thrfrg("B", b)
 
-    def thrfrg_C(self, c: AnyLayout) -> AnyLayout:
+    def thrfrg_C(self, c: AnyLayout) -> Alike:
         """Return (M,N,...) as ((ThrV,(ThrM,ThrN)),(FrgV,(RestM,RestN,...)))."""
         return self._thrfrg("C", c)
 
-    def _thrfrg(self, operand: str, x: AnyLayout) -> AnyLayout:
+    def _thrfrg(self, operand: str, x: AnyLayout) -> Alike:
         return on_layout(lambda layout: self._thrfrg_layout(operand, layout), x)
 
-    def _thrfrg_layout(self, operand: str, layout: AnyLayout) -> AnyLayout:
+    def _thrfrg_layout(self, operand: str, layout: AnyLayout) -> Alike:
         if layout.__class__ is not Layout:
             return on_inner(f"thrfrg_{operand}", lambda x: self._thrfrg_layout(operand, x), layout)
         if len(layout) < 2:
@@ -251,68 +251,68 @@ class ThrMMA(Record):
     def __repr__(self) -> str:
         return f"{self.tiled_mma!r}.get_slice({self.thr_idx!r})"
 
-    def partition_A(self, a: AnyLayout) -> AnyLayout:
+    def partition_A(self, a: AnyLayout) -> Alike:
         """Return this thread's (FrgV,RestM,RestK,...) of A (M,K,...): a tensor, or (layout, offset)
         of a layout.
         """
         return self._partition("A", a)
 
-    def partition_B(self, b: AnyLayout) -> AnyLayout:
+    def partition_B(self, b: AnyLayout) -> Alike:
         """Return this thread's (FrgV,RestN,RestK,...) of B (N,K,...): a tensor, or (layout, offset)
         of a layout.
         """
         return self._partition("B", b)
 
-    def partition_C(self, c: AnyLayout) -> AnyLayout:
+    def partition_C(self, c: AnyLayout) -> Alike:
         """Return this thread's (FrgV,RestM,RestN,...) of C (M,N,...): a tensor, or (layout, offset)
         of a layout.
         """
         return self._partition("C", c)
 
-    def _partition(self, operand: str, x: AnyLayout) -> AnyLayout:
+    def _partition(self, operand: str, x: AnyLayout) -> Alike:
         v, *mnk = self.thr_vmnk
         thread = (v, tuple([mnk[i] for i in _MODES[operand]]))
         layout = self.tiled_mma._thrfrg(operand, x)
         return part_at((thread, (_, (_,) * len(x))), layout)
 
-    def make_fragment_A(self, part: AnyLayout) -> AnyLayout:
+    def make_fragment_A(self, part: AnyLayout) -> Alike:
         """Return registers for a part of A; for an atom that reads A from shared memory the pair
         (descriptor, layout of the others in 16 bytes) of `gmma_fragment`.
         """
         return self._fragment("A", part)
 
-    def make_fragment_B(self, part: AnyLayout) -> AnyLayout:
+    def make_fragment_B(self, part: AnyLayout) -> Alike:
         """Return registers for a part of B; for an atom that reads B from shared memory the pair
         (descriptor, layout of the others in 16 bytes) of `gmma_fragment`.
         """
         return self._fragment("B", part)
 
-    def make_fragment_C(self, part: AnyLayout) -> AnyLayout:
+    def make_fragment_C(self, part: AnyLayout) -> Alike:
         """Return registers for a part of C: compact, in column-major order."""
         return self._fragment("C", part)
 
-    def _fragment(self, operand: str, part: AnyLayout) -> AnyLayout:
+    def _fragment(self, operand: str, part: AnyLayout) -> Alike:
         return make_fragment(self.tiled_mma.atom, operand, part)
 
-    def partition_fragment_A(self, a: AnyLayout) -> AnyLayout:
+    def partition_fragment_A(self, a: AnyLayout) -> Alike:
         """Return make_fragment_A(partition_A(a))."""
         return self._partition_fragment("A", a)
 
-    def partition_fragment_B(self, b: AnyLayout) -> AnyLayout:
+    def partition_fragment_B(self, b: AnyLayout) -> Alike:
         """Return make_fragment_B(partition_B(b))."""
         return self._partition_fragment("B", b)
 
-    def partition_fragment_C(self, c: AnyLayout) -> AnyLayout:
+    def partition_fragment_C(self, c: AnyLayout) -> Alike:
         """Return make_fragment_C(partition_C(c))."""
         return self._partition_fragment("C", c)
 
-    def _partition_fragment(self, operand: str, x: AnyLayout) -> AnyLayout:
+    def _partition_fragment(self, operand: str, x: AnyLayout) -> Alike:
         return self._fragment(operand, self._partition(operand, x))
 
 
 def make_tiled_mma(
     atom: MMA_Atom | str,
-    atom_layout_mnk: AnyLayout = (1, 1, 1),
+    atom_layout_mnk: LayoutLike = (1, 1, 1),
     permutation_mnk: Tiler = (_, _, _),
 ) -> TiledMMA:
     """Return the atom tiled over atom_layout_mnk threads and permutation_mnk values.
@@ -336,7 +336,7 @@ def make_tiled_mma(
     return TiledMMA(atom, atom_layout_mnk, permutation_mnk)
 
 
-def _in_mnk(atom_layout: AnyLayout, permutation: Tiler) -> tuple[Layout, tuple[Tiler, ...]]:
+def _in_mnk(atom_layout: LayoutLike, permutation: Tiler) -> tuple[Layout, tuple[Tiler, ...]]:
     """Return atom layout and permutation with three modes; refuse more."""
     layout = atom_layout if atom_layout.__class__ is Layout else Layout(atom_layout)
     permutation = tuples.wrap(permutation)

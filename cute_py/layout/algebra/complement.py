@@ -17,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 
-def complement(layout: AnyLayout, target: IntTuple = None) -> AnyLayout:
+def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
     """Return the ordered layout R that fills what `layout` leaves out: (layout, R) is one-to-one
     and reaches `target`.
 
@@ -187,7 +187,7 @@ def _int_copies(filled: int, target: IntTuple) -> int:
     return max(by_mode, -(-size // filled))
 
 
-def _copies(filled: Leaf, target: IntTuple) -> AnyLayout:
+def _copies(filled: Leaf, target: IntTuple) -> IntTuple:
     """Return how often `filled` offsets must repeat; a shape is rounded up mode by mode if that is
     enough.
     """

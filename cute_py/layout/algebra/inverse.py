@@ -16,10 +16,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Alike, AnyLayout
 
 
-def right_inverse(layout: AnyLayout) -> AnyLayout:
+def right_inverse(layout: AnyLayout) -> Alike:
     """Return the largest layout R with layout(R(k)) == k for every k < size(R).
 
     R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode
@@ -104,7 +104,7 @@ def _with_prefixes(layout: Layout, operation: str) -> list[tuple[Any, Any, Any]]
     return modes
 
 
-def left_inverse(layout: AnyLayout) -> AnyLayout:
+def left_inverse(layout: AnyLayout) -> Alike:
     """Return the layout R with R(layout(i)) == i for an injective layout, up to broadcast modes for
     the others.
 
@@ -147,7 +147,7 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     return made(coalesce(Layout(tuple(extents), tuple(strides))), "left_inverse", layout)
 
 
-def nullspace(layout: AnyLayout) -> AnyLayout:
+def nullspace(layout: AnyLayout) -> Alike:
     """Return the layout of the indices that broadcast modes reach: layout(R(i)) == 0 for every i <
     size(R).
 
@@ -171,7 +171,7 @@ def nullspace(layout: AnyLayout) -> AnyLayout:
     return made(Layout(shape, stride), "nullspace", layout)
 
 
-def _composed(name: str, layout: AnyLayout) -> AnyLayout:
+def _composed(name: str, layout: AnyLayout) -> Alike:
     from cute_py.layout import composed
 
     return getattr(composed, f"{name}_composed")(layout)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 TRIED_VALUES = 6  # values tried of each symbol when looking for a counterexample
 TRIED_ASSIGNMENTS = 512
@@ -64,7 +64,7 @@ def _name(layout: Layout, leaf: int) -> str:
 # -- the three questions
 
 
-def prove_equal(a: AnyLayout, b: AnyLayout) -> Proof:
+def prove_equal(a: IntTuple, b: IntTuple) -> Proof:
     """Prove that two integers, int tuples or layouts are equal; layouts as functions of the index,
     on equal sizes.
 
@@ -133,7 +133,7 @@ def _unknown(a: AnyLayout, b: AnyLayout) -> Proof:
     )
 
 
-def prove_divides(a: AnyLayout, b: AnyLayout) -> Proof:
+def prove_divides(a: IntTuple, b: IntTuple) -> Proof:
     """Prove that a divides b: integers; shapes mode by mode; layouts by their sizes.
 
     >>> from cute_py.integers.symbols import sym
@@ -243,7 +243,7 @@ def symbols_of_layout(layout: AnyLayout) -> list[Any]:
     return [found[name] for name in sorted(found)]
 
 
-def substitute(x: AnyLayout, values: dict[str, int]) -> AnyLayout:
+def substitute(x: IntTuple, values: dict[str, int]) -> Alike:
     """Return a layout, int tuple or integer with symbols replaced by numbers (or expressions).
 
     Raises LayoutError for a value that the declaration of its symbol does not admit.

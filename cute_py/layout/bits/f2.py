@@ -16,8 +16,10 @@ from cute_py.records import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import TypeGuard
 
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.dtypes.table import Array
+    from cute_py.layout.types import IntTuple, Leaf
 
 
 ARRAY_BITS = 63  # of int64, the sign left out
@@ -58,7 +60,7 @@ class F2Map(Value):
         """How many low bits take part: the map permutes or collapses aligned runs of 2**bits."""
         return len(self.columns)
 
-    def __call__(self, offset: Leaf) -> AnyLayout:
+    def __call__(self, offset: Leaf) -> IntTuple:
         """Return the image of an int, or of a NumPy integer array entry by entry."""
         if hasattr(offset, "dtype"):
             offset = self._widened(offset)
@@ -70,7 +72,7 @@ class F2Map(Value):
             image = image ^ (active >> shift if shift >= 0 else active << -shift)
         return image
 
-    def _widened(self, offset: AnyLayout) -> AnyLayout:
+    def _widened(self, offset: Array) -> Array:
         """Return the array with 64 bits an entry, so that no shift loses bits."""
         if offset.dtype.kind not in "iu":
             also = ", or NumPy arrays of them"
@@ -126,12 +128,12 @@ def _moves(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
 # -- maps of offsets: a Swizzle or an F2Map
 
 
-def is_map(x: object) -> bool:
+def is_map(x: object) -> TypeGuard[Swizzle | F2Map]:
     """Return whether x is a map of offsets that is linear over F2: a Swizzle or an F2Map."""
     return x.__class__ is Swizzle or x.__class__ is F2Map
 
 
-def compose_maps(outer: AnyLayout, inner: AnyLayout) -> Swizzle | F2Map:
+def compose_maps(outer: Swizzle | F2Map, inner: Swizzle | F2Map) -> Swizzle | F2Map:
     """Return the map x -> outer(inner(x)) of two maps of offsets: a Swizzle where one fits.
 
     Args:

@@ -20,7 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Mode, Tiler
+    from cute_py.dtypes.table import Array
+    from cute_py.layout.types import IntTuple, Mode, Tiler
 
 
 class F2Layout(Value, Mapped):
@@ -92,7 +93,7 @@ class F2Layout(Value, Mapped):
 
         return tuples.transform_leaf(take, self.shape)
 
-    def __call__(self, *coord: IntTuple) -> AnyLayout:
+    def __call__(self, *coord: IntTuple) -> IntTuple:
         """Return the offset of a coordinate or index, or the sublayout where it has `_`.
 
         What the coordinate fixes goes into the sublayout's offset. Raises CoordinateError outside
@@ -130,7 +131,7 @@ class F2Layout(Value, Mapped):
         """Return one more than the largest offset."""
         return 1 + gf2.largest(gf2.eliminate(self.bases)[0], self.offset)
 
-    def offsets(self) -> AnyLayout:
+    def offsets(self) -> Array:
         """Return all offsets as a NumPy int64 array in colexicographical order; see `offsets`."""
         from cute_py.layout.tools import offsets
 

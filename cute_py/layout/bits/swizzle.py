@@ -15,7 +15,7 @@ from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 
 class Swizzle(Value):
@@ -76,7 +76,7 @@ class Swizzle(Value):
         """The length of the aligned runs of offsets that the swizzle permutes, 2**(M+B+|S|)."""
         return 1 << (self.num_base + self.num_bits + abs(self.num_shft)) if self.num_bits else 1
 
-    def __call__(self, offset: Leaf) -> AnyLayout:
+    def __call__(self, offset: Leaf) -> IntTuple:
         """Return the swizzled offset; `offset` is an int, or a NumPy integer array."""
         active = offset & self.yyy_msk
         shift = self.num_shft
@@ -109,7 +109,7 @@ def _trailing_zeros(mask: int) -> int:
 # -- other element sizes (dispatched by `recast`)
 
 
-def upcast_special(x: AnyLayout, n: int) -> AnyLayout:
+def upcast_special(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     """Return the swizzle, offset or composed layout in elements n times as large (see
     `recast.upcast`).
 
@@ -133,7 +133,7 @@ def upcast_special(x: AnyLayout, n: int) -> AnyLayout:
     return _each_part("upcast", x, n)
 
 
-def downcast_special(x: AnyLayout, n: int) -> AnyLayout:
+def downcast_special(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     """Return the swizzle, offset or composed layout in elements n times as small (see
     `recast.downcast`).
     """
@@ -144,7 +144,7 @@ def downcast_special(x: AnyLayout, n: int) -> AnyLayout:
     return _each_part("downcast", x, n)
 
 
-def _each_part(name: str, x: AnyLayout, n: int) -> AnyLayout:
+def _each_part(name: str, x: object, n: int) -> Alike:
     from cute_py.layout.algebra import recast
     from cute_py.layout.composed import ComposedLayout, require_composed
 
@@ -159,7 +159,7 @@ def _log2(n: int, operation: str, swizzle: Swizzle) -> int:
     return n.bit_length() - 1
 
 
-def max_alignment_special(x: AnyLayout) -> int:
+def max_alignment_special(x: AnyLayout | Swizzle | int) -> int:
     """Return how many elements a swizzle, an offset or a composed layout always keeps contiguous (0
     for offset 0: all).
     """
@@ -190,7 +190,7 @@ def _inner_layouts(a: AnyLayout, b: AnyLayout, operation: str) -> tuple[AnyLayou
     return inner_of(a), inner_of(b)
 
 
-def max_common_layout_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
+def max_common_layout_special(a: AnyLayout, b: AnyLayout) -> Alike:
     """Return `max_common_layout` where a or b is swizzled: that of the inner layouts, cut to what
     stays contiguous.
     """

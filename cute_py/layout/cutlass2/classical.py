@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 _MATRIX = ("rows", "columns")
 
@@ -285,7 +285,7 @@ def tensor_bhmk(B: Leaf, H: Leaf, M: Leaf, K: Leaf) -> Layout:
 # -- any layout
 
 
-def permuted(layout: AnyLayout, order: IntTuple) -> AnyLayout:
+def permuted(layout: AnyLayout, order: IntTuple) -> Alike:
     """Return the layout with mode order[i] as its mode i, as numpy.transpose does to an array.
 
     A store through it permutes what it stores: CUTLASS's permute layouts are this on a matrix whose
@@ -323,7 +323,7 @@ def capacity(layout: AnyLayout) -> Leaf:
     return total
 
 
-def _without_swizzle(layout: AnyLayout) -> tuple[AnyLayout, int]:
+def _without_swizzle(layout: AnyLayout) -> tuple[AnyLayout | None, int]:
     """Return the layout below a swizzle, and how long the runs are in which it moves elements."""
     if layout.__class__ is not ComposedLayout or layout.outer.__class__ is not Swizzle:
         return layout, 1
