@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 
 import cute_py as cute
-from cute_py import E, Layout, cli, sym
+from cute_py import E, Layout, sym
+from cute_py.cli import main as command
 from cute_py.cli.main import BROKEN_PIPE, INTERRUPTED, REFUSED, main
 from cute_py.layout.notation.grid import text_grid
 from tests import model
@@ -275,7 +276,7 @@ def test_interrupt_ends_without_a_traceback(run, monkeypatch):
     def interrupted(given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_eval", interrupted)
+    monkeypatch.setattr(command, "_eval", interrupted)
     assert run("eval", "4:1") == (INTERRUPTED, "", "")
 
 
