@@ -243,7 +243,8 @@ def _moved(layout: Layout, swizzle: Swizzle | F2Map, active: int = -1) -> Swizzl
 
 def _check_size(operation: str, layout: AnyLayout, size: Leaf) -> None:
     if size > ENUMERATED_AT_MOST:
-        raise refusal("too-large", operation=operation, layout=layout, limit=ENUMERATED_AT_MOST)
+        limit = ENUMERATED_AT_MOST
+        raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=limit)
 
 
 def product_with_composed(block: Layout, tiler: ComposedLayout) -> Alike:

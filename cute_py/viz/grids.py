@@ -49,7 +49,7 @@ def is_layout(x: object) -> bool:
 def require_numbers(layout: AnyLayout, operation: str) -> None:
     """Refuse a layout with symbols."""
     if layout.__class__ is not F2Layout and not is_static(layout):
-        raise refusal("viz-symbols", operation=operation, layout=layout)
+        raise refusal("tools-symbols", operation=operation, layout=layout)
 
 
 def require_small(x: object, count: int, what: str = "cells") -> None:
