@@ -127,36 +127,6 @@ class MMA_Atom(Value):
     True
     """
 
-    __slots__ = (
-        "a_memory",
-        "a_tv",
-        "a_type",
-        "args",
-        "b_memory",
-        "b_tv",
-        "b_type",
-        "c_memory",
-        "c_tv",
-        "c_type",
-        "d_type",
-        "emulated",
-        "extra",
-        "major_a",
-        "major_b",
-        "min_arch",
-        "name",
-        "native",
-        "operation",
-        "ptx",
-        "registers",
-        "runnable",
-        "saturate",
-        "scale_a",
-        "scale_b",
-        "shape_mnk",
-        "source",
-        "thr_id",
-    )
     name: str
     args: tuple[Argument, ...]
     shape_mnk: tuple[int, int, int]
@@ -185,6 +155,7 @@ class MMA_Atom(Value):
     scale_a: int
     scale_b: int
     extra: tuple[tuple[str, Layout], ...]
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,

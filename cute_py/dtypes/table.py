@@ -46,18 +46,6 @@ class Dtype(Value):
     (dtype(float8_e4m3fn), 10, -8)
     """
 
-    __slots__ = (
-        "bits",
-        "cutlass_name",
-        "exponent_bits",
-        "kind",
-        "mantissa_bits",
-        "name",
-        "numba_name",
-        "numpy_name",
-        "ptx",
-        "special",
-    )
     name: str
     kind: str
     bits: int
@@ -68,6 +56,7 @@ class Dtype(Value):
     numba_name: str
     ptx: str
     cutlass_name: str
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
