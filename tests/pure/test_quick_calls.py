@@ -174,6 +174,8 @@ class Hooked:
         (cute.f16, True),
         (cute.Layout((2, 3)), True),
         (cute.Swizzle(2, 3, 3), True),
+        (cute.make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN"), True),
+        (cute.Copy_Atom("UniversalCopy<64>", "f16"), True),
         ((1, (2.0, "b")), True),
         (frozenset({1}), True),
         (Color.RED, True),
