@@ -121,7 +121,7 @@ def _operator(given: Namespace) -> Shown:
 
 def _gpu_text(given: Namespace, gpu: Gpu) -> str:
     """Return for which product and GPU a tile is: that of the operator, or a changed one."""
-    from cute_py.atoms.devices import CHIPS
+    from cute_py.atoms.arch import CHIPS
 
     M, N, K = given.m, given.n, given.k
     chip = CHIPS.get(f"sm_{gpu.capability[0]}{gpu.capability[1]}")

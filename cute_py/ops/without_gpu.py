@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cute_py.atoms.arch import number
-from cute_py.atoms.devices import CHIPS, DEVICES
+from cute_py.atoms.arch import CHIPS, DEVICES, number
 from cute_py.calls.arguments import typed
 from cute_py.codegen.arch import require_known
 from cute_py.dtypes.table import dtype as as_dtype

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.atoms.devices import CHIPS, DEVICES
+from cute_py.atoms.arch import CHIPS, DEVICES
 from cute_py.calls import arrays
 from cute_py.cli.main import REFUSED, _parser, main
 from cute_py.codegen.arch import TARGETS
