@@ -17,7 +17,7 @@ from cute_py.lazy import lazy
 _HOME = {
     "atoms.copy": "Copy_Atom Copy_Op",
     "atoms.copy_registry": "copy_rows get_copy",
-    "atoms.gmma_desc": "gmma_fragment make_gmma_desc",
+    "atoms.gmma_smem": "gmma_fragment make_gmma_desc",
     "atoms.gmma_smem": (
         "Layout_K_INTER_Atom Layout_K_SW128_Atom Layout_K_SW32_Atom Layout_K_SW64_Atom "
         "Layout_MN_INTER_Atom Layout_MN_SW128_Atom Layout_MN_SW32_Atom Layout_MN_SW64_Atom "

@@ -11,17 +11,24 @@ ISA, "wgmma: Shared Memory Matrix Layout".
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cute_py.atoms.copy import value_type
-from cute_py.errors import refusal
-from cute_py.layout.algebra.recast import downcast, upcast
+from cute_py.errors import LayoutError, refusal
+from cute_py.layout.algebra.divide import logical_divide
+from cute_py.layout.algebra.recast import downcast, recast_layout, upcast
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout, composed
 from cute_py.layout.layout import Layout
+from cute_py.layout.modes import get, replace
+from cute_py.layout.queries import rank, size
+from cute_py.layout.tuples import congruent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.types import Alike, AnyLayout
+
 
 # name of the swizzle -> B of Sw<B,4,3> on byte addresses; a row is 16 << B bytes
 SWIZZLES = {"INTER": 0, "SW32": 1, "SW64": 2, "SW128": 3}
@@ -150,3 +157,174 @@ def Layout_MN_SW128_Atom(dtype: DtypeLike | int) -> Alike:
     Sw<3,3,3> o 0 o (64,8):(1,64)
     """
     return gmma_layout_atom("MN", "SW128", dtype)
+
+
+# -- descriptors
+
+
+UNIT_BITS = 128  # addresses and offsets of a descriptor count 16 bytes
+_LAYOUT_TYPES = {0: 0, 1: 3, 2: 2, 3: 1}  # B of the byte swizzle -> code in the descriptor
+_FIELD = 1 << 14  # offsets are 14 bits wide
+
+
+@dataclass(frozen=True, slots=True)
+class GmmaDescriptor:
+    """The fields of a matrix descriptor, but for the address.
+
+    Attributes:
+        layout_type: 0 no swizzle, 1 128 bytes, 2 64 bytes, 3 32 bytes.
+        leading_byte_offset: LBO, in units of 16 bytes.
+        stride_byte_offset: SBO, in units of 16 bytes.
+        base_offset: 0 for tiles that start where the swizzle's pattern repeats.
+
+    >>> GmmaDescriptor(1, 1, 64).encode(0x400) == 1 << 62 | 64 << 32 | 1 << 16 | 0x40
+    True
+    """
+
+    layout_type: int
+    leading_byte_offset: int
+    stride_byte_offset: int
+    base_offset: int = 0
+
+    def encode(self, address: int = 0) -> int:
+        """Return the 64 bits of the descriptor.
+
+        Args:
+            address: of the tile in shared memory (bytes), a multiple of 16.
+
+        Bits 0-13 address / 16, 16-29 LBO, 32-45 SBO, 49-51 base offset, 62-63 layout type. Raises
+        LayoutError for an address that is no multiple of 16 or beyond 256 KiB.
+        """
+        if address % 16 or not 0 <= address < 16 * _FIELD:
+            raise refusal("gmma-address", operation="GmmaDescriptor.encode", address=address)
+        return (
+            address >> 4
+            | self.leading_byte_offset << 16
+            | self.stride_byte_offset << 32
+            | self.base_offset << 49
+            | self.layout_type << 62
+        )
+
+
+def make_gmma_desc(tile: AnyLayout, dtype: DtypeLike | int, major: str) -> GmmaDescriptor:
+    """Return the descriptor of a tile in shared memory.
+
+    Args:
+        tile: the layout of (MN, K), rank 2, in elements, swizzled or not, such as mode 0 of a
+            partition, or the first tile of `tile_to_shape(Layout_K_SW128_Atom(dtype), shape)`.
+        dtype: the element type, or its width in bits.
+        major: "K" or "MN", the mode that is contiguous.
+
+    Raises LayoutError, with the form that is required, where the tile is none that a descriptor can
+    describe. Source: cutlass mma_traits_sm90_gmma.hpp `make_gmma_desc`.
+
+    >>> from cute_py.atoms.gmma_smem import Layout_K_SW128_Atom
+    >>> from cute_py.layout.algebra.product import tile_to_shape
+    >>> smem = tile_to_shape(Layout_K_SW128_Atom("f16"), (128, 64))
+    >>> make_gmma_desc(smem.compose(64, 16), "f16", "K")
+    GmmaDescriptor(layout_type=1, leading_byte_offset=1, stride_byte_offset=64, base_offset=0)
+    """
+    if major not in MAJORS:
+        raise refusal("gmma-major", operation="make_gmma_desc", major=major)
+    bits = value_type(dtype, "make_gmma_desc").bits
+    code = _swizzle_bits(tile, bits)
+    canonical = _canonical(tile, bits, major, 1 << code)
+    (s00, s01), (s10, s11) = canonical.stride
+    width = 1 << code
+    if major == "MN":
+        fits = s10 == width and (code == 0 or s00 == 1)
+        leading, stride = (s11, s01) if code == 0 else (s01, s11)
+    else:
+        fits = s00 == width and (code == 0 or s10 == 1)
+        leading, stride = s10, s01
+    if not fits:
+        raise _not_canonical(tile, bits, major, f"strides {canonical.stride} in units of 16 bytes")
+    if max(leading, stride) >= _FIELD:
+        raise _not_canonical(tile, bits, major, f"an offset of {16 * max(leading, stride)} bytes")
+    return GmmaDescriptor(_LAYOUT_TYPES[code], leading, stride)
+
+
+def gmma_fragment(
+    partition: AnyLayout, dtype: DtypeLike | int, major: str
+) -> tuple[GmmaDescriptor, Layout]:
+    """Return the descriptor of the first tile of a partition, and where the others lie.
+
+    Args:
+        partition: the layout of ((MN, K), rest...) of one operand in shared memory, in elements, as
+            `partition_A` or `partition_B` of a warpgroup instruction makes it.
+        dtype: the element type, or its width in bits.
+        major: "K" or "MN".
+
+    Result: the layout (1, rest...) counts 16 bytes; the descriptor of tile c is the first one with
+    its address moved by layout(0, c). Raises LayoutError as `make_gmma_desc` does. Source: cutlass
+    mma_traits_sm90_gmma.hpp `MakeTensor<smem_desc>`.
+
+    >>> from cute_py.layout.composed import ComposedLayout
+    >>> from cute_py.layout.bits.swizzle import Swizzle
+    >>> tiles = ComposedLayout(Swizzle(3, 3, 3), 0, Layout(((64, 16), 2, 4), ((64, 1), 4096, 16)))
+    >>> print(gmma_fragment(tiles, "f16", "K")[1])
+    (1,2,4):(0,512,2)
+    """
+    bits = value_type(dtype, "gmma_fragment").bits
+    descriptor = make_gmma_desc(get(partition, 0), bits, major)
+    units = _in_units(partition, bits, major)
+    fragment: Layout = replace(units, 0, Layout(1, 0))
+    return descriptor, fragment
+
+
+def _swizzle_bits(tile: AnyLayout, bits: int) -> int:
+    """Return B of the swizzle on byte addresses; refuse one that no descriptor has."""
+    swizzle = byte_swizzle(tile, bits)
+    standard = swizzle.num_bits in _LAYOUT_TYPES and (swizzle.num_base, swizzle.num_shft) == (4, 3)
+    if not standard and swizzle.num_bits:
+        raise refusal("smem-swizzle", operation="make_gmma_desc", layout=tile)
+    return swizzle.num_bits
+
+
+def _canonical(tile: AnyLayout, bits: int, major: str, width: int) -> Layout:
+    """Return the tile in units of 16 bytes as ((width, n), (8, k)), K-major ((8, n), (2, k))."""
+    if rank(tile) != 2:
+        raise _not_canonical(tile, bits, major, f"rank {rank(tile)}")
+    units = _in_units(tile, bits, major)
+    if major == "MN":
+        extents, steps = [n // bits for n in (256, 128, 512)], (width, 8)  # K: dense, sparse A, B
+        wrong = size(units, 1) not in extents
+    else:
+        extents, steps = [2, 4], (8, 2)  # K of dense and sparse instructions, 16 bytes each
+        wrong = size(units, 1) not in extents or size(units, 0) % 8 != 0
+    if wrong:
+        raise _not_canonical(tile, bits, major, f"extents {size(units, 0)} and {size(units, 1)}")
+    try:
+        canonical: Layout = logical_divide(units, (Layout(steps[0], 1), Layout(steps[1], 1)))
+    except LayoutError as error:
+        raise _not_canonical(tile, bits, major, "modes that do not divide") from error
+    if not congruent(canonical.shape, ((1, 1), (1, 1))):
+        raise _not_canonical(tile, bits, major, f"{canonical} in units of 16 bytes")
+    return canonical
+
+
+def _in_units(layout: AnyLayout, bits: int, major: str) -> Layout:
+    """Return the unswizzled layout in units of 16 bytes."""
+    inner = layout
+    if layout.__class__ is ComposedLayout:
+        if layout.offset != 0:
+            raise _not_canonical(
+                layout, bits, major, f"offset {layout.offset} inside of the swizzle"
+            )
+        inner = layout.inner
+    try:
+        units: Layout = recast_layout(inner, bits, UNIT_BITS)
+    except LayoutError as error:
+        raise _not_canonical(layout, bits, major, "runs shorter than 16 bytes") from error
+    return units
+
+
+def _not_canonical(tile: AnyLayout, bits: int, major: str, found: str) -> Exception:
+    return refusal(
+        "gmma-canonical",
+        operation="make_gmma_desc",
+        layout=tile,
+        bits=bits,
+        major=major,
+        found=found,
+    )

@@ -8,8 +8,14 @@ import pytest
 
 import cute_py as cute
 from cute_py.atoms import gmma_smem
-from cute_py.atoms.gmma_desc import GmmaDescriptor, gmma_fragment, make_gmma_desc
-from cute_py.atoms.gmma_smem import SWIZZLES, byte_swizzle, gmma_layout_atom
+from cute_py.atoms.gmma_smem import (
+    SWIZZLES,
+    GmmaDescriptor,
+    byte_swizzle,
+    gmma_fragment,
+    gmma_layout_atom,
+    make_gmma_desc,
+)
 from tests.notation import golden_cases, plain, read_text
 
 ATOMS = [case for case in golden_cases("swizzle") if case["op"] == "gmma_layout_atom"]
