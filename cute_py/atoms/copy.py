@@ -64,7 +64,7 @@ class Copy_Op:
         runnable: False for rows that are data for exploration.
         note: what a reader must know beside; "" if nothing.
 
-    >>> from cute_py.atoms.copy_sm75 import SM75_U32x4_LDSM_N
+    >>> from cute_py.atoms.copy_sm80 import SM75_U32x4_LDSM_N
     >>> print(SM75_U32x4_LDSM_N, SM75_U32x4_LDSM_N.src_tv, SM75_U32x4_LDSM_N.dst_tv)
     SM75_U32x4_LDSM_N (32,128):(128,1) (32,(32,4)):(32,(1,1024))
     """
@@ -121,7 +121,7 @@ class Copy_Op:
         Law: table("src")[thread, bit] == src_tv(thread, bit); the bits of 32 threads count through
         the whole copy, in an order that is common to its sides.
 
-        >>> from cute_py.atoms.copy_sm75 import SM75_U32x1_LDSM_N
+        >>> from cute_py.atoms.copy_sm80 import SM75_U32x1_LDSM_N
         >>> SM75_U32x1_LDSM_N.table("dst")[5, ::16].tolist()
         [160, 176]
         """

@@ -7,7 +7,7 @@ cutlass include/cute/arch/copy_sm100.hpp, atom/copy_traits_sm100.hpp.
 from __future__ import annotations
 
 from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, ONE_THREAD, WARP, Copy_Op
-from cute_py.atoms.copy_sm75 import REGISTER_TV_N, ROW_TV
+from cute_py.atoms.copy_sm80 import REGISTER_TV_N, ROW_TV
 from cute_py.atoms.mma import Operand
 from cute_py.layout.layout import Layout
 

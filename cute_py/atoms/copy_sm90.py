@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, NUMBER_32, ONE_THREAD, WARP, Copy_Op
-from cute_py.atoms.copy_sm75 import REGISTER_TV_N, REGISTER_TV_T, ROW_TV
+from cute_py.atoms.copy_sm80 import REGISTER_TV_N, REGISTER_TV_T, ROW_TV
 from cute_py.atoms.mma import Operand
 from cute_py.errors import refusal
 from cute_py.layout.layout import Layout
