@@ -93,7 +93,7 @@ _HOME = {
         "make_tiled_copy_tv"
     ),
     "tiled.check_copy": "check_copy",
-    "tiled.check_gemm": "check_gemm",
+    "tiled.check_copy": "check_gemm",
     "tiled.coverage": "coverage",
     "tiled.suggest": "suggest_permutation suggest_tiled_copy",
     "trace.kernel": "Kernel kernel",
