@@ -110,7 +110,7 @@ _HOME = {
     "trace.pipeline": "Pipeline TmaPipeline pipeline",
     "trace.mainloop": "Operand mainloop",
     "trace.control": "break_if otherwise range=range_ return_if when while_",
-    "trace.variables": "var=Var wait_until",
+    "trace.control": "var=Var wait_until",
     "trace.arithmetic": "as_int reduce",
     "trace.math": ("cos erf exp exp2 fma log log2 maximum minimum rcp rsqrt sin sqrt tanh where"),
     "trace.threads": (

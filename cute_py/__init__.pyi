@@ -273,9 +273,9 @@ range = range_
 from cute_py.trace.control import return_if as return_if
 from cute_py.trace.control import when as when
 from cute_py.trace.control import while_ as while_
-from cute_py.trace.variables import Var as Var
+from cute_py.trace.control import Var as Var
 var = Var
-from cute_py.trace.variables import wait_until as wait_until
+from cute_py.trace.control import wait_until as wait_until
 from cute_py.trace.arithmetic import as_int as as_int
 from cute_py.trace.arithmetic import reduce as reduce
 def cos(x: object) -> Tensor: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.calls.places import where
 from cute_py.errors import refusal
-from cute_py.trace.control import branch
+from cute_py.trace.control import Var, branch
 from cute_py.trace.hopper import Mbarriers, fence_mbarrier_init, tma_load
 from cute_py.trace.threads import (
     cp_async_fence,
@@ -16,7 +16,6 @@ from cute_py.trace.threads import (
     syncthreads,
     thread_idx_linear,
 )
-from cute_py.trace.variables import Var
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
