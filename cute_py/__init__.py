@@ -108,7 +108,7 @@ _HOME = {
         "warpgroup_fence warpgroup_gemm warpgroup_wait"
     ),
     "trace.pipeline": "Pipeline TmaPipeline pipeline",
-    "trace.mainloop": "Operand mainloop",
+    "trace.matrix": "Operand mainloop",
     "trace.control": "break_if otherwise range=range_ return_if when while_",
     "trace.control": "var=Var wait_until",
     "trace.arithmetic": "as_int reduce",

@@ -264,8 +264,8 @@ from cute_py.trace.hopper import warpgroup_wait as warpgroup_wait
 from cute_py.trace.pipeline import Pipeline as Pipeline
 from cute_py.trace.pipeline import TmaPipeline as TmaPipeline
 from cute_py.trace.pipeline import pipeline as pipeline
-from cute_py.trace.mainloop import Operand as Operand
-from cute_py.trace.mainloop import mainloop as mainloop
+from cute_py.trace.matrix import Operand as Operand
+from cute_py.trace.matrix import mainloop as mainloop
 from cute_py.trace.control import break_if as break_if
 from cute_py.trace.control import otherwise as otherwise
 from cute_py.trace.control import range_ as range_
