@@ -21,11 +21,11 @@ from cute_py.plan.plan import Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import storages
 from cute_py.tensor.tensor import derived, register_allocators
+from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import registers_of
-from cute_py.trace.recorder import Recorder
 from cute_py.trace.runtime_integers import compare, new_symbol
 from cute_py.trace.state import Trace, recording
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from cute_py.calls.fingerprint.watch import Seen
     from cute_py.layout.types import Leaf
+
 
 register_allocators.append(registers_of)
 
@@ -319,3 +320,17 @@ def _number(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401
     dst = register(held, "kernel")
     state.emit(Map("copy", dst, (_bare(value),), kind, line=state.root.line))
     return held
+
+
+class Recorder:
+    """The recording functions, by what an operator asks for."""
+
+    apply = staticmethod(arithmetic.apply)
+    apply_in_place = staticmethod(arithmetic.apply_in_place)
+    assign = staticmethod(arithmetic.assign)
+    convert = staticmethod(arithmetic.convert_registers)
+    as_test = staticmethod(arithmetic.test_register)
+    integer = staticmethod(arithmetic.integer_register)
+    load_element = staticmethod(memory.load_element)
+    store_element = staticmethod(memory.store_element)
+    store_all = staticmethod(copying.store_all)
