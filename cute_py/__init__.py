@@ -82,7 +82,7 @@ _HOME = {
         "make_ptr make_rmem_tensor make_tensor make_tensor_like"
     ),
     "tensor.partition": "inner_partition local_partition local_tile outer_partition",
-    "tensor.retype": "recast",
+    "tensor.partition": "recast",
     "atoms.mma": "MMA_Atom",
     "atoms.copy": "Copy_Atom Copy_Op",
     "atoms.copy_registry": "get_copy",

@@ -210,7 +210,7 @@ from cute_py.tensor.partition import inner_partition as inner_partition
 from cute_py.tensor.partition import local_partition as local_partition
 from cute_py.tensor.partition import local_tile as local_tile
 from cute_py.tensor.partition import outer_partition as outer_partition
-from cute_py.tensor.retype import recast as recast
+from cute_py.tensor.partition import recast as recast
 from cute_py.atoms.mma import MMA_Atom as MMA_Atom
 from cute_py.atoms.copy import Copy_Atom as Copy_Atom
 from cute_py.atoms.copy import Copy_Op as Copy_Op
