@@ -6,8 +6,8 @@ Source: cutlass reference/host/tensor_compare.h, tensor_elementwise.h.
 from __future__ import annotations
 
 from cute_py.errors import refusal
+from cute_py.tensor.bounds import axes
 from cute_py.tensor.tensor import Tensor, make_tensor_like, require_tensor
-from cute_py.tensor.tensor_values import axes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

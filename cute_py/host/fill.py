@@ -8,8 +8,8 @@ reference/host/tensor_fill.h.
 from __future__ import annotations
 
 from cute_py.errors import refusal
+from cute_py.tensor.bounds import axes
 from cute_py.tensor.tensor import Tensor, require_tensor
-from cute_py.tensor.tensor_values import axes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
