@@ -22,8 +22,7 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol, constant, plus, scaled, symbols_of, times
 from cute_py.integers.polynomial import value as value_of
-from cute_py.integers.symbol_bounds import bounds
-from cute_py.integers.symbol_decisions import assumption, decide
+from cute_py.integers.symbol_decisions import assumption, bounds, decide
 from cute_py.integers.symbol_forms import floordiv, minimum, substitute
 from cute_py.integers.symbol_text import source, text
 from cute_py.records import Value

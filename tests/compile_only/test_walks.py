@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py.atoms.copy_sm80 import SM80_CP_ASYNC_CACHEALWAYS
 from cute_py.integers import ints
-from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbols import sym, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
