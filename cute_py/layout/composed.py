@@ -296,7 +296,7 @@ def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     if is_underscore(coord) or (coord.__class__ is tuple and _all_free(coord)):
         return composed(x.outer, x.offset, slice_(coord, x.inner)), 0
     if x.outer.__class__ is Swizzle and free.__class__ is Layout and total.__class__ is int:
-        from cute_py.layout.bits.decay import decay
+        from cute_py.layout.bits.swizzle import decay
 
         return decay(x.outer, total, free)
     return composed(x.outer, total, free), 0
