@@ -64,7 +64,7 @@ _HOME = {
     "layout.bits.f2": "F2Map compose_swizzles",
     "layout.bits.f2_layout": "F2Layout",
     "layout.bits.f2_convert": "compose_f2 f2_kernel f2_matrix f2_rank from_f2 from_f2_matrix to_f2",
-    "layout.bits.linear_bases": "from_linear_bases to_linear_bases",
+    "layout.bits.f2_convert": "from_linear_bases to_linear_bases",
     "layout.offsets": "holes image offset_grid offsets",
     "layout.tools": (
         "contains equivalent is_bijective is_injective is_permutation is_surjective overlaps"

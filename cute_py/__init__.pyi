@@ -166,8 +166,8 @@ from cute_py.layout.bits.f2_convert import f2_rank as f2_rank
 from cute_py.layout.bits.f2_convert import from_f2 as from_f2
 from cute_py.layout.bits.f2_convert import from_f2_matrix as from_f2_matrix
 from cute_py.layout.bits.f2_convert import to_f2 as to_f2
-from cute_py.layout.bits.linear_bases import from_linear_bases as from_linear_bases
-from cute_py.layout.bits.linear_bases import to_linear_bases as to_linear_bases
+from cute_py.layout.bits.f2_convert import from_linear_bases as from_linear_bases
+from cute_py.layout.bits.f2_convert import to_linear_bases as to_linear_bases
 from cute_py.layout.offsets import holes as holes
 from cute_py.layout.offsets import image as image
 from cute_py.layout.offsets import offset_grid as offset_grid
