@@ -21,8 +21,7 @@ from cute_py.viz.grids import (
     values_of,
 )
 from cute_py.viz.holders import held, tile_of
-from cute_py.viz.palette import COLOURS
-from cute_py.viz.picture import Grid, Picture
+from cute_py.viz.picture import COLOURS, Grid, Picture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.queries import is_static, size
-from cute_py.viz.palette import COLOURS
-from cute_py.viz.picture import Grid
+from cute_py.viz.picture import COLOURS, Grid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

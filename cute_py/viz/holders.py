@@ -20,8 +20,7 @@ from cute_py.viz.grids import (
     slabs,
     values_of,
 )
-from cute_py.viz.palette import COLOURS
-from cute_py.viz.picture import Cell, Picture
+from cute_py.viz.picture import COLOURS, Cell, Picture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
