@@ -19,7 +19,7 @@ _HOME = {
     "analysis.requests": "Access",
     "analysis.banks": "BankConflicts bank_conflicts",
     "analysis.sectors": "Coalescing coalescing",
-    "analysis.vectors": "vector_width",
+    "analysis.requests": "vector_width",
     "analysis.resources": "DEVICES DeviceLimits Occupancy Registers Wave occupancy registers wave",
     "analysis.solver": "SmemSolution suggest_smem_layout swizzle_solver",
 }

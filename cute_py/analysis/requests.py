@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from cute_py.atoms.copy import Copy_Op
+    from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.types import AnyLayout
 
     Array: TypeAlias = Any  # a NumPy array
+
 
 LANES = 32
 WIDTHS = (8, 16, 32, 64, 128)  # of one access by one lane (bits)
@@ -173,8 +175,6 @@ def _side(operation: str, op: Copy_Op, space: str) -> str:
 
 def _widest(grid: Array, most: int) -> tuple[Array, int]:
     """Return [thread, access, tile] starts of the widest vectors, and their elements."""
-    from cute_py.analysis.vectors import in_vectors
-
     ordered, count = in_vectors([grid], most)
     return ordered[0][:, ::count, :], count
 
@@ -220,3 +220,79 @@ def _by_warp(name: str, starts: Array, bits: int, unit: int) -> Requests:
     rows = lanes.reshape(warps, LANES, -1).transpose(0, 2, 1)
     numbers = np.repeat(np.arange(warps), rows.shape[1])
     return Requests(name, rows.reshape(-1, LANES), numbers, bits, unit)
+
+
+# -- the widest vector
+
+
+def vector_width(
+    *operands: TiledCopy | AnyLayout, dtype: DtypeLike | int | None = None, most: int = 128
+) -> int:
+    """Return the widest access (bits) with which a copy between tensors of these layouts can run.
+
+    Args:
+        operands: layouts of one tensor each, of the same size, in elements: all elements are moved
+            by one thread. With a TiledCopy first, the elements of each of its threads: then the
+            layouts are source and destination, whose extents its tile divides.
+        dtype: the element type, or its width in bits; None: that of the copy.
+        most: the widest access to consider (bits).
+
+    Law: in each layout, all vectors of the result lie side by side, in the same order, and start at
+    a multiple of their width from the first element. An element wider than `most` gives its width.
+    Raises LayoutError for layouts of different sizes.
+
+    >>> from cute_py import Layout
+    >>> vector_width(Layout((8, 4), (1, 8)), Layout((8, 4), (1, 12)), dtype="f16")
+    64
+    >>> vector_width(Layout((8, 4), (1, 8)), Layout((8, 4), (4, 1)), dtype="f16")
+    16
+    """
+    copy = operands[0] if operands and operands[0].__class__ is TiledCopy else None
+    layouts: Any = operands[1:] if copy is not None else operands
+    if not layouts:
+        raise refusal("access-layout", operation="vector_width", access=copy or "no operands")
+    if copy is not None:
+        sides = "SD" if len(layouts) > 1 else "S"
+        grids = [touched(copy, x, side) for x, side in zip(layouts, sides, strict=True)]
+        dtype = copy.atom.dtype if dtype is None else dtype
+    else:
+        grids = [one_axis(x, "vector_width")[None, :, None] for x in layouts]
+    if any(grid.shape != grids[0].shape for grid in grids):
+        raise refusal("vector-sizes", operation="vector_width", layouts=_listed(layouts))
+    if dtype is None:
+        raise refusal("vector-dtype", operation="vector_width", layouts=_listed(layouts))
+    unit = value_type(dtype, "vector_width").bits
+    return in_vectors(grids, most // unit)[1] * unit
+
+
+def _listed(layouts: tuple[Any, ...]) -> str:
+    return " and ".join(str(layout) for layout in layouts)
+
+
+def in_vectors(grids: list[Array], most: int) -> tuple[list[Array], int]:
+    """Return [thread, value, tile] grids with their values in an order in which runs of n values
+    are vectors in all of them, and the largest such n (a power of two, at most `most`, at least 1).
+
+    The order is that of the first thread's offsets in the first grid.
+    """
+    import numpy as np
+
+    order = np.argsort(grids[0][0, :, 0], kind="stable")
+    ordered = [grid[:, order, :] for grid in grids]
+    count = 1
+    while 2 * count <= most and all(_are_vectors(grid, 2 * count) for grid in ordered):
+        count *= 2
+    return ordered, count
+
+
+def _are_vectors(grid: Array, count: int) -> bool:
+    """Return whether runs of `count` values lie side by side and start aligned."""
+    import numpy as np
+
+    threads, values, tiles = grid.shape
+    if values % count:
+        return False
+    runs = grid.reshape(threads, values // count, count, tiles)
+    first = runs[:, :, :1, :]
+    together = runs - first == np.arange(count)[None, None, :, None]
+    return bool(together.all() and (first % count == 0).all())
