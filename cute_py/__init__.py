@@ -63,8 +63,10 @@ _HOME = {
     "layout.composed": "ComposedLayout make_composed_layout",
     "layout.bits.f2": "F2Map compose_swizzles",
     "layout.bits.f2_layout": "F2Layout",
-    "layout.bits.f2_convert": "compose_f2 f2_kernel f2_matrix f2_rank from_f2 from_f2_matrix to_f2",
-    "layout.bits.f2_convert": "from_linear_bases to_linear_bases",
+    "layout.bits.f2_convert": (
+        "compose_f2 f2_kernel f2_matrix f2_rank from_f2 from_f2_matrix from_linear_bases to_f2 "
+        "to_linear_bases"
+    ),
     "layout.offsets": "holes image offset_grid offsets",
     "layout.tools": (
         "contains equivalent is_bijective is_injective is_permutation is_surjective overlaps"
@@ -81,8 +83,7 @@ _HOME = {
         "Tensor make_coord_tensor make_fragment_like make_host_tensor make_identity_tensor "
         "make_ptr make_rmem_tensor make_tensor make_tensor_like"
     ),
-    "tensor.partition": "inner_partition local_partition local_tile outer_partition",
-    "tensor.partition": "recast",
+    "tensor.partition": "inner_partition local_partition local_tile outer_partition recast",
     "atoms.mma": "MMA_Atom",
     "atoms.copy": "Copy_Atom Copy_Op",
     "atoms.copy_registry": "get_copy",
@@ -92,8 +93,7 @@ _HOME = {
         "make_tiled_copy_C make_tiled_copy_C_atom make_tiled_copy_D make_tiled_copy_S "
         "make_tiled_copy_tv"
     ),
-    "tiled.check_copy": "check_copy",
-    "tiled.check_copy": "check_gemm",
+    "tiled.check_copy": "check_copy check_gemm",
     "tiled.coverage": "coverage",
     "tiled.suggest": "suggest_permutation suggest_tiled_copy",
     "trace.kernel": "Kernel kernel",
@@ -101,16 +101,14 @@ _HOME = {
     "plan.plan": "Plan",
     "trace.memory": "rmem smem struct union",
     "trace.copying": "copy prefetch",
-    "trace.matrix": "gemm",
+    "trace.matrix": "Operand gemm mainloop",
     "trace.hopper": (
         "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
         "warpgroup_fence warpgroup_gemm warpgroup_wait"
     ),
     "trace.pipeline": "Pipeline TmaPipeline pipeline",
-    "trace.matrix": "Operand mainloop",
-    "trace.control": "break_if otherwise range=range_ return_if when while_",
-    "trace.control": "var=Var wait_until",
+    "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.math": ("cos erf exp exp2 fma log log2 maximum minimum rcp rsqrt sin sqrt tanh where"),
     "trace.threads": (

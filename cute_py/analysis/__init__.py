@@ -16,10 +16,9 @@ from cute_py.lazy import lazy
 
 # module -> the public names that it defines
 _HOME = {
-    "analysis.requests": "Access",
+    "analysis.requests": "Access vector_width",
     "analysis.banks": "BankConflicts bank_conflicts",
     "analysis.sectors": "Coalescing coalescing",
-    "analysis.requests": "vector_width",
     "analysis.resources": "DEVICES DeviceLimits Occupancy Registers Wave occupancy registers wave",
     "analysis.solver": "SmemSolution suggest_smem_layout swizzle_solver",
 }

@@ -17,11 +17,10 @@ from cute_py.lazy import lazy
 _HOME = {
     "atoms.copy": "Copy_Atom Copy_Op",
     "atoms.copy_registry": "copy_rows get_copy",
-    "atoms.gmma_smem": "gmma_fragment make_gmma_desc",
     "atoms.gmma_smem": (
         "Layout_K_INTER_Atom Layout_K_SW128_Atom Layout_K_SW32_Atom Layout_K_SW64_Atom "
         "Layout_MN_INTER_Atom Layout_MN_SW128_Atom Layout_MN_SW32_Atom Layout_MN_SW64_Atom "
-        "gmma_layout_atom"
+        "gmma_fragment gmma_layout_atom make_gmma_desc"
     ),
     "atoms.mma": "MMA_Atom Operand",
     "atoms.registry": "get names rows",
