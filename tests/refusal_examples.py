@@ -549,7 +549,7 @@ def more():
     """Return calls that stand in no table of the tests."""
     from cute_py import analysis, atoms
     from cute_py.atoms import gmma_smem, make_tma_atom
-    from cute_py.atoms.copy_sm90_tma import SM90_TMA_LOAD
+    from cute_py.atoms.copy_sm90 import SM90_TMA_LOAD
     from cute_py.atoms.copy_universal import move
     from cute_py.cli.main import main
     from cute_py.codegen.arch import require_known

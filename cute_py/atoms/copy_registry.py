@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     Usual: TypeAlias = tuple[tuple[int, ...], ...]  # template arguments, such as copy_rows lists
     Table: TypeAlias = tuple[dict[str, Copy_Op], dict[str, tuple[Callable[..., Copy_Op], Usual]]]
 
-# prefix of the names -> the module with their rows, the longer prefix first
+# prefix of the names -> the module with their rows
 _HOMES = {
-    "SM50_": "copy_sm50",
-    "SM75_": "copy_sm75",
+    "SM50_": "copy_sm80",
+    "SM75_": "copy_sm80",
     "SM80_": "copy_sm80",
-    "SM90_TMA_": "copy_sm90_tma",
     "SM90_": "copy_sm90",
-    "SM100_TMEM_": "copy_sm100_tmem",
     "SM100_": "copy_sm100",
 }
 _UNIVERSAL = "copy_universal"
@@ -126,7 +124,7 @@ def _table(module: str) -> Table:
 
 
 def _tables() -> list[Table]:
-    return [_table(module) for module in (_UNIVERSAL, *_HOMES.values())]
+    return [_table(module) for module in dict.fromkeys((_UNIVERSAL, *_HOMES.values()))]
 
 
 def _nearest(name: str) -> str:

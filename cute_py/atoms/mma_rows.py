@@ -1,7 +1,8 @@
-"""The MMA rows that are listed one by one: SM61's dot products, and `mma.sync` from SM70 to SM90.
+"""The MMA rows that are listed one by one: SM61's dot products, `mma.sync` from SM70 to SM90, and
+UniversalFMA.
 
 `min_arch` is the PTX ISA's, so the shapes that Turing has already say sm_75 although CuTe names
-them SM80. Rows that are made from their names, templates among them, have files of their own.
+them SM80. Rows that are made from their names, other templates among them, have files of their own.
 """
 
 from __future__ import annotations
@@ -227,44 +228,53 @@ _REAL = tuple(
 )
 _SM90 = (*_REAL, *(_complex_row(real) for real in _REAL))
 
-ROWS = {row.name: row for row in (*_SM61, *_SM70, *_SM75, *_SM80, *_SM89, *_SM90)}
+
+# -- UniversalFMA: one fused multiply-add by one thread, a template over D, A, B and C. Source:
+# cutlass include/cute/arch/mma.hpp and atom/mma_traits.hpp
 
 
-_ONE = Layout((1, 1), (0, 0))
-NAMES = ("UniversalFMA",)
-PARAMETERS = ("d", "a", "b", "c")
-
-
-def parameters(name: str) -> tuple[str, ...]:
-    """Return the template parameters of a row, in CuTe's order.
-
-    >>> parameters("UniversalFMA")
-    ('d', 'a', 'b', 'c')
-    """
-    return PARAMETERS
-
-
-def row(name: str, **types: Dtype | str) -> MMA_Atom:
+def _fma(**types: Dtype | str) -> MMA_Atom:
     """Return UniversalFMA for these dtypes.
 
     Args:
-        name: "UniversalFMA".
         types: dtypes or their names: d (f32 if left out), a (d), b (a), c (d).
-
-    >>> print(row("UniversalFMA", d="f32", a="f16").b_type, row("UniversalFMA"))
-    f16 UniversalFMA<f32,f32,f32,f32>
     """
+    one = Layout((1, 1), (0, 0))
     d = dtype(types.get("d", "f32"))
     a = dtype(types.get("a", d))
     b = dtype(types.get("b", a))
     c = dtype(types.get("c", d))
     return MMA_Atom(
-        name,
+        "UniversalFMA",
         (1, 1, 1),
         Layout(1, 0),
-        (_ONE, _ONE, _ONE),
+        (one, one, one),
         (d, a, b, c),
         args=(d.name, a.name, b.name, c.name),
         min_arch=ARCHS[0],
         source="cute/arch/mma.hpp",
     )
+
+
+# -- what the registry asks for
+
+ROWS = {row.name: row for row in (*_SM61, *_SM70, *_SM75, *_SM80, *_SM89, *_SM90)}
+NAMES = ("UniversalFMA", *ROWS)
+
+
+def parameters(name: str) -> tuple[str, ...]:
+    """Return the template parameters of a row, in CuTe's order.
+
+    >>> parameters("UniversalFMA"), parameters("SM61_DP4A")
+    (('d', 'a', 'b', 'c'), ())
+    """
+    return ("d", "a", "b", "c") if name == "UniversalFMA" else ()
+
+
+def row(name: str, **types: Dtype | str) -> MMA_Atom:
+    """Return the row of a name; of UniversalFMA for these dtypes.
+
+    >>> print(row("UniversalFMA", d="f32", a="f16").b_type, row("UniversalFMA"))
+    f16 UniversalFMA<f32,f32,f32,f32>
+    """
+    return _fma(**types) if name == "UniversalFMA" else ROWS[name]

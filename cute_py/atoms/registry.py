@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
 # prefix of the names -> the module that makes their rows (`NAMES`, `parameters`, `row`)
 _HOMES = {
-    "UniversalFMA": "fma",
-    "SM80_SPARSE_": "sm80_sparse",
+    "SM80_SPARSE_": "sparse",
     "SM90_64x": "sm90_gmma",
     "SM90_SPARSE_": "sm90_gmma",
     "SM100_": "sm100",
     "SM120_": "sm120",
 }
-_LISTED = "mma_rows"  # which lists all others (`ROWS`)
+_LISTED = "mma_rows"  # which has all others
 
 _cache: dict[str, MMA_Atom] = {}
 
@@ -42,8 +41,7 @@ def _home(name: str) -> str:
 
 
 def _names(home: str) -> Iterable[str]:
-    module = _module(home)
-    found: Iterable[str] = module.ROWS if home == _LISTED else module.NAMES
+    found: Iterable[str] = _module(home).NAMES
     return found
 
 
@@ -53,8 +51,8 @@ def names() -> tuple[str, ...]:
     >>> len(names()) > 1000, names()[:2]
     (True, ('UniversalFMA', 'SM61_DP4A'))
     """
-    first, *rest = dict.fromkeys(_HOMES.values())
-    return tuple([name for home in (first, _LISTED, *rest) for name in _names(home)])
+    homes = dict.fromkeys((_LISTED, *_HOMES.values()))
+    return tuple([name for home in homes for name in _names(home)])
 
 
 def has(name: str) -> bool:
@@ -123,11 +121,8 @@ def _make(
 ) -> MMA_Atom:
     if not has(name):
         raise _unknown(name)
-    home = _home(name)
-    module = _module(home)
-    parameters = () if home == _LISTED else module.parameters(name)
-    bound = _bind(name, parameters, args, named)
-    row: MMA_Atom = module.ROWS[name] if home == _LISTED else module.row(name, **bound)
+    module = _module(_home(name))
+    row: MMA_Atom = module.row(name, **_bind(name, module.parameters(name), args, named))
     return row
 
 

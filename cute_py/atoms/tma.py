@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from cute_py.atoms import copy_sm90_tma
+from cute_py.atoms import copy_sm90
 from cute_py.atoms.copy import Copy_Atom, Copy_Op, value_type
 from cute_py.atoms.gmma_smem import byte_swizzle
 from cute_py.errors import refusal
@@ -154,7 +154,7 @@ def make_tma_atom(
 def _factory(op: Callable[[int, int], Copy_Op] | str) -> Callable[[int, int], Copy_Op]:
     known = ("SM90_TMA_LOAD", "SM90_TMA_LOAD_MULTICAST", "SM90_TMA_STORE", "SM90_TMA_REDUCE_ADD")
     if isinstance(op, str) and op in known:
-        return getattr(copy_sm90_tma, op)  # type: ignore[no-any-return]
+        return getattr(copy_sm90, op)  # type: ignore[no-any-return]
     if not callable(op):
         raise refusal("tma-op", operation="make_tma_atom", op=op, known=", ".join(known))
     return op

@@ -10,7 +10,7 @@ from __future__ import annotations
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout.bits.f2 import compose_maps, is_map
-from cute_py.layout.bits.swizzle import Swizzle, make_swizzle
+from cute_py.layout.bits.swizzle import Swizzle, decay, make_swizzle
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import has_underscore, is_underscore
@@ -296,8 +296,6 @@ def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     if is_underscore(coord) or (coord.__class__ is tuple and _all_free(coord)):
         return composed(x.outer, x.offset, slice_(coord, x.inner)), 0
     if x.outer.__class__ is Swizzle and free.__class__ is Layout and total.__class__ is int:
-        from cute_py.layout.bits.swizzle import decay
-
         return decay(x.outer, total, free)
     return composed(x.outer, total, free), 0
 

@@ -12,7 +12,7 @@ from math import gcd
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesced
-from cute_py.layout.bits import f2
+from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout
@@ -55,7 +55,7 @@ def is_injective(layout: AnyLayout) -> bool:
         broadcasts = moving < sum([extent > 1 for extent in layout._s])
         return not broadcasts and all(_is_one_to_one(_steps(part), layout) for part in parts)
     if layout.__class__ is F2Layout:
-        return not f2.eliminate(layout.bases)[1]
+        return not gf2.eliminate(layout.bases)[1]
     if layout.__class__ is ComposedLayout and _is_bijection(layout.outer):
         return is_injective(layout.inner)
     table = offsets(layout)
@@ -119,7 +119,7 @@ def _is_bijection(outer: object) -> bool:
     """Return whether an outer map is known to be a bijection of all offsets."""
     from cute_py.layout.bits.f2 import is_map
 
-    return is_map(outer) and not f2.eliminate(getattr(outer, "columns", ()))[1]
+    return is_map(outer) and not gf2.eliminate(getattr(outer, "columns", ()))[1]
 
 
 # -- onto
@@ -205,10 +205,10 @@ def _xors_onto(layout: F2Layout, count: int) -> bool:
     """Decide for an F2Layout: what is closed under XOR has all below 2**n if it has 1, 2, 4, ..."""
     if count <= 0:
         return True
-    pivots = f2.eliminate(layout.bases)[0]
+    pivots = gf2.eliminate(layout.bases)[0]
     bits = (count - 1).bit_length()
     wanted = [layout.offset, *[1 << bit for bit in range(bits)]]
-    return all(f2.solve(pivots, offset) is not None for offset in wanted)
+    return all(gf2.solve(pivots, offset) is not None for offset in wanted)
 
 
 def _filled_aligned(layout: AnyLayout) -> int:

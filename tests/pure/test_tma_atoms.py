@@ -7,7 +7,7 @@ from math import prod
 import pytest
 
 import cute_py as cute
-from cute_py.atoms.copy_sm90_tma import SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST, SM90_TMA_STORE
+from cute_py.atoms.copy_sm90 import SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST, SM90_TMA_STORE
 from cute_py.atoms.gmma_smem import SWIZZLES, byte_swizzle, gmma_layout_atom
 from cute_py.atoms.tma import make_tma_atom
 

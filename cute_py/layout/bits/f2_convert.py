@@ -7,7 +7,8 @@ is linear over F2; only there (two numbers that share a bit have another sum tha
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout.bits.f2 import apply, bits_of, disjoint, eliminate, images, is_map
+from cute_py.layout.bits import gf2
+from cute_py.layout.bits.f2 import bits_of, images, is_map
 from cute_py.layout.bits.f2 import images as checked_images
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
@@ -72,7 +73,7 @@ def _bit_images(layout: Layout) -> list[int]:
 
 def _linear(layout: Layout) -> F2Layout:
     bases = images(_bit_images(layout), "to_f2")
-    if not disjoint(bases):
+    if not gf2.disjoint(bases):
         _refuse(layout, *_first_carry(bases))
     return F2Layout(layout.shape, bases)
 
@@ -101,7 +102,7 @@ def _under_map(layout: ComposedLayout) -> F2Layout | None:
     if not is_map(layout.outer) or inner.__class__ is not Layout or inner._kind != INTS:
         return None
     bases = _bit_images(inner)
-    if layout.offset.__class__ is not int or not disjoint([layout.offset, *bases]):
+    if layout.offset.__class__ is not int or not gf2.disjoint([layout.offset, *bases]):
         return None
     outer = layout.outer
     return F2Layout(layout.shape, [outer(image) for image in bases], outer(layout.offset))
@@ -170,7 +171,7 @@ def from_f2(f2: F2Layout) -> Alike:
         used |= image
     for swizzle in swizzles_within(used):
         linear = [swizzle(image) for image in f2.bases]
-        if disjoint(linear):
+        if gf2.disjoint(linear):
             return _additive(f2.shape, linear, swizzle, swizzle(f2.offset))
     return f2
 
@@ -253,8 +254,8 @@ def compose_f2(outer: AnyLayout | Swizzle, inner: AnyLayout | Swizzle) -> F2Layo
     last = to_f2(_run_on(outer, reach) if outer.__class__ is Layout else outer)
     if reach > last.size():
         raise refusal("f2-reach", operation="compose_f2", a=outer, b=inner, reach=reach)
-    bases = [apply(last.bases, image) for image in first.bases]
-    return F2Layout(first.shape, bases, last.offset ^ apply(last.bases, first.offset))
+    bases = [gf2.apply(last.bases, image) for image in first.bases]
+    return F2Layout(first.shape, bases, last.offset ^ gf2.apply(last.bases, first.offset))
 
 
 def _run_on(layout: Layout, count: int) -> Layout:
@@ -332,7 +333,7 @@ def f2_rank(x: AnyLayout | Swizzle | F2Map) -> int:
     >>> f2_rank(Layout((4, 4), (1, 0)))
     2
     """
-    return len(eliminate(_linear_part(x))[0])
+    return len(gf2.eliminate(_linear_part(x))[0])
 
 
 def f2_kernel(x: AnyLayout | Swizzle | F2Map) -> list[int]:
@@ -343,7 +344,7 @@ def f2_kernel(x: AnyLayout | Swizzle | F2Map) -> list[int]:
     >>> f2_kernel(Layout((4, 4), (1, 0)))
     [4, 8]
     """
-    return eliminate(_linear_part(x))[1]
+    return gf2.eliminate(_linear_part(x))[1]
 
 
 def _linear_part(x: AnyLayout | Swizzle | F2Map) -> Sequence[int]:

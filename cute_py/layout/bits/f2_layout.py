@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout import tuples
-from cute_py.layout.bits import f2
+from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import images
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.slicing import check_coordinate, slice_
@@ -113,13 +113,13 @@ class F2Layout(Value, Mapped):
                 mode=(),
                 size=self.size(),
             )
-        return self.offset ^ f2.apply(self.bases, index)
+        return self.offset ^ gf2.apply(self.bases, index)
 
     def _slice(self, coord: IntTuple) -> F2Layout:
         if is_underscore(coord):
             return self
         fixed = crd2idx(_zeros(coord), self.shape)
-        origin = self.offset ^ f2.apply(self.bases, fixed)
+        origin = self.offset ^ gf2.apply(self.bases, fixed)
         bases = leaves(slice_(coord, self._nested()))
         return F2Layout(slice_(coord, self.shape), bases, origin)
 
@@ -129,7 +129,7 @@ class F2Layout(Value, Mapped):
 
     def cosize(self) -> int:
         """Return one more than the largest offset."""
-        return 1 + f2.largest(f2.eliminate(self.bases)[0], self.offset)
+        return 1 + gf2.largest(gf2.eliminate(self.bases)[0], self.offset)
 
     def offsets(self) -> Array:
         """Return all offsets as a NumPy int64 array in colexicographical order; see `offsets`."""
@@ -148,12 +148,12 @@ class F2Layout(Value, Mapped):
 
         Raises LayoutError where offset 0 is not hit.
         """
-        pivots = f2.eliminate(self.bases)[0]
-        origin = f2.solve(pivots, self.offset)
+        pivots = gf2.eliminate(self.bases)[0]
+        origin = gf2.solve(pivots, self.offset)
         if origin is None:
             raise refusal("f2-origin", operation="right_inverse", layout=self, offset=self.offset)
         bases: list[int] = []
-        while (index := f2.solve(pivots, 1 << len(bases))) is not None:
+        while (index := gf2.solve(pivots, 1 << len(bases))) is not None:
             bases.append(index)
         return F2Layout(1 << len(bases), bases, origin)
 
@@ -162,11 +162,11 @@ class F2Layout(Value, Mapped):
 
         Raises LayoutError, naming two indices with one offset, where the layout is not injective.
         """
-        pivots, kernel = f2.eliminate(self.bases)
+        pivots, kernel = gf2.eliminate(self.bases)
         if kernel:
             raise refusal("f2-singular", operation="left_inverse", map=self, other=kernel[0])
-        bases = f2.left_inverse(pivots, (self.cosize() - 1).bit_length())
-        return F2Layout(1 << len(bases), bases, f2.apply(bases, self.offset))
+        bases = gf2.left_inverse(pivots, (self.cosize() - 1).bit_length())
+        return F2Layout(1 << len(bases), bases, gf2.apply(bases, self.offset))
 
     def inverse(self) -> F2Layout:
         """Return the layout that undoes this one both ways.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
-from cute_py.layout.algebra.composition import composition
 from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import index_of
 from cute_py.records import Value
@@ -249,6 +248,7 @@ def decay(swizzle: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
     """Return (sublayout, offset) of c -> swizzle(total + free(c)), a plain Layout where that is
     linear.
     """
+    from cute_py.layout.algebra.composition import composition
     from cute_py.layout.composed import composed
 
     masks = [bit_mask(s, d) for s, d in zip(free._s, free._d, strict=True)]
