@@ -24,7 +24,7 @@ _HOMES = {
     "SM90_64x": "sm90_gmma",
     "SM90_SPARSE_": "sm90_gmma",
     "SM100_": "sm100",
-    "SM120_": "sm120",
+    "SM120_": "sm100",
 }
 _LISTED = "mma_rows"  # which has all others
 
