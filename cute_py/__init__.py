@@ -86,7 +86,7 @@ _HOME = {
     "tensor.partition": "inner_partition local_partition local_tile outer_partition recast",
     "atoms.mma": "MMA_Atom",
     "atoms.copy": "Copy_Atom Copy_Op",
-    "atoms.copy_registry": "get_copy",
+    "atoms.registry": "get_copy",
     "tiled.tiled_mma": "ThrMMA TiledMMA make_tiled_mma",
     "tiled.tiled_copy": (
         "ThrCopy TiledCopy make_cotiled_copy make_tiled_copy make_tiled_copy_A make_tiled_copy_B "

@@ -214,7 +214,7 @@ from cute_py.tensor.partition import recast as recast
 from cute_py.atoms.mma import MMA_Atom as MMA_Atom
 from cute_py.atoms.copy import Copy_Atom as Copy_Atom
 from cute_py.atoms.copy import Copy_Op as Copy_Op
-from cute_py.atoms.copy_registry import get_copy as get_copy
+from cute_py.atoms.registry import get_copy as get_copy
 from cute_py.tiled.tiled_mma import ThrMMA as ThrMMA
 from cute_py.tiled.tiled_mma import TiledMMA as TiledMMA
 from cute_py.tiled.tiled_mma import make_tiled_mma as make_tiled_mma

@@ -90,7 +90,7 @@ class Copy_Op:
         return f"{self.name}<{','.join(map(str, self.args))}>" if self.args else self.name
 
     def __repr__(self) -> str:
-        from cute_py.atoms.copy_registry import known
+        from cute_py.atoms.registry import known
 
         if known(self):
             return f"cute.atoms.get_copy({str(self)!r})"
@@ -231,7 +231,7 @@ class Copy_Atom(Value):
     def __init__(self, op: Copy_Op | str, dtype: DtypeLike | int) -> None:
         """Look up names, check, and read the bit layouts in values."""
         if isinstance(op, str):
-            from cute_py.atoms.copy_registry import get_copy
+            from cute_py.atoms.registry import get_copy
 
             op = get_copy(op)
         if not isinstance(op, Copy_Op):
@@ -247,7 +247,7 @@ class Copy_Atom(Value):
         return f"Copy_Atom({self.op}, {self.dtype})"
 
     def __repr__(self) -> str:
-        from cute_py.atoms.copy_registry import known
+        from cute_py.atoms.registry import known
 
         op = str(self.op) if known(self.op) else self.op
         return f"Copy_Atom({op!r}, {self.dtype!r})"

@@ -1,4 +1,4 @@
-"""Sparse A: half of each chunk of a row is stored, and metadata says which half.
+"""Sparse A: half of each chunk of a row is stored, and metadata says which half; rows of `mma.sp`.
 
 A chunk is 4 adjacent elements of 16 or 8 bits, 2 of 32 bits or 8 of 4 bits, and 4 bits of metadata
 (operand E) describe it: two increasing 2-bit indices of the quarters that are stored, the lower one

@@ -234,7 +234,7 @@ def addressing_lanes(op: Copy_Op) -> int:
     """Return how many threads, from the first on, give an address that is used: 8 for each matrix
     of ldmatrix and stmatrix, all threads of other instructions.
 
-    >>> from cute_py.atoms.copy_registry import get_copy
+    >>> from cute_py.atoms.registry import get_copy
     >>> addressing_lanes(get_copy("SM75_U32x2_LDSM_N"))
     16
     """

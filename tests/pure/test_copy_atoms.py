@@ -6,8 +6,8 @@ import pytest
 
 import cute_py as cute
 from cute_py.atoms.copy import Copy_Atom, Copy_Op
-from cute_py.atoms.copy_registry import copy_names, copy_rows, get_copy, known
 from cute_py.atoms.copy_universal import move
+from cute_py.atoms.registry import copy_names, copy_rows, get_copy, known
 from tests.notation import golden_cases
 
 CASES = golden_cases("copy_atoms")
