@@ -32,11 +32,11 @@ from cute_py.tiled.copy_maps import (
     require_one_writer,
     require_whole_atoms,
 )
+from cute_py.tiled.fragments import checked_mode, on_layout, part_at, whole
 from cute_py.tiled.retile import retile_layout
 from cute_py.tiled.threads import require_thread
 from cute_py.tiled.tiled_mma import TiledMMA
 from cute_py.tiled.tiles import require_divides
-from cute_py.tiled.views import checked_mode, on_layout, part_at, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,10 +24,9 @@ from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _, is_underscore
 from cute_py.records import Record, Value
-from cute_py.tiled.fragments import make_fragment
+from cute_py.tiled.fragments import checked_mode, make_fragment, on_layout, part_at
 from cute_py.tiled.threads import apart, thread_vmnk
 from cute_py.tiled.tiles import checked_tile, require_divides
-from cute_py.tiled.views import checked_mode, on_layout, part_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
