@@ -34,9 +34,8 @@ from cute_py.tiled.copy_maps import (
 )
 from cute_py.tiled.fragments import checked_mode, on_layout, part_at, whole
 from cute_py.tiled.retile import retile_layout
-from cute_py.tiled.threads import require_thread
 from cute_py.tiled.tiled_mma import TiledMMA
-from cute_py.tiled.tiles import require_divides
+from cute_py.tiled.tiles import require_divides, require_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

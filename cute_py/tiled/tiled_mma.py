@@ -25,8 +25,7 @@ from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _, is_underscore
 from cute_py.records import Record, Value
 from cute_py.tiled.fragments import checked_mode, make_fragment, on_layout, part_at
-from cute_py.tiled.threads import apart, thread_vmnk
-from cute_py.tiled.tiles import checked_tile, require_divides
+from cute_py.tiled.tiles import apart, checked_tile, require_divides, thread_vmnk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
