@@ -31,9 +31,9 @@ from cute_py.tiled.copy_maps import (
     require_inside,
     require_one_writer,
     require_whole_atoms,
+    retile_layout,
 )
 from cute_py.tiled.fragments import checked_mode, on_layout, part_at, whole
-from cute_py.tiled.retile import retile_layout
 from cute_py.tiled.tiled_mma import TiledMMA
 from cute_py.tiled.tiles import require_divides, require_thread
 
