@@ -93,7 +93,7 @@ _HOME = {
         "make_tiled_copy_C make_tiled_copy_C_atom make_tiled_copy_D make_tiled_copy_S "
         "make_tiled_copy_tv"
     ),
-    "tiled.check_copy": "check_copy check_gemm",
+    "tiled.checks": "check_copy check_gemm",
     "tiled.coverage": "coverage",
     "tiled.suggest": "suggest_permutation suggest_tiled_copy",
     "trace.kernel": "Kernel kernel",

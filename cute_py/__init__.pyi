@@ -229,8 +229,8 @@ from cute_py.tiled.tiled_copy import make_tiled_copy_C_atom as make_tiled_copy_C
 from cute_py.tiled.tiled_copy import make_tiled_copy_D as make_tiled_copy_D
 from cute_py.tiled.tiled_copy import make_tiled_copy_S as make_tiled_copy_S
 from cute_py.tiled.tiled_copy import make_tiled_copy_tv as make_tiled_copy_tv
-from cute_py.tiled.check_copy import check_copy as check_copy
-from cute_py.tiled.check_copy import check_gemm as check_gemm
+from cute_py.tiled.checks import check_copy as check_copy
+from cute_py.tiled.checks import check_gemm as check_gemm
 from cute_py.tiled.coverage import coverage as coverage
 from cute_py.tiled.suggest import suggest_permutation as suggest_permutation
 from cute_py.tiled.suggest import suggest_tiled_copy as suggest_tiled_copy
