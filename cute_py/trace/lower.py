@@ -15,8 +15,7 @@ from cute_py.layout.layout import Layout
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
 from cute_py.trace.engines import GlobalMemory, Guarded, KernelEngine, Register, SharedMemory
-from cute_py.trace.enumeration import base_of, count_of, modes_of, sums_of
-from cute_py.trace.guards import by_coordinates
+from cute_py.trace.guards import base_of, by_coordinates, count_of, modes_of, sums_of
 from cute_py.trace.runtime_integers import bare
 from cute_py.trace.state import current
 
