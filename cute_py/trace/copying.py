@@ -17,8 +17,7 @@ from cute_py.tiled.tiled_copy import TiledCopy
 from cute_py.trace.arithmetic import assign, is_register, new_registers, shapes_face
 from cute_py.trace.control import branch
 from cute_py.trace.engines import Guarded
-from cute_py.trace.guards import count_of
-from cute_py.trace.lower import access, alignment_of, register, vector_width
+from cute_py.trace.lower import access, alignment_of, count_of, register, vector_width
 from cute_py.trace.runtime_integers import Condition, as_condition
 from cute_py.trace.state import current, require_choice
 
