@@ -83,7 +83,7 @@ _HOME = {
         "Tensor make_coord_tensor make_fragment_like make_host_tensor make_identity_tensor "
         "make_ptr make_rmem_tensor make_tensor make_tensor_like"
     ),
-    "tensor.partition": "inner_partition local_partition local_tile outer_partition recast",
+    "tensor.views": "inner_partition local_partition local_tile outer_partition recast",
     "atoms.mma": "MMA_Atom",
     "atoms.copy": "Copy_Atom Copy_Op",
     "atoms.registry": "get_copy",

@@ -206,11 +206,11 @@ from cute_py.tensor.tensor import make_ptr as make_ptr
 from cute_py.tensor.tensor import make_rmem_tensor as make_rmem_tensor
 from cute_py.tensor.tensor import make_tensor as make_tensor
 from cute_py.tensor.tensor import make_tensor_like as make_tensor_like
-from cute_py.tensor.partition import inner_partition as inner_partition
-from cute_py.tensor.partition import local_partition as local_partition
-from cute_py.tensor.partition import local_tile as local_tile
-from cute_py.tensor.partition import outer_partition as outer_partition
-from cute_py.tensor.partition import recast as recast
+from cute_py.tensor.views import inner_partition as inner_partition
+from cute_py.tensor.views import local_partition as local_partition
+from cute_py.tensor.views import local_tile as local_tile
+from cute_py.tensor.views import outer_partition as outer_partition
+from cute_py.tensor.views import recast as recast
 from cute_py.atoms.mma import MMA_Atom as MMA_Atom
 from cute_py.atoms.copy import Copy_Atom as Copy_Atom
 from cute_py.atoms.copy import Copy_Op as Copy_Op

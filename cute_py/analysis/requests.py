@@ -1,4 +1,5 @@
-"""The requests of a tiled copy: for each warp instruction, which element every lane touches.
+"""The requests of a tiled copy: for each warp instruction, which element every lane touches; and
+`vector_width`, how many bits one access can move.
 
 Everything that is counted here (bank conflicts, sectors) is counted over these arrays. A request is
 one row of 32 lanes. Its lanes touch `bits` side by side each, from the start on that the row gives.

@@ -17,7 +17,7 @@ from cute_py.lazy import lazy
 _HOME = {
     "atoms.copy": "Copy_Atom Copy_Op",
     "atoms.registry": "copy_rows get get_copy names rows",
-    "atoms.gmma_smem": (
+    "atoms.gmma": (
         "Layout_K_INTER_Atom Layout_K_SW128_Atom Layout_K_SW32_Atom Layout_K_SW64_Atom "
         "Layout_MN_INTER_Atom Layout_MN_SW128_Atom Layout_MN_SW32_Atom Layout_MN_SW64_Atom "
         "gmma_fragment gmma_layout_atom make_gmma_desc"

@@ -1,5 +1,5 @@
-"""The registry of rows: from a name to an MMA row or a copy instruction, loading the module with the
-rows of its family on first use.
+"""The registry of rows: from a name to an MMA row or a copy instruction, loading the rows of its
+family on first use.
 
 A name may carry template arguments as in C++: `SM90_64x64x16_F32F16F16_SS<K,MN>`.
 """

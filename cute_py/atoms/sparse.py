@@ -109,8 +109,10 @@ def metadata(rows: int, depth: int, dtype: Dtype, warps: int = 1) -> Layout:
     return Layout(((2, 2, 8, warps), shape), ((pair, pairs, 1, 16), stride))
 
 
-# -- SM80: mma.sp
-
+# -- SM80 `mma.sp`: 16x8 by a warp with a sparse A, as data: not runnable. Templates over the
+# sparsity selector. CuTe has no such rows; the names follow its `SM120_SPARSE_16x8x64_TN`. The text
+# is that of PTX 8.5; older versions know `mma.sp` without `::ordered_metadata`. Source: PTX ISA,
+# "Multiply-and-Accumulate Instruction: mma.sp"; cutlass include/cutlass/arch/mma_sparse_sm80.h
 
 _FLOATS = ("f16 f16 f16 f16", "f32 f16 f16 f32", "f32 bf16 bf16 f32", "f32 tf32 tf32 f32")
 _INTEGERS = tuple(f"s32 {a}{bits} {b}{bits} s32" for bits in (8, 4) for a in "su" for b in "su")

@@ -14,7 +14,7 @@ from math import prod
 
 from cute_py.atoms import copy_sm90
 from cute_py.atoms.copy import Copy_Atom, Copy_Op, value_type
-from cute_py.atoms.gmma_smem import byte_swizzle
+from cute_py.atoms.gmma import byte_swizzle
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce
@@ -119,7 +119,7 @@ def make_tma_atom(
     of the other, a stride is no multiple of 16 bytes, a box is longer than 256 elements, or its
     rows are longer than the swizzle's span or no multiple of 16 bytes.
 
-    >>> from cute_py.atoms.gmma_smem import Layout_K_SW128_Atom
+    >>> from cute_py.atoms.gmma import Layout_K_SW128_Atom
     >>> from cute_py.layout.algebra.product import tile_to_shape
     >>> smem = tile_to_shape(Layout_K_SW128_Atom("f16"), (128, 64))
     >>> atom = make_tma_atom("SM90_TMA_LOAD", Layout((512, 256), (256, 1)), smem, "f16")

@@ -6,7 +6,7 @@ Source: cutlass reference/host/tensor_compare.h, tensor_elementwise.h.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.tensor.bounds import axes
+from cute_py.tensor.elements import axes
 from cute_py.tensor.tensor import Tensor, make_tensor_like, require_tensor
 
 TYPE_CHECKING = False

@@ -8,7 +8,7 @@ reference/host/tensor_fill.h.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.tensor.bounds import axes
+from cute_py.tensor.elements import axes
 from cute_py.tensor.tensor import Tensor, require_tensor
 
 TYPE_CHECKING = False

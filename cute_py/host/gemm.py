@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
-from cute_py.tensor.bounds import axes
+from cute_py.tensor.elements import axes
 from cute_py.tensor.tensor import Tensor, make_host_tensor, require_tensor
 
 TYPE_CHECKING = False

@@ -1,6 +1,12 @@
-"""Questions about polynomials: True or False only if it holds for every value, else None.
+"""Questions about polynomials, and their bounds: True or False only if it holds for every value,
+else None.
 
-For a question that is left open, `assumption` finds the words that would settle it.
+For a question that is left open, `assumption` finds the words that would settle it. A polynomial
+over atoms lies within its bounds. Plain interval arithmetic comes first. Where atoms repeat it
+forgets that they are equal, so that two more views are intersected with it:
+
+- *shifting*: with m = lo + m' (or hi - m') and m' >= 0, M*N - N is m'*n + m' and so at least 0;
+- *relaxing*: n*floor(e / n) is e - r with r in [0, n-1], so that M - 8*floor(M / 8) is just r.
 """
 
 from __future__ import annotations
@@ -240,6 +246,9 @@ def _drop(m: Monomial, atom: Atom) -> Monomial:
 def _quotient(box: Bounds, n: int) -> Bounds:
     """Return the bounds of integers that lie in `box` after multiplying by n."""
     return None if box[0] is None else -(-box[0] // n), None if box[1] is None else box[1] // n
+
+
+# -- decisions
 
 
 def decide(question: str, a: Polynomial, b: Polynomial) -> bool | None:

@@ -20,7 +20,7 @@ from cute_py.layout.slicing import check_coordinate, slice_and_offset
 from cute_py.layout.tuples import has_underscore, show
 from cute_py.layout.types import AbstractTensor
 from cute_py.records import Record
-from cute_py.tensor.bounds import require_inside, require_offset, yields_coordinates
+from cute_py.tensor.elements import require_inside, require_offset, yields_coordinates
 from cute_py.tensor.engine import Coordinates, Engine, Memory, Pointer
 from cute_py.tensor.operators import Operators
 
@@ -179,7 +179,7 @@ class Tensor(Operators, Record, AbstractTensor):
         elif self.engine.records:
             self.engine.write(self._offset(coord), value)
         else:
-            from cute_py.tensor.bounds import stored
+            from cute_py.tensor.elements import stored
 
             offset = self._offset(coord)
             scalar = stored(value, self.dtype, self.engine)
@@ -237,13 +237,13 @@ class Tensor(Operators, Record, AbstractTensor):
         Coordinates lie along one more axis, their leaves flat. Raises LayoutError for device
         memory.
         """
-        from cute_py.tensor.bounds import to_numpy
+        from cute_py.tensor.elements import to_numpy
 
         return to_numpy(self)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:  # noqa: ANN401
         """Return the elements for `numpy.asarray`."""
-        from cute_py.tensor.bounds import as_array
+        from cute_py.tensor.elements import as_array
 
         return as_array(self, dtype, copy)
 
@@ -254,7 +254,7 @@ class Tensor(Operators, Record, AbstractTensor):
         dtype. Where the layout maps two coordinates to one offset, both must get the same value.
         Returns the tensor itself.
         """
-        from cute_py.tensor.bounds import assign
+        from cute_py.tensor.elements import assign
 
         if self.engine.records:
             self.engine.assign(self, source)

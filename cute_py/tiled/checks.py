@@ -1,8 +1,9 @@
-"""`check_copy`: what can only be known once source and destination of a copy stand side by side.
+"""`check_copy` and `check_gemm`: what can only be known once the operands of a copy or a product
+stand side by side.
 
 A partition says nothing of what is done with it: coordinates, predicates and accumulators of
 another type are partitioned too. So memories, types, vectors and alignment are checked where the
-copy is made.
+copy or the product is made.
 """
 
 from __future__ import annotations
@@ -219,8 +220,7 @@ def _modes(x: AnyLayout) -> tuple[Leaf, ...]:
     return (*extents, *(1,) * (3 - len(extents)))
 
 
-# -- vectors
-
+# -- whether accesses are vectors: values side by side that start aligned
 
 _OTHER_RULES = ("SM90_BULK", "SM90_TMA", "SM100_TMEM")  # no address for each lane
 

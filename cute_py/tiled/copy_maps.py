@@ -1,4 +1,4 @@
-"""What the maps of a TiledCopy must be: thread and value layouts, thread-value layouts, tiles.
+"""The maps of a TiledCopy: thread and value layouts, thread-value layouts, tiles, and retiling.
 
 Each check refuses what would leave the tile, or touch it otherwise than the maps say.
 """
@@ -136,7 +136,7 @@ def active_part(layout_tv: Layout, shape: tuple[int, ...]) -> tuple[Layout, tupl
     return composition(to_tile, layout_tv), tiler
 
 
-# -- retiling
+# -- registers in the order in which a copy moves them. Source: cutlass copy_atom.hpp
 
 
 def retile_layout(copy: TiledCopy, layout: AnyLayout) -> Alike:

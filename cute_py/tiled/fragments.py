@@ -1,4 +1,6 @@
-"""What a thread holds of an operand of a TiledMMA: registers, or descriptors of shared memory."""
+"""What a thread holds of an operand: its part of a tensor or layout, registers, or descriptors of
+shared memory.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,7 @@ def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayou
     """Return `gmma_fragment`; refuse elements of another width, and name the major if only that is
     wrong.
     """
-    from cute_py.atoms.gmma_smem import gmma_fragment
+    from cute_py.atoms.gmma import gmma_fragment
 
     dtype, major = _dtype(atom, operand), getattr(atom, f"major_{operand.lower()}")
     facts: Any = {"operation": f"make_fragment_{operand}", "atom": atom, "operand": operand}
@@ -122,7 +124,7 @@ def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayou
 
 
 def _is_canonical(layout: AnyLayout, dtype: Dtype, major: str) -> bool:
-    from cute_py.atoms.gmma_smem import gmma_fragment
+    from cute_py.atoms.gmma import gmma_fragment
 
     try:
         gmma_fragment(layout, dtype, major)

@@ -1,4 +1,5 @@
-"""Tiles of tiled operations: what may stand for the tile of a mode, and which extents it divides.
+"""Tiles and threads of tiled operations: what may stand for the tile of a mode and which extents it
+divides, and which threads there are.
 
 The tile of a mode is an integer, a shape, or a layout that picks the tile's elements out of the
 mode. A layout with gaps is filled by its own copies: it divides what its period divides.
@@ -93,7 +94,7 @@ def require_divides(
             )
 
 
-# -- threads
+# -- threads: the check of `get_slice`
 
 
 def require_thread(thread: Leaf, end: int, layout: Layout) -> Leaf:

@@ -1,4 +1,5 @@
-"""Run-time control flow: `cute.range`, `cute.when`, `cute.otherwise`, `cute.while_`.
+"""Run-time control flow: `cute.range`, `cute.when`, `cute.otherwise`, `cute.while_`; and
+`cute.var`, the integers that a kernel changes while it runs.
 
 Nothing is rewritten: a loop's body is run twice while it is traced, and both runs must record the
 same; what a branch rebinds may not be used after it. See docs/kernels.md for the rules.
@@ -366,7 +367,7 @@ def _leave(condition: object, target: str, operation: str) -> None:
     trace.emit(Leave(truth.cond, target, uniformity(trace.uniform, truth.cond), line=kernel_line()))
 
 
-# -- variables
+# -- variables, and waiting for one in memory
 
 
 class Var:

@@ -323,7 +323,11 @@ def _number(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401
 
 
 class Recorder:
-    """The recording functions, by what an operator asks for."""
+    """What Python's operators on the values of a kernel record, by what an operator asks for.
+
+    Engines and integers have the operators, and stand below the modules that record; they reach
+    these functions through `current().record`.
+    """
 
     apply = staticmethod(arithmetic.apply)
     apply_in_place = staticmethod(arithmetic.apply_in_place)

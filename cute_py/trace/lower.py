@@ -30,6 +30,43 @@ if TYPE_CHECKING:
     from cute_py.tensor.tensor import Tensor
 
 
+# -- a layout, enumerated: its flat modes, and the offsets of their indices
+
+
+def count_of(layout: AnyLayout, operation: str) -> int:
+    """Return the number of elements; refuse one that is not known yet."""
+    count = layout.size()
+    if count.__class__ is not int:
+        raise refusal("kernel-size", operation=operation, layout=layout, where=where())
+    return int(count)
+
+
+def modes_of(layout: Layout, operation: str) -> list[tuple[int, Any]]:
+    """Return (extent, stride) of the flat modes but those of extent 1; refuse run-time sizes."""
+    modes = list(zip(layout._s, layout._d, strict=True))
+    for extent, _stride in modes:
+        if extent.__class__ is not int:
+            raise refusal("kernel-size", operation=operation, layout=layout, where=where())
+    return [(extent, stride) for extent, stride in modes if extent != 1]
+
+
+def sums_of(modes: list[tuple[int, int]]) -> list[int]:
+    """Return the offset of every index of flat modes, the first one fastest."""
+    offsets = [0]
+    for extent, stride in reversed(modes):
+        # built from the slowest mode: each known offset is repeated for the new fastest mode
+        offsets = [o + i * stride for o in offsets for i in range(extent)]
+    return offsets
+
+
+def base_of(origin: Leaf, digits: tuple[int, ...], moving: list[Any]) -> Leaf:
+    """Return the origin moved by `digits` steps along (place, extent, stride) modes."""
+    total = origin
+    for digit, (_k, _e, stride) in zip(digits, moving, strict=True):
+        total = ints.add(total, ints.mul(digit, stride))
+    return total
+
+
 # -- registers
 
 
@@ -254,41 +291,8 @@ def element_bits(tensor: Tensor) -> int:
     return dtype.bits
 
 
-# -- guards
-
-
-def count_of(layout: AnyLayout, operation: str) -> int:
-    """Return the number of elements; refuse one that is not known yet."""
-    count = layout.size()
-    if count.__class__ is not int:
-        raise refusal("kernel-size", operation=operation, layout=layout, where=where())
-    return int(count)
-
-
-def modes_of(layout: Layout, operation: str) -> list[tuple[int, Any]]:
-    """Return (extent, stride) of the flat modes but those of extent 1; refuse run-time sizes."""
-    modes = list(zip(layout._s, layout._d, strict=True))
-    for extent, _stride in modes:
-        if extent.__class__ is not int:
-            raise refusal("kernel-size", operation=operation, layout=layout, where=where())
-    return [(extent, stride) for extent, stride in modes if extent != 1]
-
-
-def sums_of(modes: list[tuple[int, int]]) -> list[int]:
-    """Return the offset of every index of flat modes, the first one fastest."""
-    offsets = [0]
-    for extent, stride in reversed(modes):
-        # built from the slowest mode: each known offset is repeated for the new fastest mode
-        offsets = [o + i * stride for o in offsets for i in range(extent)]
-    return offsets
-
-
-def base_of(origin: Leaf, digits: tuple[int, ...], moving: list[Any]) -> Leaf:
-    """Return the origin moved by `digits` steps along (place, extent, stride) modes."""
-    total = origin
-    for digit, (_k, _e, stride) in zip(digits, moving, strict=True):
-        total = ints.add(total, ints.mul(digit, stride))
-    return total
+# -- tensors that count in coordinates of a parameter: offsets, and guards where they may lie
+# outside of its extents
 
 
 def by_coordinates(tensor: Tensor, engine: Guarded, width: int, operation: str) -> dict[str, Any]:

@@ -1,4 +1,9 @@
-"""`cute.gemm`: fragments times fragments, by the instruction of an MMA atom."""
+"""`cute.gemm`, fragments times fragments by the instruction of an MMA atom; and `mainloop`, the
+loop of a GEMM over the tiles along K, as a software pipeline.
+
+Source: cutlass include/cutlass/gemm/threadblock/mma_multistage.h and mma_pipelined.h (the order of
+copies, waits and products).
+"""
 
 from __future__ import annotations
 
@@ -109,6 +114,9 @@ def _require_type(atom: MMA_Atom, name: str, tensor: Tensor, kind: Dtype) -> Non
             wanted=kind,
             where=where(),
         )
+
+
+# -- the loop over tiles
 
 
 class Operand:

@@ -1,7 +1,7 @@
 """What a run-time block of the trace may not do to Python: rebind or change what is used later.
 
 The body of `cute.when` is run once at trace time, whatever the condition will be. So `s = 2` inside
-and `s` after it would be 2 for all threads. Names are compared at entry and exit (`changes`);
+and `s` after it would be 2 for all threads. Names are compared at entry and exit;
 whether one is used later is read from the bytecode (no source needed), `return`, `break` and
 `continue` from the source.
 """
@@ -309,8 +309,9 @@ def _leaving(node: ast.AST, loops: bool) -> tuple[str, int] | None:
     return None
 
 
-# -- which values changed
-
+# -- which values changed between two moments: names that were rebound, lists, dicts and objects
+# that were changed in place. Values of the kernel itself (run-time integers, conditions) are left
+# out: they know the block that made them
 
 DEPTH = 3  # of containers in containers that are looked into
 MOST = 4096  # elements of a container that is looked into

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.atoms import gmma_smem
-from cute_py.atoms.gmma_smem import (
+from cute_py.atoms import gmma
+from cute_py.atoms.gmma import (
     SWIZZLES,
     GmmaDescriptor,
     byte_swizzle,
@@ -111,9 +111,7 @@ def test_a_column_of_16_byte_chunks_is_free_of_bank_conflicts(swizzle, banks):
 
 @pytest.mark.parametrize("dtype", ["bf16", "e4m3", "f32", cute.s8, np.float16])
 def test_layout_atom_takes_dtypes(dtype):
-    assert gmma_smem.Layout_K_SW128_Atom(dtype) == gmma_layout_atom(
-        "K", "SW128", cute.dtype(dtype).bits
-    )
+    assert gmma.Layout_K_SW128_Atom(dtype) == gmma_layout_atom("K", "SW128", cute.dtype(dtype).bits)
 
 
 # -- descriptors

@@ -8,7 +8,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.atoms.copy_sm90 import SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST, SM90_TMA_STORE
-from cute_py.atoms.gmma_smem import SWIZZLES, byte_swizzle, gmma_layout_atom
+from cute_py.atoms.gmma import SWIZZLES, byte_swizzle, gmma_layout_atom
 from cute_py.atoms.tma import make_tma_atom
 
 K_MAJOR = cute.Layout((512, 256), (256, 1))

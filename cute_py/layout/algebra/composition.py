@@ -226,7 +226,7 @@ def _compose_leaves(a: Layout, b: Layout) -> Layout:
     return compose_leaves(a, b)
 
 
-# -- the refusal
+# -- the refusal: its witness, and the repairs that were tried and hold
 
 
 TRIED_REPAIRS = 64

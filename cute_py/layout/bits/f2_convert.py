@@ -351,7 +351,8 @@ def _linear_part(x: AnyLayout | Swizzle | F2Map) -> Sequence[int]:
     return f2_columns(x, "f2_kernel") if is_map(x) else to_f2(x).bases  # type: ignore[arg-type]
 
 
-# -- linear bases
+# -- layouts as Triton's linear layouts list them: for every mode the images of 1, 2, 4, ... Source:
+# Zhou et al., "Linear Layouts" (arXiv 2505.23819)
 
 
 def to_linear_bases(

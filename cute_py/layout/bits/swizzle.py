@@ -241,7 +241,11 @@ def _kept_run(part: IntTuple) -> int:
     return run
 
 
-# -- slices
+# -- when a slice of a swizzled layout is linear after all. If no two bits of the fixed offset and
+# of the free modes coincide, sums are XORs, and the swizzle, linear over bits, acts on each part
+# alone. A bit of Z then only changes sign where its Y bit is set in the offset, and a bit of Y
+# drags its Z bit along. Source: cutlass include/cute/swizzle_layout.hpp `slice_and_offset` (the
+# idea; masks and proof are our own)
 
 
 def decay(swizzle: Swizzle, total: int, free: Layout) -> tuple[Any, int]:

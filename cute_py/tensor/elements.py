@@ -1,4 +1,5 @@
-"""Whether the offsets of a layout lie inside of the memory of an engine.
+"""The elements of a tensor: whether they lie inside of the memory of its engine, and all at once as
+NumPy arrays.
 
 The extremes of an all-int layout are sums of its strides, those of a swizzled one lie in the
 swizzle periods around them, so the check costs a few additions. Only what may lie outside is
@@ -123,6 +124,9 @@ def _corner(layout: Layout, sign: int) -> int:
 def yields_coordinates(layout: AnyLayout) -> bool:
     """Return whether the layout gives coordinates instead of offsets."""
     return layout.__class__ is Layout and layout._kind == BASIS
+
+
+# -- all elements: gather, scatter, what a dtype can store
 
 
 def axes(tensor: Tensor) -> tuple[int, ...]:

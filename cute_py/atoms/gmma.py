@@ -1,12 +1,22 @@
-"""Shared-memory layouts of warpgroup matrix instructions: the eight atoms that their descriptors
-can describe.
+"""Shared memory of warpgroup matrix instructions: the eight layout atoms, and the descriptors of
+tiles made of them.
 
 An atom is 8 rows of 16, 32, 64 or 128 bytes (INTER, SW32, SW64, SW128). K-major: a row runs along
 K, shape (8, row); MN-major: along M or N, shape (row, 8). SW<n> XORs the 16-byte chunks of a row
 with the row's number, on byte addresses Sw<log2(n / 16), 4, 3>. In elements that is the same
 swizzle with a smaller base: `byte_swizzle` gives the byte form back. Build a tile with
-`tile_to_shape(atom, shape, order)`. Source: cutlass include/cute/atom/mma_traits_sm90_gmma.hpp; PTX
-ISA, "wgmma: Shared Memory Matrix Layout".
+`tile_to_shape(atom, shape, order)`.
+
+A descriptor names a tile by its first address, a swizzle and two strides, so it can describe only
+the tiles below (T elements are 16 bytes, W = 1, 2, 4, 8 for INTER, SW32, SW64, SW128):
+
+    MN-major, INTER   ((T,1,m),(8,k)):((1,T,SBO),(T,LBO))
+    MN-major          ((T,W,m),(8,k)):((1,T,LBO),(WT,SBO))
+    K-major, INTER    ((8,m),(T,2)):((T,SBO),(1,LBO))
+    K-major           ((8,m),(T,2)):((WT,SBO),(1,T))
+
+Source: cutlass include/cute/atom/mma_traits_sm90_gmma.hpp; PTX ISA, "wgmma: Shared Memory Matrix
+Layout", "wgmma: Matrix descriptor".
 """
 
 from __future__ import annotations
@@ -161,7 +171,6 @@ def Layout_MN_SW128_Atom(dtype: DtypeLike | int) -> Alike:
 
 # -- descriptors
 
-
 UNIT_BITS = 128  # addresses and offsets of a descriptor count 16 bytes
 _LAYOUT_TYPES = {0: 0, 1: 3, 2: 2, 3: 1}  # B of the byte swizzle -> code in the descriptor
 _FIELD = 1 << 14  # offsets are 14 bits wide
@@ -218,7 +227,7 @@ def make_gmma_desc(tile: AnyLayout, dtype: DtypeLike | int, major: str) -> GmmaD
     Raises LayoutError, with the form that is required, where the tile is none that a descriptor can
     describe. Source: cutlass mma_traits_sm90_gmma.hpp `make_gmma_desc`.
 
-    >>> from cute_py.atoms.gmma_smem import Layout_K_SW128_Atom
+    >>> from cute_py.atoms.gmma import Layout_K_SW128_Atom
     >>> from cute_py.layout.algebra.product import tile_to_shape
     >>> smem = tile_to_shape(Layout_K_SW128_Atom("f16"), (128, 64))
     >>> make_gmma_desc(smem.compose(64, 16), "f16", "K")

@@ -1,9 +1,10 @@
-"""Partitions: the part of a tensor that a block or a thread has.
+"""Views of a tensor: partitions, the part that a block or a thread has, and `recast`, the same
+memory in another dtype.
 
-Each divides the tensor by a tiler into ((tile...), (rest...)) and slices: an inner partition keeps
-the tile at one place, an outer partition keeps one element of every tile. All take a Tensor, and
-give a Tensor; or a layout, and give (layout, offset) as `slice_and_offset` does. Source: cutlass
-include/cute/tensor_impl.hpp.
+A partition divides the tensor by a tiler into ((tile...), (rest...)) and slices: an inner partition
+keeps the tile at one place, an outer partition keeps one element of every tile. All take a Tensor,
+and give a Tensor; or a layout, and give (layout, offset) as `slice_and_offset` does. Source:
+cutlass include/cute/tensor_impl.hpp, pointer_base.hpp.
 """
 
 from __future__ import annotations
@@ -136,6 +137,9 @@ def _filled(coord: IntTuple, modes: int) -> IntTuple:
     if coord.__class__ is not tuple or is_underscore(coord):
         return coord
     return coord + (_,) * (modes - len(coord))
+
+
+# -- recast
 
 
 def recast(tensor: Tensor, dtype: DtypeLike) -> Tensor:
