@@ -141,7 +141,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN40
     if any(d < 0 for d in strides):
         raise refusal("argument-stride", operation="kernel", name=name, strides=strides)
     if any(s == 0 for s in shape):
-        raise refusal("argument-empty", operation="kernel", name=name, shape=shape)
+        raise refusal("array-empty", operation="kernel", name=name, shape=shape)
     promise.require_rank(name, len(shape))
     _check_promise(promise, name, shape, address)
     alignment = promise.alignment or gcd(address, LINE) or LINE

@@ -65,16 +65,120 @@ def function(
     """
     import ast
 
-    statements: list[ast.stmt] = [ast.Return(body)] if isinstance(body, ast.expr) else body
-    given = ast.arguments([], [ast.arg(name) for name in parameters], None, [], [], None, [])
-    made = ast.FunctionDef("made", given, statements, [], None, None)
-    if hasattr(made, "type_params"):  # since Python 3.12
-        made.type_params = []
-    code = compile(ast.fix_missing_locations(ast.Module([made], [])), "<made by cute_py>", "exec")
+    statements = [returned(body)] if isinstance(body, ast.expr) else body
+    module = ast.fix_missing_locations(ast.Module([defined("made", parameters, statements)], []))
     found: dict[str, Any] = dict(scope)
-    exec(code, found)
+    exec(compile(module, "<made by cute_py>", "exec"), found)
     result: Callable[..., Any] = found["made"]
     return result
+
+
+# -- the trees of what is no integer: how a function reads and compares what it is given
+
+
+def variable(x: str) -> ast.expr:
+    """Return the tree of a name."""
+    import ast
+
+    return ast.Name(x, ast.Load())
+
+
+def constant(value: str | float | None) -> ast.expr:
+    """Return the tree of a number, text, None, True or False."""
+    import ast
+
+    return ast.Constant(value)
+
+
+def path(x: ast.expr | str, steps: Sequence[str]) -> ast.expr:
+    """Return what is reached from x by names of attributes, and calls where a step is "()".
+
+    >>> import ast
+    >>> [ast.unparse(path("x", steps)) for steps in (("data", "ptr"), ("stride", "()"))]
+    ['x.data.ptr', 'x.stride()']
+    """
+    import ast
+
+    found = _named(x)
+    for step in steps:
+        found = call(found) if step == "()" else ast.Attribute(found, step, ast.Load())
+    return found
+
+
+def call(function: ast.expr | str, *arguments: ast.expr | str) -> ast.expr:
+    """Return the call of a function; text stands for names."""
+    import ast
+
+    return ast.Call(_named(function), [_named(x) for x in arguments], [])
+
+
+def compared(a: ast.expr | str, operator: str, b: ast.expr | str) -> ast.expr:
+    """Return the comparison `a is b`, `a is not b`, `a == b` or `a != b`."""
+    import ast
+
+    kinds = {"is": ast.Is, "is not": ast.IsNot, "==": ast.Eq, "!=": ast.NotEq}
+    return ast.Compare(_named(a), [kinds[operator]()], [_named(b)])
+
+
+def together(parts: Sequence[ast.expr]) -> ast.expr:
+    """Return the tuple of the parts."""
+    import ast
+
+    return ast.Tuple(list(parts), ast.Load())
+
+
+def every(tests: Sequence[ast.expr]) -> ast.expr:
+    """Return the tests joined by `and`; True for none."""
+    import ast
+
+    return ast.BoolOp(ast.And(), list(tests)) if len(tests) > 1 else [*tests, constant(True)][0]
+
+
+def opposite(test: ast.expr) -> ast.expr:
+    """Return `not test`."""
+    import ast
+
+    return ast.UnaryOp(ast.Not(), test)
+
+
+def assigned(target: str | Sequence[str], value: ast.expr | str) -> ast.stmt:
+    """Return the statement that gives a value to a name, or its parts to several."""
+    import ast
+
+    if isinstance(target, str):
+        return ast.Assign([ast.Name(target, ast.Store())], _named(value))
+    names: list[ast.expr] = [ast.Name(x, ast.Store()) for x in target]
+    return ast.Assign([ast.Tuple(names, ast.Store())], _named(value))
+
+
+def defined(name: str, parameters: Sequence[str], body: list[ast.stmt]) -> ast.stmt:
+    """Return the definition of a function."""
+    import ast
+
+    given = ast.arguments([], [ast.arg(x) for x in parameters], None, [], [], None, [])
+    made = ast.FunctionDef(name, given, body, [], None, None)
+    if hasattr(made, "type_params"):  # since Python 3.12
+        made.type_params = []
+    return made
+
+
+def returned(result: ast.expr | str, test: ast.expr | None = None) -> ast.stmt:
+    """Return the statement that returns a result, with a test: where it holds."""
+    import ast
+
+    statement = ast.Return(_named(result))
+    return statement if test is None else ast.If(test, [statement], [])
+
+
+def operation(a: ast.expr | str, operator: str, b: ast.expr | str) -> ast.expr:
+    """Return `a % b` or `a | b`."""
+    import ast
+
+    return ast.BinOp(_named(a), {"%": ast.Mod, "|": ast.BitOr}[operator](), _named(b))
+
+
+def _named(x: ast.expr | str) -> ast.expr:
+    return variable(x) if isinstance(x, str) else x
 
 
 class _Code:

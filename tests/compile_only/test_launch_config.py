@@ -19,6 +19,11 @@ def words(pattern, *modules):
     return sorted({name for m in modules for name in re.findall(pattern, getsource(m))})
 
 
+def launching():
+    """Return a driver that describes launches, and starts none."""
+    return SimpleNamespace(raw=bindings, count=1, launch=lambda *_args: None)
+
+
 @pytest.mark.parametrize("name", words(r'"(cu[A-Z]\w+)"', drivers, launcher, limits))
 def test_functions_of_the_driver_exist(name):
     assert callable(getattr(bindings, name))
@@ -55,7 +60,7 @@ def test_a_launch_is_described_to_the_driver():
 
     plan = cute.trace(clustered, np.zeros(8, np.float32))
     prepared = Prepared(
-        SimpleNamespace(raw=bindings),
+        launching(),
         SimpleNamespace(plan=plan),
         None,
         0,
@@ -85,9 +90,9 @@ def test_an_overlapping_launch_is_described_to_the_driver():
         x[cute.thread_idx()] = 1
 
     plan = cute.trace(overlapping, np.zeros(32, np.float32))
-    raw, compiled = SimpleNamespace(raw=bindings), cute.compile(plan, "sm_90a")
+    compiled = cute.compile(plan, "sm_90a")
     kinds = ["address"]
-    prepared = Prepared(raw, compiled, None, 0, (8, 1, 1), kinds, {}, lambda: 0, lambda: 0)
+    prepared = Prepared(launching(), compiled, None, 0, (8, 1, 1), kinds, {}, lambda: 0, lambda: 0)
     (attribute,) = prepared._block().config.attrs
     named = bindings.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
     assert attribute.id == named

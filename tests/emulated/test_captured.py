@@ -67,7 +67,7 @@ def test_a_changed_capture_is_noticed_at_known_calls(module, name, monkeypatch):
     x = Array((1000,), np.int32)
     for _ in range(3):
         kernel(x, *module.GIVEN)
-    known = sum(len(alike[2]) for alike in kernel.calls().kept.values())
+    known = sum(len(alike.known) for alike in kernel.calls().kept.values())
     assert known == (name in WATCHED)
     assert not known or kernel.calls().launch((x, *module.GIVEN))
     change()

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import cute_py as cute
 from cute_py.errors import LayoutError, LeafTypeError, UndecidedError
 from cute_py.integers import ints, symbol_decisions
 from cute_py.integers.ints import ceil_div, min_
@@ -659,7 +660,8 @@ def test_symbols_load_nothing_but_the_standard_library():
     assert ran.stdout.strip() == "[]"
 
 
-def test_a_name_that_is_no_identifier_has_its_code():
-    with pytest.raises(LayoutError) as caught:
-        sym("M-1")
+@pytest.mark.parametrize("make", [sym, lambda name: cute.Memory(name, "f16")])
+def test_a_name_that_is_no_identifier_has_its_code(make):
+    with pytest.raises(LayoutError, match="'M-1'; required: a Python identifier") as caught:
+        make("M-1")
     assert (caught.value.code, caught.value.facts["name"]) == ("symbol-name", "M-1")

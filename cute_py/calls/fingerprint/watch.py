@@ -10,9 +10,11 @@ from __future__ import annotations
 from cute_py.calls.fingerprint.look import look
 from cute_py.calls.fingerprint.names import global_names
 from cute_py.calls.fingerprint.values import MISSING, content
+from cute_py.integers.code import call, compared, constant, every, function, path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Hashable
     from typing import Any
 
@@ -52,6 +54,7 @@ class Seen:
         "entries",
         "functions",
         "key",
+        "made",
         "names",
         "reads",
         "settled",
@@ -65,6 +68,7 @@ class Seen:
         self.entries, self.cells = tuple(look.entries), tuple(look.cells)
         self.functions, self.classes = tuple(look.functions), tuple(look.classes)
         self.sizes = tuple(look.sizes)
+        self.made: Callable[[], bool] | None = None  # see `checker`
         if places is not None:
             self.settled = self.settled and places.settled
             self.entries, self.cells = places.entries + self.entries, places.cells + self.cells
@@ -93,23 +97,28 @@ class Seen:
         """Return `holds` as a function made for these places, one expression without loops: known
         calls ask it each time.
         """
-        if self.cells or self.classes or len(self.entries) > MOST_INLINE:
-            return self.holds
+        if self.made is None:
+            loops = self.cells or self.classes or len(self.entries) > MOST_INLINE
+            self.made = self.holds if loops else self._inlined()
+        return self.made
+
+    def _inlined(self) -> Callable[[], bool]:
         scope: dict[str, Any] = {"MISSING": MISSING}
-        tests: list[str] = []
-        for i, (get, name, value) in enumerate(self.entries):
+        tests: list[ast.expr] = []
+        for i, (get, key, value) in enumerate(self.entries):
             scope |= {f"get{i}": get, f"value{i}": value}
-            tests.append(f"get{i}({name!r}, MISSING) is value{i}")
+            held = call(f"get{i}", constant(key), "MISSING")
+            tests.append(compared(held, "is", f"value{i}"))
         for i, (f, *parts) in enumerate(self.functions):
             scope[f"f{i}"] = f
             for part, value in zip(("code", "defaults", "kwdefaults"), parts, strict=True):
                 scope[f"{part}{i}"] = value
-                tests.append(f"f{i}.__{part}__ is {part}{i}")
-        for i, (held, count) in enumerate(self.sizes):
-            scope[f"held{i}"] = held
-            tests.append(f"len(held{i}) == {count}")
-        made: Callable[[], bool] = eval(f"lambda: {' and '.join(tests) or True}", scope)
-        return made
+                held = path(f"f{i}", (f"__{part}__",))
+                tests.append(compared(held, "is", f"{part}{i}"))
+        for i, (names, count) in enumerate(self.sizes):
+            scope[f"names{i}"] = names
+            tests.append(compared(call("len", f"names{i}"), "==", constant(count)))
+        return function([], every(tests), scope)
 
 
 class Watch:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 INVALID_CONTEXT = 201
 CAPTURING = range(900, 910)  # CUDA_ERROR_STREAM_CAPTURE_...
 # what a kernel leaves in its context for every later call (cuda.h, "must be relaunched")
 STICKY = {700, 702, 710, 713, 714, 715, 716, 717, 718, 719}
-
-
-def name_of(status: Any) -> str:  # noqa: ANN401
-    """Return the name of a status: CUDA_ERROR_INVALID_VALUE."""
-    return str(getattr(status, "name", status))
 
 
 class Driver:
@@ -36,9 +33,17 @@ class Driver:
         """Return what a function of the driver gives; refuse where it does not succeed."""
         answer = getattr(self.raw, name)(*args)
         if int(answer[0]):
-            status = name_of(answer[0])
-            raise refusal("launch-status", operation=name, status=status, number=int(answer[0]))
+            number = int(answer[0])
+            status = self.status(number)
+            raise refusal("launch-status", operation=name, status=status, number=number)
         return answer[1] if len(answer) > 1 else None
+
+    def status(self, number: int) -> str:
+        """Return the name of a status: CUDA_ERROR_INVALID_VALUE."""
+        try:
+            return str(self.raw.CUresult(number).name)
+        except ValueError:  # newer than the bindings
+            return str(number)
 
     def limit(self, device: int, name: str) -> int:
         """Return an attribute of a device, by the end of its name: MAX_GRID_DIM_X."""
@@ -80,6 +85,36 @@ class Driver:
             yield
         finally:
             self.call("cuCtxPopCurrent")
+
+    @cached_property
+    def count(self) -> int:
+        """How many devices there are."""
+        return int(self.call("cuDeviceGetCount"))
+
+    # -- launches
+
+    def launch(self, config: Any, function: Any, parameters: int) -> Callable[[], int]:  # noqa: ANN401
+        """Return the function that launches a kernel and gives the status.
+
+        Args:
+            config: a `CUlaunchConfig`, which is read at each launch.
+            function: the kernel, loaded.
+            parameters: where the pointers to the values of the parameters are, which are read, too.
+
+        It calls the driver through its address, for half of what `cuda.bindings` takes.
+        """
+        places = [config.getPtr(), int(function), parameters]
+        pointers = [ctypes.byref(ctypes.c_char.from_address(place)) for place in places]
+        return partial(self._launch, *pointers, None)
+
+    @cached_property
+    def _launch(self) -> Callable[..., int]:
+        kinds = self.raw.CUdriverProcAddress_flags
+        flags = kinds.CU_GET_PROC_ADDRESS_DEFAULT
+        if os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in ("", "0"):
+            flags = kinds.CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM  # as `cuda.bindings` does
+        address = self.call("cuGetProcAddress", b"cuLaunchKernelEx", 12000, flags)
+        return ctypes.CFUNCTYPE(ctypes.c_int)(address)
 
     # -- memory and streams
 

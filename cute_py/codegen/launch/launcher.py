@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from cute_py.calls.arrays import (
     LINE,
@@ -24,9 +24,10 @@ from cute_py.codegen.driver.streams import (
     read,
 )
 from cute_py.codegen.launch.limits import require_fit, require_grid
-from cute_py.codegen.launch.prepared import Ordered, Prepared, fault, nothing
+from cute_py.codegen.launch.prepared import Nothing, Ordered, Prepared, fault
 from cute_py.codegen.printer import names_of, parameters
 from cute_py.errors import CuteError, refusal
+from cute_py.integers.code import FUNCTIONS, function, together, tree
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.access import Access
@@ -37,12 +38,11 @@ from cute_py.plan.walk import every
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
+    from cute_py.calls.doors import Launch
     from cute_py.codegen.build import Compiled
     from cute_py.codegen.driver.driver import Driver
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.plan import Plan
-
-    Launch: TypeAlias = Callable[..., None]  # of values, and perhaps a stream
 
 MOST = 1024  # prepared launches of a plan; all are dropped when there are more
 
@@ -57,9 +57,14 @@ class Launcher:
         self.compiled, self.driver = compiled, by or driver()
         self.device = (self.driver.device() or 0) if device is None else device
         self.kept: dict[Hashable, Launch] = {}
-        self.sizes = [_evaluator(x) for x in compiled.plan.launch.grid]
+        grid = compiled.plan.launch.grid
+        self.sizes = sorted({s.name for x in grid for s in symbols_of(terms_of(x))})
+        blocks = together([tree(x) for x in grid])
+        self.blocks = function(self.sizes, blocks, FUNCTIONS)  # of sizes and run-time numbers
         # of arrays: what is promised of their address (bytes), of numbers: None
-        self.promised = [getattr(p, "alignment", None) for p in compiled.plan.params]
+        self.promised = [
+            p.alignment if isinstance(p, TensorParam) else None for p in compiled.plan.params
+        ]
         self.written = frozenset(_written(compiled.plan))
         try:
             with self.driver.inside(self.device):
@@ -135,7 +140,7 @@ class Launcher:
             env |= _sizes(p.name, bare(arg))
         grid = self._grid(env)
         if not callable(grid) and 0 in grid:
-            return nothing
+            return Nothing()
         first = bare(arrays[0][1])
         prepared = Prepared(
             self.driver,
@@ -162,21 +167,19 @@ class Launcher:
         self, env: dict[str, int]
     ) -> tuple[int, int, int] | Callable[[Sequence[Any]], tuple[int, int, int]]:
         """Return the blocks; a function of the values where run-time numbers count them."""
-        plan = self.compiled.plan
-        numbers = [p.name if isinstance(p, ScalarParam) else "" for p in plan.params]
-        used = {s.name for x in plan.launch.grid if not isinstance(x, int)
-                for s in symbols_of(terms_of(x))}  # fmt: skip
+        numbers = {
+            i: p.name
+            for i, p in enumerate(self.compiled.plan.params)
+            if isinstance(p, ScalarParam) and p.name in self.sizes
+        }
+        sizes = {name: env[name] for name in self.sizes if name in env}
 
         def count(values: Sequence[Any]) -> tuple[int, int, int]:
-            known = {
-                **env,
-                **{n: int(v) for n, v in zip(numbers, values, strict=True) if n in used},
-            }
-            x, y, z = (int(size(known)) for size in self.sizes)
+            x, y, z = self.blocks(**sizes, **{n: int(values[i]) for i, n in numbers.items()})
             require_grid(self.driver, self.compiled, self.device, (x, y, z))
             return x, y, z
 
-        return count if used.intersection(numbers) else count([0] * len(numbers))
+        return count if numbers else count(())
 
     # -- refusals
 
@@ -250,10 +253,3 @@ def _written(plan: Plan) -> Iterator[str]:
 
 def _shown(traced: tuple[Scalar, ...]) -> str:
     return ", ".join(repr(x) for x in traced)
-
-
-def _evaluator(x: Scalar) -> Callable[[dict[str, int]], int]:
-    """Return a function of the sizes that gives an extent of the grid."""
-    code = compile(str(x), "<grid>", "eval")
-    functions = {"ceil_div": lambda a, b: -(-a // b), "min": min, "__builtins__": {}}
-    return lambda env: eval(code, functions, env)

@@ -12,12 +12,13 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import deque
+from functools import partial
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import overlaps
-from cute_py.codegen.driver.driver import CAPTURING, INVALID_CONTEXT, STICKY, name_of
+from cute_py.codegen.driver.driver import CAPTURING, INVALID_CONTEXT, STICKY
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:
@@ -36,9 +37,14 @@ WORDS = {"address": "q", "integer": "q", "f32": "fxxxx", "f64": "d"}
 
 
 class Block:
-    """The memory of one launch: what a call writes comes first, then sizes and strides."""
+    """The memory of one launch: what a call writes comes first, then sizes and strides.
 
-    __slots__ = ("address", "config", "pointers", "stream", "values", "write")
+    `write` writes the values of a call, `launch` asks the driver for the launch with them.
+    """
+
+    __slots__ = ("address", "config", "launch", "pointers", "stream", "values", "write")
+
+    launch: Callable[[], int]
 
     def __init__(self, config: Any, kinds: Sequence[str], fixed: dict[int, int]) -> None:  # noqa: ANN401
         """Make it for parameters of these kinds; `fixed` are values by place."""
@@ -51,7 +57,8 @@ class Block:
         pointers = [first + places[i] for i in range(len(kinds))]
         self.pointers = (ctypes.c_void_p * len(kinds))(*pointers)
         self.address = ctypes.addressof(self.pointers)
-        self.write = Struct("".join([WORDS[kinds[i]] for i in written])).pack_into
+        packed = Struct("".join([WORDS[kinds[i]] for i in written]))
+        self.write = partial(packed.pack_into, self.values, 0)
 
 
 class Prepared:
@@ -125,14 +132,12 @@ class Prepared:
         if none is given. It names what it needs in a closure: attributes cost a tenth of a launch.
         """
         pool, grid_of, waits, name = self.pool, self.grid_of, self.waits, self.name
-        require_signed = self.compiled.plan.require_signed
         current, current_stream, device = self.current, self.stream, self.device
-        launch, function = self.driver.raw.cuLaunchKernelEx, self.function
-        success, recent = self.driver.raw.CUresult.CUDA_SUCCESS, RECENT.append
+        alone, recent = self.driver.count == 1, RECENT.append
 
         def go(values: Sequence[Any], stream: int | None = None) -> None:
             if stream is None:
-                if current() != device:
+                if not alone and current() != device:
                     self(values)
                     return
                 stream = current_stream()
@@ -141,17 +146,16 @@ class Prepared:
             except IndexError:
                 block = self._block()
             try:
-                block.write(block.values, 0, *values)
+                block.write(*values)
             except StructError:  # an unsigned number of 64 bits
-                require_signed(values)
-                block.write(block.values, 0, *map(_signed, values))
+                self._write_signed(block, values)
             if stream != block.stream:
                 block.config.hStream = stream
                 block.stream = stream
             if grid_of is not None and not self._count(block, values):
                 return
-            status = launch(block.config, function, block.address, 0)[0]
-            if status is not success or waits:
+            status = block.launch()
+            if status or waits:
                 self._look_at(status, block)
             recent(name)
             pool.append(block)
@@ -169,7 +173,13 @@ class Prepared:
             attributes.append(_pdl(raw))
         if attributes:
             config.attrs, config.numAttrs = attributes, len(attributes)
-        return Block(config, self.kinds, self.fixed)
+        block = Block(config, self.kinds, self.fixed)
+        block.launch = self.driver.launch(config, self.function, block.address)
+        return block
+
+    def _write_signed(self, block: Block, values: Sequence[Any]) -> None:
+        self.compiled.plan.require_signed(values)
+        block.write(*map(_signed, values))
 
     def _count(self, block: Block, values: Sequence[Any]) -> bool:
         """Write the grid that run-time numbers ask for; return whether it has a block."""
@@ -183,19 +193,19 @@ class Prepared:
 
     # -- what seldom happens
 
-    def _look_at(self, status: Any, block: Block) -> None:  # noqa: ANN401
+    def _look_at(self, status: int, block: Block) -> None:
         """Try again where the thread had no context; wait where that is asked for; refuse."""
-        if int(status) == INVALID_CONTEXT:
+        raw = self.driver.raw
+        if status == INVALID_CONTEXT:
             self.driver.enter(self.device)
-            again = self.driver.raw.cuLaunchKernelEx
-            status = again(block.config, self.function, block.address, 0)[0]
-        waited = self.waits and not int(status) and not self.driver.is_capturing(block.stream)
+            status = block.launch()
+        waited = self.waits and not status and not self.driver.is_capturing(block.stream)
         if waited:
-            status = self.driver.raw.cuStreamSynchronize(block.stream)[0]
-        if int(status):
+            status = int(raw.cuStreamSynchronize(block.stream)[0])
+        if status:
             config = block.config
             grid = config.gridDimX, config.gridDimY, config.gridDimZ
-            raise fault(int(status), name_of(status), self.compiled, grid, waited)
+            raise fault(status, self.driver.status(status), self.compiled, grid, waited)
 
 
 class Ordered:
@@ -205,7 +215,7 @@ class Ordered:
         """Keep both."""
         self.launch, self.streams = launch, streams
 
-    def __call__(self, values: list[Any], stream: int | None = None) -> None:
+    def go(self, values: Sequence[Any], stream: int | None = None) -> None:
         """Wait on the GPU, and launch."""
         here = self.launch.stream() if stream is None else stream
         with self.launch.driver.inside(self.launch.device):
@@ -214,9 +224,16 @@ class Ordered:
                     self.launch.driver.wait(here, other)
         self.launch(values, here)
 
+    __call__ = go
 
-def nothing(values: list[Any], stream: int | None = None) -> None:
-    """Launch no block: what a grid with an extent of 0 means, as on the emulator."""
+
+class Nothing:
+    """The launch of no block: what a grid with an extent of 0 means, as on the emulator."""
+
+    def go(self, values: Sequence[Any], stream: int | None = None) -> None:
+        """Launch nothing."""
+
+    __call__ = go
 
 
 def _signed(value: Any) -> Any:  # noqa: ANN401

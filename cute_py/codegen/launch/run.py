@@ -18,8 +18,8 @@ from cute_py.errors import refusal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cute_py.calls.doors import Launch
     from cute_py.codegen.build import Compiled
-    from cute_py.codegen.launch.launcher import Launch
     from cute_py.plan.plan import Plan
 
 
