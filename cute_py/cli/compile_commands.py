@@ -98,7 +98,7 @@ def _add_arch(command: ArgumentParser) -> None:
 
 def _operator(given: Namespace) -> Shown:
     """Return the kernel that cute.ops.gemm runs on a GPU of an architecture."""
-    from cute_py.ops.multiply import require_choices
+    from cute_py.ops.product import require_choices
     from cute_py.ops.without_gpu import call_on, gpu_of
 
     problem = given.m, given.n, given.k

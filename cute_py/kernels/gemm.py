@@ -130,6 +130,14 @@ class GemmConfig:
         return cute.make_tiled_mma(atom, (*self.warps, 1), (m, n, atom.shape_mnk[2]))
 
     @property
+    def block_bytes(self) -> int:
+        """About what the emulator keeps of one block (bytes): registers and shared memory."""
+        m, n, k = self.tile
+        tiles = (m + n) * k * (self.mma_atom.a_type.bits // 8)
+        fragments = 2 * tiles + 3 * m * n * 8
+        return int(tiles * self.stages * 2 + fragments + 64 * self.threads)
+
+    @property
     def mma_tile(self) -> tuple[int, int]:
         """M and N that all threads compute in one pass; 16 of N a warp, for ldmatrix of B."""
         m = self.mma_atom.shape_mnk[0]

@@ -6,12 +6,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.kernels.gemm import GemmConfig as GemmConfig
     from cute_py.ops.choose import choose_config as choose_config
-    from cute_py.ops.multiply import gemm as gemm
+    from cute_py.ops.product import gemm as gemm
 
 _HOME = {
     "GemmConfig": "cute_py.kernels.gemm",
     "choose_config": "cute_py.ops.choose",
-    "gemm": "cute_py.ops.multiply",
+    "gemm": "cute_py.ops.product",
 }
 
 __all__ = ["GemmConfig", "choose_config", "gemm"]

@@ -52,9 +52,9 @@ def here():
     """Return what `cute.ops.gemm` knows of this GPU; dry, of an H200."""
     if DRY or not HAS_GPU:
         return H200
-    from cute_py.ops.device import _gpu
+    from cute_py.ops.libraries import gpu_holding
 
-    return _gpu(torch.zeros(1, device="cuda"))
+    return gpu_holding(torch.zeros(1, device="cuda"))
 
 
 def exact(a, b):
