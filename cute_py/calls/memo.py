@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
     from typing import Any
 
-    # (all arguments, the addresses of the arrays among them) -> the result; None: look closer
-    Answer = Callable[[tuple[Any, ...], tuple[int, ...]], Any]
+    # (all arguments, the addresses of the arrays and the numbers among them) -> the result, or None
+    # to look closer
+    Answer = Callable[[tuple[Any, ...], tuple[int, ...], tuple[float, ...]], Any]
     from cute_py.calls.quick import Calls
 
     Launch = tuple[Callable[[], bool], Callable[[Sequence[Any]], None]]
@@ -183,8 +184,9 @@ def _functions(
     )
     parts = ast.Tuple(key, ast.Load())
     found = ast.Assign([ast.Name("key", ast.Store())], parts)
-    pair: list[ast.expr] = [ast.Tuple(given, ast.Load()), ast.Tuple(addresses, ast.Load())]
-    answer = ast.Return(ast.Call(_tree("found[0]"), pair, []))
+    numbers = [given[i] for i in memo.numbers]
+    parts_of: list[ast.expr] = [ast.Tuple(x, ast.Load()) for x in (given, addresses, numbers)]
+    answer = ast.Return(ast.Call(_tree("found[0]"), parts_of, []))
     again = [ast.Global(["recent"]), unlike, *reads, found, *_statements(_FIND), answer]
     bodies = {"again": (names, again), "key": (names, [*reads, ast.Return(parts)])}
     _compiled(bodies, scope)

@@ -161,40 +161,40 @@ def in_place(call: Call, arrays: Sequence[Any], otherwise: Answer) -> Answer | N
     if not same or call.workspace:
         return None
     if call.library.on_host:
-        return _emulated(call, len(arrays))
+        return _emulated(call)
     known = launch_of(call.kernel.calls(), call.arguments)
     if known is None or call.direct is (out is None):
         return None
     places = [i for i, x in enumerate(arrays) if x is not None]
     read = [places.index(i) for i, x in enumerate(call.reads) if x is not None]
     if out is None:
-        return _into_a_new_array(call, known, read, len(arrays))
+        return _into_a_new_array(call, known, read)
     return _into_the_given_one(call, known, read, arrays, otherwise)
 
 
-def _emulated(call: Call, first: int) -> Answer:
+def _emulated(call: Call) -> Answer:
     """Return the answer that runs the plan; NumPy's arrays become views by their strides."""
     from numpy.lib.stride_tricks import as_strided
 
-    seen, last = call.kernel.watch.now(), first + len(call.numbers)
+    seen = call.kernel.watch.now()
+    place = len(call.reads)
     views = [x if x is None else (x.shape, x.strides) for x in call.reads]
     view = call.result.shape, call.result.strides
     form, kind = call.made.shape, dtype_of(call.made)
     like = replace(call, reads=(), result=None, made=None, out=None, inputs=None, known=call.plan())
 
-    def answer(args: tuple[Any, ...], _addresses: tuple[int, ...]) -> Any:  # noqa: ANN401
+    def answer(args: Any, _addresses: Any, numbers: tuple[float, ...]) -> Any:  # noqa: ANN401
         if like.kernel.watch.now() is not seen:
             return None
         reads = [v if v is None else as_strided(x, *v) for x, v in zip(args, views, strict=False)]
         made = like.library.empty(form, kind)
-        numbers = tuple(map(float, args[first:last]))
         return replace(
             like,
             reads=tuple(reads),
             result=as_strided(made, *view),
-            numbers=numbers,
+            numbers=tuple(map(float, numbers)),
             made=made,
-            out=args[first - 1],
+            out=args[place],
         ).run()
 
     return answer
@@ -205,21 +205,20 @@ def _into_the_given_one(
 ) -> Answer:
     holds, launch = known
     seen = [x for x in arrays if x is not None]
-    first, last = len(arrays), len(arrays) + len(call.numbers)
     bounds = [(i, *apart(seen[-1], bare(seen[i]))) for i in read]
     whole = len(read) == len(seen) - 1
-    place, note = first - 1, call.library.note
+    place, note = len(call.reads), call.library.note
 
-    def answer(args: tuple[Any, ...], addresses: tuple[int, ...]) -> Any:  # noqa: ANN401
+    def answer(args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:  # noqa: ANN401
         if not holds():
             return None
         mine = addresses[-1]
         for i, low, high in bounds:
             if low < addresses[i] - mine < high:
-                return otherwise(args, addresses)
+                return otherwise(args, addresses, numbers)
         if not whole:
             addresses = (*[addresses[i] for i in read], mine)
-        launch((*addresses, *map(float, args[first:last])))
+        launch((*addresses, *numbers))
         out = args[place]
         if note is not None:
             note(out)
@@ -228,20 +227,19 @@ def _into_the_given_one(
     return answer
 
 
-def _into_a_new_array(call: Call, known: Launch, read: list[int], first: int) -> Answer:
+def _into_a_new_array(call: Call, known: Launch, read: list[int]) -> Answer:
     holds, launch = known
-    last = first + len(call.numbers)
     make = call.library.maker(call.shape, dtype_of(call.result))
     address_in, aligned = address_reader(type(bare(call.result))), address_of(call.result) % LINE
 
-    def answer(args: tuple[Any, ...], addresses: tuple[int, ...]) -> Any:  # noqa: ANN401
+    def answer(_args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:  # noqa: ANN401
         if not holds():
             return None
         made = make()
         mine = address_in(made)
         if mine % LINE != aligned:
             return None
-        launch((*[addresses[i] for i in read], mine, *map(float, args[first:last])))
+        launch((*[addresses[i] for i in read], mine, *numbers))
         return made
 
     return answer

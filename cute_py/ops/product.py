@@ -138,7 +138,7 @@ def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None
 
 def _by(statics: Any) -> Answer:  # noqa: ANN401
     """Return the answer to requests that are prepared anew, but for these choices."""
-    return lambda args, _addresses: _answered(Request(*args), statics)
+    return lambda args, _addresses, _numbers: _answered(Request(*args), statics)
 
 
 def _for_factors(given: Request, product: Product, answer: Answer) -> Answer:
@@ -148,7 +148,7 @@ def _for_factors(given: Request, product: Product, answer: Answer) -> Answer:
     if product.kinds[0].is_float:
         return answer
     whole = _are_whole((given.alpha, given.beta))
-    return lambda args, at: answer(args, at) if _are_whole(args[5:7]) is whole else None
+    return lambda *x: answer(*x) if _are_whole(x[2]) is whole else None
 
 
 def taken(given: Request) -> tuple[Request, Library]:
