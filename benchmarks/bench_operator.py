@@ -65,17 +65,17 @@ def empty(shape, _kind):
 def installed(patch):
     """Put a machine in place whose driver does nothing; return the list of launches it keeps."""
     fake = fake_gpu.install(patch)
-    facts = ("x.dtype", "x.shape", "x.strides")
-    library = arrays.Library("fake", "x.address", facts, lambda x: 0, lambda d: lambda: 0, int)
+    facts = (("dtype",), ("shape",), ("strides",))
+    library = arrays.Library("fake", ("address",), facts, lambda x: 0, lambda d: lambda: 0, int)
     patch.setitem(arrays.LIBRARIES, Matrix, library)
     patch.setitem(arrays.READERS, Matrix, library.reader())
     spread = lambda x, shape: x if x.shape == shape else x.reshape(shape)  # noqa: E731
     patch.setitem(sys.modules, "cupy", SimpleNamespace(empty=empty, broadcast_to=spread))
     patch.setitem(fake_gpu.LIMITS, "MULTIPROCESSOR_COUNT", 132)
-    from cute_py.codegen import places
+    from cute_py.codegen.driver import streams
     from cute_py.ops import libraries
 
-    patch.setattr(libraries, "driver", lambda: places.driver())
+    patch.setattr(libraries, "driver", lambda: streams.driver())
     return fake.raw
 
 

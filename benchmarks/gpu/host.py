@@ -78,8 +78,8 @@ def _launcher(torch: Any, arrays: list[Any]) -> Callable[[], None]:
     import cute_py as cute
     from benchmarks.gpu.kernels import add_one
     from cute_py.codegen.build import compile
-    from cute_py.codegen.launch import Launcher
-    from cute_py.codegen.run import device_arch
+    from cute_py.codegen.launch.launcher import Launcher
+    from cute_py.codegen.launch.run import device_arch
 
     run = Launcher(compile(cute.trace(add_one, *arrays), device_arch()))
     stream = torch.cuda.current_stream().cuda_stream

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cute_py.codegen import devices
+from cute_py.codegen.driver import devices
 from cute_py.errors import CuteError
 
 if TYPE_CHECKING:

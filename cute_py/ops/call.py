@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import cute_py as cute
 from cute_py.calls.arrays import LINE, address_of, bare, dtype_of, on_device
 from cute_py.calls.memo import address_reader, launch_of
-from cute_py.codegen.places import device_of
+from cute_py.codegen.driver.streams import device_of
 from cute_py.ops.libraries import library_name
 from cute_py.ops.operands import alignment_of, bytes_each, is_rows, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cute_py.calls.memo import Answer, Launch
+    from cute_py.calls.memo import Answer
+    from cute_py.calls.quick import Known
     from cute_py.ops.libraries import Library
     from cute_py.plan.plan import Plan
     from cute_py.trace.kernel import Kernel
@@ -201,9 +202,9 @@ def _emulated(call: Call) -> Answer:
 
 
 def _into_the_given_one(
-    call: Call, known: Launch, read: list[int], arrays: Sequence[Any], otherwise: Answer
+    call: Call, known: Known, read: list[int], arrays: Sequence[Any], otherwise: Answer
 ) -> Answer:
-    holds, launch = known
+    holds, launch = known.holds, known.launch.go
     seen = [x for x in arrays if x is not None]
     bounds = [(i, *apart(seen[-1], bare(seen[i]))) for i in read]
     whole = len(read) == len(seen) - 1
@@ -227,8 +228,8 @@ def _into_the_given_one(
     return answer
 
 
-def _into_a_new_array(call: Call, known: Launch, read: list[int]) -> Answer:
-    holds, launch = known
+def _into_a_new_array(call: Call, known: Known, read: list[int]) -> Answer:
+    holds, launch = known.holds, known.launch.go
     make = call.library.maker(call.shape, dtype_of(call.result))
     address_in, aligned = address_reader(type(bare(call.result))), address_of(call.result) % LINE
 

@@ -13,6 +13,7 @@ from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import u64
 from cute_py.errors import refusal
 from cute_py.layout.basis import make_basis_like
+from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
 from cute_py.layout.queries import rank, size
@@ -268,13 +269,13 @@ def warpgroup_gemm(
     m, n, k = (_count(acc, 1), _count(acc, 2), _count(a, 2))
     if (_count(a, 1), _count(b, 1), _count(b, 2)) != (m, n, k):
         raise refusal(
-            "kernel-fragments",
+            "operand-shape",
             operation="cute.warpgroup_gemm",
             atom=atom,
-            acc=acc.shape,
-            a=a.shape,
-            b=b.shape,
-            values=(int(size(atom.c_tv, 1)),),
+            c=acc.layout,
+            a=a.layout,
+            b=b.layout,
+            values=", ".join(str(size(tv, 1)) for tv in (atom.c_tv, atom.a_tv, atom.b_tv)),
             where=where(),
         )
     steps = tuple(
@@ -307,8 +308,6 @@ def _tile(part: Tensor, major: str, operation: str) -> Tile:
 
 def _at_origin(layout: AnyLayout) -> AnyLayout:
     """Return a composed layout without its offset: the descriptor's address counts that."""
-    from cute_py.layout.composed import ComposedLayout
-
     if layout.__class__ is ComposedLayout:
         return ComposedLayout(layout.outer, 0, layout.inner)
     return layout

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen import run as running
+from cute_py.codegen.launch import run as running
 from cute_py.trace.kernel import Kernel
 
 torch = pytest.importorskip("torch", reason="needs torch")

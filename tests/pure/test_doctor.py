@@ -11,8 +11,9 @@ import pytest
 
 from cute_py.cli import doctor_command
 from cute_py.cli.main import main
-from cute_py.codegen import devices, doctor, tools
+from cute_py.codegen import doctor, tools
 from cute_py.codegen.doctor import CUDA, EMULATOR, GPU, MISSING, OK, OLD, WRONG, Fact
+from cute_py.codegen.driver import devices
 from cute_py.codegen.files import source_file
 from cute_py.errors import refusal
 

@@ -8,7 +8,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.calls import arrays
-from cute_py.codegen import places
+from cute_py.codegen.driver import streams
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import GemmConfig, gemm
 from cute_py.ops import libraries, product
@@ -90,9 +90,9 @@ def spread(x, shape):
 def gpu(monkeypatch):
     """The machine; its launches are (device, grid, stream, words)."""
     fake = fake_gpu.install(monkeypatch)
-    facts = ("x.dtype", "x.shape", "x.strides")
+    facts = (("dtype",), ("shape",), ("strides",), ("requires_grad",))
     library = arrays.Library(
-        "fake", "x.address", facts, lambda x: 0, lambda d: lambda: fake.stream, lambda: 0
+        "fake", ("address",), facts, lambda x: 0, lambda d: lambda: fake.stream, lambda: 0
     )
     for kind in (Matrix, Followed):
         monkeypatch.setitem(arrays.LIBRARIES, kind, library)
@@ -100,7 +100,7 @@ def gpu(monkeypatch):
     cupy = SimpleNamespace(empty=lambda shape, kind: made(shape, kind), broadcast_to=spread)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setitem(fake_gpu.LIMITS, "MULTIPROCESSOR_COUNT", 132)
-    monkeypatch.setattr(libraries, "driver", lambda: places.driver())
+    monkeypatch.setattr(libraries, "driver", lambda: streams.driver())
     monkeypatch.setattr(gemm, "_calls", None)
     monkeypatch.setattr(Matrix, "made", [])
     KNOWN.clear()
@@ -131,7 +131,7 @@ def operands(**named):
 
 
 def known():
-    return sum(len(x[2]) for x in KNOWN.kept.values())
+    return sum(len(alike.known) for alike in KNOWN.kept.values())
 
 
 def words(gpu):
@@ -150,7 +150,7 @@ def test_a_thousand_calls_keep_one_entry(gpu, steps):
         assert x[-2] == np.float64(1.5 + i).view(np.uint64)
     assert steps == []  # no configuration, no epilogue, no request
     assert known() == KNOWN.count == 1
-    assert sum(len(alike[2]) for alike in gemm.calls().kept.values()) == 1
+    assert sum(len(alike.known) for alike in gemm.calls().kept.values()) == 1
     assert len(gpu.raw.launches) == 1001
     assert Matrix.made == []
 

@@ -15,7 +15,7 @@ from cute_py.calls import arrays, doors
 from cute_py.ops.device_config import Gpu
 from cute_py.ops.libraries import Torch
 from cute_py.ops.operands import span
-from tests import gpu_arrays
+from tests import fake_gpu, gpu_arrays
 
 HOPPER = Gpu(232448, 132, (9, 0))
 
@@ -46,6 +46,7 @@ class Cupy(np.ndarray):
 
     is_cuda, device, seen = True, Current(), []
     copy, __setitem__ = _here("copy"), _here("__setitem__")
+    address = property(lambda x: address(x))
 
 
 def made(shape, kind=np.float32):
@@ -67,8 +68,8 @@ def launched(monkeypatch):
     gpu_arrays.install(monkeypatch, HOPPER)
     library = arrays.Library(
         "cupy",
-        "x.__array_interface__['data'][0]",
-        ("x.dtype", "x.shape", "x.strides"),
+        ("address",),
+        (("dtype",), ("shape",), ("strides",)),
         lambda _x: 1,
         lambda _device: lambda: 0,
         lambda: 1,
@@ -95,7 +96,8 @@ def launched(monkeypatch):
             there = np.ndarray(D.shape, D.dtype, memory, 0, D.strides)
             there[...] = 7
 
-        return launch, [address(x) if isinstance(x, np.ndarray) else x for x in leaves]
+        given = [address(x) if isinstance(x, np.ndarray) else x for x in leaves]
+        return fake_gpu.Launched(launch), given
 
     monkeypatch.setattr(doors, "prepare", [prepare])
     Cupy.seen = []
