@@ -30,7 +30,7 @@ from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import DtypeError, refusal
-from cute_py.ops.device_config import Gpu
+from cute_py.ops.config import Gpu
 from cute_py.ops.memory import require_arrays, require_memory
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from cute_py.kernels.gemm import GemmConfig, Side
 from cute_py.kernels.gemm import gemm as kernel
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
-from cute_py.ops.choose import changed, choose_config
-from cute_py.ops.device_config import for_gpu
+from cute_py.ops.config import changed, choose_config, for_gpu
 from cute_py.ops.libraries import of_one_library
 from cute_py.ops.operands import alignment_of, major_of, padded, ready, ready_row, shown
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py.errors import LayoutError
-from cute_py.ops.choose import changed, choose_config
+from cute_py.ops.config import changed, choose_config
 from cute_py.ops.product import Product, Request, gemm, taken
 from cute_py.ops.reference import error_of, reference
 

@@ -8,7 +8,7 @@ import pytest
 import cute_py as cute
 from cute_py.errors import CuteError, DtypeError, LayoutError, LeafTypeError
 from cute_py.ops import memory
-from cute_py.ops.choose import choose_config
+from cute_py.ops.config import choose_config
 from cute_py.ops.product import Product, Request, gemm, taken
 
 DTYPES = ("f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "e4m3", "e5m2")
