@@ -81,9 +81,9 @@ def _triton(torch, a, b):
 
 
 def _numba(torch, a, b):
-    from cute_py.codegen.shim import install
+    from cute_py.codegen.frontend import patch_numba
 
-    install()
+    patch_numba()
     from numba import cuda
 
     @cuda.jit

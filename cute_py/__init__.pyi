@@ -1,4 +1,4 @@
-"""Public names, for type checkers; `_HOME` in __init__.py is the source."""
+"""Public names, for type checkers; from `_HOME` of cute_py, cutlass2, host."""
 
 from cute_py.errors import CoordinateError as CoordinateError
 from cute_py.errors import CuteError as CuteError

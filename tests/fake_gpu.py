@@ -187,7 +187,7 @@ class Fake:
         )
 
     def compiled(self, plan, arch="sm_90a", spills=0):
-        from cute_py.codegen.source import parameters
+        from cute_py.codegen.printer import parameters
 
         entry = f"{plan.name}_{len(self.raw.counts)}"
         self.raw.counts[entry.encode()] = len(parameters(plan))

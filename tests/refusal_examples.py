@@ -857,7 +857,10 @@ RECORDED = {
         "nvdisasm",
         {"log": "nvdisasm fatal : Object file kernel.cubin appears truncated"},
     ),
-    "codegen-debug": ("cute.compile", {"given": "5", "known": "time,plan,source,ptx,log,sass"}),
+    "codegen-debug": (
+        "cute.compile",
+        {"given": "5", "known": "time,plan,waits,counters,addresses,source,ptx,log,sass,lowered"},
+    ),
     "codegen-ptxas": (
         "gemm",
         {"arch": "sm_75", "log": "Feature 'cp.async' requires .target sm_80 or higher"},

@@ -141,9 +141,9 @@ def _cupy(torch: Any, arrays: list[Any]) -> Callable[[], None]:
 
 
 def _numba(torch: Any, arrays: list[Any]) -> Callable[[], None]:
-    from cute_py.codegen.shim import install
+    from cute_py.codegen.frontend import patch_numba
 
-    install()
+    patch_numba()
     from numba import cuda
 
     held = [cuda.as_cuda_array(x) for x in arrays]

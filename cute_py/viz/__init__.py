@@ -31,7 +31,7 @@ _HOME = {
     "viz.latex": "to_latex",
 }
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _HOME)
 
 
 def load_ipython_extension(shell: Shell) -> None:

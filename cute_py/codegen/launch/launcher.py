@@ -25,7 +25,7 @@ from cute_py.codegen.driver.streams import (
 )
 from cute_py.codegen.launch.limits import require_fit, require_grid
 from cute_py.codegen.launch.prepared import Nothing, Ordered, Prepared, fault
-from cute_py.codegen.source import names_of, parameters
+from cute_py.codegen.printer import names_of, parameters
 from cute_py.errors import CuteError, refusal
 from cute_py.integers.code import FUNCTIONS, function, together, tree
 from cute_py.integers.polynomial import symbols_of

@@ -1,7 +1,7 @@
 """Loop variables modulo a number: the stage of a pipeline that a pass works on.
 
 `k % 3` of a loop's variable costs multiplications of 64 bits in each pass. A variable that counts
-0, 1, 2, 0, ... beside the loop costs an addition and a comparison. Divisors that are powers of two
+0, 1, 2, 0, ... next to the loop costs an addition and a comparison. Divisors that are powers of two
 stay: their remainder is the lowest bits.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from cute_py.codegen.passes import names_in
 from cute_py.integers import ints
 from cute_py.integers.polynomial import FloorDiv, Symbol, plus, scaled, value
 from cute_py.integers.symbol_forms import substitute
@@ -27,17 +28,12 @@ if TYPE_CHECKING:
     from cute_py.plan.plan import Plan
 
 
-def turned(plan: Plan) -> Plan:
-    """Return the plan with a variable for each remainder of a loop's variable in its addresses.
-
-    Law: the emulator gives the same results for both.
-    """
-    taken = {op.var for op in every(plan.body) if isinstance(op, (ops.Loop, ops.Let, ops.Set))}
-    taken |= {x.name for x in (*plan.params, *plan.storages, *plan.shared)}
-    return replace(plan, body=rebuilt(plan.body, _Turner(taken).op))
+def with_counters(plan: Plan, _arch: str) -> Plan:
+    """Return the plan with a variable for each remainder of a loop's variable in its addresses."""
+    return replace(plan, body=rebuilt(plan.body, _Counters(names_in(plan)).op))
 
 
-class _Turner:
+class _Counters:
     """Rewrites loops; `taken` are names that stand for something."""
 
     def __init__(self, taken: set[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 
 from cute_py.codegen.instructions import TABLE
@@ -32,8 +33,6 @@ def convert(e: Emit, op: ops.Convert) -> None:
 
 
 def _converted(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
-    from cute_py.codegen.arithmetic import widened
-
     src, dst = op.src.dtype, op.dst.dtype
     if src.is_float:
         wide = widened(e, value, src)
@@ -41,6 +40,43 @@ def _converted(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
     if not dst.is_float:
         return _int_to_int(e, value, op)
     return _from_int(e, value, op)
+
+
+# -- between storage and arithmetic
+
+
+def widened(e: Emit, value: Any, dtype: Dtype) -> Any:  # noqa: ANN401
+    """Return an element in the type that it is computed in: f32 for narrower floats."""
+    if not dtype.is_float or dtype.bits >= 32:
+        return value
+    if dtype.name == "bf16":
+        return e.b.bitcast(e.b.shl(e.b.zext(value, I32), ir.Constant(I32, 16)), F32)
+    if dtype.name == "f16":
+        return e.emit("cvt.f32.f16", value)[0]
+    if dtype.name in ("e4m3", "e5m2"):
+        pair = e.b.zext(value, I16)
+        (both,) = e.emit("cvt.f16x2.e4m3x2", pair, type=dtype.name)
+        return e.emit("cvt.f32.f16", e.b.trunc(both, I16))[0]
+    raise e.unsupported(f"arithmetic on {dtype}")
+
+
+def narrowed(e: Emit, value: Any, dtype: Dtype) -> Any:  # noqa: ANN401
+    """Return an f32 as an element of a narrower float type, rounded to nearest even."""
+    if not dtype.is_float or value.type != F32 or dtype.bits >= 32:
+        return value
+    return rounded(e, value, dtype)
+
+
+def fused(e: Emit, dtype: Dtype, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401
+    """Return a*b + c of three floats below 32 bits, rounded once: in f32 it would be rounded twice.
+    Of floats of 8 bits it is exact in f64.
+    """
+    if dtype.bits == 8:
+        wide = [e.b.fpext(widened(e, x, dtype), F64) for x in (a, b, c)]
+        return rounded(e, e.b.fma(*wide), dtype)
+    if dtype.name == "bf16":
+        return e.emit("fma.bf16", a, b, c)[0]
+    return e.emit("fma", a, b, c, type=dtype.name)[0]
 
 
 # -- to floats
@@ -79,8 +115,6 @@ def _from_float(e: Emit, wide: Any, dst: Dtype, op: ops.Convert) -> Any:  # noqa
 
 def _bounded(e: Emit, wide: Any, dst: Dtype) -> Any:  # noqa: ANN401
     """Return a float clamped to the finite range of a type; NaN stays."""
-    import numpy as np
-
     most = float(min(dst.max, float(np.finfo(np.float32).max)) if wide.type == F32 else dst.max)
     for sign, bound in ((">", most), ("<", -most)):
         constant = ir.Constant(wide.type, bound)

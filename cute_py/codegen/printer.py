@@ -1,29 +1,45 @@
-"""The plan as a Numba kernel: plain Python text, one line an op, the kernel's line behind it."""
+"""The plan as a Numba kernel: plain Python text, one line an op, the kernel's line behind it.
+
+Intrinsics are named by a word and a number, helpers by words next to the plan's own names; a
+docstring above the kernel tells its parameters, memory and calls.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
-from cute_py.codegen.head import WIDTH, docstring
-from cute_py.codegen.names import Names, stem_of
+from cute_py.codegen.passes import names_in
 from cute_py.errors import refusal
 from cute_py.integers.symbols import SymInt
 from cute_py.plan import ops
 from cute_py.plan.plan import ScalarParam, TensorParam
-from cute_py.plan.text import op_text, where_of
 
 if TYPE_CHECKING:
-    from cute_py.codegen.chains import Walk
-    from cute_py.codegen.intrinsics import Call
+    from collections.abc import Iterable, Iterator
+
+    from cute_py.codegen.intrinsics import Call, Intrinsics
+    from cute_py.codegen.passes.strength import Chains, Walk
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.ops import Block, Op
     from cute_py.plan.plan import Plan
 
 INDENT = "    "
+WIDTH = 100
 LONGEST = 118  # of a line with its comment
 LEAST = 16  # of an op: a shorter piece says nothing
 HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int64", "range")
+
+# first word of an intrinsic -> what it does
+WORDS = {
+    ops.Let.word: ops.Let.purpose,
+    "holds": "whether a condition holds",
+    "value": "an integer expression",
+    "begin": "the address where a walk along an array begins",
+    "advance": "the address of the next pass",
+    **{kind.word: kind.purpose for kind in ops.OPS},
+}
 
 
 def parameters(plan: Plan) -> list[tuple[str, str]]:
@@ -52,6 +68,40 @@ def names_of(p: TensorParam) -> list[str]:
     return [name for name, x in (*extents, *strides) if isinstance(x, SymInt)]
 
 
+# -- names
+
+
+class Names:
+    """Gives names that stand for nothing else in a plan."""
+
+    def __init__(self, plan: Plan, parameters: list[str]) -> None:
+        """Take the plan's own names."""
+        self.taken = {"tid", "bid_x", "bid_y", "bid_z", *parameters, *names_in(plan)}
+        for name in self.taken:
+            if not name.isidentifier() or iskeyword(name):
+                raise refusal("codegen-name", operation="cute.compile", name=name)
+        self.counts: dict[str, int] = {}
+
+    def helper(self, name: str) -> str:
+        """Return a name, with underscores behind it where the plan has it."""
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def numbered(self, stem: str) -> str:
+        """Return the next of `load_0`, `load_1`, ..."""
+        number = self.counts.get(stem, 0)
+        while f"{stem}_{number}" in self.taken:
+            number += 1
+        self.counts[stem] = number + 1
+        self.taken.add(f"{stem}_{number}")
+        return f"{stem}_{number}"
+
+
+# -- lines
+
+
 class Source:
     """Prints a plan.
 
@@ -60,17 +110,19 @@ class Source:
         calls: the intrinsics and helpers that the text names.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        """Print the kernel."""
-        from cute_py.codegen.intrinsics import Intrinsics
+    def __init__(self, plan: Plan, chains: Chains) -> None:
+        """Print the kernel; `chains` are those of its addresses."""
+        # heavy: Numba and llvmlite
+        from cute_py.codegen.intrinsics import Intrinsics, make_runtime
 
         self.plan = plan
         self.parameters = [name for name, _kind in parameters(plan)]
         self.names = Names(plan, self.parameters)
         self.main = main_file(plan)
         self.helpers = {name: self.names.helper(name) for name in HELPERS}
-        self.intrinsics = Intrinsics(plan, self.names.helper)
-        self.calls = self._runtime()
+        self.intrinsics = Intrinsics(plan, chains, self.names.helper("smem"))
+        made = make_runtime(plan.launch.block)
+        self.calls = {name: made[helper] for helper, name in self.helpers.items()}
         self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` holds
         self.words: set[str] = set()
         self.lines: list[str] = []
@@ -78,13 +130,6 @@ class Source:
         self._block(plan.body, 1)
         above = docstring(plan, self.main, self.intrinsics, self.words)
         self.text = above + "\n\n" + "\n".join(self.lines) + "\n"
-
-    def _runtime(self) -> dict[str, object]:
-        """Return the helpers by the names that the text gives them."""
-        from cute_py.codegen.runtime import make_runtime
-
-        made = make_runtime(self.plan.launch.block)
-        return {name: made[helper] for helper, name in self.helpers.items()}
 
     def _head(self) -> None:
         """Print what all ops share: indices, shared memory, registers, variables."""
@@ -143,7 +188,7 @@ class Source:
             control(op, depth)
             return
         call = self.intrinsics.op(op)
-        text = self._name(call, *stem_of(op))
+        text = self._name(call, op.word, op.stem)
         target = f"{', '.join(call.results)} = " if call.results else ""
         self._line(depth, target + text, op)
 
@@ -195,17 +240,90 @@ class Source:
 
 def main_file(plan: Plan) -> str:
     """Return the name of the file that most ops come from, "" if no op has one."""
-    files = Counter(where_of(op).rpartition(":")[0] for op in plan.ops)
+    files = Counter(op.where.rpartition(":")[0] for op in plan.ops)
     del files[""]
     return min(files, key=lambda name: (-files[name], name), default="")
 
 
 def _comment(op: Op, length: int, main: str) -> str:
     """Return the place of the kernel, and of the op as much as fits behind `length` characters."""
-    file, _colon, line = where_of(op).rpartition(":")
+    file, _colon, line = op.where.rpartition(":")
     place = f"line {line}" if file == main else f"{file}:{line}"
     start = f"  # {place}" if line else "  #"
-    room, text = LONGEST - length - len(start) - 2, " ".join(op_text(op).split())
+    room, text = LONGEST - length - len(start) - 2, " ".join(str(op).split())
     if len(text) > room:
         text = f"{text[: room - 4].rstrip()} ..." if room >= LEAST else ""
     return f"{start}  {text}" if text else start if line else ""
+
+
+# -- the docstring
+
+
+def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str]) -> str:
+    """Return the docstring of the file that holds a plan's kernel.
+
+    Args:
+        plan: what was printed.
+        file: the name of the file with the kernel.
+        intrinsics: of the plan.
+        words: the first words of the intrinsics that the kernel calls.
+
+    """
+    lines = [
+        f'"""{plan.name}: a Numba kernel, printed by cute_py from a plan.',
+        "",
+        "Each call is one op of the plan and emits its PTX. Behind it stand the line"
+        f"{f' of {file}' if file else ''} and the op.",
+        "Registers are tuples of 32-bit words, addresses numbers of bytes.",
+        "cute.compile(plan, arch, source=text) compiles an edited copy of this text.",
+        *_section("Launch", _launch(plan)),
+        *_section("Parameters", map(_parameter, plan.params)),
+        *_section(
+            "Shared memory",
+            (f"{s.name}: {s.dtype}[{s.count}] at byte {s.offset}" for s in plan.shared),
+        ),
+        *_section("Registers", _registers(plan, intrinsics)),
+        *_section("Calls", (f"{word}_*: {WORDS[word]}" for word in WORDS if word in set(words))),
+        '"""',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _section(title: str, rows: Iterable[str]) -> list[str]:
+    listed = [f"    {row}" for row in rows]
+    return ["", f"{title}:", *listed] if listed else []
+
+
+def _launch(plan: Plan) -> Iterator[str]:
+    for name, x in (("grid", plan.launch.grid), ("block", plan.launch.block)):
+        yield f"{name}: ({', '.join(map(str, x))})"
+    yield f"shared memory: {plan.smem_bytes} bytes"
+
+
+def _parameter(p: TensorParam | ScalarParam) -> str:
+    if isinstance(p, ScalarParam):
+        return f"{p.name}: {p.dtype}"
+    shape, stride = (",".join(map(str, x)) for x in (p.shape, p.stride))
+    return f"{p.name}: address of {p.dtype} ({shape}):({stride}), a multiple of {p.alignment} bytes"
+
+
+def _registers(plan: Plan, intrinsics: Intrinsics) -> Iterator[str]:
+    """Give the storages; those of one type and size share a line."""
+    alike: dict[str, list[str]] = {}
+    for r in plan.storages:
+        count = intrinsics.storages[r.name]
+        kind = f"{r.dtype}[{r.count}] in {count} word{'s' * (count > 1)}"
+        alike.setdefault(kind, []).append(r.name)
+    for kind, names in alike.items():
+        yield from wrapped(names, f": {kind}")
+
+
+def wrapped(names: list[str], end: str) -> Iterator[str]:
+    """Give names with commas, in lines of at most `WIDTH`, and the end behind the last."""
+    line = ""
+    for name in names:
+        if line and len(line) + len(name) + len(end) > WIDTH - 8:
+            yield f"{line},"
+            line = ""
+        line += f", {name}" if line else name
+    yield line + end

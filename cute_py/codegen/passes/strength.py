@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cute_py.codegen.scalars import apart, symbols_of, varies
+from cute_py.codegen.passes import names_in
 from cute_py.errors import CuteError
 from cute_py.integers import ints
+from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.polynomial import value as value_of
 from cute_py.integers.symbol_forms import substitute
 from cute_py.integers.symbols import SymInt, terms_of
@@ -21,7 +22,7 @@ from cute_py.plan import ops
 from cute_py.plan.walk import blocks_of, every
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from cute_py.integers.polynomial import Symbol
     from cute_py.plan.access import Access
@@ -73,18 +74,19 @@ def walked(op: Op) -> Access | None:
 
 
 class Chains:
-    """All chains of a plan.
+    """All chains of a plan; they hold for its very ops, and not for equal ones.
 
     Attributes:
+        plan: whose they are.
         parts: of an op in its chain, by the identity of the op.
         walks: the chains that a loop carries, by the identity of the loop.
     """
 
-    def __init__(self, plan: Plan, name_for: Callable[[str], str]) -> None:
+    def __init__(self, plan: Plan) -> None:
         """Find chains of two ops and more, and those that go around a loop."""
+        self.plan, self.taken = plan, names_in(plan)
         self.parts: dict[int, Chain] = {}
         self.walks: dict[int, list[Walk]] = {}
-        self.name_for = name_for
         for op in every(plan.body):
             loop = op if isinstance(op, ops.Loop) else None
             for block in blocks_of(op):
@@ -94,6 +96,27 @@ class Chains:
                 for run in _left_out(loop.body):
                     self._anchor(run, loop)
 
+    def __str__(self) -> str:
+        """Return a line for each loop with its walks (elements), and each op with its chain."""
+        lines = []
+        for op in every(self.plan.body):
+            for walk in self.walks.get(id(op), []):
+                way = f"from {walk.begin}, {walk.step} a pass"
+                lines.append(f"{walk.name} around {op}: {way}  # {op.where}")
+            chain = self.parts.get(id(op))
+            if chain is not None:
+                start = "first" if chain.before is None else f"from {chain.before}"
+                lines.append(f"{chain.name} in {op.word}: {start}  # {op.where}")
+        return "\n".join(lines)
+
+    def _name(self, first: Access) -> str:
+        """Return a name that stands for nothing else in the plan."""
+        name = f"{first.storage}_at"
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
     def _add(self, run: list[tuple[Op, Access]], loop: ops.Loop | None) -> None:
         """Let an address walk from op to op, and around the loop that the ops are the body of;
         unless a loop further out has anchored them.
@@ -102,7 +125,7 @@ class Chains:
         ends = None if loop is None else _around(loop, first.bases[0], last.bases[-1])
         if id(run[0][0]) in self.parts or (ends is None and len(run) == 1):
             return
-        name, before = self.name_for(f"{first.storage}_at"), None
+        name, before = self._name(first), None
         if loop is not None and ends is not None:
             self._carry(loop, name, first, ends)
             before = first.bases[0]
@@ -118,7 +141,7 @@ class Chains:
         steps: list[Any] = [ints.sub(x.bases[0], head) for _op, x in run]
         if ends is None or any(map(varies, steps)):
             return
-        name = self.name_for(f"{first.storage}_at")
+        name = self._name(first)
         self._carry(loop, name, first, ends)
         for op, _x in run:
             self.parts[id(op)] = Chain(name, head, moves=False)
@@ -135,8 +158,9 @@ def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar
     """
     inside = {op.var for op in every(loop.body) if isinstance(op, (ops.Loop, ops.Let))}
     head, tail = apart(first)[0], apart(last)[0]
-    k = next((s for m in terms_of(head) for a in m for s in a.symbols if s.name == loop.var), None)
-    if k is None or k.multiple_of != 1 or inside & (symbols_of(head) | symbols_of(tail)):
+    moved, left = symbols_of(terms_of(head)), symbols_of(terms_of(tail))
+    k = next((s for s in moved if s.name == loop.var), None)
+    if k is None or k.multiple_of != 1 or inside & {s.name for s in (*moved, *left)}:
         return None
     following: Any = ints.add(SymInt({(k,): 1}), loop.step)
     try:
@@ -184,3 +208,27 @@ def _left_out(block: Block) -> Iterator[list[tuple[Op, Access]]]:
             for part in blocks_of(op):
                 yield from _runs(part)
                 yield from _left_out(part)
+
+
+# -- what loops change
+
+
+def in_loop(name: str) -> bool:
+    """Tell whether a symbol is a loop variable, or a `Let`."""
+    return name[0] in "kn" and name[1:].isdigit()
+
+
+def varies(x: Scalar) -> bool:
+    """Tell whether a scalar may change from one iteration of a run-time loop to the next."""
+    return any(in_loop(s.name) for s in symbols_of(terms_of(x)))
+
+
+def apart(x: Scalar) -> tuple[Scalar, int]:
+    """Return a scalar as what varies and a constant, which goes into the instruction: addresses
+    that differ by constants then share a register.
+    """
+    if isinstance(x, int):
+        return 0, x
+    constant = terms_of(x).get((), 0)
+    rest: Any = ints.sub(x, constant)
+    return rest, constant

@@ -1,6 +1,6 @@
 """Compiled kernels on disk: looked up by what they depend on, built and kept where not there.
 
-A file is an entry of `cache_entry`, named after its key. It is written beside its place and then
+A file is an entry of `entry`, named after its key. It is written beside its place and then
 renamed, so that any number of processes may write the same one; no lock is needed. What is not as
 it was written is removed and built anew. A hit loads neither Numba nor llvmlite.
 """
@@ -14,9 +14,9 @@ from dataclasses import asdict, fields
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from cute_py.codegen import cache_room, files
-from cute_py.codegen.cache_entry import pack, unpack
-from cute_py.codegen.cache_key import key_of
+from cute_py.codegen.cache import files
+from cute_py.codegen.cache.entry import pack, unpack
+from cute_py.codegen.cache.key import key_of
 from cute_py.errors import CuteError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def cached(
     key = key_of(plan, arch, options) if files.is_on() else None
     if key is None:
         return alone(build)
-    most = cache_room.limit()
+    most = files.limit()
     found = load(key, plan, arch)
     if found is not None:
         return found
@@ -80,7 +80,7 @@ def load(key: str, plan: Plan, arch: str) -> Compiled | None:
     found = _restored(unpack(key, data), plan, arch)
     if found is None:
         counts["damaged"] += 1
-        cache_room.remove(path)
+        files.remove(path)
         return None
     counts["hit"] += 1
     with suppress(OSError):  # the folder may be read-only
@@ -100,7 +100,7 @@ def store(key: str, compiled: Compiled, most: int) -> None:
         return
     try:
         files.write_whole(path, data)
-        cache_room.trim(most)
+        files.trim(most)
         counts["stored"] += 1
     except OSError as error:
         counts["not stored"] += 1
@@ -109,7 +109,7 @@ def store(key: str, compiled: Compiled, most: int) -> None:
 
 def _path(key: str) -> Path | None:
     try:
-        return files.folder(files.KERNELS) / f"{key}{cache_room.ENTRY}"
+        return files.folder(files.KERNELS) / f"{key}{files.ENTRY}"
     except CuteError as error:
         files.warn_once(error)
         return None
@@ -123,7 +123,7 @@ def _parts(compiled: Compiled) -> dict[str, Any]:
 
 
 def _restored(parts: dict[str, Any] | None, plan: Plan, arch: str) -> Compiled | None:
-    from cute_py.codegen.build import Compiled, Resources
+    from cute_py.codegen.build import Compiled, Resources  # which imports this module
 
     if parts is None:
         return None

@@ -1,4 +1,9 @@
-"""Loads, stores and copies: addresses from `Access` records, one instruction a vector."""
+"""Loads, stores and copies, one instruction a vector.
+
+In global memory elements narrower than a byte lie in a byte of their own. So NumPy, torch and CuPy
+keep a bool (0 or 1), and int8 an s4. In registers and in shared memory they are packed: a load
+packs them, a store takes them apart.
+"""
 
 from __future__ import annotations
 
@@ -8,130 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from cute_py.codegen.guards import Guards
+from cute_py.codegen.addresses import Addresses, Guards
 from cute_py.codegen.instructions import TABLE
-from cute_py.codegen.narrow import as_bytes, get_bytes, is_unpacked, put_bytes
-from cute_py.codegen.scalars import apart, varies
-from cute_py.codegen.storage import I16, I32
-from cute_py.integers import ints
+from cute_py.codegen.storage import I8, I16, I32
+from cute_py.dtypes.table import u8
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cute_py.codegen.chains import Walk
-    from cute_py.codegen.emit import Emit, Link
+    from cute_py.codegen.emit import Emit
     from cute_py.plan.access import Access
-    from cute_py.plan.conditions import Scalar
-
-# -- addresses
-
-
-class Addresses:
-    """The byte addresses of an access; what vectors share is computed once."""
-
-    def __init__(self, e: Emit, x: Access, chain: Link | None = None) -> None:
-        """Keep the emitter and the access; `chain` is where an op before has got to."""
-        self.e, self.x = e, x
-        if x.dtype.bits < 8 and x.space == "gmem":
-            raise e.unsupported(f"such an access to elements of {x.dtype} in global memory")
-        if x.vector_bits < 8 or (x.dtype.bits < 8 and x.vector_bits % 8):
-            raise e.unsupported(f"access to single elements of {x.dtype}")
-        self.wide = x.space == "gmem"
-        self.bits = x.dtype.bits
-        # what varies, and the constant beyond it; elements below a byte need both for whole bytes
-        self.parts = [apart(base) if self.bits >= 8 else (base, 0) for base in x.bases]
-        self.bases: dict[int, Any] = {}
-        self.inside: dict[int, Any] = {}
-        if chain is not None:
-            before, self.bases[-1] = chain
-            self.parts.append(apart(before))  # found as number -1
-
-    def last(self) -> Any:  # noqa: ANN401
-        """Return the address of the last base."""
-        return self.base(len(self.x.bases) - 1)
-
-    def base(self, number: int) -> Any:  # noqa: ANN401
-        """Return the address of one base without its constant part: of 64 bits in global, of 32 in
-        shared memory.
-        """
-        if number not in self.bases:
-            e, x = self.e, self.x
-            step = self._step(number)
-            if step is not None:
-                self.bases[number] = e.b.add(self.bases[number - 1], self.bytes(step))
-                return self.bases[number]
-            address = e.b.add(e.address(x.space, x.storage), self.bytes(self.parts[number][0]))
-            if self.wide and varies(x.bases[number]):
-                address = e.opaque(address)
-            self.bases[number] = address
-        return self.bases[number]
-
-    def bytes(self, offset: Scalar) -> Any:  # noqa: ANN401
-        """Return an offset in bytes, as wide as addresses are."""
-        scalars = self.e.scalars
-        return self._scaled(scalars.value(offset) if self.wide else scalars.narrow(offset))
-
-    def _scaled(self, elements: Any) -> Any:  # noqa: ANN401
-        """Return elements in bytes; vectors of narrow elements begin at whole bytes."""
-        b, kind = self.e.b, elements.type
-        if self.bits >= 8:
-            return b.mul(elements, ir.Constant(kind, self.bits // 8))
-        return b.ashr(elements, ir.Constant(kind, (8 // self.bits).bit_length() - 1))
-
-    def _step(self, number: int) -> Scalar | None:
-        """Return how far a base is from the one before it, if that does not change in loops.
-
-        A row of addresses that a loop moves then needs two registers and an addition each, in place
-        of a register pair each.
-        """
-        if not self.wide or number - 1 not in self.bases or not varies(self.parts[number][0]):
-            return None
-        step: Any = ints.sub(self.parts[number][0], self.parts[number - 1][0])
-        return None if varies(step) else step
-
-    def swizzled(self, static: int) -> Any:  # noqa: ANN401
-        """Return swizzle(inner + static) in bytes, for a static part below the period."""
-        if static not in self.inside:
-            e = self.e
-            bits, base, shift = self.x.swizzle  # type: ignore[misc]
-            inner = e.scalars.value(self.x.inner) if self.wide else e.scalars.narrow(self.x.inner)
-            kind = inner.type
-            offset = e.b.add(inner, ir.Constant(kind, static))
-            mask = ((1 << bits) - 1) << (base + max(0, shift))
-            active = e.b.and_(offset, ir.Constant(kind, mask))
-            move = e.b.lshr if shift >= 0 else e.b.shl
-            offset = e.b.xor(offset, move(active, ir.Constant(kind, abs(shift))))
-            self.inside[static] = self._scaled(offset)
-        return self.inside[static]
-
-    def __getitem__(self, vector: int) -> tuple[Any, int]:
-        """Return the address of a vector as (value, static bytes beyond it)."""
-        number, static = self.x.table[vector]
-        beyond = self.parts[number][1]
-        if self.x.swizzle is None:
-            return self.base(number), (static + beyond) * self.bits // 8
-        bits, base, shift = self.x.swizzle
-        period = 1 << (bits + base + abs(shift))
-        outside, inside = static // period * period, static % period
-        address = self.e.b.add(self.base(number), self.swizzled(inside))
-        return address, (outside + beyond) * self.bits // 8
-
-
-def begin(e: Emit, walk: Walk) -> Any:  # noqa: ANN401
-    """Return the address where a walk begins, without its constant part."""
-    addresses = Addresses(e, walk.source)
-    return e.b.add(e.address("gmem", walk.source.storage), addresses.bytes(walk.begin))
-
-
-def advance(e: Emit, walk: Walk) -> Any:  # noqa: ANN401
-    """Return the address of the next pass. The compiler cannot take it apart: it would hold each
-    row's way from the first pass in a register pair of its own.
-    """
-    assert e.link is not None
-    return e.opaque(e.b.add(e.link[1], Addresses(e, walk.source).bytes(walk.step)))
-
 
 # -- loads and stores
 
@@ -274,6 +167,72 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
             e.words.put(op.old, v, old)
 
 
+def prefetch(e: Emit, op: ops.Prefetch) -> None:
+    """One prefetch a vector; nothing where a guard fails."""
+    addresses, guards = Addresses(e, op.src), Guards(e, op.src)
+    for v in range(op.src.count):
+        e.emit("prefetch", addresses[v], guard=guards[v])
+
+
+def cp_commit(e: Emit, op: ops.CpCommit) -> None:
+    """Close a group of copies."""
+    e.emit("cp.async.commit_group")
+
+
+def cp_wait(e: Emit, op: ops.CpWait) -> None:
+    """Wait for groups of copies."""
+    e.emit("cp.async.wait_group", n=op.n)
+
+
+# -- elements narrower than a byte
+
+
+def is_unpacked(x: Access) -> bool:
+    """Tell whether each element of an access lies in a byte of its own, but is narrower."""
+    return x.space == "gmem" and x.dtype.bits in (1, 2, 4)
+
+
+def as_bytes(e: Emit, x: Access) -> Access:
+    """Return an access to the same elements as bytes: vector v is its next few vectors.
+
+    A vector begins at a multiple of its packed size, and no more than that is known: so many bytes
+    are moved at once.
+    """
+    sure = max(1, x.vector_bits // 8)
+    n = min(16, sure & -sure, x.width & -x.width)
+    each = range(0, x.width, n)
+    return replace(
+        x,
+        dtype=u8,
+        width=n,
+        table=tuple([(base, offset + k) for base, offset in x.table for k in each]),
+        masks=tuple([mask for mask in x.masks for _k in each]),
+        fill=None if x.fill is None else e.image(x.fill, x.dtype),
+    )
+
+
+def get_bytes(e: Emit, reg: Reg, start: int, count: int) -> list[Any]:
+    """Return elements as words of four bytes each, as memory holds them."""
+    b, words = e.b, [ir.Constant(I32, 0)] * -(-count // 4)
+    for k in range(count):
+        widen = b.sext if reg.dtype.kind == "int" else b.zext
+        byte = b.zext(widen(e.words.get(reg, start + k), I8), I32)
+        words[k // 4] = b.or_(words[k // 4], b.shl(byte, ir.Constant(I32, k % 4 * 8)))
+    return words
+
+
+def put_bytes(e: Emit, reg: Reg, start: int, count: int, words: list[Any]) -> None:
+    """Set elements from words of four bytes each; a flag is set by any byte but 0."""
+    b = e.b
+    for k in range(count):
+        byte = b.trunc(b.lshr(words[k // 4], ir.Constant(I32, k % 4 * 8)), I8)
+        if reg.dtype.name == "b1":
+            value = b.icmp_unsigned("!=", byte, ir.Constant(I8, 0))
+        else:
+            value = b.trunc(byte, ir.IntType(reg.dtype.bits))
+        e.words.put(reg, start + k, value)
+
+
 EMIT = {
     ops.Load: load,
     ops.Store: store,
@@ -281,4 +240,7 @@ EMIT = {
     ops.StMatrix: stmatrix,
     ops.CpAsync: cp_async,
     ops.Atomic: atomic,
+    ops.Prefetch: prefetch,
+    ops.CpCommit: cp_commit,
+    ops.CpWait: cp_wait,
 }

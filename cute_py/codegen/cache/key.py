@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import cute_py
 from cute_py.atoms.mma import MMA_Atom, Operand
+from cute_py.codegen.toolchain import tool
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import CuteError
 from cute_py.integers.polynomial import polynomial_key
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     Signature = list[tuple[str, int, int]]
 
 ROOT = Path(cute_py.__file__).parent
+HERE = os.sep.join(Path(__file__).parts[-3:])  # codegen/cache/key.py
 # What no kernel depends on but through its plan. All else counts, so that a new folder does.
 ABOVE = {"analysis", "cli", "emulate", "host", "kernels", "ops", "viz"}
 PACKAGES = ("numba", "numba_cuda", "llvmlite")
@@ -126,7 +128,7 @@ def _signature() -> Signature:
     with os.scandir(ROOT) as entries:
         top = list(entries)
     found = [each for entry in top if entry.name not in ABOVE for each in _sources(entry)]
-    if not any(path.endswith(os.path.basename(__file__)) for path, _size, _time in found):
+    if not any(path.endswith(HERE) for path, _size, _time in found):
         raise FileNotFoundError(ROOT)
     return sorted(found)
 
@@ -198,8 +200,6 @@ def _nvvm() -> list[str]:
 
 
 def _ptxas() -> list[str]:
-    from cute_py.codegen.tools import tool
-
     try:
         return [tool("ptxas")]
     except CuteError:  # told by who needs it
