@@ -25,7 +25,6 @@ from cute_py.calls.arrays import (
 )
 from cute_py.codegen.driver.driver import driver
 from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
-from cute_py.codegen.launch.run import shared_memory_of_device
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
@@ -296,7 +295,8 @@ def gpu_holding(array: Any) -> Gpu:  # noqa: ANN401
         return driver().limit(device, name)
 
     capability = limit("COMPUTE_CAPABILITY_MAJOR"), limit("COMPUTE_CAPABILITY_MINOR")
-    return Gpu(shared_memory_of_device(device), limit("MULTIPROCESSOR_COUNT"), capability)
+    shared = limit("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+    return Gpu(shared, limit("MULTIPROCESSOR_COUNT"), capability)
 
 
 # -- arrays of other libraries
