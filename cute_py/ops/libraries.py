@@ -76,7 +76,7 @@ class Library:
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:  # noqa: ANN401
         """Return an array, and the type that its elements are to be read as."""
         kind = dtype_of(x) if dtype is None else as_dtype(dtype)
-        return bare(x if dtype_of(x) is kind else typed(x, kind)), kind
+        return bare(x if dtype_of(x) is kind else typed(bare(x), kind)), kind
 
     def converted(self, x: Any, kind: Dtype) -> Any:  # noqa: ANN401
         """Return what `read` gave, in the type that it named."""

@@ -218,6 +218,18 @@ def test_other_facts_go_the_whole_way(gpu, steps, name):
         assert words(gpu) == wanted
 
 
+def test_a_configuration_is_known_by_identity(gpu, steps):
+    a, b, out = *operands(), Matrix((M, N), address=1 << 23)
+    first = cute.ops.choose_config(M, N, K, "f16", ("K", "MN"))
+    second = cute.ops.choose_config(M, N, K, "f16", ("K", "MN"))
+    for config in (first, second):
+        cute.ops.gemm(a, b, out=out, config=config)
+        steps.clear()
+        cute.ops.gemm(a, b, out=out, config=config)
+        assert steps == []
+    assert known() == 2
+
+
 def test_an_out_that_is_read_is_noticed_each_time(gpu):
     a, b = operands()
     apart, same = Matrix((M, M), address=1 << 23), Matrix((M, M), address=a.address)
