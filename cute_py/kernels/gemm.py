@@ -224,7 +224,7 @@ def shared_layout(config: GemmConfig, rows: int, dtype: Any, side: Side) -> AnyL
         return cute.Layout((rows, k, stages), (1, pitch, pitch * k))
     along_k = side.major == "K"
     atom = smem_atom(dtype, int(along_k), k if along_k else rows, least=True)
-    return cute.tile_to_shape(atom, (rows, k, stages))
+    return cute.tile_to_shape(atom, (rows, k, stages))  # type: ignore[no-any-return]
 
 
 def global_copy(config: GemmConfig, rows: int, dtype: Any, side: Side) -> Any:  # noqa: ANN401

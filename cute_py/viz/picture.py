@@ -134,7 +134,7 @@ class Picture:
         return {"title": self.title, "grids": grids}
 
     def _repr_svg_(self) -> str:
-        from cute_py.viz.svg import to_svg
+        from cute_py import to_svg  # the public door: renderers know pictures, not the other way
 
         return to_svg(self)
 
