@@ -78,8 +78,8 @@ _HOME = {
     "tensor.engine": "Coordinates Engine Memory Pointer add_coordinates",
     "tensor.host_engine": "ArrayEngine PackedEngine",
     "tensor.tensor": (
-        "Tensor make_coord_tensor make_fragment_like make_host_tensor make_identity_tensor make_ptr "
-        "make_rmem_tensor make_tensor make_tensor_like"
+        "Tensor make_coord_tensor make_fragment_like make_host_tensor make_identity_tensor "
+        "make_ptr make_rmem_tensor make_tensor make_tensor_like"
     ),
     "tensor.partition": "inner_partition local_partition local_tile outer_partition",
     "tensor.retype": "recast",

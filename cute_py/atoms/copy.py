@@ -16,6 +16,7 @@ from cute_py.dtypes.table import Dtype, dtype, int_type
 from cute_py.errors import LayoutError, refusal
 from cute_py.layout.algebra.recast import recast_layout
 from cute_py.layout.layout import Layout
+from cute_py.layout.offsets import offset_grid
 from cute_py.layout.queries import size
 
 TYPE_CHECKING = False
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
+    from cute_py.atoms.mma import Array
     from cute_py.dtypes.table import DtypeLike
 
 _set = object.__setattr__
@@ -110,6 +112,21 @@ class Copy_Op:
     def dst_bits(self) -> int:
         """How many bits a thread names as its part of the destination."""
         return int(size(self.dst_tv, 1))
+
+    def table(self, side: str) -> Array:
+        """Return the bits that each thread names on a side, as a NumPy array.
+
+        Args:
+            side: "src", "dst" or "ref".
+
+        Law: table("src")[thread, bit] == src_tv(thread, bit); the bits of 32 threads count through
+        the whole copy, in an order that is common to its sides.
+
+        >>> from cute_py.atoms.copy_sm75 import SM75_U32x1_LDSM_N
+        >>> SM75_U32x1_LDSM_N.table("dst")[5, ::16].tolist()
+        [160, 176]
+        """
+        return offset_grid(getattr(self, f"{side}_tv")).reshape(self.num_threads, -1)
 
     @property
     def native(self) -> tuple[str, ...]:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from cute_py.atoms.arch import holds, since
 from cute_py.errors import refusal
+from cute_py.layout.offsets import offset_grid
+from cute_py.layout.queries import size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import NoReturn, TypeAlias
+    from typing import Any, NoReturn, TypeAlias
 
     from cute_py.dtypes.table import Dtype
     from cute_py.layout.layout import Layout
 
     Argument: TypeAlias = "str | int"
+    Array: TypeAlias = Any  # a NumPy array
 
 _set = object.__setattr__
 
@@ -316,6 +319,37 @@ class MMA_Atom:
     def num_threads(self) -> int:
         """The number of threads that execute it together."""
         return int(self.thr_id.size())
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """The thread of the warp or warpgroup for each logical thread, in order."""
+        return tuple(self.thr_id(t) for t in range(self.num_threads))
+
+    @property
+    def values(self) -> tuple[int, int, int]:
+        """How many values of A, B and C each thread holds.
+
+        >>> import cute_py.atoms
+        >>> cute_py.atoms.SM80_16x8x16_F32BF16BF16F32_TN.values
+        (8, 4, 4)
+        """
+        a, b, c = (int(size(tv, 1)) for tv in (self.a_tv, self.b_tv, self.c_tv))
+        return a, b, c
+
+    def table(self, operand: str) -> Array:
+        """Return the elements of a tile that each thread holds, as a NumPy array.
+
+        Args:
+            operand: "a", "b" or "c".
+
+        Law: table("a")[thread, value] == a_tv(thread, value), that is m + M k; n + N k of B and
+        m + M n of C alike.
+
+        >>> import cute_py.atoms
+        >>> cute_py.atoms.SM80_16x8x8_F32F16F16F32_TN.table("b")[5].tolist()
+        [17, 25]
+        """
+        return offset_grid(getattr(self, f"{operand}_tv")).reshape(self.num_threads, -1)
 
     @property
     def sparse(self) -> bool:

@@ -22,7 +22,6 @@ from cute_py.emulate.build import Build, Run, handles
 from cute_py.emulate.numerics import fma, numeric, widened
 from cute_py.emulate.ops_memory import require_warps
 from cute_py.emulate.spans import LANES, Array, Cohort
-from cute_py.layout.offsets import offset_grid, offsets
 from cute_py.plan import ops
 
 Steps = tuple[tuple[int, int, int], ...]
@@ -85,15 +84,14 @@ class Lanes:
 def lanes_of(atom: MMA_Atom) -> Lanes:
     """Return the lane maps of an atom of one warp, or of a part of it."""
     M, N, K = atom.shape_mnk
-    threads = offsets(atom.thr_id)
+    threads = np.array(atom.threads)
     groups, free = [], set(range(LANES))
     while free:
         group = min(free) + threads
         free -= set(group.tolist())
         groups.append(group)
     lanes = np.array(groups)
-    grids = [offset_grid(tv).reshape(len(threads), -1) for tv in (atom.a_tv, atom.b_tv, atom.c_tv)]
-    values = tuple(grid.shape[1] for grid in grids)
+    grids, values = [atom.table(operand) for operand in "abc"], atom.values
     inverse = []
     for grid, rows, n in zip(grids[:2], (M, N), values, strict=False):
         held = np.zeros((len(groups), rows * K), np.int64)
@@ -104,7 +102,7 @@ def lanes_of(atom: MMA_Atom) -> Lanes:
     m, n = grids[2] % M, grids[2] // M
     for g, group in enumerate(lanes):
         c[group] = g * M * N + m * N + n
-    return Lanes(lanes, inverse[0], inverse[1], c, (values[0], values[1], values[2]))
+    return Lanes(lanes, inverse[0], inverse[1], c, values)
 
 
 @handles(ops.Mma)
@@ -277,20 +275,19 @@ def _dot_of_thread(build: Build, op: ops.Mma) -> Run:
     read_d = build.reader(op.d, op)
     M, N, K = atom.shape_mnk
 
-    def fragment(values: Array, k: int, rows: int, tv: Any) -> Array:  # noqa: ANN401
+    order = {operand: np.argsort(atom.table(operand)[0]) for operand in "ab"}
+    (place_c,) = atom.table("c")
+
+    def fragment(values: Array, k: int, rows: int, operand: str) -> Array:
         own = values[..., k * rows * K : (k + 1) * rows * K]
-        place = np.argsort(offset_grid(tv).reshape(-1))
-        return own[..., place].reshape(*own.shape[:-1], K, rows).swapaxes(-1, -2)
+        return own[..., order[operand]].reshape(*own.shape[:-1], K, rows).swapaxes(-1, -2)
 
     def run(c: Cohort) -> None:
         left, right, total = numbers(a(c), atom.a_type), numbers(b(c), atom.b_type), None
         total = np.array(read_d(c))
         for i, j, k in op.steps:
-            sums = multiplied(
-                fragment(left, j, M, atom.a_tv), fragment(right, k, N, atom.b_tv), atom
-            )
-            place = offset_grid(atom.c_tv).reshape(-1)
-            sums = sums[..., place % M, place // M]
+            sums = multiplied(fragment(left, j, M, "a"), fragment(right, k, N, "b"), atom)
+            sums = sums[..., place_c % M, place_c // M]
             part = slice(i * M * N, (i + 1) * M * N)
             total[..., part] = accumulated(total[..., part], sums, atom)
         d.put(c, total)

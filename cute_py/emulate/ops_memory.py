@@ -13,7 +13,6 @@ from cute_py.emulate.build import Build, Run, handles
 from cute_py.emulate.faults import first
 from cute_py.emulate.numerics import function
 from cute_py.emulate.spans import LANES, Array, Cohort
-from cute_py.layout.offsets import offset_grid
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
@@ -121,9 +120,9 @@ def prefetch(build: Build, op: ops.Prefetch) -> Run:
 # -- ldmatrix and stmatrix
 
 
-def _rows(atom: Copy_Op, tv: str) -> tuple[Array, int]:
+def _rows(atom: Copy_Op, side: str) -> tuple[Array, int]:
     """Return for each lane and 16-bit element of its registers row * 8 + column, and the rows."""
-    bits = offset_grid(getattr(atom, tv)).reshape(LANES, -1)[:, ::16] // 16
+    bits = atom.table(side)[:, ::16] // 16
     return bits, int(bits.max()) // 8 + 1
 
 
@@ -132,7 +131,7 @@ def ldmatrix(build: Build, op: ops.LdMatrix) -> Run:
     """Load 8x8 matrices; lanes 0 to 8n-1 give the addresses of rows."""
     located, dst = build.access(op.src, op, unit=16), build.view(op.dst)
     shadow = build.shadow
-    place_of, rows = _rows(op.atom, "dst_tv")
+    place_of, rows = _rows(op.atom, "dst")
     row, column = place_of // 8, place_of % 8
     pairs = bool((column[:, ::2] % 2 == 0).all() and (column[:, 1::2] == column[:, ::2] + 1).all())
     pairs = pairs and bool((row[:, ::2] == row[:, 1::2]).all())
@@ -195,7 +194,7 @@ def stmatrix(build: Build, op: ops.StMatrix) -> Run:
     """Store 8x8 matrices: the inverse of ldmatrix."""
     located, read = build.access(op.dst, op, unit=16), build.reader(op.src, op)
     shadow = build.shadow
-    place_of, rows = _rows(op.atom, "src_tv")
+    place_of, rows = _rows(op.atom, "src")
     back = np.argsort(place_of.reshape(-1), kind="stable")  # row * 8 + column -> lane, element
 
     def run(c: Cohort) -> None:

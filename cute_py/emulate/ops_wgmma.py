@@ -20,7 +20,6 @@ from cute_py.emulate.ops_memory import require_warps
 from cute_py.emulate.ops_tma import wait_for
 from cute_py.emulate.registers import View
 from cute_py.emulate.spans import LANES, Array, Cohort
-from cute_py.layout.offsets import offset_grid
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
 
@@ -32,11 +31,11 @@ THREADS = WARPS * LANES
 def tables(atom: MMA_Atom) -> tuple[Array, Array]:
     """Return [M, K] -> thread * values + value of A, and [thread, value] -> m * N + n of C."""
     M, N, K = atom.shape_mnk
-    a = offset_grid(atom.a_tv).reshape(THREADS, -1)
+    a = atom.table("a")
     held = np.zeros(M * K, np.int64)
     if atom.a_memory == "rmem":
         held[a] = np.arange(a.size).reshape(a.shape)
-    c = offset_grid(atom.c_tv).reshape(THREADS, -1)
+    c = atom.table("c")
     return held.reshape(K, M).T, c % M * N + c // M
 
 

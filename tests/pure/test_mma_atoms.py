@@ -38,6 +38,19 @@ TYPES = {
 }
 
 
+# -- tables
+
+
+def test_tables_of_an_atom_are_its_layouts():
+    for atom in RUNNABLE:
+        assert atom.threads == tuple(atom.thr_id(t) for t in range(atom.num_threads))
+        for operand, values in zip("abc", atom.values, strict=True):
+            tv, table = getattr(atom, f"{operand}_tv"), atom.table(operand)
+            assert table.shape == (atom.num_threads, values)
+            t, v = atom.num_threads - 1, values - 1
+            assert (table[t, v], table[0, v], table[t, 0]) == (tv(t, v), tv(0, v), tv(t, 0))
+
+
 # -- golden: CuTe C++
 
 
