@@ -88,7 +88,8 @@ def pytest_runtest_call(item):
     start = processor_seconds()
     result = yield
     used, most = processor_seconds() - start, item.config.getoption("--seconds")
-    if 0 < most < used and not item.config.getoption("--slow") and not item.get_closest_marker("gpu"):
+    free = item.config.getoption("--slow") or item.get_closest_marker("gpu")
+    if 0 < most < used and not free:
         pytest.fail(
             f"took {used:.2f} s of processor time, its processes included; a test that is not slow "
             f"takes at most {most} s: split it, share a fixture, or mark it slow",
@@ -127,9 +128,15 @@ def compute_capability():
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels_of_this_run(tmp_path_factory):
-    """Keep compiled kernels in a folder of this run, and out of the user's; show no stages."""
+    """Keep compiled kernels in a folder of this run, and out of the user's; show no stages.
+
+    The processes of pytest-xdist share it: each has a folder of its own in that of the run.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CUTE_PY_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("CUTE_PY_CACHE_DIR", str(folder / "kernels"))
         for name in ("CUTE_PY_CACHE", "CUTE_PY_CACHE_SIZE", "CUTE_PY_DEBUG"):
             patch.delenv(name, raising=False)
         yield

@@ -3,6 +3,7 @@
 from itertools import combinations, product
 
 import pytest
+from hypothesis import settings
 
 
 def pairwise(*axes):
@@ -33,6 +34,11 @@ def in_turn(*axes):
     """Return rows in which every value of every axis occurs: as many as the longest axis has."""
     axes = [list(axis) for axis in axes]
     return [tuple(axis[n % len(axis)] for axis in axes) for n in range(max(map(len, axes)))]
+
+
+def fewer(part):
+    """Return settings with one of `part` of the profile's examples, for costly ones."""
+    return settings(max_examples=max(settings().max_examples // part, 1))
 
 
 def quick(rows, *axes):

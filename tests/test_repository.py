@@ -7,13 +7,16 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from string import Formatter
 
 import pytest
 
 from cute_py.errors import WORDINGS
+from tests.sampling import check_each
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -181,19 +184,21 @@ def test_coverage_names_a_test_for_what_works_and_none_for_what_is_planned():
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in coverage_rows() if row[2] != "planned"], ids=lambda row: row[0]
-)
-def test_coverage_row_names_what_exists(row):
-    _, _, _, where, tested_by = row
-    missing = [
-        path for path in re.findall(r"`([\w./]+/[\w./]+)`", where) if not (ROOT / path).exists()
-    ]
-    assert missing == []
-    tests = re.findall(r"`(tests/[\w./]+)(?:::(\w+))?`", tested_by)
-    assert tests
-    for file, test in tests:
-        assert f"def {test}" in read(file), f"{file} has no {test}"
+def test_coverage_rows_name_what_exists():
+    text = cache(read)
+
+    def check(row):
+        _, _, _, where, tested_by = row
+        paths = re.findall(r"`([\w./]+/[\w./]+)`", where)
+        missing = [path for path in paths if not (ROOT / path).exists()]
+        assert missing == []
+        tests = re.findall(r"`(tests/[\w./]+)(?:::(\w+))?`", tested_by)
+        assert tests
+        for file, test in tests:
+            assert f"def {test}" in text(file), f"{file} has no {test}"
+
+    rows = [row for row in coverage_rows() if row[2] != "planned"]
+    check_each(check, rows, name=lambda row: row[0])
 
 
 def phrases(code):
@@ -203,17 +208,21 @@ def phrases(code):
     return {" ".join(each[i : i + 3]) for each in words for i in range(len(each) - 2)}
 
 
-@cache
 def text_of_all_tests():
     texts = "".join(read(path) for path in sorted((ROOT / "tests").rglob("test_*.py")))
     return " ".join(texts.replace("\\", "").split())
 
 
-@pytest.mark.parametrize("code", WORDINGS)
-def test_wording_is_matched_by_a_test(code):
+def test_every_wording_is_matched_by_a_test():
     """A test names the code, or quotes three words in a row that no other wording has."""
-    own = phrases(code).difference(*(phrases(other) for other in WORDINGS if other != code))
-    assert any(text in text_of_all_tests() for text in {f'"{code}"', *own})
+    texts, of_code = text_of_all_tests(), {code: phrases(code) for code in WORDINGS}
+    times = Counter(chain.from_iterable(of_code.values()))
+
+    def check(code):
+        own = {text for text in of_code[code] if times[text] == 1}
+        assert any(text in texts for text in {f'"{code}"', *own})
+
+    check_each(check, WORDINGS)
 
 
 # -- words that belong elsewhere

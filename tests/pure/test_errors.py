@@ -29,6 +29,7 @@ from cute_py import (
 from cute_py.errors import WORDINGS, refusal
 from tests import model
 from tests.notation import read_text
+from tests.sampling import check_each
 from tests.strategies import compact_layouts, layouts
 
 DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
@@ -343,15 +344,19 @@ def test_exactly_the_wordings_are_documented():
     assert sorted(documented()) == sorted(WORDINGS)
 
 
-@pytest.mark.parametrize("code", WORDINGS)
-def test_documented_example_has_the_wording(code):
+def test_documented_examples_have_the_wordings():
     """The class is right, and the example is the wording with its fields filled in."""
-    kind, when, example = documented()[code]
-    assert kind == f"`{WORDINGS[code][0].__name__}`"
-    assert when
-    given_, required, fix = map(pattern, WORDINGS[code][1:])
-    message = rf"`+ ?{CALL}[\w.()-]+: given {given_}; required: {required}; fix: {fix} ?`+"
-    assert re.fullmatch(message, example), example
+    rows = documented()
+
+    def check(code):
+        kind, when, example = rows[code]
+        assert kind == f"`{WORDINGS[code][0].__name__}`"
+        assert when
+        given_, required, fix = map(pattern, WORDINGS[code][1:])
+        message = rf"`+ ?{CALL}[\w.()-]+: given {given_}; required: {required}; fix: {fix} ?`+"
+        assert re.fullmatch(message, example), example
+
+    check_each(check, WORDINGS)
 
 
 def pattern(wording):

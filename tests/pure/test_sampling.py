@@ -44,7 +44,9 @@ def test_all_that_fails_is_named():
         assert n != 2
 
     check_each(check, [0, 1])
-    with pytest.raises(AssertionError, match=r"(?s)2 of 3 fail:\n2: AssertionError.*3: ValueError: 3 is"):
+    with pytest.raises(
+        AssertionError, match=r"(?s)2 of 3 fail:\n2: AssertionError.*3: ValueError: 3 is"
+    ):
         check_each(check, [1, 2, 3])
     with pytest.raises(AssertionError):
         check_each(check, [])
