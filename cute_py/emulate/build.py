@@ -27,7 +27,8 @@ from cute_py.emulate.spans import LANES, Array, Cohort, Spans, Value
 from cute_py.errors import refusal
 from cute_py.plan import ops
 from cute_py.plan.access import Access
-from cute_py.plan.conditions import Node, Reg
+from cute_py.plan.conditions import Reg
+from cute_py.plan.node import Node
 from cute_py.plan.plan import Plan
 from cute_py.plan.walk import symbols_of
 

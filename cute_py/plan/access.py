@@ -6,10 +6,13 @@ that the GPU will use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cute_py.dtypes.table import Dtype
-from cute_py.plan.conditions import Cond, Node, Scalar
+from cute_py.plan.conditions import Cond, Scalar, runs
+from cute_py.plan.node import FIXED, Node
+
+_LONGEST = 100  # characters of a table that is printed in full
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,13 @@ class Access(Node):
     storage: str
     dtype: Dtype
     bases: tuple[Scalar, ...]
-    table: tuple[tuple[int, int], ...]
-    width: int = 1
+    table: tuple[tuple[int, int], ...] = field(metadata=FIXED)
+    width: int = field(default=1, metadata=FIXED)
     inner: Scalar = 0
-    swizzle: tuple[int, int, int] | None = None
+    swizzle: tuple[int, int, int] | None = field(default=None, metadata=FIXED)
     guards: tuple[Cond, ...] = ()
-    masks: tuple[tuple[int, ...], ...] = ()
-    fill: float | int | None = 0
+    masks: tuple[tuple[int, ...], ...] = field(default=(), metadata=FIXED)
+    fill: float | int | None = field(default=0, metadata=FIXED)
     cache: str = ""
 
     @property
@@ -56,3 +59,25 @@ class Access(Node):
     def vector_bits(self) -> int:
         """The width of a vector (bits)."""
         return self.width * self.dtype.bits
+
+    def __str__(self) -> str:
+        """Return it as text: storage, bases, swizzle, table, width, and why it is guarded."""
+        bases, table = " | ".join(map(str, self.bases)), self._table_text()
+        inner = (
+            f"{self.inner} + {table}" if self.inner.__class__ is not int or self.inner else table
+        )
+        if self.swizzle is not None:
+            inner = f"Sw<{','.join(map(str, self.swizzle))}>({inner})"
+        wide = f" x{self.width}" if self.width > 1 else ""
+        where = "" if not self.guards else " if " + " and ".join(map(str, self.guards))
+        cache = f" .{self.cache}" if self.cache else ""
+        return f"{self.storage}[{bases} + {inner}]{wide}{cache}{where}"
+
+    def _table_text(self) -> str:
+        if len(self.bases) == 1:
+            words = runs(tuple([o for _b, o in self.table]))
+        else:
+            words = ",".join([f"{b}:{o}" for b, o in self.table])
+        if len(words) > _LONGEST:
+            words = f"{words[:_LONGEST].rpartition(',')[0]},... {self.count} in all"
+        return f"[{words}]"

@@ -6,18 +6,23 @@ sizes and strides of parameters, loop variables and `Let`s.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cute_py.dtypes.table import Dtype
-from cute_py.integers.symbols import SymInt
+from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.plan.node import FIXED, Node
 
 Scalar: TypeAlias = int | SymInt
 
+BITS = 64  # of the integers of a plan, which are signed
+MOST = (1 << (BITS - 1)) - 1
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """Base of what the ops of a plan are made of, so that a walk knows it from a plain value."""
+
+def bounds_of(x: Scalar) -> tuple[int | None, int | None]:
+    """Return the least and the greatest value of a scalar, None for no bound."""
+    return (x, x) if isinstance(x, int) else bounds(terms_of(x))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class Reg(Node):
 
     storage: str
     dtype: Dtype
-    index: tuple[int, ...]
+    index: tuple[int, ...] = field(metadata=FIXED)
 
     def __len__(self) -> int:
         return len(self.index)

@@ -1,60 +1,142 @@
 """The element-wise functions of `Map` and the combining ones of `Reduce` and `Atomic`: one table.
 
 Each backend has one rule per name. A function computes in the dtype of its sources; comparisons and
-logic give b1.
+logic give b1. A row with a text is public: `cute.math` has it by its name there.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 from dataclasses import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function: its name, how many sources, whether it gives b1, and for which types it is:
-    "any", "float", "int" or "bool".
+    """One function.
+
+    Attributes:
+        name: as plans have it.
+        arity: how many sources it takes.
+        model: the same function of Python's numbers, exact for integers; its result is wrapped to
+            the width of an integer type, or rounded to a type of floats.
+        domain: the types that it is for: "any", "float", "int" or "bool".
+        compares: whether it gives b1.
+        approximate: on a GPU by a special-function unit, within a documented bound.
+        text: what `cute.math` says of it; "" for what only operators record.
+        public: its name there, if not `name`.
     """
 
     name: str
     arity: int
+    model: Callable[..., Any]
     domain: str = "any"
     compares: bool = False
-    approximate: bool = False  # on a GPU by a special-function unit, within a documented bound
+    approximate: bool = False
+    text: str = ""
+    public: str = ""
 
 
-FUNCTIONS: dict[str, Function] = {
-    f.name: f
-    for f in (
-        Function("copy", 1),
-        Function("neg", 1),
-        Function("abs", 1),
-        Function("not", 1, "int"),
-        Function("add", 2),
-        Function("sub", 2),
-        Function("mul", 2),
-        Function("div", 2, "float"),
-        Function("floordiv", 2, "int"),
-        Function("mod", 2, "int"),
-        Function("min", 2),
-        Function("max", 2),
-        Function("and", 2, "int"),
-        Function("or", 2, "int"),
-        Function("xor", 2, "int"),
-        Function("shl", 2, "int"),
-        Function("shr", 2, "int"),
-        Function("fma", 3),
-        *[Function(test, 2, compares=True) for test in ("lt", "le", "gt", "ge", "eq", "ne")],
-        Function("where", 3),  # a condition (b1) and two values
-        Function("sqrt", 1, "float"),
-        *[
-            Function(name, 1, "float", approximate=True)
-            for name in ("exp2", "exp", "log2", "log", "tanh", "rsqrt", "rcp", "sin", "cos")
-        ],
-        Function("erf", 1, "float"),
-        Function("floor", 1, "float"),
-        Function("ceil", 1, "float"),
-    )
-}
+def _least(a: Any, b: Any) -> Any:  # noqa: ANN401
+    return b if a != a else a if b != b else min(a, b)
+
+
+def _greatest(a: Any, b: Any) -> Any:  # noqa: ANN401
+    return b if a != a else a if b != b else max(a, b)
+
+
+_OPERATORS = (
+    Function("copy", 1, lambda a: a),
+    Function("neg", 1, operator.neg),
+    Function("abs", 1, abs),
+    Function("not", 1, operator.invert, "int"),
+    Function("add", 2, operator.add),
+    Function("sub", 2, operator.sub),
+    Function("mul", 2, operator.mul),
+    Function("div", 2, operator.truediv, "float"),
+    Function("floordiv", 2, operator.floordiv, "int"),
+    Function("mod", 2, operator.mod, "int"),
+    Function("and", 2, operator.and_, "int"),
+    Function("or", 2, operator.or_, "int"),
+    Function("xor", 2, operator.xor, "int"),
+    Function("shl", 2, operator.lshift, "int"),
+    Function("shr", 2, operator.rshift, "int"),
+    *[
+        Function(test, 2, getattr(operator, test), compares=True)
+        for test in ("lt", "le", "gt", "ge", "eq", "ne")
+    ],
+)
+
+# What is said of a GPU is about f32, and f16 and bf16, which are computed in f32. In f64 sqrt,
+# rsqrt and rcp are rounded as on the emulator, and the others are within 2 ulp.
+_NAMED = (
+    Function(
+        "where", 3, lambda c, a, b: a if c else b,
+        text="Return a where the condition (b1 registers, or a condition of integers) holds, "
+        "else b.",
+    ),
+    Function(
+        "max", 2, _greatest, public="maximum",
+        text="Return the greater of a and b; of a number and NaN, the number (PTX max).",
+    ),
+    Function(
+        "min", 2, _least, public="minimum",
+        text="Return the lesser of a and b; of a number and NaN, the number (PTX min).",
+    ),
+    Function("fma", 3, lambda a, b, c: a * b + c, text="Return a*b + c, rounded once."),
+    Function(
+        "exp2", 1, lambda a: 2.0**a, "float", approximate=True,
+        text="Return 2**x; on a GPU ex2.approx, 2 ulp.",
+    ),
+    Function(
+        "exp", 1, math.exp, "float", approximate=True,
+        text="Return e**x; on a GPU by ex2.approx of x*log2(e).",
+    ),
+    Function(
+        "log2", 1, math.log2, "float", approximate=True,
+        text="Return the logarithm to base 2; on a GPU lg2.approx.",
+    ),
+    Function(
+        "log", 1, math.log, "float", approximate=True,
+        text="Return the natural logarithm; on a GPU by lg2.approx.",
+    ),
+    Function(
+        "sqrt", 1, math.sqrt, "float", text="Return the square root, rounded to nearest."
+    ),
+    Function(
+        "rsqrt", 1, lambda a: 1 / math.sqrt(a), "float", approximate=True,
+        text="Return 1/sqrt(x); on a GPU rsqrt.approx.",
+    ),
+    Function(
+        "rcp", 1, lambda a: 1 / a, "float", approximate=True,
+        text="Return 1/x; on a GPU rcp.approx.",
+    ),
+    Function(
+        "tanh", 1, math.tanh, "float", approximate=True,
+        text="Return the hyperbolic tangent; on a GPU tanh.approx, about 2**-11.",
+    ),
+    Function(
+        "sin", 1, math.sin, "float", approximate=True,
+        text="Return the sine; on a GPU sin.approx.",
+    ),
+    Function(
+        "cos", 1, math.cos, "float", approximate=True,
+        text="Return the cosine; on a GPU cos.approx.",
+    ),
+    Function(
+        "erf", 1, math.erf, "float",
+        text="Return the error function; on a GPU within 2 ulp.",
+    ),
+    Function("floor", 1, math.floor, "float", text="Return the greatest whole number up to x."),
+    Function("ceil", 1, math.ceil, "float", text="Return the least whole number from x on."),
+)  # fmt: skip
+
+FUNCTIONS: dict[str, Function] = {f.name: f for f in (*_OPERATORS, *_NAMED)}
 
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 ATOMICS = ("add", "min", "max", "exch", "and", "or", "xor")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Scalar
-from cute_py.plan.ops import Block, Op
+from cute_py.plan.estimate import register_estimate
+from cute_py.plan.node import Node
+from cute_py.plan.ops import Block, Op, While
+from cute_py.plan.walk import computed_with, every
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 def admits(declared: Scalar, given: int) -> bool:
@@ -28,7 +32,7 @@ def admits(declared: Scalar, given: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorParam:
+class TensorParam(Node):
     """An array that the kernel is given.
 
     Sizes and strides (elements) are ints where they are fixed, else symbols, named after the
@@ -42,17 +46,24 @@ class TensorParam:
     stride: tuple[Scalar, ...]
     alignment: int
 
+    def __str__(self) -> str:
+        shape, stride = _listed(self.shape), _listed(self.stride)
+        return f"param {self.name}: {self.dtype} ({shape}):({stride}), {self.alignment} bytes"
+
 
 @dataclass(frozen=True, slots=True)
-class ScalarParam:
+class ScalarParam(Node):
     """A number that the kernel is given when it is launched; an integer one is a symbol too."""
 
     name: str
     dtype: Dtype
 
+    def __str__(self) -> str:
+        return f"param {self.name}: {self.dtype}"
+
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Node):
     """Blocks, threads of a block, and blocks of a cluster, in (x, y, z).
 
     `min_blocks` is how many blocks shall fit a multiprocessor together: it bounds the registers.
@@ -72,9 +83,16 @@ class Launch:
         """Threads of a block."""
         return self.block[0] * self.block[1] * self.block[2]
 
+    def __str__(self) -> str:
+        words = [f"launch grid ({_listed(self.grid)}) block ({_listed(self.block)})"]
+        words += [f"cluster ({_listed(self.cluster)})"] * (self.cluster != (1, 1, 1))
+        words += [f"min_blocks {self.min_blocks}"] * (self.min_blocks > 1)
+        words += [f"spill_bytes {self.spill_bytes}"] * (self.spill_bytes > 0)
+        return " ".join([*words, *["pdl"] * self.pdl])
+
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Node):
     """A storage in shared memory: `count` elements at `offset` (bytes) of the block's memory.
 
     Members of a union overlap.
@@ -91,14 +109,21 @@ class Shared:
         """The size (bytes)."""
         return -(-self.count * self.dtype.bits // 8)
 
+    def __str__(self) -> str:
+        held = f"{self.dtype}[{self.count}] at {self.offset}, {self.bytes} bytes"
+        return f"shared {self.name}: {held}"
+
 
 @dataclass(frozen=True, slots=True)
-class Registers:
+class Registers(Node):
     """A register storage: every thread has `count` elements."""
 
     name: str
     dtype: Dtype
     count: int
+
+    def __str__(self) -> str:
+        return f"registers {self.name}: {self.dtype}[{self.count}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +148,11 @@ class Plan:
     @property
     def ops(self) -> tuple[Op, ...]:
         """All ops, those of nested blocks after the one that holds them."""
-        from cute_py.plan.walk import every
-
         return tuple(every(self.body))
 
     @property
     def registers(self) -> int:
         """About how many 32-bit registers a thread will need; see `estimate`."""
-        from cute_py.plan.estimate import register_estimate
-
         return register_estimate(self)
 
     def require_signed(self, values: Iterable[object]) -> None:
@@ -142,8 +163,6 @@ class Plan:
 
         Raises LayoutError.
         """
-        from cute_py.plan.walk import computed_with
-
         wide = [
             (p.name, v)
             for p, v in zip(self.params, values, strict=True)
@@ -155,23 +174,40 @@ class Plan:
                 raise refusal("plan-unsigned", operation=self.name, name=name, value=value)
 
     def __str__(self) -> str:
-        from cute_py.plan.text import plan_text
-
-        return plan_text(self)
+        """Return the whole plan, one line an op, the kernel's line at its end."""
+        head = [f"plan {self.name}", *[f"  {x}" for x in (*self.params, self.launch)]]
+        held = [f"  {x}" for x in (*self.shared, *self.storages)]
+        return "\n".join([*head, *held, *_lines(self.body, 1)])
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan to a file, as text with a version; see `serial`."""
-        from pathlib import Path
-
-        from cute_py.plan.serial import dumps
+        from cute_py.plan.serial import dumps  # the door to files, which reads plans
 
         Path(path).write_text(dumps(self), encoding="utf-8")
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Plan:
         """Return the plan that `save` wrote."""
-        from pathlib import Path
-
-        from cute_py.plan.serial import loads
+        from cute_py.plan.serial import loads  # the door to files, which makes plans
 
         return loads(Path(path).read_text(encoding="utf-8"))
+
+
+def _listed(x: tuple[object, ...]) -> str:
+    return ",".join(map(str, x))
+
+
+def _lines(block: Block, depth: int) -> Iterator[str]:
+    """Give the lines of a block; what stands between the blocks of an op says which they are."""
+    indent = "  " * depth
+    for op in block:
+        yield f"{indent}{op}" + (f"  # line {op.line[1]}" if op.line[1] else "")
+        if isinstance(op, While) and op.test:
+            yield from _lines(op.test, depth + 2)
+            yield f"{indent}do"
+        for name in op.blocks:
+            inner = getattr(op, name)
+            if name == "other" and inner:
+                yield f"{indent}else"
+            if name != "test":
+                yield from _lines(inner, depth + 1)

@@ -20,11 +20,12 @@ from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.integers.polynomial import Symbol
+from cute_py.integers.polynomial import Symbol, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import access, conditions, ops, plan
+from cute_py.plan.ops import matrix
 from cute_py.plan.verify import verify
-from cute_py.plan.walk import every
+from cute_py.plan.walk import every, parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _RECORDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *ops.OPS,
-        ops.Tile,
+        matrix.Tile,
         access.Access,
         conditions.Reg,
         conditions.Compare,
@@ -83,7 +84,7 @@ def _op_text(op: ops.Op, depth: int) -> str:
     parts = [f'"op": {json.dumps(type(op).__name__)}']
     for f in fields(op):
         value = getattr(op, f.name)
-        if f.name in ("body", "then", "other", "test") and isinstance(value, tuple):
+        if f.name in op.blocks:
             inner = ",\n".join(_op_lines(value, depth + 1))
             parts.append(f'"{f.name}": [\n{inner}\n{indent}]' if inner else f'"{f.name}": []')
         else:
@@ -112,24 +113,14 @@ def _encoded(x: Any) -> Any:  # noqa: ANN401  (what JSON holds)
 
 def _symbols(x: plan.Plan) -> dict[str, list[int | None]]:
     """Return multiple_of, and the atom's lo and hi, of all symbols of a plan, by name."""
-    found: dict[str, list[int | None]] = {}
-    _collect((x.params, x.launch, *every(x.body)), found)
+    every_part = parts((x.params, x.launch, tuple(every(x.body))))
+    found = {
+        symbol.name: [symbol.multiple_of, symbol.lo, symbol.hi]
+        for part in every_part
+        if isinstance(part, SymInt)
+        for symbol in symbols_of(terms_of(part))
+    }
     return dict(sorted(found.items()))
-
-
-def _collect(x: object, found: dict[str, list[int | None]]) -> None:
-    if isinstance(x, SymInt):
-        for monomial in terms_of(x):
-            for atom in monomial:
-                for s in atom.symbols:
-                    found[s.name] = [s.multiple_of, s.lo, s.hi]
-    elif isinstance(x, tuple):
-        for part in x:
-            _collect(part, found)
-    elif is_dataclass(x) and not isinstance(x, (MMA_Atom, Copy_Op)):
-        for f in fields(x):
-            if f.name not in ("body", "then", "other"):
-                _collect(getattr(x, f.name), found)
 
 
 # -- reading

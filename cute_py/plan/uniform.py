@@ -7,14 +7,13 @@ from __future__ import annotations
 from cute_py.integers.polynomial import FloorDiv, Min, Symbol, value
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Compare, Logic, Not, Test
+from cute_py.plan.ops.control import SCOPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cute_py.integers.polynomial import Atom, Polynomial
-
-SCOPES = ("block", "warpgroup", "warp", "thread")
 
 
 def uniformity(known: dict[str, str], *values: object) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from math import gcd
 
 from cute_py.errors import refusal
-from cute_py.plan.conditions import Reg
+from cute_py.integers import ints
+from cute_py.integers.polynomial import numbers_of
+from cute_py.integers.symbols import terms_of
+from cute_py.plan.conditions import MOST, Reg
 from cute_py.plan.ops import (
     Atomic,
     Barrier,
@@ -20,11 +23,13 @@ from cute_py.plan.ops import (
     Prefetch,
     While,
 )
-from cute_py.plan.rules import check_op
-from cute_py.plan.walk import accesses, every, reads, writes
+from cute_py.plan.ops.control import SCOPES
+from cute_py.plan.walk import accesses, blocks_of, every, integers_in, reads, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cute_py.dtypes.table import Dtype
+    from cute_py.plan.access import Access
     from cute_py.plan.ops import Block
     from cute_py.plan.plan import Plan
 
@@ -35,8 +40,8 @@ Known = set
 
 
 def verify(plan: Plan) -> None:
-    """Refuse a plan with an op that is wrong by itself (`rules`), that reads registers before they
-    are assigned, has a barrier where threads may part ways, or needs more shared memory than a
+    """Refuse a plan with an op that is wrong by itself (`Op.problem`), that reads registers before
+    they are assigned, has a barrier where threads may part ways, or needs more shared memory than a
     block can have.
     """
     for rule in PLAN_RULES:
@@ -44,8 +49,65 @@ def verify(plan: Plan) -> None:
 
 
 def _require_sound_ops(plan: Plan) -> None:
+    """Refuse an op whose fields do not fit each other, or that names what the plan does not have;
+    the front end never makes one, but a plan that was read from a file, or built by hand, may.
+    """
+    bits = {r.name: r.count * r.dtype.bits for r in plan.storages}
+    arrays = {p.name: p.dtype for p in plan.params}
+    known = {"gmem": set(arrays), "smem": {s.name for s in plan.shared}}
     for op in every(plan.body):
-        check_op(op, plan)
+        problem = op.problem() or _registers(op, bits) or _accesses(op, known, arrays)
+        if problem:
+            name = type(op).__name__
+            raise refusal("plan-op", operation=name, problem=problem, where=_line(op))
+        _require_numbers(op)
+
+
+def _registers(op: Op, bits: dict[str, int]) -> str:
+    """Return what is wrong with the register storages that an op names."""
+    for reg in (*reads(op), *writes(op)):
+        if reg.storage not in bits:
+            return f"registers {reg.storage}, which the plan does not have"
+        if any(not 0 <= i < bits[reg.storage] // reg.dtype.bits for i in reg.index):
+            return f"{reg}, outside of its storage"
+    return ""
+
+
+def _accesses(op: Op, known: dict[str, set[str]], arrays: dict[str, Dtype]) -> str:
+    """Return what is wrong with the accesses of an op."""
+    for x in accesses(op):
+        if x.storage not in known.get(x.space, ()):
+            return f"{x.space} {x.storage}, which the plan does not have"
+        problem = _access(x) or _unpacked(x, arrays)
+        if problem:
+            return problem
+    return ""
+
+
+def _access(x: Access) -> str:
+    if any(not 0 <= b < len(x.bases) for b, _o in x.table):
+        return "a table that names a base that is not there"
+    if x.masks and len(x.masks) != x.count:
+        return f"{len(x.masks)} masks for {x.count} vectors"
+    if any(not 0 <= g < len(x.guards) for mask in x.masks for g in mask):
+        return "a mask that names a guard that is not there"
+    return "" if x.width > 0 else "vectors of no element"
+
+
+def _unpacked(x: Access, arrays: dict[str, Dtype]) -> str:
+    """Return what is wrong with elements below a byte of an array: they are not packed."""
+    held = arrays[x.storage] if x.space == "gmem" else x.dtype
+    alike = held is x.dtype or min(held.bits, x.dtype.bits) >= 8
+    return "" if alike else f"elements of {x.dtype} in {x.storage}, which holds {held}"
+
+
+def _require_numbers(op: Op) -> None:
+    """Refuse numbers in the integers of an op that 64 bits with a sign do not hold."""
+    for x in integers_in(op):
+        for number in numbers_of(terms_of(x)):
+            if not -1 - MOST <= number <= MOST:
+                name = type(op).__name__
+                raise refusal("plan-integer", operation=name, number=number, where=_line(op))
 
 
 def _require_written_once(plan: Plan) -> None:
@@ -106,8 +168,6 @@ def _assigned(
 
 def _runs(op: Loop) -> bool:
     """Tell whether a loop surely runs once."""
-    from cute_py.integers import ints
-
     a, b = (op.start, op.stop) if op.step > 0 else (op.stop, op.start)
     return ints.less(a, b) is True
 
@@ -159,8 +219,6 @@ def _require_barriers_together(plan: Plan) -> None:
 
 def _barriers(block: Block, scope: str, cause: Op | None) -> None:
     """Refuse block barriers inside of branches and loops on which the block does not agree."""
-    from cute_py.plan.uniform import SCOPES
-
     for op in block:
         if isinstance(op, Barrier) and op.scope in ("block", "cluster") and scope != "block":
             assert cause is not None
@@ -170,9 +228,8 @@ def _barriers(block: Block, scope: str, cause: Op | None) -> None:
         if isinstance(op, (If, Loop, While)):
             inner = max(scope, op.scope, key=SCOPES.index)
             why = op if op.scope != "block" else cause
-            parts = (op.then, op.other) if isinstance(op, If) else (op.body,)
-            for part in parts:
-                _barriers(part, inner, why)
+            for block_inside in blocks_of(op):
+                _barriers(block_inside, inner, why)
         if isinstance(op, Leave) and op.target == "loop" and op.scope != "block":
             scope, cause = max(scope, op.scope, key=SCOPES.index), op
 

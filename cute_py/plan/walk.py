@@ -1,32 +1,28 @@
-"""Reading plans: the ops of nested blocks, and the registers that each names."""
+"""Reading plans: the ops of nested blocks, and what each op is made of."""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan.access import Access
-from cute_py.plan.conditions import Compare, Logic, Not, Reg, Test
-from cute_py.plan.ops import If, Let, Loop, Map, Op, Set, Tile, While
+from cute_py.plan.conditions import Reg
+from cute_py.plan.node import Node, roles_of
+from cute_py.plan.ops.registers import Map
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from cute_py.plan.conditions import Scalar
-    from cute_py.plan.ops import Block
+    from cute_py.plan.op import Block, Op
 
 
 def blocks_of(op: Op) -> tuple[Block, ...]:
     """Return the blocks that an op holds."""
-    if isinstance(op, Loop):
-        return (op.body,)
-    if isinstance(op, While):
-        return op.test, op.body
-    if isinstance(op, If):
-        return op.then, op.other
-    return ()
+    return tuple([getattr(op, name) for name in op.blocks])
 
 
 def every(block: Block) -> Iterator[Op]:
@@ -43,76 +39,56 @@ def rebuilt(block: Block, rule: Callable[[Op], Block]) -> Block:
 
 
 def _with_blocks(op: Op, rule: Callable[[Op], Block]) -> Op:
-    if isinstance(op, Loop):
-        return replace(op, body=rebuilt(op.body, rule))
-    if isinstance(op, While):
-        return replace(op, test=rebuilt(op.test, rule), body=rebuilt(op.body, rule))
-    if isinstance(op, If):
-        return replace(op, then=rebuilt(op.then, rule), other=rebuilt(op.other, rule))
-    return op
+    if not op.blocks:
+        return op
+    held: Any = {name: rebuilt(getattr(op, name), rule) for name in op.blocks}
+    return replace(op, **held)
 
 
-def registers_in(x: object) -> Iterator[Reg]:
-    """Give the registers that a field of an op names."""
-    if isinstance(x, Reg):
-        yield x
-    elif isinstance(x, Test):
-        yield x.reg
-    elif isinstance(x, Not):
-        yield from registers_in(x.term)
-    elif isinstance(x, Logic):
-        for term in x.terms:
-            yield from registers_in(term)
-    elif isinstance(x, tuple):
-        for part in x:
-            if not isinstance(part, (Op, Compare, int)):
-                yield from registers_in(part)
-    elif hasattr(x, "guards"):
-        yield from registers_in(x.guards)
-
-
-def accesses(op: Op) -> Iterator[Access]:
-    """Give the accesses of memory that an op makes."""
-    for f in fields(op):
-        value = getattr(op, f.name)
-        if isinstance(value, Access):
-            yield value
-        elif isinstance(value, Tile):
-            yield value.access
-
-
-def integers_in(x: object) -> Iterator[Scalar]:
-    """Give the integers of an op: expressions, and numbers in comparisons, bounds of loops and
-    variables; not those of nested blocks, nor numbers for registers.
+def parts(x: object) -> Iterator[Node | Scalar]:
+    """Give all that an op, or a part of one, is made of: registers, accesses, conditions, and the
+    integers of the plan; not nested blocks, nor the numbers that registers are given.
     """
-    if isinstance(x, SymInt):
+    if isinstance(x, tuple):
+        for each in x:
+            yield from parts(each)
+    elif isinstance(x, Node):
         yield x
-    elif isinstance(x, Compare):
-        yield from (x.a, x.b)
-    elif isinstance(x, Not):
-        yield from integers_in(x.term)
-    elif isinstance(x, Logic):
-        yield from integers_in(x.terms)
-    elif isinstance(x, Tile):
-        yield from integers_in(x.access)
-    elif isinstance(x, Access):
-        yield from integers_in((*x.bases, x.inner, *x.guards))
-    elif isinstance(x, Map):
-        yield from (v for v in x.sources if isinstance(v, SymInt))
-    elif isinstance(x, (Let, Set, Loop)):
-        found = (x.start, x.stop) if isinstance(x, Loop) else _operands(x)
-        yield from (v for v in found if isinstance(v, (int, SymInt)))
-    elif isinstance(x, Op):
-        for f in fields(x):
-            yield from integers_in(getattr(x, f.name))
-    elif isinstance(x, tuple):
-        for part in x:
-            if not isinstance(part, (Op, int)):
-                yield from integers_in(part)
+        for name, role in roles_of(x):
+            held = getattr(x, name)
+            if role == "elements":
+                held = _expressions(held)
+            yield from parts(held)
+    elif isinstance(x, SymInt) or x.__class__ is int:
+        yield x
 
 
-def _operands(op: Let | Set) -> tuple[object, ...]:
-    return op.operands if isinstance(op, Let) else (op.value,)
+def _expressions(values: object) -> tuple[object, ...]:
+    whole = values if isinstance(values, tuple) else (values,)
+    return tuple([x for x in whole if isinstance(x, (Node, SymInt))])
+
+
+def accesses(op: Op) -> list[Access]:
+    """Return the accesses of memory that an op makes."""
+    return [part for part in parts(op) if isinstance(part, Access)]
+
+
+def reads(op: Op) -> list[Reg]:
+    """Return the registers that an op reads, those of its conditions and guards included."""
+    held = [getattr(op, name) for name, role in roles_of(op) if role != "written"]
+    return [part for part in parts(tuple(held)) if isinstance(part, Reg)]
+
+
+def writes(op: Op) -> list[Reg]:
+    """Return the registers that an op writes."""
+    roles = ("written", "updated")
+    held = [getattr(op, name) for name, role in roles_of(op) if role in roles]
+    return [reg for reg in held if isinstance(reg, Reg)]
+
+
+def integers_in(op: Op) -> list[Scalar]:
+    """Return the integers of an op, expressions and numbers; not those of nested blocks."""
+    return [part for part in parts(op) if not isinstance(part, Node)]
 
 
 def symbols_of(block: Block) -> dict[str, Symbol]:
@@ -132,28 +108,6 @@ def computed_with(block: Block) -> set[str]:
             if not (isinstance(op, Map) and str(x) in symbols):
                 found |= symbols
     return found
-
-
-_WRITTEN = {"dst", "d", "old"}
-_BOTH = {"d"}  # an accumulator is read, too
-
-
-def reads(op: Op) -> Iterator[Reg]:
-    """Give the registers that an op reads."""
-    for f in fields(op):
-        writes = f.name in _WRITTEN and f.name not in _BOTH
-        if f.name not in ("line", "body", "then", "other", "test"):
-            value = getattr(op, f.name)
-            if not (writes and isinstance(value, Reg)):
-                yield from registers_in(value)
-
-
-def writes(op: Op) -> Iterator[Reg]:
-    """Give the registers that an op writes."""
-    for f in fields(op):
-        value = getattr(op, f.name)
-        if f.name in _WRITTEN and isinstance(value, Reg):
-            yield value
 
 
 def storages(block: Block) -> set[str]:

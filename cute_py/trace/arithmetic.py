@@ -14,14 +14,14 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
-from cute_py.plan.conditions import Reg
-from cute_py.plan.functions import FUNCTIONS
-from cute_py.plan.lets import bounds_of
+from cute_py.plan.conditions import Reg, bounds_of
+from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
 from cute_py.plan.ops import Convert, Fill, Let, Map, Reduce, Value
 from cute_py.tensor.tensor import Tensor, derived, require_tensor
+from cute_py.trace.control import branch
 from cute_py.trace.engines import Register, allocate_registers
 from cute_py.trace.lower import register
-from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare
+from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
 from cute_py.trace.state import current, require_choice
 
 TYPE_CHECKING = False
@@ -168,8 +168,6 @@ def _flag(x: Any) -> Value:  # noqa: ANN401
 
 def condition_register(condition: Condition) -> Reg:
     """Return a b1 register that holds a condition."""
-    from cute_py.trace.control import branch
-
     held = new_registers(b1, 1, "p")
     dst = register(held, "where")
     trace = current()
@@ -248,8 +246,6 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
 
     >>> # in a kernel: m = cute.reduce("max", scores, mode=1)   # (rows)
     """
-    from cute_py.plan.functions import REDUCTIONS
-
     require_choice(fn, REDUCTIONS, "reduce")
     src = register(require_tensor(tensor, "reduce"), "reduce")
     require_domain(fn, tensor.dtype)
@@ -265,8 +261,6 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
 
 def _along(tensor: Tensor, mode: int) -> tuple[IntTuple, list[int]]:
     """Return the shape without a mode, and the indices in the order that puts it first."""
-    from cute_py.layout.queries import size
-
     shape = tensor.shape if isinstance(tensor.shape, tuple) else (tensor.shape,)
     if not -len(shape) <= mode < len(shape):
         raise refusal("mode-range", operation="reduce", mode=mode, rank=len(shape))
@@ -300,4 +294,4 @@ def as_int(tensor: Tensor, low: int | None = None, high: int | None = None) -> L
     reg = register(tensor, "as_int")
     trace.emit(Let(name, "reg", (reg,), line=kernel_line()))
     low = max(ints.as_int(low, "as_int"), int(tensor.dtype.min)) if low is not None else None
-    return trace.symbol(name, 1, low, high, "thread")
+    return new_symbol(trace, name, 1, low, high, "thread")

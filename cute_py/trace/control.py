@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from cute_py.calls.places import kernel_line, where
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.plan.lets import bounds_of
+from cute_py.plan.conditions import bounds_of
 from cute_py.plan.ops import If, Leave, Loop, While
 from cute_py.plan.uniform import uniformity
 from cute_py.plan.walk import every
 from cute_py.trace.rebinding import Iterations, Rebinding, asks_for_statement
-from cute_py.trace.runtime_integers import Condition, as_condition, bare
+from cute_py.trace.runtime_integers import Condition, as_condition, bare, new_symbol
 from cute_py.trace.state import Scope, current
 from cute_py.trace.variables import Var as Var
 from cute_py.trace.variables import wait_until as wait_until
@@ -121,7 +121,7 @@ def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: st
         trace.limits[name] = stop
     if low == last:
         last = None if last is None else last + unit  # keep a symbol: the body names it
-    return trace.symbol(name, unit, low, last, scope)
+    return new_symbol(trace, name, unit, low, last, scope)
 
 
 def _require_same(first: list[Op], second: list[Op]) -> None:
@@ -135,14 +135,13 @@ def _require_same(first: list[Op], second: list[Op]) -> None:
 
 
 def _refuse_change(a: Op, b: Op | None) -> None:
-    from cute_py.plan.text import op_text
 
     file, number = a.line
     raise refusal(
         "trace-changes",
         operation="cute.range",
-        first=op_text(a),
-        second="nothing" if b is None else op_text(b),
+        first=str(a),
+        second="nothing" if b is None else str(b),
         where=f"{file.rpartition('/')[2]}:{number}",
     )
 

@@ -14,7 +14,8 @@ from cute_py.plan.conditions import Compare, Reg, Test
 from cute_py.plan.ops import CpAsync, LdMatrix, Load, Map, Prefetch, StMatrix, Store
 from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.tiled_copy import TiledCopy
-from cute_py.trace.arithmetic import is_register, new_registers, shapes_face
+from cute_py.trace.arithmetic import assign, is_register, new_registers, shapes_face
+from cute_py.trace.control import branch
 from cute_py.trace.engines import Guarded
 from cute_py.trace.enumeration import count_of
 from cute_py.trace.lower import access, alignment_of, register, vector_width
@@ -73,8 +74,6 @@ def copy(
     if truth is False:
         return
     if isinstance(truth, Condition):
-        from cute_py.trace.control import branch
-
         with branch(truth):
             _copy(atom, src, dst, how)
         return
@@ -94,8 +93,6 @@ def copy_or_zero(copy_with: TiledCopy, src: Tensor, dst: Tensor, there: bool | C
 
 def store_all(target: Tensor, value: object) -> None:
     """Record target[...] = value for a tensor in memory: registers of its size, or one number."""
-    from cute_py.trace.arithmetic import assign
-
     if value.__class__ is Tensor:
         _require_pair(value, target)
         _copy(None, value, target, How())

@@ -16,7 +16,9 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
 from cute_py.layout.tuples import flatten, show
 from cute_py.plan.functions import FUNCTIONS
+from cute_py.plan.plan import Registers
 from cute_py.tensor.engine import Engine, add_coordinates
+from cute_py.tensor.tensor import derived
 from cute_py.trace.state import Scope, current
 
 TYPE_CHECKING = False
@@ -41,21 +43,15 @@ class KernelEngine(Engine):
 
     def read(self, offset: IntTuple) -> Any:  # noqa: ANN401  (a Tensor of one register)
         """Record a load of one element, and return it in a register of its own."""
-        from cute_py.trace.memory import load_element
-
-        return load_element(self, offset)
+        return current().record.load_element(self, offset)
 
     def write(self, offset: IntTuple, value: object) -> None:
         """Record a store of one element."""
-        from cute_py.trace.memory import store_element
-
-        store_element(self, offset, value)
+        current().record.store_element(self, offset, value)
 
     def assign(self, tensor: AnyLayout, value: object) -> None:
         """Record a copy to memory, or the store of one number to all elements."""
-        from cute_py.trace.copying import store_all
-
-        store_all(tensor, value)
+        current().record.store_all(tensor, value)
 
     def require_known(self, tensor: AnyLayout, use: str, instead: str = "") -> None:
         """Refuse: what is in the memory of a kernel is known only when it runs."""
@@ -298,63 +294,46 @@ class Register(KernelEngine):
 
     def read(self, offset: IntTuple) -> Any:  # noqa: ANN401
         """Return a copy of one element: later writes to the storage do not change it."""
-        from cute_py.trace.arithmetic import apply
-
-        return copied_element(apply("copy", self.element(offset)))
+        return copied_element(current().record.apply("copy", self.element(offset)))
 
     def write(self, offset: IntTuple, value: object) -> None:
         """Record the assignment of one element."""
-        from cute_py.trace.arithmetic import assign
-
         if self.copied:
             raise refusal("kernel-element", operation="tensor", where=where())
-        assign(self.element(offset), value)
+        current().record.assign(self.element(offset), value)
 
     def element(self, offset: IntTuple) -> Any:  # noqa: ANN401
         """Return the tensor of one element, an alias."""
-        from cute_py.tensor.tensor import derived
-
         return derived(self.moved(offset), Layout(1))
 
     def operate(self, name: str, *operands: Any) -> AnyLayout:  # noqa: ANN401
         """Record a function, element by element, and return its result in new registers."""
-        from cute_py.trace.arithmetic import apply, apply_in_place
-
+        record = current().record
         if name.startswith("i") and name[1:] in FUNCTIONS:
-            return apply_in_place(name[1:], *operands)
-        return apply(name, *operands)
+            return record.apply_in_place(name[1:], *operands)
+        return record.apply(name, *operands)
 
     def assign(self, tensor: AnyLayout, value: object) -> None:
         """Record the assignment of a whole tensor."""
-        from cute_py.trace.arithmetic import assign
-
-        assign(tensor, value)
+        current().record.assign(tensor, value)
 
     def convert(self, tensor: AnyLayout, dtype: DtypeLike, how: tuple[str, bool]) -> AnyLayout:
         """Record a conversion, and return its result in new registers."""
-        from cute_py.trace.arithmetic import convert_registers
-
-        return convert_registers(tensor, dtype, *how)
+        return current().record.convert(tensor, dtype, *how)
 
     def as_test(self, tensor: AnyLayout) -> Reg:
         """Return the one element of a b1 tensor as a condition's register."""
-        from cute_py.trace.arithmetic import test_register
-
-        return test_register(tensor)
+        return current().record.as_test(tensor)
 
 
 def copied_element(tensor: Any) -> Any:  # noqa: ANN401  (a Tensor)
     """Return a register tensor of one element as the copy that tensor[coord] gives."""
-    from cute_py.tensor.tensor import derived
-
     x = tensor.engine
     return derived(Register(x.name, x.dtype, x.count, x.scope, x.offset, True), tensor.layout)
 
 
 def allocate_registers(name: str, dtype: Dtype, count: int) -> Register:
     """Return new registers of the kernel in progress."""
-    from cute_py.plan.plan import Registers
-
     trace = current()
     if count.__class__ is not int:
         raise refusal("register-count", operation="cute.rmem", count=count, where=where())

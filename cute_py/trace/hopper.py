@@ -13,6 +13,7 @@ from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import u64
 from cute_py.errors import refusal
 from cute_py.layout.basis import make_basis_like
+from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
 from cute_py.layout.queries import rank, size
@@ -307,8 +308,6 @@ def _tile(part: Tensor, major: str, operation: str) -> Tile:
 
 def _at_origin(layout: AnyLayout) -> AnyLayout:
     """Return a composed layout without its offset: the descriptor's address counts that."""
-    from cute_py.layout.composed import ComposedLayout
-
     if layout.__class__ is ComposedLayout:
         return ComposedLayout(layout.outer, 0, layout.inner)
     return layout

@@ -19,10 +19,14 @@ from cute_py.layout.layout import Layout
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
+from cute_py.plan.walk import storages
 from cute_py.tensor.tensor import derived, register_allocators
+from cute_py.trace.arithmetic import new_registers
 from cute_py.trace.engines import GlobalMemory
+from cute_py.trace.lower import register
 from cute_py.trace.memory import registers_of
-from cute_py.trace.runtime_integers import compare
+from cute_py.trace.recorder import Recorder
+from cute_py.trace.runtime_integers import compare, new_symbol
 from cute_py.trace.state import Trace, recording
 
 TYPE_CHECKING = False
@@ -201,7 +205,7 @@ def _no_kernel(function: object) -> str:
 
 def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
     code = kernel.function.__code__
-    state = Trace(kernel.__name__, (code.co_filename, code.co_firstlineno))
+    state = Trace(kernel.__name__, (code.co_filename, code.co_firstlineno), Recorder())
     try:
         with recording(state):
             _run(kernel, arguments, state)
@@ -241,8 +245,6 @@ def _plan(kernel: Kernel, state: Trace) -> Plan:
 
 
 def _used_registers(state: Trace) -> tuple[Any, ...]:
-    from cute_py.plan.walk import storages
-
     named = storages(tuple(state.root.ops))
     return tuple([r for name, r in state.registers.items() if name in named])
 
@@ -293,7 +295,7 @@ def _parameter(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401  (a Tensor,
 
 
 def _extent(state: Trace, name: str, divisor: int, fixed: int | None, low: int) -> Leaf:
-    return fixed if fixed is not None else state.symbol(name, divisor, low)
+    return fixed if fixed is not None else new_symbol(state, name, divisor, low)
 
 
 def _bare(x: Leaf) -> Any:  # noqa: ANN401  (a Scalar)
@@ -302,15 +304,12 @@ def _bare(x: Leaf) -> Any:  # noqa: ANN401  (a Scalar)
 
 def _number(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401
     """Return a run-time number: an integer as an `Int`, others in a register."""
-    from cute_py.trace.arithmetic import new_registers
-    from cute_py.trace.lower import register
-
     kind = leaf.facts
     state.params[leaf.name] = ScalarParam(leaf.name, kind)
     if kind is b1:
-        return compare("ne", state.symbol(leaf.name, 1, 0, 1), 0)
+        return compare("ne", new_symbol(state, leaf.name, 1, 0, 1), 0)
     low = 0 if kind.kind == "uint" else None
-    value = state.symbol(leaf.name, 1, low)
+    value = new_symbol(state, leaf.name, 1, low)
     if not kind.is_float:
         return value
     held = new_registers(kind, 1, "x")

@@ -7,7 +7,7 @@ order; what depends on the thread, the block or a loop goes to the bases, all el
 from __future__ import annotations
 
 from cute_py.calls.places import where
-from cute_py.errors import refusal
+from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.layout.bits.swizzle import Swizzle
@@ -237,8 +237,6 @@ def alignment_of(space: str, storage: str) -> int:
 
 def vector_width(a: Tensor, most_bits: int, operation: str) -> int:
     """Return the widest vector (elements) that `access` accepts, of at most so many bits."""
-    from cute_py.errors import LayoutError
-
     count, bits = count_of(a.layout, operation), element_bits(a)
     width = 1
     while width * 2 * bits <= most_bits and count % (width * 2) == 0:

@@ -18,6 +18,7 @@ from cute_py.tensor.tensor import make_rmem_tensor
 from cute_py.trace.control import range_
 from cute_py.trace.copying import copy, copy_or_zero
 from cute_py.trace.matrix import gemm
+from cute_py.trace.runtime_integers import compare
 from cute_py.trace.threads import (
     cp_async_fence,
     cp_async_wait,
@@ -278,8 +279,6 @@ class _MainLoop:
 
 
 def _is_less(a: Leaf, b: Leaf) -> Any:  # noqa: ANN401  (a bool or a Condition)
-    from cute_py.trace.runtime_integers import compare
-
     return compare("lt", a, b)
 
 

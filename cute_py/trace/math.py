@@ -1,88 +1,75 @@
-"""Functions of register tensors, element by element, by their NumPy names.
+"""`cute.math`: functions of register tensors, element by element, by their NumPy names.
 
-What is said of a GPU is about f32, and f16 and bf16, which are computed in f32. In f64 sqrt, rsqrt
-and rcp are rounded as on the emulator, and the others are within 2 ulp.
+Each is a row of `plan.functions` that has a text. What is said of a GPU is about f32, and f16 and
+bf16, which are computed in f32. In f64 sqrt, rsqrt and rcp are rounded as on the emulator, and the
+others are within 2 ulp.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from cute_py.plan.functions import FUNCTIONS, Function
 from cute_py.trace.arithmetic import apply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cute_py.tensor.tensor import Tensor
 
 
-def where(condition: object, a: object, b: object) -> Tensor:
-    """Return a where the condition (b1 registers, or a condition of integers) holds, else b."""
-    return apply("where", condition, a, b)
+_ROWS = {row.public or row.name: row for row in FUNCTIONS.values() if row.text}
 
 
-def maximum(a: object, b: object) -> Tensor:
-    """Return the greater of a and b; of a number and NaN, the number (PTX max)."""
-    return apply("max", a, b)
+def _of_one(fn: str) -> Callable[..., Tensor]:
+    def function(x: object) -> Tensor:
+        return apply(fn, x)
+
+    return function
 
 
-def minimum(a: object, b: object) -> Tensor:
-    """Return the lesser of a and b; of a number and NaN, the number (PTX min)."""
-    return apply("min", a, b)
+def _of_two(fn: str) -> Callable[..., Tensor]:
+    def function(a: object, b: object) -> Tensor:
+        return apply(fn, a, b)
+
+    return function
 
 
-def fma(a: object, b: object, c: object) -> Tensor:
-    """Return a*b + c, rounded once."""
-    return apply("fma", a, b, c)
+def _of_three(fn: str) -> Callable[..., Tensor]:
+    def function(a: object, b: object, c: object) -> Tensor:
+        return apply(fn, a, b, c)
+
+    return function
 
 
-def exp2(x: Tensor) -> Tensor:
-    """Return 2**x; on a GPU ex2.approx, 2 ulp."""
-    return apply("exp2", x)
+def _where(fn: str) -> Callable[..., Tensor]:
+    def function(condition: object, a: object, b: object) -> Tensor:
+        return apply(fn, condition, a, b)
+
+    return function
 
 
-def exp(x: Tensor) -> Tensor:
-    """Return e**x; on a GPU by ex2.approx of x*log2(e)."""
-    return apply("exp", x)
+_BY_ARITY = {1: _of_one, 2: _of_two, 3: _of_three}
 
 
-def log2(x: Tensor) -> Tensor:
-    """Return the logarithm to base 2; on a GPU lg2.approx."""
-    return apply("log2", x)
+def _recording(name: str, row: Function) -> Callable[..., Tensor]:
+    """Return the function that records a row."""
+    make = _where if row.name == "where" else _BY_ARITY[row.arity]
+    function = make(row.name)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = row.text
+    return function
 
 
-def log(x: Tensor) -> Tensor:
-    """Return the natural logarithm; on a GPU by lg2.approx."""
-    return apply("log", x)
+globals().update({name: _recording(name, row) for name, row in _ROWS.items()})
 
 
-def sqrt(x: Tensor) -> Tensor:
-    """Return the square root, rounded to nearest."""
-    return apply("sqrt", x)
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    """Refuse a function that there is not; type checkers read here what the others are."""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def rsqrt(x: Tensor) -> Tensor:
-    """Return 1/sqrt(x); on a GPU rsqrt.approx."""
-    return apply("rsqrt", x)
-
-
-def rcp(x: Tensor) -> Tensor:
-    """Return 1/x; on a GPU rcp.approx."""
-    return apply("rcp", x)
-
-
-def tanh(x: Tensor) -> Tensor:
-    """Return the hyperbolic tangent; on a GPU tanh.approx, about 2**-11."""
-    return apply("tanh", x)
-
-
-def sin(x: Tensor) -> Tensor:
-    """Return the sine; on a GPU sin.approx."""
-    return apply("sin", x)
-
-
-def cos(x: Tensor) -> Tensor:
-    """Return the cosine; on a GPU cos.approx."""
-    return apply("cos", x)
-
-
-def erf(x: Tensor) -> Tensor:
-    """Return the error function; on a GPU within 2 ulp."""
-    return apply("erf", x)
+def __dir__() -> list[str]:
+    """List the functions."""
+    return sorted(_ROWS)

@@ -13,10 +13,10 @@ from cute_py.plan.conditions import Reg
 from cute_py.plan.ops import Load, Store
 from cute_py.plan.plan import Shared
 from cute_py.tensor.tensor import Tensor, as_layout, derived
-from cute_py.trace.arithmetic import is_register, new_registers
+from cute_py.trace.arithmetic import assign, is_register, new_registers
 from cute_py.trace.engines import SharedMemory, allocate_registers, copied_element
 from cute_py.trace.lower import access, register
-from cute_py.trace.state import current
+from cute_py.trace.state import current, tracing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,8 +96,6 @@ def rmem(dtype: DtypeLike, layout: AnyLayout, name: str = "r") -> Tensor:
 
 def registers_of(name: str, dtype: DtypeLike, count: int) -> KernelEngine | None:
     """Return registers of the kernel in progress, for `make_rmem_tensor`; None outside of one."""
-    from cute_py.trace.state import tracing
-
     return None if tracing() is None else allocate_registers(name, as_dtype(dtype), count)
 
 
@@ -122,8 +120,6 @@ def store_element(engine: KernelEngine, offset: IntTuple, value: object) -> None
 
 def element_register(value: object, kind: Dtype, operation: str) -> Reg:
     """Return a value as a register of one element of a type."""
-    from cute_py.trace.arithmetic import assign
-
     if is_register(value):
         if value.dtype is not kind:  # type: ignore[attr-defined]
             raise refusal(

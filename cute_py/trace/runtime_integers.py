@@ -8,12 +8,14 @@ using it outside of the run-time loop or branch that made it.
 
 from __future__ import annotations
 
-from cute_py.calls.places import where
+from cute_py.calls.places import kernel_line, where
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt
-from cute_py.plan.conditions import Compare, Logic, Not, Test
-from cute_py.plan.lets import BITS, MOST
+from cute_py.plan.conditions import BITS, MOST, Compare, Logic, Not, Test
+from cute_py.plan.ops.control import Let, let_bounds
+from cute_py.plan.uniform import uniformity
 from cute_py.trace.state import current
 
 TYPE_CHECKING = False
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from cute_py.integers.ints import Leaf
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.tensor.tensor import Tensor
-    from cute_py.trace.state import Scope
+    from cute_py.trace.state import Scope, Trace
 
 _set = object.__setattr__
 
@@ -209,9 +211,7 @@ class Int(_RunTime):
 
     def to(self, dtype: DtypeLike) -> Tensor:
         """Return the integer in a register of a type, for arithmetic with other registers."""
-        from cute_py.trace.arithmetic import integer_register
-
-        return integer_register(self, dtype)
+        return current().record.integer(self, dtype)
 
     def __index__(self) -> int:
         value = self.cute_value()
@@ -435,14 +435,14 @@ def _bitwise(kind: str, a: Int, b: object) -> Leaf:
     y = ints.normalize(b, kind)
     if kind == "and" and y.__class__ is int and 0 <= y < MOST and not y & (y + 1):
         return a % (y + 1)
-    return current().let(kind, a, y)
+    return _let(kind, a, y)
 
 
 def _shifted(kind: str, a: object, b: Int) -> Leaf:
     """Return a number shifted by a run-time integer."""
     if isinstance(a, bool) or not hasattr(a, "__index__"):
         return NotImplemented  # type: ignore[no-any-return]
-    return current().let(kind, ints.normalize(a, kind), b)
+    return _let(kind, ints.normalize(a, kind), b)
 
 
 def _shift(kind: str, op: str, a: Int, b: object) -> Leaf:
@@ -451,4 +451,37 @@ def _shift(kind: str, op: str, a: Int, b: object) -> Leaf:
     y = ints.normalize(b, kind)
     if y.__class__ is int and 0 <= y < BITS - 1:  # 2**63 is no integer of a plan
         return _operate(op, a, 2**y)
-    return current().let(kind, a, y)
+    return _let(kind, a, y)
+
+
+# -- new ones
+
+
+def new_symbol(
+    trace: Trace,
+    name: str,
+    unit: int = 1,
+    low: int | None = 0,
+    high: int | None = None,
+    uniform: str = "block",
+) -> Leaf:
+    """Return the run-time integer of a name: a multiple of `unit` in [low, high], on which the
+    threads of `uniform` agree.
+    """
+    lo = None if low is None else -(-low // unit)
+    hi = None if high is None else high // unit
+    if lo is not None and lo == hi:
+        return lo * unit
+    value = SymInt({(Symbol(name, unit, lo, hi),): unit})
+    trace.symbols[name] = value
+    trace.uniform[name] = uniform
+    return Int(value, trace.scope)
+
+
+def _let(kind: str, a: Leaf, b: Leaf) -> Leaf:
+    """Record an integer that no polynomial describes, and return it."""
+    trace, operands = current(), (bare(a), bare(b))
+    name = trace.name_for("n")
+    trace.emit(Let(name, kind, operands, line=kernel_line()))
+    scope = uniformity(trace.uniform, *operands)
+    return new_symbol(trace, name, 1, *let_bounds(kind, *operands), scope)

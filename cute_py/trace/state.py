@@ -11,10 +11,8 @@ import sys
 import threading
 from contextlib import contextmanager
 
-from cute_py.calls.places import kernel_line, place_text, where
+from cute_py.calls.places import place_text, where
 from cute_py.errors import refusal
-from cute_py.integers.polynomial import Symbol
-from cute_py.integers.symbols import SymInt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +20,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from cute_py.integers.ints import Leaf
+    from cute_py.integers.symbols import SymInt
     from cute_py.plan.ops import Op
-    from cute_py.trace.runtime_integers import Int
+    from cute_py.trace.recorder import Recorder
 
 _local = threading.local()
 _HERE = __name__.rpartition(".")[0].partition(".")[0]  # cute_py
@@ -65,9 +63,11 @@ class Scope:
 class Trace:
     """All that is recorded of one kernel."""
 
-    def __init__(self, name: str, line: tuple[str, int] = ("", 0)) -> None:
-        """Begin with an empty kernel, whose `def` stands on the line."""
-        self.name = name
+    def __init__(self, name: str, line: tuple[str, int], record: Recorder) -> None:
+        """Begin with an empty kernel, whose `def` stands on the line; `record` has what operators
+        on its values record.
+        """
+        self.name, self.record = name, record
         self.root = Scope("kernel", None, line)
         self.scope = self.root
         self.counters: dict[str, int] = {}
@@ -81,7 +81,7 @@ class Trace:
         self.unions: list[list[int]] = []  # [where it starts, the end of its longest member]
         self.poison = ""  # the block that was left by break, return or an exception
         self.branch: Any = None  # what a cute.otherwise would belong to; see `control.when`
-        self.symbols: dict[str, SymInt] = {}
+        self.symbols: dict[str, SymInt] = {}  # see `runtime_integers.new_symbol`
         self.limits: dict[str, Any] = {}  # symbol -> what it stays below: the grid, a loop's stop
         self.uniform: dict[str, str] = {}  # symbol -> the threads that agree on it, if not a block
 
@@ -108,42 +108,6 @@ class Trace:
             number += 1
         self.counters[stem] = number + 1
         return f"{stem}{number}"
-
-    def symbol(
-        self,
-        name: str,
-        unit: int = 1,
-        low: int | None = 0,
-        high: int | None = None,
-        uniform: str = "block",
-    ) -> Leaf:
-        """Return the run-time integer of a name: a multiple of `unit` in [low, high], on which the
-        threads of `uniform` agree.
-        """
-        from cute_py.trace.runtime_integers import Int
-
-        lo = None if low is None else -(-low // unit)
-        hi = None if high is None else high // unit
-        if lo is not None and lo == hi:
-            return lo * unit
-        value = SymInt({(Symbol(name, unit, lo, hi),): unit})
-        self.symbols[name] = value
-        self.uniform[name] = uniform
-        return Int(value, self.scope)
-
-    def let(self, kind: str, a: Leaf, b: Leaf) -> Leaf:
-        """Record an integer that no polynomial describes, and return it."""
-        from cute_py.plan.lets import let_bounds
-        from cute_py.plan.ops import Let
-        from cute_py.plan.uniform import uniformity
-        from cute_py.trace.runtime_integers import bare
-
-        operands = (bare(a), bare(b))
-        name = self.name_for("n")
-        self.emit(Let(name, kind, operands, line=kernel_line()))
-        return self.symbol(
-            name, 1, *let_bounds(kind, *operands), uniformity(self.uniform, *operands)
-        )
 
     # -- ops
 
@@ -235,7 +199,3 @@ def _called() -> str:
             name = type(frame.f_locals["self"]).__name__.rstrip("_")
         frame = frame.f_back
     return name
-
-
-if TYPE_CHECKING:
-    _ = Int

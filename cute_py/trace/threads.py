@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from cute_py.calls.numbers import number
 from cute_py.calls.places import kernel_line, where
+from cute_py.dtypes.table import b1, f32, s32, u32
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
+from cute_py.plan.conditions import bounds_of
 from cute_py.plan.functions import ATOMICS, REDUCTIONS
 from cute_py.plan.ops import (
     Assert,
@@ -26,10 +28,16 @@ from cute_py.plan.ops import (
 )
 from cute_py.plan.plan import Launch
 from cute_py.tensor.tensor import Tensor, require_tensor
-from cute_py.trace.arithmetic import is_register, new_registers, require_domain
+from cute_py.trace.arithmetic import (
+    apply,
+    condition_register,
+    is_register,
+    new_registers,
+    require_domain,
+)
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import element_register
-from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare
+from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
 from cute_py.trace.state import current, require_choice
 
 TYPE_CHECKING = False
@@ -150,8 +158,6 @@ def warp_idx() -> Leaf:
 
 
 def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
-    from cute_py.plan.lets import bounds_of
-
     trace = current()
     known = trace.symbols.get(name)
     if known is not None:
@@ -160,7 +166,7 @@ def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
     inner, trace.scope = trace.scope, trace.root
     trace.limits[name] = extent
     try:
-        return trace.symbol(name, 1, 0, None if high is None else high - 1, uniform)
+        return new_symbol(trace, name, 1, 0, None if high is None else high - 1, uniform)
     finally:
         trace.scope = inner
 
@@ -255,8 +261,6 @@ def warp_reduce(fn: str, tensor: Tensor, width: int = 32) -> Tensor:
 
     The order is that of a butterfly: distances width/2, ..., 2, 1.
     """
-    from cute_py.trace.arithmetic import apply
-
     require_tensor(tensor, "cute.warp_reduce")
     require_choice(fn, REDUCTIONS, "cute.warp_reduce")
     distance = width // 2
@@ -268,9 +272,6 @@ def warp_reduce(fn: str, tensor: Tensor, width: int = 32) -> Tensor:
 
 def vote(kind: str, condition: object) -> Tensor:
     """Return `any` or `all` (b1), or `ballot` (u32), over the lanes of the warp."""
-    from cute_py.dtypes.table import b1, u32
-    from cute_py.trace.arithmetic import condition_register
-
     require_choice(kind, ("any", "all", "ballot"), "cute.vote")
     truth = as_condition(condition, "cute.vote")
     if is_register(condition):
@@ -338,8 +339,6 @@ def store_release(element: Tensor, value: object) -> None:
 
 def print_(text: str, *values: object) -> None:
     """Print from the kernel: each `{}` of the text is replaced by a value, for each thread."""
-    from cute_py.dtypes.table import f32, s32
-
     shown = []
     for x in values:
         if is_register(x):

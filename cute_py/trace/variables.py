@@ -6,7 +6,8 @@ from cute_py.calls.places import kernel_line, where
 from cute_py.errors import refusal
 from cute_py.plan.ops import Let, Set, WaitUntil
 from cute_py.tensor.tensor import require_tensor
-from cute_py.trace.runtime_integers import bare
+from cute_py.trace.lower import access
+from cute_py.trace.runtime_integers import bare, new_symbol
 from cute_py.trace.state import current, require_choice
 
 TYPE_CHECKING = False
@@ -39,7 +40,7 @@ class Var:
         self.scope.require_open(self)
         name = trace.name_for("n")
         trace.emit(Let(name, "var", (self.name,), line=kernel_line()))
-        return trace.symbol(name, 1, self.low, self.high, "thread")
+        return new_symbol(trace, name, 1, self.low, self.high, "thread")
 
     def set(self, value: Leaf) -> None:
         """Give it a new value."""
@@ -68,8 +69,6 @@ def wait_until(element: Tensor, test: str, value: Leaf) -> None:
     The element is read again and again with acquire order: what was written before the release that
     made the comparison true is visible after it.
     """
-    from cute_py.trace.lower import access
-
     require_choice(test, ("eq", "ne", "ge", "gt", "le", "lt"), "wait_until")
     src = access(require_tensor(element, "wait_until"), 1, "wait_until")
     current().emit(WaitUntil(src, test, bare(value, "wait_until"), line=kernel_line()))

@@ -11,7 +11,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.plan import ops
-from cute_py.plan.lets import let_bounds
+from cute_py.plan.ops.control import let_bounds
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import every
 

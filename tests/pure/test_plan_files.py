@@ -15,9 +15,7 @@ from cute_py.kernels.config import flagship
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
 from cute_py.plan import ops
-from cute_py.plan.rules import RULES
 from cute_py.plan.serial import dumps, loads
-from cute_py.plan.text import op_text
 
 
 @cute.kernel
@@ -46,13 +44,16 @@ def hopper_plan():
 PLANS = {"scale": scale_plan, "warp specialised": hopper_plan}
 
 
-def test_every_op_has_a_rule_a_text_and_an_emulation():
+def test_every_op_has_a_word_a_purpose_a_text_and_an_emulation():
     assert len(ops.OPS) == len(set(ops.OPS)) >= 40
-    assert set(RULES) == set(ops.OPS)
     assert set(HANDLERS) == set(ops.OPS)
+    words = [kind.word for kind in ops.OPS]
+    assert all(words)
+    assert all(kind.purpose for kind in ops.OPS)
+    assert len(set(words)) == len(words)
     for name in PLANS:
         for op in PLANS[name]().ops:
-            assert op_text(op)
+            assert str(op)
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -263,7 +263,7 @@ def test_an_integer_goes_to_registers_of_a_type():
 
     assert recorded(body) == [
         "r0[0] = copy.s32(tid)",
-        "convert r1[0] r0[0] rn",
+        "r1[0] = to.f32(r0[0]) rn",
         "r2[0] = mul.f32(r1[0], 0.5)",
         "store f[0 + [0]] = r2[0]",
     ]

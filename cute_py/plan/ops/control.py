@@ -1,0 +1,171 @@
+"""Control: loops, branches, leaving them, and the integers that a kernel names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cute_py.plan.conditions import BITS, MOST, Cond, Reg, Scalar, bounds_of
+from cute_py.plan.op import Block, Op
+
+SCOPES = ("block", "warpgroup", "warp", "thread")
+
+
+def _scope(scope: str) -> str:
+    return "" if scope in SCOPES else f"the scope {scope}"
+
+
+def _shown(scope: str) -> str:
+    return "" if scope == "block" else f" ({scope})"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Op):
+    """Run the body for var = start, start + step, ... below stop (above it, for a negative step).
+
+    All threads that take part have the same start, stop and step, up to `scope`.
+    """
+
+    var: str
+    start: Scalar
+    stop: Scalar
+    step: int
+    body: Block
+    scope: str = "block"  # block | warpgroup | warp | thread: who shares the trip count
+
+    word: ClassVar[str] = "for"
+    purpose: ClassVar[str] = "a loop"
+    blocks: ClassVar[tuple[str, ...]] = ("body",)
+
+    def problem(self) -> str:
+        """A step that moves, and a scope that is known."""
+        return "" if self.step and self.scope in SCOPES else "a step of 0, or an unknown scope"
+
+    def __str__(self) -> str:
+        step = "" if self.step == 1 else f" step {self.step}"
+        return f"for {self.var} in {self.start} .. {self.stop}{step}{_shown(self.scope)}"
+
+
+@dataclass(frozen=True, slots=True)
+class While(Op):
+    """Run `test`; where cond holds, run the body and begin again."""
+
+    test: Block
+    cond: Cond
+    body: Block
+    scope: str
+
+    word: ClassVar[str] = "while"
+    purpose: ClassVar[str] = "a loop"
+    blocks: ClassVar[tuple[str, ...]] = ("test", "body")
+
+    def problem(self) -> str:
+        """A scope that is known."""
+        return _scope(self.scope)
+
+    def __str__(self) -> str:
+        return f"while {self.cond}"
+
+
+@dataclass(frozen=True, slots=True)
+class If(Op):
+    """Run `then` where cond holds, and `other` elsewhere. `scope`: the threads that surely agree on
+    cond: block, warpgroup, warp or thread.
+    """
+
+    cond: Cond
+    then: Block
+    other: Block
+    scope: str
+
+    word: ClassVar[str] = "if"
+    purpose: ClassVar[str] = "a branch"
+    blocks: ClassVar[tuple[str, ...]] = ("then", "other")
+
+    def problem(self) -> str:
+        """A scope that is known."""
+        return _scope(self.scope)
+
+    def __str__(self) -> str:
+        return f"if {self.cond}{_shown(self.scope)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(Op):
+    """Where cond holds, leave the innermost run-time loop, or the kernel."""
+
+    cond: Cond
+    target: str  # loop | kernel
+    scope: str
+
+    word: ClassVar[str] = "leave"
+    purpose: ClassVar[str] = "leaves a loop or the kernel"
+
+    def problem(self) -> str:
+        """A scope and a target that are known."""
+        known = self.target in ("loop", "kernel")
+        return _scope(self.scope) if known else f"the target {self.target}"
+
+
+_OPERANDS = {"xor": 2, "and": 2, "or": 2, "shl": 2, "shr": 2, "reg": 1, "var": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Op):
+    """Name an integer that no polynomial describes; it has a value from here to the block's end.
+
+    kind: `xor and or shl shr` of two scalars; `reg`, the integer in a register of one element;
+    `var`, the present value of a variable that `Set` made.
+    """
+
+    var: str
+    kind: str
+    operands: tuple[Scalar | Reg | str, ...]
+
+    word: ClassVar[str] = "let"
+    purpose: ClassVar[str] = "an integer that no sum of products describes"
+
+    def problem(self) -> str:
+        """A kind that is known, with its number of operands."""
+        fits = _OPERANDS.get(self.kind) == len(self.operands)
+        return "" if fits else f"{self.kind} of {len(self.operands)}"
+
+    def __str__(self) -> str:
+        return f"{self.var} = {self.kind}({', '.join(map(str, self.operands))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Set(Op):
+    """Give an integer variable a value; every thread has its own."""
+
+    var: str
+    value: Scalar
+
+    word: ClassVar[str] = "set"
+    purpose: ClassVar[str] = "gives a variable a value"
+
+    def __str__(self) -> str:
+        return f"{self.var} := {self.value}"
+
+
+def let_bounds(kind: str, a: Scalar, b: Scalar) -> tuple[int | None, int | None]:
+    """Return bounds of the `Let` `a kind b`; none where it may leave 64 bits, and so wrap around.
+
+    >>> let_bounds("xor", 5, 9), let_bounds("and", 12, 7), let_bounds("shl", 1, 63)
+    ((0, 15), (0, 7), (None, None))
+    """
+    (low_a, high_a), (low_b, high_b) = bounds_of(a), bounds_of(b)
+    if low_a is None or low_b is None or low_a < 0 or low_b < 0:
+        return None, None
+    if kind == "and":
+        known = [high for high in (high_a, high_b) if high is not None]
+        return 0, min(known, default=None)
+    if kind == "shl":
+        if high_a is None or high_b is None or high_b >= BITS or high_a << high_b > MOST:
+            return None, None
+        return low_a << low_b, high_a << high_b
+    if high_a is None or high_b is None:
+        return 0, None
+    if kind == "shr":
+        return low_a >> high_b, high_a >> low_b
+    return 0, (1 << max(high_a, high_b).bit_length()) - 1

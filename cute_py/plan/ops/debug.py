@@ -1,0 +1,32 @@
+"""Debugging: what a kernel prints and asserts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from cute_py.plan.conditions import Cond
+from cute_py.plan.node import ELEMENTS
+from cute_py.plan.op import Op, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Print(Op):
+    """Print the text, with each `{}` replaced by a value, for each thread where it runs."""
+
+    text: str
+    values: tuple[Value, ...] = field(metadata=ELEMENTS)
+
+    word: ClassVar[str] = "print"
+    purpose: ClassVar[str] = "prints a text"
+
+
+@dataclass(frozen=True, slots=True)
+class Assert(Op):
+    """Stop with the text unless cond holds."""
+
+    cond: Cond
+    text: str
+
+    word: ClassVar[str] = "assert"
+    purpose: ClassVar[str] = "trap where a condition fails"

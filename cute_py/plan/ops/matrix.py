@@ -1,0 +1,138 @@
+"""Matrix instructions: of threads and warps, and of warpgroups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from cute_py.atoms.mma import MMA_Atom
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Reg
+from cute_py.plan.node import FIXED, UPDATED, Node
+from cute_py.plan.op import Op
+from cute_py.plan.ops.registers import narrow
+
+Steps = tuple[tuple[int, int, int], ...]
+
+
+def _fragments(atom: MMA_Atom, d: Reg, steps: Steps) -> str:
+    """Return what is wrong with the accumulators of a matrix instruction, and with its steps."""
+    values = atom.values[2]
+    if len(d) % values:
+        return f"{len(d)} accumulators in fragments of {values}"
+    inside = all(0 <= i < len(d) // values for i, _a, _b in steps)
+    return "" if inside else "a step outside of d"
+
+
+@dataclass(frozen=True, slots=True)
+class Mma(Op):
+    """For each (i, j, k) of `steps`: d[i] = a[j] * b[k] + d[i], by one instruction of the atom.
+
+    d, a and b hold fragments of the atom one after another: fragment i of d is elements
+    i*n ... i*n+n-1, n the values per thread of the atom.
+    """
+
+    atom: MMA_Atom
+    d: Reg = field(metadata=UPDATED)
+    a: Reg
+    b: Reg
+    steps: Steps = field(metadata=FIXED)
+
+    word: ClassVar[str] = "mma"
+    purpose: ClassVar[str] = "d += a * b, one instruction of the atom for each step"
+
+    def problem(self) -> str:
+        """Whole fragments of accumulators, and steps inside of them."""
+        return _fragments(self.atom, self.d, self.steps)
+
+    def needs(self) -> MMA_Atom | str | None:
+        """The instruction of the atom; of one that is none, what its arithmetic needs."""
+        if self.atom.ptx is not None:
+            return self.atom
+        return narrow(self.d.dtype, True) or narrow(self.a.dtype, False)
+
+    def __str__(self) -> str:
+        return f"{self.d} += {self.a} * {self.b}  {self.atom} x {len(self.steps)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile(Node):
+    """An operand of Wgmma in shared memory: fragment i is vectors i*n ... of the access, in the
+    colexicographic order of the atom's (M or N, K). `lbo`, `sbo` (bytes) and `mode` are the fields
+    of the descriptor. Source: PTX ISA, matrix-descriptor-format.
+    """
+
+    access: Access
+    lbo: int
+    sbo: int
+    mode: str
+
+    def __str__(self) -> str:
+        return str(self.access)
+
+
+@dataclass(frozen=True, slots=True)
+class Wgmma(Op):
+    """As Mma, by a warpgroup and asynchronous: d must not be touched before WgWait. With
+    `accumulate` False the first step of each fragment of d starts from zero.
+    """
+
+    atom: MMA_Atom
+    d: Reg = field(metadata=UPDATED)
+    a: Reg | Tile
+    b: Tile
+    steps: Steps = field(metadata=FIXED)
+    accumulate: bool = True
+
+    word: ClassVar[str] = "wgmma"
+    purpose: ClassVar[str] = "wgmma.mma_async: d += a * b of a warpgroup"
+
+    def problem(self) -> str:
+        """Whole fragments of accumulators, and steps inside of them."""
+        return _fragments(self.atom, self.d, self.steps)
+
+    def needs(self) -> MMA_Atom:
+        """The instruction of the atom."""
+        return self.atom
+
+
+@dataclass(frozen=True, slots=True)
+class WgFence(Op):
+    """Order register accesses before the Wgmmas that follow. Source: wgmma.fence."""
+
+    word: ClassVar[str] = "wgmma_fence"
+    purpose: ClassVar[str] = "wgmma.fence"
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "wgmma.fence"
+
+
+@dataclass(frozen=True, slots=True)
+class WgCommit(Op):
+    """Close a group of Wgmmas. Source: wgmma.commit_group."""
+
+    word: ClassVar[str] = "wgmma_commit"
+    purpose: ClassVar[str] = "wgmma.commit_group"
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "wgmma.commit_group"
+
+
+@dataclass(frozen=True, slots=True)
+class WgWait(Op):
+    """Wait until at most n groups are in flight. Source: wgmma.wait_group."""
+
+    n: int
+
+    word: ClassVar[str] = "wgmma_wait"
+    purpose: ClassVar[str] = "wgmma.wait_group"
+
+    def problem(self) -> str:
+        """No less than 0 groups."""
+        return "" if self.n >= 0 else f"{self.n} groups"
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "wgmma.wait_group"

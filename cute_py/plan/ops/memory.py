@@ -1,0 +1,304 @@
+"""Memory: loads, stores and copies of threads, warps and the TMA unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import ClassVar
+
+from cute_py.atoms.copy import Copy_Op
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Reg, Scalar
+from cute_py.plan.functions import ATOMICS
+from cute_py.plan.node import FIXED, WRITTEN
+from cute_py.plan.op import Op
+
+
+def _elements(x: Access, reg: Reg) -> str:
+    moved = x.count * x.width
+    return "" if moved == len(reg) else f"{moved} elements in memory for {len(reg)} registers"
+
+
+def _rows(x: Access, reg: Reg, each: int) -> str:
+    """Return what is wrong with the row addresses of matrices of `each` elements a thread."""
+    if x.vector_bits != 128 or x.space != "smem":
+        return f"rows of {x.vector_bits} bits in {x.space}"
+    return "" if x.count * each == len(reg) else f"{x.count} rows for {len(reg)} registers"
+
+
+def _groups(n: int) -> str:
+    return "" if n >= 0 else f"{n} groups"
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Op):
+    """Vector v of the access goes to elements v*width ... of dst; where a guard fails, `fill` of
+    the access does, and None leaves dst as it is. `order`: weak, acquire or volatile.
+    """
+
+    dst: Reg = field(metadata=WRITTEN)
+    src: Access
+    order: str = "weak"
+
+    word: ClassVar[str] = "load"
+    purpose: ClassVar[str] = "ld.global or ld.shared, one for each vector"
+
+    def problem(self) -> str:
+        """As many elements in memory as in registers."""
+        return _elements(self.src, self.dst)
+
+    def __str__(self) -> str:
+        return f"{self.dst} = load {self.src}"
+
+
+@dataclass(frozen=True, slots=True)
+class Store(Op):
+    """The inverse of Load; nothing is stored where a guard fails. `order`: weak or release."""
+
+    dst: Access
+    src: Reg
+    order: str = "weak"
+
+    word: ClassVar[str] = "store"
+    purpose: ClassVar[str] = "st.global or st.shared, one for each vector"
+
+    def problem(self) -> str:
+        """As many elements in memory as in registers."""
+        return _elements(self.dst, self.src)
+
+    def __str__(self) -> str:
+        return f"store {self.dst} = {self.src}"
+
+
+@dataclass(frozen=True, slots=True)
+class LdMatrix(Op):
+    """One ldmatrix per vector of the access: each lane gives the address of one row of 8 elements
+    of 16 bits; instruction i fills elements i*n ... of dst, in the order of the atom's dst_tv.
+    """
+
+    atom: Copy_Op
+    dst: Reg = field(metadata=WRITTEN)
+    src: Access
+
+    word: ClassVar[str] = "ldmatrix"
+    purpose: ClassVar[str] = "8x8 matrices from shared memory, one for each row address"
+
+    def problem(self) -> str:
+        """Rows of 16 bytes of shared memory, as many as the registers take."""
+        return _rows(self.src, self.dst, self.atom.dst_bits // self.dst.dtype.bits)
+
+    def needs(self) -> Copy_Op:
+        """The instruction of the atom."""
+        return self.atom
+
+    def __str__(self) -> str:
+        return f"{self.dst} = ldmatrix {self.src}  {self.atom}"
+
+
+@dataclass(frozen=True, slots=True)
+class StMatrix(Op):
+    """The inverse of LdMatrix."""
+
+    atom: Copy_Op
+    dst: Access
+    src: Reg
+
+    word: ClassVar[str] = "stmatrix"
+    purpose: ClassVar[str] = "8x8 matrices to shared memory, one for each row address"
+
+    def problem(self) -> str:
+        """Rows of 16 bytes of shared memory, as many as the registers give."""
+        return _rows(self.dst, self.src, self.atom.src_bits // self.src.dtype.bits)
+
+    def needs(self) -> Copy_Op:
+        """The instruction of the atom."""
+        return self.atom
+
+    def __str__(self) -> str:
+        return f"stmatrix {self.dst} = {self.src}  {self.atom}"
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic(Op):
+    """Replace each element x by fn(x, src): `add min max exch and or xor`; `old` gets x,
+    and stays as it is where a guard fails.
+    """
+
+    fn: str
+    dst: Access
+    src: Reg
+    old: Reg | None = field(default=None, metadata=WRITTEN)
+
+    word: ClassVar[str] = "atomic"
+    purpose: ClassVar[str] = "atom, one for each element"
+
+    def problem(self) -> str:
+        """A known function, and as many elements in memory as in registers."""
+        return _elements(self.dst, self.src) if self.fn in ATOMICS else f"the atomic {self.fn}"
+
+    def needs(self) -> str | None:
+        """The addition of bf16, which is newer than the others."""
+        newer = self.fn == "add" and self.dst.dtype.name == "bf16"
+        return "atom.add.noftz.bf16" if newer else None
+
+
+@dataclass(frozen=True, slots=True)
+class CpAsync(Op):
+    """Copy vectors of global memory to shared memory, one for one; complete after CpWait. Where a
+    guard of `src` fails, zeros are written (ZFILL rows), or nothing.
+    """
+
+    atom: Copy_Op
+    dst: Access
+    src: Access
+
+    word: ClassVar[str] = "cp_async"
+    purpose: ClassVar[str] = "global to shared memory, one instruction for each vector"
+
+    def problem(self) -> str:
+        """From global to shared memory, vectors of 4, 8 or 16 bytes, one for one."""
+        src, dst = self.src, self.dst
+        if (src.space, dst.space) != ("gmem", "smem"):
+            return f"a copy from {src.space} to {dst.space}"
+        if src.vector_bits not in (32, 64, 128) or src.vector_bits != dst.vector_bits:
+            return f"vectors of {src.vector_bits} and {dst.vector_bits} bits"
+        return "" if src.count == dst.count else f"{src.count} vectors for {dst.count}"
+
+    def needs(self) -> Copy_Op:
+        """The instruction of the atom."""
+        return self.atom
+
+    def __str__(self) -> str:
+        return f"cp_async {self.dst} = {self.src}"
+
+
+@dataclass(frozen=True, slots=True)
+class CpCommit(Op):
+    """Close a group of the thread's CpAsyncs. Source: cp.async.commit_group."""
+
+    word: ClassVar[str] = "cp_async_commit"
+    purpose: ClassVar[str] = "cp.async.commit_group"
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "cp.async.commit_group"
+
+
+@dataclass(frozen=True, slots=True)
+class CpWait(Op):
+    """Wait until at most n of the thread's latest groups are open. Source: cp.async.wait_group."""
+
+    n: int
+
+    word: ClassVar[str] = "cp_async_wait"
+    purpose: ClassVar[str] = "cp.async.wait_group"
+
+    def problem(self) -> str:
+        """No less than 0 groups."""
+        return _groups(self.n)
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "cp.async.wait_group"
+
+    def __str__(self) -> str:
+        return f"cp_async_wait {self.n}"
+
+
+@dataclass(frozen=True, slots=True)
+class TmaLoad(Op):
+    """One thread copies the box at `coord` of a tensor to shared memory and adds its bytes to an
+    mbarrier; what lies outside of the tensor is zero.
+
+    `dst` has one vector per element of the box, the first mode fastest. With `multicast` it goes to
+    the same place in the blocks of the cluster whose bits are set.
+    """
+
+    tensor: str
+    coord: tuple[Scalar, ...]
+    box: tuple[int, ...] = field(metadata=FIXED)
+    dst: Access
+    bar: Access
+    multicast: Scalar = 0
+
+    word: ClassVar[str] = "tma_load"
+    purpose: ClassVar[str] = "cp.async.bulk.tensor: a box of a tensor to shared memory"
+
+    def problem(self) -> str:
+        """A coordinate for each mode of the box, and an element of shared memory for each of it."""
+        return _box(self.coord, self.box, self.dst)
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "cp.async.bulk.tensor"
+
+
+@dataclass(frozen=True, slots=True)
+class TmaStore(Op):
+    """One thread copies shared memory to the box at `coord`; what lies outside is dropped. `reduce`
+    is "" or the operation (add, min, max).
+    """
+
+    tensor: str
+    coord: tuple[Scalar, ...]
+    box: tuple[int, ...] = field(metadata=FIXED)
+    src: Access
+    reduce: str = ""
+
+    word: ClassVar[str] = "tma_store"
+    purpose: ClassVar[str] = "cp.async.bulk.tensor: shared memory to a box of a tensor"
+
+    def problem(self) -> str:
+        """A coordinate for each mode of the box, and an element of shared memory for each of it."""
+        return _box(self.coord, self.box, self.src)
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "cp.async.bulk.tensor"
+
+
+def _box(coord: tuple[Scalar, ...], box: tuple[int, ...], tile: Access) -> str:
+    if len(coord) != len(box):
+        return f"a box of {len(box)} modes at {len(coord)} coordinates"
+    return "" if tile.count == prod(box) else f"{tile.count} elements for a box of {box}"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkCommit(Op):
+    """Close a group of the thread's TmaStores. Source: cp.async.bulk.commit_group."""
+
+    word: ClassVar[str] = "bulk_commit"
+    purpose: ClassVar[str] = "cp.async.bulk.commit_group"
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "cp.async.bulk.commit_group"
+
+
+@dataclass(frozen=True, slots=True)
+class BulkWait(Op):
+    """Wait until at most n groups of TmaStores are open, or (`read`) still read shared memory."""
+
+    n: int
+    read: bool = False
+
+    word: ClassVar[str] = "bulk_wait"
+    purpose: ClassVar[str] = "cp.async.bulk.wait_group"
+
+    def problem(self) -> str:
+        """No less than 0 groups."""
+        return _groups(self.n)
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "cp.async.bulk.wait_group"
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch(Op):
+    """Bring an access of global memory near; changes no value."""
+
+    src: Access
+
+    word: ClassVar[str] = "prefetch"
+    purpose: ClassVar[str] = "prefetch.global.L2"

@@ -1,0 +1,220 @@
+"""Order: barriers, mbarriers, fences, and waiting for memory or for other kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cute_py.plan.access import Access
+from cute_py.plan.conditions import Scalar
+from cute_py.plan.op import Op
+
+TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def _mbarrier(bar: Access) -> str:
+    whole = bar.space == "smem" and bar.vector_bits == 64 and bar.count == 1
+    return "" if whole else "an mbarrier that is not 8 bytes of shared memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier(Op):
+    """A barrier of a `block` (id 0), of `threads` threads (`named`, by id), `warp` or `cluster`.
+
+    kind: sync, arrive or wait.
+    """
+
+    scope: str = "block"
+    kind: str = "sync"
+    id: Scalar = 0
+    threads: int = 0
+
+    word: ClassVar[str] = "barrier"
+    purpose: ClassVar[str] = "bar.sync, of the block, a warp or some warps"
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is for more than one warp."""
+        return self.scope != "warp"
+
+    def problem(self) -> str:
+        """A known scope and kind, and whole warps at a named barrier."""
+        known = self.scope in ("block", "named", "warp", "cluster")
+        if not known or self.kind not in ("sync", "arrive", "wait"):
+            return f"the barrier {self.scope} {self.kind}"
+        counted = self.scope != "named" or (self.threads > 0 and self.threads % 32 == 0)
+        return "" if counted else f"a named barrier of {self.threads} threads"
+
+    def needs(self) -> str | None:
+        """The barrier of clusters, which is newer than the others."""
+        return "barrier.cluster" if self.scope == "cluster" else None
+
+
+_FENCES = {
+    "proxy_async": "fence.proxy.async",
+    "mbarrier_init": "fence.mbarrier_init",
+    "block": None,
+    "gpu": None,
+    "system": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fence(Op):
+    """`proxy_async`, `mbarrier_init`, `block`, `gpu` or `system`. Source: PTX ISA, fence."""
+
+    kind: str
+
+    word: ClassVar[str] = "fence"
+    purpose: ClassVar[str] = "order of memory"
+
+    def problem(self) -> str:
+        """A known kind."""
+        return "" if self.kind in _FENCES else f"the fence {self.kind}"
+
+    def needs(self) -> str | None:
+        """The fences that not every architecture has."""
+        return _FENCES.get(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class GridDep(Op):
+    """`wait` for the kernels before this one, or let the next one begin (`launch_dependents`).
+
+    Source: PTX ISA, griddepcontrol.
+    """
+
+    kind: str
+
+    word: ClassVar[str] = "griddepcontrol"
+    purpose: ClassVar[str] = "waits for the kernels before, or lets the next one begin"
+
+    def problem(self) -> str:
+        """A known kind."""
+        known = self.kind in ("wait", "launch_dependents")
+        return "" if known else "wait or launch_dependents"
+
+
+@dataclass(frozen=True, slots=True)
+class MbarInit(Op):
+    """Make the 8 bytes of the access an mbarrier that `count` arrivals complete."""
+
+    bar: Access
+    count: int
+
+    word: ClassVar[str] = "mbarrier_init"
+    purpose: ClassVar[str] = "mbarrier.init"
+
+    def problem(self) -> str:
+        """8 bytes of shared memory."""
+        return _mbarrier(self.bar)
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "mbarrier"
+
+
+@dataclass(frozen=True, slots=True)
+class MbarArrive(Op):
+    """Arrive, and announce `bytes` of transactions (0: none). `cluster_rank`: at that block's."""
+
+    bar: Access
+    bytes: int = 0
+    cluster_rank: Scalar | None = None
+
+    word: ClassVar[str] = "mbarrier_arrive"
+    purpose: ClassVar[str] = "mbarrier.arrive"
+
+    def problem(self) -> str:
+        """8 bytes of shared memory."""
+        return _mbarrier(self.bar)
+
+    def needs(self) -> str:
+        """The instruction itself: newer where it counts bytes, or is for another block."""
+        plain = self.bytes == 0 and self.cluster_rank is None
+        return "mbarrier" if plain else "mbarrier.arrive.expect_tx"
+
+
+@dataclass(frozen=True, slots=True)
+class CpArrive(Op):
+    """Arrive at an mbarrier once the thread's CpAsyncs are complete. Source:
+    cp.async.mbarrier.arrive.noinc.
+    """
+
+    bar: Access
+
+    word: ClassVar[str] = "cp_async_arrive"
+    purpose: ClassVar[str] = "cp.async.mbarrier.arrive.noinc"
+
+    def problem(self) -> str:
+        """8 bytes of shared memory."""
+        return _mbarrier(self.bar)
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "cp.async.mbarrier.arrive"
+
+
+@dataclass(frozen=True, slots=True)
+class MbarWait(Op):
+    """Wait until the phase of this parity (0 or 1) is complete."""
+
+    bar: Access
+    phase: Scalar
+
+    word: ClassVar[str] = "mbarrier_wait"
+    purpose: ClassVar[str] = "mbarrier.try_wait.parity"
+
+    @property
+    def waits(self) -> bool:
+        """Always."""
+        return True
+
+    def problem(self) -> str:
+        """8 bytes of shared memory."""
+        return _mbarrier(self.bar)
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "mbarrier.try_wait"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil(Op):
+    """Read the one element of the access, with acquire order, until it compares (`eq ge ...`)."""
+
+    src: Access
+    test: str
+    value: Scalar
+
+    word: ClassVar[str] = "wait_until"
+    purpose: ClassVar[str] = "reads with acquire order until the element compares"
+
+    @property
+    def waits(self) -> bool:
+        """Always."""
+        return True
+
+    def problem(self) -> str:
+        """A known comparison, of one element."""
+        single = self.src.count == self.src.width == 1
+        return "" if self.test in TESTS and single else f"the test {self.test}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetMaxNReg(Op):
+    """Give registers back, or ask for more. Source: setmaxnreg."""
+
+    n: int
+    kind: str  # inc | dec
+
+    word: ClassVar[str] = "setmaxnreg"
+    purpose: ClassVar[str] = "setmaxnreg"
+
+    def problem(self) -> str:
+        """A multiple of 8 from 24 to 256."""
+        return "" if self.n % 8 == 0 and 24 <= self.n <= 256 else f"{self.n} registers"
+
+    def needs(self) -> str:
+        """The instruction itself."""
+        return "setmaxnreg"

@@ -1,0 +1,190 @@
+"""Registers: ops that read and write register storages alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from cute_py.dtypes.table import Dtype
+from cute_py.plan.conditions import Reg, Scalar
+from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
+from cute_py.plan.node import ELEMENTS, WRITTEN
+from cute_py.plan.op import Op, Value
+
+ROUNDINGS = ("rn", "rz", "rd", "ru", "rna")
+_WIDTHS = (1, 2, 4, 8, 16, 32)
+
+
+def narrow(dtype: Dtype, rounded: bool) -> str | None:
+    """Return the conversion that arithmetic on a type narrower than 32 bits needs: bf16 widens by a
+    shift.
+    """
+    if dtype.name in ("e4m3", "e5m2"):
+        return "cvt.satfinite.e4m3x2.f32"
+    return "cvt.bf16.f32" if dtype.name == "bf16" and rounded else None
+
+
+def _same_length(dst: Reg, src: Reg) -> str:
+    return "" if len(dst) == len(src) else f"{len(src)} elements for {len(dst)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fill(Op):
+    """Give each element a number; None leaves them undefined, and allows reading them."""
+
+    dst: Reg = field(metadata=WRITTEN)
+    value: int | float | bool | None = field(metadata=ELEMENTS)
+
+    word: ClassVar[str] = "fill"
+    purpose: ClassVar[str] = "all elements become a number"
+
+    def __str__(self) -> str:
+        return f"{self.dst} = {'undefined' if self.value is None else self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Map(Op):
+    """dst[i] = fn(src0[i], src1[i], ...), computed in `dtype`, that of all register sources.
+
+    fn is a row of `functions.FUNCTIONS`. Comparisons write b1.
+    """
+
+    fn: str
+    dst: Reg = field(metadata=WRITTEN)
+    sources: tuple[Value, ...] = field(metadata=ELEMENTS)
+    dtype: Dtype
+
+    word: ClassVar[str] = "map"
+    purpose: ClassVar[str] = "element by element"
+
+    @property
+    def stem(self) -> str:
+        """The word and the function."""
+        return f"map_{self.fn}"
+
+    def problem(self) -> str:
+        """A known function, its number of sources, and lengths that fit."""
+        function = FUNCTIONS.get(self.fn)
+        if function is None or function.arity != len(self.sources):
+            return f"{self.fn} of {len(self.sources)} sources"
+        lengths = {len(x) for x in self.sources if isinstance(x, Reg)}
+        fits = lengths <= {1, len(self.dst)}
+        return "" if fits else f"sources of {lengths} for {len(self.dst)} elements"
+
+    def needs(self) -> str | None:
+        """A conversion, where the type is narrow."""
+        return None if self.fn == "copy" else narrow(self.dtype, self.dst.dtype is self.dtype)
+
+    def __str__(self) -> str:
+        return f"{self.dst} = {self.fn}.{self.dtype}({', '.join(map(str, self.sources))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Convert(Op):
+    """dst[i] = src[i] in the type of dst: rounded (`rn rz rd ru`), clamped where `saturate`."""
+
+    dst: Reg = field(metadata=WRITTEN)
+    src: Reg
+    rounding: str = "rn"
+    saturate: bool = False
+
+    word: ClassVar[str] = "to"
+    purpose: ClassVar[str] = "conversion to a type"
+
+    @property
+    def stem(self) -> str:
+        """The word and the type."""
+        return f"to_{self.dst.dtype}"
+
+    def problem(self) -> str:
+        """A known rounding, and one length."""
+        known = self.rounding in ROUNDINGS
+        return _same_length(self.dst, self.src) if known else f"the rounding {self.rounding}"
+
+    def needs(self) -> str | None:
+        """The conversion of a type that not every architecture has."""
+        if self.dst.dtype.name == "tf32":
+            return "cvt.rna.tf32.f32" if self.rounding == "rna" else None
+        return narrow(self.dst.dtype, True) or narrow(self.src.dtype, False)
+
+    def __str__(self) -> str:
+        clamped = " saturate" if self.saturate else ""
+        return f"{self.dst} = to.{self.dst.dtype}({self.src}) {self.rounding}{clamped}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(Op):
+    """dst[i] = fn of the n elements src[i*n] ... src[i*n+n-1], from left to right."""
+
+    fn: str
+    dst: Reg = field(metadata=WRITTEN)
+    src: Reg
+
+    word: ClassVar[str] = "reduce"
+    purpose: ClassVar[str] = "combines runs of elements, from left to right"
+
+    @property
+    def stem(self) -> str:
+        """The word and the function."""
+        return f"reduce_{self.fn}"
+
+    def problem(self) -> str:
+        """A known function, and runs of one length."""
+        if self.fn not in REDUCTIONS:
+            return f"the reduction {self.fn}"
+        even = len(self.src) % len(self.dst) == 0
+        return "" if even else f"{len(self.src)} elements for {len(self.dst)} results"
+
+    def needs(self) -> str | None:
+        """A conversion, where the type is narrow."""
+        return narrow(self.src.dtype, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle(Op):
+    """dst[i] of a lane is src[i] of another lane of the warp: `idx up down bfly` by `lane`, within
+    groups of `width` lanes. Source: PTX ISA, shfl.sync.
+    """
+
+    kind: str
+    dst: Reg = field(metadata=WRITTEN)
+    src: Reg
+    lane: Scalar
+    width: int = 32
+
+    word: ClassVar[str] = "shuffle"
+    purpose: ClassVar[str] = "shfl.sync: elements of another lane of the warp"
+
+    @property
+    def stem(self) -> str:
+        """The word and the kind."""
+        return f"shuffle_{self.kind}"
+
+    def problem(self) -> str:
+        """A known kind, groups of a power of two, and one length."""
+        if self.kind not in ("idx", "up", "down", "bfly") or self.width not in _WIDTHS:
+            return f"{self.kind} in groups of {self.width}"
+        return _same_length(self.dst, self.src)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote(Op):
+    """dst = `any`, `all` or `ballot` over the lanes of the warp of src (b1). Source: vote.sync."""
+
+    kind: str
+    dst: Reg = field(metadata=WRITTEN)
+    src: Reg
+
+    word: ClassVar[str] = "vote"
+    purpose: ClassVar[str] = "vote.sync over the lanes of the warp"
+
+    @property
+    def stem(self) -> str:
+        """The word and the kind."""
+        return f"vote_{self.kind}"
+
+    def problem(self) -> str:
+        """A known kind, of one element."""
+        single = len(self.dst) == len(self.src) == 1
+        known = self.kind in ("any", "all", "ballot")
+        return "" if single and known else f"the vote {self.kind}"
