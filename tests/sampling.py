@@ -48,16 +48,30 @@ def quick(rows, *axes):
     ]
 
 
-def check_each(check, cases, name=str):
-    """Call `check` with each case; fail with the names of all that fail, and why.
+def each(cases, name=str):
+    """Decorate what checks one case: it becomes one test of all cases, see `check_each`.
 
-    One test in place of hundreds of small ones, each of which would cost more than its check.
+    It stands for hundreds of small tests, each of which would cost more than its check.
     """
+
+    def test_of(check):
+        def test():
+            check_each(check, cases, name)
+
+        for kept in ("__name__", "__qualname__", "__module__", "__doc__"):
+            setattr(test, kept, getattr(check, kept))
+        return test
+
+    return test_of
+
+
+def check_each(check, cases, name=str):
+    """Call `check` with each case; fail with the names of all that fail, and why."""
     cases, failed = list(cases), []
     assert cases
     for case in cases:
         try:
             check(case)
-        except (Exception, pytest.fail.Exception) as error:
+        except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
             failed.append(f"{name(case)}: {type(error).__name__}: {error}")
     assert not failed, f"{len(failed)} of {len(cases)} fail:\n" + "\n".join(failed)

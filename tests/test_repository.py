@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from string import Formatter
@@ -16,7 +15,7 @@ from string import Formatter
 import pytest
 
 from cute_py.errors import WORDINGS
-from tests.sampling import check_each
+from tests.sampling import check_each, each
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -184,21 +183,17 @@ def test_coverage_names_a_test_for_what_works_and_none_for_what_is_planned():
     assert wrong == []
 
 
-def test_coverage_rows_name_what_exists():
-    text = cache(read)
-
-    def check(row):
-        _, _, _, where, tested_by = row
-        paths = re.findall(r"`([\w./]+/[\w./]+)`", where)
-        missing = [path for path in paths if not (ROOT / path).exists()]
-        assert missing == []
-        tests = re.findall(r"`(tests/[\w./]+)(?:::(\w+))?`", tested_by)
-        assert tests
-        for file, test in tests:
-            assert f"def {test}" in text(file), f"{file} has no {test}"
-
-    rows = [row for row in coverage_rows() if row[2] != "planned"]
-    check_each(check, rows, name=lambda row: row[0])
+@each([row for row in coverage_rows() if row[2] != "planned"], name=lambda row: row[0])
+def test_coverage_row_names_what_exists(row):
+    _, _, _, where, tested_by = row
+    missing = [
+        path for path in re.findall(r"`([\w./]+/[\w./]+)`", where) if not (ROOT / path).exists()
+    ]
+    assert missing == []
+    tests = re.findall(r"`(tests/[\w./]+)(?:::(\w+))?`", tested_by)
+    assert tests
+    for file, test in tests:
+        assert f"def {test}" in read(file), f"{file} has no {test}"
 
 
 def phrases(code):

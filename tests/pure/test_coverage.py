@@ -19,7 +19,7 @@ from cute_py.tiled.tiled_copy import (
 )
 from cute_py.tiled.tiled_mma import make_tiled_mma
 from tests.pure.test_tiled_golden import COPIES, tiled_copy_of
-from tests.sampling import check_each, fewer
+from tests.sampling import check_each, each, fewer
 
 BF16 = "SM80_16x8x16_F32BF16BF16F32_TN"
 UP_TO_SM90 = [
@@ -212,7 +212,7 @@ def test_sharing_is_no_fault_in_registers_but_in_memory():
     assert stores.exact
 
 
-@pytest.mark.parametrize("case", [c for c in COPIES if not c.get("inadmissible")], ids=str)
+@each([c for c in COPIES if not c.get("inadmissible")])
 def test_sources_of_cutes_own_copies_are_covered(case):
     copy = tiled_copy_of(case)
     found = coverage(copy)["S"]

@@ -29,7 +29,7 @@ from cute_py import (
 from cute_py.errors import WORDINGS, refusal
 from tests import model
 from tests.notation import read_text
-from tests.sampling import check_each
+from tests.sampling import each
 from tests.strategies import compact_layouts, layouts
 
 DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
@@ -189,7 +189,7 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
+@each(EXAMPLES)
 def test_refusal_has_its_code_class_and_words(code):
     call, words = EXAMPLES[code]
     with pytest.raises(cute.CuteError, match=re.escape(words)) as caught:
@@ -198,13 +198,13 @@ def test_refusal_has_its_code_class_and_words(code):
     assert type(caught.value) is WORDINGS[code][0]
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
+@each(EXAMPLES)
 def test_refusal_names_operation_given_required_and_fix(code):
     message = str(raised(EXAMPLES[code][0]))
     assert re.fullmatch(rf"{CALL}\w+: given .+; required: .+; fix: .+", message), message
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
+@each(EXAMPLES)
 def test_refusal_names_an_operation_of_cute_py(code):
     facts = raised(EXAMPLES[code][0]).facts
     assert facts["operation"] == "layout" or hasattr(cute, facts["operation"])
@@ -344,19 +344,15 @@ def test_exactly_the_wordings_are_documented():
     assert sorted(documented()) == sorted(WORDINGS)
 
 
-def test_documented_examples_have_the_wordings():
+@each(WORDINGS)
+def test_documented_example_has_the_wording(code):
     """The class is right, and the example is the wording with its fields filled in."""
-    rows = documented()
-
-    def check(code):
-        kind, when, example = rows[code]
-        assert kind == f"`{WORDINGS[code][0].__name__}`"
-        assert when
-        given_, required, fix = map(pattern, WORDINGS[code][1:])
-        message = rf"`+ ?{CALL}[\w.()-]+: given {given_}; required: {required}; fix: {fix} ?`+"
-        assert re.fullmatch(message, example), example
-
-    check_each(check, WORDINGS)
+    kind, when, example = documented()[code]
+    assert kind == f"`{WORDINGS[code][0].__name__}`"
+    assert when
+    given_, required, fix = map(pattern, WORDINGS[code][1:])
+    message = rf"`+ ?{CALL}[\w.()-]+: given {given_}; required: {required}; fix: {fix} ?`+"
+    assert re.fullmatch(message, example), example
 
 
 def pattern(wording):
@@ -365,7 +361,7 @@ def pattern(wording):
     return "".join(re.escape(text) + ("(.+)" if field else "") for text, field, _, _ in parts)
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
+@each(EXAMPLES)
 def test_documented_example_is_a_real_message(code):
     assert documented()[code][2].strip("`").strip() == str(raised(EXAMPLES[code][0]))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import cute_py as cute
-from tests.sampling import check_each
+from tests.sampling import each
 
 KERNELS = Path(__file__).parents[2] / "docs" / "kernels.md"  # its code is run by test_docs
 STUB = Path(cute.__file__).with_suffix(".pyi")
@@ -52,21 +52,17 @@ def test_an_unknown_name_is_an_attribute_error():
         cute.no_such_name  # noqa: B018
 
 
-def test_every_name_resolves_to_its_module_and_is_documented():
-    kernels = KERNELS.read_text()
-
-    def check(name):
-        value = getattr(cute, name)
-        assert name in dir(cute)
-        if not (inspect.isfunction(value) or inspect.isclass(value)):
-            return
-        home = cute._MODULE[name][0]
-        assert value.__module__ == f"cute_py.{home}"
-        doc = inspect.getdoc(value)
-        assert doc, f"{name} has no docstring"
-        assert doc.endswith(".") or ">>>" in doc
-        if inspect.isfunction(value):  # what needs a kernel, or a compiler, is shown on that page
-            shown = ">>>" in doc or f"cute.{name}" in kernels
-            assert shown, f"{name} has no doctest, and is not in docs/kernels.md"
-
-    check_each(check, sorted(cute._MODULE))
+@each(sorted(cute._MODULE))
+def test_every_name_resolves_to_its_module_and_is_documented(name):
+    value = getattr(cute, name)
+    assert name in dir(cute)
+    if not (inspect.isfunction(value) or inspect.isclass(value)):
+        return
+    home = cute._MODULE[name][0]
+    assert value.__module__ == f"cute_py.{home}"
+    doc = inspect.getdoc(value)
+    assert doc, f"{name} has no docstring"
+    assert doc.endswith(".") or ">>>" in doc
+    if inspect.isfunction(value):  # what needs a kernel, or a compiler, is shown on that page
+        shown = ">>>" in doc or f"cute.{name}" in KERNELS.read_text()
+        assert shown, f"{name} has no doctest, and is not in docs/kernels.md"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sampling import check_each, in_turn, pairwise, quick
+from tests.sampling import check_each, each, in_turn, pairwise, quick
 
 AXES = st.lists(st.integers(1, 5).map(range), min_size=2, max_size=5)
 
@@ -35,6 +35,22 @@ def test_what_is_not_in_the_sample_is_slow():
     rows = quick([(1, "a")], (1, 2), "ab")
     assert [row.values for row in rows] == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
     assert [bool(row.marks) for row in rows] == [False, True, True, True]
+
+
+@each([1, 2, 3])
+def test_each_case_is_checked(n):
+    assert n > 0
+
+
+def test_one_test_of_each_case_fails_for_all():
+    def check(n):
+        """Say no."""
+        assert n > 1
+
+    test = each([1, 2, 0], name=lambda n: f"case {n}")(check)
+    assert (test.__name__, test.__doc__) == ("check", "Say no.")
+    with pytest.raises(AssertionError, match=r"(?s)2 of 3 fail:\ncase 1: .*\ncase 0: "):
+        test()
 
 
 def test_all_that_fails_is_named():
