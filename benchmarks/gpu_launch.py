@@ -47,7 +47,7 @@ def contenders(torch):
 
 
 def _ours(torch, a, b):
-    from cute_py.codegen.run import prepare
+    from cute_py.codegen.launch.run import prepare
 
     c, d, e = (torch.zeros_like(a) for _ in range(3))
     plan = cute.trace(add, a, b, c)
@@ -81,9 +81,9 @@ def _triton(torch, a, b):
 
 
 def _numba(torch, a, b):
-    from cute_py.codegen.shim import install
+    from cute_py.codegen.frontend import patch_numba
 
-    install()
+    patch_numba()
     from numba import cuda
 
     @cuda.jit

@@ -8,9 +8,9 @@ from __future__ import annotations
 from time import time_ns as _now
 
 __version__ = "0.1.0"
-_loaded_at = _now()  # a module that is newer may not be the one that runs; see codegen.cache_key
+_loaded_at = _now()  # a module that is newer may not be the one that runs; see codegen.cache.key
 
-# module -> the public names that it defines
+# module -> the public names that it defines; `range=range_` is spelled otherwise there
 _HOME = {
     "errors": (
         "CoordinateError CuteError DtypeError EmulationError LayoutError LeafTypeError ParseError "
@@ -83,27 +83,6 @@ _HOME = {
     ),
     "tensor.partition": "inner_partition local_partition local_tile outer_partition",
     "tensor.retype": "recast",
-    "host.elementwise": (
-        "tensor_add tensor_div tensor_equals tensor_map2 tensor_modulus tensor_mul tensor_sub"
-    ),
-    "host.fill": (
-        "tensor_fill tensor_fill_random_gaussian tensor_fill_random_uniform tensor_fill_sequential"
-    ),
-    "host.gemm": "reference_gemm",
-    "host.text": "print_tensor tensor_table tensor_text",
-    "layout.cutlass2.classical": (
-        "affine_rank_2 affine_rank_n capacity column_major column_major_interleaved filter_krsc "
-        "permuted pitch_linear pitched row_major row_major_interleaved tensor_bhmk tensor_bmhk "
-        "tensor_dmhb tensor_ndhwc tensor_nhwc"
-    ),
-    "layout.cutlass2.tensorop": (
-        "column_major_tensor_op_multiplicand_congruous "
-        "column_major_tensor_op_multiplicand_crosswise "
-        "row_major_tensor_op_multiplicand_congruous row_major_tensor_op_multiplicand_crosswise "
-        "tensor_op_multiplicand tensor_op_multiplicand_congruous "
-        "tensor_op_multiplicand_crosswise tensor_op_multiplicand_in_coordinates "
-        "tensor_op_swizzle"
-    ),
     "atoms.mma": "MMA_Atom",
     "atoms.copy": "Copy_Atom Copy_Op",
     "atoms.copy_registry": "get_copy",
@@ -117,7 +96,6 @@ _HOME = {
     "tiled.check_gemm": "check_gemm",
     "tiled.coverage": "coverage",
     "tiled.suggest": "suggest_permutation suggest_tiled_copy",
-    "tiled.thread_maps": ("stripmined_thread_map transposed_thread_map warp_raked_thread_map"),
     "trace.kernel": "Kernel kernel",
     "calls.arguments": "spec typed",
     "plan.plan": "Plan",
@@ -141,38 +119,55 @@ _HOME = {
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
     ),
     "codegen.build": "compile source",
-    "codegen.run": "run",
+    "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
     "viz.latex": "to_latex",
 }
-# public name -> (module, name there); `range=range_` is a name that the module spells otherwise
-_MODULE = {
-    name.partition("=")[0]: (module, name.rpartition("=")[2])
-    for module, names in _HOME.items()
-    for name in names.split()
-}
 # reached as cute.atoms and so on; cute.trace and cute.emulate are functions as well
-_PACKAGES = {"analysis", "atoms", "dtypes", "emulate", "ops", "tiled", "trace", "viz"}
-# names that would hide a builtin under `import *`
-_BUILTINS = {"compile", "filter", "print", "range"}
+_PACKAGES = (
+    "analysis",
+    "atoms",
+    "cutlass2",
+    "dtypes",
+    "emulate",
+    "host",
+    "math",
+    "ops",
+    "tiled",
+    "trace",
+    "viz",
+)
+_UNLISTED = ("cutlass2", "host")  # cute.row_major is cute.cutlass2.row_major
+_ELSEWHERE = {"math": "trace.math"}  # a package that is a module of another
 
-__all__ = sorted(name for name in _MODULE if name not in _BUILTINS and name != "_")
+
+def _package(name: str) -> object:
+    return __import__(f"cute_py.{_ELSEWHERE.get(name, name)}", fromlist=["__name__"])
+
+
+def _unlisted() -> list[str]:
+    return [name for package in _UNLISTED for name in _package(package).__all__]
+
+
+def _found(name: str) -> object:
+    """Return a package, or what one of `_UNLISTED` has under that name."""
+    if name in _PACKAGES:
+        return _package(name)
+    holders = [] if name.startswith("__") else map(_package, _UNLISTED)
+    return next((getattr(each, name) for each in holders if name in each.__all__), None)
 
 
 def __getattr__(name: str) -> object:
-    """Import the module that defines `name` and keep the name here (PEP 562)."""
-    if name in _PACKAGES:
-        return __import__(f"cute_py.{name}", fromlist=[name])
-    if name not in _MODULE:
-        raise AttributeError(f"module 'cute_py' has no attribute {name!r}")
-    module, there = _MODULE[name]
-    value = getattr(__import__(f"cute_py.{module}", fromlist=[there]), there)
-    globals()[name] = value
-    return value
+    """Let `lazy` take over at the first name that is asked for (PEP 562)."""
+    from cute_py.lazy import lazy
+
+    get, names, starred = lazy(__name__, _HOME, _found, lambda: _PACKAGES, _unlisted)
+    globals().update(__getattr__=get, __dir__=names, __all__=[*starred, *_PACKAGES])
+    return globals()["__all__"] if name == "__all__" else get(name)
 
 
 def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
-    return sorted({*globals(), *_MODULE})
+    """List the public names and packages, loaded or not."""
+    return __getattr__("__all__") and globals()["__dir__"]()

@@ -12,7 +12,7 @@ reaches Python except through the table of functions, and the limits below keep 
 
 from __future__ import annotations
 
-from cute_py.errors import CuteError
+from cute_py.errors import CuteError, ParseError
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from cute_py.errors import Wording
     from cute_py.layout.notation.parse_tokens import Token, Value
     from cute_py.layout.types import Leaf
 
@@ -78,6 +79,21 @@ _ENUMERATED = (
 BY_EXTENTS, BY_COORDINATES = frozenset(_CLOSED.split()), frozenset(_ENUMERATED.split())
 CONSTANTS = ("GenColMajor", "GenRowMajor", "LayoutLeft", "LayoutRight")
 _WORDS = {"true": True, "false": False}
+
+WORDINGS: dict[str, Wording] = {
+    "expression-name": (
+        ParseError,
+        "the name {name!r} at position {position}, which the language does not have",
+        "a function of the layout algebra, a constant such as LayoutRight, or a declared symbol",
+        "{hint}\n{marked}",
+    ),
+    "expression-limit": (
+        ParseError,
+        "{given} at position {position}",
+        "{limit}, so that the command line answers at once",
+        "use cute_py from Python for larger ones\n{marked}",
+    ),
+}
 
 
 def evaluate(text: str, symbols: Mapping[str, Leaf] | None = None) -> Value:

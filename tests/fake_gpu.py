@@ -12,6 +12,7 @@ import numpy as np
 
 from cute_py.calls import arrays
 from cute_py.codegen.build import Compiled, Resources
+from cute_py.codegen.driver.driver import Driver
 
 
 class Status(enum.IntEnum):
@@ -78,6 +79,9 @@ class Raw:
 
         return call
 
+    def do_cuDeviceGetCount(self):
+        return 2
+
     def do_cuDeviceGet(self, n):
         return n
 
@@ -135,6 +139,13 @@ class Raw:
         return (Status.CUDA_SUCCESS,)
 
 
+class Launching(Driver):
+    """A driver whose launches are calls of `Raw`."""
+
+    def launch(self, config, function, parameters):
+        return lambda: int(self.raw.cuLaunchKernelEx(config, function, parameters, 0)[0])
+
+
 class Array:
     """A device array of a library that tests register: NumPy's facts, no memory."""
 
@@ -147,6 +158,19 @@ class Array:
 
     is_cuda = True
 
+    def is_neg(self):
+        return False
+
+
+class Launched:
+    """A prepared launch that is a function of a test."""
+
+    def __init__(self, go):
+        self.go = go
+
+    def __call__(self, values, stream=None):
+        self.go(values)
+
 
 class Fake:
     """The machine: its driver, and the stream that is current in the library of `Array`."""
@@ -155,15 +179,15 @@ class Fake:
         self.raw, self.stream = Raw(), 0
         self.library = arrays.Library(
             "fake",
-            "x.address",
-            ("x.dtype", "x.shape", "x.strides", "x.device", "getattr(x, 'is_neg', bool)()"),
+            ("address",),
+            (("dtype",), ("shape",), ("strides",), ("device",), ("is_neg", "()")),
             lambda x: x.device,
             lambda device: lambda: self.stream,
             lambda: self.raw.contexts()[-1],
         )
 
     def compiled(self, plan, arch="sm_90a", spills=0):
-        from cute_py.codegen.source import parameters
+        from cute_py.codegen.printer import parameters
 
         entry = f"{plan.name}_{len(self.raw.counts)}"
         self.raw.counts[entry.encode()] = len(parameters(plan))
@@ -172,12 +196,12 @@ class Fake:
 
 def install(monkeypatch):
     """Return a machine on which `cute.run` and kernels launch."""
-    from cute_py.codegen import launch, places, run
-    from cute_py.codegen.driver import Driver
+    from cute_py.codegen.driver import streams
+    from cute_py.codegen.launch import launcher, run
 
     fake = Fake()
-    driver = Driver(fake.raw)
-    for module in (launch, places, run):
+    driver = Launching(fake.raw)
+    for module in (launcher, streams, run):
         monkeypatch.setattr(module, "driver", lambda: driver)
     monkeypatch.setattr(run, "compile", fake.compiled)
     monkeypatch.setattr(run, "_launchers", {})

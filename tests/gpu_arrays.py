@@ -11,7 +11,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.calls import arrays, doors
-from cute_py.codegen import places
+from cute_py.codegen.driver import streams
 from cute_py.ops import device
 from tests import fake_gpu
 
@@ -20,7 +20,7 @@ class OnGpu(np.ndarray):
     """An array of the host that says of itself to lie on a GPU."""
 
     is_cuda = True
-    device = nullcontext()
+    device, address = nullcontext(), 4096
 
 
 def on_gpu(rows, columns, kind, major, host=False):
@@ -40,8 +40,8 @@ def _spread(x, shape):
 def install(monkeypatch, gpu):
     """Return the list that plans are added to which kernels launch on a GPU of these facts."""
     fake, launched = fake_gpu.install(monkeypatch), []
-    facts = ("x.dtype", "x.shape", "x.strides")
-    library = arrays.Library("fake", "4096", facts, lambda x: 0, fake.library.stream, lambda: 0)
+    facts, stream = (("dtype",), ("shape",), ("strides",)), fake.library.stream
+    library = arrays.Library("fake", ("address",), facts, lambda x: 0, stream, lambda: 0)
     monkeypatch.setitem(arrays.LIBRARIES, OnGpu, library)
     monkeypatch.setitem(arrays.READERS, OnGpu, library.reader())
     cupy = SimpleNamespace(
@@ -49,7 +49,7 @@ def install(monkeypatch, gpu):
         broadcast_to=_spread,
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(device, "driver", lambda: places.driver())
+    monkeypatch.setattr(device, "driver", lambda: streams.driver())
     limits = {
         "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": gpu.smem,
         "MULTIPROCESSOR_COUNT": gpu.multiprocessors,
@@ -61,7 +61,7 @@ def install(monkeypatch, gpu):
 
     def prepare(plan, leaves):
         launched.append(plan)
-        return lambda _values: None, []
+        return fake_gpu.Launched(lambda _values: None), []
 
     monkeypatch.setattr(device.kernel, "_calls", None)  # what was prepared for another test
     monkeypatch.setattr(doors, "prepare", [prepare])

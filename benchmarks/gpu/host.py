@@ -78,8 +78,8 @@ def _launcher(torch: Any, arrays: list[Any]) -> Callable[[], None]:
     import cute_py as cute
     from benchmarks.gpu.kernels import add_one
     from cute_py.codegen.build import compile
-    from cute_py.codegen.launch import Launcher
-    from cute_py.codegen.run import device_arch
+    from cute_py.codegen.launch.launcher import Launcher
+    from cute_py.codegen.launch.run import device_arch
 
     run = Launcher(compile(cute.trace(add_one, *arrays), device_arch()))
     stream = torch.cuda.current_stream().cuda_stream
@@ -104,9 +104,9 @@ def _cupy(torch: Any, arrays: list[Any]) -> Callable[[], None]:
 
 
 def _numba(torch: Any, arrays: list[Any]) -> Callable[[], None]:
-    from cute_py.codegen.shim import install
+    from cute_py.codegen.frontend import patch_numba
 
-    install()
+    patch_numba()
     from numba import cuda
 
     held = [cuda.as_cuda_array(x) for x in arrays]

@@ -37,7 +37,7 @@ class Plan:
 def launcher(torch: Any, candidate: Candidate, row: Row, built: Built) -> Any:
     """Return a candidate as a launch on the current stream."""
     from benchmarks.gpu.kernels import KERNELS
-    from cute_py.codegen.launch import Launcher
+    from cute_py.codegen.launch.launcher import Launcher
 
     run, kernel = Launcher(built.compiled), KERNELS[candidate.kernel]
 

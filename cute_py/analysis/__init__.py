@@ -12,30 +12,16 @@ without conflicts. Names load on first use.
 
 from __future__ import annotations
 
+from cute_py.lazy import lazy
+
 # module -> the public names that it defines
 _HOME = {
-    "requests": "Access",
-    "banks": "BankConflicts bank_conflicts",
-    "sectors": "Coalescing coalescing",
-    "vectors": "vector_width",
-    "resources": "DEVICES DeviceLimits Occupancy Registers Wave occupancy registers wave",
-    "solver": "SmemSolution suggest_smem_layout swizzle_solver",
+    "analysis.requests": "Access",
+    "analysis.banks": "BankConflicts bank_conflicts",
+    "analysis.sectors": "Coalescing coalescing",
+    "analysis.vectors": "vector_width",
+    "analysis.resources": "DEVICES DeviceLimits Occupancy Registers Wave occupancy registers wave",
+    "analysis.solver": "SmemSolution suggest_smem_layout swizzle_solver",
 }
-_MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
 
-__all__ = sorted(_MODULE)
-
-
-def __getattr__(name: str) -> object:
-    """Import the module that defines `name` and keep the name here (PEP 562)."""
-    module = _MODULE.get(name)
-    if module is None:
-        raise AttributeError(f"module 'cute_py.analysis' has no attribute {name!r}")
-    value = getattr(__import__(f"cute_py.analysis.{module}", fromlist=[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
-    return sorted({*globals(), *_MODULE})
+__getattr__, __dir__, __all__ = lazy(__name__, _HOME)

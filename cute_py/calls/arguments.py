@@ -28,8 +28,8 @@ from cute_py.calls.arrays import address_of as address_of
 from cute_py.calls.arrays import dtype_of as dtype_of
 from cute_py.calls.arrays import on_device as on_device
 from cute_py.calls.arrays import strides_of as strides_of
-from cute_py.calls.frozen import arrays_in
-from cute_py.calls.keys import is_plain, static_key
+from cute_py.calls.fingerprint.look import is_plain, static_key
+from cute_py.calls.fingerprint.values import arrays_in
 from cute_py.calls.numbers import number
 from cute_py.dtypes.table import Dtype
 from cute_py.dtypes.table import dtype as as_dtype
@@ -141,7 +141,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN40
     if any(d < 0 for d in strides):
         raise refusal("argument-stride", operation="kernel", name=name, strides=strides)
     if any(s == 0 for s in shape):
-        raise refusal("argument-empty", operation="kernel", name=name, shape=shape)
+        raise refusal("array-empty", operation="kernel", name=name, shape=shape)
     promise.require_rank(name, len(shape))
     _check_promise(promise, name, shape, address)
     alignment = promise.alignment or gcd(address, LINE) or LINE

@@ -9,10 +9,20 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, Protocol
+
+    class Launch(Protocol):
+        """A prepared launch: a function of addresses and numbers."""
+
+        @property
+        def go(self) -> Callable[[Sequence[Any]], None]:
+            """The same as a plain function."""
+
+        def __call__(self, values: Sequence[Any], stream: int | None = None) -> None:
+            """Launch."""
 
     # (plan, leaves) -> (prepared launch, the addresses and numbers to call it with)
-    Prepare = Callable[[Any, list[Any]], tuple[Callable[[Sequence[Any]], None], list[Any]]]
+    Prepare = Callable[[Any, list[Any]], tuple[Launch, list[Any]]]
 
 prepare: list[Prepare] = []  # one, once `cute.run` was loaded
 

@@ -5,63 +5,114 @@ A call is *exact* if nothing that its plan or its launch depends on is left out 
 - an array of a registered library by type, shape, strides, `address % 16` and device;
 - a run-time number by nothing: its value is checked, and given to each launch;
 - a plain value (None, bool, int, str, bytes, float) by type and value, 0.0 and -0.0 apart;
-- anything else by identity, and only if it can never change (`frozen.is_frozen`); it is kept alive.
+- anything else by identity, and only if it can never change (`is_frozen`); it is kept alive.
 
 What the function takes from around it, and the code of the classes of such values, is compared by
-identity at every call (`watch`). Calls with
-keywords, lists, dicts, objects, groups of arrays, or host arrays are never exact: they go the whole
-way. So a call that is found here would have found the same plan there.
+identity at every call (`fingerprint`). Calls with keywords, lists, dicts, objects, groups of
+arrays, or host arrays are never exact: they go the whole way. So a call that is found here would
+have found the same plan there.
+
+A loop over the arguments would cost more than the launch, so functions are made for the types of a
+call. `again` compares a call with one before, whose key and launch it holds; `read` gives the key
+and the values of a call. For an array, a run-time number and a compile-time integer `again` is
+
+    def again(args):
+        if len(args) != 3: return find(args)
+        x0, x1, x2 = args
+        if x0.__class__ is not Type0 or ...: return find(args)
+        v0 = x0.data_ptr()
+        v1 = number1(x1)
+        if v1 is None: return False
+        if (x0.dtype, x0.shape, ..., v0 % 16, x2) != key: return find(args)
+        if not holds(): return False
+        go((v0, v1))
+        return True
+
+and where the arrays' library has a faster way to tell that arrays are alike (`Library.alike`), that
+stands for their facts and types.
 """
 
 from __future__ import annotations
 
-from math import isfinite, lcm
+from functools import reduce
+from math import copysign, isfinite, lcm
 
 from cute_py.calls.arguments import Spec
 from cute_py.calls.arrays import LIBRARIES, LINE, READERS, bare
-from cute_py.calls.frozen import is_frozen
-from cute_py.calls.quick_text import functions_of
+from cute_py.calls.fingerprint.values import is_frozen
 from cute_py.dtypes.table import Dtype, b1
+from cute_py.integers.code import (
+    assigned,
+    call,
+    compared,
+    constant,
+    defined,
+    function,
+    operation,
+    opposite,
+    path,
+    returned,
+    together,
+    variable,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable, Hashable, Sequence
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from cute_py.calls.arguments import Argument
-    from cute_py.calls.quick_text import Again, Number, Read
-    from cute_py.calls.watch import Seen
+    from cute_py.calls.doors import Launch
+    from cute_py.calls.fingerprint.watch import Seen
 
-    Launch = Callable[[Sequence[Any]], None]
-    Known = tuple[Callable[[], bool], Launch, tuple[object, ...]]
+    Again: TypeAlias = Callable[[tuple[Any, ...]], object]  # whether it launched the call
+    Number: TypeAlias = Callable[[Any], Any]
+    Read: TypeAlias = Callable[[tuple[Any, ...]], tuple[Hashable, tuple[Any, ...]] | None]
+    Guard: TypeAlias = Callable[[Sequence[Any]], Callable[..., bool]]
 
 MOST = 1024  # calls that are kept; all are dropped when there are more
 
 
-class Calls:
-    """The exact calls of one kernel, each with its prepared launch.
+class Known:
+    """A call that is known: how it is launched, and as long as what holds."""
 
-    For the types of a call there is one function, made when such a call is first kept, that reads
-    all its arguments: a loop over them would cost more than the launch.
-    """
+    __slots__ = ("again", "alive", "holds", "launch")
+
+    def __init__(self, holds: Callable[[], bool], launch: Launch, alive: Sequence[Any]) -> None:
+        """Keep what the call needs; `alive` are the values that its key knows by identity."""
+        self.holds, self.launch, self.alive = holds, launch, alive
+        self.again: Again | None = None
+
+
+class Calls:
+    """The exact calls of one kernel, each with its prepared launch."""
 
     __slots__ = ("again", "count", "divisors", "kept", "numbers")
 
     def __init__(self, notes: Sequence[object]) -> None:
         """Keep calls of a function whose parameters (those by position) are annotated so."""
-        self.numbers = tuple([_number(x) if isinstance(x, Dtype) else None for x in notes])
+        self.numbers = [_number(x) if isinstance(x, Dtype) else None for x in notes]
         self.divisors = _divisors(notes)
-        self.kept: dict[tuple[type, ...], tuple[Again, Read, dict[Hashable, Known]]] = {}
+        self.kept: dict[tuple[type, ...], Alike] = {}
         self.count = 0
-        self.again: Again = self.launch  # what the last call was found by; asks `launch` for others
+        self.again: Again = self.launch  # of the call before; it asks `launch` for others
 
     def launch(self, args: tuple[Any, ...]) -> bool:
         """Launch a call that is known; return whether it was."""
         alike = self.kept.get(tuple(map(type, args)))
-        if alike is None:
+        read = None if alike is None else alike.read(args)
+        if alike is None or read is None:
             return False
-        self.again = alike[0]
-        return alike[0](args)
+        key, values = read
+        known = alike.known.get(key)
+        if known is None or not known.holds():
+            return False
+        if known.again is None or known.again is self.again:  # which did not know it again
+            known.again = alike.again(known, args, self.launch)
+        self.again = known.again
+        known.launch.go(values)
+        return True
 
     def keep(
         self,
@@ -76,8 +127,7 @@ class Calls:
             args: as they were given, all by position.
             arguments: the same, classified, with those of default values.
             seen: what the function and these arguments referred to before the call was traced.
-            launch: the prepared launch, a function of addresses and numbers; its `go`, if it has
-                one, does the same in fewer steps.
+            launch: the prepared launch.
 
         """
         if not all(map(_is_exact, args, arguments)) or not seen.settled:
@@ -89,14 +139,12 @@ class Calls:
             self.count, self.again = 0, self.launch
         types = tuple(map(type, args))
         if types not in self.kept:
-            known: dict[Hashable, Known] = {}
-            functions = functions_of(types, self.numbers, self.divisors, known, self.launch)
-            self.kept[types] = *functions, known
-        _again, read, known = self.kept[types]
-        key = read(args)
-        statics = [a.value for a in arguments if a.kind == "static"]
-        known[key] = (seen.checker(), getattr(launch, "go", launch), (launch, *statics))
-        self.count += 1
+            self.kept[types] = Alike(types, self.numbers, self.divisors)
+        read = self.kept[types].read(args)
+        if read is not None:
+            statics = [a.value for a in arguments if a.kind == "static"]
+            self.kept[types].known[read[0]] = Known(seen.checker(), launch, statics)
+            self.count += 1
 
 
 def _is_exact(x: Any, argument: Argument) -> bool:  # noqa: ANN401
@@ -118,13 +166,166 @@ def _number(kind: Dtype) -> Number:
         return lambda x: x if x.__class__ is int and low <= x <= most else None
 
     def real(x: Any) -> float | None:  # noqa: ANN401
-        if x.__class__ is not float and x.__class__ is not int:
-            return None
-        return float(x) if abs(x) <= most or (x.__class__ is float and not isfinite(x)) else None
+        if x.__class__ is float:
+            return x if -most <= x <= most or not isfinite(x) else None
+        return float(x) if x.__class__ is int and -most <= x <= most else None
 
     return real
 
 
-def _divisors(notes: Sequence[object]) -> tuple[int, ...]:
+def _divisors(notes: Sequence[object]) -> list[int]:
     """Return what addresses are to be compared by: 16 bytes, or what is promised of them."""
-    return tuple([lcm(LINE, x.alignment or 1) if isinstance(x, Spec) else LINE for x in notes])
+    return [lcm(LINE, x.alignment or 1) if isinstance(x, Spec) else LINE for x in notes]
+
+
+# -- the functions of the calls whose arguments have the same types
+
+
+class Part:
+    """What one argument adds to the functions.
+
+    Attributes:
+        lines: statements that read it.
+        value: the name of what is given to the launch, "" for none.
+        facts: parts of the key, but for the address.
+        divisor: what the address is compared by, 0 for no array.
+        guard: `Library.alike`, which can stand for type and facts.
+    """
+
+    __slots__ = ("divisor", "facts", "guard", "lines", "value")
+
+    def __init__(self, i: int, kind: type, number: Number | None, divisor: int) -> None:
+        """Find it for the argument of a number, by its type."""
+        x, v = f"x{i}", f"v{i}"
+        self.value, self.divisor, self.guard = v, 0, None
+        if kind in LIBRARIES:
+            library, self.divisor = LIBRARIES[kind], divisor
+            self.guard = library.alike
+            self.lines = [assigned(v, path(x, library.address))]
+            self.facts = [path(x, fact) for fact in library.facts]
+        elif kind in READERS:
+            self.divisor = divisor
+            self.lines, self.facts = (
+                [assigned([f"f{i}", v], call(f"read{i}", x))],
+                [variable(f"f{i}")],
+            )
+        elif number is not None:
+            fits = compared(v, "is", constant(None))
+            self.lines = [assigned(v, call(f"number{i}", x)), returned(constant(None), fits)]
+            self.facts = []
+        else:
+            self.value, self.lines, self.facts = "", [], [_static(kind, x)]
+
+    def key(self, guarded: bool = False, aligned: bool = False) -> list[ast.expr]:
+        """Return the parts of the key; `guarded`: without what a guard stands for; `aligned`:
+        without addresses.
+        """
+        facts = [] if guarded and self.guard else self.facts
+        if aligned or not self.divisor:
+            return facts
+        return [*facts, operation(self.value, "%", constant(self.divisor))]
+
+
+def _static(kind: type, x: str) -> ast.expr:
+    """Return what tells a compile-time value of a type from others: plain ones by value, 0.0 and
+    -0.0 apart; others by identity.
+    """
+    if kind is float:
+        return together([variable(x), call("copysign", constant(1.0), variable(x))])
+    return variable(x) if kind in _PLAIN else call("id", x)
+
+
+_PLAIN = frozenset({int, bool, str, bytes, type(None)})
+
+
+class Alike:
+    """The known calls whose arguments have the same types, and the functions made for these.
+
+    `read` gives (key, values) of such a call, None where a number does not fit.
+    """
+
+    __slots__ = ("guards", "known", "makers", "parts", "read", "scope")
+
+    def __init__(
+        self, types: tuple[type, ...], numbers: Sequence[Number | None], divisors: Sequence[int]
+    ) -> None:
+        """Make the function that reads.
+
+        Args:
+            types: of the arguments.
+            numbers: for each parameter, the function that gives a run-time number, None for others.
+            divisors: for each parameter, what addresses of arrays are compared by.
+
+        """
+        self.known: dict[Hashable, Known] = {}
+        self.makers: dict[bool, Callable[..., Again]] = {}
+        self.scope: dict[str, Any] = {"copysign": copysign}
+        self.parts: list[Part] = []
+        self.guards: dict[Guard, list[int]] = {}  # the arrays that each is for
+        for i, (kind, number, divisor) in enumerate(zip(types, numbers, divisors, strict=False)):
+            self.scope |= {f"Type{i}": kind, f"read{i}": READERS.get(kind), f"number{i}": number}
+            part = Part(i, kind, number, divisor)
+            self.parts.append(part)
+            if part.guard is not None:
+                self.guards.setdefault(part.guard, []).append(i)
+        key = together([x for part in self.parts for x in part.key()])
+        found = returned(together([key, self._values()]))
+        self.read = function(["args"], [self._taken(), *self._lines(), found], self.scope)
+
+    def again(self, known: Known, args: tuple[Any, ...], find: Again) -> Again:
+        """Return the function that launches a call if it is like a known one, and else asks `find`;
+        `args` are those of a call like it.
+        """
+        read = self.read(args)
+        assert read is not None  # the numbers of a known call fit
+        divisors = [part.divisor for part in self.parts if part.value]
+        addresses = [(x, d) for x, d in zip(read[1], divisors, strict=True) if d]
+        aligned = all(d == LINE and x % LINE == 0 for x, d in addresses)
+        if aligned not in self.makers:
+            self.makers[aligned] = self._maker(aligned)
+        guards = [make([args[i] for i in places]) for make, places in self.guards.items()]
+        return self.makers[aligned](args, find, known.holds, known.launch.go, *guards)
+
+    def _maker(self, aligned: bool) -> Callable[..., Again]:
+        """Return the function that makes `again`; `aligned`: for addresses that are multiples of 16
+        bytes.
+        """
+        guards = [f"guard{i}" for i in range(len(self.guards))]
+        key = [x for part in self.parts for x in part.key(True, aligned)]
+        other, lines = call("find", "args"), self._lines()
+        count = compared(call("len", "args"), "!=", constant(len(self.parts)))
+        steps = [returned(other, count), self._taken()]
+        steps += [returned(other, opposite(test)) for test in self._tests(guards)]
+        steps += lines
+        addresses = [variable(part.value) for part in self.parts if part.divisor]
+        if aligned and addresses:
+            bits = reduce(lambda a, b: operation(a, "|", b), addresses)
+            steps.append(returned(other, operation(bits, "%", constant(LINE))))
+        if key:
+            steps.append(returned(other, compared(together(key), "!=", "key")))
+        steps += [
+            returned(constant(False), opposite(call("holds"))),
+            assigned("_", call("go", self._values())),
+            returned(constant(True)),
+        ]
+        made = [self._taken(), *lines, assigned("key", together(key))]
+        made += [defined("again", ["args"], steps), returned("again")]
+        return function(["args", "find", "holds", "go", *guards], made, self.scope)
+
+    def _tests(self, guards: Sequence[str]) -> list[ast.expr]:
+        """Return what must hold of the arguments before they are read: guards, types of others."""
+        guarded = zip(guards, self.guards.values(), strict=True)
+        tests = [call(guard, *[f"x{i}" for i in places]) for guard, places in guarded]
+        for i, part in enumerate(self.parts):
+            if part.guard is None:
+                tests.append(compared(path(f"x{i}", ("__class__",)), "is", f"Type{i}"))
+        return tests
+
+    def _taken(self) -> ast.stmt:
+        return assigned([f"x{i}" for i in range(len(self.parts))], "args")
+
+    def _lines(self) -> list[ast.stmt]:
+        return [line for part in self.parts for line in part.lines]
+
+    def _values(self) -> ast.expr:
+        return together([variable(part.value) for part in self.parts if part.value])

@@ -21,7 +21,7 @@ def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
 
 
 def _cache(given: Namespace) -> int:
-    from cute_py.codegen.files import place, require_private
+    from cute_py.codegen.cache.files import place, require_private
 
     try:
         if place().exists():
@@ -35,8 +35,7 @@ def _cache(given: Namespace) -> int:
 
 
 def _held() -> list[tuple[str, object]]:
-    from cute_py.codegen.cache_room import ENTRY, kept, limit
-    from cute_py.codegen.files import is_on, place
+    from cute_py.codegen.cache.files import ENTRY, is_on, kept, limit, place
 
     files = kept()
     kernels = sum(file.path.suffix == ENTRY for file in files)
@@ -50,8 +49,7 @@ def _held() -> list[tuple[str, object]]:
 
 
 def _cleared() -> list[tuple[str, object]]:
-    from cute_py.codegen.cache_room import clear
-    from cute_py.codegen.files import place
+    from cute_py.codegen.cache.files import clear, place
 
     count, size = clear()
     return [("folder", place()), ("removed", f"{count} files, {size} bytes")]

@@ -59,7 +59,7 @@ def _emulated() -> str:
 
 
 def _compiled() -> str:
-    from cute_py.codegen import devices
+    from cute_py.codegen.driver import devices
     from cute_py.ops.self_test import compiled
 
     try:

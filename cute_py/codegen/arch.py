@@ -11,18 +11,11 @@ from typing import TYPE_CHECKING
 
 from cute_py.atoms.arch import holds, number, since
 from cute_py.atoms.devices import DEVICES
-from cute_py.codegen.instructions import TABLE, of_atom
+from cute_py.codegen.instructions import OLDEST, TABLE, of_atom
 from cute_py.errors import refusal
-from cute_py.plan import ops
-from cute_py.plan.text import where_of
 from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cute_py.atoms.copy import Copy_Op
-    from cute_py.atoms.mma import MMA_Atom
-    from cute_py.dtypes.table import Dtype
     from cute_py.errors import CuteError
     from cute_py.plan.ops import Op
     from cute_py.plan.plan import Plan
@@ -32,7 +25,7 @@ TARGETS = (
     "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a",
     *(f"sm_{n}{suffix}" for n in (100, 103, 110, 120, 121) for suffix in ("", "a", "f")),
 )  # fmt: skip
-OLDEST = number(TARGETS[0])
+NEWEST = TARGETS[-1]
 
 
 def require_known(arch: str) -> None:
@@ -40,8 +33,8 @@ def require_known(arch: str) -> None:
     if arch in TARGETS:
         return
     prefix, digits = str(arch)[:3], str(arch)[3:]
-    if prefix == "sm_" and digits.isdecimal() and int(digits) < OLDEST:
-        raise refusal("codegen-arch-old", operation="cute.compile", arch=arch, oldest=TARGETS[0])
+    if prefix == "sm_" and digits.isdecimal() and int(digits) < number(OLDEST):
+        raise refusal("codegen-arch-old", operation="cute.compile", arch=arch, oldest=OLDEST)
     known = ", ".join(TARGETS)
     raise refusal("codegen-arch", operation="cute.compile", arch=arch, known=known)
 
@@ -77,102 +70,35 @@ class Need:
         return self.archs[0]
 
 
-def _need(instruction: str, arch: str) -> Need:
-    return Need(instruction, since(arch))
-
-
-def _of_row(name: str) -> Need:
-    """Return an instruction of the table, which knows where it begins."""
-    return _need(name, TABLE[name].first)
-
-
-CP_ASYNC = _of_row("cp.async.commit_group")
-BF16 = _of_row("cvt.bf16.f32")
-FP8 = _of_row("cvt.satfinite.e4m3x2.f32")
-TF32 = _of_row("cvt.rna.tf32.f32")
-ATOM_BF16 = _of_row("atom.add.noftz.bf16")
-CLUSTER = _of_row("barrier.cluster")
-PROXY = _of_row("fence.proxy.async")
-INIT = _of_row("fence.mbarrier_init")
-GRIDDEP = _of_row("griddepcontrol")
-# what the table does not have yet
-# mbarrier: "requires sm_80"; .expect_tx, try_wait, .shared::cluster "require sm_90"
-MBARRIER = _need("mbarrier", "sm_80")
-MBARRIER_TX = _need("mbarrier.arrive.expect_tx", "sm_90")
-TRY_WAIT = _need("mbarrier.try_wait", "sm_90")
-# cp.async.bulk.tensor, cp.async.bulk.commit_group: sm_90
-TMA = _need("cp.async.bulk.tensor", "sm_90")
-CLUSTERS = _need(".reqnctapercluster", "sm_90")
-# wgmma: "requires sm_90a" and no other; setmaxnreg: sm_90a, sm_100a, sm_110a, sm_120a and families
-WGMMA = Need("wgmma", ("sm_90a",))
-SETMAXNREG = Need(
-    "setmaxnreg",
-    ("sm_90a", *(f"sm_{n}{suffix}" for n in (100, 103, 110, 120, 121) for suffix in "af")),
-)
-
-
-def _of_atom(atom: MMA_Atom | Copy_Op) -> Need | None:
-    """Return the instruction of a row: the row knows where it is, natively or emulated."""
-    if atom.ptx is None:
-        return None
-    archs = (*atom.native, *getattr(atom, "emulated", ()))
-    row = of_atom(atom)
-    return Need(row.name, (row.first, *archs))
-
-
-def _narrow(dtype: Dtype, rounded: bool) -> Need | None:
-    """Return what arithmetic on a type narrower than 32 bits needs: bf16 widens by a shift."""
-    if dtype.name in ("e4m3", "e5m2"):
-        return FP8
-    return BF16 if dtype.name == "bf16" and rounded else None
-
-
-def _of_map(op: ops.Map) -> Need | None:
-    return None if op.fn == "copy" else _narrow(op.dtype, op.dst.dtype is op.dtype)
-
-
-def _of_convert(op: ops.Convert) -> Need | None:
-    if op.dst.dtype.name == "tf32":
-        return TF32 if op.rounding == "rna" else None
-    return _narrow(op.dst.dtype, True) or _narrow(op.src.dtype, False)
-
-
-def _of_mma(op: ops.Mma) -> Need | None:
-    return _of_atom(op.atom) or _narrow(op.d.dtype, True) or _narrow(op.a.dtype, False)
-
-
-def _of_atomic(op: ops.Atomic) -> Need | None:
-    return ATOM_BF16 if op.fn == "add" and op.dst.dtype.name == "bf16" else None
-
-
-def _of_arrival(op: ops.MbarArrive) -> Need:
-    return MBARRIER_TX if op.bytes or op.cluster_rank is not None else MBARRIER
-
-
-NEEDS: dict[type[Op], Callable[..., Need | None]] = {
-    ops.Mma: _of_mma,
-    **{kind: lambda op: _of_atom(op.atom) for kind in (ops.LdMatrix, ops.StMatrix, ops.CpAsync)},
-    ops.Wgmma: lambda op: _of_atom(op.atom),
-    ops.Map: _of_map,
-    ops.Reduce: lambda op: _narrow(op.src.dtype, True),
-    ops.Convert: _of_convert,
-    ops.Barrier: lambda op: CLUSTER if op.scope == "cluster" else None,
-    ops.Fence: lambda op: {"proxy_async": PROXY, "mbarrier_init": INIT}.get(op.kind),
-    ops.Atomic: _of_atomic,
-    ops.MbarArrive: _of_arrival,
-    **{
-        kind: lambda _op, need=need: need
-        for need, kinds in (
-            (CP_ASYNC, (ops.CpCommit, ops.CpWait, ops.CpArrive)),
-            (MBARRIER, (ops.MbarInit,)),
-            (TRY_WAIT, (ops.MbarWait,)),
-            (TMA, (ops.TmaLoad, ops.TmaStore, ops.BulkCommit, ops.BulkWait)),
-            (WGMMA, (ops.WgFence, ops.WgCommit, ops.WgWait)),
-            (SETMAXNREG, (ops.SetMaxNReg,)),
-        )
-        for kind in kinds
-    },
+# what the table does not have yet, by its name in PTX, and where it is
+_UNTABLED: dict[str, tuple[str, ...]] = {
+    # "requires sm_80"; .expect_tx, try_wait, .shared::cluster "require sm_90"
+    **{name: since("sm_80") for name in ("mbarrier", "cp.async.mbarrier.arrive")},
+    **{name: since("sm_90") for name in ("mbarrier.arrive.expect_tx", "mbarrier.try_wait")},
+    **{f"cp.async.bulk.{x}": since("sm_90") for x in ("tensor", "commit_group", "wait_group")},
+    ".reqnctapercluster": since("sm_90"),
+    # "requires sm_90a" and no other
+    **{f"wgmma.{x}": ("sm_90a",) for x in ("fence", "commit_group", "wait_group")},
+    # sm_90a, sm_100a, sm_110a, sm_120a and families
+    "setmaxnreg": (
+        "sm_90a",
+        *(f"sm_{n}{suffix}" for n in (100, 103, 110, 120, 121) for suffix in "af"),
+    ),
 }
+# all that some target lacks
+NEEDS = {
+    **{name: Need(name, archs) for name, archs in _UNTABLED.items()},
+    **{row.name: Need(row.name, since(row.first)) for row in TABLE.values() if row.first != OLDEST},
+}
+
+
+def need_of(op: Op) -> Need | None:
+    """Return the instruction that an op needs, None where all `TARGETS` have it."""
+    given = op.needs()
+    if given is None or isinstance(given, str):
+        return None if given is None else NEEDS[given]
+    row = of_atom(given)  # which knows where it is, natively or emulated
+    return Need(row.name, (row.first, *given.native, *getattr(given, "emulated", ())))
 
 
 # -- the check
@@ -185,12 +111,13 @@ def require_runnable(plan: Plan, arch: str) -> None:
     gives a block.
     """
     require_known(arch)
-    if plan.launch.cluster != (1, 1, 1) and not holds(CLUSTERS.archs, arch):
-        raise _lacking("a launch in clusters", CLUSTERS, plan, arch)
+    clusters = NEEDS[".reqnctapercluster"]
+    if plan.launch.cluster != (1, 1, 1) and not holds(clusters.archs, arch):
+        raise _lacking(plan, arch, clusters)
     for op in every(plan.body):
         need = need_of(op)
         if need is not None and not holds(need.archs, arch):
-            raise _lacking(type(op).__name__, need, plan, arch, where_of(op))
+            raise _lacking(plan, arch, need, op)
     most = DEVICES[f"sm_{number(arch)}"].shared_block
     if plan.smem_bytes > most:
         raise refusal(
@@ -200,29 +127,21 @@ def require_runnable(plan: Plan, arch: str) -> None:
 
 def overlaps(arch: str) -> bool:
     """Tell whether a kernel can begin before the one before it has ended."""
-    return holds(GRIDDEP.archs, arch)
+    return holds(NEEDS["griddepcontrol"].archs, arch)
 
 
-def need_of(op: Op) -> Need | None:
-    """Return the instruction that an op needs, None where all `TARGETS` have it."""
-    rule = NEEDS.get(type(op))
-    return None if rule is None else rule(op)
-
-
-_WITH_ATOMS = {"Mma", "LdMatrix", "StMatrix", "CpAsync", "Wgmma"}
-
-
-def _lacking(op: str, need: Need, plan: Plan, arch: str, where: str | None = None) -> CuteError:
-    other = f"use an atom that {arch} has (cute.atoms.find, copy_rows)"
-    emulated = "run the kernel on the emulator: cute.emulate(plan, ...)"
+def _lacking(plan: Plan, arch: str, need: Need, op: Op | None = None) -> CuteError:
+    instead = "run the kernel on the emulator: cute.emulate(plan, ...)"
+    if op is not None and not isinstance(op.needs(), str):
+        instead = f"use an atom that {arch} has (cute.atoms.find, copy_rows)"
     return refusal(
         "codegen-lacks",
         operation=plan.name,
-        where=where,
-        op=op,
+        where=None if op is None else op.where,
+        op="a launch in clusters" if op is None else type(op).__name__,
         instruction=need.instruction,
         arch=arch,
         first=need.first,
         newer="" if need.first[-1].isalpha() else " or newer",
-        instead=other if op in _WITH_ATOMS else emulated,
+        instead=instead,
     )

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cute_py.codegen import devices
+from cute_py.codegen.driver import devices
 from cute_py.errors import CuteError
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _short(version: Version) -> str:
 
 def _nvvm_library() -> str | None:
     """Return where NVVM is: among the packages, where Numba looks first, or in a toolkit."""
-    from cute_py.codegen.tools import places
+    from cute_py.codegen.toolchain import places
 
     names = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*", "lib64/libnvvm.so*")
     for folder in sorted(places(), key=lambda place: not _is_packaged(place)):
@@ -242,7 +242,7 @@ def nvvm_version(library: str) -> Version:
 
 def _tool(name: str, needed: str, fix: str) -> Generator[Fact, None, Version]:
     """Yield the fact of a CUDA tool, and return its version."""
-    from cute_py.codegen.tools import tool
+    from cute_py.codegen.toolchain import tool
 
     try:
         path = tool(name)
@@ -354,8 +354,7 @@ def _cupy() -> Iterator[Fact]:
 
 def _cache() -> Iterator[Fact]:
     """Yield the fact of the cache; without one kernels run too, compiled in each process."""
-    from cute_py.codegen import files
-    from cute_py.codegen.cache_room import kept
+    from cute_py.codegen.cache import files
 
     if not files.is_on():
         yield Fact("cache", OK, "off, by CUTE_PY_CACHE=0")
@@ -365,7 +364,7 @@ def _cache() -> Iterator[Fact]:
     except CuteError as error:
         yield Fact("cache", WRONG, f"{error.facts['path']}: {error.facts['reason']}", fix=FOLDER)
         return
-    found = kept()
+    found = files.kept()
     size, mode = sum(file.size for file in found), files.place().stat().st_mode & 0o777
     text = f"{files.place()}: {len(found)} files, {size} bytes, mode {mode:04o}"
     if os.access(folder, os.W_OK):

@@ -10,6 +10,7 @@ from llvmlite import ir
 from cute_py.codegen.instructions import TABLE, of_atom, text_of, texts, types
 from cute_py.codegen.scalars import Scalars
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, Words
+from cute_py.dtypes.conversion import convert, encode
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:
@@ -174,15 +175,11 @@ def _bits(kind: Any) -> int:  # noqa: ANN401
 
 def _rounded(value: float, dtype: Dtype) -> float:
     """Return a number as the nearest one of a float type."""
-    from cute_py.dtypes.conversion import convert
-
     return float(convert(float(value), dtype))
 
 
 def _image(value: float, dtype: Dtype) -> int:
     """Return the bit image of a number."""
-    from cute_py.dtypes.conversion import encode
-
     if dtype.is_float:
         return int(encode(value, dtype))
     return int(value) & ((1 << dtype.bits) - 1)

@@ -1,4 +1,8 @@
-"""The part of the compiler that is Numba: a printed kernel to PTX."""
+"""The part of the compiler that is Numba: a printed kernel to PTX.
+
+`patch_numba` is the one place that patches: numba-cuda 0.30 asks NumPy for a name that is gone, and
+drops the log of NVVM's errors.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
-from cute_py.codegen.files import source_file
-from cute_py.codegen.shim import install
-from cute_py.codegen.source import Source, parameters
+from cute_py.codegen.cache.files import source_file
+from cute_py.codegen.printer import Source, parameters
 from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from cute_py.codegen.passes.strength import Chains
     from cute_py.plan.plan import Plan
 
 
-def printed(plan: Plan) -> Source:
+def printed(plan: Plan, chains: Chains) -> Source:
     """Return the kernel of a plan as text, and the intrinsics that it calls.
 
     Raises LayoutError where Numba is missing, and for what has no PTX yet.
@@ -32,8 +36,8 @@ def printed(plan: Plan) -> Source:
         raise refusal("codegen-missing", operation="cute.compile", name="numba-cuda") from None
     if plan.launch.cluster != (1, 1, 1):
         raise refusal("codegen-op", operation="cute.compile", name="a launch in clusters")
-    install()
-    return Source(plan)
+    patch_numba()
+    return Source(plan, chains)
 
 
 def ptx_of(
@@ -137,3 +141,37 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+# -- what numba-cuda lacks
+
+
+def patch_numba() -> None:
+    """Give NumPy back the name that numba-cuda asks for (numpy.row_stack, gone in 2.5), and NVVM's
+    errors their log.
+    """
+    import numpy as np
+
+    if not hasattr(np, "row_stack"):
+        setattr(np, "row_stack", np.vstack)  # noqa: B010  (NumPy's types do not know it either)
+    from numba.cuda.cudadrv.nvvm import CompilationUnit
+
+    for name in ("verify", "compile"):
+        method = getattr(CompilationUnit, name)
+        if not hasattr(method, "without_log"):
+            setattr(CompilationUnit, name, _with_log(method))
+
+
+def _with_log(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a method of a CompilationUnit whose errors of NVVM hold its log as a note."""
+    from numba.cuda.cudadrv.nvvm import nvvmError
+
+    def called(unit: Any) -> Any:  # noqa: ANN401
+        try:
+            return method(unit)
+        except nvvmError as error:
+            error.add_note(unit.get_log().strip())
+            raise
+
+    called.without_log = method  # type: ignore[attr-defined]
+    return called

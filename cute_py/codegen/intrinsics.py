@@ -1,38 +1,41 @@
-"""One Numba intrinsic for each op of a plan: typed by what the op reads, emitted by its rule."""
+"""What a printed kernel calls, as Numba intrinsics: one for each op, emitted by its rule.
+
+An intrinsic is typed by what its op reads, and gives what it writes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba.cuda import cgutils, types
 from numba.cuda.extending import intrinsic
 
-from cute_py.codegen import arithmetic, matrix, memory
-from cute_py.codegen.chains import Chain, Chains, Walk
+from cute_py.codegen.addresses import advance, begin
 from cute_py.codegen.emit import Emit
-from cute_py.codegen.functions import shifted, sign_shifted
-from cute_py.codegen.scalars import symbols_of
-from cute_py.codegen.storage import I32, I64, is_loose, word_count
+from cute_py.codegen.ops import RULES
+from cute_py.codegen.ops.control import let
+from cute_py.codegen.passes.strength import Chain
+from cute_py.codegen.storage import I8, I32, I64, is_loose, word_count
 from cute_py.errors import refusal
-from cute_py.integers.symbols import SymInt
+from cute_py.integers.polynomial import symbols_of
+from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
-from cute_py.plan.conditions import Compare, Logic, Not, Reg, Test
+from cute_py.plan.conditions import Reg
 from cute_py.plan.ops import Op
 from cute_py.plan.plan import ScalarParam
-from cute_py.plan.text import where_of
-from cute_py.plan.walk import accesses, reads, writes
+from cute_py.plan.walk import parts, reads, writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cute_py.codegen.passes.strength import Chains, Walk
     from cute_py.plan.plan import Plan
 
 # equal ones share an intrinsic; others hold numbers, and 0.0 equals -0.0
 _ALIKE = (ops.Barrier, ops.CpCommit, ops.CpWait, ops.GridDep, ops.Mma)
-RULES: dict[type[Op], Any] = {**arithmetic.EMIT, **memory.EMIT, **matrix.EMIT}
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,9 @@ class Call:
 class Intrinsics:
     """Makes the intrinsics of one plan."""
 
-    def __init__(self, plan: Plan, name_for: Callable[[str], str]) -> None:
-        """Look up what the plan's names are; `name_for` gives names that stand for nothing else."""
-        self.plan, self.smem = plan, name_for("smem")
-        self.chains = Chains(plan, name_for)
+    def __init__(self, plan: Plan, chains: Chains, smem: str) -> None:
+        """Look up what the plan's names are; `smem` names its shared memory."""
+        self.plan, self.chains, self.smem = plan, chains, smem
         self.alike: dict[Op, Call] = {}
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
@@ -69,17 +71,18 @@ class Intrinsics:
 
     def op(self, op: Op) -> Call:
         """Return the call of an op that has a rule."""
-        name, rule = type(op).__name__, RULES.get(type(op))
+        rule = RULES.get(type(op))
         if rule is None:
-            raise refusal("codegen-op", operation="cute.compile", name=name, where=where_of(op))
+            name = type(op).__name__
+            raise refusal("codegen-op", operation="cute.compile", name=name, where=op.where)
         for reg in (*reads(op), *writes(op)):
             if reg.storage in self.loose and reg.dtype.name != "b1":
                 name = f"flags that are read as {reg.dtype}, no multiple of 32"
-                raise refusal("codegen-op", operation="cute.compile", name=name, where=where_of(op))
+                raise refusal("codegen-op", operation="cute.compile", name=name, where=op.where)
         made = self.alike.get(op) if isinstance(op, _ALIKE) else None
         if made is None:
             chain = self.chains.parts.get(id(op))
-            made = self._made(name.lower(), op, writes(op), lambda e: rule(e, op), None, chain)
+            made = self._made(op.word, op, writes(op), lambda e: rule(e, op), None, chain)
         if isinstance(op, _ALIKE):
             self.alike[op] = made
         return made
@@ -94,17 +97,15 @@ class Intrinsics:
 
     def let(self, op: ops.Let) -> Call:
         """Return the call of a Let on scalars or a register."""
-        return self._made("let", op, (), lambda e: _let(e, op), types.int64)
+        return self._made("let", op, (), lambda e: let(e, op), types.int64)
 
     def walk(self, walk: Walk, word: str) -> Call:
         """Return the call that begins a walk, or moves it to the next pass."""
         if word == "begin":
             x = replace(walk.source, bases=(walk.begin,), guards=())
-            return self._made(word, x, (), lambda e: memory.begin(e, walk), types.uint64)
+            return self._made(word, x, (), lambda e: begin(e, walk), types.uint64)
         chain = Chain(walk.name, walk.step)
-        return self._made(
-            word, walk.step, (), lambda e: memory.advance(e, walk), types.uint64, chain
-        )
+        return self._made(word, walk.step, (), lambda e: advance(e, walk), types.uint64, chain)
 
     # -- the parts
 
@@ -118,7 +119,7 @@ class Intrinsics:
         chain: Chain | None = None,
     ) -> Call:
         face = self._face(x, written, number, chain)
-        place = where_of(x) if isinstance(x, ops.Op) else ""
+        place = x.where if isinstance(x, ops.Op) else ""
 
         def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
             e = self._emit(b, face, dict(zip(face.arguments, args, strict=True)), place)
@@ -224,51 +225,14 @@ class _Names:
         self.storages: set[str] = set()
         self.parameters: set[str] = set()
         self.shared: set[str] = set()
-        self._add(x)
-
-    def _add_op(self, x: Op) -> None:
-        for reg in (*reads(x), *writes(x)):
-            self.storages.add(reg.storage)
-        for access in accesses(x):
-            self._add(access)
-        for f in fields(x):
-            self._add(getattr(x, f.name))
-
-    def _add(self, x: Any) -> None:  # noqa: ANN401
-        if isinstance(x, Op):
-            self._add_op(x)
-        elif isinstance(x, Access):
-            owner = self.parameters if x.space == "gmem" else self.shared
-            owner.add(x.storage)
-            for part in (*x.bases, x.inner, *x.guards):
-                self._add(part)
-        elif isinstance(x, Test):
-            self.storages.add(x.reg.storage)
-        elif isinstance(x, Logic):
-            for term in x.terms:
-                self._add(term)
-        elif isinstance(x, Not):
-            self._add(x.term)
-        elif isinstance(x, (SymInt, Compare)):
-            self.symbols |= symbols_of(x)
-        elif isinstance(x, tuple):
-            for part in x:
-                self._add(part)
-
-
-def _let(e: Emit, op: ops.Let) -> Any:  # noqa: ANN401
-    b = e.b
-    if op.kind == "reg":
-        (reg,) = op.operands
-        assert isinstance(reg, Reg)
-        value = e.words.get(reg, 0)
-        if value.type == I64:
-            return value
-        return (b.sext if reg.dtype.kind == "int" else b.zext)(value, I64)
-    x, y = (e.scalars.value(o) for o in op.operands)  # type: ignore[arg-type]
-    if op.kind in ("shl", "shr"):
-        return shifted(e, b.shl, x, y) if op.kind == "shl" else sign_shifted(e, x, y)
-    return {"xor": b.xor, "and": b.and_, "or": b.or_}[op.kind](x, y)
+        for part in parts(x):
+            if isinstance(part, Reg):
+                self.storages.add(part.storage)
+            elif isinstance(part, Access):
+                owner = self.parameters if part.space == "gmem" else self.shared
+                owner.add(part.storage)
+            elif isinstance(part, SymInt):
+                self.symbols.update(s.name for s in symbols_of(terms_of(part)))
 
 
 def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:  # noqa: ANN401
@@ -279,3 +243,83 @@ def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> 
     name = f"emit_{name}"  # no keyword
     exec(f"def {name}(context{', ' * bool(names)}{names}):\n    return typed()", scope)
     return intrinsic(scope[name])
+
+
+# -- what every kernel calls: indices, shared memory, undefined registers
+
+SHARED = "cute_py_shared"  # the name of a block's shared memory
+ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swizzle
+
+
+def make_runtime(block: tuple[int, int, int]) -> dict[str, Any]:
+    """Return the functions by name, for blocks of this shape."""
+    return {
+        "thread_index": _thread_index(block),
+        "block_index": block_index,
+        "shared_memory": shared_memory,
+        "undefined": undefined,
+        "int64": types.int64,
+        "range": range,
+    }
+
+
+def _special(b: Any, register: str) -> Any:  # noqa: ANN401
+    (found,) = Emit(b, {}, {}, {}).emit("special", register=register)
+    return b.zext(found, I64)
+
+
+def _thread_index(block: tuple[int, int, int]) -> Any:  # noqa: ANN401
+    """Return the intrinsic that numbers the threads of a block of this shape."""
+    units = (("y", block[1], block[0]), ("z", block[2], block[0] * block[1]))
+
+    def codegen(ctx: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
+        total = _special(b, "tid.x")
+        for letter, extent, unit in units:
+            if extent > 1:
+                part = b.mul(_special(b, f"tid.{letter}"), ir.Constant(I64, unit))
+                total = b.add(total, part)
+        return total
+
+    @intrinsic
+    def thread_index(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+        return types.int64(), codegen
+
+    return thread_index
+
+
+@intrinsic
+def block_index(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Return the three indices of the block."""
+    return types.UniTuple(types.int64, 3)(), _block_index
+
+
+def _block_index(ctx: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
+    parts = [_special(b, f"ctaid.{letter}") for letter in "xyz"]
+    return ctx.make_tuple(b, sig.return_type, parts)
+
+
+@intrinsic
+def shared_memory(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Return the address of the block's shared memory."""
+    return types.uint32(), _shared_memory
+
+
+def _shared_memory(ctx: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
+    memory = b.module.globals.get(SHARED)
+    if memory is None:
+        memory = ir.GlobalVariable(b.module, ir.ArrayType(I8, 0), SHARED, addrspace=3)
+        memory.linkage, memory.align = "external", ALIGNMENT
+    return b.ptrtoint(memory, I32)
+
+
+@intrinsic
+def undefined(context, count):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Return a tuple of words that have no value yet; their number is a literal."""
+    if not isinstance(count, types.IntegerLiteral):
+        return None
+    return types.UniTuple(types.uint32, count.literal_value)(count), _undefined
+
+
+def _undefined(ctx: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
+    kind = sig.return_type
+    return ctx.make_tuple(b, kind, [ir.Constant(I32, ir.Undefined)] * kind.count)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from cute_py.codegen.passes.strength import in_loop
 from cute_py.codegen.storage import I32, I64
-from cute_py.integers import ints
 from cute_py.integers.polynomial import FloorDiv, Min, Symbol, order, plus, times, value
 from cute_py.integers.symbol_bounds import bounds
-from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Compare, Logic, Not, Test
 
 if TYPE_CHECKING:
@@ -135,37 +135,4 @@ def _taken_out(atom: FloorDiv) -> Polynomial:
 
 
 def _varies(monomial: tuple[Atom, ...]) -> bool:
-    return any(_in_loop(s.name) for atom in monomial for s in atom.symbols)
-
-
-def _in_loop(name: str) -> bool:
-    """Tell whether a symbol is a loop variable, or a `Let`."""
-    return name[0] in "kn" and name[1:].isdigit()
-
-
-def varies(x: Scalar) -> bool:
-    """Tell whether a scalar may change from one iteration of a run-time loop to the next."""
-    return any(_in_loop(name) for name in symbols_of(x))
-
-
-def apart(x: Scalar) -> tuple[Scalar, int]:
-    """Return a scalar as what varies and a constant, which goes into the instruction: addresses
-    that differ by constants then share a register.
-    """
-    if isinstance(x, int):
-        return 0, x
-    constant = terms_of(x).get((), 0)
-    rest: Any = ints.sub(x, constant)
-    return rest, constant
-
-
-def symbols_of(x: object) -> set[str]:
-    """Return the names of the symbols in a scalar or condition."""
-    if isinstance(x, SymInt):
-        return {s.name for m in terms_of(x) for atom in m for s in atom.symbols}
-    if isinstance(x, Compare):
-        return symbols_of(x.a) | symbols_of(x.b)
-    if isinstance(x, (Logic, Not)):
-        terms = x.terms if isinstance(x, Logic) else (x.term,)
-        return {name for term in terms for name in symbols_of(term)}
-    return set()
+    return any(in_loop(s.name) for atom in monomial for s in atom.symbols)

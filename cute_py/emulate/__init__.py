@@ -1,7 +1,7 @@
 """The emulator: a plan runs on NumPy arrays, exactly, and what a GPU would punish is refused.
 
-`cute.emulate(plan, ...)` is the door: this package is also that function. `build` compiles each op
-to a function of a cohort, `machine` runs them.
+`cute.emulate(plan, ...)` is the door: this package is also that function. `program` compiles each
+op to a function of a cohort, once for a plan; `machine` runs them on the state of a `batch`.
 """
 
 from __future__ import annotations
@@ -12,36 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.emulate import (
-    ops_control,
-    ops_matrix,
-    ops_mbarrier,
-    ops_memory,
-    ops_order,
-    ops_register,
-    ops_tma,
-    ops_wgmma,
-)
-from cute_py.emulate.build import HANDLERS, Build
-from cute_py.emulate.machine import Machine, is_together
+from cute_py.emulate.batch import Batch
+from cute_py.emulate.machine import Machine
+from cute_py.emulate.ops import HANDLERS
+from cute_py.emulate.program import program_of
 from cute_py.emulate.report import Report
+from cute_py.emulate.storages import Arguments
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cute_py.plan.plan import Plan
-
-_OPS = (
-    ops_control,
-    ops_matrix,
-    ops_mbarrier,
-    ops_memory,
-    ops_order,
-    ops_register,
-    ops_tma,
-    ops_wgmma,
-)
 
 MEMORY = 1 << 30
 
@@ -78,14 +60,18 @@ def emulate(
         raise refusal("emulate-order", operation="emulate", order=order)
     counts = Report(plan) if report else None
     with np.errstate(all="ignore"):
-        build = Build(plan, args, checks, counts)
-        total = build.grid[0] * build.grid[1] * build.grid[2]
-        together = max(1, memory // build.bytes_per_block())
-        if is_together(plan.body) or build.engines.cluster > 1:
+        given = Arguments(plan, args)
+        program = program_of(plan, checks, report)
+        grid = program.grid(given.symbols)
+        total = grid[0] * grid[1] * grid[2]
+        together = max(1, memory // program.resources.bytes_per_block())
+        if program.together:
             together = max(total, 1)
         starts = list(range(0, total, together))
         for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
-            Machine(build, order).run(min(together, total - start), start)
+            blocks = min(together, total - start)
+            state = Batch(program.resources, given, grid, counts, blocks, start)
+            Machine(program, state, order).run()
             if progress is not None:
                 progress(min(batch * together, total), total)
     return counts

@@ -2,93 +2,82 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
 from cute_py.emulate.faults import first
+from cute_py.emulate.registers import flag
 from cute_py.emulate.scalars import condition, scalar
-from cute_py.emulate.spans import Array, Cohort, Value
-from cute_py.plan.access import Access
+from cute_py.emulate.storages import Place, Vectors
 
 if TYPE_CHECKING:
-    from cute_py.emulate.build import Build
+    from cute_py.emulate.batch import Resources
+    from cute_py.emulate.cohorts import Cohort
+    from cute_py.emulate.scalars import Statics
+    from cute_py.emulate.spans import Array, Value
+    from cute_py.emulate.storages import Global
+    from cute_py.plan.access import Access
     from cute_py.plan.ops import Op
 
 KEPT = 64  # address tables that are kept for one access and span
 KEPT_SIZE = 1 << 18  # entries of a table that is kept
 
 
-class Place:
-    """Where the threads of a cohort touch a storage.
-
-    Attributes:
-        offsets: [block, warp, lane, vector] of first elements; axes of 1 broadcast.
-        guard: where the guards hold, broadcast to `offsets`; None: everywhere.
-        active: `guard` and the lanes that take part; None: everywhere.
-        items: `offsets` in items of a vector (gmem), or of a block's bytes (smem); 0 where
-            inactive.
-        extra: tables that others keep with the place.
-    """
-
-    __slots__ = ("active", "extra", "guard", "items", "offsets")
-
-    def __init__(self, offsets: Array, guard: Array | None, active: Array | None) -> None:
-        """Keep offsets and guards."""
-        self.offsets, self.guard, self.active = offsets, guard, active
-        self.items = offsets
-        self.extra: dict[Any, Any] = {}
-
-
-class Located:
+class Located(Vectors):
     """An access, compiled for one op."""
 
     def __init__(
         self,
-        build: Build,
+        resources: Resources,
+        statics: Statics,
         access: Access,
         op: Op,
         unit: int | None = None,
         counted: bool = True,
     ) -> None:
-        """Compile; `unit` is the alignment that is required (bytes) where it is no vector's."""
-        self.build, self.access, self.op = build, access, op
-        self.report = build.report if counted else None
-        statics = build.statics
-        self.width, self.dtype = access.width, access.dtype
-        self.bits = access.width * access.dtype.bits
-        self.nbytes = max(1, self.bits // 8)
+        """Compile.
+
+        Args:
+            resources: of the plan.
+            statics: what is compiled already.
+            access: what is touched.
+            op: the op that does it.
+            unit: the alignment that is required (bytes) where it is no vector's.
+            counted: whether a report counts its requests.
+        """
+        super().__init__(access, op, resources.shared)
+        self.checks, self.counted = resources.checks, counted
         self.unit = unit or self.nbytes
         self.bases = [scalar(statics, base) for base in access.bases]
         self.inner = scalar(statics, access.inner)
         self.steps = np.array([s for _, s in access.table], np.int64)
         self.which = np.array([b for b, _ in access.table], np.int64)
-        self.guards = [condition(statics, guard, build.test) for guard in access.guards]
-        self.count = len(access.table)
+        test = partial(flag, resources)
+        self.guards = [condition(statics, guard, test) for guard in access.guards]
         names: set[str] | None = set()
         for part in [*self.bases, self.inner, *self.guards]:
             names = None if names is None or part.names is None else names | set(part.names)
         self.names = None if names is None else tuple(sorted(names))
-        self.keeps = access.space == "smem" or not self.names
-        self.smem = access.space == "smem"
-        if self.smem:
-            row = build.smem.rows[access.storage]
-            self.start, self.limit = row.offset, row.count
-            # items must be read whole: a storage at an odd place is read in smaller ones
-            self.packed = access.dtype.bits < 8
-        else:
-            self.array = build.arrays[access.storage]
-            self.packed = False
+        self.keeps = self.smem or not self.names
         self.apart = not self.smem and (access.width == 1 or access.dtype.bits < 8)
+
+    def array(self, c: Cohort) -> Global:
+        """Return the array of this run, for an access of global memory."""
+        return c.batch.arrays[self.access.storage]
 
     # -- addresses
 
     def __call__(self, c: Cohort) -> Place:
         """Return the place, checked."""
         place = self._found(c)
-        if self.report is not None:
-            self.report.access(c, self, place)
+        if self.counted and c.batch.report is not None:
+            # NumPy aligns to 16 bytes, a GPU's allocations to 256: sectors count from an element 0
+            # that is aligned
+            start = self.start if self.smem else self.array(c).address % 16
+            c.batch.report.access(c.span, self, place, start)
         return place
 
     def _found(self, c: Cohort) -> Place:
@@ -123,7 +112,7 @@ class Located:
             active = lanes if guard is None else guard & lanes
         place = Place(offsets, guard, active)
         self._check(c, place)
-        self._itemize(place)
+        self._itemize(c, place)
         return place
 
     def _offsets(self, c: Cohort) -> Array:
@@ -172,7 +161,7 @@ class Located:
 
     def _check(self, c: Cohort, place: Place) -> None:
         offsets, active = place.offsets, place.active
-        limit = self.limit if self.smem else self.array.size
+        limit = self.limit if self.smem else self.array(c).size
         if active is not None:
             offsets = np.where(active, offsets, 0)
             if not active.any():
@@ -189,21 +178,21 @@ class Located:
                 self._outside(c, offsets, bad, limit)
         if self.bits >= 8 and (self.unit > 1):
             self._aligned(c, offsets, active)
-        if not self.smem and self.array.inside is not None:
+        if not self.smem and self.array(c).inside is not None:
             self._holes(c, offsets, active)
 
     def _first(self, bad: Array, c: Cohort, offsets: Array) -> tuple[tuple[int, ...], int]:
         """Return where the first of the bad vectors is, and its offset."""
-        where = first(bad, c)
+        where = first(bad, c.span)
         return where, int(np.broadcast_to(offsets, (*c.span.shape, self.count))[where])
 
     def _outside(self, c: Cohort, offsets: Array, bad: Array, limit: int) -> None:
         where, offset = self._first(bad, c, offsets)
         last = offset + self.width - 1
-        raise self.build.faults.at(
+        raise c.batch.faults.at(
             "emulate-bounds",
             self.op,
-            c,
+            c.span,
             where[:3],
             vector=where[3],
             offset=offset,
@@ -215,7 +204,7 @@ class Located:
 
     def _aligned(self, c: Cohort, offsets: Array, active: Array | None) -> None:
         bits = self.dtype.bits
-        start = self.start if self.smem else self.array.address * (bits >= 8)
+        start = self.start if self.smem else self.array(c).address * (bits >= 8)
         if bits >= 8 and start % self.unit == 0 and self.unit % (bits // 8) == 0:
             n = self.unit * 8 // bits
             if n <= 1 or not (offsets & (n - 1)).any():
@@ -228,10 +217,10 @@ class Located:
         if not bad.any():
             return
         where, offset = self._first(bad, c, offsets)
-        raise self.build.faults.at(
+        raise c.batch.faults.at(
             "emulate-alignment",
             self.op,
-            c,
+            c.span,
             where[:3],
             bytes=self.unit,
             storage=self.access.storage,
@@ -241,30 +230,31 @@ class Located:
         )
 
     def _holes(self, c: Cohort, offsets: Array, active: Array | None) -> None:
-        inside = self.array.inside
+        array = self.array(c)
+        inside = array.inside
         assert inside is not None
         bad = ~inside[offsets[..., None] + np.arange(self.width)].all(-1)
         if active is not None:
             bad = bad & active
         if bad.any():
             where, offset = self._first(bad, c, offsets)
-            raise self.build.faults.at(
+            raise c.batch.faults.at(
                 "emulate-padding",
                 self.op,
-                c,
+                c.span,
                 where[:3],
                 storage=self.access.storage,
                 offset=offset,
-                shape=self.array.shape,
-                strides=self.array.strides,
+                shape=array.shape,
+                strides=array.strides,
             )
 
-    def _itemize(self, place: Place) -> None:
+    def _itemize(self, c: Cohort, place: Place) -> None:
         """Set the items: vectors of the array, or of a block's shared memory."""
         offsets = place.items = place.offsets
         if not self.smem:
             if not self.apart:
-                lead = self.array.lead(self.width)
+                lead = self.array(c).lead(self.width)
                 place.items = (offsets - lead if lead else offsets) // self.width
                 if place.active is not None and lead:
                     place.items = np.maximum(place.items, 0)
@@ -273,12 +263,24 @@ class Located:
         else:
             place.items = (self.start + offsets * (self.dtype.bits // 8)) // self.nbytes
 
+    # -- what the clocks say
+
+    def judge_read(self, c: Cohort, place: Place) -> None:
+        """Refuse a read of shared memory that nothing orders after the write, and remember it."""
+        if self.smem and c.batch.shadow is not None:
+            c.batch.shadow.read(c.span, self, place)
+
+    def judge_write(self, c: Cohort, place: Place, engine: int = 0, atomic: bool = False) -> None:
+        """Refuse a write of shared memory that races, by warps or by agents so many after them."""
+        if self.smem and c.batch.shadow is not None:
+            c.batch.shadow.write(c.span, self, place, engine, atomic)
+
     # -- data
 
     def load(self, c: Cohort, place: Place) -> Array:
         """Return [block, warp, lane, element]; where inactive, anything."""
         if not self.smem:
-            array = self.array
+            array = self.array(c)
             if not array.size:
                 return np.zeros((1, 1, 1, self.count * self.width), array.data.dtype)
             if self.apart:
@@ -290,11 +292,19 @@ class Located:
 
     def take(self, c: Cohort, items: Array, nbytes: int) -> Array:
         """Return items of shared memory [block, warp, lane, item]."""
-        whole, span = self.build.smem.wide(nbytes), c.span
+        whole, span = c.batch.smem.wide(nbytes), c.span
         if items.shape[0] == 1:
             rows = whole if span.nB == len(whole) else whole[span.key[0] if span.slices else span.B]
             return rows.take(items[0], axis=1)
         return whole[span.B[:, None, None, None], items]
+
+    def writable(self, c: Cohort) -> Global:
+        """Return the array of this run, which the kernel may write."""
+        array = self.array(c)
+        if not array.writable:
+            storage = self.access.storage
+            raise c.batch.faults.fault("emulate-read-only", self.op, storage=storage)
+        return array
 
     def _elements(self, starts: Array) -> Array:
         """Return the elements of vectors, one after another."""
@@ -305,18 +315,19 @@ class Located:
 
     def _store_apart(self, c: Cohort, place: Place, values: Array) -> Array:
         """Write elements of global memory one by one."""
+        data = self.array(c).data
         index = np.broadcast_to(self._elements(place.items), values.shape)
         if place.active is None:
-            self.array.data[index] = values
+            data[index] = values
         else:
             active = np.repeat(
                 np.broadcast_to(place.active, (*c.span.shape, self.count)), self.width, axis=-1
             )
-            self.array.data[index[active]] = values[active]
+            data[index[active]] = values[active]
         return values
 
     def _load_packed(self, c: Cohort, place: Place) -> Array:
-        whole, span = self.build.smem.data, c.span
+        whole, span = c.batch.smem.data, c.span
         shape = (span.nB, *np.broadcast_shapes(place.items.shape, (1, 1, 1, 1))[1:])
         items = np.broadcast_to(place.items, shape)
         bits = items[..., None] + np.arange(self.bits)
@@ -341,18 +352,15 @@ class Located:
         held = np.ascontiguousarray(values).view(item_type(size) if self.width > 1 else dtype)
         target: Array
         if not self.smem:
-            if not self.array.writable:
-                raise self.build.faults.fault(
-                    "emulate-read-only", self.op, storage=self.access.storage
-                )
-            if not self.array.size:
+            array = self.writable(c)
+            if not array.size:
                 return held
             if self.apart:
                 return self._store_apart(c, place, values)
-            target = self.array.wide(self.width)
+            target = array.wide(self.width)
             index: tuple[Array, ...] = (place.items,)
         else:
-            target = self.build.smem.wide(self.nbytes)
+            target = c.batch.smem.wide(self.nbytes)
             held = held.view(target.dtype)
             if place.items.shape[0] == 1 and place.active is None and span.slices:
                 rows = target[span.key[0]]
@@ -378,9 +386,9 @@ class Located:
         chosen = np.broadcast_to(
             True if place.active is None else place.active[..., None], bits.shape
         )
-        memory = np.unpackbits(self.build.smem.data, axis=1, bitorder="little")
+        memory = np.unpackbits(c.batch.smem.data, axis=1, bitorder="little")
         memory[block[chosen], bits[chosen]] = new[..., : self.bits][chosen]
-        self.build.smem.data[...] = np.packbits(memory, axis=1, bitorder="little")
+        c.batch.smem.data[...] = np.packbits(memory, axis=1, bitorder="little")
 
 
 def _spread(value: Value) -> Any:  # noqa: ANN401

@@ -9,25 +9,22 @@ import numpy as np
 from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
-    from cute_py.emulate.spans import Array, Cohort
+    from cute_py.emulate.spans import Array, Span
     from cute_py.plan.ops import Op
     from cute_py.plan.plan import Plan
 
 
 def line_of(op: Op) -> str:
-    """Return `gemm.py:31` of an op."""
-    file, line = op.line
-    return f"{file.rpartition('/')[2]}:{line}" if file else type(op).__name__
+    """Return `gemm.py:31` of an op, or what it is."""
+    return op.where or type(op).__name__
 
 
-class Reporter:
-    """Makes errors of a plan: it knows the shape of grid and block."""
+class Faults:
+    """Makes the errors of a batch: it knows the shape of the grid, and the batch's first block."""
 
-    def __init__(self, plan: Plan) -> None:
-        """Keep the plan; `first` is the number of the batch's first block."""
-        self.plan = plan
-        self.grid = (1, 1, 1)
-        self.first = 0
+    def __init__(self, plan: Plan, grid: tuple[int, int, int] = (1, 1, 1), first: int = 0) -> None:
+        """Keep the plan, the blocks of the grid, and the number of the batch's first block."""
+        self.plan, self.grid, self.first = plan, grid, first
 
     def block(self, b: int) -> tuple[int, int, int]:
         """Return (x, y, z) of a block of the batch."""
@@ -40,11 +37,11 @@ class Reporter:
         return refusal(code, operation=self.plan.name, where=line_of(op), line=op.line, **facts)
 
     def at(
-        self, code: str, op: Op, c: Cohort, where: tuple[int, ...], **facts: object
+        self, code: str, op: Op, span: Span, where: tuple[int, ...], **facts: object
     ) -> CuteError:
         """Return the error of the thread at `where`: row of block, of warp, and perhaps lane."""
-        block = self.block(int(c.span.B[where[0]]))
-        warp = int(c.span.W[where[1]])
+        block = self.block(int(span.B[where[0]]))
+        warp = int(span.W[where[1]])
         facts = {"block": block, "warp": warp, **facts}
         if len(where) > 2:
             facts |= {"lane": where[2], "thread": 32 * warp + where[2]}
@@ -54,8 +51,8 @@ class Reporter:
         return self.fault(code, op, who=who, **facts)
 
 
-def first(bad: Array, c: Cohort) -> tuple[int, ...]:
+def first(bad: Array, span: Span) -> tuple[int, ...]:
     """Return the indices of the first entry that is set, of an array that broadcasts to threads."""
-    shape = np.broadcast_shapes(bad.shape, (*c.span.shape, *(1,) * (bad.ndim - 3)))
+    shape = np.broadcast_shapes(bad.shape, (*span.shape, *(1,) * (bad.ndim - 3)))
     where = np.unravel_index(int(np.argmax(np.broadcast_to(bad, shape))), shape)
     return tuple(int(i) for i in where)

@@ -13,35 +13,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.build import Build, Signal
+from cute_py.emulate.cohorts import Cohort, Frame, Signal, joined, split
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.ops_mbarrier import PhaseWait
-from cute_py.emulate.spans import LANES, Array, Cohort, Frame, joined
-from cute_py.emulate.waits import Barriers, BarrierWait
-from cute_py.plan import ops
 
 if TYPE_CHECKING:
+    from cute_py.emulate.batch import Batch
+    from cute_py.emulate.program import Program
+    from cute_py.emulate.spans import Array
     from cute_py.errors import CuteError
 
 
 class Machine:
     """Runs the blocks of a batch together."""
 
-    def __init__(self, build: Build, order: str | int) -> None:
-        """Keep the compiled plan and the order."""
-        self.build, self.order = build, order
+    def __init__(self, program: Program, batch: Batch, order: str | int) -> None:
+        """Put all threads at the beginning of the program."""
+        self.batch, self.order = batch, order
         self.random = random.Random(order if isinstance(order, int) else 0)
-        self.cohorts: list[Cohort] = []
+        self.ended = np.zeros((batch.blocks, batch.warps), np.bool_)
+        mask = program.resources.mask
+        frames = [Frame(program.body, "body", mask)]
+        self.cohorts = [Cohort(batch, batch.spans.everything(), mask, frames, {})]
 
-    def run(self, blocks: int, start: int) -> None:
-        """Run `blocks` blocks from the block number `start` on, all resident together."""
-        build = self.build
-        build.begin(blocks, start)
-        build.barriers = Barriers(build)
-        self.ended = np.zeros((blocks, build.warps), np.bool_)
-        mask = base_mask(build)
-        cohort = Cohort(build.spans.everything(), mask, [Frame(build.body, "body", mask)], {})
-        self.cohorts = [cohort]
+    def run(self) -> None:
+        """Run until all threads have ended."""
         while self.cohorts:
             self._advance(self._choose())
 
@@ -66,10 +61,8 @@ class Machine:
             assert c.wait is not None
             ready = c.wait.ready(c)
             if isinstance(ready, np.ndarray):
-                from cute_py.emulate.spans import split
-
                 self.cohorts.remove(c)
-                parts = split(c, self.build.spans, ready)
+                parts = split(c, ready)
                 self.cohorts += parts
                 woken += [part for part in parts if part.wait is not None and part.wait.ready(part)]
             elif ready:
@@ -96,7 +89,7 @@ class Machine:
         """Join the first two of a list that fit together; return whether there were any."""
         for i, a in enumerate(here):
             for b in here[i + 1 :]:
-                one = joined(a, b, self.build.spans)
+                one = joined(a, b)
                 if one is not None:
                     for old in (a, b):
                         here.remove(old)
@@ -176,22 +169,22 @@ class Machine:
         waits = []
         for c in self.cohorts:
             assert c.wait is not None
-            blocks = [self.build.faults.block(int(b)) for b in c.span.B[:3]]
+            blocks = [self.batch.faults.block(int(b)) for b in c.span.B[:3]]
             more = f" and {c.span.nB - 3} more" if c.span.nB > 3 else ""
             who = f"warps {_runs(c.span.W)} of block {', '.join(map(str, blocks))}{more}"
             waits.append(f"{who}: {c.wait.describe(c)} ({line_of(c.wait.op)})")
         for c in self.cohorts:
-            if isinstance(c.wait, BarrierWait) and getattr(c.wait.op, "scope", "") == "block":
+            if c.wait is not None and c.wait.whole:
                 return self._divergent(c, waits)
         for c in self.cohorts:
-            wrong = c.wait.mismatch(c) if isinstance(c.wait, PhaseWait) else None
+            wrong = None if c.wait is None else c.wait.mismatch(c)
             if wrong is not None and c.wait is not None:
-                return self.build.faults.at(
-                    "emulate-mbarrier-bytes", c.wait.op, c, wrong.pop("where"), **wrong
+                return self.batch.faults.at(
+                    "emulate-mbarrier-bytes", c.wait.op, c.span, wrong.pop("where"), **wrong
                 )
         lead = min(self.cohorts, key=lambda c: c.position)
         assert lead.wait is not None
-        return self.build.faults.fault("emulate-deadlock", lead.wait.op, waits="; ".join(waits))
+        return self.batch.faults.fault("emulate-deadlock", lead.wait.op, waits="; ".join(waits))
 
     def _divergent(self, c: Cohort, waits: list[str]) -> CuteError:
         b = int(c.span.B[0])
@@ -199,29 +192,13 @@ class Machine:
         ended = np.flatnonzero(self.ended[b])
         others = [f"warps {_runs(ended)} have ended"] if len(ended) else []
         others += [text for k, text in zip(self.cohorts, waits, strict=True) if k is not c]
-        return self.build.faults.at(
+        return self.batch.faults.at(
             "emulate-barrier-divergent",
             c.wait.op,
-            c,
+            c.span,
             (0, 0),
             others="; ".join(others) or "no other warp will come",
         )
-
-
-def base_mask(build: Build) -> Array | None:
-    """Return the lanes that exist, [1, warp, lane]; None if the block is whole warps."""
-    if build.threads % LANES == 0:
-        return None
-    lanes = np.arange(build.warps * LANES).reshape(1, build.warps, LANES)
-    exists: Array = lanes < build.threads
-    return exists
-
-
-def is_together(plan_body: ops.Block) -> bool:
-    """Return whether blocks of a plan may wait for each other, so that all must be resident."""
-    from cute_py.emulate.build import walk
-
-    return any(isinstance(op, ops.WaitUntil) for op in walk(plan_body))
 
 
 def _runs(numbers: Array) -> str:

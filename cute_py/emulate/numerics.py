@@ -8,7 +8,8 @@ tanh, rsqrt ...) are those of NumPy, closer than the GPU's special-function unit
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import erf
+from fractions import Fraction
+from math import erf, inf
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ import numpy as np
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, bf16, f16, f32, f64
 from cute_py.emulate.bits import numpy_type
-from cute_py.emulate.fma import fma_double
 from cute_py.emulate.spans import Array
 
 ROUNDINGS = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp", "rna": "rna"}
@@ -80,6 +80,85 @@ def _odd(s: Array, p: Array, c: Array) -> Array:
     even = (error != 0) & np.isfinite(s) & (image & 1 == 0)
     image += np.where(even, np.where(away, 1, -1), 0)
     return image.view(np.float64)
+
+
+# -- a*b + c of f64, rounded once: NumPy has no such function
+#
+# Product and sums are taken apart into what is rounded and the exact rest; the rests are added by
+# rounding to odd. Source: S. Boldo and G. Melquiond, "Emulation of FMA and correctly rounded sums:
+# proved algorithms using rounding to odd". Where a rest may be too small or too large for f64, the
+# sum is computed in fractions.
+
+_SPLIT = 134217729.0  # 2**27 + 1
+_LEAST, _MOST = 2.0**-900, 2.0**900  # of numbers whose rests are exact
+
+
+def fma_double(a: Array, b: Array, c: Array) -> Array:
+    """Return a*b + c of arrays of f64 with one rounding."""
+    a, b, c = np.broadcast_arrays(*[np.asarray(x, np.float64) for x in (a, b, c)])
+    with np.errstate(all="ignore"):
+        high, low = _split_product(a, b)
+        found = high + c
+        none = (a == 0) | (b == 0)
+        open_ = ((low != 0) | _far(high) | (high == 0)) & ~none
+        if not open_.any():  # the product is exact
+            return found
+        middle, rest = _two_sum(c, low)
+        top, below = _two_sum(high, middle)
+        once = top + _odd_sum(below, rest)
+        open_ &= np.isfinite(a) & np.isfinite(b)
+        found = np.where(open_ & np.isfinite(c), once, np.where(open_, c, found))
+        open_ &= np.isfinite(c) & (_far(a) | _far(b) | _far(c) | _far(high) | (high == 0))
+    for where in map(tuple, np.argwhere(open_)):
+        found[where] = _by_fractions(*[float(x[where]) for x in (a, b, c)])
+    return found
+
+
+def _far(x: Array) -> Array:
+    size = np.abs(x)
+    return (size > _MOST) | (size < _LEAST) & (size != 0)
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return a + b, and what it was rounded by."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def _split_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return a * b, and what it was rounded by; a number is split into two of 26 bits each."""
+    p = a * b
+    (x, u), (y, v) = _halves(a), _halves(b)
+    return p, u * v - (((p - x * y) - u * y) - x * v)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    scaled = _SPLIT * x
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def _odd_sum(a: Array, b: Array) -> Array:
+    """Return a + b rounded to odd: of an inexact sum the neighbour with an odd last bit."""
+    s, error = _two_sum(a, b)
+    image = np.array(s).view(np.int64)
+    change = (error != 0) & (image & 1 == 0)
+    image += np.where(change, np.where((error > 0) == (s > 0), 1, -1), 0)
+    return image.view(np.float64)
+
+
+def _by_fractions(a: float, b: float, c: float) -> float:
+    total = Fraction(a) * Fraction(b) + Fraction(c)
+    if total == 0:
+        return a * b + c
+    try:
+        return float(total)
+    except OverflowError:
+        return inf if total > 0 else -inf
+
+
+# -- the functions of Map and Reduce
 
 
 def _erf(x: Array) -> Array:

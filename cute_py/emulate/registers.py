@@ -1,70 +1,25 @@
-"""Registers: one array [block, warp, lane, element] for each storage, and views for each `Reg`.
-
-Where reads are checked, every piece of a storage is known to be written by all threads, or a flag
-for each thread says whether it is. A storage that all threads have written costs nothing more.
-"""
+"""`View`: a register operand, compiled: what is read and written of its storage, checked."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.dtypes.table import Dtype
 from cute_py.emulate.bits import from_bits, numpy_type, to_bits
-from cute_py.emulate.spans import LANES, Array, Cohort
-from cute_py.plan.conditions import Reg
-from cute_py.plan.plan import Registers
+from cute_py.emulate.faults import first
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-class Storage:
-    """The registers of one name, for all threads of a batch."""
-
-    def __init__(self, row: Registers, unit: int, checks: bool) -> None:
-        """Keep the row; `unit` divides the width of whatever the storage is read as (bits)."""
-        self.name, self.dtype, self.count = row.name, row.dtype, row.count
-        self.unit, self.checks = unit, checks
-        self.units = -(-row.count * row.dtype.bits // unit)
-        self.views: dict[Any, Array] = {}
-        self.flags: Array | None = None
-        self.open = 0
-        self.known = np.zeros(self.units, np.bool_)
-        self.flight: Array | None = None  # [block, warp, unit]: the group of wgmma that holds it
-        self.dirty: Array | None = None  # [block, warp, unit]: written since the last wgmma fence
-        self.watched = False
-        self.refuse: Any = None  # called where registers in flight are touched
-
-    def watch(self) -> None:
-        """Keep track of registers in flight, where reads are checked."""
-        self.watched = self.checks
-
-    def bytes_per_thread(self) -> int:
-        """Return what a thread needs (bytes), flags included."""
-        return self._padded() * numpy_type(self.dtype).itemsize + self.units * self.checks
-
-    def _padded(self) -> int:
-        size = numpy_type(self.dtype).itemsize
-        return -(-self.count * size // 16) * 16 // size
-
-    def allocate(self, blocks: int, warps: int) -> None:
-        """Make undefined registers for a batch."""
-        self.shape = blocks, warps, LANES
-        held = numpy_type(self.dtype)
-        self.views = {held: np.zeros((*self.shape, self._padded()), held)}
-        self.flags = None
-        self.flight = np.zeros((blocks, warps, self.units), np.int32) if self.watched else None
-        self.dirty = np.zeros((blocks, warps, self.units), np.bool_) if self.watched else None
-        self.known[:] = False
-        self.open = self.units if self.checks else 0
-
-    def as_(self, held: np.dtype[Any]) -> Array:
-        """Return all of the storage, read as another NumPy type of whole bytes."""
-        found = self.views.get(held)
-        if found is None:
-            found = self.views[held] = self.views[numpy_type(self.dtype)].view(held)
-        return found
+    from cute_py.dtypes.table import Dtype
+    from cute_py.emulate.batch import Resources
+    from cute_py.emulate.cohorts import Cohort
+    from cute_py.emulate.spans import Array
+    from cute_py.emulate.storages import RegisterFile, Storage
+    from cute_py.plan.conditions import Reg
+    from cute_py.plan.ops import Op
 
 
 class View:
@@ -72,15 +27,15 @@ class View:
 
     def __init__(self, storage: Storage, reg: Reg) -> None:
         """Compile the index."""
-        self.storage, self.reg, self.dtype = storage, reg, reg.dtype
+        self.storage, self.reg, self.dtype, self.own = storage, reg, reg.dtype, storage.dtype
         self.count = len(reg.index)
         own = storage.dtype
         self.packed = own is not reg.dtype and (own.bits < 8 or reg.dtype.bits < 8)
         self.held = numpy_type(own if self.packed else reg.dtype)
-        first = reg.dtype.bits // storage.unit
+        each = reg.dtype.bits // storage.unit
         units: list[int] = []
         for i in reg.index:
-            units += range(i * first, (i + 1) * first)
+            units += range(i * each, (i + 1) * each)
         self.unit_index = selection(tuple(units))
         self.unit_count = len(units)
         if self.packed:
@@ -96,43 +51,52 @@ class View:
         self.index = selection(tuple(elements))
         self.bit_index = np.array([place[b // own.bits] * own.bits + b % own.bits for b in bits])
 
+    def file(self, c: Cohort) -> RegisterFile:
+        """Return the registers of the batch that a cohort belongs to."""
+        return c.batch.registers[self.storage.name]
+
     def get(self, c: Cohort) -> Array:
         """Return the values [block, warp, lane, element]; perhaps a view of the registers."""
-        if self.storage.flight is not None:
+        if self.storage.watched:
             self._require_landed(c)
         return self.raw(c)
+
+    def checked(self, c: Cohort, op: Op | None) -> Array:
+        """Return the values that an op reads, all of them written."""
+        self.require_written(c, op)
+        return self.get(c)
 
     def raw(self, c: Cohort) -> Array:
         """Return the values, in flight or not."""
         span = c.span
-        whole = self.storage.as_(self.held)
+        whole = self.file(c).as_(self.held)
         own: Array = (whole if span.full else whole[span.key])[..., self.index]
         if not self.packed:
             return own
-        return from_bits(
-            to_bits(np.ascontiguousarray(own), self.storage.dtype)[..., self.bit_index], self.dtype
-        )
+        bits = to_bits(np.ascontiguousarray(own), self.own)
+        return from_bits(bits[..., self.bit_index], self.dtype)
 
     def put(self, c: Cohort, values: Any, where: Array | None = None) -> None:  # noqa: ANN401
         """Write values (broadcast) for the lanes that take part, and of these where `where` holds.
 
         `where` is an array [block, warp, lane, element], broadcast.
         """
-        if self.storage.flight is not None:
+        if self.storage.watched:
             self._require_landed(c)
             self._soil(c)
         self.put_raw(c, values, where)
 
     def put_raw(self, c: Cohort, values: Any, where: Array | None = None) -> None:  # noqa: ANN401
         """Write values, in flight or not."""
-        if self.storage.open:
-            self._define(c, where)
+        file = self.file(c)
+        if file.open:
+            self._define(c, file, where)
         if c.mask is not None:
             lanes = c.mask[..., None]
             where = lanes if where is None else where & lanes
         if self.packed:
             values, where = self._widened(c, values, where)
-        span, whole = c.span, self.storage.as_(self.held)
+        span, whole = c.span, file.as_(self.held)
         if span.slices:
             own = whole if span.full else whole[span.key]
             if where is None:
@@ -150,9 +114,9 @@ class View:
 
     def _widened(self, c: Cohort, values: Any, where: Array | None) -> tuple[Array, Array | None]:  # noqa: ANN401
         """Return values of the storage's own type with these bits put in."""
-        storage, span = self.storage, c.span
-        own = storage.as_(self.held)[span.key][..., self.index]
-        bits = to_bits(np.ascontiguousarray(own), storage.dtype)
+        span = c.span
+        own = self.file(c).as_(self.held)[span.key][..., self.index]
+        bits = to_bits(np.ascontiguousarray(own), self.own)
         shape = (*span.shape, self.count)
         values = np.ascontiguousarray(np.broadcast_to(values, shape)).astype(
             numpy_type(self.dtype), copy=False
@@ -162,20 +126,20 @@ class View:
             lanes = np.repeat(np.broadcast_to(where, shape), self.dtype.bits, axis=-1)
             new = np.where(lanes, new, bits[..., self.bit_index])
         bits[..., self.bit_index] = new
-        return from_bits(bits, storage.dtype), None
+        return from_bits(bits, self.own), None
 
     # -- registers in flight
 
     def fly(self, c: Cohort, group: Array) -> None:
         """Remember that groups [block, warp] of wgmma use the registers."""
-        flight = self.storage.flight
+        flight = self.file(c).flight
         if flight is not None:
             held = flight[c.span.key]
             held[..., self.unit_index] = group[..., None]
             flight[c.span.key] = held
 
     def _soil(self, c: Cohort) -> None:
-        dirty = self.storage.dirty
+        dirty = self.file(c).dirty
         assert dirty is not None
         held = dirty[c.span.key]
         held[..., self.unit_index] = True
@@ -183,61 +147,96 @@ class View:
 
     def unfenced(self, c: Cohort) -> Array | None:
         """Return [block, warp]: where registers were written since the last fence of wgmma."""
-        dirty = self.storage.dirty
+        dirty = self.file(c).dirty
         if dirty is None:
             return None
         found = dirty[c.span.key][..., self.unit_index].any(-1)
         return found if found.any() else None
 
     def _require_landed(self, c: Cohort) -> None:
-        flight = self.storage.flight
+        """Refuse registers that wgmma still uses."""
+        flight, batch, B = self.file(c).flight, c.batch, c.span.B
         assert flight is not None
-        held = flight[c.span.key][..., self.unit_index].max(-1)
-        if held.any():
-            self.storage.refuse(self, c, held)
+        held = flight[c.span.key][..., self.unit_index].max(-1)  # the groups; 0 for none
+        if not held.any() or batch.shadow is None:
+            return
+        agents = batch.agents.wgmma + c.span.W // 4
+        flying = held > batch.shadow.clock[B[:, None], c.span.W, agents]
+        if flying.any():
+            row, warp = (int(k) for k in np.argwhere(flying)[0])
+            left = int(batch.shadow.epoch[B[row], agents[warp]]) - 1 - int(held[row, warp])
+            fix = (
+                f"put WgWait({left}) before this line"
+                if left >= 0
+                else "close the group with WgCommit, then wait for it with WgWait(0)"
+            )
+            raise batch.faults.at(
+                "emulate-wgmma-pending", c.op, c.span, (row, warp), registers=self.reg, fix=fix
+            )
 
     # -- which registers hold values
 
-    def _define(self, c: Cohort, where: Array | None) -> None:
-        storage, index = self.storage, self.unit_index
+    def _define(self, c: Cohort, file: RegisterFile, where: Array | None) -> None:
+        index = self.unit_index
+        if file.known[index].all():
+            return
         if c.span.full and c.mask is None and where is None:
-            known = storage.known[index]
-            if not known.all():
-                storage.known[index] = True
-                storage.open = storage.units - int(np.count_nonzero(storage.known))
+            file.settle(index)
             return
-        if storage.known[index].all():
-            return
-        if storage.flags is None:
-            storage.flags = np.zeros((*storage.shape, storage.units), np.bool_)
+        if file.flags is None:
+            file.flags = np.zeros((*file.shape, self.storage.units), np.bool_)
         wrote: Any = True
         if where is not None and where.shape[-1] > 1:
             where = np.repeat(where, self.unit_count // self.count, axis=-1)
         for part in (c.mask if c.mask is None else c.mask[..., None], where):
             if part is not None:
                 wrote = part if wrote is True else wrote & part
-        flags = storage.flags[c.span.key]
+        flags = file.flags[c.span.key]
         flags[..., index] |= wrote
         if not c.span.slices:
-            storage.flags[c.span.key] = flags
+            file.flags[c.span.key] = flags
 
-    def unwritten(self, c: Cohort) -> Array | None:
+    def require_written(self, c: Cohort, op: Op | None) -> None:
+        """Refuse registers that are read before they are written."""
+        file = self.file(c)
+        missing = self._unwritten(c, file) if file.open else None
+        if missing is not None:
+            where = first(missing, c.span)
+            element = f"{self.reg.storage}[{self.reg.index[where[3]]}]"
+            raise c.batch.faults.at(
+                "emulate-register-unwritten", op or c.op, c.span, where[:3], element=element
+            )
+
+    def _unwritten(self, c: Cohort, file: RegisterFile) -> Array | None:
         """Return [block, warp, lane, element]: where an element is read before it is written."""
-        storage, index = self.storage, self.unit_index
-        if not storage.open or storage.known[index].all():
+        index = self.unit_index
+        if file.known[index].all():
             return None
-        holds = np.broadcast_to(storage.known[index], (*c.span.shape, self.unit_count))
-        if storage.flags is not None:
-            holds = holds | storage.flags[c.span.key][..., index]
+        holds = np.broadcast_to(file.known[index], (*c.span.shape, self.unit_count))
+        if file.flags is not None:
+            holds = holds | file.flags[c.span.key][..., index]
         missing = ~holds
         if c.mask is not None:
             missing &= c.mask[..., None]
         if missing.any():
             return missing.reshape(*c.span.shape, self.count, -1).any(-1)
         if c.span.full and c.mask is None:
-            storage.known[index] = True
-            storage.open = storage.units - int(np.count_nonzero(storage.known))
+            file.settle(index)
         return None
+
+
+def reader(resources: Resources, reg: Reg, op: Op | None = None) -> Callable[[Cohort], Array]:
+    """Compile the read of a register operand, checked."""
+    view = View(resources.registers[reg.storage], reg)
+    if not resources.checks:
+        return view.get
+    return lambda c: view.checked(c, op)
+
+
+def flag(resources: Resources, reg: Reg) -> Callable[[Cohort], Array]:
+    """Compile the look of a condition into a register of one element."""
+    read = reader(resources, reg)
+    return lambda c: read(c)[..., 0].astype(np.bool_)
 
 
 def selection(index: tuple[int, ...]) -> Any:  # noqa: ANN401
@@ -248,11 +247,3 @@ def selection(index: tuple[int, ...]) -> Any:  # noqa: ANN401
     if len(steps) == 1 and (step := steps.pop()) > 0:
         return slice(index[0], index[-1] + 1, step)
     return np.array(index)
-
-
-def storages(rows: tuple[Registers, ...], regs: list[Reg], checks: bool) -> dict[str, Storage]:
-    """Return the storages by name; `regs` are all that a plan reads and writes."""
-    units = {row.name: row.dtype.bits for row in rows}
-    for reg in regs:
-        units[reg.storage] = gcd(units[reg.storage], reg.dtype.bits)
-    return {row.name: Storage(row, units[row.name], checks) for row in rows}

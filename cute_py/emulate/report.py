@@ -1,4 +1,10 @@
-"""`Report`: what a run did, line by line of the kernel."""
+"""`Report`: what a run did, line by line of the kernel.
+
+Shared memory has 32 banks of 4-byte words; a wavefront serves one word of each bank, to any number
+of lanes. 64-bit accesses are served by half warps, 128-bit accesses and the rows of ldmatrix by 8
+lanes at a time. Global memory moves in sectors of 32 bytes. Source: CUDA C++ Programming Guide,
+"Compute Capability 5.x: Shared Memory"; PTX ISA, "ldmatrix"; `cute_py.analysis.banks` says more.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.counting import sectors, wavefronts
-from cute_py.emulate.spans import LANES, Array, Cohort
+from cute_py.emulate.spans import LANES, Array, Span
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
-    from cute_py.emulate.access import Located, Place
-    from cute_py.emulate.build import Run
+    from cute_py.emulate.storages import Place, Vectors
     from cute_py.plan.plan import Plan
 
 
@@ -47,6 +51,7 @@ class Counts:
             setattr(self, field.name, getattr(self, field.name) + more)
 
 
+BANKS, WORD, SECTOR = 32, 4, 32
 NAMES = tuple(field.name for field in fields(Counts))
 
 
@@ -54,9 +59,9 @@ class Report:
     """Counts by source line: `report.lines[file, line]`, `report.total`; `str` is a table."""
 
     def __init__(self, plan: Plan) -> None:
-        """Begin with nothing."""
+        """Begin with nothing, for each line of the plan."""
         self.plan = plan
-        self.lines: dict[tuple[str, int], Counts] = {}
+        self.lines: dict[tuple[str, int], Counts] = {op.line: Counts() for op in plan.ops}
 
     @property
     def total(self) -> Counts:
@@ -72,28 +77,22 @@ class Report:
 
     # -- counting
 
-    def counting(self, op: ops.Op, run: Run) -> Run:
-        """Return a compiled op that counts itself."""
+    def executed(self, op: ops.Op, span: Span, mask: Array | None) -> None:
+        """Count an op that the lanes of a mask execute."""
+        warps = span.nB * span.nW
+        if mask is not None:
+            warps = int(np.count_nonzero(np.broadcast_to(mask, span.shape).any(-1)))
         counts = self.of(op)
-        matrix = len(op.steps) if isinstance(op, ops.Mma | ops.Wgmma) else 0
+        counts.instructions += warps
+        counts.mma += len(op.steps) * warps if isinstance(op, ops.Mma | ops.Wgmma) else 0
 
-        def counted(c: Cohort) -> object:
-            warps = c.span.nB * c.span.nW
-            if c.mask is not None:
-                warps = int(np.count_nonzero(c.active().any(-1)))
-            counts.instructions += warps
-            counts.mma += matrix * warps
-            return run(c)
-
-        return counted  # type: ignore[return-value]
-
-    def access(self, c: Cohort, located: Located, place: Place) -> None:
-        """Count the requests of an access."""
+    def access(self, span: Span, vectors: Vectors, place: Place, start: int) -> None:
+        """Count the requests of an access to a storage that starts at a byte."""
         found = place.extra.get("counts")
         if found is None:
-            found = place.extra["counts"] = _requests(c, located, place)
+            found = place.extra["counts"] = _requests(span, vectors, place, start)
         counts, rows = found
-        self.of(located.op).add(counts, c.span.nB // rows)
+        self.of(vectors.op).add(counts, span.nB // rows)
 
     def moved(self, op: ops.Op, nbytes: int) -> None:
         """Count bytes that an engine moved."""
@@ -130,22 +129,20 @@ class Report:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _requests(c: Cohort, located: Located, place: Place) -> tuple[Counts, int]:
+def _requests(span: Span, vectors: Vectors, place: Place, start: int) -> tuple[Counts, int]:
     """Return the counts of an access, and for how many rows of blocks they are."""
-    bits, active = located.dtype.bits, place.active
+    bits, active = vectors.dtype.bits, place.active
     together = place.offsets.shape[0] == 1 and (active is None or active.shape[0] == 1)
-    rows = 1 if together and located.smem else c.span.nB
-    shape = rows, c.span.nW, LANES, located.count
-    # NumPy aligns to 16 bytes, a GPU's allocations to 256: sectors count from an aligned element 0
-    start = located.start if located.smem else located.array.address % 16
+    rows = 1 if together and vectors.smem else span.nB
+    shape = rows, span.nW, LANES, vectors.count
     starts = _by_request(start + place.offsets * bits // 8, shape)
     takes = _by_request(np.asarray(True if active is None else active), shape)
-    nbytes = max(1, located.bits // 8)
+    nbytes = max(1, vectors.bits // 8)
     counts = Counts(
         requests=int(np.count_nonzero(takes.any(-1))),
-        bytes=int(np.count_nonzero(takes)) * located.bits // 8,
+        bytes=int(np.count_nonzero(takes)) * vectors.bits // 8,
     )
-    if located.smem:
+    if vectors.smem:
         counts.wavefronts, fewest = wavefronts(starts, takes, nbytes)
         counts.conflicts = counts.wavefronts - fewest
     else:
@@ -156,3 +153,47 @@ def _requests(c: Cohort, located: Located, place: Place) -> tuple[Counts, int]:
 def _by_request(values: Array, shape: tuple[int, int, int, int]) -> Array:
     """Return [block, warp, lane, vector] as [request, lane]."""
     return np.broadcast_to(values, shape).swapaxes(2, 3).reshape(-1, LANES)
+
+
+# -- wavefronts and sectors, from arrays of byte addresses
+
+
+def wavefronts(starts: Array, active: Array, nbytes: int) -> tuple[int, int]:
+    """Return the wavefronts of all requests, and the fewest that are possible.
+
+    Args:
+        starts: byte addresses [request, lane] in shared memory.
+        active: which lanes take part.
+        nbytes: of each access.
+
+    >>> lanes, all_ = np.arange(32)[None], np.ones((1, 32), np.bool_)
+    >>> wavefronts(4 * lanes, all_, 4), wavefronts(128 * lanes, all_, 4)
+    ((1, 1), (32, 1))
+    """
+    words = max(1, nbytes // WORD)
+    together = LANES // words if words <= LANES else 1
+    first = np.where(active, starts // WORD, -1).reshape(-1, together, 1)
+    wanted = np.where(first < 0, -1, first + np.arange(words)).reshape(len(first), -1)
+    rows = np.sort(wanted, axis=1)
+    distinct = rows >= 0
+    distinct[:, 1:] &= rows[:, 1:] != rows[:, :-1]
+    cells = np.arange(len(rows))[:, None] * BANKS + rows % BANKS
+    counts = np.bincount(cells[distinct], minlength=len(rows) * BANKS)
+    phases = counts.reshape(len(rows), BANKS).max(axis=1)
+    return int(phases.sum()), int(np.count_nonzero(phases))
+
+
+def sectors(starts: Array, active: Array, nbytes: int) -> int:
+    """Return the sectors of all requests [request, lane] of global memory.
+
+    >>> lanes, all_ = np.arange(32)[None], np.ones((1, 32), np.bool_)
+    >>> sectors(4 * lanes, all_, 4), sectors(128 * lanes, all_, 4), sectors(4 * lanes + 4, all_, 4)
+    (4, 32, 5)
+    """
+    pieces = np.arange(0, nbytes, min(nbytes, SECTOR))
+    ends = np.concatenate([starts[..., None] + pieces, starts[..., None] + nbytes - 1], axis=-1)
+    touched = np.where(active[..., None], ends // SECTOR, -1).reshape(len(starts), -1)
+    rows = np.sort(touched, axis=1)
+    distinct = rows >= 0
+    distinct[:, 1:] &= rows[:, 1:] != rows[:, :-1]
+    return int(np.count_nonzero(distinct))

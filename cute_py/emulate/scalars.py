@@ -1,7 +1,11 @@
 """Scalars and conditions of a plan as functions of a cohort.
 
-The text of an expression is compiled once. What stands in it of thread, block and sizes alone is
-computed once for each span; only the rest is computed again where loop variables change.
+Integers are signed, of 64 bits, as on a GPU. Where all threads agree on a value it is a Python
+integer, which has no end; else NumPy's int64. So a Python integer is wrapped around wherever a GPU
+would see more than its lower 64 bits: in what is divided, compared, shifted and kept.
+
+What stands in an expression of thread, block and sizes alone is computed once for each span; only
+the rest is computed again where loop variables change.
 """
 
 from __future__ import annotations
@@ -13,87 +17,150 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.emulate.integers import ceil_div, floor, greatest, least, rest, wrapped
-from cute_py.emulate.spans import Cohort, Span, Value
-from cute_py.plan.conditions import Compare, Cond, Logic, Not, Reg, Scalar
+from cute_py.integers.code import function, tree
+from cute_py.plan.conditions import Compare, Logic, Not
 
 if TYPE_CHECKING:
-    from cute_py.emulate.spans import Array
+    from collections.abc import Collection
 
-Evaluated = Callable[[Cohort], Value]
+    from cute_py.emulate.cohorts import Cohort
+    from cute_py.emulate.spans import Array, Span, Value
+    from cute_py.plan.conditions import Cond, Reg, Scalar
+
+    Evaluated = Callable[[Cohort], Value]
+
+BITS = 64
+_LEAST, _END = -(1 << (BITS - 1)), 1 << (BITS - 1)
 
 
-FUNCTIONS = {"min": least, "max": greatest, "ceil_div": ceil_div, "floor": floor, "rest": rest}
+def wrapped(x: Value) -> Value:
+    """Return the signed integer with the same lower 64 bits; arrays are int64 already.
+
+    >>> wrapped(2**63), wrapped(-1)
+    (-9223372036854775808, -1)
+    """
+    if isinstance(x, np.ndarray) or _LEAST <= x < _END:
+        return x
+    return (int(x) - _LEAST) % (1 << BITS) + _LEAST
+
+
+def floor(a: Value, b: Value) -> Value:
+    """Return a // b, rounded down."""
+    return wrapped(wrapped(a) // wrapped(b))
+
+
+def rest(a: Value, b: Value) -> Value:
+    """Return a % b, with the sign of b."""
+    return wrapped(a) % wrapped(b)
+
+
+def least(*values: Value) -> Value:
+    """Return the least, entry by entry."""
+    held = [wrapped(value) for value in values]
+    if any(isinstance(value, np.ndarray) for value in held):
+        result = held[0]
+        for value in held[1:]:
+            result = np.minimum(result, value)
+        return result
+    return min(held)
+
+
+def ceil_div(a: Value, b: Value) -> Value:
+    """Return a / b, rounded up."""
+    return floor(a + b - 1, b)
+
+
+def _shl(a: Value, b: Value) -> Value:
+    """Return a << b; 0 for counts outside of 0 to 63, as in registers."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.left_shift(*_arrays(a, b))
+    return wrapped(a << b) if 0 <= b < BITS else 0
+
+
+def _shr(a: Value, b: Value) -> Value:
+    """Return a >> b with the sign of a; 0 or -1 for counts outside of 0 to 63."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.right_shift(*_arrays(a, b))
+    return a >> (b if 0 <= b < BITS else BITS)
+
+
+def _arrays(a: Value, b: Value) -> tuple[Value, Value]:
+    return np.asarray(a, np.int64), np.asarray(b, np.int64)
+
+
+BITWISE: dict[str, Callable[[Value, Value], Value]] = {
+    "xor": lambda a, b: a ^ b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "shl": _shl,
+    "shr": _shr,
+}
+
+# what the trees of expressions call
+CALLS = {"//": "_floor", "%": "_rest"}
+FUNCTIONS = {"min": least, "ceil_div": ceil_div, "_floor": floor, "_rest": rest}
+
+
+def _in_words(call: Callable[..., Value], given: list[Value]) -> Value:
+    """Return a function of integers, wrapped to 64 bits; NumPy refuses to mix longer ones in."""
+    try:
+        return wrapped(call(*given))
+    except OverflowError:
+        found = call(*[np.asarray(value, np.int64) for value in given])
+        return found if isinstance(found, np.ndarray) else int(found)
+
+
+# -- expressions
 
 
 class Statics:
-    """Expressions in thread, block and parameters, each compiled once; values are kept by span.
+    """Expressions in thread, block and parameters, each compiled once; values are kept by span."""
 
-    `symbols` gives a symbol's values for all threads of the batch: an int, or an array with axes
-    block, warp, lane of which those may be 1 that it does not depend on.
-    """
-
-    def __init__(self, symbols: dict[str, Value]) -> None:
-        """Keep the symbols."""
-        self.symbols = symbols
+    def __init__(self, symbols: Collection[str]) -> None:
+        """Keep the names of these symbols."""
+        self.symbols = frozenset(symbols)
         self.numbers: dict[str, int] = {}
-        self.codes: list[Any] = []
+        self.codes: list[tuple[Callable[..., Value], tuple[str, ...]]] = []
 
-    def number(self, text: str) -> int:
+    def number(self, node: ast.expr) -> int:
         """Return the number of an expression."""
-        if text not in self.numbers:
-            self.numbers[text] = len(self.codes)
-            self.codes.append(compile(text, "<scalar>", "eval"))
-        return self.numbers[text]
+        key = ast.dump(node)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.codes)
+            names = tuple(sorted(_names(node)))
+            self.codes.append((function(names, node, FUNCTIONS), names))
+        return self.numbers[key]
 
     def value(self, number: int, span: Span) -> Value:
         """Return the value of an expression for the threads of a span."""
         found = span.statics.get(number)
         if found is None:
-            env = {name: span.pick(value) for name, value in self.symbols.items()}
-            found = span.statics[number] = self._evaluated(number, env)
+            call, names = self.codes[number]
+            found = span.statics[number] = _in_words(call, [span.symbol(name) for name in names])
         return found
-
-    def _evaluated(self, number: int, env: dict[str, Value]) -> Value:
-        code = self.codes[number]
-        return _in_words(lambda **env: eval(code, dict(FUNCTIONS), env), env)
-
-
-def _in_words(call: Callable[..., Value], env: dict[str, Value]) -> Value:
-    """Return a function of integers, wrapped to 64 bits; NumPy refuses to mix longer ones in."""
-    try:
-        return wrapped(call(**env))
-    except OverflowError:
-        found = call(**{name: np.asarray(value, np.int64) for name, value in env.items()})
-        return found if isinstance(found, np.ndarray) else int(found)
 
 
 class Expression:
     """A scalar, compiled. `names`: the symbols that change between two evaluations."""
 
-    __slots__ = ("args", "call", "names", "numbers", "statics", "value")
+    __slots__ = ("call", "names", "numbers", "statics")
 
-    def __init__(self, statics: Statics, text: str) -> None:
-        """Compile the text."""
+    def __init__(self, statics: Statics, written: ast.expr) -> None:
+        """Compile the tree of an expression."""
         self.statics = statics
-        self.value: int | None = None
-        tree = ast.parse(text, mode="eval").body
         hoist = _Hoist(statics)
-        tree = hoist.visit(_Divisions().visit(tree))
+        moving = hoist.rest(written)
         self.names = tuple(sorted(hoist.dynamic))
         self.numbers = tuple(hoist.numbers)
-        self.args = (*self.names, *(f"_{n}" for n in self.numbers))
-        self.call = eval(f"lambda {', '.join(self.args)}: {ast.unparse(tree)}", dict(FUNCTIONS))
+        names = (*self.names, *(f"_{n}" for n in self.numbers))
+        self.call = function(names, moving, FUNCTIONS)
 
     def __call__(self, c: Cohort) -> Value:
         """Return the value."""
         env, span, value = c.env, c.span, self.statics.value
-        statics = [value(n, span) for n in self.numbers]
-        given = [*[env[name] for name in self.names], *statics]
-        try:
-            return wrapped(self.call(*given))
-        except OverflowError:
-            return _in_words(self.call, dict(zip(self.args, given, strict=True)))
+        given = [env[name] for name in self.names]
+        given += [value(n, span) for n in self.numbers]
+        return _in_words(self.call, given)
 
 
 class Number:
@@ -103,7 +170,7 @@ class Number:
 
     def __init__(self, value: int) -> None:
         """Keep it."""
-        self.value: int | None = value
+        self.value = value
         self.names: tuple[str, ...] = ()
 
     def __call__(self, c: Cohort) -> Value:
@@ -111,72 +178,59 @@ class Number:
         return self.value
 
 
-class _Divisions(ast.NodeTransformer):
-    """Write // and % as calls, which see 64 bits of what they divide."""
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        self.generic_visit(node)
-        name = {ast.FloorDiv: "floor", ast.Mod: "rest"}.get(type(node.op))
-        return ast.Call(ast.Name(name), [node.left, node.right], []) if name else node
-
-
-class _Hoist(ast.NodeTransformer):
-    """Replace maximal static parts by names `_n`; collect the terms of a sum first."""
+class _Hoist:
+    """Takes the largest static parts out of a tree, as names `_n`; the terms of a sum together."""
 
     def __init__(self, statics: Statics) -> None:
         self.statics = statics
         self.dynamic: set[str] = set()
         self.numbers: list[int] = []
 
-    def visit(self, node: ast.AST) -> Any:  # noqa: ANN401
+    def rest(self, node: ast.expr) -> ast.expr:
+        """Return a tree without its static parts; trees are shared, so that none is changed."""
         names = _names(node)
-        if names and names <= self.statics.symbols.keys():
+        if names and names <= self.statics.symbols:
             return self.static(node)
         if isinstance(node, ast.Name):
             self.dynamic.add(node.id)
-            return node
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
             return self.sum(node)
-        if isinstance(node, ast.Call):
-            node.args = [self.visit(arg) for arg in node.args]
-            return node
-        return self.generic_visit(node)
+        elif isinstance(node, ast.BinOp):
+            return ast.BinOp(self.rest(node.left), node.op, self.rest(node.right))
+        elif isinstance(node, ast.UnaryOp):
+            return ast.UnaryOp(node.op, self.rest(node.operand))
+        elif isinstance(node, ast.Call):
+            return ast.Call(node.func, [self.rest(arg) for arg in node.args], [])
+        return node
 
-    def static(self, node: ast.AST) -> ast.Name:
-        number = self.statics.number(ast.unparse(node))
+    def static(self, node: ast.expr) -> ast.Name:
+        number = self.statics.number(node)
         if number not in self.numbers:
             self.numbers.append(number)
-        return ast.Name(f"_{number}")
+        return ast.Name(f"_{number}", ast.Load())
 
     def sum(self, node: ast.BinOp) -> ast.expr:
         terms = _terms(node, 1)
-        fixed = [t for t in terms if _names(t[1]) <= self.statics.symbols.keys()]
-        loose = [t for t in terms if not _names(t[1]) <= self.statics.symbols.keys()]
-        result: ast.expr | None = None
+        fixed = [t for t in terms if _names(t[1]) <= self.statics.symbols]
+        loose = [(sign, self.rest(term)) for sign, term in terms if (sign, term) not in fixed]
         if any(_names(term) for _, term in fixed):
-            total: ast.expr = ast.Constant(0)
-            for sign, term in fixed:
-                total = ast.BinOp(total, ast.Add() if sign > 0 else ast.Sub(), term)
-            result = self.static(total)
-        else:
-            loose = loose + fixed
-        for sign, term in loose:
-            part = self.visit(term)
-            if result is None:
-                result = part if sign > 0 else ast.UnaryOp(ast.USub(), part)
-            else:
-                result = ast.BinOp(result, ast.Add() if sign > 0 else ast.Sub(), part)
-        assert result is not None
-        return result
+            return _total([(1, self.static(_total([(1, ast.Constant(0)), *fixed]))), *loose])
+        return _total(loose + fixed)
 
 
-def _names(node: ast.AST) -> set[str]:
-    called = {n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and _named(n)}  # type: ignore[attr-defined]
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - called
+def _total(terms: list[tuple[int, ast.expr]]) -> ast.expr:
+    """Return the tree of a sum of terms with signs."""
+    (sign, total), *rest = terms
+    total = total if sign > 0 else ast.UnaryOp(ast.USub(), total)
+    for sign, term in rest:
+        total = ast.BinOp(total, ast.Add() if sign > 0 else ast.Sub(), term)
+    return total
 
 
-def _named(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Name)
+def _names(node: ast.expr) -> set[str]:
+    """Return the names of the symbols in a tree."""
+    called = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and id(n) not in called}
 
 
 def _terms(node: ast.expr, sign: int) -> list[tuple[int, ast.expr]]:
@@ -190,11 +244,15 @@ def scalar(statics: Statics, x: Scalar) -> Expression | Number:
     """Return a scalar as a function of a cohort."""
     if isinstance(x, int | np.integer):
         return Number(int(x))
-    text = str(x)
-    try:
-        return Number(int(text))
-    except ValueError:
-        return Expression(statics, text)
+    return Expression(statics, tree(x, CALLS))
+
+
+def of_sizes(x: Scalar) -> Callable[[dict[str, int]], int]:
+    """Return an expression in sizes alone as a function of their values by name."""
+    written = tree(x, CALLS)
+    names = sorted(_names(written))
+    call = function(names, written, FUNCTIONS)
+    return lambda sizes: int(call(*[sizes[name] for name in names]))
 
 
 # -- conditions

@@ -13,16 +13,16 @@ race elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.emulate.spans import LANES, Array, Cohort
+from cute_py.emulate.spans import LANES, Array, Span
 
 if TYPE_CHECKING:
-    from cute_py.emulate.access import Located, Place
-    from cute_py.emulate.build import Build
+    from cute_py.emulate.faults import Faults
+    from cute_py.emulate.storages import Place, Vectors
+    from cute_py.plan.plan import Plan
 
 SELF = 1 << 23  # a warp's clock of itself: all that it did is ordered
 EPOCH = 0xFFFFFF
@@ -31,32 +31,85 @@ AGENT = 24  # a write is agent << 24 | epoch; 0: not written
 Touch = tuple[Array, Array, Array]  # of each access: row of block (or 0), warp, granule
 
 
+class Agents:
+    """The numbers of the agents of a block, in this order: warps, the cp.async engine of each warp,
+    the TMA loads of each mbarrier, the wgmma engine of each warpgroup, the TMA stores of each warp.
+    """
+
+    def __init__(self, plan: Plan, warps: int, bars: list[str], engines: bool) -> None:
+        """Number them; `bars` are the storages of mbarriers, which get slots of 8 bytes, and
+        `engines` tells whether wgmma and TMA are used.
+        """
+        self.warps = warps
+        self.first_slot: dict[str, int] = {}
+        self.slots = 0
+        rows = {row.name: row for row in plan.shared}
+        for bar in dict.fromkeys(bars):
+            self.first_slot[bar] = self.slots
+            self.slots += -(-rows[bar].bytes // 8)
+        self.tma = 2 * warps
+        self.wgmma = self.tma + self.slots
+        self.bulk = self.wgmma + (-(-warps // 4) if engines else 0)
+        self.count = self.bulk + (warps if engines else 0)
+
+    def slot(self, bar: Vectors, offsets: Array) -> Array:
+        """Return the slots of mbarriers at these offsets of a storage."""
+        first = self.first_slot[bar.access.storage]
+        slots: Array = first + offsets * bar.dtype.bits // 64
+        return slots
+
+    def mbarrier(self, slot: int) -> str:
+        """Return an mbarrier in words."""
+        for storage, first in reversed(list(self.first_slot.items())):
+            if slot >= first:
+                return f"mbarrier {storage}[{slot - first}]"
+        return f"mbarrier {slot}"
+
+    def name(self, agent: int) -> str:
+        """Return an agent in words."""
+        return f"warp {agent}" if agent < self.warps else self.engine(agent)[0]
+
+    def engine(self, agent: int) -> tuple[str, str]:
+        """Return an engine in words, and what waits for it."""
+        if agent >= self.bulk:
+            return f"a TMA store of warp {agent - self.bulk}", "wait for it with BulkWait first"
+        if agent >= self.wgmma:
+            return f"wgmma of warpgroup {agent - self.wgmma}", "wait for it with WgWait first"
+        if agent >= self.tma:
+            name = self.mbarrier(agent - self.tma)
+            return f"a TMA load that completes on {name}", f"wait for {name} first, with its phase"
+        return f"cp.async of warp {agent - self.warps}", "wait for it with CpWait and a barrier"
+
+
+class Grain:
+    """How finely shared memory is watched: in granules of `size` bytes, atomics apart."""
+
+    def __init__(self, size: int, stride: int, atomics: bool) -> None:
+        """Keep the size; `stride` is a block's shared memory (bytes)."""
+        self.size, self.atomics = size, atomics
+        self.granules = max(1, stride // size)
+
+    def bytes_per_block(self, agents: int) -> int:
+        """Return how much memory a block needs if all of them differ."""
+        return self.granules * 4 * (1 + agents * (2 if self.atomics else 1))
+
+
 class Shadow:
-    """The clocks and the last accesses of a batch."""
+    """The clocks and the last accesses of a batch: nothing written."""
 
-    def __init__(self, build: Build, granule: int, atomics: bool) -> None:
-        """Keep the granule (bytes)."""
-        self.build, self.granule, self.atomics = build, granule, atomics
-        self.agents: int = build.engines.agents
-
-    def allocate(self, blocks: int, warps: int) -> None:
-        """Begin a batch: nothing written."""
-        self.blocks, self.warps = blocks, warps
-        self.granules = max(1, self.build.smem.stride // self.granule)
+    def __init__(self, agents: Agents, grain: Grain, blocks: int, faults: Faults) -> None:
+        """Make the tables."""
+        self.words, self.faults, self.blocks = agents, faults, blocks
+        self.warps, self.agents = agents.warps, agents.count
+        self.granule, self.granules = grain.size, grain.granules
         self.rows = 1
         self.last = np.zeros((1, self.granules), np.int32)
         self.reads = np.zeros((1, self.granules, self.agents), np.int32)
-        self.atomic = np.zeros_like(self.reads) if self.atomics else None
+        self.atomic = np.zeros_like(self.reads) if grain.atomics else None
         self.epoch = np.ones((1, self.agents), np.int32)
-        self.clock = np.zeros((1, warps, 2 * self.agents), np.int32)
-        each = np.arange(warps)
+        self.clock = np.zeros((1, self.warps, 2 * self.agents), np.int32)
+        each = np.arange(self.warps)
         self.clock[:, each, each] = SELF
-
-    def bytes_per_block(self) -> int:
-        """Return how much memory a block needs if all of them differ."""
-        agents = self.agents
-        granules = max(1, self.build.smem.stride // self.granule)
-        return granules * 4 * (1 + agents * (2 if self.atomics else 1))
 
     def apart(self) -> None:
         """Give every block a row of its own."""
@@ -67,27 +120,27 @@ class Shadow:
                 if array is not None:
                     setattr(self, name, np.repeat(array, self.blocks, axis=0))
 
-    def rows_of(self, c: Cohort, together: bool) -> Array:
+    def rows_of(self, span: Span, together: bool) -> Array:
         """Return the rows of a cohort's blocks; one for all if they do the same."""
         if self.rows == 1:
-            if together and c.span.nB == self.blocks:
+            if together and span.nB == self.blocks:
                 return np.zeros(1, np.int64)
             self.apart()
             if self.rows == 1:
                 return np.zeros(1, np.int64)
-        return c.span.B
+        return span.B
 
     # -- accesses
 
-    def touch(self, c: Cohort, located: Located, place: Place) -> Touch:
+    def touch(self, span: Span, vectors: Vectors, place: Place) -> Touch:
         """Return the granules that each warp touches."""
-        key = "granules", located.nbytes
+        key = "granules", vectors.nbytes
         found = place.extra.get(key)
         if found is None:
-            found = place.extra[key] = self._granules(c, located, place)
+            found = place.extra[key] = self._granules(span, vectors, place)
         b, w, g = found
         together = b is None
-        rows = self.rows_of(c, together)
+        rows = self.rows_of(span, together)
         if together:
             if len(rows) == 1:
                 return rows, w, g
@@ -95,24 +148,24 @@ class Shadow:
         return (rows[b] if len(rows) > 1 else rows[:1][np.zeros_like(b)]), w, g
 
     def _granules(
-        self, c: Cohort, located: Located, place: Place
+        self, span: Span, vectors: Vectors, place: Place
     ) -> tuple[Array | None, Array, Array]:
         offsets, active = place.offsets, place.active
-        bits = located.dtype.bits
-        start = located.start + offsets * bits // 8
-        count = -(-located.bits // 8 // self.granule) or 1
+        bits = vectors.dtype.bits
+        start = vectors.start + offsets * bits // 8
+        count = -(-vectors.bits // 8 // self.granule) or 1
         g = start[..., None] // self.granule + np.arange(count)
         together = g.shape[0] == 1 and (active is None or active.shape[0] == 1)
-        shape = (1 if together else c.span.nB, c.span.nW, LANES, *g.shape[3:])
+        shape = (1 if together else span.nB, span.nW, LANES, *g.shape[3:])
         g = np.broadcast_to(g, shape)
-        w = np.broadcast_to(c.span.W[None, :, None, None, None], shape)
+        w = np.broadcast_to(span.W[None, :, None, None, None], shape)
         b = np.broadcast_to(np.arange(shape[0])[:, None, None, None, None], shape)
         if active is not None:
             chosen = np.broadcast_to(active[..., None], shape)
             b, w, g = b[chosen], w[chosen], g[chosen]
         else:
             b, w, g = b.reshape(-1), w.reshape(-1), g.reshape(-1)
-        if located.keeps and len(g) > 1:
+        if vectors.keeps and len(g) > 1:
             merged = (b * self.warps + w) * self.granules + g
             distinct = np.unique(merged)
             if len(distinct) < len(merged):
@@ -130,52 +183,52 @@ class Shadow:
         )
         return (written & EPOCH) <= seen
 
-    def read(self, c: Cohort, located: Located, place: Place) -> None:
+    def read(self, span: Span, vectors: Vectors, place: Place) -> None:
         """Check a read, and remember it."""
-        b, w, g = self.touch(c, located, place)
+        b, w, g = self.touch(span, vectors, place)
         at = self._flat(b, g)
         written = self.last.reshape(-1).take(at)
         if not written.all():
-            self._unwritten(c, located, place, written == 0, (b, w, g))
+            self._unwritten(span, vectors, place, written == 0, (b, w, g))
         ordered = self._ordered(written, b, w)
         if not ordered.all():
-            self._race(c, located, place, ~ordered, (b, w, g), "read", written >> AGENT)
+            self._race(span, vectors, place, ~ordered, (b, w, g), "read", written >> AGENT)
         if self.atomic is not None:
-            self._against(self.atomic, c, located, place, (b, w, g), "read", "an atomic of")
+            self._against(self.atomic, span, vectors, place, (b, w, g), "read", "an atomic of")
         self.reads.reshape(-1)[at * self.agents + w] = self.epoch[b, w]
 
     def write(
-        self, c: Cohort, located: Located, place: Place, engine: int = 0, atomic: bool = False
+        self, span: Span, vectors: Vectors, place: Place, engine: int = 0, atomic: bool = False
     ) -> None:
         """Check a write by warps, or by agents so many after them, and remember it."""
-        b, w, g = self.touch(c, located, place)
+        b, w, g = self.touch(span, vectors, place)
         at = self._flat(b, g)
         written = self.last.reshape(-1).take(at)
         ordered = self._ordered(written, b, w)
         if not ordered.all():
-            self._race(c, located, place, ~ordered, (b, w, g), "write", written >> AGENT)
-        self._against(self.reads, c, located, place, (b, w, g), "write", "a read by")
+            self._race(span, vectors, place, ~ordered, (b, w, g), "write", written >> AGENT)
+        self._against(self.reads, span, vectors, place, (b, w, g), "write", "a read by")
         if atomic:
             assert self.atomic is not None
             self.atomic.reshape(-1)[at * self.agents + w] = self.epoch[b, w]
             if not written.all():  # an atomic needs a value to begin with
-                self._unwritten(c, located, place, written == 0, (b, w, g))
+                self._unwritten(span, vectors, place, written == 0, (b, w, g))
             return
         if self.atomic is not None:
-            self._against(self.atomic, c, located, place, (b, w, g), "write", "an atomic of")
+            self._against(self.atomic, span, vectors, place, (b, w, g), "write", "an atomic of")
         agent = w + engine
         stamp = (agent << AGENT | self.epoch[b, agent]).astype(np.int32)
         last = self.last.reshape(-1)
         last[at] = stamp
         again = last.take(at)
         if not np.array_equal(again, np.broadcast_to(stamp, again.shape)):
-            self._race(c, located, place, again != stamp, (b, w, g), "write", again >> AGENT)
+            self._race(span, vectors, place, again != stamp, (b, w, g), "write", again >> AGENT)
 
     def _against(
         self,
         table: Array,
-        c: Cohort,
-        located: Located,
+        span: Span,
+        vectors: Vectors,
         place: Place,
         touch: Touch,
         access: str,
@@ -184,41 +237,41 @@ class Shadow:
         b, w, g = touch
         late = table[b, g] > self.clock[b, w, : self.agents]
         if late.any():
-            self._race(c, located, place, late.any(-1), touch, access, late.argmax(-1), other)
+            self._race(span, vectors, place, late.any(-1), touch, access, late.argmax(-1), other)
 
     # -- errors
 
     def _thread(
-        self, c: Cohort, located: Located, place: Place, bad: Array, touch: Touch
+        self, span: Span, vectors: Vectors, place: Place, bad: Array, touch: Touch
     ) -> tuple[tuple[int, ...], int, int]:
         """Return the first thread of the bad entries, the entry, and the element."""
         bad = np.broadcast_to(bad, np.broadcast_shapes(*(each.shape for each in touch)))
         k = int(np.argmax(bad))
         b, w, g = (int(np.broadcast_to(each, bad.shape).flat[k]) for each in touch)
-        row = int(np.flatnonzero(b == c.span.B)[0]) if self.rows > 1 else 0
-        warp = int(np.flatnonzero(w == c.span.W)[0])
-        offsets = np.broadcast_to(place.offsets, (*c.span.shape, located.count))[row, warp]
-        starts = (located.start + offsets * located.dtype.bits // 8) // self.granule
-        count = -(-located.bits // 8 // self.granule) or 1
+        row = int(np.flatnonzero(b == span.B)[0]) if self.rows > 1 else 0
+        warp = int(np.flatnonzero(w == span.W)[0])
+        offsets = np.broadcast_to(place.offsets, (*span.shape, vectors.count))[row, warp]
+        starts = (vectors.start + offsets * vectors.dtype.bits // 8) // self.granule
+        count = -(-vectors.bits // 8 // self.granule) or 1
         touches = (starts <= g) & (g < starts + count)
         if place.active is not None:
-            touches &= np.broadcast_to(place.active, (*c.span.shape, located.count))[row, warp]
+            touches &= np.broadcast_to(place.active, (*span.shape, vectors.count))[row, warp]
         lane, vector = np.unravel_index(int(np.argmax(touches)), touches.shape)
         return (row, warp, int(lane)), k, int(offsets[lane, vector])
 
     def _unwritten(
-        self, c: Cohort, located: Located, place: Place, bad: Array, touch: Touch
+        self, span: Span, vectors: Vectors, place: Place, bad: Array, touch: Touch
     ) -> None:
-        where, _, offset = self._thread(c, located, place, bad, touch)
-        storage = located.access.storage
-        raise self.build.faults.at(
-            "emulate-smem-unwritten", located.op, c, where, storage=storage, offset=offset
+        where, _, offset = self._thread(span, vectors, place, bad, touch)
+        storage = vectors.access.storage
+        raise self.faults.at(
+            "emulate-smem-unwritten", vectors.op, span, where, storage=storage, offset=offset
         )
 
     def _race(
         self,
-        c: Cohort,
-        located: Located,
+        span: Span,
+        vectors: Vectors,
         place: Place,
         bad: Array,
         touch: Touch,
@@ -226,28 +279,28 @@ class Shadow:
         agents: Array,
         other: str = "",
     ) -> None:
-        where, k, offset = self._thread(c, located, place, bad, touch)
+        where, k, offset = self._thread(span, vectors, place, bad, touch)
         agent = int(np.broadcast_to(agents, np.broadcast_shapes(bad.shape, agents.shape)).flat[k])
         facts: dict[str, Any] = {
-            "storage": located.access.storage,
+            "storage": vectors.access.storage,
             "offset": offset,
             "access": access,
             "agent": agent,
         }
         if agent >= 2 * self.warps:
-            facts["engine"], facts["fix"] = self.build.engines.words(agent)
-            raise self.build.faults.at("emulate-async-pending", located.op, c, where, **facts)
+            facts["engine"], facts["fix"] = self.words.engine(agent)
+            raise self.faults.at("emulate-async-pending", vectors.op, span, where, **facts)
         if self.warps <= agent < 2 * self.warps:
-            raise self._copy_pending(c, located, where, touch, k, agent, facts)
-        if agent == int(c.span.W[where[1]]) and not other:
+            raise self._copy_pending(span, vectors, where, touch, k, agent, facts)
+        if agent == int(span.W[where[1]]) and not other:
             other = "another lane's write by"
-        facts["other"] = f"{other or 'a write by'} {self.name(agent)}"
-        raise self.build.faults.at("emulate-race", located.op, c, where, **facts)
+        facts["other"] = f"{other or 'a write by'} {self.words.name(agent)}"
+        raise self.faults.at("emulate-race", vectors.op, span, where, **facts)
 
     def _copy_pending(
         self,
-        c: Cohort,
-        located: Located,
+        span: Span,
+        vectors: Vectors,
         where: tuple[int, ...],
         touch: Touch,
         k: int,
@@ -263,7 +316,7 @@ class Shadow:
         epoch = int(self.last[row, int(g.flat[k])] & EPOCH)
         committed = int(self.epoch[row, agent]) - 1
         waited = int(self.clock[row, owner, agent])
-        own = owner == int(c.span.W[where[1]])
+        own = owner == int(span.W[where[1]])
         if epoch > committed:
             fix = "close the group with CpCommit, then wait for it with CpWait(0)"
         elif waited >= epoch:
@@ -271,31 +324,30 @@ class Shadow:
         else:
             fix = f"wait with CpWait({committed - epoch}) before this line"
             fix += "" if own else f" in warp {owner}, and put a barrier after it"
-        return self.build.faults.at(
-            "emulate-copy-pending", located.op, c, where, owner=owner, group=epoch, fix=fix, **facts
+        return self.faults.at(
+            "emulate-copy-pending",
+            vectors.op,
+            span,
+            where,
+            owner=owner,
+            group=epoch,
+            fix=fix,
+            **facts,
         )
-
-    def name(self, agent: int) -> str:
-        """Return an agent in words."""
-        if agent < self.warps:
-            return f"warp {agent}"
-        if agent < 2 * self.warps:
-            return f"cp.async of warp {agent - self.warps}"
-        return self.build.engines.words(agent)[0]
 
     # -- order
 
-    def commit(self, c: Cohort) -> None:
+    def commit(self, span: Span) -> None:
         """Close the groups of the warps' cp.async engines."""
-        rows = self.rows_of(c, together=True)
-        self.epoch[rows[:, None], self.warps + c.span.W] += 1
+        rows = self.rows_of(span, together=True)
+        self.epoch[rows[:, None], self.warps + span.W] += 1
 
-    def wait(self, c: Cohort, n: int) -> None:
+    def wait(self, span: Span, n: int) -> None:
         """Order all but the latest n groups before what the warps do next."""
-        rows, engines = self.rows_of(c, together=True)[:, None], self.warps + c.span.W
+        rows, engines = self.rows_of(span, together=True)[:, None], self.warps + span.W
         done = self.epoch[rows, engines] - 1 - n
-        reached = np.maximum(self.clock[rows, c.span.W, engines], done)
-        self.clock[rows, c.span.W, engines] = reached
+        reached = np.maximum(self.clock[rows, span.W, engines], done)
+        self.clock[rows, span.W, engines] = reached
 
     def present(self, rows: Array, W: Array) -> Array:
         """Return the clocks [row, warp, agent] of warps, their own epoch in the place of SELF.
@@ -318,10 +370,10 @@ class Shadow:
         self.clock[at, W] = np.maximum(self.clock[at, W], clocks)
         self.clock[at, W, W] = SELF
 
-    def fence(self, c: Cohort) -> None:
+    def fence(self, span: Span) -> None:
         """Make what the warps know of visible to TMA and wgmma."""
-        rows = self.rows_of(c, together=True)[:, None]
-        W, A = c.span.W, self.agents
+        rows = self.rows_of(span, together=True)[:, None]
+        W, A = span.W, self.agents
         seen = self.present(rows[:, 0], W)[..., :A]
         self.clock[rows, W, A:] = np.maximum(self.clock[rows, W, A:], seen)
         self.epoch[rows, W] += 1
@@ -330,6 +382,3 @@ class Shadow:
 def granule_of(sizes: list[int]) -> int:
     """Return the granule (bytes) that all accesses are whole numbers of."""
     return int(np.gcd.reduce(sizes)) if sizes else 16
-
-
-Hook = Callable[[Cohort], None]

@@ -1,20 +1,14 @@
-"""Which threads run together: `Span`, blocks x warps, and `Cohort`, where they stand.
+"""`Span`: blocks x warps of a batch, for which tables and values are kept.
 
 All state is held in arrays [block, warp of the block, lane, ...]. A span selects blocks and warps
-of it by slices where they are runs, so that most accesses are views. Values of a cohort are ints,
-or arrays [block or 1, warp or 1, lane or 1] that broadcast.
+of it by slices where they are runs, so that most accesses are views.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from cute_py.emulate.build import Step
-    from cute_py.emulate.waits import Wait
 
 Array: TypeAlias = Any  # a NumPy array
 Value: TypeAlias = Any  # int or Array [block or 1, warp or 1, lane or 1]
@@ -25,13 +19,14 @@ LANES = 32
 class Span:
     """Blocks x warps of a batch; interned by `Spans`, so that tables can be kept with it."""
 
-    __slots__ = ("B", "W", "cache", "full", "key", "nB", "nW", "slices", "statics")
+    __slots__ = ("B", "W", "cache", "full", "key", "nB", "nW", "slices", "statics", "symbols")
 
-    def __init__(self, B: Array, W: Array, blocks: int, warps: int) -> None:
-        """Keep ascending numbers of blocks and of warps, out of so many."""
-        self.B, self.W = B, W
+    def __init__(self, B: Array, W: Array, full: bool, symbols: dict[str, Value]) -> None:
+        """Keep ascending numbers of blocks and of warps, whether these are all, and the values of
+        symbols for the whole batch.
+        """
+        self.B, self.W, self.full, self.symbols = B, W, full, symbols
         self.nB, self.nW = len(B), len(W)
-        self.full = self.nB == blocks and self.nW == warps
         runs = _run(B), _run(W)
         self.slices = None not in runs
         self.key: tuple[Any, Any] = runs if self.slices else (B[:, None], W[None, :])
@@ -43,8 +38,9 @@ class Span:
         """The shape of a value with an entry for each thread."""
         return self.nB, self.nW, LANES
 
-    def pick(self, value: Value) -> Value:
-        """Return the rows of a value for all blocks and warps of the batch."""
+    def symbol(self, name: str) -> Value:
+        """Return the value of a symbol of the batch for these blocks and warps."""
+        value = self.symbols[name]
         if not isinstance(value, np.ndarray):
             return value
         return value[self.B if value.shape[0] > 1 else slice(None)][
@@ -58,182 +54,25 @@ def _run(numbers: Array) -> slice | None:
 
 
 class Spans:
-    """The spans of a batch, each once."""
+    """The spans of a batch, each once.
 
-    def __init__(self, blocks: int, warps: int) -> None:
+    `symbols` gives a symbol's values for all threads of the batch: an int, or an array with axes
+    block, warp, lane of which those may be 1 that it does not depend on.
+    """
+
+    def __init__(self, blocks: int, warps: int, symbols: dict[str, Value]) -> None:
         """Begin with none."""
-        self.blocks, self.warps = blocks, warps
+        self.blocks, self.warps, self.symbols = blocks, warps, symbols
         self.known: dict[tuple[bytes, bytes], Span] = {}
 
     def of(self, B: Array, W: Array) -> Span:
         """Return the span of these blocks and warps (ascending int64 arrays)."""
         key = B.tobytes(), W.tobytes()
         if key not in self.known:
-            self.known[key] = Span(B, W, self.blocks, self.warps)
+            full = len(B) == self.blocks and len(W) == self.warps
+            self.known[key] = Span(B, W, full, self.symbols)
         return self.known[key]
 
     def everything(self) -> Span:
         """Return the span of the whole batch."""
         return self.of(np.arange(self.blocks), np.arange(self.warps))
-
-
-@dataclass(slots=True, eq=False)
-class Frame:
-    """A block of ops that runs.
-
-    Attributes:
-        steps: the ops, compiled.
-        pc: the next of them.
-        kind: body, then, other, loop, test or while.
-        saved: the lanes that run when the frame is left.
-        pending: of `then`, the lanes that run `other` next.
-        other: the ops of these.
-        again: what runs at the end of the steps instead of leaving, as a loop does.
-        count: of a loop, the present value or round.
-        bounds: of a loop whose lanes differ, its start and stop.
-    """
-
-    steps: tuple[Step, ...]
-    kind: str
-    saved: Array | None
-    pc: int = 0
-    pending: Array | None = None
-    other: tuple[Step, ...] = ()
-    again: Any = None
-    count: int = 0
-    bounds: tuple[Value, Value] = (0, 0)
-
-    def copy(self) -> Frame:
-        """Return a copy that runs on its own."""
-        return Frame(
-            self.steps,
-            self.kind,
-            self.saved,
-            self.pc,
-            self.pending,
-            self.other,
-            self.again,
-            self.count,
-            self.bounds,
-        )
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        """Where it stands, for an order in which loops and both branches go forward."""
-        return self.count, int(self.kind in ("other", "while")), self.pc
-
-
-@dataclass(slots=True, eq=False)
-class Cohort:
-    """Threads at one program position: a span, the lanes that take part, and the frames."""
-
-    span: Span
-    mask: Array | None
-    frames: list[Frame]
-    env: dict[str, Value]
-    wait: Wait | None = None
-    op: Any = None  # the op that runs, for errors
-    past: int = field(default=0)  # a number for random orders
-
-    @property
-    def position(self) -> tuple[tuple[int, int, int], ...]:
-        """Where it stands: the smaller comes first in the program."""
-        return tuple(frame.place for frame in self.frames)
-
-    def active(self) -> Array:
-        """Return the lanes that take part, as an array [block, warp, lane]."""
-        if self.mask is None:
-            return np.ones(self.span.shape, np.bool_)
-        return np.broadcast_to(self.mask, self.span.shape)
-
-    def part(self, spans: Spans, b: Array, w: Array) -> Cohort:
-        """Return the part of these rows of the span's blocks and warps, as a cohort of its own."""
-
-        def cut(value: Value) -> Value:
-            if not isinstance(value, np.ndarray):
-                return value
-            value = value[b] if value.shape[0] > 1 else value
-            return value[:, w] if value.shape[1] > 1 else value
-
-        frames = []
-        for frame in self.frames:
-            twin = frame.copy()
-            twin.saved, twin.pending = cut(frame.saved), cut(frame.pending)
-            twin.bounds = cut(frame.bounds[0]), cut(frame.bounds[1])
-            frames.append(twin)
-        env = {name: cut(value) for name, value in self.env.items()}
-        span = spans.of(self.span.B[b], self.span.W[w])
-        mask = cut(self.mask)
-        if mask is not None and mask.all():
-            mask = None
-        return Cohort(span, mask, frames, env, self.wait)
-
-
-def split(cohort: Cohort, spans: Spans, pattern: Array) -> list[Cohort]:
-    """Return the parts of a cohort with equal numbers in `pattern` [block or 1, warp or 1].
-
-    Parts are products of blocks and warps, so that one number may give several.
-    """
-    span = cohort.span
-    pattern = np.broadcast_to(pattern, (span.nB, span.nW))
-    rows, which = np.unique(pattern, axis=0, return_inverse=True)
-    which = which.reshape(-1)
-    parts = []
-    for k, row in enumerate(rows):
-        b = np.flatnonzero(which == k)
-        parts += [cohort.part(spans, b, np.flatnonzero(row == n)) for n in np.unique(row)]
-    return parts
-
-
-# -- joining
-
-
-def joined(a: Cohort, b: Cohort, spans: Spans) -> Cohort | None:
-    """Return two cohorts that stand at one position as one, or None where that is no product."""
-    p, q = a.span, b.span
-    same_W, same_B = np.array_equal(p.W, q.W), np.array_equal(p.B, q.B)
-    if not (same_W or same_B) or not _alike(a, b):
-        return None
-    axis = 0 if same_W else 1
-    numbers = np.concatenate([p.B, q.B] if same_W else [p.W, q.W])
-    order = np.argsort(numbers)
-    span = spans.of(numbers[order], p.W) if same_W else spans.of(p.B, numbers[order])
-
-    def join(x: Value, y: Value) -> Value:
-        if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray) and x == y:
-            return x
-        x, y = np.asarray(x), np.asarray(y)
-        if x.shape == y.shape and x.ndim == 3 and x.shape[axis] == 1 and np.array_equal(x, y):
-            return x
-        rows = [np.broadcast_to(each, s.shape) for each, s in ((x, p), (y, q))]
-        return np.take(np.concatenate(rows, axis=axis), order, axis=axis)
-
-    def lanes(x: Array | None, y: Array | None) -> Array | None:
-        if x is None and y is None:
-            return None
-        return np.asarray(join(True if x is None else x, True if y is None else y))
-
-    frames = []
-    for f, g in zip(a.frames, b.frames, strict=True):
-        frame = f.copy()
-        frame.saved = lanes(f.saved, g.saved)
-        if f.pending is not None or g.pending is not None:
-            none = np.zeros((1, 1, 1), np.bool_)
-            frame.pending = lanes(
-                none if f.pending is None else f.pending, none if g.pending is None else g.pending
-            )
-        frames.append(frame)
-    env = {name: join(a.env[name], b.env[name]) for name in a.env if name in b.env}
-    return Cohort(span, lanes(a.mask, b.mask), frames, env)
-
-
-def _alike(a: Cohort, b: Cohort) -> bool:
-    if len(a.frames) != len(b.frames):
-        return False
-    for f, g in zip(a.frames, b.frames, strict=True):
-        if f.steps is not g.steps or f.place != g.place or f.kind != g.kind:
-            return False
-        for x, y in zip(f.bounds, g.bounds, strict=True):
-            if isinstance(x, np.ndarray) or isinstance(y, np.ndarray) or x != y:
-                return False
-    return True

@@ -1,1 +1,1 @@
-"""Integers that may be symbols: their protocol, normal form, bounds, decisions, proofs and text."""
+"""Integers that may be symbols: their protocol, normal form, bounds, proofs, text and code."""

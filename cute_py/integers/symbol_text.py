@@ -24,13 +24,38 @@ from cute_py.integers.polynomial import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol, TypeAlias
 
     from cute_py.integers.polynomial import Atom, Monomial, Polynomial
 
     Words: TypeAlias = tuple[str, int]  # text, and how tightly it binds
     Remainder: TypeAlias = tuple[int, Monomial, Polynomial, Polynomial]  # c * m * (e % d)
+
+    class Hand(Protocol):
+        """What writes the parts of an expression: as text here, as code in `code`."""
+
+        def number(self, n: int) -> Any:  # noqa: ANN401
+            """Write a number that is not negative."""
+
+        def size(self, symbol: Symbol) -> Any:  # noqa: ANN401
+            """Write the declared size of a symbol."""
+
+        def sum(self, terms: Sequence[tuple[int, Any]]) -> Any:  # noqa: ANN401
+            """Write terms by their signs, those that are added first."""
+
+        def product(self, factors: Sequence[Any]) -> Any:  # noqa: ANN401
+            """Write the product of one or more factors."""
+
+        def infix(self, a: Any, operator: str, b: Any) -> Any:  # noqa: ANN401
+            """Write `a // b` or `a % b`."""
+
+        def function(self, name: str, arguments: Sequence[Any]) -> Any:  # noqa: ANN401
+            """Write `ceil_div` of two numbers, or `min` of two or more."""
+
+        def length(self, written: Any) -> int:  # noqa: ANN401
+            """Return how long something is to read."""
+
 
 _MAX_TRIES = 64
 _SUM, _QUOTIENT, _PRODUCT, _ATOM = range(4)
@@ -38,107 +63,138 @@ _SUM, _QUOTIENT, _PRODUCT, _ATOM = range(4)
 
 def text(p: Polynomial) -> str:
     """Return p as it is printed in a layout: `M`, `2*M+1`, `ceil_div(M,64)`, `min(M,64)`."""
-    return _Writer(lambda symbol: symbol.name, "min").words(p)[0]
+    written: Words = Writer(_Text(lambda symbol: symbol.name)).expression(p)
+    return written[0]
 
 
 def source(p: Polynomial) -> str:
     """Return p as an expression over `sym`, `min_` and `ceil_div` that evaluates to p."""
-    return _Writer(repr, "min_").words(p)[0]
+    written: Words = Writer(_Source(repr)).expression(p)
+    return written[0]
 
 
-class _Writer:
-    def __init__(self, show: Callable[[Symbol], str], least: str) -> None:
-        self.show = show
-        self.least = least
+class Writer:
+    """Writes polynomials in declared sizes by a hand: it says what is written, the hand how."""
 
-    def words(self, p: Polynomial) -> Words:
+    def __init__(self, hand: Hand) -> None:
+        """Keep the hand."""
+        self.hand = hand
+
+    def expression(self, p: Polynomial) -> Any:  # noqa: ANN401  (of the hand)
+        """Write p, with a sum before a quotient where that is shorter than one inside of it."""
         plain, whole = self.sum(p), _absorb(p)
-        return min(plain, self.sum(whole), key=_length) if whole else plain
+        return min(plain, self.sum(whole), key=self.hand.length) if whole else plain
 
-    def sum(self, p: Polynomial) -> Words:
+    def sum(self, p: Polynomial) -> Any:  # noqa: ANN401
+        """Write p as a sum of terms; the constant comes last."""
         p, remainders = extract_remainders(p)
         terms = [self.term(p[m], m) for m in sorted(p, key=order)]
-        last = [terms.pop()] if () in p else []  # the constant
+        last = [terms.pop()] if () in p else []
         terms += [self.remainder(*remainder) for remainder in remainders]
-        return _sum(terms + last or [(1, ("0", _ATOM))])
+        terms = sorted(terms + last, key=lambda term: -term[0])  # N-M rather than -M+N
+        return self.hand.sum(terms or [(1, self.hand.number(0))])
 
-    def term(self, c: int, m: Monomial) -> tuple[int, Words]:
-        """Return the sign and the text of |c| * m."""
+    def term(self, c: int, m: Monomial) -> tuple[int, Any]:
+        """Return the sign of c, and |c| * m as it is written."""
+        sign, factors = self.factors(c, m)
+        return sign, self.hand.product(factors or [self.hand.number(1)])
+
+    def factors(self, c: int, m: Monomial) -> tuple[int, list[Any]]:
+        """Return the sign of c, and the factors of |c| * m, none for 1."""
         sign, c = (-1, -c) if c < 0 else (1, c)
-        factors: list[Words] = []
+        factors = []
         for atom in m:
             c, factor = self.factor(c, atom)
             factors.append(factor)
-        if c != 1 or not factors:
-            factors.insert(0, (str(c), _ATOM))
-        return sign, _product(factors)
+        return sign, factors if c == 1 else [self.hand.number(c), *factors]
 
-    def factor(self, c: int, atom: Atom) -> tuple[int, Words]:
-        """Return what the text leaves of the coefficient c, and the text of the rest times atom."""
+    def factor(self, c: int, atom: Atom) -> tuple[int, Any]:
+        """Return what is left of the coefficient c, and the rest times the atom, written."""
         if isinstance(atom, Symbol):
             taken = gcd(c, atom.multiple_of)
-            name = self.show(atom), _ATOM
-            left = atom.multiple_of // taken
-            return c // taken, name if left == 1 else _infix(name, "//", (str(left), _ATOM))
+            name, left = self.hand.size(atom), atom.multiple_of // taken
+            if left != 1:
+                name = self.hand.infix(name, "//", self.hand.number(left))
+            return c // taken, name
         if isinstance(atom, FloorDiv):
             return c, self.floor(atom)
         assert isinstance(atom, Min)
         s = _scale(*atom.options)
         s = s if c % s == 0 else 1
-        return c // s, self.minimum([scaled(option, s) for option in atom.options])
+        options = [self.expression(scaled(option, s)) for option in atom.options]
+        return c // s, self.hand.function("min", options)
 
-    def minimum(self, options: list[Polynomial]) -> Words:
-        words = [self.words(option)[0] for option in options]
-        if self.least == "min":
-            return f"min({','.join(words)})", _ATOM
-        nested = words[0]
-        for word in words[1:]:
-            nested = f"{self.least}({nested},{word})"
-        return nested, _ATOM
-
-    def floor(self, atom: FloorDiv) -> Words:
+    def floor(self, atom: FloorDiv) -> Any:  # noqa: ANN401
+        """Write a quotient, rounded up where that is shorter."""
         p, d = atom.numerator, atom.divisor
         n = value(d)
         above = plus(plus(p, d, -1), constant(1))
         if p.get(()) == n - 1 if n is not None else len(above) < len(p):
-            s = _scale(above, d)
-            p, d = scaled(above, s), scaled(d, s)
-            return f"ceil_div({self.words(p)[0]},{self.words(d)[0]})", _ATOM
-        s = _scale(p, d)
-        return _infix(self.words(scaled(p, s)), "//", self.words(scaled(d, s)))
+            return self.hand.function("ceil_div", self.in_sizes(above, d))
+        p, d = self.in_sizes(p, d)
+        return self.hand.infix(p, "//", d)
 
-    def remainder(self, c: int, m: Monomial, p: Polynomial, d: Polynomial) -> tuple[int, Words]:
+    def in_sizes(self, p: Polynomial, d: Polynomial) -> tuple[Any, Any]:
+        """Write two polynomials times the least number that leaves no multiples in them."""
+        s = _scale(p, d)
+        return self.expression(scaled(p, s)), self.expression(scaled(d, s))
+
+    def remainder(self, c: int, m: Monomial, p: Polynomial, d: Polynomial) -> tuple[int, Any]:
+        """Return the sign of c, and |c| * m * (p % d) as it is written."""
         s = _scale(p, d)
         if c % s:
             s, p = 1, _in_declared_sizes(p, d)
-        sign, (factors, binding) = self.term(c // s, m)
-        last = _infix(self.words(scaled(p, s)), "%", self.words(scaled(d, s)))
-        return sign, last if factors == "1" else _product([(factors, binding), last])
+        sign, factors = self.factors(c // s, m)
+        p, d = self.expression(scaled(p, s)), self.expression(scaled(d, s))
+        return sign, self.hand.product([*factors, self.hand.infix(p, "%", d)])
 
 
-def _length(words: Words) -> int:
-    return len(words[0].replace("ceil_div", ""))  # a rounding up reads well however long its name
+class _Text:
+    """The hand that writes text, with as few brackets as Python needs."""
+
+    def __init__(self, show: Callable[[Symbol], str]) -> None:
+        self.show = show
+
+    def number(self, n: int) -> Words:
+        return str(n), _ATOM
+
+    def size(self, symbol: Symbol) -> Words:
+        return self.show(symbol), _ATOM
+
+    def sum(self, terms: Sequence[tuple[int, Words]]) -> Words:
+        if len(terms) == 1 and terms[0][0] > 0:
+            return terms[0][1]
+        shown = [
+            ("-" if sign < 0 else "+") + _bracketed(term, _PRODUCT if sign < 0 else _QUOTIENT)
+            for sign, term in terms
+        ]
+        return "".join(shown).removeprefix("+"), _SUM
+
+    def product(self, factors: Sequence[Words]) -> Words:
+        if len(factors) == 1:
+            return factors[0]
+        return "*".join([_bracketed(factor, _PRODUCT) for factor in factors]), _PRODUCT
+
+    def infix(self, a: Words, operator: str, b: Words) -> Words:
+        return _bracketed(a, _PRODUCT) + operator + _bracketed(b, _ATOM), _QUOTIENT
+
+    def function(self, name: str, arguments: Sequence[Words]) -> Words:
+        return f"{name}({','.join([words for words, _binding in arguments])})", _ATOM
+
+    def length(self, written: Words) -> int:
+        return len(written[0].replace("ceil_div", ""))  # it reads well however long its name
 
 
-def _sum(terms: list[tuple[int, Words]]) -> Words:
-    terms = sorted(terms, key=lambda term: -term[0])  # N-M rather than -M+N
-    if len(terms) == 1 and terms[0][0] > 0:
-        return terms[0][1]
-    shown = [
-        ("-" if sign < 0 else "+") + _bracketed(term, _PRODUCT if sign < 0 else _QUOTIENT)
-        for sign, term in terms
-    ]
-    return "".join(shown).removeprefix("+"), _SUM
+class _Source(_Text):
+    """The hand that writes what Python reads back: `min_` takes two."""
 
-
-def _product(factors: list[Words]) -> Words:
-    if len(factors) == 1:
-        return factors[0]
-    return "*".join(_bracketed(factor, _PRODUCT) for factor in factors), _PRODUCT
-
-
-def _infix(a: Words, operator: str, b: Words) -> Words:
-    return _bracketed(a, _PRODUCT) + operator + _bracketed(b, _ATOM), _QUOTIENT
+    def function(self, name: str, arguments: Sequence[Words]) -> Words:
+        if name != "min":
+            return super().function(name, arguments)
+        nested, *rest = arguments
+        for option in rest:
+            nested = super().function("min_", (nested, option))
+        return nested
 
 
 def _bracketed(words: Words, binding: int) -> str:

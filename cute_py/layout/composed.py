@@ -275,7 +275,8 @@ def _moved(layout: Layout, swizzle: AnyLayout, active: int = -1) -> Swizzle:
 
 def _check_size(operation: str, layout: AnyLayout, size: Leaf) -> None:
     if size > ENUMERATED_AT_MOST:
-        raise refusal("too-large", operation=operation, layout=layout, limit=ENUMERATED_AT_MOST)
+        limit = ENUMERATED_AT_MOST
+        raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=limit)
 
 
 def product_with_composed(block: Layout, tiler: ComposedLayout) -> AnyLayout:

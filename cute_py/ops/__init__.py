@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from cute_py.lazy import lazy
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.kernels.gemm import GemmConfig as GemmConfig
     from cute_py.ops.choose import choose_config as choose_config
     from cute_py.ops.multiply import gemm as gemm
 
+# module -> the public names that it defines
 _HOME = {
-    "GemmConfig": "cute_py.kernels.gemm",
-    "choose_config": "cute_py.ops.choose",
-    "gemm": "cute_py.ops.multiply",
+    "kernels.gemm": "GemmConfig",
+    "ops.choose": "choose_config",
+    "ops.multiply": "gemm",
 }
 
-__all__ = ["GemmConfig", "choose_config", "gemm"]
-
-
-def __getattr__(name: str) -> object:
-    """Import the module that defines `name` (PEP 562), and keep the name here."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'cute_py.ops' has no attribute {name!r}")
-    value = getattr(__import__(_HOME[name], fromlist=[name]), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__, __all__ = lazy(__name__, _HOME)

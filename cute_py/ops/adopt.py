@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any
 
 from cute_py.calls.arrays import TypedArray, bare, dtype_of, taken_in
-from cute_py.codegen.driver import driver
-from cute_py.codegen.places import current_stream, device_of, own_stream
+from cute_py.codegen.driver.driver import driver
+from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
 from cute_py.errors import refusal
 
 LENDERS = {"torch": "as_tensor", "cupy": "asarray"}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cute_py as cute
 from cute_py.calls.arrays import address_of, bare, dtype_of, strides_of
-from cute_py.codegen.driver import driver
-from cute_py.codegen.places import device_of
-from cute_py.codegen.run import shared_memory_of_device
+from cute_py.codegen.driver.driver import driver
+from cute_py.codegen.driver.streams import device_of
+from cute_py.codegen.launch.run import shared_memory_of_device
 from cute_py.errors import refusal
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm as kernel

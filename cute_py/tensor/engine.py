@@ -231,7 +231,7 @@ class Memory(Engine):
     ) -> None:
         """Check and freeze the storage."""
         if not str(name).isidentifier():
-            raise refusal("memory-name", operation="Memory", value=name)
+            raise refusal("symbol-name", operation="Memory", name=name)
         size = None if count is None else ints.normalize(count, "Memory", ", or None")
         if size is not None and ints.less(size, 1):
             raise refusal("extent-not-positive", operation="Memory", value=size, mode=())

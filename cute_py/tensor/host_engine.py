@@ -182,7 +182,7 @@ def array_engine(array: Array, dtype: DtypeLike | None) -> tuple[Engine, Any]:
     """
     row = from_numpy(array.dtype) if dtype is None else as_dtype(dtype)
     if not array.size:
-        raise refusal("array-empty", operation="make_tensor", shape=array.shape)
+        raise refusal("array-empty", operation="make_tensor", name="an array", shape=array.shape)
     if dtype is not None and array.dtype.name in ("uint8", "uint16", "uint32") and row.is_subbyte:
         return packed_engine(array, row), None
     held = array if dtype is None else _reread(array, row)

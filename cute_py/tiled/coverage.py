@@ -142,7 +142,8 @@ def coverage(tiled: TiledMMA | TiledCopy, shape: IntTuple = None) -> Coverage:
         return Coverage(tuple(_of_operand(tiled, name, shape) for name in _OPERANDS))
     if tiled.__class__ is TiledCopy:
         return Coverage(tuple(_of_side(tiled, name, shape) for name in "SD"))
-    raise refusal("coverage-subject", operation="coverage", value=tiled, type=type(tiled).__name__)
+    given, kind = type(tiled).__name__, "TiledMMA or a TiledCopy"
+    raise refusal("tiled-kind", operation="coverage", value=tiled, type=given, kind=kind)
 
 
 def _of_operand(mma: TiledMMA, name: str, shape: IntTuple) -> OperandCoverage:

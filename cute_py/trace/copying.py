@@ -288,17 +288,17 @@ def _filled(op: Copy_Op, source: Access) -> Access:
 
 
 def _require_spaces(op: Copy_Op, src: Tensor, dst: Tensor, a: str, b: str) -> None:
-    if (src.space, dst.space) != (a, b):
-        raise refusal(
-            "kernel-copy-spaces",
-            operation="cute.copy",
-            atom=op,
-            src=src.space,
-            dst=dst.space,
-            a=a,
-            b=b,
-            where=where(),
-        )
+    for side, tensor, needed in (("source", src, a), ("destination", dst, b)):
+        if tensor.space != needed:
+            raise refusal(
+                "copy-memory",
+                operation="cute.copy",
+                atom=op,
+                side=side,
+                space=tensor.space,
+                needed=needed,
+                where=where(),
+            )
 
 
 def _require_instances(op: Copy_Op, rows: int, elements: int, each: int) -> None:

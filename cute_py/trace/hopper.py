@@ -269,13 +269,13 @@ def warpgroup_gemm(
     m, n, k = (_count(acc, 1), _count(acc, 2), _count(a, 2))
     if (_count(a, 1), _count(b, 1), _count(b, 2)) != (m, n, k):
         raise refusal(
-            "kernel-fragments",
+            "operand-shape",
             operation="cute.warpgroup_gemm",
             atom=atom,
-            acc=acc.shape,
-            a=a.shape,
-            b=b.shape,
-            values=(int(size(atom.c_tv, 1)),),
+            c=acc.layout,
+            a=a.layout,
+            b=b.layout,
+            values=", ".join(str(size(tv, 1)) for tv in (atom.c_tv, atom.a_tv, atom.b_tv)),
             where=where(),
         )
     steps = tuple(

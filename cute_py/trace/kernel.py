@@ -10,9 +10,9 @@ from threading import RLock
 from cute_py.calls import doors
 from cute_py.calls.arguments import Argument, annotations_of, classify, rebuilt
 from cute_py.calls.arrays import on_device
+from cute_py.calls.fingerprint.watch import Watch
 from cute_py.calls.places import is_own, place_text
 from cute_py.calls.quick import Calls
-from cute_py.calls.watch import Watch
 from cute_py.dtypes.table import b1
 from cute_py.errors import CuteError, refusal
 from cute_py.layout.layout import Layout
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.calls.watch import Seen
+    from cute_py.calls.fingerprint.watch import Seen
     from cute_py.layout.types import Leaf
 
 register_allocators.append(registers_of)

@@ -28,7 +28,12 @@ def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
     atom = mma.atom if isinstance(mma, TiledMMA) else mma
     if not isinstance(atom, MMA_Atom):
         raise refusal(
-            "kernel-gemm", operation="cute.gemm", value=mma, type=type(mma).__name__, where=where()
+            "tiled-kind",
+            operation="cute.gemm",
+            value=mma,
+            type=type(mma).__name__,
+            kind="TiledMMA or an MMA_Atom",
+            where=where(),
         )
     m, n, k = _extents(atom, acc, a, b)
     for name, tensor, kind in (
@@ -54,13 +59,13 @@ def _extents(atom: MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> tuple[int, in
     values = [int(size(tv, 1)) for tv in (atom.c_tv, atom.a_tv, atom.b_tv)]
     if (cm, cn, ak) != (am, bn, bk) or [cv, av, bv] != values:
         raise refusal(
-            "kernel-fragments",
+            "operand-shape",
             operation="cute.gemm",
             atom=atom,
-            acc=acc.shape,
-            a=a.shape,
-            b=b.shape,
-            values=tuple(values),
+            c=acc.layout,
+            a=a.layout,
+            b=b.layout,
+            values=", ".join(map(str, values)),
             where=where(),
         )
     return cm, cn, ak

@@ -15,37 +15,23 @@ Everything is first a `Picture`: grids of cells with labels, side by side. Three
 
 from __future__ import annotations
 
+from cute_py.lazy import lazy
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.viz.notebook import Shell
 
 # module -> the public names that it defines
 _HOME = {
-    "picture": "Cell Grid Picture",
-    "build": "picture_of picture_operand",
-    "holders": "picture_tv",
-    "text": "print_copy print_layout print_mma print_tv to_text",
-    "svg": "to_svg",
-    "latex": "to_latex",
+    "viz.picture": "Cell Grid Picture",
+    "viz.build": "picture_of picture_operand",
+    "viz.holders": "picture_tv",
+    "viz.text": "print_copy print_layout print_mma print_tv to_text",
+    "viz.svg": "to_svg",
+    "viz.latex": "to_latex",
 }
-_MODULE = {name: module for module, names in _HOME.items() for name in names.split()}
 
-__all__ = sorted(_MODULE)
-
-
-def __getattr__(name: str) -> object:
-    """Import the module that defines `name` and keep the name here (PEP 562)."""
-    module = _MODULE.get(name)
-    if module is None:
-        raise AttributeError(f"module 'cute_py.viz' has no attribute {name!r}")
-    value = getattr(__import__(f"cute_py.viz.{module}", fromlist=[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the public names, loaded or not."""
-    return sorted({*globals(), *_MODULE})
+__getattr__, __dir__, __all__ = lazy(__name__, _HOME)
 
 
 def load_ipython_extension(shell: Shell) -> None:

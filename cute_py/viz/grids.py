@@ -48,7 +48,7 @@ def is_layout(x: object) -> bool:
 def require_numbers(layout: AnyLayout, operation: str) -> None:
     """Refuse a layout with symbols."""
     if not (hasattr(layout, "bases") or is_static(layout)):
-        raise refusal("viz-symbols", operation=operation, layout=layout)
+        raise refusal("tools-symbols", operation=operation, layout=layout)
 
 
 def require_small(x: object, count: int, what: str = "cells") -> None:

@@ -14,8 +14,9 @@ from llvmlite import ir
 
 from cute_py.codegen.emit import REGISTERS, Emit
 from cute_py.codegen.instructions import TABLE, texts, types
-from cute_py.codegen.intrinsics import RULES, _let
-from cute_py.codegen.source import parameters
+from cute_py.codegen.ops import RULES
+from cute_py.codegen.ops.control import let
+from cute_py.codegen.printer import parameters
 from cute_py.codegen.storage import F32, F64, I32, I64, is_loose, word_count
 from cute_py.plan import ops
 from cute_py.plan.plan import ScalarParam
@@ -113,7 +114,7 @@ class Kernel:
         if op.kind == "var":
             self.env[op.var] = self.b.load(self.vars[op.operands[0]])
         else:
-            self.env[op.var] = _let(self.emitter(), op)
+            self.env[op.var] = let(self.emitter(), op)
 
     def set(self, op):
         self.b.store(self.emitter().scalars.value(op.value), self.vars[op.var])

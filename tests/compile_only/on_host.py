@@ -15,7 +15,8 @@ from numba.cuda import types
 from cute_py.codegen.emit import REGISTERS, Emit
 from cute_py.codegen.instructions import TABLE, of_atom, texts
 from cute_py.codegen.instructions import types as registers_of
-from cute_py.codegen.source import Source
+from cute_py.codegen.passes.strength import Chains
+from cute_py.codegen.printer import Source
 from cute_py.integers.polynomial import evaluate
 from cute_py.integers.symbols import symbols_in, terms_of
 from cute_py.plan.conditions import Compare, Logic, Not
@@ -265,7 +266,7 @@ def flat(found):
 
 def prepared(plan):
     """Return `run(env)`, which runs the printed kernel and returns its rows."""
-    source = Source(plan)
+    source = Source(plan, Chains(plan))
     host = Host(source)
     program = compile(source.text, plan.name, "exec")
 

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import strategies as st
 
 import cute_py as cute
-from cute_py.codegen.lower import lowered
+from cute_py.codegen.build import lowered
 from cute_py.integers import ints
 from cute_py.integers.symbols import sym, terms_of
 from cute_py.plan import ops

@@ -2,13 +2,13 @@
 
 import pytest
 
-from cute_py.codegen import tools
+from cute_py.codegen import toolchain
 from cute_py.errors import CuteError
 
 
 def tool(name):
     """Return the path of a CUDA tool, or skip."""
     try:
-        return tools.tool(name)
+        return toolchain.tool(name)
     except CuteError as error:
         pytest.skip(str(error))

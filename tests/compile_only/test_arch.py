@@ -1,6 +1,8 @@
 """Architectures: which names there are, and what each lacks is refused by name before ptxas."""
 
+import ast
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +14,10 @@ from tests.compile_only.programs import tool
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen import arch as arch_of
-from cute_py.codegen.arch import TARGETS, capability, require_runnable
+from cute_py.codegen.arch import NEEDS, TARGETS, capability, require_runnable
 from cute_py.kernels.config import choose
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
+from cute_py.plan import ops
 
 
 def refused(plan, arch, code):
@@ -55,47 +57,80 @@ def test_what_cuda_13_dropped_goes_to_the_emulator(arch):
 # -- what an architecture lacks
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name, value in vars(arch_of).items() if isinstance(value, arch_of.Need)],
-)
+TEXTS = {  # an instruction, and the registers that it uses
+    "cp.async.commit_group": ("cp.async.commit_group;", ""),
+    "cp.async.wait_group": ("cp.async.wait_group 0;", ""),
+    "cp.async.mbarrier.arrive": (
+        "cp.async.mbarrier.arrive.noinc.shared.b64 [r];",
+        ".reg .b32 r;",
+    ),
+    "cvt.bf16.f32": ("cvt.rn.bf16.f32 h, f;", ".reg .b16 h; .reg .f32 f;"),
+    "cvt.satfinite.e4m3x2.f32": (
+        "cvt.rn.satfinite.e4m3x2.f32 h, f, f;",
+        ".reg .b16 h; .reg .f32 f;",
+    ),
+    "cvt.f16x2.e4m3x2": ("cvt.rn.f16x2.e4m3x2 r, h;", ".reg .b16 h; .reg .b32 r;"),
+    "cvt.rna.tf32.f32": ("cvt.rna.tf32.f32 r, f;", ".reg .b32 r; .reg .f32 f;"),
+    "fma.bf16": ("fma.rn.bf16 h, h, h, h;", ".reg .b16 h;"),
+    "atom.add.noftz.bf16": (
+        "atom.global.add.noftz.bf16 h, [q], h;",
+        ".reg .b16 h; .reg .b64 q;",
+    ),
+    "mbarrier": ("mbarrier.init.shared.b64 [r], 1;", ".reg .b32 r;"),
+    "mbarrier.arrive.expect_tx": (
+        "mbarrier.arrive.expect_tx.shared::cta.b64 q, [r], 8;",
+        ".reg .b32 r; .reg .b64 q;",
+    ),
+    "mbarrier.try_wait": (
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [r], 0;",
+        ".reg .b32 r; .reg .pred p;",
+    ),
+    "cp.async.bulk.tensor": (
+        "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [q, {r}], [r];",
+        ".reg .b32 r; .reg .b64 q;",
+    ),
+    "cp.async.bulk.commit_group": ("cp.async.bulk.commit_group;", ""),
+    "cp.async.bulk.wait_group": ("cp.async.bulk.wait_group 0;", ""),
+    "barrier.cluster": ("barrier.cluster.arrive.aligned;", ""),
+    ".reqnctapercluster": ("", ""),
+    "fence.proxy.async": ("fence.proxy.async.shared::cta;", ""),
+    "fence.mbarrier_init": ("fence.mbarrier_init.release.cluster;", ""),
+    "griddepcontrol": ("griddepcontrol.wait;", ""),
+    "wgmma.fence": ("wgmma.fence.sync.aligned;", ""),
+    "wgmma.commit_group": ("wgmma.commit_group.sync.aligned;", ""),
+    "wgmma.wait_group": ("wgmma.wait_group.sync.aligned 0;", ""),
+    "setmaxnreg": ("setmaxnreg.dec.sync.aligned.u32 40;", ""),
+}
+
+
+@pytest.mark.parametrize("name", NEEDS)
 def test_ptxas_agrees_where_an_instruction_begins(name, tmp_path):
     """The text assembles for each of the needed architectures, and for no other."""
-    need = getattr(arch_of, name)
-    text, registers = {
-        "CP_ASYNC": ("cp.async.commit_group;", ""),
-        "BF16": ("cvt.rn.bf16.f32 h, f;", ".reg .b16 h; .reg .f32 f;"),
-        "FP8": ("cvt.rn.satfinite.e4m3x2.f32 h, f, f;", ".reg .b16 h; .reg .f32 f;"),
-        "ATOM_BF16": (
-            "atom.global.add.noftz.bf16 h, [q], h;",
-            ".reg .b16 h; .reg .b64 q;",
-        ),
-        "TF32": ("cvt.rna.tf32.f32 r, f;", ".reg .b32 r; .reg .f32 f;"),
-        "MBARRIER": ("mbarrier.init.shared.b64 [r], 1;", ".reg .b32 r;"),
-        "MBARRIER_TX": (
-            "mbarrier.arrive.expect_tx.shared::cta.b64 q, [r], 8;",
-            ".reg .b32 r; .reg .b64 q;",
-        ),
-        "TRY_WAIT": (
-            "mbarrier.try_wait.parity.shared::cta.b64 p, [r], 0;",
-            ".reg .b32 r; .reg .pred p;",
-        ),
-        "TMA": ("cp.async.bulk.commit_group;", ""),
-        "CLUSTER": ("barrier.cluster.arrive.aligned;", ""),
-        "CLUSTERS": ("", ""),
-        "PROXY": ("fence.proxy.async.shared::cta;", ""),
-        "INIT": ("fence.mbarrier_init.release.cluster;", ""),
-        "GRIDDEP": ("griddepcontrol.wait;", ""),
-        "WGMMA": ("wgmma.fence.sync.aligned;", ""),
-        "SETMAXNREG": ("setmaxnreg.dec.sync.aligned.u32 40;", ""),
-    }[name]
-    head = ".reqnctapercluster 2, 1, 1 .maxntid 128" if name == "CLUSTERS" else ".maxntid 128"
+    need, (text, registers) = NEEDS[name], TEXTS[name]
+    head = ".reqnctapercluster 2, 1, 1 .maxntid 128" if name[0] == "." else ".maxntid 128"
     for arch in TARGETS:
         lines = f".version 9.0\n.target {arch}\n.address_size 64\n.visible .entry k() {head} {{\n"
         (tmp_path / "k.ptx").write_text(f"{lines}{registers}\n{text}\nret;\n}}\n")
         command = [tool("ptxas"), "-arch", arch, str(tmp_path / "k.ptx"), "-o", str(tmp_path / "k")]
         taken = subprocess.run(command, capture_output=True, check=False).returncode == 0
         assert taken == holds(need.archs, arch), (name, arch)
+
+
+def test_what_ops_need_is_known():
+    """The words of `needs` are names of the table, or of what it does not have yet."""
+    folder = Path(ops.__file__).parent
+    needed = set()
+    for path in folder.glob("*.py"):
+        for part in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(part, ast.FunctionDef) and part.name in ("needs", "narrow"):
+                body = part.body[1:]  # without the docstring
+                needed |= {x.value for line in body for x in ast.walk(line) if is_name(x)}
+    assert len(needed) > 15
+    assert needed <= set(NEEDS)
+
+
+def is_name(x):
+    return isinstance(x, ast.Constant) and isinstance(x.value, str) and "." in x.value
 
 
 def test_the_op_and_its_line_are_named():
@@ -140,9 +175,8 @@ def test_conversions_say_where_they_are():
 
 
 def test_a_need_is_of_the_first_architecture_on():
-    for value in vars(arch_of).values():
-        if isinstance(value, arch_of.Need):
-            assert all(number(x) >= number(value.first) for x in value.archs)
+    for need in NEEDS.values():
+        assert all(number(x) >= number(need.first) for x in need.archs)
 
 
 def test_shared_memory_beyond_a_block_is_refused():

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen import build, files, frontend
-from cute_py.codegen.cache import counts
-from cute_py.codegen.cache_key import ABOVE, _signature
-from cute_py.codegen.cache_room import clear
+from cute_py.codegen import build, frontend
+from cute_py.codegen.cache import counts, files
+from cute_py.codegen.cache.files import clear
+from cute_py.codegen.cache.key import ABOVE, _signature
 from cute_py.kernels import gemm_07_multistage
 from tests.compile_only.ladder import spilling
 from tests.fake_kernels import answer, at_once, code, entries, parts, small_plan

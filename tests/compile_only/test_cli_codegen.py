@@ -10,7 +10,7 @@ import cute_py as cute
 from cute_py.analysis.resources import occupancy
 from cute_py.cli.compile_commands import LADDER, report
 from cute_py.cli.main import REFUSED, main
-from cute_py.codegen import build, sass
+from cute_py.codegen import build, toolchain
 from cute_py.errors import refusal
 from cute_py.kernels.samples import SAMPLES, sample
 from cute_py.ops.without_gpu import call_on, gpu_of
@@ -174,12 +174,14 @@ def test_stages_are_written_to_files(run, disassembler, tmp_path):
 
 
 def test_without_a_disassembler_the_rest_is_told(run, monkeypatch):
+    tool = toolchain.tool
+
     def without(name):
         if name == "nvdisasm":
             raise refusal("codegen-missing", operation="cute.compile", name=name)
         return tool(name)
 
-    monkeypatch.setattr(sass, "tool", without)
+    monkeypatch.setattr(toolchain, "tool", without)
     code, output, _ = run("compile", "transpose", "--m", 96)  # not in the cache of sass
     assert code == 0
     assert facts(output)["instructions"].startswith("not known: cute.compile: given no nvdisasm")

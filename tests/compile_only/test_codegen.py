@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen.tools import tool
+from cute_py.codegen.toolchain import tool
 from cute_py.kernels.copy import copy_elements
-from tests.compile_only.ladder import spilling
+from tests.compile_only.ladder import plan_of, spilling
 from tests.fake_kernels import answer
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -253,3 +253,38 @@ def test_a_kernel_that_is_not_traced_is_refused(operation):
     with pytest.raises(cute.CuteError, match="given a Kernel; required: a plan") as caught:
         operation(tuned)
     assert caught.value.code == "codegen-plan"
+
+
+ALONE = """
+import sys
+import numpy as np
+import cute_py as cute
+plan = cute.Plan.load(sys.argv[1])
+a, b = np.ones((64, 32), np.float16), np.full((64, 32), 2, np.float16)
+c = np.zeros((64, 64), np.float32)
+cute.emulate(plan, a, b, c)
+assert (c == 64).all()
+assert "mma.sync" in cute.compile(plan, "sm_80").ptx
+print(*sorted(name for name in sys.modules if name.startswith("cute_py.")))
+"""
+# what the rows of atoms are made of
+ROWS = {
+    f"cute_py.layout{name}"
+    for name in (
+        *("", ".algebra", ".algebra.coalesce", ".algebra.recast"),
+        *(".basis", ".coords", ".layout", ".offsets", ".queries", ".tuples"),
+    )
+}
+
+
+def test_a_saved_plan_needs_no_tracer(tmp_path):
+    """It is loaded, emulated and compiled without what made it: tracer, tensors, tiled operations,
+    kernels, and of the layouts all that rows of atoms are not made of.
+    """
+    plan_of("gemm_06_ldmatrix").save(tmp_path / "plan")
+    loaded = set(answer(ALONE, str(tmp_path / "plan"), CUTE_PY_CACHE="0").split())
+    floors = {name.split(".")[1] for name in loaded}
+    assert {"plan", "emulate", "codegen"} <= floors
+    unused = {"trace", "tensor", "tiled", "kernels", "ops", "host", "viz", "analysis"}
+    assert not floors & (unused | {"expression", "cli"})
+    assert {name for name in loaded if name.split(".")[1] == "layout"} <= ROWS

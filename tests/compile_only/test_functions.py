@@ -16,7 +16,7 @@ from cute_py.trace.arithmetic import apply
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen import functions  # after the skip: it needs llvmlite
+from cute_py.codegen.ops.registers import functions  # after the skip: it needs llvmlite
 
 LOCAL = 64  # bytes of local memory: sin and cos of f64 keep a large argument there
 BOUND = 2.0  # ulp

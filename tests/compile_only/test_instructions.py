@@ -17,7 +17,7 @@ from cute_py.codegen.instructions import OLDEST, TABLE, of_atom, text_of, texts,
 from tests.compile_only.programs import tool
 
 FOLDER = Path(codegen.__file__).parent
-SOURCES = sorted(FOLDER.glob("*.py"))
+SOURCES = sorted(FOLDER.rglob("*.py"))
 
 
 def chosen(row):
@@ -160,7 +160,7 @@ def test_the_scan_finds_ptx():
         assert not PTX.search(text)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(FOLDER)))
 def test_no_other_module_holds_text_in_ptx(path):
     found = [text for text in literals(path) if PTX.search(text)]
     letters = [text for text in literals(path) if re.fullmatch(r"=[rlhfd]|~\{memory\}", text)]

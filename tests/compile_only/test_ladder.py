@@ -16,7 +16,7 @@ from tests.compile_only.ladder import LADDER, MATRIX, operator, plan_of, tensor_
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen.names import WORDS
+from cute_py.codegen.printer import WORDS
 
 
 @pytest.mark.parametrize("name", LADDER)

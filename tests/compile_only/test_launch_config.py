@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen import driver as drivers
-from cute_py.codegen import launch, limits
-from cute_py.codegen.prepared import Prepared
+from cute_py.codegen.driver import driver as drivers
+from cute_py.codegen.launch import launcher, limits
+from cute_py.codegen.launch.prepared import Prepared
 
 bindings = pytest.importorskip("cuda.bindings.driver", reason="needs the extra `cuda`")
 
@@ -19,7 +19,12 @@ def words(pattern, *modules):
     return sorted({name for m in modules for name in re.findall(pattern, getsource(m))})
 
 
-@pytest.mark.parametrize("name", words(r'"(cu[A-Z]\w+)"', drivers, launch, limits))
+def launching():
+    """Return a driver that describes launches, and starts none."""
+    return SimpleNamespace(raw=bindings, count=1, launch=lambda *_args: None)
+
+
+@pytest.mark.parametrize("name", words(r'"(cu[A-Z]\w+)"', drivers, launcher, limits))
 def test_functions_of_the_driver_exist(name):
     assert callable(getattr(bindings, name))
 
@@ -55,7 +60,7 @@ def test_a_launch_is_described_to_the_driver():
 
     plan = cute.trace(clustered, np.zeros(8, np.float32))
     prepared = Prepared(
-        SimpleNamespace(raw=bindings),
+        launching(),
         SimpleNamespace(plan=plan),
         None,
         0,
@@ -85,9 +90,9 @@ def test_an_overlapping_launch_is_described_to_the_driver():
         x[cute.thread_idx()] = 1
 
     plan = cute.trace(overlapping, np.zeros(32, np.float32))
-    raw, compiled = SimpleNamespace(raw=bindings), cute.compile(plan, "sm_90a")
+    compiled = cute.compile(plan, "sm_90a")
     kinds = ["address"]
-    prepared = Prepared(raw, compiled, None, 0, (8, 1, 1), kinds, {}, lambda: 0, lambda: 0)
+    prepared = Prepared(launching(), compiled, None, 0, (8, 1, 1), kinds, {}, lambda: 0, lambda: 0)
     (attribute,) = prepared._block().config.attrs
     named = bindings.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
     assert attribute.id == named

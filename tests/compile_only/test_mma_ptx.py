@@ -13,7 +13,7 @@ import pytest
 
 from cute_py.atoms import rows
 from cute_py.atoms.arch import number
-from cute_py.codegen.sass import disassembled
+from cute_py.codegen.toolchain import disassembled
 from tests.compile_only.programs import tool
 
 WITH_TEXT = [atom for atom in rows() if atom.ptx is not None]

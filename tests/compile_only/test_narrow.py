@@ -12,7 +12,7 @@ from llvmlite import ir
 
 import cute_py as cute
 from cute_py.codegen.emit import Emit
-from cute_py.codegen.narrow import as_bytes, get_bytes, put_bytes
+from cute_py.codegen.ops.memory import as_bytes, get_bytes, put_bytes
 from cute_py.codegen.storage import I32
 from cute_py.kernels.config import choose
 from cute_py.kernels.gemm_07_multistage import gemm_multistage

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen import files
+from cute_py.codegen.cache import files
 from tests.compile_only.ladder import plan_of, zeros
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")

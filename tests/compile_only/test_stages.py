@@ -1,6 +1,7 @@
 """The stages of a compilation: each prints, each says why it refuses, none costs unasked."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,11 @@ pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cu
 
 from llvmlite import ir
 
-from cute_py.codegen import sass
-from cute_py.codegen.assembly import FORBIDDEN, assembled
+from cute_py.codegen import build, toolchain
 from cute_py.codegen.build import PASSES
-from cute_py.codegen.intrinsics import RULES
+from cute_py.codegen.ops import RULES
 from cute_py.codegen.storage import I32
+from cute_py.codegen.toolchain import FORBIDDEN, assembled
 from cute_py.errors import refusal
 from cute_py.plan import ops
 
@@ -63,14 +64,19 @@ def shown(monkeypatch, capsys, value):
 
 def test_a_number_says_how_much_is_printed(monkeypatch, capsys):
     def stages(value):
-        return [title.split()[-1] for title in shown(monkeypatch, capsys, value)[0]]
+        titles = shown(monkeypatch, capsys, value)[0]
+        return [title.removeprefix("== copy_tiles sm_80 ") for title in titles]
+
+    def until(stage):
+        last = [each.stage for each in PASSES].index(stage)
+        shown = [(x.name, x.stage) if i <= last else (x.name,) for i, x in enumerate(PASSES)]
+        return [title for titles in shown for title in titles]
 
     assert stages("0") == []
-    assert stages("1") == [name for name, _step in PASSES]
-    lowered = ["lower", "lowered"]
-    titles = stages("2")
-    assert titles == ["check", "plan", *lowered, "source", "source", "ptx", "cubin", "gates"]
-    assert stages("3") == [*titles[:-2], "ptx", "cubin", "gates"]
+    assert stages("1") == [each.name for each in PASSES]
+    assert stages("2") == until("source")
+    assert stages("3") == until("ptx")
+    assert stages("4") == until("sass")
     titles, text = shown(monkeypatch, capsys, "4")
     assert titles[-1] == "== copy_tiles sm_80 sass"
     assert "LDG" in text
@@ -84,6 +90,51 @@ def test_stages_are_printed_by_name(monkeypatch, capsys):
     assert "Used " in text
 
 
+def test_the_passes_are_optimisations_by_the_words_of_compilers():
+    assert [each.name for each in PASSES] == [
+        "requirements of the architecture",
+        "drop waits for earlier grids",
+        "modulo counters",
+        "strength reduction of addresses",
+        "print source",
+        "PTX",
+        "assemble",
+        "gates",
+    ]
+
+
+def test_each_rewrite_prints_what_it_changed(monkeypatch, capsys):
+    """The pipeline counts its stages and lets addresses walk; there is no wait to be dropped."""
+    monkeypatch.setenv("CUTE_PY_DEBUG", "lowered")
+    cute.compile(plan_of("gemm_07_multistage"), "sm_80")
+    _start, waits, counters, addresses = capsys.readouterr().err.split("== ")
+    assert waits == "gemm_multistage sm_80 waits\nunchanged\n"
+    assert "turn0 := (n0+1)%3  # line 65" in counters
+    assert re.search(r"^A_at around for k0 .*: from .*, 32 a pass  # \S+:65$", addresses, re.M)
+    assert re.search(r"^B_at in cp_async: from .*32\*k0.*  # \S+:56$", addresses, re.M)
+
+
+def test_a_rewrite_of_ones_own_is_a_line_of_the_list(monkeypatch, capsys):
+    """As those for newer architectures will be: from a plan and an architecture to a plan."""
+
+    def without_barriers(plan, arch):
+        assert arch == "sm_80"
+        kept = tuple(op for op in plan.body if not isinstance(op, ops.Barrier))
+        return replace(plan, body=kept)
+
+    mine = build.Pass("no barriers", build.rewriting(without_barriers), "mine", build._rewritten)
+    monkeypatch.setattr(build, "PASSES", (PASSES[0], mine, *PASSES[1:]))
+    monkeypatch.setattr(build, "STAGES", (*build.STAGES, "mine"))
+    monkeypatch.setenv("CUTE_PY_DEBUG", "mine")
+    plan = plan_of("transpose_swizzled")
+    assert any(isinstance(op, ops.Barrier) for op in plan.body)
+    compiled = cute.compile(plan, "sm_80")
+    assert "barrier_0()" not in compiled.source
+    assert "bar.sync" not in compiled.ptx
+    assert compiled.plan == plan
+    assert "barrier" not in capsys.readouterr().err
+
+
 def test_what_is_no_stage_is_refused(monkeypatch):
     for value in ("5", "-1", "sauce", "plan;source"):
         monkeypatch.setenv("CUTE_PY_DEBUG", value)
@@ -95,12 +146,16 @@ def test_what_is_no_stage_is_refused(monkeypatch):
 
 
 def test_instructions_are_counted_only_when_they_are_asked_for(monkeypatch):
-    def nowhere(name):
-        raise refusal("codegen-missing", operation="cute.compile", name=name)
+    tool = toolchain.tool
 
-    sass.disassembled.cache_clear()
+    def without(name):
+        if name == "nvdisasm":
+            raise refusal("codegen-missing", operation="cute.compile", name=name)
+        return tool(name)
+
+    toolchain.disassembled.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(sass, "tool", nowhere)
+        patch.setattr(toolchain, "tool", without)
         compiled = cute.compile(plan_of("reduce"), "sm_80")
         assert "nvdisasm" in refused("codegen-missing", lambda: compiled.sass)
         assert "nvdisasm" in refused("codegen-missing", lambda: compiled.resources.instructions)
@@ -118,11 +173,11 @@ def test_predicated_instructions_are_counted_too():
         /*0030*/               @P2 BRA `(.L_x_1) ;
 .L_x_1:
     """
-    assert dict(sass.counted(text)) == {"LDC": 1, "LDSM": 1, "USEL": 1, "BRA": 1}
+    assert dict(toolchain.counted(text)) == {"LDC": 1, "LDSM": 1, "USEL": 1, "BRA": 1}
 
 
 def test_what_nvdisasm_refuses_is_shown():
-    assert "nvdisasm" in refused("codegen-disassembly", lambda: sass.disassembled(b"no cubin"))
+    assert "nvdisasm" in refused("codegen-disassembly", lambda: toolchain.disassembled(b"no cubin"))
 
 
 # -- refusals of the compilers

@@ -1,5 +1,5 @@
-"""Addresses that go on from op to op and walk around loops (`codegen.chains`) obey the law of
-`Access` in every pass, on random plans.
+"""Addresses that go on from op to op and walk around loops obey the law of `Access` in every pass,
+on random plans (`codegen.passes.strength`).
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from cute_py.plan.conditions import Compare
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen.chains import Chains
+from cute_py.codegen.passes.strength import Chains
 from tests.compile_only.plans import (
     FEW,
     FIXED,
@@ -245,5 +245,5 @@ def test_a_walk_begins_without_what_only_the_loop_knows():
     inside = {"swizzle": (2, 2, 3), "inner": ints.mul(n, 4)}
     x = Access("gmem", "A", cute.f32, (ints.mul(k, 128),), ((0, 0),), 4, **inside)
     let = ops.Let("n1", "xor", (k, 1))
-    (walk,) = Chains(in_loop(k, 0, X, 1, let, load(x)), str).walks.popitem()[1]
+    (walk,) = Chains(in_loop(k, 0, X, 1, let, load(x))).walks.popitem()[1]
     assert (walk.begin, walk.step, walk.source.inner) == (0, 128, 0)

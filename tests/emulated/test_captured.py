@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.calls.keys import static_key
-from cute_py.calls.watch import Watch
+from cute_py.calls.fingerprint.look import static_key
+from cute_py.calls.fingerprint.watch import Watch
 from cute_py.kernels.samples import SAMPLES
 from tests.emulated.captures import LOOKED_AT, WATCHED
 from tests.fake_gpu import Array, install
@@ -67,7 +67,7 @@ def test_a_changed_capture_is_noticed_at_known_calls(module, name, monkeypatch):
     x = Array((1000,), np.int32)
     for _ in range(3):
         kernel(x, *module.GIVEN)
-    known = sum(len(alike[2]) for alike in kernel.calls().kept.values())
+    known = sum(len(alike.known) for alike in kernel.calls().kept.values())
     assert known == (name in WATCHED)
     assert not known or kernel.calls().launch((x, *module.GIVEN))
     change()

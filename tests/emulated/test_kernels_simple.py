@@ -26,7 +26,13 @@ from tests.emulated.kernel_data import MAJORS, poisoned
 
 SHAPES = ((1, 1), (1, 7), (33, 1), (7, 130), (64, 64), (130, 36), (257, 33))
 DTYPES = (np.float64, np.float32, np.float16, ml_dtypes.bfloat16, np.int8, np.uint16, np.int64)
-HELPERS = ("config", "epilogue", "gemm", "samples")  # what the kernels of the ladder share, and use
+HELPERS = (
+    "config",
+    "epilogue",
+    "gemm",
+    "samples",
+    "wordings",
+)  # the kernels share them
 SHOWN = [
     module.name
     for module in pkgutil.iter_modules(cute_py.kernels.__path__)

@@ -121,7 +121,7 @@ def test_little_memory_makes_smaller_batches(monkeypatch):
 
 
 def test_the_estimate_of_a_block_is_of_the_right_size():
-    from cute_py.emulate.build import Build
+    from cute_py.emulate.program import Program
     from cute_py.kernels.gemm import gemm as kernel
 
     for kind in DTYPES:
@@ -130,6 +130,5 @@ def test_the_estimate_of_a_block_is_of_the_right_size():
         product.finish(None, (1, 0), None, None, "f32")
         arguments = product.arguments(product.result())
         plan = cute.trace(kernel, *arguments)
-        leaves = [getattr(x, "array", x) for x in kernel.leaves(*arguments)]
-        true = Build(plan, tuple(leaves), False, None).bytes_per_block()
+        true = Program(plan, False, False).resources.bytes_per_block()
         assert true / 2 <= memory.block_bytes(config) <= true * 4

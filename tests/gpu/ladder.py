@@ -14,7 +14,7 @@ from math import gcd
 import numpy as np
 
 import cute_py as cute
-from cute_py.codegen.devices import arch_of
+from cute_py.codegen.driver.devices import arch_of
 from cute_py.kernels import gemm_04_double_buffer as gemm_04
 from cute_py.kernels.config import choose, epilogue
 from cute_py.kernels.epilogue import Epilogue

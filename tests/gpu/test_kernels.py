@@ -300,7 +300,7 @@ def test_large_products_are_exact(kind):
 
 @pytest.mark.parametrize("kind", ["f16", "f32", "f64"])
 def test_without_a_gpu_the_kernel_is_the_one_that_runs_here(monkeypatch, kind):
-    from cute_py.codegen.devices import arch_of
+    from cute_py.codegen.driver.devices import arch_of
     from cute_py.ops import device
     from cute_py.ops.without_gpu import call_on, gpu_of
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen import run as running
+from cute_py.codegen.launch import run as running
 from cute_py.trace.kernel import Kernel
 
 torch = pytest.importorskip("torch", reason="needs torch")
@@ -122,9 +122,9 @@ def test_offsets_beyond_32_bits():
 
 def test_numba_arrays_and_their_streams():
     numba = pytest.importorskip("numba.cuda", reason="needs numba-cuda")
-    from cute_py.codegen.shim import install
+    from cute_py.codegen.frontend import patch_numba
 
-    install()
+    patch_numba()
     add = adder()
     a, b = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
     for stream in (0, numba.stream()):
@@ -137,9 +137,9 @@ def test_numba_arrays_and_their_streams():
 
 def test_ops_gemm_gives_numba_arrays_back():
     numba = pytest.importorskip("numba.cuda", reason="needs numba-cuda")
-    from cute_py.codegen.shim import install
+    from cute_py.codegen.frontend import patch_numba
 
-    install()
+    patch_numba()
     a = np.random.default_rng(0).integers(-3, 4, (64, 32)).astype(np.float16)
     x = numba.to_device(a)
     d = cute.ops.gemm(x, x.T, out_dtype="f32")

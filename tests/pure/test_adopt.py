@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import cute_py as cute
-from cute_py.codegen import places
+from cute_py.codegen.driver import streams
 from cute_py.ops import adopt
 from tests.fake_gpu import install
 from tests.pure.test_launching import Interface
@@ -15,7 +15,7 @@ from tests.pure.test_launching import Interface
 @pytest.fixture
 def gpu(monkeypatch):
     fake = install(monkeypatch)
-    monkeypatch.setattr(adopt, "driver", lambda: places.driver())
+    monkeypatch.setattr(adopt, "driver", lambda: streams.driver())
     return fake
 
 

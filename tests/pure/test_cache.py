@@ -11,8 +11,8 @@ from threading import Barrier
 import pytest
 
 import cute_py as cute
-from cute_py.codegen import cache, cache_room, files
-from cute_py.codegen.cache import cached, counts
+from cute_py.codegen import cache
+from cute_py.codegen.cache import cached, counts, files
 from tests.fake_kernels import at_once, entries, fake, kept, parts, python, small_plan
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
@@ -162,7 +162,7 @@ def test_the_size_limit_holds_and_what_is_used_stays(place, monkeypatch):
         os.utime(path, (time.time() - 100 - age,) * 2)
     kept(plans[0])  # used last
     kept(plans[3])
-    assert sum(file.size for file in cache_room.kept()) <= most
+    assert sum(file.size for file in files.kept()) <= most
     assert len(entries(place)) == 3
     counts.clear()
     kept(plans[0])
@@ -323,8 +323,7 @@ def test_processes_write_the_same_entries(place, count):
 
 CLEARED = """
 from tests.fake_kernels import fake, kept, small_plan
-from cute_py.codegen.cache_room import clear
-from cute_py.codegen.files import source_file
+from cute_py.codegen.cache.files import clear, source_file
 print("ready", flush=True)
 input()
 for number in range(30):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cute_py.codegen.cache_entry import MAGIC, pack, unpack
+from cute_py.codegen.cache.entry import MAGIC, pack, unpack
 
 KEY = "0123abcd"
 PARTS = {"ptx": "ret;  // \N{MICRO SIGN}", "cubin": bytes(range(40)), "resources": {"registers": 8}}

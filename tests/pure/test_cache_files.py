@@ -9,8 +9,8 @@ import pytest
 
 import cute_py as cute
 from cute_py.cli.main import REFUSED, main
-from cute_py.codegen import cache_room, files
-from cute_py.codegen.cache_room import clear, kept, limit, trim
+from cute_py.codegen.cache import files
+from cute_py.codegen.cache.files import clear, kept, limit, trim
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs the permissions of POSIX")
 HOUR = 3600
@@ -215,9 +215,9 @@ def test_clear_of_no_folder_makes_none(place):
 
 
 def test_a_folder_in_place_of_an_entry_is_removed(place):
-    path = place / "kernels" / ("a" * 64 + cache_room.ENTRY)
+    path = place / "kernels" / ("a" * 64 + files.ENTRY)
     (path / "inner").mkdir(parents=True)
-    cache_room.remove(path)
+    files.remove(path)
     assert not path.exists()
 
 

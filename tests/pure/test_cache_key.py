@@ -7,8 +7,8 @@ import pytest
 
 import cute_py as cute
 from cute_py.atoms.mma import MMA_Atom
-from cute_py.codegen import cache_key
-from cute_py.codegen.cache_key import canonical, compiler, key_of, tools, version
+from cute_py.codegen.cache import key as cache_key
+from cute_py.codegen.cache.key import canonical, compiler, key_of, tools, version
 from cute_py.integers.symbols import sym
 from cute_py.plan.walk import every
 from tests.fake_kernels import ROOT, answer, small_plan
@@ -35,7 +35,7 @@ def test_key_is_one_for_equal_plans(name):
 @pytest.mark.parametrize("name", PLANS)
 def test_key_is_one_in_all_processes(name):
     text = (
-        "import sys; from cute_py import Plan; from cute_py.codegen.cache_key import key_of\n"
+        "import sys; from cute_py import Plan; from cute_py.codegen.cache.key import key_of\n"
         "print(key_of(Plan.load(sys.argv[1]), 'sm_80', {}))"
     )
     path = ROOT / "tests" / "golden" / "plans" / f"{name}.json"
@@ -155,9 +155,9 @@ def test_version_is_that_of_the_package(tmp_path, monkeypatch):
 def test_key_names_the_sources_of_the_compiler(tmp_path):
     text = (
         "from pathlib import Path; import cute_py.codegen\n"
-        "from cute_py.codegen.cache_key import compiler\n"
+        "from cute_py.codegen.cache.key import compiler\n"
         "print(compiler())\n"
-        "path = Path(cute_py.codegen.__file__).with_name('source.py')\n"
+        "path = Path(cute_py.codegen.__file__).with_name('build.py')\n"
         "path.write_text(path.read_text() + '# changed while it is used\\n')\n"
         "print(compiler())"
     )

@@ -11,9 +11,10 @@ import pytest
 
 from cute_py.cli import doctor_command
 from cute_py.cli.main import main
-from cute_py.codegen import devices, doctor, tools
+from cute_py.codegen import doctor, toolchain
+from cute_py.codegen.cache.files import source_file
 from cute_py.codegen.doctor import CUDA, EMULATOR, GPU, MISSING, OK, OLD, WRONG, Fact
-from cute_py.codegen.files import source_file
+from cute_py.codegen.driver import devices
 from cute_py.errors import refusal
 
 GOOD = {
@@ -112,8 +113,8 @@ def machine(tmp_path, monkeypatch):
     made = Machine(tmp_path)
     monkeypatch.setattr(metadata, "version", made.version)
     monkeypatch.setattr(metadata, "requires", lambda _name: WANTED)
-    monkeypatch.setattr(tools, "tool", made.tool)
-    monkeypatch.setattr(tools, "places", lambda: [str(made.bin)])
+    monkeypatch.setattr(toolchain, "tool", made.tool)
+    monkeypatch.setattr(toolchain, "places", lambda: [str(made.bin)])
     monkeypatch.setattr(doctor.subprocess, "run", made.told)
     monkeypatch.setattr(devices, "load", made.load)
     monkeypatch.setattr(doctor.sys, "platform", "linux")
@@ -189,7 +190,7 @@ def test_the_version_of_a_toolkit_is_read_from_it(machine, tmp_path, monkeypatch
     library = tmp_path / "cuda" / "nvvm" / "lib64" / "libnvvm.so"
     library.parent.mkdir(parents=True)
     library.touch()
-    monkeypatch.setattr(tools, "places", lambda: [str(tmp_path / "cuda" / "bin")])
+    monkeypatch.setattr(toolchain, "places", lambda: [str(tmp_path / "cuda" / "bin")])
     assert found()["NVVM"].text == f"of unknown version in {library}"
     (tmp_path / "cuda" / "version.json").write_text('{"cuda": {"version": "13.0.2"}}')
     assert found()["NVVM"].text == f"13.0.2 in {library}"
@@ -289,7 +290,7 @@ def test_no_probe_raises(machine, monkeypatch):
     for name in ("version", "requires"):
         monkeypatch.setattr(metadata, name, broken)
     monkeypatch.setattr(devices, "load", broken)
-    monkeypatch.setattr(tools, "tool", broken)
+    monkeypatch.setattr(toolchain, "tool", broken)
     facts = doctor.facts()
     assert found()["packages"].text == "RuntimeError: broken"
     assert found()["driver"].mark == WRONG

@@ -4,10 +4,13 @@
 their messages, and must list every code of `WORDINGS`.
 """
 
+import ast
 import importlib
 import math
 import pickle
 import re
+import tomllib
+from functools import cache
 from pathlib import Path
 from string import Formatter
 
@@ -29,10 +32,13 @@ from cute_py import (
 from cute_py.errors import WORDINGS, refusal
 from tests import model
 from tests.notation import read_text
-from tests.sampling import each
+from tests.refusal_examples import RECORDED, WHEN, made_by_calls, messages
+from tests.sampling import check_each, each
 from tests.strategies import compact_layouts, layouts
 
-DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "cute_py"
+DOCS = ROOT / "docs" / "errors.md"
 CALL = r"(?:\w+\(.*\): )?"  # the call of the user, where an operation inside of it refuses
 ROW = Layout((4, 8), (8, 1))
 K = sym("K", multiple_of=4, min=4)
@@ -109,12 +115,8 @@ EXAMPLES = {
         ),
         "mode 0 has stride 6, no multiple of the 4 offsets",
     ),
-    "complement-basis": (
+    "coordinate-strides": (
         lambda: cute.complement(make_identity_layout((4, 8)), 32),
-        "coordinate stride 1@0; required: integer strides",
-    ),
-    "inverse-basis": (
-        lambda: cute.right_inverse(make_identity_layout((4, 8))),
         "coordinate stride 1@0; required: integer strides",
     ),
     "left-inverse": (
@@ -170,9 +172,9 @@ EXAMPLES = {
         lambda: cute.right_inverse(make_composed_layout(Swizzle(1, 0, 1), 3, Layout(4))),
         "Sw<1,0,1> o 3 o 4:1; required: a swizzle, with offset 0",
     ),
-    "too-large": (
+    "tools-size": (
         lambda: cute.cosize(make_composed_layout(Swizzle(1, 0, 1), 1, Layout(2**25, 3))),
-        "each of which must be tried",
+        "for which 33554432 offsets would have to be tabulated; required: at most 4194304",
     ),
     "size-mismatch": (
         lambda: cute.layout_add(Layout(4), Layout(6)),
@@ -330,47 +332,129 @@ def test_refusal_inside_of_an_operation_names_it_and_its_operands(operation, ope
 # -- docs/errors.md
 
 
-def documented():
-    """Return code -> (class, when, example) of the table of docs/errors.md."""
-    rows = {}
-    for line in DOCS.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-        if len(cells) == 4 and re.fullmatch(r"`[a-z0-9-]+`", cells[0]):
-            rows[cells[0].strip("`")] = cells[1:]
-    return rows
+@pytest.fixture(scope="module")
+def said():
+    """Return code -> the message of its example; to make them all takes a second."""
+    return messages()
 
 
-def test_exactly_the_wordings_are_documented():
-    assert sorted(documented()) == sorted(WORDINGS)
+def page(said):
+    """Return docs/errors.md: what stands above the tables, and a row for each wording."""
+    lines = [DOCS.read_text(encoding="utf-8").partition("\n## ")[0]]
+    for name in errors.TABLES:
+        about = importlib.import_module(f"cute_py.{name}").__doc__.partition("\n")[0]
+        title = about.removeprefix("Wordings: ").removesuffix(".")
+        lines += [f"## {title[0].upper()}{title[1:]}", "", HEAD, RULE]
+        lines += [row(code, wording, said[code]) for code, wording in table_of(name).items()]
+        lines.append("")
+    return "\n".join(lines)
 
 
-@each(WORDINGS)
-def test_documented_example_has_the_wording(code):
-    """The class is right, and the example is the wording with its fields filled in."""
-    kind, when, example = documented()[code]
-    assert kind == f"`{WORDINGS[code][0].__name__}`"
-    assert when
-    given_, required, fix = map(pattern, WORDINGS[code][1:])
-    message = rf"`+ ?{CALL}[\w.()-]+: given {given_}; required: {required}; fix: {fix} ?`+"
-    assert re.fullmatch(message, example), example
+HEAD, RULE = "| code | class | raised when | example |", "| --- | --- | --- | --- |"
+
+
+def row(code, wording, message):
+    quoted = f"`` {message} ``" if "`" in message else f"`{message}`"
+    return f"| `{code}` | `{wording[0].__name__}` | {WHEN[code]} | {quoted} |"
+
+
+def test_the_page_shows_what_is_said(request, said):
+    text = page(said)
+    if request.config.getoption("--update-golden"):
+        DOCS.write_text(text, encoding="utf-8", newline="\n")
+    assert text == DOCS.read_text(encoding="utf-8"), "pytest --update-golden writes docs/errors.md"
+
+
+def test_each_wording_has_one_example(said):
+    assert WHEN.keys() == said.keys() == WORDINGS.keys()
+    assert not RECORDED.keys() & made_by_calls().keys()
+
+
+def test_examples_have_their_wordings(said):
+    """The message is the wording with its fields filled in."""
+
+    def check(code):
+        given_, required, fix = map(pattern, WORDINGS[code][1:])
+        message = rf"{CALL}[\w.()<>-]+: given {given_}; required: {required}; fix: {fix} ?"
+        assert re.fullmatch(message, said[code])
+
+    check_each(check, WORDINGS)
 
 
 def pattern(wording):
     """Return the pattern of a wording's first line, in which a field stands for any text."""
     parts = Formatter().parse(wording.partition("\n")[0])
-    return "".join(re.escape(text) + ("(.+)" if field else "") for text, field, _, _ in parts)
+    return "".join(re.escape(text) + ("(.*)" if field else "") for text, field, _, _ in parts)
 
 
-@each(EXAMPLES)
-def test_documented_example_is_a_real_message(code):
-    assert documented()[code][2].strip("`").strip() == str(raised(EXAMPLES[code][0]))
+# -- the tables
+
+
+def table_of(name):
+    """Return the wordings of one of `errors.TABLES`."""
+    return importlib.import_module(f"cute_py.{name}").WORDINGS
+
+
+@cache
+def layer_of(name):
+    """Return the place of a module's folder in the import contract, 0 for the lowest."""
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (layers,) = (each["layers"] for each in contract["contracts"] if each["id"] == "layers")
+    places = [{word.strip(" ()") for word in layer.split("|")} for layer in reversed(layers)]
+    (place,) = (i for i, words in enumerate(places) if name.partition(".")[0] in words)
+    return place
+
+
+def codes_in(file):
+    """Return the codes that a module names: a text with a hyphen, or the first operand of a call,
+    that is a code."""
+    named, keys = {}, set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and node.args:
+            inside = ast.walk(node.args[0])
+            named |= {each: each.value for each in inside if isinstance(each, ast.Constant)}
+        elif isinstance(node, ast.Constant) and "-" in str(node.value):
+            named[node] = node.value
+        elif isinstance(node, ast.Dict):  # a table of wordings raises nothing
+            keys |= {*node.keys}
+    return {code for node, code in named.items() if node not in keys and code in WORDINGS}
 
 
 def test_each_code_stands_in_one_table_and_each_table_is_read():
-    folder = Path(errors.__file__).parent
-    assert {file.stem for file in folder.glob("*.py")} == {"__init__", *errors.AREAS}
-    tables = [importlib.import_module(f"cute_py.errors.{area}").WORDINGS for area in errors.AREAS]
-    assert sum(map(len, tables)) == len(WORDINGS)
+    files = {f"{file.parent.name}.wordings" for file in PACKAGE.glob("*/wordings.py")}
+    assert sorted(errors.TABLES) == sorted({*files, "expression"})
+    assert sum(len(table_of(name)) for name in errors.TABLES) == len(WORDINGS)
+
+
+def test_a_code_that_is_raised_has_a_wording():
+    """Those that stand in the call of `refusal` itself."""
+    unknown = set()
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "refusal":
+                codes = {
+                    each.value for each in ast.walk(node.args[0]) if type(each) is ast.Constant
+                }
+                unknown |= {(file.name, code) for code in codes if code not in WORDINGS}
+    assert unknown == set()
+
+
+def test_a_wording_stands_with_the_lowest_layer_that_raises_it():
+    """So each is where its reader looks first, and none is left that nobody raises."""
+    raised_in = {code: set() for code in WORDINGS}
+    for file in PACKAGE.rglob("*.py"):
+        if file.name != "wordings.py":
+            folder = file.relative_to(PACKAGE).with_suffix("").parts[0]
+            for code in codes_in(file):
+                raised_in[code].add(folder)
+    wrong = {}
+    for name in errors.TABLES:
+        owner = name.partition(".")[0]
+        for code in table_of(name):
+            users = raised_in[code]
+            if owner not in users or min(map(layer_of, users)) != layer_of(owner):
+                wrong[code] = (owner, users)
+    assert wrong == {}
 
 
 def test_witness_of_opposite_strides_is_the_first_coordinate_that_departs():

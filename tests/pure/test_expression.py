@@ -23,6 +23,7 @@ from cute_py.expression import (
     show,
 )
 from tests.notation import golden_cases, read, text
+from tests.pure.test_public_names import HOMES
 from tests.strategies import layouts, negative_layouts, tilers
 
 PACKAGE = Path(cute.__file__).parent
@@ -161,7 +162,7 @@ def test_the_functions_are_the_public_ones_of_the_layout_algebra():
     known = set(functions())
     assert known >= {"composition", "complement", "Layout", "Swizzle", "offsets", "filter", "E"}
     assert not known & ({*LEFT_OUT, *CONSTANTS, "_"} | {"dtype", "f16", "LayoutError", "evaluate"})
-    homes = {name: module for name, (module, _there) in cute._MODULE.items()}
+    homes = {name: module for name, (module, _there) in HOMES.items()}
     layers = {module.partition(".")[0] for name, module in homes.items() if name in known}
     layer = {name for name, home in homes.items() if home.partition(".")[0] in layers}
     assert layer == known | set(LEFT_OUT) | set(CONSTANTS) | {"_"}

@@ -12,16 +12,17 @@ import pytest
 
 import cute_py as cute
 from cute_py.calls.arrays import strides_of
-from cute_py.codegen import driver as drivers
-from cute_py.codegen import faults, places, run
-from cute_py.codegen.places import stream_number
-from cute_py.codegen.prepared import Block, Prepared
-from tests.fake_gpu import LIMITS, Array, Status, install
+from cute_py.codegen.driver import driver as drivers
+from cute_py.codegen.driver import streams
+from cute_py.codegen.driver.streams import stream_number
+from cute_py.codegen.launch import run
+from cute_py.codegen.launch.prepared import RECENT, Block, Prepared
+from tests.fake_gpu import LIMITS, Array, Launching, Status, install
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    faults.RECENT.clear()
+    RECENT.clear()
     touch._calls = rows._calls = None
     return install(monkeypatch)
 
@@ -190,7 +191,7 @@ def test_a_launch_may_overlap_the_kernel_before(gpu, arch, overlaps):
         x[cute.thread_idx()] = 1
 
     compiled = gpu.compiled(plan_of(overlapping, X), arch)
-    driver = SimpleNamespace(raw=gpu.raw)
+    driver = Launching(gpu.raw)
     kinds = ["address", "integer"]
     prepared = Prepared(driver, compiled, None, 0, (4, 1, 1), kinds, {}, lambda: 0, lambda: 0)
     config = prepared._block().config
@@ -618,22 +619,22 @@ def test_a_block_of_memory_points_to_its_values():
     pointers = (ctypes.c_void_p * 3).from_address(block.address)
     assert [p - pointers[0] for p in pointers] == [0, 16, 8]
     assert ctypes.c_int64.from_address(pointers[1]).value == -3
-    block.write(block.values, 0, 4096, 2.5)
+    block.write(4096, 2.5)
     assert ctypes.c_double.from_address(pointers[2]).value == 2.5
     block = Block(None, ["integer", "f32"], {})
-    block.write(block.values, 0, -5, 0.1)
+    block.write(-5, 0.1)
     assert ctypes.c_int64.from_address(block.pointers[0]).value == -5
     assert ctypes.c_float.from_address(block.pointers[1]).value == np.float32(0.1)
     with pytest.raises(struct.error, match="2 items"):
-        block.write(block.values, 0, 1)
+        block.write(1)
 
 
 def test_arrays_of_no_library_are_read_by_their_interface(gpu):
     gpu.raw.memory = {4096: 0}
-    facts, address = places.read(Interface(4096, 5))
+    facts, address = streams.read(Interface(4096, 5))
     assert address == 4096
     assert facts[-1] == 5
-    assert places.read(Interface(4096, 6))[0] != facts
+    assert streams.read(Interface(4096, 6))[0] != facts
 
 
 def test_a_prepared_launch_keeps_its_arrays_facts_alone(gpu):

@@ -13,7 +13,7 @@ import cute_py as cute
 from cute_py.calls import arrays, doors
 from cute_py.ops.device_config import Gpu
 from cute_py.ops.libraries import Library
-from tests import gpu_arrays
+from tests import fake_gpu, gpu_arrays
 
 HOPPER = Gpu(232448, 132, (9, 0))
 
@@ -44,6 +44,7 @@ class Cupy(np.ndarray):
 
     is_cuda, device, seen = True, Current(), []
     copy, __setitem__ = _here("copy"), _here("__setitem__")
+    address = property(lambda x: address(x))
 
 
 def made(shape, kind=np.float32):
@@ -65,8 +66,8 @@ def launched(monkeypatch):
     gpu_arrays.install(monkeypatch, HOPPER)
     library = arrays.Library(
         "cupy",
-        "x.__array_interface__['data'][0]",
-        ("x.dtype", "x.shape", "x.strides"),
+        ("address",),
+        (("dtype",), ("shape",), ("strides",)),
         lambda _x: 1,
         lambda _device: lambda: 0,
         lambda: 1,
@@ -90,7 +91,7 @@ def launched(monkeypatch):
                 if isinstance(x, np.ndarray):  # D
                     np.ndarray.__setitem__(x, ..., 7)
 
-        return launch, []
+        return fake_gpu.Launched(launch), []
 
     monkeypatch.setattr(doors, "prepare", [prepare])
     Cupy.seen = []

@@ -2,6 +2,9 @@
 
 import builtins
 import inspect
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,27 +12,41 @@ import pytest
 import cute_py as cute
 from tests.sampling import each
 
+# public name -> (module, name there), and which of them `dir(cute)` leaves to their packages
+TABLES = {package: package._HOME for package in (cute, cute.cutlass2, cute.host)}
+HOMES = {
+    public: (module, there or public)
+    for table in TABLES.values()
+    for module, names in table.items()
+    for public, _, there in (name.partition("=") for name in names.split())
+}
+UNLISTED = {*cute.cutlass2.__all__, *cute.host.__all__}
+LAZY = [*TABLES, cute.ops, cute.atoms, cute.viz, cute.analysis]
 KERNELS = Path(__file__).parents[2] / "docs" / "kernels.md"  # its code is run by test_docs
 STUB = Path(cute.__file__).with_suffix(".pyi")
+
+
+def function_text(name):
+    """Return the declaration of a function of registers."""
+    taken = ", ".join(f"{p}: object" for p in inspect.signature(getattr(cute, name)).parameters)
+    return f"def {name}({taken}) -> Tensor: ..."
 
 
 def stub_text():
     """Return what __init__.pyi has to say: an import of every public name from the module that
     defines it."""
     lines = ['"""Public names, for type checkers; `_HOME` in __init__.py is the source."""', ""]
-    for module, names in cute._HOME.items():
-        for name in sorted(names.split()):
-            public, _, there = name.partition("=")
-            if module == "trace.math":  # made from rows, which a type checker does not see
-                taken = ", ".join(
-                    f"{p}: object" for p in inspect.signature(getattr(cute, name)).parameters
-                )
-                lines.append(f"def {name}({taken}) -> Tensor: ...")
-                continue
-            lines.append(f"from cute_py.{module} import {there or name} as {there or public}")
-            if there:
-                lines.append(f"{public} = {there}")
-    functions = {"emulate": "emulate", "trace": "trace.kernel"}
+    for table in TABLES.values():
+        for module, names in table.items():
+            for name in sorted(names.split()):
+                public, _, there = name.partition("=")
+                if module == "trace.math":  # made from rows, which a type checker does not see
+                    lines.append(function_text(name))
+                    continue
+                lines.append(f"from cute_py.{module} import {there or name} as {there or public}")
+                if there:
+                    lines.append(f"{public} = {there}")
+    functions = {"emulate": "emulate", "math": "trace", "trace": "trace.kernel"}
     for package in sorted(cute._PACKAGES):
         home = f"cute_py.{functions[package]}" if package in functions else "cute_py"
         lines.append(f"from {home} import {package} as {package}")
@@ -47,18 +64,77 @@ def test_star_import_hides_no_builtin():
     assert callable(cute.filter)
 
 
-def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no_such_name"):
-        cute.no_such_name  # noqa: B018
+@pytest.mark.parametrize(
+    ("package", "name", "meant"),
+    [
+        (cute, "compositon", "composition"),
+        (cute, "row_majr", "row_major"),
+        (cute, "opps", "ops"),
+        (cute.ops, "gem", "gemm"),
+        (cute.cutlass2, "row_majr", "row_major"),
+        (cute.host, "tensor_fil", "tensor_fill"),
+        (cute.atoms, "fnd", "find"),
+        (cute.viz, "to_svgs", "to_svg"),
+        (cute.analysis, "bank_conflict", "bank_conflicts"),
+    ],
+)
+def test_an_unknown_name_is_an_attribute_error_that_says_what_was_meant(package, name, meant):
+    with pytest.raises(AttributeError) as caught:
+        getattr(package, name)
+    said = f"module '{package.__name__}' has no attribute '{name}'; did you mean '{meant}'?"
+    assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value))) == said
 
 
-@each(sorted(cute._MODULE))
+@pytest.mark.parametrize("package", LAZY)
+def test_a_name_like_no_other_is_only_unknown(package):
+    with pytest.raises(AttributeError, match=r"has no attribute 'qqqqqq'$"):
+        package.qqqqqq  # noqa: B018
+
+
+def test_the_probe_of_an_import_loads_nothing_to_guess_from():
+    code = (
+        "import sys; from cute_py import expression; from cute_py.atoms import registry;"
+        "print({'difflib', 'cute_py.atoms.sm80'} & {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=STUB.parents[1], text=True, capture_output=True
+    )
+    assert done.stdout.strip() == "set()"
+
+
+def test_a_guess_is_made_once():
+    """The interpreter adds none of its own to the traceback."""
+    code = "import cute_py; cute_py.compositon"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8")
+    assert done.stderr.lower().count("did you mean") == 1
+
+
+def visible(package):
+    return {name for name in dir(package) if not name.startswith("__")}
+
+
+def test_dir_shows_the_vocabulary_and_the_packages():
+    assert visible(cute) == {*HOMES, *cute._PACKAGES} - UNLISTED
+    assert {*cute.__all__} == visible(cute) - {*dir(builtins), "_"}
+
+
+def test_dir_of_a_package_shows_its_names():
+    assert visible(cute.cutlass2) | visible(cute.host) == UNLISTED
+    assert visible(cute.ops) == {"GemmConfig", "choose_config", "gemm"}
+
+
+@pytest.mark.parametrize("package", [cute.cutlass2, cute.host])
+def test_a_name_of_a_package_is_reached_without_it(package):
+    for name in package.__all__:
+        assert getattr(cute, name) is getattr(package, name)
+
+
+@each(sorted(HOMES))
 def test_every_name_resolves_to_its_module_and_is_documented(name):
     value = getattr(cute, name)
-    assert name in dir(cute)
     if not (inspect.isfunction(value) or inspect.isclass(value)):
         return
-    home = cute._MODULE[name][0]
+    home = HOMES[name][0]
     assert value.__module__ == f"cute_py.{home}"
     doc = inspect.getdoc(value)
     assert doc, f"{name} has no docstring"

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py.calls import quick
-from cute_py.calls.frozen import is_frozen
-from cute_py.calls.names import global_names
-from cute_py.calls.watch import Watch
+from cute_py.calls.fingerprint.names import global_names
+from cute_py.calls.fingerprint.values import is_frozen
+from cute_py.calls.fingerprint.watch import Watch
 from tests.fake_gpu import Array, install
 
 
@@ -35,7 +35,7 @@ def scaled():
 
 
 def known(kernel):
-    return sum(len(alike[2]) for alike in kernel.calls().kept.values())
+    return sum(len(alike.known) for alike in kernel.calls().kept.values())
 
 
 X, Y = Array((1000,)), Array((1000,), address=8192)
@@ -393,7 +393,8 @@ def test_known_calls_are_bounded(gpu, monkeypatch):
 def entry_of(kernel, *args):
     """Return what is kept of a call, None if it is not known."""
     alike = kernel.calls().kept.get(tuple(map(type, args)))
-    return alike and alike[2].get(alike[1](args))
+    read = alike and alike.read(args)
+    return read and alike.known.get(read[0])
 
 
 CONFIGS = [Frozen(1), Frozen(2), Frozen(1), [1], [1, 2], 1, True, 0.0, -0.0, None, cute.Layout(4)]
@@ -437,7 +438,7 @@ def test_known_calls_have_the_plans_of_calls_that_go_the_whole_way(steps):
             assert grid == (captured + SCALE, 1, 1)
             assert words[0] == x.address
             entry = entry_of(touch, x, configs[c], alpha)
-            assert entry is None or entry[2][0].compiled.plan is plan
+            assert entry is None or entry.launch.compiled.plan is plan
             assert (entry is None) == isinstance(configs[c], list)
         SCALE = 1
         for config in CONFIGS[3:5]:

@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.errors import WORDINGS, kernels, plans, tracing
+from cute_py.calls.wordings import WORDINGS as OF_CALLS
+from cute_py.errors import WORDINGS
 from cute_py.plan.serial import dumps, loads
+from cute_py.plan.wordings import WORDINGS as OF_PLANS
+from cute_py.trace.wordings import WORDINGS as OF_TRACING
 from tests.kernel_refusals import ARRAYS, marked_line, message_of, pairs, raised, traced
 from tests.kernel_refusals import require_teaching as teaches
 from tests.pure import test_trace_refusals, test_trace_refusals_memory
-from tests.pure.test_errors import documented
+from tests.refusal_examples import messages
 
 
 def tma_kernel_tile(h):
@@ -74,7 +77,7 @@ PAIRS = pairs(globals(), CODES)
 def test_wrong_is_refused_where_it_stands_and_mended_is_traced(code, wrong, mended):
     error = raised(lambda: traced(wrong))
     teaches(error, code, marked_line(wrong))
-    assert message_of(error) == documented()[code][2].strip("`").strip()
+    assert message_of(error).partition("\n")[0].strip() == messages()[code]
     assert traced(mended).name == mended.__name__
 
 
@@ -157,6 +160,7 @@ def emulated(n):
     return plan
 
 
+WARPGROUP = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
 X, F = ARRAYS["x"], ARRAYS["f"]
 PAIRED = np.zeros(8, [("number", "i4"), ("flag", "i2")])  # packed: six bytes from one to the next
 CALLS = {
@@ -164,10 +168,10 @@ CALLS = {
     "argument-spec": (lambda: cute.trace(promised, X), lambda: cute.trace(promised, ARRAYS["a"])),
     "argument-hidden": (lambda: cute.trace(hidden, Plain(X)), lambda: cute.trace(first, X)),
     "argument-stride": (lambda: cute.trace(first, X[::-1]), lambda: cute.trace(first, X[::2])),
-    "argument-bytes": (lambda: cute.trace(first, PAIRED["number"]), lambda: cute.trace(first, X)),
+    "array-strides": (lambda: cute.trace(first, PAIRED["number"]), lambda: cute.trace(first, X)),
     "argument-masked": (lambda: cute.trace(first, np.ma.array(X)), lambda: cute.trace(first, X)),
     "argument-strides": (lambda: cute.trace(first, Foreign()), lambda: cute.trace(first, F)),
-    "argument-empty": (lambda: cute.trace(first, X[:0]), lambda: cute.trace(first, X[:2])),
+    "array-empty": (lambda: cute.trace(first, X[:0]), lambda: cute.trace(first, X[:2])),
     "argument-promise": (
         lambda: cute.trace(promised, np.zeros((63, 48), np.float32)),
         lambda: cute.trace(promised, np.zeros((64, 48), np.float32)),
@@ -188,8 +192,19 @@ def test_a_call_is_refused_and_a_good_one_is_not(code):
     wrong, good = CALLS[code]
     error = raised(wrong)
     assert error.code == code
-    assert message_of(error) == documented()[code][2].strip("`").strip()
+    assert message_of(error).partition("\n")[0].strip() == messages()[code]
     assert good().body
+
+
+def test_the_fragments_of_a_warpgroup_must_fit_each_other():
+    def body(h):
+        acc, a = cute.rmem("f32", (4, 1, 1)), cute.smem("f16", (1024, 2, 1))
+        cute.warpgroup_gemm(WARPGROUP, acc, a, cute.smem("f16", (128, 1, 1)))  # here
+
+    error = raised(lambda: traced(body))
+    teaches(error, "operand-shape", marked_line(body))
+    assert "C (4,1,1):(1,0,0), A (1024,2,1)" in str(error)
+    assert "with 4, 1024, 128 values V of C, A and B" in str(error)
 
 
 @pytest.mark.parametrize("value", [3.5, "3", None, 2**40, True, (1, 2)])
@@ -203,10 +218,6 @@ DEVICE_ARRAYS = ("argument-device", "argument-dlpack", "argument-negated")  # te
 def test_every_refusal_of_kernels_is_provoked():
     modules = (test_trace_refusals, test_trace_refusals_memory)
     here = {*CODES, *CALLS, *(code for m in modules for code in m.CODES)}
-    codes = {*tracing.WORDINGS, *kernels.WORDINGS, *plans.WORDINGS}
-    assert codes - here - {*test_trace_refusals.CALLS} == {
-        "config-types",
-        "config-bits",
-        *DEVICE_ARRAYS,
-    }
+    codes = {*OF_TRACING, *OF_CALLS, *OF_PLANS}
+    assert codes - here - {*test_trace_refusals.CALLS} == {*DEVICE_ARRAYS}
     assert here <= {*WORDINGS}

@@ -361,7 +361,10 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
             lambda: viz.picture_of(cute.make_host_tensor((2, 2), "f32", [[1, 2], [3, 4]])),
             "draw a tensor by its .layout",
         ),
-        (lambda: viz.picture_of(Layout((4, sym("N")))), "given (4,N):(1,4), which has symbols"),
+        (
+            lambda: viz.picture_of(Layout((4, sym("N")))),
+            "given (4,N):(1,4), whose offsets depend on symbols",
+        ),
         (lambda: viz.picture_of(Layout((2,) * 5)), "at most 4 modes in a picture"),
         (
             lambda: viz.picture_of(Layout((1024, 1024))),

@@ -140,7 +140,9 @@ def _gaps(layout: Layout) -> tuple[list[tuple[Any, Any]], Any, Any]:
     loose = None
     for extent, stride in by_stride(modes):
         if hasattr(stride, "path"):
-            raise refusal("complement-basis", operation="complement", layout=layout, stride=stride)
+            raise refusal(
+                "coordinate-strides", operation="complement", layout=layout, stride=stride
+            )
         if not ints.settle(ints.leq, filled, stride, "complement"):
             _refuse(layout, stride, extent, filled)
         if not ints.settle(ints.divides, filled, stride, "complement"):

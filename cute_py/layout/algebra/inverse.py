@@ -96,7 +96,7 @@ def _with_prefixes(layout: Layout, operation: str) -> list[tuple[Any, Any, Any]]
     prefix: Any = 1
     for extent, stride in zip(extents, strides, strict=True):
         if hasattr(stride, "path"):
-            raise refusal("inverse-basis", operation=operation, layout=layout, stride=stride)
+            raise refusal("coordinate-strides", operation=operation, layout=layout, stride=stride)
         if not ints.is_zero(stride) and not ints.is_one(extent):
             modes.append((extent, stride, prefix))
         prefix = ints.mul(prefix, extent)

@@ -177,7 +177,7 @@ def prove_bijective(layout: AnyLayout) -> Proof:
 
 def _offset_step(layout: Layout, step: Leaf) -> Leaf:
     if hasattr(step, "path"):
-        raise refusal("inverse-basis", operation="prove_bijective", layout=layout, stride=step)
+        raise refusal("coordinate-strides", operation="prove_bijective", layout=layout, stride=step)
     return step
 
 

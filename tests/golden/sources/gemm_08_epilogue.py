@@ -87,11 +87,11 @@ def gemm_epilogue(
     fragment0 = fill_0(fragment0)  # line 46  fragment0[0:32] = 0.0
     cp_async_0(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # line 49  cp_async s0[0 + Sw<3,3,3>(8*tid + [ ...
     cp_async_1(B_shape0, B_shape1, B_stride0, bid_y, tid, B, smem)  # line 49  cp_async s1[0 + Sw<3,3,3>(8*tid + [ ...
-    cp_async_commit_0()  # line 49  cpcommit
+    cp_async_commit_0()  # line 49  cp_async_commit
     cp_async_2(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # line 49  cp_async s0[2048 + Sw<3,3,3>(8*tid ...
     cp_async_3(B_shape0, B_shape1, B_stride0, bid_y, tid, B, smem)  # line 49  cp_async s1[2048 + Sw<3,3,3>(8*tid ...
-    cp_async_commit_0()  # line 49  cpcommit
-    cp_async_wait_0()  # line 49  cpwait 1
+    cp_async_commit_0()  # line 49  cp_async_commit
+    cp_async_wait_0()  # line 49  cp_async_wait 1
     barrier_0()  # line 49  barrier block sync
     fragment1 = ldmatrix_0(tid, smem, fragment1)  # line 49  fragment1[0:8,16:24] = ldmatrix s0[-1024*(tid//64) + ...
     fragment2 = ldmatrix_1(tid, smem, fragment2)  # line 49  fragment2[0:4,8:12,16:20,24:28] = ldmatrix s1[-1024*( ...
@@ -104,9 +104,9 @@ def gemm_epilogue(
         fragment2 = ldmatrix_3(n0, tid, smem, fragment2)  # line 49  fragment2[4:8,12:16,20:24,28:32] = ldmatrix s ...
         A_at = cp_async_4(A_shape0, A_shape1, A_stride0, bid_x, k0, n0, tid, A, A_at, smem)  # line 49
         B_at = cp_async_5(B_shape0, B_shape1, B_stride0, bid_y, k0, n0, tid, B, B_at, smem)  # line 49
-        cp_async_commit_0()  # line 49  cpcommit
+        cp_async_commit_0()  # line 49  cp_async_commit
         fragment0 = mma_0(fragment0, fragment1, fragment2)  # line 49  fragment0[0:32] += fragment1[0:8,16:24] * f ...
-        cp_async_wait_0()  # line 49  cpwait 1
+        cp_async_wait_0()  # line 49  cp_async_wait 1
         barrier_0()  # line 49  barrier block sync
         fragment1 = ldmatrix_4(n0, tid, smem, fragment1)  # line 49  fragment1[0:8,16:24] = ldmatrix s0[2048*((n0+ ...
         fragment2 = ldmatrix_5(n0, tid, smem, fragment2)  # line 49  fragment2[0:4,8:12,16:20,24:28] = ldmatrix s1 ...
@@ -114,7 +114,7 @@ def gemm_epilogue(
         turn0 = int64(value_1(n0))  # line 49  turn0 := (n0+1)%3
         A_at = advance_0(A_stride0, A_at)
         B_at = advance_1(B_stride0, B_at)
-    cp_async_wait_1()  # line 49  cpwait
+    cp_async_wait_1()  # line 49  cp_async_wait 0
     fragment1 = ldmatrix_6(A_shape1, tid, smem, fragment1)  # line 49  fragment1[8:16,24:32] = ldmatrix s0[2048*ce ...
     fragment2 = ldmatrix_7(A_shape1, tid, smem, fragment2)  # line 49  fragment2[4:8,12:16,20:24,28:32] = ldmatrix ...
     fragment0 = mma_0(fragment0, fragment1, fragment2)  # line 49  fragment0[0:32] += fragment1[0:8,16:24] * fragm ...
@@ -124,13 +124,13 @@ def gemm_epilogue(
     barrier_0()  # line 53  barrier block sync
     fragment3 = load_0(tid, smem, fragment3)  # line 60  fragment3[0:32] = load s2[4*(17*tid//16) + [0:4352:544]] x4
     r0 = map_copy_2(fragment3, r0)  # line 61  r0[0:32] = copy.f32(fragment3[0:32])
-    r1 = to_f32_0(r1, x0)  # line 61  convert r1[0] x0[0] rn
+    r1 = to_f32_0(r1, x0)  # line 61  r1[0] = to.f32(x0[0]) rn
     r2 = map_mul_0(r0, r1, r2)  # line 61  r2[0:32] = mul.f32(r0[0:32], r1[0])
     r3 = map_ne_0(r3, x1)  # line 62  r3[0] = ne.f64(x1[0], 0.0)
     if holds_0(r3):  # line 62  if r3[0] (thread)
         fragment4 = load_1(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, fragment4)  # line 64
         r4 = map_copy_3(fragment4, r4)  # line 65  r4[0:32] = copy.f32(fragment4[0:32])
-        r5 = to_f32_1(r5, x1)  # line 65  convert r5[0] x1[0] rn
+        r5 = to_f32_1(r5, x1)  # line 65  r5[0] = to.f32(x1[0]) rn
         r6 = map_mul_1(r4, r5, r6)  # line 65  r6[0:32] = mul.f32(r4[0:32], r5[0])
         r2 = map_add_0(r2, r6)  # line 65  r2[0:32] = add.f32(r2[0:32], r6[0:32])
     fragment5 = load_2(D_shape0, D_shape1, bid_x, bid_y, tid, bias, fragment5)  # line 70  fragment5[0:32] = load ...

@@ -1,0 +1,1 @@
+"""The fingerprint of a call: what its plan depends on beside its arrays, found and watched."""

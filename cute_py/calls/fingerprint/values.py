@@ -1,0 +1,204 @@
+"""Values: whether they can change, what they hold, and what they were made of.
+
+These are questions about one value; `look` asks them of all that a value leads to.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
+from types import (
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+
+from cute_py.calls.fingerprint.names import OWN, is_foreign
+from cute_py.records import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+MISSING = object()  # what a cell or a name stands for that has no value
+WRAPPERS = (staticmethod, classmethod, property)
+_UNREAD = frozenset({"__repr__", "__dict__", "__weakref__", "__doc__", "__module__"})
+DEPTH = 8  # of values in values that are looked at to tell whether they can change
+_EXACT = (bool, int, str, bytes, CodeType, type, ModuleType, type(None))
+
+
+def is_frozen(value: Any, depth: int = DEPTH) -> bool:  # noqa: ANN401
+    """Tell whether a value can never change, to its leaves: then one key holds as long as it lives,
+    and the code of its class is what it was.
+
+    >>> is_frozen((1, "a", (2.0, None))), is_frozen((1, [2])), is_frozen(lambda: 1)
+    (True, False, False)
+    """
+    kind: Any = type(value)
+    if kind in _EXACT or kind in (float, complex):
+        return True
+    if depth == 0:
+        return False
+    if kind is frozenset or (issubclass(kind, tuple) and kind.__iter__ is tuple.__iter__):
+        return all(is_frozen(x, depth - 1) for x in value)
+    if isinstance(value, Enum):
+        return is_frozen(value.value, depth - 1)
+    if is_dataclass(value):
+        return is_frozen_record(kind) and all(
+            is_frozen(getattr(value, f.name), depth - 1) for f in fields(value)
+        )
+    return issubclass(kind, Value)
+
+
+@lru_cache(maxsize=1024)
+def is_frozen_record(kind: Any) -> bool:  # noqa: ANN401  (a class)
+    """Tell whether a class is a frozen dataclass that keeps its fields itself: no property is one,
+    and its objects have room for nothing else but what `__dict__` holds.
+    """
+    params = getattr(kind, "__dataclass_params__", None)
+    if params is None:
+        return False
+    names = [f.name for f in fields(kind)]
+    held = [vars(cls)[name] for cls in kind.__mro__ for name in names if name in vars(cls)]
+    return bool(params.frozen) and not any(
+        hasattr(x, "__get__") and not isinstance(x, MemberDescriptorType) for x in held
+    )
+
+
+# -- what objects hold
+
+
+def attributes(value: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return what an object holds under names: in its slots and in its `__dict__`."""
+    found = {}
+    kind: Any = type(value)
+    for descriptor in slots_of(kind):
+        try:
+            found[descriptor.__name__] = descriptor.__get__(value)
+        except AttributeError:  # not given a value yet
+            continue
+    return {**found, **getattr(value, "__dict__", {})}
+
+
+@lru_cache(maxsize=4096)
+def slots_of(kind: Any) -> tuple[MemberDescriptorType, ...]:  # noqa: ANN401  (a class)
+    """Return the slots of a class and of those that it is made of, but for those of Python."""
+    held = [(n, x) for cls in kind.__mro__ for n, x in vars(cls).items() if n[-2:] != "__"]
+    return tuple([x for _name, x in held if isinstance(x, MemberDescriptorType)])
+
+
+def arrays_in(
+    value: Any,  # noqa: ANN401
+    is_array: Callable[[object], bool],
+    depth: int = DEPTH,
+) -> Iterator[object]:
+    """Give the arrays that a compile-time value holds."""
+    if depth and is_array(value):
+        yield value
+    elif depth and not isinstance(value, (*_EXACT, FunctionType, MethodType)):
+        for part in _held(value):
+            yield from arrays_in(part, is_array, depth - 1)
+
+
+def _held(value: Any) -> list[Any]:  # noqa: ANN401
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return list(value)
+    if type(value).__module__.partition(".")[0] == OWN or isinstance(value, type):
+        return []
+    return list(attributes(value).values())
+
+
+# -- where to look
+
+
+def content(cell: Any) -> object:  # noqa: ANN401  (a cell)
+    """Return what a cell of a closure holds; MISSING before it was given a value."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def wrapped_in(value: Any) -> list[Any]:  # noqa: ANN401
+    """Return the functions that something was made of."""
+    if isinstance(value, property):
+        return [value.fget, value.fset]
+    if isinstance(value, (staticmethod, classmethod)):
+        return [value.__func__]
+    inner = getattr(value, "__wrapped__", None)
+    return [] if inner is None else [inner]
+
+
+def is_read(name: str, value: object, names: frozenset[str]) -> bool:
+    """Tell whether an entry of a class may count: it is named, or Python calls it by itself."""
+    if name in _UNREAD or isinstance(value, (MemberDescriptorType, GetSetDescriptorType)):
+        return False
+    special = name.startswith("__") and isinstance(value, (FunctionType, *WRAPPERS))
+    return special or name in names
+
+
+def contents(value: Any) -> list[tuple[Any, Any]] | None:  # noqa: ANN401
+    """Return what a container holds, by key; of a number or text with a class of its own, that."""
+    from collections import deque
+    from collections.abc import Mapping, MappingView
+
+    if isinstance(value, (int, float, complex, str, bytes)):
+        base = next(x for x in (int, float, complex, str, bytes) if isinstance(value, x))
+        return [(base.__name__, base.__repr__(value))]
+    if isinstance(value, (tuple, list)):
+        return list(enumerate(value))
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if isinstance(value, (set, frozenset)):
+        return sorted([(repr(x), x) for x in value], key=lambda item: item[0])
+    if isinstance(value, (range, slice)):
+        return [(name, getattr(value, name)) for name in ("start", "stop", "step")]
+    if isinstance(value, (bytearray, memoryview, deque, MappingView)) or (
+        type(value).__module__ == "array"
+    ):
+        return list(enumerate(value))
+    return None
+
+
+def is_fixed(value: Any, is_container: bool = False) -> bool:  # noqa: ANN401
+    """Tell whether an object always holds the same parts; these may change."""
+    kind: Any = type(value)
+    if isinstance(value, Enum) or kind in (frozenset, range, slice):
+        return True
+    if is_frozen_record(kind):
+        return True
+    if hasattr(value, "__dict__"):
+        return False
+    made = any("__slots__" in vars(cls) for cls in kind.__mro__)  # in Python
+    return issubclass(kind, tuple) or (is_foreign(kind) and not made and not is_container)
+
+
+def is_opaque(value: Any) -> bool:  # noqa: ANN401
+    """Tell whether what an object holds says nothing about a plan: a log."""
+    logging = sys.modules.get("logging")
+    return logging is not None and isinstance(value, logging.Logger)
+
+
+def is_array(value: object) -> bool:
+    """Tell whether a value is an array or a scalar of NumPy."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
+
+
+def is_empty(value: object) -> bool:
+    """Tell whether an object has room for attributes, and has none: then its class is all."""
+    return hasattr(value, "__dict__") and type(value).__new__ is object.__new__
+
+
+def by_identity(value: object) -> bool:
+    """Tell whether an object is equal to itself alone."""
+    kind: Any = type(value)
+    return bool(kind.__hash__ is object.__hash__)

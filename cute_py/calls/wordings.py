@@ -1,0 +1,78 @@
+"""Wordings: arguments of kernels."""
+
+from __future__ import annotations
+
+from cute_py.errors import LayoutError, LeafTypeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.errors import Wording
+
+WORDINGS: dict[str, Wording] = {
+    "argument-type": (
+        LeafTypeError,
+        "an array of {given} to be read as {dtype}",
+        "an array of the type that holds values of {dtype}",
+        "convert it: cute.convert(array, dtype)",
+    ),
+    "argument-spec": (
+        LayoutError,
+        "{name} of {rank} modes, for a promise of {spec}",
+        "one entry for each mode, or one number for all",
+        "give cute.spec as many entries as the array has modes",
+    ),
+    "argument-hidden": (
+        LeafTypeError,
+        "an array inside of {type}",
+        "arrays as arguments, or in tuples, lists, dicts and dataclasses of arguments",
+        "pass the array itself, or make the class a dataclass",
+    ),
+    "argument-stride": (
+        LayoutError,
+        "{name} with strides {strides}",
+        "strides of at least 0 elements",
+        "copy it: numpy.ascontiguousarray(x)",
+    ),
+    "argument-strides": (
+        LeafTypeError,
+        "an array of {type} without strides",
+        "an array whose strides are known",
+        "pass a NumPy, torch, CuPy or Numba array",
+    ),
+    "argument-masked": (
+        LayoutError,
+        "{name}, an array with a mask",
+        "an array of which every element counts",
+        "give the masked elements a value, and pass the array without its mask: x.filled(0)",
+    ),
+    "argument-negated": (
+        LayoutError,
+        "{name}, a view whose memory holds the negated values",
+        "memory that holds the values of the array",
+        "resolve it: x.resolve_neg()",
+    ),
+    "argument-device": (
+        LayoutError,
+        "an array ({type}) on a device of DLPack's type {device}",
+        "memory of the host or of a GPU of NVIDIA",
+        "copy it to the host: numpy.asarray(x), or to the GPU with torch or CuPy",
+    ),
+    "argument-dlpack": (
+        LeafTypeError,
+        "an array on the GPU ({type}) that tells about its memory through DLPack alone",
+        "torch or CuPy to take it in",
+        "pip install torch or cupy, or pass an array with __cuda_array_interface__",
+    ),
+    "argument-promise": (
+        LayoutError,
+        "{name} with {extent} in mode {mode}",
+        "{wanted}, as the kernel's annotation promises",
+        "pad the array, or relax cute.spec(...)",
+    ),
+    "kernel-number": (
+        LeafTypeError,
+        "{value!r}",
+        "a number that {dtype} can hold",
+        "use a number of the tensor's type, or convert the tensor",
+    ),
+}

@@ -1,0 +1,42 @@
+"""Wordings: the command line."""
+
+from __future__ import annotations
+
+from cute_py.errors import CuteError, DtypeError, LayoutError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.errors import Wording
+
+WORDINGS: dict[str, Wording] = {
+    "cli-arch": (
+        LayoutError,
+        "the architecture {arch}",
+        "one of {known}, with or without a suffix",
+        "leave out --arch to list all",
+    ),
+    "cli-layout": (
+        LayoutError,
+        "{text!r}",
+        "integers and layouts, or a tuple of these",
+        "write a shape such as 2,2,1 or a layout such as (32,4):(4,1)",
+    ),
+    "cli-memory": (
+        CuteError,
+        "a product for which memory ran out",
+        "more free memory",
+        "multiply in parts along M or N, or use narrower types",
+    ),
+    "cli-gemm": (
+        CuteError,
+        "{given}",
+        "two .npy files, or --m, --n and --k for generated data",
+        "cute-py gemm a.npy b.npy -o d.npy, or cute-py gemm --m 512 --n 512 --k 512",
+    ),
+    "cli-out-dtype": (
+        DtypeError,
+        "-o with {dtype} results, which plain numpy.load does not know",
+        "{known}",
+        "leave --out-dtype out: the file is f32 then",
+    ),
+}

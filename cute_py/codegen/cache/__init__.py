@@ -1,0 +1,134 @@
+"""Compiled kernels on disk: looked up by what they depend on, built and kept where not there.
+
+A file is an entry of `entry`, named after its key. It is written beside its place and then
+renamed, so that any number of processes may write the same one; no lock is needed. What is not as
+it was written is removed and built anew. A hit loads neither Numba nor llvmlite.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict, fields
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from cute_py.codegen.cache import files
+from cute_py.codegen.cache.entry import pack, unpack
+from cute_py.codegen.cache.key import key_of
+from cute_py.errors import CuteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cute_py.codegen.build import Compiled
+    from cute_py.plan.plan import Plan
+
+counts: Counter[str] = Counter()  # of this process: hit, miss, damaged, stored, not stored
+
+_one_at_a_time = RLock()  # Numba's first compile must be alone
+
+
+def cached(
+    build: Callable[[], Compiled],
+    plan: Plan,
+    arch: str,
+    **options: Any,  # noqa: ANN401
+) -> Compiled:
+    """Return a compiled plan from the cache, or build it and keep it.
+
+    What cannot be read or written is warned of once, and the kernel built without.
+
+    Args:
+        build: compiles the plan; one thread of the process builds at a time.
+        plan: what is compiled.
+        arch: for which architecture.
+        options: all else that the result depends on.
+
+    Raises what `build` raises, and CuteError for a size limit that cannot be read.
+    """
+    key = key_of(plan, arch, options) if files.is_on() else None
+    if key is None:
+        return alone(build)
+    most = files.limit()
+    found = load(key, plan, arch)
+    if found is not None:
+        return found
+    with _one_at_a_time:
+        found = load(key, plan, arch)  # another thread may have built it meanwhile
+        if found is None:
+            counts["miss"] += 1
+            found = build()
+            store(key, found, most)
+        return found
+
+
+def alone(build: Callable[[], Compiled]) -> Compiled:
+    """Build while no other thread of the process does."""
+    with _one_at_a_time:
+        return build()
+
+
+def load(key: str, plan: Plan, arch: str) -> Compiled | None:
+    """Return the kernel of a key; None if it is not there, or not as it was written."""
+    path = _path(key)
+    data = None if path is None else files.read_own(path)
+    if path is None or data is None:
+        return None
+    found = _restored(unpack(key, data), plan, arch)
+    if found is None:
+        counts["damaged"] += 1
+        files.remove(path)
+        return None
+    counts["hit"] += 1
+    with suppress(OSError):  # the folder may be read-only
+        os.utime(path)
+    files.keep_source(plan.name, found.source)  # profilers look for it; it may have been trimmed
+    return found
+
+
+def store(key: str, compiled: Compiled, most: int) -> None:
+    """Keep a kernel, and at most `most` bytes in all; where that fails, go on without."""
+    path = _path(key)
+    if path is None:
+        return
+    data = pack(key, _parts(compiled))
+    if len(data) > most:
+        counts["not stored"] += 1
+        return
+    try:
+        files.write_whole(path, data)
+        files.trim(most)
+        counts["stored"] += 1
+    except OSError as error:
+        counts["not stored"] += 1
+        files.warn_once(files.unusable(error.strerror))
+
+
+def _path(key: str) -> Path | None:
+    try:
+        return files.folder(files.KERNELS) / f"{key}{files.ENTRY}"
+    except CuteError as error:
+        files.warn_once(error)
+        return None
+
+
+def _parts(compiled: Compiled) -> dict[str, Any]:
+    names = [f.name for f in fields(compiled) if f.name not in ("plan", "arch")]
+    found = {name: getattr(compiled, name) for name in names}
+    numbers = {k: n for k, n in asdict(compiled.resources).items() if k != "cubin"}
+    return {**found, "resources": numbers}
+
+
+def _restored(parts: dict[str, Any] | None, plan: Plan, arch: str) -> Compiled | None:
+    from cute_py.codegen.build import Compiled, Resources  # which imports this module
+
+    if parts is None:
+        return None
+    try:
+        resources = Resources(**parts.pop("resources"), cubin=parts["cubin"])
+        return Compiled(plan=plan, arch=arch, resources=resources, **parts)
+    except (TypeError, KeyError):  # other fields than those of this version
+        return None

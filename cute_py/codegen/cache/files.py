@@ -1,0 +1,315 @@
+"""The cache folder: its files whole or not there, how much they may hold, and what goes first."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from contextlib import suppress
+from glob import escape, glob
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from cute_py.errors import CuteError, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+PRIVATE = 0o700  # what is run from here must be written by its owner alone
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
+KERNELS, SOURCES = "kernels", "sources"
+PART = ".part"  # ends the name of a file that is being written
+TRIES = 20  # while others clear the cache
+DEFAULT = "1G"
+ENTRY = ".kernel"
+ABANDONED = 3600  # seconds after which nobody still writes a part
+_FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def is_on() -> bool:
+    """Tell whether anything may be kept on disk: `CUTE_PY_CACHE=0` forbids it."""
+    return os.environ.get("CUTE_PY_CACHE") != "0"
+
+
+def place() -> Path:
+    """Return where the cache folder is: `$CUTE_PY_CACHE_DIR`, or in the user's folder for caches.
+
+    The folder need not be there.
+    """
+    given = os.environ.get("CUTE_PY_CACHE_DIR")
+    if given:
+        return Path(given).absolute()
+    try:
+        return _user_caches().absolute() / "cute_py"
+    except RuntimeError:  # a user without a home
+        return Path(tempfile.gettempdir(), f"cute_py-{_user()}")
+
+
+def _user_caches() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _user() -> int:
+    """Return the number of this user; 0 on Windows, where folders of a user are private."""
+    return os.geteuid() if hasattr(os, "geteuid") else 0
+
+
+def folder(inner: str) -> Path:
+    """Return a folder inside of the cache folder; both are made with mode 0700 if not there.
+
+    The inner one is made private if it is not. Raises CuteError where the cache folder is another
+    user's or others can write to it, and where no folder can be made.
+    """
+    try:
+        return _until_it_stays(lambda: _folder(inner))
+    except OSError as error:
+        raise unusable(error.strerror) from None
+
+
+def _folder(inner: str) -> Path:
+    whole = place()
+    whole.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    require_private(whole)
+    _make_private(whole / inner)
+    return whole / inner
+
+
+def _until_it_stays(work: Callable[[], T]) -> T:
+    """Do again what others cut short by clearing the cache in the midst of it."""
+    for _ in range(TRIES):
+        try:
+            return work()
+        except FileNotFoundError:
+            continue
+    return work()
+
+
+def require_private(whole: Path) -> None:
+    """Refuse the cache folder if anyone else can write to it; it may serve other ends, too."""
+    found = whole.stat()
+    if found.st_uid != _user():
+        raise unusable("it belongs to another user")
+    if found.st_mode & OTHERS and os.name == "posix":
+        raise unusable("others can write to it")
+
+
+def _make_private(path: Path) -> None:
+    path.mkdir(mode=PRIVATE, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != _user():
+        raise unusable(f"{path.name} in it is no folder of this user")
+    if stat.S_IMODE(found.st_mode) != PRIVATE:
+        path.chmod(PRIVATE)
+
+
+def unusable(reason: str | None) -> CuteError:
+    """Return the refusal of the cache folder."""
+    return refusal("cache-folder", operation="cache", path=place(), reason=reason)
+
+
+_warned: set[str] = set()
+
+
+def warn_once(error: CuteError) -> None:
+    """Warn that work goes on without the cache; a second time in a process nothing is said."""
+    if error.code not in _warned:
+        _warned.add(error.code)
+        warnings.warn(f"nothing is kept on disk: {error}", RuntimeWarning, stacklevel=2)
+
+
+# -- files
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that no reader ever sees a part of it: beside it first, then renamed."""
+    _until_it_stays(lambda: _write(path, data))
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=PART)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_own(path: Path) -> bytes | None:
+    """Return what a file holds; b"" unless it is a plain file that this user alone can write to.
+
+    None where nothing is there, or nothing can be read now.
+    """
+    try:
+        handle = os.open(path, _READ)
+    except OSError as error:
+        return b"" if error.errno in _FOREIGN else None
+    try:
+        return _read(handle)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+
+
+_READ = os.O_RDONLY
+for _name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):  # those that the system has
+    _READ |= getattr(os, _name, 0)
+_FOREIGN = (errno.ELOOP, errno.EMLINK, errno.ENXIO)  # a link, here and on BSD; a socket
+
+
+def _read(handle: int) -> bytes:
+    found = os.fstat(handle)
+    shared = found.st_uid != _user() or (found.st_mode & OTHERS and os.name == "posix")
+    if shared or not stat.S_ISREG(found.st_mode):
+        return b""
+    with os.fdopen(handle, "rb", closefd=False) as file:
+        return file.read()
+
+
+def source_file(name: str, text: str) -> Path:
+    """Return the file that holds a kernel's source; its folder is named after what it holds.
+
+    The path is the same, without a file, where nothing can be kept; that is warned of once.
+    """
+    path, data = _of_source(name, text)
+    if is_on():
+        try:
+            folder(SOURCES)
+            _until_it_stays(lambda: _keep(path, data))
+        except CuteError as error:
+            warn_once(error)
+        except OSError as error:
+            warn_once(unusable(error.strerror))
+    return path
+
+
+def keep_source(name: str, text: str) -> None:
+    """Write a kernel's source where it is gone, or mark it as used; go without where that fails."""
+    with suppress(OSError, CuteError):
+        folder(SOURCES)
+        _until_it_stays(lambda: _keep(*_of_source(name, text)))
+
+
+def _of_source(name: str, text: str) -> tuple[Path, bytes]:
+    data = text.encode()
+    return place() / SOURCES / sha256(data).hexdigest()[:16] / f"{name}.py", data
+
+
+def _keep(path: Path, data: bytes) -> None:
+    """Write a file, or mark it as used if it holds the data already."""
+    if read_own(path) == data:
+        os.utime(path)
+    else:
+        write_whole(path, data)
+
+
+# -- how much it holds
+
+
+def limit() -> int:
+    """Return how much the cache may hold (bytes): `CUTE_PY_CACHE_SIZE`, or 1G."""
+    text = os.environ.get("CUTE_PY_CACHE_SIZE") or DEFAULT
+    found = re.fullmatch(r"([0-9]+)([KMG]?)", text.strip().upper())
+    if found is None:
+        raise refusal("cache-size", operation="cache", text=text)
+    return int(found.group(1)) * _FACTORS[found.group(2)]
+
+
+class Kept(NamedTuple):
+    """A file of the cache; the least recently used sorts first."""
+
+    used: float  # seconds since 1970
+    path: Path
+    size: int  # bytes
+
+
+# Nothing else is ever removed: the folder may be one that the user keeps other files in.
+_HEX = "[0-9a-f]"
+_SOURCE = f"{SOURCES}/{_HEX * 16}"
+_PATTERNS = (
+    f"{KERNELS}/{_HEX * 64}{ENTRY}",
+    f"{KERNELS}/.*{PART}",
+    f"{_SOURCE}/*.py",
+    f"{_SOURCE}/.*{PART}",
+)
+
+
+def kept() -> list[Kept]:
+    """Return the files of the cache, the least recently used first; parts are among them."""
+    found = []
+    for path in [path for pattern in _PATTERNS for path in _found(pattern)]:
+        try:
+            about = path.lstat()
+        except OSError:  # gone in between
+            continue
+        found.append(Kept(about.st_mtime, path, about.st_size))
+    return sorted(found)
+
+
+def _found(pattern: str) -> list[Path]:
+    """Return what is there now; Path.glob stumbles over what goes meanwhile."""
+    return [Path(name) for name in glob(f"{escape(str(place()))}/{pattern}")]
+
+
+def trim(most: int) -> int:
+    """Remove abandoned parts, then what was least recently used until `most` bytes are left.
+
+    Returns how many files were removed.
+    """
+    found, old = kept(), time.time() - ABANDONED
+    gone = [file for file in found if file.path.suffix == PART and file.used < old]
+    rest = [file for file in found if file.path.suffix != PART]
+    total = sum(file.size for file in rest)
+    for file in rest:
+        if total <= most:
+            break
+        total -= file.size
+        gone.append(file)
+    for file in gone:
+        remove(file.path)
+    return len(gone)
+
+
+def clear() -> tuple[int, int]:
+    """Remove all files of the cache; returns how many, and their size (bytes).
+
+    What else lies in the folder is left alone.
+    """
+    found = kept()
+    for file in found:
+        remove(file.path)
+    for path in _found(_SOURCE):
+        _remove_folder(path)
+    return len(found), sum(file.size for file in found)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, and its folder if it has one to itself; what cannot be removed stays."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:  # a folder in place of a file, for one
+        shutil.rmtree(path, ignore_errors=True)
+    if path.parent.parent.name == SOURCES:
+        _remove_folder(path.parent)
+
+
+def _remove_folder(path: Path) -> None:
+    try:
+        path.rmdir()
+    except OSError:  # not empty, or gone
+        return

@@ -1,0 +1,206 @@
+"""The key of a compiled kernel: all that it depends on, as one hash.
+
+Those are the plan with its source lines, the architecture and options, the compilers' versions,
+and the text of the modules of cute_py that make the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import fields, is_dataclass
+from functools import cache
+from glob import escape, glob
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cute_py
+from cute_py.atoms.mma import MMA_Atom, Operand
+from cute_py.codegen.toolchain import tool
+from cute_py.dtypes.table import Dtype
+from cute_py.errors import CuteError
+from cute_py.integers.polynomial import polynomial_key
+from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.records import Value
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
+    from cute_py.plan.plan import Plan
+
+    Signature = list[tuple[str, int, int]]
+
+ROOT = Path(cute_py.__file__).parent
+HERE = os.sep.join(Path(__file__).parts[-3:])  # codegen/cache/key.py
+# What no kernel depends on but through its plan. All else counts, so that a new folder does.
+ABOVE = {"analysis", "cli", "emulate", "host", "kernels", "ops", "viz"}
+PACKAGES = ("numba", "numba_cuda", "llvmlite")
+SLACK = 10_000_000  # nanoseconds: the clock of files is coarser than that of `time`
+NVVM = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*", "nvvm/libdevice/*.bc")
+
+
+def key_of(plan: Plan, arch: str, options: dict[str, Any]) -> str | None:
+    """Return the key as 64 hexadecimal digits.
+
+    None where it cannot be told what the kernel depends on: the sources of cute_py are not at
+    hand or have changed since they were loaded, or the plan holds what is no part of plans.
+    """
+    try:
+        made_by, with_tools, given = compiler(), tools(), canonical(plan)
+    except (OSError, TypeError):
+        return None
+    if made_by is None:
+        return None
+    whole = repr((made_by, with_tools, arch, sorted(options.items()), given))
+    return sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# -- the plan
+
+
+def canonical(x: Any) -> str:  # noqa: ANN401  (a plan, or a part of one)
+    """Return text that is the same exactly for equal plans with equal source lines.
+
+    It is no `Plan.save`: that takes 7 times as long, and writes atoms by name alone, where a row
+    of the user's own may hold any instruction. Raises TypeError for what is no part of plans.
+
+    >>> canonical((1, 1.0, True, "1", None))
+    "(1,1.0,True,'1',None)"
+    """
+    return _text(x, {})
+
+
+def _text(x: Any, known: dict[int, str]) -> str:  # noqa: ANN401
+    kind = type(x)
+    if kind is tuple:
+        return f"({','.join([_text(part, known) for part in x])})"
+    if kind in (int, str, float, bool, type(None)):
+        return repr(x)
+    if kind is SymInt:
+        return f"~{polynomial_key(terms_of(x))!r}"
+    if kind is Dtype:
+        return f"dtype {x.name}"
+    if id(x) not in known:
+        names = _names(kind)  # type: ignore[arg-type]  # classes are hashable
+        parts = [_text(getattr(x, name), known) for name in names]
+        known[id(x)] = f"{kind.__name__}({','.join(parts) or repr(x)})"
+    return known[id(x)]
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:  # noqa: ANN401  (a class)
+    """Return the fields of a record; none for layouts, whose repr says all."""
+    if kind in (MMA_Atom, Operand):
+        return tuple(kind.__slots__)
+    if is_dataclass(kind):
+        return tuple([f.name for f in fields(kind)])
+    if issubclass(kind, Value):
+        return ()
+    raise TypeError(kind)
+
+
+# -- cute_py itself
+
+
+def compiler() -> str | None:
+    """Return the hash of the modules that make kernels; None if they changed in this process, or
+    may have changed since one of them was loaded: after cute_py was.
+    """
+    before, digest = _loaded()
+    newest = max(changed for _path, _size, changed in before)
+    return digest if newest < cute_py._loaded_at - SLACK and _signature() == before else None
+
+
+@cache
+def _loaded() -> tuple[Signature, str]:
+    signature = _signature()
+    total = sha256()
+    for path, size, _time in signature:
+        total.update(f"{os.path.basename(path)} {size}\n".encode())
+        total.update(Path(path).read_bytes())
+    return signature, total.hexdigest()
+
+
+def _signature() -> Signature:
+    """Return path, size and time of change of each module; raises OSError if they are not there."""
+    with os.scandir(ROOT) as entries:
+        top = list(entries)
+    found = [each for entry in top if entry.name not in ABOVE for each in _sources(entry)]
+    if not any(path.endswith(HERE) for path, _size, _time in found):
+        raise FileNotFoundError(ROOT)
+    return sorted(found)
+
+
+def _sources(entry: os.DirEntry[str]) -> Signature:
+    """Return what is to be known of a module, or of all modules of a folder."""
+    if entry.name.endswith(".py"):
+        about = entry.stat()
+        return [(entry.path, about.st_size, about.st_mtime_ns)]
+    if not entry.is_dir() or entry.name == "__pycache__":
+        return []
+    with os.scandir(entry.path) as entries:
+        return [each for inner in entries for each in _sources(inner)]
+
+
+# -- the tools
+
+
+@cache
+def tools() -> tuple[str, ...]:
+    """Return what tells the compilers' versions and settings, without loading or running one."""
+    settings = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("NUMBA_")]
+    versions = [f"{name} {version(name)}" for name in PACKAGES]
+    files = [_stamp(path) for path in [*_nvvm(), *_ptxas()]]
+    return (str(sys.implementation.cache_tag), *versions, *files, *settings)
+
+
+def version(name: str) -> str:
+    """Return the version of a package: of the loaded one, else of the installed one.
+
+    importlib.metadata knows it, too, but takes longer to load than a kernel.
+    """
+    loaded = getattr(sys.modules.get(name), "__version__", None)
+    if loaded is not None:
+        return str(loaded)
+    spec = _spec(name)
+    if spec is None or spec.origin is None:
+        return "none"
+    site = Path(spec.origin).parents[1]
+    infos = [path.name for path in site.glob(f"{name}-*.dist-info")]
+    if len(infos) == 1:
+        return infos[0].removeprefix(f"{name}-").removesuffix(".dist-info")
+    return _stamp(spec.origin)
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return find_spec(name)
+    except ValueError:  # a loaded module that has none
+        return None
+
+
+def _stamp(path: str) -> str:
+    about = os.stat(path)
+    return f"{path} {about.st_size} {about.st_mtime_ns}"
+
+
+def _nvvm() -> list[str]:
+    """Return the files of NVVM wherever numba-cuda may find them."""
+    spec = _spec("nvidia")
+    wheels = () if spec is None else spec.submodule_search_locations or ()
+    roots = [root for place in wheels for root in glob(f"{escape(place)}/*")]
+    roots += [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX")]
+    roots.append("/usr/local/cuda")
+    found = {
+        path for root in roots if root for end in NVVM for path in glob(f"{escape(root)}/{end}")
+    }
+    return sorted(found)
+
+
+def _ptxas() -> list[str]:
+    try:
+        return [tool("ptxas")]
+    except CuteError:  # told by who needs it
+        return []

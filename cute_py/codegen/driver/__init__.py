@@ -1,0 +1,1 @@
+"""The CUDA driver: its calls, its devices, and the streams of arrays."""

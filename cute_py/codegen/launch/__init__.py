@@ -1,0 +1,1 @@
+"""Launches: arguments are checked, all is prepared but addresses, faults are told."""

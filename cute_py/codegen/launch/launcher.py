@@ -1,0 +1,255 @@
+"""A compiled plan on a device: loaded once, its launches prepared for each kind of arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cute_py.calls.arrays import (
+    LINE,
+    address_of,
+    bare,
+    dtype_of,
+    is_read_only,
+    on_device,
+    require_plain_values,
+    strides_of,
+)
+from cute_py.calls.numbers import number
+from cute_py.codegen.driver.driver import driver
+from cute_py.codegen.driver.streams import (
+    current_device,
+    current_stream,
+    device_of,
+    own_stream,
+    read,
+)
+from cute_py.codegen.launch.limits import require_fit, require_grid
+from cute_py.codegen.launch.prepared import Nothing, Ordered, Prepared, fault
+from cute_py.codegen.printer import names_of, parameters
+from cute_py.errors import CuteError, refusal
+from cute_py.integers.code import FUNCTIONS, function, together, tree
+from cute_py.integers.polynomial import symbols_of
+from cute_py.integers.symbols import terms_of
+from cute_py.plan.access import Access
+from cute_py.plan.ops import TmaStore
+from cute_py.plan.plan import ScalarParam, TensorParam, admits
+from cute_py.plan.walk import every
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from cute_py.calls.doors import Launch
+    from cute_py.codegen.build import Compiled
+    from cute_py.codegen.driver.driver import Driver
+    from cute_py.plan.conditions import Scalar
+    from cute_py.plan.plan import Plan
+
+MOST = 1024  # prepared launches of a plan; all are dropped when there are more
+
+
+class Launcher:
+    """A compiled plan in the memory of a device, ready to be called with arrays."""
+
+    def __init__(
+        self, compiled: Compiled, device: int | None = None, by: Driver | None = None
+    ) -> None:
+        """Load the cubin on a device, by default the current one."""
+        self.compiled, self.driver = compiled, by or driver()
+        self.device = (self.driver.device() or 0) if device is None else device
+        self.kept: dict[Hashable, Launch] = {}
+        grid = compiled.plan.launch.grid
+        self.sizes = sorted({s.name for x in grid for s in symbols_of(terms_of(x))})
+        blocks = together([tree(x) for x in grid])
+        self.blocks = function(self.sizes, blocks, FUNCTIONS)  # of sizes and run-time numbers
+        # of arrays: what is promised of their address (bytes), of numbers: None
+        self.promised = [
+            p.alignment if isinstance(p, TensorParam) else None for p in compiled.plan.params
+        ]
+        self.written = frozenset(_written(compiled.plan))
+        try:
+            with self.driver.inside(self.device):
+                self.function = self._loaded()
+        except CuteError as error:
+            if error.code != "launch-status":
+                raise
+            facts, grid = error.facts, compiled.plan.launch.grid
+            status, said = int(str(facts["number"])), str(facts["status"])
+            raise fault(status, said, compiled, grid, known=False) from None
+
+    def _loaded(self) -> Any:  # noqa: ANN401  (a CUfunction)
+        call, smem = self.driver.call, self.compiled.plan.smem_bytes
+        self.module = call("cuModuleLoadData", self.compiled.cubin)
+        function = call("cuModuleGetFunction", self.module, self.compiled.entry.encode())
+        require_fit(self.driver, self.compiled, function, self.device)
+        if smem > 48 * 1024:
+            kinds = self.driver.raw.CUfunction_attribute
+            most = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call("cuFuncSetAttribute", function, most, smem)
+        return function
+
+    def __call__(self, *args: Any, stream: int | None = None) -> None:  # noqa: ANN401
+        """Launch with an array or number for each parameter of the plan.
+
+        Args:
+            args: in the order of `plan.params`.
+            stream: the number of a CUDA stream; None: the current one of the arrays' library.
+
+        """
+        launch, values = self.prepared(args)
+        launch(values, stream)
+
+    def prepared(self, args: Sequence[Any]) -> tuple[Launch, list[Any]]:
+        """Return the prepared launch for arrays like these, and the values to call it with."""
+        params = self.compiled.plan.params
+        if len(args) != len(params):
+            raise self._wrong("arguments", f"{len(args)} of {len(params)}")
+        key: list[Hashable] = []
+        values: list[Any] = []
+        for p, promised, arg in zip(params, self.promised, args, strict=True):
+            if promised is None:
+                values.append(number(arg, p.dtype, p.name))
+                continue
+            facts, address = self._read(p.name, arg)
+            key.append(facts)
+            values.append(address)
+            if LINE % promised:  # facts tell addresses apart by 16 bytes
+                key.append(address % promised)
+        found = self.kept.get(tuple(key))
+        if found is None:
+            if len(self.kept) >= MOST:
+                self.kept.clear()
+            found = self.kept[tuple(key)] = self._prepare(args)
+        return found, values
+
+    def _read(self, name: str, arg: Any) -> tuple[Hashable, int]:  # noqa: ANN401
+        if not on_device(arg):
+            kind, plan = type(bare(arg)).__name__, self.compiled.plan
+            raise refusal("launch-host", operation=plan.name, name=name, type=kind)
+        return read(arg)
+
+    # -- the first launch with arrays of these facts
+
+    def _prepare(self, args: Sequence[Any]) -> Launch:
+        plan = self.compiled.plan
+        given = list(zip(plan.params, args, strict=True))
+        arrays = [(p, arg) for p, arg in given if isinstance(p, TensorParam)]
+        self._require_one_device([(p.name, bare(arg)) for p, arg in arrays])
+        env: dict[str, int] = {}
+        for p, arg in arrays:
+            self._require_fit(p, arg)
+            env |= _sizes(p.name, bare(arg))
+        grid = self._grid(env)
+        if not callable(grid) and 0 in grid:
+            return Nothing()
+        first = bare(arrays[0][1])
+        prepared = Prepared(
+            self.driver,
+            self.compiled,
+            self.function,
+            self.device,
+            grid,
+            [kind for _name, kind in parameters(plan)],
+            self._fixed(env),
+            current_stream(first, self.device),
+            current_device(first),
+        )
+        streams = {own_stream(bare(arg)) for _p, arg in arrays} - {None}
+        return Ordered(prepared, [s for s in streams if s is not None]) if streams else prepared
+
+    def _fixed(self, env: dict[str, int]) -> dict[int, int]:
+        """Return sizes and strides by the place of their parameter."""
+        names = {name for p in self.compiled.plan.params if isinstance(p, TensorParam)
+                 for name in names_of(p)}  # fmt: skip
+        listed = enumerate(parameters(self.compiled.plan))
+        return {i: env[name] for i, (name, _kind) in listed if name in names}
+
+    def _grid(
+        self, env: dict[str, int]
+    ) -> tuple[int, int, int] | Callable[[Sequence[Any]], tuple[int, int, int]]:
+        """Return the blocks; a function of the values where run-time numbers count them."""
+        numbers = {
+            i: p.name
+            for i, p in enumerate(self.compiled.plan.params)
+            if isinstance(p, ScalarParam) and p.name in self.sizes
+        }
+        sizes = {name: env[name] for name in self.sizes if name in env}
+
+        def count(values: Sequence[Any]) -> tuple[int, int, int]:
+            x, y, z = self.blocks(**sizes, **{n: int(values[i]) for i, n in numbers.items()})
+            require_grid(self.driver, self.compiled, self.device, (x, y, z))
+            return x, y, z
+
+        return count if numbers else count(())
+
+    # -- refusals
+
+    def _require_one_device(self, arrays: list[tuple[str, Any]]) -> None:
+        name, first = arrays[0]
+        for other, array in arrays:
+            found = device_of(array)
+            if found != self.device:
+                here = name if found != device_of(first) else "the kernel"
+                raise refusal(
+                    "launch-device",
+                    operation=self.compiled.plan.name,
+                    name=other,
+                    found=found,
+                    other=here,
+                    device=self.device,
+                )
+
+    def _require_fit(self, p: TensorParam, arg: Any) -> None:  # noqa: ANN401
+        """Refuse an array that is not what the plan was traced for."""
+        array = bare(arg)
+        require_plain_values(array, p.name)
+        if p.name in self.written and is_read_only(array):
+            raise refusal("launch-read-only", operation=self.compiled.plan.name, name=p.name)
+        held = dtype_of(arg)
+        if held is not p.dtype and held.numpy_name != p.dtype.numpy_name:
+            raise self._wrong(p.name, f"{held}, traced for {p.dtype}")
+        extents = tuple(array.shape), strides_of(array)
+        for word, given, traced in zip(
+            ("shape", "stride"), extents, (p.shape, p.stride), strict=True
+        ):
+            fits = len(given) == len(traced) and all(map(admits, traced, given))
+            if not fits:
+                raise self._wrong(p.name, f"{word} {tuple(given)}, traced for {_shown(traced)}")
+        self._require_aligned(p, address_of(array))
+
+    def _require_aligned(self, p: TensorParam, address: int) -> None:
+        """Refuse an address where not even an element can be read; or less than was traced for."""
+        size = max(p.dtype.bits // 8, 1)
+        if address % size:
+            raise refusal(
+                "launch-misaligned",
+                operation=self.compiled.plan.name,
+                name=p.name,
+                address=hex(address),
+                size=size,
+                dtype=p.dtype,
+            )
+        if address % p.alignment:
+            raise self._wrong(p.name, f"an address that is no multiple of {p.alignment} bytes")
+
+    def _wrong(self, name: str, found: str) -> CuteError:
+        plan = self.compiled.plan
+        return refusal("launch-argument", operation=plan.name, name=name, found=found)
+
+
+def _sizes(name: str, array: Any) -> dict[str, int]:  # noqa: ANN401
+    shape = {f"{name}_shape{i}": int(n) for i, n in enumerate(array.shape)}
+    return shape | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides_of(array))}
+
+
+def _written(plan: Plan) -> Iterator[str]:
+    """Give the arrays that a plan writes to."""
+    for op in every(plan.body):
+        target = getattr(op, "dst", None)
+        if isinstance(op, TmaStore):
+            yield op.tensor
+        elif isinstance(target, Access) and target.space == "gmem":
+            yield target.storage
+
+
+def _shown(traced: tuple[Scalar, ...]) -> str:
+    return ", ".join(repr(x) for x in traced)

@@ -1,0 +1,295 @@
+"""A prepared launch: all is computed but addresses, run-time numbers and the stream.
+
+The driver reads a launch from three pieces of memory: a configuration, the values of the
+parameters, and a table of pointers to them. They are made once; a call writes what differs and asks
+the driver. Nothing else happens, so a call may be captured into a CUDA graph. Threads share a
+prepared launch: each takes a block of memory from a pool (list operations are atomic) and gives it
+back after the driver has copied it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections import deque
+from functools import partial
+from struct import Struct
+from struct import error as StructError
+from typing import TYPE_CHECKING, Any
+
+from cute_py.codegen.arch import overlaps
+from cute_py.codegen.driver.driver import CAPTURING, INVALID_CONTEXT, STICKY
+from cute_py.errors import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cute_py.codegen.build import Compiled
+    from cute_py.codegen.driver.driver import Driver
+    from cute_py.errors import CuteError
+
+RECENT: deque[str] = deque(maxlen=8)  # kernels launched last, the newest at the end
+
+Grid = tuple[int, int, int]
+WORD = 8  # bytes of a parameter; f32 uses the first four
+# how a parameter is packed, in eight bytes each
+WORDS = {"address": "q", "integer": "q", "f32": "fxxxx", "f64": "d"}
+
+
+class Block:
+    """The memory of one launch: what a call writes comes first, then sizes and strides.
+
+    `write` writes the values of a call, `launch` asks the driver for the launch with them.
+    """
+
+    __slots__ = ("address", "config", "launch", "pointers", "stream", "values", "write")
+
+    launch: Callable[[], int]
+
+    def __init__(self, config: Any, kinds: Sequence[str], fixed: dict[int, int]) -> None:  # noqa: ANN401
+        """Make it for parameters of these kinds; `fixed` are values by place."""
+        self.config, self.stream = config, 0
+        written = [i for i in range(len(kinds)) if i not in fixed]
+        order = [*written, *fixed]
+        self.values = (ctypes.c_uint64 * len(kinds))(*[fixed.get(i, 0) for i in order])
+        first = ctypes.addressof(self.values)
+        places = {i: WORD * place for place, i in enumerate(order)}
+        pointers = [first + places[i] for i in range(len(kinds))]
+        self.pointers = (ctypes.c_void_p * len(kinds))(*pointers)
+        self.address = ctypes.addressof(self.pointers)
+        packed = Struct("".join([WORDS[kinds[i]] for i in written]))
+        self.write = partial(packed.pack_into, self.values, 0)
+
+
+class Prepared:
+    """A launch for arrays of known shapes on one device; a function of addresses and numbers."""
+
+    __slots__ = (
+        "compiled",
+        "current",
+        "device",
+        "driver",
+        "fixed",
+        "function",
+        "go",
+        "grid",
+        "grid_of",
+        "kinds",
+        "name",
+        "pool",
+        "stream",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        driver: Driver,
+        compiled: Compiled,
+        function: Any,  # noqa: ANN401  (a CUfunction)
+        device: int,
+        grid: Grid | Callable[[Sequence[Any]], Grid],
+        kinds: Sequence[str],
+        fixed: dict[int, int],
+        stream: Callable[[], int],
+        current: Callable[[], int | None],
+    ) -> None:
+        """Keep what a launch needs.
+
+        Args:
+            driver: of the machine.
+            compiled: the kernel.
+            function: the kernel, loaded on the device.
+            device: where the arrays lie.
+            grid: blocks; a function of the values where run-time numbers count them.
+            kinds: of the parameters: address, integer, f32, f64.
+            fixed: values of parameters that are the same at each call, by place.
+            stream: gives the stream to launch on.
+            current: gives the number of the current device.
+
+        """
+        self.driver, self.compiled, self.function, self.device = driver, compiled, function, device
+        self.kinds, self.fixed, self.stream, self.current = kinds, fixed, stream, current
+        self.grid_of = grid if callable(grid) else None
+        self.grid: Grid = (1, 1, 1) if callable(grid) else grid
+        self.name, self.waits = compiled.plan.name, is_synchronous()
+        self.pool: list[Block] = []
+        self.go = self._launcher()
+
+    def __call__(self, values: Sequence[Any], stream: int | None = None) -> None:
+        """Launch with an address or number for each array and number of the plan; `go` does the
+        same in fewer steps where the device is the current one.
+        """
+        if stream is None:
+            stream = self.stream()
+        if self.current() != self.device:
+            with self.driver.inside(self.device):
+                self.go(values, stream)
+        else:
+            self.go(values, stream)
+
+    def _launcher(self) -> Callable[..., None]:
+        """Return the function that writes into a block and asks the driver; on the current stream
+        if none is given. It names what it needs in a closure: attributes cost a tenth of a launch.
+        """
+        pool, grid_of, waits, name = self.pool, self.grid_of, self.waits, self.name
+        current, current_stream, device = self.current, self.stream, self.device
+        alone, recent = self.driver.count == 1, RECENT.append
+
+        def go(values: Sequence[Any], stream: int | None = None) -> None:
+            if stream is None:
+                if not alone and current() != device:
+                    self(values)
+                    return
+                stream = current_stream()
+            try:
+                block = pool.pop()
+            except IndexError:
+                block = self._block()
+            try:
+                block.write(*values)
+            except StructError:  # an unsigned number of 64 bits
+                self._write_signed(block, values)
+            if stream != block.stream:
+                block.config.hStream = stream
+                block.stream = stream
+            if grid_of is not None and not self._count(block, values):
+                return
+            status = block.launch()
+            if status or waits:
+                self._look_at(status, block)
+            recent(name)
+            pool.append(block)
+
+        return go
+
+    def _block(self) -> Block:
+        raw, launch = self.driver.raw, self.compiled.plan.launch
+        config = raw.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
+        config.sharedMemBytes = self.compiled.plan.smem_bytes
+        attributes = [_cluster(raw, launch.cluster)] if launch.cluster != (1, 1, 1) else []
+        if launch.pdl and overlaps(self.compiled.arch):
+            attributes.append(_pdl(raw))
+        if attributes:
+            config.attrs, config.numAttrs = attributes, len(attributes)
+        block = Block(config, self.kinds, self.fixed)
+        block.launch = self.driver.launch(config, self.function, block.address)
+        return block
+
+    def _write_signed(self, block: Block, values: Sequence[Any]) -> None:
+        self.compiled.plan.require_signed(values)
+        block.write(*map(_signed, values))
+
+    def _count(self, block: Block, values: Sequence[Any]) -> bool:
+        """Write the grid that run-time numbers ask for; return whether it has a block."""
+        assert self.grid_of is not None
+        grid = self.grid_of(values)
+        config = block.config
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid
+        if 0 in grid:
+            self.pool.append(block)
+        return 0 not in grid
+
+    # -- what seldom happens
+
+    def _look_at(self, status: int, block: Block) -> None:
+        """Try again where the thread had no context; wait where that is asked for; refuse."""
+        raw = self.driver.raw
+        if status == INVALID_CONTEXT:
+            self.driver.enter(self.device)
+            status = block.launch()
+        waited = self.waits and not status and not self.driver.is_capturing(block.stream)
+        if waited:
+            status = int(raw.cuStreamSynchronize(block.stream)[0])
+        if status:
+            config = block.config
+            grid = config.gridDimX, config.gridDimY, config.gridDimZ
+            raise fault(status, self.driver.status(status), self.compiled, grid, waited)
+
+
+class Ordered:
+    """A prepared launch whose stream waits for the streams that arrays were made in."""
+
+    def __init__(self, launch: Prepared, streams: Sequence[int]) -> None:
+        """Keep both."""
+        self.launch, self.streams = launch, streams
+
+    def go(self, values: Sequence[Any], stream: int | None = None) -> None:
+        """Wait on the GPU, and launch."""
+        here = self.launch.stream() if stream is None else stream
+        with self.launch.driver.inside(self.launch.device):
+            for other in self.streams:
+                if other != here:
+                    self.launch.driver.wait(here, other)
+        self.launch(values, here)
+
+    __call__ = go
+
+
+class Nothing:
+    """The launch of no block: what a grid with an extent of 0 means, as on the emulator."""
+
+    def go(self, values: Sequence[Any], stream: int | None = None) -> None:
+        """Launch nothing."""
+
+    __call__ = go
+
+
+def _signed(value: Any) -> Any:  # noqa: ANN401
+    """Return the signed number with the same 64 bits."""
+    return value - (1 << 64) if isinstance(value, int) and value >> 63 > 0 else value
+
+
+def _pdl(raw: Any) -> Any:  # noqa: ANN401
+    """Return the attribute of programmatic dependent launch."""
+    attribute, value = raw.CUlaunchAttribute(), raw.CUlaunchAttributeValue()
+    attribute.id = raw.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    value.programmaticStreamSerializationAllowed = 1
+    attribute.value = value
+    return attribute
+
+
+def _cluster(raw: Any, cluster: Grid) -> Any:  # noqa: ANN401
+    attribute, value = raw.CUlaunchAttribute(), raw.CUlaunchAttributeValue()
+    attribute.id = raw.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = cluster
+    attribute.value = value
+    return attribute
+
+
+# -- what the driver says
+
+
+def is_synchronous() -> bool:
+    """Tell whether each launch shall wait until its kernel has ended: CUTE_PY_SYNC=1."""
+    return os.environ.get("CUTE_PY_SYNC", "0") not in ("", "0")
+
+
+def fault(number: int, status: str, compiled: Compiled, grid: object, known: bool) -> CuteError:
+    """Return the refusal for a status of the driver.
+
+    Args:
+        number: of the status, other than success.
+        status: its name.
+        compiled: the kernel that was launched.
+        grid: blocks.
+        known: whether no kernel but this one can have left the status.
+
+    """
+    name = compiled.plan.name
+    if number in CAPTURING:
+        return refusal("launch-capture", operation=name)
+    if number in STICKY and not known:
+        names = ", ".join(RECENT.copy())  # threads add to it
+        return refusal("launch-earlier", operation=name, status=status, names=names)
+    launch = _launch_text(compiled, grid)
+    return refusal("launch-failed", operation=name, status=status, launch=launch)
+
+
+def _launch_text(compiled: Compiled, grid: object) -> str:
+    launch, used = compiled.plan.launch, compiled.resources
+    parts = [f"grid {grid}", f"block {launch.block}", f"{used.smem_bytes} bytes of shared memory"]
+    if launch.cluster != (1, 1, 1):
+        parts.append(f"cluster {launch.cluster}")
+    return ", ".join([*parts, f"{compiled.arch}", f"{used.registers} registers"])

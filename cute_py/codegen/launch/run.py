@@ -1,0 +1,142 @@
+"""Running plans on the device where the arrays are: compile once, launch on the current stream."""
+
+from __future__ import annotations
+
+import warnings
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from cute_py.calls import doors
+from cute_py.calls.arrays import bare, on_device, taken_in
+from cute_py.codegen.build import compile, require_plan
+from cute_py.codegen.driver.devices import arch_of
+from cute_py.codegen.driver.driver import driver
+from cute_py.codegen.driver.streams import current_stream, device_of, stream_number
+from cute_py.codegen.launch.launcher import Launcher
+from cute_py.errors import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cute_py.calls.doors import Launch
+    from cute_py.codegen.build import Compiled
+    from cute_py.plan.plan import Plan
+
+
+def run(plan: Plan, *args: Any, stream: Any = None) -> None:  # noqa: ANN401
+    """Launch a plan on device arrays, compiled for their device; kernels are kept by plan.
+
+    Registers may spill here: the kernel is slower then, and right. `compile` refuses them; here
+    there is a warning where more spills than `cute.launch` states.
+
+    Args:
+        plan: what to run.
+        args: an array or number for each parameter of the plan.
+        stream: a CUDA stream as a number, or an object of torch, CuPy or with `__cuda_stream__`;
+            None: the current stream of the first array's library.
+
+    Raises LayoutError for arrays unlike those that were traced, of several devices, for a launch
+    that the device cannot run, and for what the driver reports.
+    """
+    require_plan(plan, "cute.run")
+    number = None if stream is None else stream_number(stream)
+    launch, values = prepare(plan, args, number)
+    launch(values, number)
+
+
+def prepare(plan: Plan, args: Sequence[Any], stream: int | None = None) -> tuple[Launch, list[Any]]:
+    """Return the launch of a plan for arrays like these, and the values to call it with."""
+    args = [taken_in(x) for x in args]
+    array = next((bare(x) for x in args if on_device(x)), None)
+    if array is None:
+        found = "no array on the GPU"
+        raise refusal("launch-argument", operation=plan.name, name="the arguments", found=found)
+    device = device_of(array)
+    known = _launchers.get((id(plan), device))
+    if known is None:
+        here = current_stream(array, device)() if stream is None else stream
+        _require_no_capture(plan, device, here)
+        return launcher(plan, device).prepared(args)
+    return known[1].prepared(args)
+
+
+def _require_no_capture(plan: Plan, device: int, stream: int) -> None:
+    with driver().inside(device):
+        if driver().is_capturing(stream):
+            raise refusal("launch-capture", operation=plan.name)
+
+
+# -- kernels, by the identity of their plan: hashing a plan costs. The plan is kept, so that its
+# identity stays its own. Modules are never unloaded: a CUDA graph may hold their kernels.
+
+SPILLS = 1 << 16  # bytes of a thread, as good as any
+MOST = 4096  # kernels that are kept; the oldest goes first
+
+_launchers: dict[tuple[int, int], tuple[Plan, Launcher]] = {}
+_compiled: dict[tuple[int, str], tuple[Plan, Compiled]] = {}
+_making = RLock()
+
+
+def launcher(plan: Plan, device: int | None = None) -> Launcher:
+    """Return the plan compiled for a device (by default the current one), and loaded there.
+
+    Threads that ask for one plan at the same time compile it once.
+    """
+    device = (driver().device() or 0) if device is None else device
+    key = id(plan), device
+    with _making:
+        if key not in _launchers:
+            compiled = _compiled_for(plan, device_arch(device))
+            made = plan, Launcher(compiled, device)
+            while len(_launchers) >= MOST:
+                _forget(next(iter(_launchers)))
+            _launchers[key] = made
+            _compiled[id(plan), compiled.arch] = plan, compiled  # what loads: `_forget` finds it
+        return _launchers[key][1]
+
+
+def _compiled_for(plan: Plan, arch: str) -> Compiled:
+    known = _compiled.get((id(plan), arch))
+    if known is not None:
+        return known[1]
+    made = compile(plan, arch, SPILLS)
+    _warn_of_spills(made)
+    return made
+
+
+def _warn_of_spills(made: Compiled) -> None:
+    """Say that a kernel is slower than it looks, unless it states so itself."""
+    found, stated = made.resources, made.plan.launch.spill_bytes
+    spilled = max(found.spill_bytes, found.stack_bytes)
+    if spilled > stated:
+        text = (
+            f"{made.plan.name}: {spilled} bytes of a thread go to local memory on {made.arch}, "
+            f"{stated} are stated: it is right, but slower; use a smaller tile or more threads, or "
+            f"state them: cute.launch(..., spill_bytes={spilled})"
+        )
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def _forget(key: tuple[int, int]) -> None:
+    """Drop all that is kept of a plan, so that nothing stays under an identity that is free."""
+    for place in [k for k in _launchers if k[0] == key[0]]:
+        del _launchers[place]
+    for kind in [k for k in _compiled if k[0] == key[0]]:
+        del _compiled[kind]
+
+
+def device_arch(device: int | None = None) -> str:
+    """Return the architecture of a device, by default the current one: sm_80, sm_90a, ..."""
+    device = (driver().device() or 0) if device is None else device
+    major = driver().limit(device, "COMPUTE_CAPABILITY_MAJOR")
+    minor = driver().limit(device, "COMPUTE_CAPABILITY_MINOR")
+    return arch_of((major, minor))
+
+
+def shared_memory_of_device(device: int | None = None) -> int:
+    """Return how much shared memory a block of a device can have (bytes)."""
+    device = (driver().device() or 0) if device is None else device
+    return driver().limit(device, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+
+
+doors.prepare[:] = [prepare]

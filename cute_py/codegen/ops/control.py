@@ -1,0 +1,29 @@
+"""Integers that no sum of products describes; loops and branches are lines of the kernel's text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cute_py.codegen.ops.registers.functions import shifted, sign_shifted
+from cute_py.codegen.storage import I64
+from cute_py.plan.conditions import Reg
+
+if TYPE_CHECKING:
+    from cute_py.codegen.emit import Emit
+    from cute_py.plan import ops
+
+
+def let(e: Emit, op: ops.Let) -> Any:  # noqa: ANN401
+    """Return the value of a Let on scalars or a register, of 64 bits."""
+    b = e.b
+    if op.kind == "reg":
+        (reg,) = op.operands
+        assert isinstance(reg, Reg)
+        value = e.words.get(reg, 0)
+        if value.type == I64:
+            return value
+        return (b.sext if reg.dtype.kind == "int" else b.zext)(value, I64)
+    x, y = (e.scalars.value(o) for o in op.operands)  # type: ignore[arg-type]
+    if op.kind in ("shl", "shr"):
+        return shifted(e, b.shl, x, y) if op.kind == "shl" else sign_shifted(e, x, y)
+    return {"xor": b.xor, "and": b.and_, "or": b.or_}[op.kind](x, y)

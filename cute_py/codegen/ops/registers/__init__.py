@@ -1,0 +1,149 @@
+"""Register ops: Fill, Map, Convert, Reduce, Shuffle, Vote.
+
+Floats narrower than 32 bits are computed in f32 and rounded to nearest even after each op, as the
+emulator does; no two ops are contracted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from cute_py.codegen.ops.registers.conversions import convert, fused, narrowed, widened
+from cute_py.codegen.ops.registers.functions import INTEGER, rule_of
+from cute_py.codegen.storage import I1, I32, I64, element_type
+from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
+
+if TYPE_CHECKING:
+    from cute_py.codegen.emit import Emit
+
+# -- Fill and Map
+
+
+def fill(e: Emit, op: ops.Fill) -> None:
+    """Set all elements to a number; undefined ones stay what they are."""
+    if op.value is None:
+        return
+    value = e.constant(op.value, op.dst.dtype)
+    for k in range(len(op.dst)):
+        e.words.put(op.dst, k, value)
+
+
+def map_(e: Emit, op: ops.Map) -> None:
+    """Compute element by element; all sources are read before anything is written."""
+    results = []
+    for k in range(len(op.dst)):
+        values = [_source(e, x, k, op) for x in op.sources]
+        results.append(_applied(e, op, values))
+    for k, value in enumerate(results):
+        e.words.put(op.dst, k, value)
+
+
+def _as_it_is(op: ops.Map) -> bool:
+    """Tell whether elements are taken in their own type: moved, or given to an instruction."""
+    return op.fn in ("copy", "where") or (
+        op.fn == "fma" and op.dtype.is_float and op.dtype.bits < 32
+    )
+
+
+def _source(e: Emit, x: Any, k: int, op: ops.Map) -> Any:  # noqa: ANN401
+    kind = op.dtype
+    if isinstance(x, Reg):
+        value = e.words.get(x, k if len(x) > 1 else 0)
+        return value if _as_it_is(op) or value.type == I1 else widened(e, value, kind)
+    if isinstance(x, bool):
+        return ir.Constant(I1, int(x))
+    if isinstance(x, (int, float)):
+        constant = e.constant(x, kind)
+        return constant if _as_it_is(op) else widened(e, constant, kind)
+    value = e.scalars.env[str(x)] if kind.is_float else e.scalars.value(x)
+    if kind.is_float:
+        return value if not _as_it_is(op) else narrowed(e, value, kind)
+    return _integer(e, value, element_type(kind))
+
+
+def _integer(e: Emit, value: Any, kind: Any) -> Any:  # noqa: ANN401
+    """Return an integer of the plan as an element; a flag is whether it is not 0."""
+    if kind == I1:
+        return e.b.icmp_unsigned("!=", value, ir.Constant(I64, 0))
+    return value if kind == I64 else e.b.trunc(value, kind)
+
+
+def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401
+    if op.fn == "copy":
+        return values[0]
+    if op.fn == "where":
+        return e.b.select(*values)
+    if _as_it_is(op):
+        return fused(e, op.dtype, *values)
+    if op.dtype.is_float:
+        result = rule_of(op.fn, op.dtype)(e, *values)
+    else:
+        result = INTEGER[op.fn](e, op.dtype.kind == "int", *values)
+    return result if result.type == I1 else narrowed(e, result, op.dtype)
+
+
+# -- Reduce, Shuffle, Vote
+
+
+def reduce(e: Emit, op: ops.Reduce) -> None:
+    """Combine runs of elements from left to right."""
+    each = len(op.src) // len(op.dst)
+    results = []
+    for i in range(len(op.dst)):
+        total = widened(e, e.words.get(op.src, i * each), op.src.dtype)
+        for k in range(1, each):
+            value = widened(e, e.words.get(op.src, i * each + k), op.src.dtype)
+            total = _combined(e, op, total, value)
+        results.append(narrowed(e, total, op.dst.dtype))
+    for i, value in enumerate(results):
+        e.words.put(op.dst, i, value)
+
+
+def _combined(e: Emit, op: ops.Reduce, a: Any, b: Any) -> Any:  # noqa: ANN401
+    kind = op.src.dtype
+    if not kind.is_float:
+        return INTEGER[op.fn](e, kind.kind == "int", a, b)
+    total = rule_of(op.fn, kind)(e, a, b)
+    return total if kind.bits >= 32 else widened(e, narrowed(e, total, kind), kind)
+
+
+def shuffle(e: Emit, op: ops.Shuffle) -> None:
+    """One shuffle for each 32 bits."""
+    flags = op.src.dtype.name == "b1"
+    if flags:
+        words = [e.b.zext(e.words.get(op.src, k), I32) for k in range(len(op.src))]
+    else:
+        words = e.words.get_words(op.src, 0, len(op.src))
+    clamp = ((32 - op.width) << 8) | (0 if op.kind == "up" else 31)
+    lane = e.scalars.narrow(op.lane)
+    moved = []
+    for word in words:
+        moved += e.emit("shfl", word, lane, kind=op.kind, clamp=clamp)
+    if flags:
+        for k, word in enumerate(moved):
+            e.words.put(op.dst, k, word)
+    else:
+        e.words.put_words(op.dst, 0, len(op.dst), moved)
+
+
+def vote(e: Emit, op: ops.Vote) -> None:
+    """One vote over the lanes of the warp."""
+    flag = e.b.zext(e.words.get(op.src, 0), I32)
+    if op.kind == "ballot":
+        (found,) = e.emit("vote.ballot", flag)
+    else:
+        (found,) = e.emit("vote", flag, kind=op.kind)
+    e.words.put(op.dst, 0, found)
+
+
+EMIT = {
+    ops.Fill: fill,
+    ops.Map: map_,
+    ops.Convert: convert,
+    ops.Reduce: reduce,
+    ops.Shuffle: shuffle,
+    ops.Vote: vote,
+}

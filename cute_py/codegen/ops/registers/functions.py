@@ -1,0 +1,281 @@
+"""Functions of registers, of floats and of integers: each one instruction, or some.
+
+erf of f32 is odd, and has two parts, with a = abs(x). Below `CUT` it is x + x*P(x*x), the form of
+s_erff.c (fdlibm, Sun Microsystems 1993). Above, it is 1 - 2**Q(a), since the logarithm of erfc is
+nearly a parabola. P and Q are own fits of least greatest error. With ex2.approx (2 ulp) the result
+is within 2 ulp; tests/compile_only/test_functions.py computes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from cute_py.codegen.instructions import TABLE
+from cute_py.codegen.storage import F32, F64, I32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cute_py.codegen.emit import Emit
+    from cute_py.dtypes.table import Dtype
+
+CUT = 0.921875
+FAR = 4.0  # from here on erf is 1 in f32
+P = (  # erf(x)/x - 1 by powers of x*x, error 4.1e-10
+    0.12837916612625122,
+    -0.37612634897232056,
+    0.11283701658248901,
+    -0.026859702542424202,
+    0.0052017164416611195,
+    -0.0008149808272719383,
+    8.397804049309343e-05,
+)
+Q = (  # log2(erfc(a)) by powers of a, error of erfc 6e-11
+    0.0002544370654504746,
+    -1.629557490348816,
+    -0.9137019515037537,
+    -0.15624259412288666,
+    0.03625774011015892,
+    -0.006024553440511227,
+    0.0006282618851400912,
+    -3.0562416213797405e-05,
+)
+
+
+def _one(name: str) -> Callable[..., Any]:
+    """Return a rule that is one instruction, by the name of its row."""
+    typed = TABLE[name].allowed("type")
+
+    def rule(e: Emit, *values: Any) -> Any:  # noqa: ANN401
+        kind = "f64" if values[0].type == F64 else "f32"
+        if kind == "f64" and not typed:
+            raise e.unsupported(f"{name} of f64")
+        modes: dict[str, Any] = {"type": kind} if typed else {}
+        return e.emit(name, *values, **modes)[0]
+
+    return rule
+
+
+def erf(e: Emit, x: Any) -> Any:  # noqa: ANN401
+    """Emit erf of f32, within 2 ulp; NaN and signed zeros pass, infinities give 1 and -1."""
+    b = e.b
+    (a,) = e.emit("abs", x, type="f32")
+    (square,) = e.emit("mul", x, x, type="f32")
+    near = _fma(e, _horner(e, square, P), x, x)
+    clamped = b.select(b.fcmp_ordered(">", a, _number(FAR)), _number(FAR), a)  # keeps NaN
+    (power,) = e.emit("ex2.approx", _horner(e, clamped, Q))
+    (far,) = e.emit("sub", _number(1.0), power, type="f32")
+    return b.select(b.fcmp_ordered("<", a, _number(CUT)), near, _signed(e, far, x))
+
+
+def _horner(e: Emit, x: Any, coefficients: Sequence[float]) -> Any:  # noqa: ANN401
+    total = _number(coefficients[-1])
+    for each in coefficients[-2::-1]:
+        total = _fma(e, total, x, _number(each))
+    return total
+
+
+def _fma(e: Emit, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401
+    return e.emit("fma", a, b, c, type="f32")[0]
+
+
+def _number(value: float) -> Any:  # noqa: ANN401
+    return ir.Constant(F32, value)
+
+
+def _signed(e: Emit, x: Any, sign: Any) -> Any:  # noqa: ANN401
+    """Return a positive x with the sign of another number."""
+    b = e.b
+    bit = b.and_(b.bitcast(sign, I32), ir.Constant(I32, 1 << 31))
+    return b.bitcast(b.or_(b.bitcast(x, I32), bit), F32)
+
+
+# -- f64
+
+
+def _libdevice(name: str) -> Callable[..., Any]:
+    """Return a rule that calls NVIDIA's library of mathematical functions, which NVVM links."""
+
+    def rule(e: Emit, x: Any) -> Any:  # noqa: ANN401
+        module = e.b.module
+        function = module.globals.get(f"__nv_{name}")
+        if function is None:
+            function = ir.Function(module, ir.FunctionType(F64, [F64]), f"__nv_{name}")
+        return e.b.call(function, [x])
+
+    return rule
+
+
+def _rsqrt(e: Emit, x: Any) -> Any:  # noqa: ANN401
+    return _one("rcp")(e, _one("sqrt")(e, x))
+
+
+# Those of libdevice are within 2 ulp. Source: CUDA Programming Guide, "Mathematical Functions",
+# double precision. sin and cos keep 40 bytes of local memory, for large arguments.
+WIDE: dict[str, Callable[..., Any]] = {
+    "rcp": _one("rcp"),
+    "rsqrt": _rsqrt,  # both steps rounded, as on the emulator
+    **{
+        name: _libdevice(name)
+        for name in ("exp2", "exp", "log2", "log", "tanh", "sin", "cos", "erf")
+    },
+}
+
+
+# -- floats
+
+
+def _scaled(name: str, factor: float, after: bool = False) -> Callable[..., Any]:
+    """Return a rule for exp and log by base 2: the factor goes before or after the instruction."""
+    single = float(np.float32(factor))
+
+    def rule(e: Emit, x: Any) -> Any:  # noqa: ANN401
+        if x.type != F32:
+            raise e.unsupported(f"{name} of f64")
+        constant = ir.Constant(F32, single)
+        if after:
+            return e.b.fmul(_one(name)(e, x), constant)
+        return _one(name)(e, e.b.fmul(x, constant))
+
+    return rule
+
+
+def _compare(sign: str) -> Callable[..., Any]:
+    def rule(e: Emit, a: Any, b: Any) -> Any:  # noqa: ANN401
+        compare = e.b.fcmp_unordered if sign == "!=" else e.b.fcmp_ordered
+        return compare(sign, a, b)
+
+    return rule
+
+
+_LOG2E, _LN2 = 1.4426950408889634, 0.6931471805599453
+_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+_FLOAT: dict[str, Callable[..., Any]] = {
+    "neg": lambda e, a: e.b.fsub(ir.Constant(a.type, -0.0), a),
+    **{
+        name: _one(name)
+        for name in ("abs", "add", "sub", "mul", "div", "min", "max", "sqrt", "floor", "ceil")
+    },
+    "fma": lambda e, a, b, c: e.b.fma(a, b, c),
+    **{name: _one(f"{name}.approx") for name in ("rsqrt", "rcp", "tanh", "sin", "cos")},
+    "exp2": _one("ex2.approx"),
+    "exp": _scaled("ex2.approx", _LOG2E),
+    "log2": _one("lg2.approx"),
+    "log": _scaled("lg2.approx", _LN2, after=True),
+    "erf": erf,
+    **{name: _compare(sign) for name, sign in _SIGNS.items()},
+}
+
+
+def rule_of(fn: str, kind: Dtype) -> Callable[..., Any]:
+    """Return the rule of a function of floats."""
+    return WIDE[fn] if kind.bits == 64 and fn in WIDE else _FLOAT[fn]
+
+
+# -- shifts
+
+
+def shifted(e: Emit, shift: Callable[..., Any], a: Any, b: Any) -> Any:  # noqa: ANN401
+    """Emit a shift to the left or an unsigned one to the right; by the width or more it gives 0."""
+    fits = e.b.icmp_unsigned("<", b, ir.Constant(b.type, a.type.width))
+    return e.b.select(fits, shift(a, b), ir.Constant(a.type, 0))
+
+
+def sign_shifted(e: Emit, a: Any, b: Any) -> Any:  # noqa: ANN401
+    """Emit a signed shift to the right; by the width or more it gives 0 or -1."""
+    most = ir.Constant(b.type, a.type.width - 1)
+    return e.b.ashr(a, e.b.select(e.b.icmp_unsigned("<", b, most), b, most))
+
+
+# -- integers
+
+
+def _least(sign: str) -> Callable[..., Any]:
+    def rule(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+        compare = e.b.icmp_signed if signed else e.b.icmp_unsigned
+        return e.b.select(compare(sign, a, b), a, b)
+
+    return rule
+
+
+def _ordered(sign: str) -> Callable[..., Any]:
+    def rule(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+        return (e.b.icmp_signed if signed else e.b.icmp_unsigned)(sign, a, b)
+
+    return rule
+
+
+def _divided(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+    """Return a // b, rounded down: 0 for a divisor of 0, -a (of its width) for -1.
+
+    LLVM's divisions have no meaning there, and what has none changes other results. So they get a
+    divisor of 1, and their result is not taken.
+    """
+    divisor, one = _safe(e, signed, b), ir.Constant(a.type, 1)
+    quotient = _floor(e, signed, a, divisor)
+    if divisor is b:
+        return quotient
+    if signed:
+        less = e.b.icmp_signed("==", b, ir.Constant(b.type, -1))
+        quotient = e.b.select(less, e.b.neg(a), quotient)
+    zero = e.b.icmp_unsigned("<", b, one)
+    return e.b.select(zero, ir.Constant(a.type, 0), quotient)
+
+
+def _rest(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+    """Return a % b, with the sign of b: 0 for a divisor of 0 or -1."""
+    divisor = _safe(e, signed, b)
+    return e.b.sub(a, e.b.mul(_floor(e, signed, a, divisor), divisor))
+
+
+def _safe(e: Emit, signed: bool, b: Any) -> Any:  # noqa: ANN401
+    """Return a divisor, 1 in place of 0 and (signed) -1; a number that is neither as it is."""
+    kind = b.type
+    if isinstance(b, ir.Constant) and b.constant not in (0, _mask(kind) if signed else 0):
+        return b
+    one = ir.Constant(kind, 1)
+    if not signed:
+        return e.b.select(e.b.icmp_unsigned("<", b, one), one, b)
+    return e.b.select(e.b.icmp_unsigned("<=", e.b.add(b, one), one), one, b)
+
+
+def _mask(kind: Any) -> int:  # noqa: ANN401
+    return int((1 << kind.width) - 1)
+
+
+def _floor(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+    """Return a // b for a divisor that `_safe` gives."""
+    if not signed:
+        return e.b.udiv(a, b)
+    quotient, rest = e.b.sdiv(a, b), e.b.srem(a, b)
+    zero = ir.Constant(a.type, 0)
+    differs = e.b.icmp_signed("<", e.b.xor(rest, b), zero)
+    inexact = e.b.and_(e.b.icmp_signed("!=", rest, zero), differs)
+    return e.b.sub(quotient, e.b.zext(inexact, a.type))
+
+
+INTEGER: dict[str, Callable[..., Any]] = {
+    "neg": lambda e, _s, a: e.b.neg(a),
+    "abs": lambda e, s, a: (
+        e.b.select(e.b.icmp_signed("<", a, ir.Constant(a.type, 0)), e.b.neg(a), a) if s else a
+    ),
+    "not": lambda e, _s, a: e.b.not_(a),
+    "add": lambda e, _s, a, b: e.b.add(a, b),
+    "sub": lambda e, _s, a, b: e.b.sub(a, b),
+    "mul": lambda e, _s, a, b: e.b.mul(a, b),
+    "fma": lambda e, _s, a, b, c: e.b.add(e.b.mul(a, b), c),
+    "floordiv": _divided,
+    "mod": _rest,
+    "min": _least("<"),
+    "max": _least(">"),
+    "and": lambda e, _s, a, b: e.b.and_(a, b),
+    "or": lambda e, _s, a, b: e.b.or_(a, b),
+    "xor": lambda e, _s, a, b: e.b.xor(a, b),
+    "shl": lambda e, _s, a, b: shifted(e, e.b.shl, a, b),
+    "shr": lambda e, s, a, b: sign_shifted(e, a, b) if s else shifted(e, e.b.lshr, a, b),
+    **{name: _ordered(sign) for name, sign in _SIGNS.items()},
+}

@@ -1,0 +1,329 @@
+"""The plan as a Numba kernel: plain Python text, one line an op, the kernel's line behind it.
+
+Intrinsics are named by a word and a number, helpers by words next to the plan's own names; a
+docstring above the kernel tells its parameters, memory and calls.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from keyword import iskeyword
+from typing import TYPE_CHECKING
+
+from cute_py.codegen.passes import names_in
+from cute_py.errors import refusal
+from cute_py.integers.symbols import SymInt
+from cute_py.plan import ops
+from cute_py.plan.plan import ScalarParam, TensorParam
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from cute_py.codegen.intrinsics import Call, Intrinsics
+    from cute_py.codegen.passes.strength import Chains, Walk
+    from cute_py.plan.conditions import Scalar
+    from cute_py.plan.ops import Block, Op
+    from cute_py.plan.plan import Plan
+
+INDENT = "    "
+WIDTH = 100
+LONGEST = 118  # of a line with its comment
+LEAST = 16  # of an op: a shorter piece says nothing
+HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int64", "range")
+
+# first word of an intrinsic -> what it does
+WORDS = {
+    ops.Let.word: ops.Let.purpose,
+    "holds": "whether a condition holds",
+    "value": "an integer expression",
+    "begin": "the address where a walk along an array begins",
+    "advance": "the address of the next pass",
+    **{kind.word: kind.purpose for kind in ops.OPS},
+}
+
+
+def parameters(plan: Plan) -> list[tuple[str, str]]:
+    """Return (name, type) of the kernel's parameters: addresses, sizes and strides, numbers.
+
+    Types: `address` (64 bits), `integer` (64 bits), `f32` or `f64`.
+    """
+    found: list[tuple[str, str]] = []
+    for p in plan.params:
+        if isinstance(p, ScalarParam):
+            kind = p.dtype.name if p.dtype.is_float else "integer"
+            if p.dtype.is_float and p.dtype.bits < 32:
+                name = f"a run-time number of {p.dtype}"
+                raise refusal("codegen-op", operation="cute.compile", name=name)
+            found.append((p.name, kind))
+            continue
+        found.append((p.name, "address"))
+        found += [(str(name), "integer") for name in names_of(p)]
+    return found
+
+
+def names_of(p: TensorParam) -> list[str]:
+    """Return the names of the sizes and strides that are known at run time only."""
+    extents = [(f"{p.name}_shape{i}", x) for i, x in enumerate(p.shape)]
+    strides = [(f"{p.name}_stride{i}", x) for i, x in enumerate(p.stride)]
+    return [name for name, x in (*extents, *strides) if isinstance(x, SymInt)]
+
+
+# -- names
+
+
+class Names:
+    """Gives names that stand for nothing else in a plan."""
+
+    def __init__(self, plan: Plan, parameters: list[str]) -> None:
+        """Take the plan's own names."""
+        self.taken = {"tid", "bid_x", "bid_y", "bid_z", *parameters, *names_in(plan)}
+        for name in self.taken:
+            if not name.isidentifier() or iskeyword(name):
+                raise refusal("codegen-name", operation="cute.compile", name=name)
+        self.counts: dict[str, int] = {}
+
+    def helper(self, name: str) -> str:
+        """Return a name, with underscores behind it where the plan has it."""
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def numbered(self, stem: str) -> str:
+        """Return the next of `load_0`, `load_1`, ..."""
+        number = self.counts.get(stem, 0)
+        while f"{stem}_{number}" in self.taken:
+            number += 1
+        self.counts[stem] = number + 1
+        self.taken.add(f"{stem}_{number}")
+        return f"{stem}_{number}"
+
+
+# -- lines
+
+
+class Source:
+    """Prints a plan.
+
+    Attributes:
+        text: the file: a docstring, and the kernel.
+        calls: the intrinsics and helpers that the text names.
+    """
+
+    def __init__(self, plan: Plan, chains: Chains) -> None:
+        """Print the kernel; `chains` are those of its addresses."""
+        # heavy: Numba and llvmlite
+        from cute_py.codegen.intrinsics import Intrinsics, make_runtime
+
+        self.plan = plan
+        self.parameters = [name for name, _kind in parameters(plan)]
+        self.names = Names(plan, self.parameters)
+        self.main = main_file(plan)
+        self.helpers = {name: self.names.helper(name) for name in HELPERS}
+        self.intrinsics = Intrinsics(plan, chains, self.names.helper("smem"))
+        made = make_runtime(plan.launch.block)
+        self.calls = {name: made[helper] for helper, name in self.helpers.items()}
+        self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` holds
+        self.words: set[str] = set()
+        self.lines: list[str] = []
+        self._head()
+        self._block(plan.body, 1)
+        above = docstring(plan, self.main, self.intrinsics, self.words)
+        self.text = above + "\n\n" + "\n".join(self.lines) + "\n"
+
+    def _head(self) -> None:
+        """Print what all ops share: indices, shared memory, registers, variables."""
+        self._signature()
+        helpers = self.helpers
+        self._line(1, f"tid = {helpers['thread_index']}()")
+        self._line(1, f"bid_x, bid_y, bid_z = {helpers['block_index']}()")
+        if self.plan.shared:
+            self._line(1, f"{self.intrinsics.smem} = {helpers['shared_memory']}()")
+        for name, count in self.intrinsics.storages.items():
+            self._line(1, f"{name} = {helpers['undefined']}({count})")
+        variables = {op.var for op in self.plan.ops if isinstance(op, ops.Set)}
+        for name in sorted(variables):
+            self._line(1, f"{name} = {helpers['int64']}(0)")
+
+    def _signature(self) -> None:
+        """Print the def line; over several lines where it is long, a parameter of the plan each."""
+        line = f"def {self.plan.name}({', '.join(self.parameters)}):"
+        if len(line) <= WIDTH:
+            self.lines.append(line)
+            return
+        self.lines.append(f"def {self.plan.name}(")
+        for p in self.plan.params:
+            sizes = [] if isinstance(p, ScalarParam) else names_of(p)
+            self.lines.append(f"{INDENT}{', '.join([p.name, *sizes])},")
+        self.lines.append("):")
+
+    def _line(self, depth: int, text: str, op: Op | None = None) -> None:
+        line = f"{INDENT * depth}{text}"
+        self.lines.append(line if op is None else line + _comment(op, len(line), self.main))
+
+    def _name(self, call: Call, word: str, stem: str = "") -> str:
+        name = self.known.get(id(call.function))
+        if name is None:
+            name = self.known[id(call.function)] = self.names.numbered(stem or word)
+            self.words.add(word)
+        self.calls[name] = call.function
+        return f"{name}({', '.join(call.arguments)})"
+
+    def _scalar(self, x: Scalar) -> str:
+        if isinstance(x, int):
+            return str(x)
+        return self._name(self.intrinsics.scalar(x), "value")
+
+    # -- ops
+
+    def _block(self, block: Block, depth: int) -> None:
+        for op in block:
+            self._op(op, depth)
+        if not block:
+            self._line(depth, "pass")
+
+    def _op(self, op: Op, depth: int) -> None:
+        control = getattr(self, f"_{type(op).__name__.lower()}", None)
+        if control is not None:
+            control(op, depth)
+            return
+        call = self.intrinsics.op(op)
+        text = self._name(call, op.word, op.stem)
+        target = f"{', '.join(call.results)} = " if call.results else ""
+        self._line(depth, target + text, op)
+
+    def _loop(self, op: ops.Loop, depth: int) -> None:
+        bounds = f"{self._scalar(op.start)}, {self._scalar(op.stop)}, {op.step}"
+        walks = self.intrinsics.chains.walks.get(id(op), [])
+        for walk in walks:
+            self._walk(walk, "begin", depth)
+        self._line(depth, f"for {op.var} in {self.helpers['range']}({bounds}):", op)
+        self._block(op.body, depth + 1)
+        for walk in walks:
+            self._walk(walk, "advance", depth + 1)
+
+    def _walk(self, walk: Walk, word: str, depth: int) -> None:
+        self._line(depth, f"{walk.name} = {self._name(self.intrinsics.walk(walk, word), word)}")
+
+    def _while(self, op: ops.While, depth: int) -> None:
+        self._line(depth, "while True:", op)
+        self._block(op.test, depth + 1) if op.test else None
+        test = self._name(self.intrinsics.condition(op.cond), "holds")
+        self._line(depth + 1, f"if not {test}:")
+        self._line(depth + 2, "break")
+        self._block(op.body, depth + 1)
+
+    def _if(self, op: ops.If, depth: int) -> None:
+        test = self._name(self.intrinsics.condition(op.cond), "holds")
+        self._line(depth, f"if {test}:", op)
+        self._block(op.then, depth + 1)
+        if op.other:
+            self._line(depth, "else:")
+            self._block(op.other, depth + 1)
+
+    def _leave(self, op: ops.Leave, depth: int) -> None:
+        test = self._name(self.intrinsics.condition(op.cond), "holds")
+        self._line(depth, f"if {test}:", op)
+        self._line(depth + 1, "break" if op.target == "loop" else "return")
+
+    def _let(self, op: ops.Let, depth: int) -> None:
+        if op.kind == "var":
+            self._line(depth, f"{op.var} = {op.operands[0]}", op)
+            return
+        self._line(
+            depth, f"{op.var} = {self._name(self.intrinsics.let(op), 'let', f'let_{op.kind}')}", op
+        )
+
+    def _set(self, op: ops.Set, depth: int) -> None:
+        self._line(depth, f"{op.var} = {self.helpers['int64']}({self._scalar(op.value)})", op)
+
+
+def main_file(plan: Plan) -> str:
+    """Return the name of the file that most ops come from, "" if no op has one."""
+    files = Counter(op.where.rpartition(":")[0] for op in plan.ops)
+    del files[""]
+    return min(files, key=lambda name: (-files[name], name), default="")
+
+
+def _comment(op: Op, length: int, main: str) -> str:
+    """Return the place of the kernel, and of the op as much as fits behind `length` characters."""
+    file, _colon, line = op.where.rpartition(":")
+    place = f"line {line}" if file == main else f"{file}:{line}"
+    start = f"  # {place}" if line else "  #"
+    room, text = LONGEST - length - len(start) - 2, " ".join(str(op).split())
+    if len(text) > room:
+        text = f"{text[: room - 4].rstrip()} ..." if room >= LEAST else ""
+    return f"{start}  {text}" if text else start if line else ""
+
+
+# -- the docstring
+
+
+def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str]) -> str:
+    """Return the docstring of the file that holds a plan's kernel.
+
+    Args:
+        plan: what was printed.
+        file: the name of the file with the kernel.
+        intrinsics: of the plan.
+        words: the first words of the intrinsics that the kernel calls.
+
+    """
+    lines = [
+        f'"""{plan.name}: a Numba kernel, printed by cute_py from a plan.',
+        "",
+        "Each call is one op of the plan and emits its PTX. Behind it stand the line"
+        f"{f' of {file}' if file else ''} and the op.",
+        "Registers are tuples of 32-bit words, addresses numbers of bytes.",
+        "cute.compile(plan, arch, source=text) compiles an edited copy of this text.",
+        *_section("Launch", _launch(plan)),
+        *_section("Parameters", map(_parameter, plan.params)),
+        *_section(
+            "Shared memory",
+            (f"{s.name}: {s.dtype}[{s.count}] at byte {s.offset}" for s in plan.shared),
+        ),
+        *_section("Registers", _registers(plan, intrinsics)),
+        *_section("Calls", (f"{word}_*: {WORDS[word]}" for word in WORDS if word in set(words))),
+        '"""',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _section(title: str, rows: Iterable[str]) -> list[str]:
+    listed = [f"    {row}" for row in rows]
+    return ["", f"{title}:", *listed] if listed else []
+
+
+def _launch(plan: Plan) -> Iterator[str]:
+    for name, x in (("grid", plan.launch.grid), ("block", plan.launch.block)):
+        yield f"{name}: ({', '.join(map(str, x))})"
+    yield f"shared memory: {plan.smem_bytes} bytes"
+
+
+def _parameter(p: TensorParam | ScalarParam) -> str:
+    if isinstance(p, ScalarParam):
+        return f"{p.name}: {p.dtype}"
+    shape, stride = (",".join(map(str, x)) for x in (p.shape, p.stride))
+    return f"{p.name}: address of {p.dtype} ({shape}):({stride}), a multiple of {p.alignment} bytes"
+
+
+def _registers(plan: Plan, intrinsics: Intrinsics) -> Iterator[str]:
+    """Give the storages; those of one type and size share a line."""
+    alike: dict[str, list[str]] = {}
+    for r in plan.storages:
+        count = intrinsics.storages[r.name]
+        kind = f"{r.dtype}[{r.count}] in {count} word{'s' * (count > 1)}"
+        alike.setdefault(kind, []).append(r.name)
+    for kind, names in alike.items():
+        yield from wrapped(names, f": {kind}")
+
+
+def wrapped(names: list[str], end: str) -> Iterator[str]:
+    """Give names with commas, in lines of at most `WIDTH`, and the end behind the last."""
+    line = ""
+    for name in names:
+        if line and len(line) + len(name) + len(end) > WIDTH - 8:
+            yield f"{line},"
+            line = ""
+        line += f", {name}" if line else name
+    yield line + end

@@ -1,0 +1,93 @@
+"""The programs of the CUDA toolkit: where they are, PTX to a cubin by ptxas, SASS by nvdisasm."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+from cute_py.errors import refusal
+
+# ptxas says so where it undoes what the kernel asks for: serialized wgmma, ignored setmaxnreg,
+# more blocks a multiprocessor than there are threads for ...
+FORBIDDEN = re.compile(r"C75(?:04|05|08|10|11|14|15|17|19)\b|will be ignored")
+# /*0a10*/  @!P0 LDSM.16.M88.4 R4, [R2] ;
+INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)")
+
+
+def places() -> list[str]:
+    """Return the folders of CUDA tools: of CUDA_HOME, the installed packages, the usual toolkit."""
+    wheels = sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin"))
+    homes = [os.environ.get(n, "") for n in ("CUDA_HOME", "CUDA_PATH")]
+    return [*(str(Path(h, "bin")) for h in homes if h), *map(str, wheels), "/usr/local/cuda/bin"]
+
+
+@cache
+def tool(name: str) -> str:
+    """Return the path of a CUDA tool: from CUDA_HOME, the installed packages, or PATH."""
+    found = shutil.which(name, path=os.pathsep.join(places())) or shutil.which(name)
+    if found is None:
+        raise refusal("codegen-missing", operation="cute.compile", name=name)
+    return found
+
+
+# -- PTX to a cubin
+
+
+def assembled(name: str, ptx: str, arch: str) -> tuple[bytes, str]:
+    """Return the cubin of a text in PTX, and the log of ptxas.
+
+    Raises LayoutError with the log where ptxas refuses the text, or does not do what it says.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        text, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        text.write_text(ptx, encoding="utf-8")
+        options = ["-v", "-lineinfo", f"-arch={arch}"]
+        command = [tool("ptxas"), *options, str(text), "-o", str(cubin)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode or FORBIDDEN.search(done.stderr):
+            raise refusal("codegen-ptxas", operation=name, arch=arch, log=done.stderr.strip())
+        return cubin.read_bytes(), done.stderr
+
+
+def number_in(log: str, pattern: str) -> int:
+    """Return the number that a pattern finds in a log, 0 where it finds none."""
+    found = re.search(pattern, log)
+    return int(found.group(1)) if found else 0
+
+
+# -- machine code
+
+
+@lru_cache(maxsize=16)
+def disassembled(cubin: bytes) -> str:
+    """Return the SASS of a cubin, as nvdisasm prints it.
+
+    Raises LayoutError where there is no nvdisasm, or it cannot read the cubin.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        command = [tool("nvdisasm"), "-c", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise refusal("codegen-disassembly", operation="nvdisasm", log=done.stderr.strip())
+    return done.stdout
+
+
+def counted(sass: str) -> Mapping[str, int]:
+    """Return how often each instruction stands in SASS, by its name before the first point: HMMA,
+    LDSM, LDGSTS, BAR ...; 0 for one that does not.
+
+    >>> counted("/*0010*/ @P0 LDSM.16.M88.4 R4, [R2] ;")["LDSM"]
+    1
+    """
+    return MappingProxyType(Counter(INSTRUCTION.findall(sass)))

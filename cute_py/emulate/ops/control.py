@@ -1,0 +1,291 @@
+"""Control: loops, branches, leaving them, and run-time integers.
+
+Where the threads of a cohort disagree, it is split by warps if what follows may wait for other
+threads, or if whole warps were promised to agree; else both ways run in turn under lane masks.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cute_py.emulate.cohorts import Cohort, Frame, Run, Signal, split
+from cute_py.emulate.faults import first
+from cute_py.emulate.program import Program, handles
+from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
+from cute_py.emulate.spans import Array, Value
+from cute_py.plan import ops
+
+
+def lanes_where(c: Cohort, value: Array) -> Array:
+    """Return the lanes that take part and where a condition holds."""
+    return value if c.mask is None else c.mask & value
+
+
+def lanes_left(c: Cohort, value: Array) -> Array:
+    """Return the lanes that take part and where a condition does not hold."""
+    return ~value if c.mask is None else c.mask & ~value
+
+
+def by_warp(c: Cohort, value: Array) -> Array:
+    """Return for each warp 1 if some lane holds, plus 2 if some lane does not."""
+    some = np.broadcast_to(lanes_where(c, value), c.span.shape).any(-1)
+    others = np.broadcast_to(lanes_left(c, value), c.span.shape).any(-1)
+    return some + 2 * others
+
+
+@handles(ops.If)
+def branch(program: Program, op: ops.If) -> Run:
+    """Run `then` where the condition holds, `other` elsewhere."""
+    cond = program.condition(op.cond)
+    then, other = program.block(op.then), program.block(op.other)
+    masks = op.scope == "thread" and not program.blocks_in(op.then, op.other)
+
+    def run(c: Cohort) -> Signal | list[Cohort] | None:
+        value = cond(c)
+        some, every = as_lanes(value, c.mask)
+        if every or not some:
+            steps = then if every else other
+            if not steps:
+                return None
+            c.frames.append(Frame(steps, "then" if every else "other", c.mask))
+            return Signal.PUSHED
+        if not masks:
+            pattern = by_warp(c, value)
+            if (pattern != pattern.flat[0]).any():
+                return split(c, pattern)
+        left = lanes_left(c, value)
+        frame = Frame(then, "then", c.mask, pending=left if other else None, other=other)
+        c.frames.append(frame)
+        c.mask = lanes_where(c, value)
+        return Signal.PUSHED
+
+    return run
+
+
+@handles(ops.Loop)
+def loop(program: Program, op: ops.Loop) -> Run:
+    """Count a variable from start to stop."""
+    start, stop, step = program.scalar(op.start), program.scalar(op.stop), op.step
+    body, var = program.block(op.body), op.var
+    splits = op.scope != "thread" or program.blocks_in(op.body)
+    goes_on: Callable[[Any, Any], Any] = operator.lt if step > 0 else operator.gt
+
+    def again(c: Cohort, frame: Frame) -> bool:
+        if c.mask is not None and not c.mask.any():
+            return False
+        value = frame.count + step
+        if not goes_on(value, frame.bounds[1]):
+            return False
+        frame.count = c.env[var] = value
+        frame.pc = 0
+        return True
+
+    def again_apart(c: Cohort, frame: Frame) -> bool:
+        first, last = frame.bounds
+        value = first + (frame.count + 1) * step
+        holds = np.asarray(goes_on(value, last))
+        mask = lanes_where(c, holds.reshape((1,) * (3 - holds.ndim) + holds.shape))
+        if not mask.any():
+            return False
+        frame.count += 1
+        c.env[var], c.mask = value, mask
+        frame.pc = 0
+        return True
+
+    def run(c: Cohort) -> Signal | list[Cohort] | None:
+        first, last = uniform(start(c), c.mask), uniform(stop(c), c.mask)
+        if not isinstance(first, np.ndarray) and not isinstance(last, np.ndarray):
+            if goes_on(first, last):
+                c.env[var] = first
+                frame = Frame(body, "loop", c.mask, again=again, count=first, bounds=(first, last))
+                c.frames.append(frame)
+                return Signal.PUSHED
+            return None
+        if splits:
+            pattern = _alike_warps(c, first, last)
+            if pattern is not None:
+                return split(c, pattern)
+        frame = Frame(body, "loop", c.mask, again=again_apart, count=-1, bounds=(first, last))
+        if again_apart(c, frame):
+            c.frames.append(frame)
+            return Signal.PUSHED
+        return None
+
+    return run
+
+
+def _alike_warps(c: Cohort, first: Value, last: Value) -> Array | None:
+    """Return a number for each warp, alike where its bounds are; None where a warp's lanes differ
+    or all are alike.
+    """
+    active = c.active()
+    lead = active.argmax(-1)[..., None]
+    numbers = np.zeros(c.span.shape[:2], np.int64)
+    for bound in (first, last):
+        full = np.broadcast_to(np.asarray(bound, np.int64), c.span.shape)
+        own = np.take_along_axis(full, lead, axis=-1)
+        if ((full != own) & active).any():
+            return None
+        _, ids = np.unique(own[..., 0], return_inverse=True)
+        numbers = numbers * (ids.max() + 1) + ids.reshape(numbers.shape)
+    return numbers if (numbers != numbers.flat[0]).any() else None
+
+
+@handles(ops.While)
+def while_(program: Program, op: ops.While) -> Run:
+    """Run test and body until the condition fails."""
+    test, body, cond = program.block(op.test), program.block(op.body), program.condition(op.cond)
+    masks = op.scope == "thread" and not program.blocks_in(op.test, op.body)
+
+    def again(c: Cohort, frame: Frame) -> bool | list[Cohort]:
+        if frame.kind == "while":
+            frame.kind, frame.steps, frame.pc = "test", test, 0
+            frame.count += 1
+            return True
+        value = cond(c)
+        some, every = as_lanes(value, c.mask)
+        if not some:
+            return False
+        if not every:
+            if not masks:
+                pattern = by_warp(c, value)
+                if (pattern != pattern.flat[0]).any():
+                    return split(c, pattern)
+            c.mask = lanes_where(c, value)
+        frame.kind, frame.steps, frame.pc = "while", body, 0
+        return True
+
+    def run(c: Cohort) -> Signal:
+        c.frames.append(Frame(test, "test", c.mask, again=again))
+        return Signal.PUSHED
+
+    return run
+
+
+@handles(ops.Leave)
+def leave(program: Program, op: ops.Leave) -> Run:
+    """Leave the innermost loop, or the kernel, where the condition holds."""
+    cond = program.condition(op.cond)
+
+    def run(c: Cohort) -> Signal | list[Cohort] | None:
+        value = cond(c)
+        some, every = as_lanes(value, c.mask)
+        if not some:
+            return None
+        if not every and op.scope != "thread":
+            pattern = by_warp(c, value)
+            if (pattern != pattern.flat[0]).any():
+                return split(c, pattern)
+        depth = len(c.frames)
+        while op.target == "loop" and c.frames[depth - 1].again is None:
+            depth -= 1
+        if every and _is_whole(c, depth, op.target):
+            return _jump(c, depth, op.target)
+        if not isinstance(value, np.ndarray):
+            value = np.full((1, 1, 1), value)
+        gone = lanes_where(c, value)
+        for frame in c.frames[depth if op.target == "loop" else 0 :]:
+            saved = np.ones((1, 1, 1), np.bool_) if frame.saved is None else frame.saved
+            frame.saved = saved & ~gone
+        now = np.ones((1, 1, 1), np.bool_) if c.mask is None else c.mask
+        c.mask = now & ~gone
+        return None
+
+    return run
+
+
+def _is_whole(c: Cohort, depth: int, target: str) -> bool:
+    """Return whether the lanes that run are all that are inside of the loop, or of the kernel."""
+    frames = c.frames[depth if target == "loop" else 1 :]
+    return all(f.saved is c.mask and f.pending is None for f in frames)
+
+
+def _jump(c: Cohort, depth: int, target: str) -> Signal:
+    if target == "kernel":
+        return Signal.ENDED
+    frame = c.frames[depth - 1]
+    del c.frames[depth:]
+    c.mask = frame.saved
+    c.frames.pop()
+    c.frames[-1].pc += 1
+    return Signal.JUMPED
+
+
+@handles(ops.Let)
+def let(program: Program, op: ops.Let) -> Run:
+    """Name an integer."""
+    var = op.var
+    if op.kind == "reg":
+        assert not isinstance(op.operands[0], int | str)
+        read = program.reader(op.operands[0], op)  # type: ignore[arg-type]
+        require = _promise(program, op)
+
+        def from_register(c: Cohort) -> None:
+            c.env[var] = value = uniform(read(c)[..., 0].astype(np.int64), c.mask)
+            require(c, value)
+
+        return from_register
+    if op.kind == "var":
+        name = str(op.operands[0])
+        require = _promise(program, op)
+
+        def present(c: Cohort) -> None:
+            c.env[var] = value = c.env[_slot(name)]
+            require(c, value)
+
+        return present
+    a, b = (program.scalar(operand) for operand in op.operands)
+    compute = BITWISE[op.kind]
+
+    def computed(c: Cohort) -> None:
+        c.env[var] = compute(a(c), b(c))
+
+    return computed
+
+
+def _promise(program: Program, op: ops.Let) -> Callable[[Cohort, Value], None]:
+    """Return a check of the bounds that the kernel told of an integer."""
+    symbol = program.symbols.get(op.var)
+    if not program.checks or symbol is None or (symbol.lo, symbol.hi) == (None, None):
+        return lambda c, value: None
+    low = -math.inf if symbol.lo is None else symbol.lo
+    high = math.inf if symbol.hi is None else symbol.hi
+
+    def require(c: Cohort, value: Value) -> None:
+        held = np.asarray(value)
+        outside = (held < low) | (held > high)
+        bad = c.active() & outside if outside.any() else outside
+        if bad.any():
+            where = first(bad, c.span)
+            found = int(np.broadcast_to(held, bad.shape)[where])
+            ends = {"low": low, "high": high}
+            raise c.batch.faults.at(
+                "emulate-promise", op, c.span, where, name=op.var, value=found, **ends
+            )
+
+    return require
+
+
+def _slot(name: str) -> str:
+    return f"var {name}"
+
+
+@handles(ops.Set)
+def set_(program: Program, op: ops.Set) -> Run:
+    """Give a variable a value, for the lanes that take part."""
+    value, slot = program.scalar(op.value), _slot(op.var)
+
+    def run(c: Cohort) -> None:
+        new = value(c)
+        if c.mask is not None:
+            old = c.env.get(slot, 0)
+            if isinstance(new, np.ndarray) or isinstance(old, np.ndarray) or new != old:
+                new = np.where(c.mask, new, old)
+        c.env[slot] = new
+
+    return run

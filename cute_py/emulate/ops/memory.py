@@ -1,0 +1,467 @@
+"""Memory: loads and stores, matrices, atomics, cp.async, and TMA."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cute_py.atoms.copy import Copy_Op
+from cute_py.emulate.access import Located
+from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
+from cute_py.emulate.cohorts import Cohort, Run
+from cute_py.emulate.faults import first
+from cute_py.emulate.numerics import function
+from cute_py.emulate.ops.order import require_ready, slots_of, threads_of, value_at
+from cute_py.emulate.program import Program, handles
+from cute_py.emulate.spans import LANES, Array
+from cute_py.emulate.storages import Place
+from cute_py.plan import ops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cute_py.emulate.registers import View
+    from cute_py.emulate.storages import Global
+
+
+@handles(ops.Load)
+def load(program: Program, op: ops.Load) -> Run:
+    """Load vectors to registers."""
+    located, dst = program.access(op.src, op), program.view(op.dst)
+    own, target, fill = op.src.dtype, op.dst.dtype, op.src.fill
+
+    def run(c: Cohort) -> None:
+        place = located(c)
+        located.judge_read(c, place)
+        values = located.load(c, place)
+        if place.guard is not None:
+            guard = _by_element(place.guard, located)
+            if fill is None:
+                dst.put(c, recast(values, own, target), _recount(guard, located, dst))
+                return
+            values = np.where(guard, values, numpy_type(own).type(fill))
+        dst.put(c, values if own is target else recast(values, own, target))
+
+    return run
+
+
+def _by_element(guard: Array, located: Located) -> Array:
+    """Return a guard of vectors for the elements of the vectors."""
+    if located.width == 1 or guard.shape[-1] == 1:
+        return guard
+    return np.repeat(guard, located.width, axis=-1)
+
+
+def _recount(guard: Array, located: Located, dst: View) -> Array:
+    """Return a guard of elements of an access for the elements of a register operand."""
+    n = located.count * located.width
+    if guard.shape[-1] == 1 or n == dst.count:
+        return guard
+    if n > dst.count:
+        return guard[..., :: n // dst.count]
+    return np.repeat(guard, dst.count // n, axis=-1)
+
+
+@handles(ops.Store)
+def store(program: Program, op: ops.Store) -> Run:
+    """Store registers to vectors."""
+    located, read = program.access(op.dst, op), program.reader(op.src, op)
+    own, target = op.src.dtype, op.dst.dtype
+
+    def run(c: Cohort) -> None:
+        place = located(c)
+        values = read(c)
+        if own is not target:
+            values = recast(np.ascontiguousarray(values), own, target)
+        _write(located, place, c, values)
+        located.judge_write(c, place)
+
+    return run
+
+
+def _write(located: Located, place: Place, c: Cohort, values: Array) -> None:
+    """Write values, and refuse where lanes of one warp write different ones to one address."""
+    written = located.store(c, place, values)
+    if not located.checks or not located.smem or located.packed:
+        return
+    items = np.broadcast_to(place.items, written.shape)
+    now = located.take(c, items, located.nbytes)
+    same = now.view(np.uint8) == np.ascontiguousarray(written).view(np.uint8)
+    if same.all():
+        return
+    differs = ~same.reshape(*written.shape, -1).all(-1)
+    if place.active is not None:
+        differs &= place.active
+    for where in np.argwhere(differs):
+        b, w, lane, v = (int(i) for i in where)
+        mine = items[b, w] == items[b, w, lane, v]
+        if place.active is not None:
+            mine = mine & np.broadcast_to(place.active, written.shape)[b, w]
+        mine[lane, v] = False
+        if mine.any():
+            other = int(np.argwhere(mine)[-1][0])
+            offset = int(np.broadcast_to(place.offsets, written.shape)[b, w, lane, v])
+            raise c.batch.faults.at(
+                "emulate-lanes",
+                located.op,
+                c.span,
+                (b, w, lane),
+                other=other,
+                storage=located.access.storage,
+                offset=offset,
+            )
+
+
+@handles(ops.Prefetch)
+def prefetch(program: Program, op: ops.Prefetch) -> Run:
+    """Change nothing: a prefetch of any address is allowed."""
+    return lambda c: None
+
+
+# -- ldmatrix and stmatrix
+
+
+def _rows(atom: Copy_Op, side: str) -> tuple[Array, int]:
+    """Return for each lane and 16-bit element of its registers row * 8 + column, and the rows."""
+    bits = atom.table(side)[:, ::16] // 16
+    return bits, int(bits.max()) // 8 + 1
+
+
+@handles(ops.LdMatrix)
+def ldmatrix(program: Program, op: ops.LdMatrix) -> Run:
+    """Load 8x8 matrices; lanes 0 to 8n-1 give the addresses of rows."""
+    located, dst = program.access(op.src, op, unit=16), program.view(op.dst)
+    place_of, rows = _rows(op.atom, "dst")
+    row, column = place_of // 8, place_of % 8
+    pairs = bool((column[:, ::2] % 2 == 0).all() and (column[:, 1::2] == column[:, ::2] + 1).all())
+    pairs = pairs and bool((row[:, ::2] == row[:, 1::2]).all())
+    size = 4 if pairs else 2
+    if pairs:
+        row, column = row[:, ::2], column[:, ::2] // 2
+
+    def items(place: Place) -> Array:
+        found = place.extra.get("matrix")
+        if found is None:
+            rows_at = place.items // 128 if located.packed else place.items  # packed ones are bits
+            starts = np.broadcast_to(rows_at, (*rows_at.shape[:2], LANES, located.count))
+            found = starts[:, :, row] * (16 // size)  # block, warp, lane, element, instruction
+            found = np.moveaxis(found, -1, -2) + column[:, None, :] * 1
+            found = place.extra["matrix"] = found.reshape(*found.shape[:3], -1)
+        return found
+
+    def run(c: Cohort) -> None:
+        place = _givers(located, c, rows)
+        located.judge_read(c, place)
+        data = np.ascontiguousarray(located.take(c, items(place), size)).view(np.uint8)
+        dst.put(c, from_bytes(data, op.dst.dtype))
+
+    return run
+
+
+def _givers(located: Located, c: Cohort, rows: int) -> Place:
+    """Return the place of a matrix instruction, whose addresses come from the first lanes alone."""
+    require_warps(located.op, c)
+    if rows == LANES:
+        return located(c)
+    key = located, "givers", tuple(c.env[n] for n in located.names or ())
+    found = c.span.cache.get(key) if located.names == () else None
+    if found is None:
+        mask, lanes = c.mask, np.arange(LANES).reshape(1, 1, LANES) < rows
+        try:
+            c.mask = lanes
+            found = located(c)
+        finally:
+            c.mask = mask
+        found.active = np.broadcast_to(lanes[..., None], (1, 1, LANES, 1))
+        if located.names == ():
+            c.span.cache[key] = found
+    return found
+
+
+def require_warps(op: ops.Op, c: Cohort) -> None:
+    """Refuse a warp instruction under a mask of lanes."""
+    if c.mask is not None and not c.mask.all():
+        raise c.batch.faults.at(
+            "emulate-warp-divergent", op, c.span, first(~c.mask, c.span), name=_name(op)
+        )
+
+
+def _name(op: ops.Op) -> str:
+    return type(op).__name__
+
+
+@handles(ops.StMatrix)
+def stmatrix(program: Program, op: ops.StMatrix) -> Run:
+    """Store 8x8 matrices: the inverse of ldmatrix."""
+    located, read = program.access(op.dst, op, unit=16), program.reader(op.src, op)
+    place_of, rows = _rows(op.atom, "src")
+    back = np.argsort(place_of.reshape(-1), kind="stable")  # row * 8 + column -> lane, element
+
+    def run(c: Cohort) -> None:
+        place = _givers(located, c, rows)
+        values = to_bytes(np.ascontiguousarray(read(c)), op.src.dtype)
+        halves = np.ascontiguousarray(values).view(np.uint16)
+        nB, nW = halves.shape[:2]
+        halves = halves.reshape(nB, nW, LANES, located.count, -1)
+        halves = np.moveaxis(halves, 3, 2).reshape(nB, nW, located.count, -1)[..., back]
+        matrix = halves.reshape(nB, nW, located.count, rows, 8)
+        lines = np.zeros((nB, nW, LANES, located.count, 8), np.uint16)
+        lines[:, :, :rows] = np.moveaxis(matrix, 2, 3)
+        data = lines.reshape(nB, nW, LANES, -1).view(np.uint8)
+        _write(located, place, c, from_bytes(data, op.dst.dtype))
+        located.judge_write(c, place)
+
+    return run
+
+
+# -- atomics
+
+
+@handles(ops.Atomic)
+def atomic(program: Program, op: ops.Atomic) -> Run:
+    """Combine with memory, one thread after the other in the order of blocks, warps and lanes."""
+    located, read = program.access(op.dst, op), program.reader(op.src, op)
+    old = None if op.old is None else program.view(op.old)
+    combine = (lambda x, y: y) if op.fn == "exch" else function(op.fn, op.dst.dtype)
+
+    def run(c: Cohort) -> None:
+        place = located(c)
+        located.judge_write(c, place, atomic=True)
+        shape = (*c.span.shape, located.count * located.width)
+        active = np.broadcast_to(
+            True if place.active is None else _by_element(place.active, located), shape
+        )
+        values = np.broadcast_to(read(c), shape)[active]
+        data, index = _elements(located, c, place, active)
+        before = _combined(data, index, values, combine)
+        if old is not None:
+            result = np.zeros(shape, before.dtype)
+            result[active] = before
+            old.put(c, result, None if place.guard is None else active)
+
+    return run
+
+
+def _elements(located: Located, c: Cohort, place: Place, active: Array) -> tuple[Array, Array]:
+    """Return the memory as one run of elements, and the element of each active thread."""
+    offsets = place.offsets[..., None] + np.arange(located.width)
+    offsets = offsets.reshape(*offsets.shape[:3], -1)
+    if not located.smem:
+        return located.writable(c).data, np.broadcast_to(offsets, active.shape)[active]
+    whole = c.batch.smem.data.reshape(-1).view(numpy_type(located.dtype))
+    size = whole.itemsize
+    base = (c.span.B * c.batch.smem.data.shape[1] + located.start)[:, None, None, None] // size
+    return whole, np.broadcast_to(base + offsets, active.shape)[active]
+
+
+def _combined(data: Array, index: Array, values: Array, combine: object) -> Array:
+    """Combine values into data in order; return what each found."""
+    assert callable(combine)
+    before = np.empty(index.shape, data.dtype)
+    order = np.argsort(index, kind="stable")
+    ranked = index[order]
+    starts = np.r_[True, ranked[1:] != ranked[:-1]] if len(ranked) else np.zeros(0, np.bool_)
+    begin = np.maximum.accumulate(np.where(starts, np.arange(len(ranked)), 0))
+    rank = np.arange(len(ranked)) - begin
+    for r in range(int(rank.max(initial=-1)) + 1):
+        now = order[rank == r]
+        found = data[index[now]]
+        before[now] = found
+        data[index[now]] = combine(found, values[now])
+    return before
+
+
+# -- cp.async
+
+
+@handles(ops.CpAsync)
+def cp_async(program: Program, op: ops.CpAsync) -> Run:
+    """Copy vectors of global memory to shared memory; what is read before CpWait is an error."""
+    source, target = program.access(op.src, op), program.access(op.dst, op)
+    zero_fill = op.src.fill is not None
+    fill = numpy_type(op.src.dtype).type(op.src.fill or 0)
+
+    def run(c: Cohort) -> None:
+        read, write = source(c), target(c)
+        values = source.load(c, read)
+        if read.guard is not None:
+            if zero_fill:
+                values = np.where(_by_element(read.guard, source), values, fill)
+            else:
+                write = _narrowed(write, read.guard)
+        if op.src.dtype is not op.dst.dtype:
+            shape = (*c.span.shape, source.count * source.width)
+            whole = np.ascontiguousarray(np.broadcast_to(values, shape))
+            values = recast(whole, op.src.dtype, op.dst.dtype)
+        _write(target, write, c, values)
+        target.judge_write(c, write, engine=c.batch.warps)
+
+    return run
+
+
+def _narrowed(place: Place, guard: Array) -> Place:
+    """Return a place where a further guard holds."""
+    active = guard if place.active is None else place.active & guard
+    narrow = Place(place.offsets, guard, active)
+    narrow.items = place.items
+    return narrow
+
+
+@handles(ops.CpCommit)
+def cp_commit(program: Program, op: ops.CpCommit) -> Run:
+    """Close a group."""
+
+    def run(c: Cohort) -> None:
+        if c.batch.shadow is not None:
+            c.batch.shadow.commit(c.span)
+
+    return run
+
+
+@handles(ops.CpWait)
+def cp_wait(program: Program, op: ops.CpWait) -> Run:
+    """Wait for all but the latest n groups."""
+
+    def run(c: Cohort) -> None:
+        if c.batch.shadow is not None:
+            c.batch.shadow.wait(c.span, op.n)
+
+    return run
+
+
+# -- TMA: copies of boxes of a tensor
+
+
+class Box:
+    """A box of a tensor in global memory."""
+
+    def __init__(self, program: Program, op: ops.TmaLoad | ops.TmaStore) -> None:
+        """Compile the coordinates."""
+        self.name = op.tensor
+        self.coord = [program.scalar(x) for x in op.coord]
+        n = len(op.box)
+        index = np.indices(op.box[::-1]).reshape(n, -1)[::-1]  # the first mode is the fastest
+        self.inside = index
+        dtype = next(p.dtype for p in program.plan.params if p.name == op.tensor)
+        self.bytes = prod(op.box) * dtype.bits // 8
+
+    def array(self, c: Cohort) -> Global:
+        """Return the tensor of this run."""
+        return c.batch.arrays[self.name]
+
+    def at(self, c: Cohort, where: tuple[int, int, int]) -> tuple[Array, Array]:
+        """Return the elements of the box for one thread, and which lie in the tensor."""
+        exists = np.ones(self.inside.shape[1], np.bool_)
+        index, array = np.zeros(self.inside.shape[1], np.int64), self.array(c)
+        for k, coord in enumerate(self.coord):
+            x = value_at(coord(c), where, c.span.shape) + self.inside[k]
+            exists &= (x >= 0) & (x < array.shape[k])
+            index += x * array.strides[k]
+        return np.where(exists, index, 0), exists
+
+
+@handles(ops.TmaLoad)
+def tma_load(program: Program, op: ops.TmaLoad) -> Run:
+    """Copy a box to shared memory of one or several blocks; its bytes complete the mbarrier."""
+    target, bar = (
+        program.access(op.dst, op, counted=False),
+        program.access(op.bar, op, unit=8, counted=False),
+    )
+    box, multicast = Box(program, op), program.scalar(op.multicast)
+
+    def run(c: Cohort) -> None:
+        place, bars = target(c), bar(c)
+        slots, engines = slots_of(bar, c, bars), c.batch.engines
+        offsets = np.broadcast_to(place.offsets, (*c.span.shape, target.count))
+        chosen, data = multicast(c), box.array(c).data
+        for where in threads_of(c, bars):
+            own, slot = int(c.span.B[where[0]]), int(slots[where])
+            index, exists = box.at(c, where)
+            values = np.zeros(len(index), data.dtype)
+            values[exists] = data[index[exists]]
+            ranks = value_at(chosen, where, c.span.shape)
+            blocks = [own]
+            if ranks:
+                bits = [r for r in range(program.resources.cluster) if ranks >> r & 1]
+                blocks = [engines.block_of(own, r) for r in bits]
+            for b in blocks:
+                require_ready(op, c, where, b, slot)
+                agent = c.batch.agents.tma + slot
+                other = None if b == own else b
+                engines.touch(op, c.span, target, where, offsets[where], agent, True, other)
+                _put(c, target, b, offsets[where], values)
+                engines.land(b, slot, box.bytes)
+                if c.batch.report is not None:
+                    c.batch.report.moved(op, box.bytes)
+
+    return run
+
+
+def _put(c: Cohort, located: Located, b: int, offsets: Array, values: Array) -> None:
+    memory = c.batch.smem.data[b].view(numpy_type(located.dtype))
+    first = located.start // memory.itemsize
+    each = first + offsets.reshape(-1, 1) + np.arange(located.width)
+    memory[each.reshape(-1)] = values
+
+
+@handles(ops.TmaStore)
+def tma_store(program: Program, op: ops.TmaStore) -> Run:
+    """Copy shared memory to a box, or combine it with what is there."""
+    source, box = program.access(op.src, op, counted=False), Box(program, op)
+    combine: Callable[..., Array] | None = function(op.reduce, op.src.dtype) if op.reduce else None
+
+    def run(c: Cohort) -> None:
+        place, engines = source(c), c.batch.engines
+        offsets = np.broadcast_to(place.offsets, (*c.span.shape, source.count))
+        for where in threads_of(c, place):
+            b, w = int(c.span.B[where[0]]), int(c.span.W[where[1]])
+            index, exists = box.at(c, where)
+            engines.touch(op, c.span, source, where, offsets[where], c.batch.agents.bulk + w, False)
+            memory = c.batch.smem.data[b].view(numpy_type(source.dtype))
+            each = source.start // memory.itemsize + offsets[where].reshape(-1, 1)
+            values = memory[(each + np.arange(source.width)).reshape(-1)][exists]
+            at = index[exists]
+            if c.batch.report is not None:
+                c.batch.report.moved(op, box.bytes)
+            array = box.array(c)
+            if not array.writable:
+                raise c.batch.faults.fault("emulate-read-only", op, storage=op.tensor)
+            data = array.data
+            data[at] = values if combine is None else combine(data[at], values)
+
+    return run
+
+
+@handles(ops.BulkCommit)
+def bulk_commit(program: Program, op: ops.BulkCommit) -> Run:
+    """Close a group of TMA stores."""
+
+    def run(c: Cohort) -> None:
+        if c.batch.shadow is not None:
+            c.batch.shadow.apart()
+            c.batch.shadow.epoch[c.span.B[:, None], c.batch.agents.bulk + c.span.W] += 1
+
+    return run
+
+
+@handles(ops.BulkWait)
+def bulk_wait(program: Program, op: ops.BulkWait) -> Run:
+    """Wait for all but the latest n groups of TMA stores."""
+
+    def run(c: Cohort) -> None:
+        if c.batch.shadow is not None:
+            wait_for(c, c.batch.agents.bulk + c.span.W, op.n)
+
+    return run
+
+
+def wait_for(c: Cohort, agents: Array, n: int) -> None:
+    """Order all but the latest n groups of engines, one for each warp, before what comes next."""
+    shadow = c.batch.shadow
+    assert shadow is not None
+    shadow.apart()
+    B, W = c.span.B[:, None], c.span.W
+    done = shadow.epoch[B, agents] - 1 - n
+    shadow.clock[B, W, agents] = np.maximum(shadow.clock[B, W, agents], done)

@@ -1,0 +1,137 @@
+"""Registers: fills, functions of elements, conversions, reductions, shuffles and votes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cute_py.dtypes.table import b1, from_numpy
+from cute_py.emulate.bits import numpy_type
+from cute_py.emulate.cohorts import Cohort, Run
+from cute_py.emulate.faults import first
+from cute_py.emulate.numerics import COMPARISONS, converted, function
+from cute_py.emulate.program import Program, handles
+from cute_py.emulate.spans import LANES, Array
+from cute_py.plan import ops
+
+
+@handles(ops.Fill)
+def fill(program: Program, op: ops.Fill) -> Run:
+    """Give each element a number; undefined ones keep what they have, and may be read."""
+    dst = program.view(op.dst)
+    if op.value is None:
+        return lambda c: dst.put(c, dst.get(c).copy())
+    value = converted(np.asarray(op.value), _own(op.value), op.dst.dtype)
+    held = np.asarray(value, numpy_type(op.dst.dtype)).reshape(1, 1, 1, 1)
+    return lambda c: dst.put(c, held)
+
+
+def _own(value: Any) -> Any:  # noqa: ANN401
+    return from_numpy(np.asarray(value).dtype)
+
+
+@handles(ops.Map)
+def map_(program: Program, op: ops.Map) -> Run:
+    """Compute element by element."""
+    types = [op.dtype] * len(op.sources)
+    if op.fn == "where":
+        types[0] = b1
+    sources = [program.operand(s, t, op) for s, t in zip(op.sources, types, strict=True)]
+    compute, dst = function(op.fn, op.dtype), program.view(op.dst)
+    assert op.fn in COMPARISONS or op.dst.dtype is op.dtype or op.dst.dtype.bits == op.dtype.bits
+    if len(sources) == 1:
+        (a,) = sources
+        return lambda c: dst.put(c, compute(a(c)))
+    if len(sources) == 2:
+        a, b = sources
+        return lambda c: dst.put(c, compute(a(c), b(c)))
+    return lambda c: dst.put(c, compute(*[source(c) for source in sources]))
+
+
+@handles(ops.Convert)
+def convert(program: Program, op: ops.Convert) -> Run:
+    """Convert element by element."""
+    read, dst = program.reader(op.src, op), program.view(op.dst)
+    source, target, how = op.src.dtype, op.dst.dtype, (op.rounding, op.saturate)
+    return lambda c: dst.put(c, converted(read(c), source, target, *how))
+
+
+@handles(ops.Reduce)
+def reduce(program: Program, op: ops.Reduce) -> Run:
+    """Combine runs of elements, from left to right."""
+    read, dst = program.reader(op.src, op), program.view(op.dst)
+    combine, n = function(op.fn, op.src.dtype), len(op.src) // len(op.dst)
+
+    def run(c: Cohort) -> None:
+        values = read(c)
+        values = values.reshape(*values.shape[:3], -1, n)
+        result = values[..., 0]
+        for k in range(1, n):
+            result = combine(result, values[..., k])
+        dst.put(c, result)
+
+    return run
+
+
+@handles(ops.Shuffle)
+def shuffle(program: Program, op: ops.Shuffle) -> Run:
+    """Take elements of another lane of the warp."""
+    read, dst, lane = program.reader(op.src, op), program.view(op.dst), program.scalar(op.lane)
+    own = np.arange(LANES)
+    start = own // op.width * op.width
+    last = start + op.width - 1
+
+    def source(by: Any) -> Any:  # noqa: ANN401
+        if op.kind == "idx":
+            return start + by % op.width
+        if op.kind == "bfly":
+            other = own ^ by
+            return np.where(other > last, own, other)
+        other = own - by if op.kind == "up" else own + by
+        return np.where((other < start) | (other > last), own, other)
+
+    def run(c: Cohort) -> None:
+        values, lanes = read(c), source(lane(c))
+        _require_active(program, op, c, lanes)
+        if lanes.ndim == 1:
+            dst.put(c, values[:, :, lanes])
+            return
+        index = np.broadcast_to(lanes, c.span.shape)[..., None]
+        dst.put(c, np.take_along_axis(values, index, axis=2))
+
+    return run
+
+
+def _require_active(program: Program, op: ops.Op, c: Cohort, lanes: Array) -> None:
+    """Refuse to read from a lane that takes no part."""
+    if c.mask is None or not program.checks:
+        return
+    active = np.broadcast_to(c.mask, c.span.shape)
+    index = np.broadcast_to(lanes, c.span.shape)
+    bad = active & ~np.take_along_axis(active, index, axis=2)
+    if bad.any():
+        where = first(bad, c.span)
+        source = int(index[where])
+        raise c.batch.faults.at("emulate-shuffle", op, c.span, where, source=source)
+
+
+@handles(ops.Vote)
+def vote(program: Program, op: ops.Vote) -> Run:
+    """Ask the lanes of the warp that take part."""
+    read, dst = program.reader(op.src, op), program.view(op.dst)
+    place = np.uint32(1) << np.arange(LANES, dtype=np.uint32)[:, None]
+
+    def run(c: Cohort) -> None:
+        values = read(c).astype(np.bool_)
+        if c.mask is not None:
+            lanes = c.mask[..., None]
+            values = values | ~lanes if op.kind == "all" else values & lanes
+        if op.kind == "ballot":
+            found = (values * place).sum(2, keepdims=True, dtype=np.uint32)
+            dst.put(c, found.astype(numpy_type(op.dst.dtype)))
+        else:
+            test = np.all if op.kind == "all" else np.any
+            dst.put(c, test(values, axis=2, keepdims=True))
+
+    return run

@@ -1,0 +1,198 @@
+"""`Program`: a plan made ready: every op compiled once to a function of a cohort.
+
+`HANDLERS` says how, one function for each type of op. What a function does depends on the plan
+alone: it finds arrays, registers and clocks with the cohort (`c.batch`), so that one program serves
+all runs of its plan, in several threads, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from cute_py.dtypes.conversion import convert
+from cute_py.dtypes.table import Dtype, f32, f64
+from cute_py.emulate.access import Located
+from cute_py.emulate.batch import INDICES, Resources
+from cute_py.emulate.bits import numpy_type
+from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
+from cute_py.emulate.faults import Faults
+from cute_py.emulate.registers import View, flag, reader
+from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
+from cute_py.emulate.storages import symbols_of
+from cute_py.errors import refusal
+from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
+from cute_py.plan.plan import ScalarParam
+from cute_py.plan.walk import every
+from cute_py.plan.walk import symbols_of as symbols_in
+
+if TYPE_CHECKING:
+    from cute_py.emulate.scalars import Condition, Evaluated
+    from cute_py.emulate.spans import Array
+    from cute_py.plan.access import Access
+    from cute_py.plan.plan import Plan
+
+KEPT = 64  # programs that are kept, the last ones asked for
+
+Handler: TypeAlias = Callable[["Program", Any], Run]
+HANDLERS: dict[type[ops.Op], Handler] = {}
+
+
+def handles(kind: type[ops.Op]) -> Callable[[Handler], Handler]:
+    """Register the function that compiles a type of op."""
+
+    def register(handler: Handler) -> Handler:
+        HANDLERS[kind] = handler
+        return handler
+
+    return register
+
+
+class Program:
+    """The compiled ops of a plan; nothing in it changes once it is made.
+
+    Attributes:
+        resources: what the plan uses of a block.
+        body: the steps.
+        together: whether blocks may wait for each other, so that all must be resident.
+    """
+
+    def __init__(self, plan: Plan, checks: bool, counted: bool) -> None:
+        """Compile; `checks`: refuse what is no defined behaviour; `counted`: for a report."""
+        self.plan, self.checks, self.counted = plan, checks, counted
+        for op in plan.ops:
+            if type(op) not in HANDLERS:
+                raise Faults(plan).fault("emulate-op", op, name=type(op).__name__)
+        self.resources = Resources(plan, checks)
+        self.warps = self.resources.warps
+        self.symbols = symbols_in(plan.body)
+        sizes = [name for param in plan.params for name in symbols_of(param)]
+        self.statics = Statics((*INDICES, *sizes))
+        self.numbers = {param.name for param in plan.params if isinstance(param, ScalarParam)}
+        waits = any(isinstance(op, ops.WaitUntil) for op in plan.ops)
+        self.together = waits or self.resources.cluster > 1
+        self.extents = [of_sizes(n) for n in plan.launch.grid]
+        self.body = self.block(plan.body)
+
+    def grid(self, sizes: dict[str, int]) -> tuple[int, int, int]:
+        """Return the blocks of the grid in (x, y, z), for these values of the symbols."""
+        x, y, z = (extent(sizes) for extent in self.extents)
+        if min(x, y, z) < 0:
+            raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", grid=(x, y, z))
+        return x, y, z
+
+    # -- parts of ops
+
+    def block(self, block: ops.Block) -> tuple[Step, ...]:
+        """Compile a block of ops."""
+        steps = []
+        for op in block:
+            run = HANDLERS[type(op)](self, op)
+            steps.append(Step(op, _counting(op, run) if self.counted else run))
+        return tuple(steps)
+
+    def blocks_in(self, *blocks: ops.Block) -> bool:
+        """Return whether any op in these blocks may have to wait for other threads."""
+        return any(op.waits for block in blocks for op in every(block))
+
+    def scalar(self, x: Any) -> Evaluated:  # noqa: ANN401
+        """Compile a scalar."""
+        return scalar(self.statics, x)
+
+    def condition(self, cond: Any) -> Condition:  # noqa: ANN401
+        """Compile a condition."""
+        return condition(self.statics, cond, lambda reg: flag(self.resources, reg))
+
+    def view(self, reg: Reg) -> View:
+        """Compile a register operand."""
+        return View(self.resources.registers[reg.storage], reg)
+
+    def reader(self, reg: Reg, op: ops.Op) -> Callable[[Cohort], Array]:
+        """Compile the read of a register operand, checked."""
+        return reader(self.resources, reg, op)
+
+    def access(
+        self, access: Access, op: ops.Op, unit: int | None = None, counted: bool = True
+    ) -> Located:
+        """Compile an access; `counted` if the report counts its requests."""
+        return Located(self.resources, self.statics, access, op, unit, counted)
+
+    def operand(self, value: Any, dtype: Dtype, op: ops.Op) -> Callable[[Cohort], Array]:  # noqa: ANN401
+        """Compile a value of `Map`: an array [block, warp, lane, element] that broadcasts."""
+        if isinstance(value, Reg):
+            return self.reader(value, op)
+        if isinstance(value, bool | float | np.floating) or type(value) is int:
+            fixed = elements(np.asarray(value), dtype).reshape(1, 1, 1, 1)
+            return lambda c: fixed
+        name = value.name if isinstance(value, ScalarParam) else str(value)
+        if name in self.numbers:
+            return lambda c: _given(c, name, dtype)
+        evaluate = self.scalar(value)
+
+        def computed(c: Cohort) -> Array:
+            found = np.asarray(evaluate(c))
+            if found.ndim < 3:
+                found = found.reshape(1, 1, 1)
+            return elements(found[..., None], dtype)
+
+        return computed
+
+
+def _counting(op: ops.Op, run: Run) -> Run:
+    """Return a compiled op that counts itself."""
+
+    def counted(c: Cohort) -> Signal | list[Cohort] | None:
+        report = c.batch.report
+        assert report is not None
+        report.executed(op, c.span, c.mask)
+        return run(c)
+
+    return counted
+
+
+def _given(c: Cohort, name: str, dtype: Dtype) -> Array:
+    """Return a number that the kernel is given, as an element."""
+    kept = c.span.cache
+    if (name, dtype) not in kept:
+        kept[name, dtype] = elements(np.asarray(c.batch.numbers[name]), dtype).reshape(1, 1, 1, 1)
+    return kept[name, dtype]
+
+
+def elements(values: Array, dtype: Dtype) -> Array:
+    """Return numbers as elements of a type: rounded once, integers wrapped around at its width; a
+    flag is whether a number is not 0.
+    """
+    plain = dtype.bits >= 8 if dtype.is_integer else dtype in (f32, f64)
+    return values.astype(numpy_type(dtype)) if plain else np.asarray(convert(values, dtype))
+
+
+# -- kept programs
+
+
+class _Same:
+    """A plan as a key: itself, since equal plans may have come from other lines."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def __hash__(self) -> int:
+        return id(self.plan)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.plan is other.plan
+
+
+def program_of(plan: Plan, checks: bool = True, counted: bool = False) -> Program:
+    """Return the program of a plan, compiled once for each choice."""
+    return _compiled(_Same(plan), checks, counted)
+
+
+@lru_cache(maxsize=KEPT)
+def _compiled(key: _Same, checks: bool, counted: bool) -> Program:
+    return Program(key.plan, checks, counted)

@@ -1,0 +1,278 @@
+"""Global and shared memory and registers as arrays, and the places where accesses touch them.
+
+An array of the caller is seen through all of its strides as one run of elements from its first one,
+so that reads and writes are the caller's. Shared memory holds the packed bytes of every block of a
+batch. Of registers there is one array [block, warp, lane, element] for each storage; where reads
+are checked, every piece of it is known to be written by all threads, or a flag for each thread says
+whether it is. A storage that all threads have written costs nothing more.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cute_py.calls.arrays import TypedArray, require_plain_values, strides_of
+from cute_py.calls.numbers import number
+from cute_py.emulate.bits import item_type, numpy_type
+from cute_py.emulate.spans import LANES, Array
+from cute_py.errors import refusal
+from cute_py.plan.plan import ScalarParam, TensorParam, admits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cute_py.plan.access import Access
+    from cute_py.plan.conditions import Reg, Scalar
+    from cute_py.plan.ops import Op
+    from cute_py.plan.plan import Plan, Registers, Shared
+
+ALIGN = 128  # bytes
+
+
+class Global:
+    """An array that the kernel is given."""
+
+    def __init__(self, param: TensorParam, array: Array, plan: Plan) -> None:
+        """Check the array against the parameter."""
+        self.name, self.dtype = param.name, param.dtype
+        self.param = param
+        held = numpy_type(param.dtype)
+        if not isinstance(array, np.ndarray) or array.dtype != held:
+            given = f"{type(array).__name__} of {getattr(array, 'dtype', 'no dtype')}"
+            raise self._wrong(plan, given, f"a NumPy array of {held}")
+        require_plain_values(array, param.name)
+        if array.ndim != len(param.shape):
+            raise self._wrong(plan, f"an array of shape {array.shape}", f"{len(param.shape)} modes")
+        if not all(map(admits, param.shape, array.shape)):
+            wanted = "shape " + _shown(param.shape)
+            raise self._wrong(plan, f"an array of shape {array.shape}", wanted)
+        steps = zip(array.shape, array.strides, strict=True)
+        if any(n > 1 and (s < 0 or s % held.itemsize) for n, s in steps):
+            raise self._wrong(
+                plan,
+                f"strides of {array.strides} bytes",
+                "strides of whole elements that are not negative",
+            )
+        self.shape = array.shape
+        self.strides = strides_of(array)
+        modes = zip(self.shape, param.stride, self.strides, strict=True)
+        if array.size and not all(n == 1 or admits(traced, given) for n, traced, given in modes):
+            wanted = "strides " + _shown(param.stride)
+            raise self._wrong(plan, f"an array of strides {self.strides}", wanted)
+        steps = zip(self.shape, self.strides, strict=True)
+        self.size = 1 + sum((n - 1) * s for n, s in steps) if array.size else 0
+        self.writable = array.flags.writeable
+        run = np.lib.stride_tricks.as_strided(  # it does not know e5m2 by name
+            array.view(f"V{held.itemsize}"), (self.size,), (held.itemsize,), writeable=self.writable
+        )
+        self.data: Array = run.view(held)
+        self.address: int = array.__array_interface__["data"][0]
+        self.itemsize = held.itemsize
+        self.inside = self._inside(array)
+        self.items: dict[int, Array] = {}
+
+    def _wrong(self, plan: Plan, given: str, required: str) -> Exception:
+        return refusal(
+            "emulate-argument",
+            operation=f"emulate({plan.name})",
+            name=self.name,
+            value=given,
+            wanted=required,
+        )
+
+    def _inside(self, array: Array) -> Array | None:
+        """Return which elements of the run belong to the array; None if all do."""
+        if self.size <= array.size:
+            return None
+        inside = np.zeros(self.size, np.bool_)
+        np.lib.stride_tricks.as_strided(inside, self.shape, self.strides)[...] = True
+        return inside
+
+    def wide(self, width: int) -> Array:
+        """Return the run as items of `width` elements, those that are whole."""
+        if width not in self.items:
+            lead = self.lead(width)
+            count = max(0, self.size - lead) // width
+            whole = self.data[lead : lead + count * width]
+            self.items[width] = whole.view(item_type(self.itemsize * width))
+        return self.items[width]
+
+    def lead(self, width: int) -> int:
+        """Return the first element at which an aligned vector of `width` elements starts."""
+        return -self.address % (self.itemsize * width) // self.itemsize
+
+
+def _shown(extents: tuple[Scalar, ...]) -> str:
+    """Return extents as text; of symbols, what their values are multiples of, and the least."""
+    words = [str(x) if isinstance(x, int) else repr(x) for x in extents]
+    return f"({','.join(words)})"
+
+
+class SharedMemory:
+    """The bytes of all shared storages, for every block of a batch: not yet written."""
+
+    def __init__(self, blocks: int, stride: int) -> None:
+        """Make so many bytes for each block."""
+        self.data: Array = np.zeros((blocks, stride), np.uint8)
+        self.items: dict[int, Array] = {}
+
+    def wide(self, nbytes: int) -> Array:
+        """Return [block, item] with items of so many bytes."""
+        if nbytes not in self.items:
+            self.items[nbytes] = self.data.view(item_type(nbytes))
+        return self.items[nbytes]
+
+
+def shared_stride(rows: Iterable[Shared]) -> int:
+    """Return the bytes from one block's shared memory to the next one's."""
+    used = max((row.offset + row.bytes for row in rows), default=0)
+    return -(-used // ALIGN) * ALIGN
+
+
+class Storage:
+    """A register storage: what every thread has, and how it is watched."""
+
+    def __init__(self, row: Registers, unit: int, checks: bool) -> None:
+        """Keep the row; `unit` divides the width of whatever the storage is read as (bits)."""
+        self.name, self.dtype, self.count = row.name, row.dtype, row.count
+        self.unit, self.checks = unit, checks
+        self.units = -(-row.count * row.dtype.bits // unit)
+        size = numpy_type(self.dtype).itemsize
+        self.padded = -(-self.count * size // 16) * 16 // size
+        self.bytes_per_thread = self.padded * size + self.units * checks  # flags included
+        self.watched = False
+
+    def watch(self) -> None:
+        """Keep track of registers in flight, where reads are checked."""
+        self.watched = self.checks
+
+
+class RegisterFile:
+    """The registers of one storage, for all threads of a batch: undefined."""
+
+    def __init__(self, storage: Storage, blocks: int, warps: int) -> None:
+        """Make the array."""
+        self.storage, self.shape = storage, (blocks, warps, LANES)
+        held = numpy_type(storage.dtype)
+        self.views: dict[Any, Array] = {held: np.zeros((*self.shape, storage.padded), held)}
+        self.flags: Array | None = None
+        self.known = np.zeros(storage.units, np.bool_)
+        self.open = storage.units if storage.checks else 0
+        self.flight: Array | None = None  # [block, warp, unit]: the group of wgmma that holds it
+        self.dirty: Array | None = None  # [block, warp, unit]: written since the last wgmma fence
+        if storage.watched:
+            self.flight = np.zeros((blocks, warps, storage.units), np.int32)
+            self.dirty = np.zeros((blocks, warps, storage.units), np.bool_)
+
+    def as_(self, held: np.dtype[Any]) -> Array:
+        """Return all of the storage, read as another NumPy type of whole bytes."""
+        found = self.views.get(held)
+        if found is None:
+            found = self.views[held] = self.views[numpy_type(self.storage.dtype)].view(held)
+        return found
+
+    def settle(self, index: Any) -> None:  # noqa: ANN401
+        """Know that all threads have written these units."""
+        self.known[index] = True
+        self.open = self.storage.units - int(np.count_nonzero(self.known))
+
+
+def storages(rows: tuple[Registers, ...], regs: Iterable[Reg], checks: bool) -> dict[str, Storage]:
+    """Return the storages by name; `regs` are all that a plan reads and writes."""
+    units = {row.name: row.dtype.bits for row in rows}
+    for reg in regs:
+        units[reg.storage] = gcd(units[reg.storage], reg.dtype.bits)
+    return {row.name: Storage(row, units[row.name], checks) for row in rows}
+
+
+# -- where accesses touch them
+
+
+class Vectors:
+    """The vectors of an access of an op: what is known of them before any thread runs.
+
+    Attributes:
+        bits: of a vector; nbytes: at least 1.
+        start: of the storage in the block's shared memory (bytes); 0 in global memory.
+        packed: whether elements of shared memory are narrower than a byte.
+        keeps: whether tables of addresses are kept.
+    """
+
+    def __init__(self, access: Access, op: Op, shared: dict[str, Shared]) -> None:
+        """Keep the facts."""
+        self.access, self.op = access, op
+        self.width, self.dtype, self.count = access.width, access.dtype, len(access.table)
+        self.bits = access.width * access.dtype.bits
+        self.nbytes = max(1, self.bits // 8)
+        self.smem = access.space == "smem"
+        row = shared[access.storage] if self.smem else None
+        self.start = row.offset if row else 0
+        self.limit = row.count if row else 0
+        self.packed = self.smem and access.dtype.bits < 8
+        self.keeps = True
+
+
+class Place:
+    """Where the threads of a cohort touch a storage.
+
+    Attributes:
+        offsets: [block, warp, lane, vector] of first elements; axes of 1 broadcast.
+        guard: where the guards hold, broadcast to `offsets`; None: everywhere.
+        active: `guard` and the lanes that take part; None: everywhere.
+        items: `offsets` in items of a vector (gmem), or of a block's bytes (smem); 0 where
+            inactive.
+        extra: tables that others keep with the place.
+    """
+
+    __slots__ = ("active", "extra", "guard", "items", "offsets")
+
+    def __init__(self, offsets: Array, guard: Array | None, active: Array | None) -> None:
+        """Keep offsets and guards."""
+        self.offsets, self.guard, self.active = offsets, guard, active
+        self.items = offsets
+        self.extra: dict[Any, Any] = {}
+
+
+# -- arguments
+
+
+class Arguments:
+    """What a plan is given: arrays and numbers by name, and the values of its symbols."""
+
+    def __init__(self, plan: Plan, args: tuple[Any, ...]) -> None:
+        """Check the arguments against the parameters."""
+        if len(args) != len(plan.params):
+            names = ", ".join(param.name for param in plan.params)
+            raise refusal(
+                "emulate-arguments",
+                operation=f"emulate({plan.name})",
+                count=len(args),
+                wanted=len(plan.params),
+                names=names or "none",
+            )
+        self.arrays: dict[str, Global] = {}
+        self.symbols: dict[str, int] = {}
+        self.numbers: dict[str, Any] = {}
+        for param, arg in zip(plan.params, args, strict=True):
+            if isinstance(param, ScalarParam):
+                given = number(arg, param.dtype, param.name)
+                self.numbers[param.name] = given
+                if not param.dtype.is_float:
+                    self.symbols[param.name] = int(given)
+                continue
+            array = arg.array if isinstance(arg, TypedArray) else arg
+            held = self.arrays[param.name] = Global(param, array, plan)
+            values = (*held.shape, *held.strides)
+            self.symbols |= zip(symbols_of(param), values, strict=True)
+        plan.require_signed([self.symbols.get(param.name) for param in plan.params])
+
+
+def symbols_of(param: TensorParam | ScalarParam) -> list[str]:
+    """Return the names of a parameter's symbols: sizes and strides of an array, or an integer."""
+    if isinstance(param, ScalarParam):
+        return [] if param.dtype.is_float else [param.name]
+    n = range(len(param.shape))
+    return [f"{param.name}_{fact}{k}" for fact in ("shape", "stride") for k in n]

@@ -1,0 +1,185 @@
+"""Wordings: the emulator."""
+
+from __future__ import annotations
+
+from cute_py.errors import EmulationError, LayoutError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.errors import Wording
+
+WORDINGS: dict[str, Wording] = {
+    "emulate-arguments": (
+        LayoutError,
+        "{count} arguments",
+        "{wanted}, one for each parameter: {names}",
+        "pass arrays and numbers in the order of plan.params",
+    ),
+    "emulate-argument": (
+        LayoutError,
+        "{value} as {name}",
+        "{wanted}",
+        "convert the array first, or trace the kernel with this one",
+    ),
+    "emulate-grid": (
+        LayoutError,
+        "a grid of {grid} blocks",
+        "extents of at least 0",
+        "round up where sizes are divided: ceil_div(M, 128)",
+    ),
+    "emulate-order": (
+        LayoutError,
+        "the order {order!r}",
+        '"forward", "reversed" or a seed (int)',
+        "leave it out for the forward order",
+    ),
+    "emulate-op": (
+        EmulationError,
+        "{name}, which is not emulated yet",
+        "ops with a rule in cute_py.emulate",
+        "run this kernel on a GPU",
+    ),
+    "emulate-bounds": (
+        EmulationError,
+        "{elements} of {space} storage {storage}, by {who}",
+        "0 <= element < {limit}",
+        "guard the access at the ragged edge, or round the storage up to whole tiles",
+    ),
+    "emulate-padding": (
+        EmulationError,
+        "element {offset} of {storage} (shape {shape}, strides {strides}), by {who}",
+        "an element of the array; this one lies between two of its rows",
+        "check the strides that the address is computed from, and guard the last columns",
+    ),
+    "emulate-alignment": (
+        EmulationError,
+        "an access of {bytes} bytes to element {offset} of {storage}, at {remainder} bytes past a "
+        "multiple, by {who}",
+        "addresses that are multiples of {bytes} bytes",
+        "use narrower vectors, pad the strides, or pass an array that is aligned",
+    ),
+    "emulate-read-only": (
+        EmulationError,
+        "a write to {storage}, which is read-only",
+        "an array that can be written",
+        "pass a copy: numpy.array(x)",
+    ),
+    "emulate-smem-unwritten": (
+        EmulationError,
+        "a read of element {offset} of {storage}, which nothing has written, by {who}",
+        "shared memory to be written before it is read",
+        "store to it first, or check the addresses of both sides",
+    ),
+    "emulate-register-unwritten": (
+        EmulationError,
+        "a read of register {element}, which nothing has written, by {who}",
+        "registers to be written before they are read",
+        "fill or load the fragment first; Fill(None) allows reading undefined values",
+    ),
+    "emulate-race": (
+        EmulationError,
+        "a {access} of element {offset} of {storage} by {who}, after {other} that nothing orders "
+        "before it",
+        "a barrier between accesses of different warps of which one writes",
+        "put syncthreads() between the two",
+    ),
+    "emulate-copy-pending": (
+        EmulationError,
+        "a {access} of element {offset} of {storage} by {who}, which cp.async of warp {owner} "
+        "writes in its group {group}",
+        "cp.async data to be waited for, and by other warps behind a barrier",
+        "{fix}",
+    ),
+    "emulate-async-pending": (
+        EmulationError,
+        "a {access} of element {offset} of {storage} by {who}, which {engine} uses",
+        "to wait until the engine is done with shared memory",
+        "{fix}",
+    ),
+    "emulate-proxy-fence": (
+        EmulationError,
+        "a {access} of element {offset} of {storage} by {op_name} of {who}, after a write by "
+        "{other} without a proxy fence",
+        "a fence of the async proxy between ordinary stores and TMA or wgmma",
+        "call fence_proxy_async() after the stores, before the barrier",
+    ),
+    "emulate-wgmma-pending": (
+        EmulationError,
+        "an access to {registers} by {who}, which wgmma still uses",
+        "accumulators and A in registers to be left alone until WgWait",
+        "{fix}",
+    ),
+    "emulate-wgmma-fence": (
+        EmulationError,
+        "wgmma on {registers} by {who}, which other instructions wrote without a fence since",
+        "WgFence between writes to registers and the first wgmma that uses them",
+        "call warpgroup_fence() before the wgmma",
+    ),
+    "emulate-mbarrier-unset": (
+        EmulationError,
+        "{name}, which nothing has initialised, by {who}",
+        "MbarInit, and a barrier, before an mbarrier is used",
+        "let one thread initialise it, then fence and syncthreads()",
+    ),
+    "emulate-mbarrier-arrivals": (
+        EmulationError,
+        "one more arrival at {name} by {who}, where all {count} of the phase have come",
+        "as many arrivals in a phase as MbarInit says",
+        "raise the count, or let fewer threads arrive",
+    ),
+    "emulate-mbarrier-bytes": (
+        EmulationError,
+        "a wait of {who} for {name}, where all have arrived, and which {what} than announced",
+        "as many bytes announced as TMA loads bring",
+        "announce the bytes of all boxes of the phase: elements * bits // 8",
+    ),
+    "emulate-lanes": (
+        EmulationError,
+        "different values that {who} and lane {other} of the same warp write to element {offset} "
+        "of {storage} at once",
+        "one value for each address in one instruction",
+        "let one lane write, or use an atomic",
+    ),
+    "emulate-shuffle": (
+        EmulationError,
+        "a shuffle by {who} from lane {source}, which takes no part",
+        "a source lane that executes the same shuffle",
+        "shuffle outside of the branch",
+    ),
+    "emulate-warp-divergent": (
+        EmulationError,
+        "{name} that {who} does not reach with its warp",
+        "all lanes of the warp together",
+        "move it out of the branch, or branch on a condition that whole warps share",
+    ),
+    "emulate-barrier-divergent": (
+        EmulationError,
+        "a barrier reached by {who}, while {others}",
+        "all threads of the block at the same barrier",
+        "move the barrier out of the branch, or use a named barrier for a part of the block",
+    ),
+    "emulate-barrier-count": (
+        EmulationError,
+        "{arrived} threads at barrier {id}, with {who}",
+        "exactly {threads} threads",
+        "count those who arrive and those who wait, or use another id",
+    ),
+    "emulate-deadlock": (
+        EmulationError,
+        "threads that wait forever: {waits}",
+        "somebody who ends each wait",
+        "arrive, or store the value, on a path that does not wait for the same threads",
+    ),
+    "emulate-promise": (
+        EmulationError,
+        "{value} as {name}, by {who}",
+        "an integer from {low} to {high}, as as_int or var was told",
+        "tell bounds that hold, or none and guard what needs them",
+    ),
+    "emulate-assert": (
+        EmulationError,
+        "the failed assertion {text!r} ({cond}), by {who}",
+        "the condition to hold",
+        "see the values with cute.print",
+    ),
+}

@@ -1,0 +1,163 @@
+"""The errors of cute_py, and the way from a code to its wording.
+
+A refusal says four things: what was *given*, what is *required*, how to *fix* it, and *where*. A
+module raises with `raise refusal("code", fact=value, ...)`; the wording of a code stands in the
+`wordings` of the lowest layer that raises it. Each code has an example in the tests, from which
+docs/errors.md is made. `WORDINGS` is all of the tables; a refusal loads those up to its own.
+
+>>> from cute_py.errors import refusal
+>>> print(refusal("basis-path", operation="E", path=(-1,)))
+E: given path (-1,); required: mode indices: ints of at least 0; fix: E(1) is mode 1, E(1, 0) is \
+mode 0 of mode 1
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # class, given, required, fix; the last three are format strings
+    Wording = tuple[type["CuteError"], str, str, str]
+
+
+class CuteError(Exception):
+    """Base of every error that cute_py raises on purpose.
+
+    `code` names the wording (a key of `WORDINGS`); `facts` holds the values that were put into it.
+    """
+
+    code: str = ""
+
+    def __init__(
+        self, message: str, code: str = "", facts: dict[str, object] | None = None
+    ) -> None:
+        """Keep the finished message, and the code and facts that it was made from."""
+        super().__init__(message)
+        self.code = code
+        self.facts: dict[str, object] = facts or {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle by message, code and facts."""
+        return type(self), (self.args[0], self.code, self.facts)
+
+    def inside(self, call: str) -> CuteError:
+        """Return this error as it came up inside of `call`, the outermost that the user made."""
+        said = str(self.facts.get("said", self.args[0]))
+        return type(self)(f"{call}: {said}", self.code, {**self.facts, "said": said, "call": call})
+
+
+class LayoutError(CuteError, ValueError):
+    """A layout, shape, stride or tiler is malformed, or an operation on layouts has no exact
+    result.
+    """
+
+
+class CoordinateError(CuteError, IndexError):
+    """A coordinate, index or mode lies outside of what it indexes."""
+
+
+class LeafTypeError(CuteError, TypeError):
+    """A leaf, argument or operand has the wrong type (bool, float, str, ...)."""
+
+
+class UndecidedError(LayoutError):
+    """Symbols leave the question open; `facts["assumption"]` names the assumption that would settle
+    it.
+    """
+
+
+class ParseError(CuteError, ValueError):
+    """Text could not be read; `facts["position"]` is the offending column (0-based)."""
+
+
+class DtypeError(CuteError, TypeError):
+    """A dtype is unknown, has no NumPy equivalent, or cannot be converted as asked."""
+
+
+class TraceError(CuteError, TypeError):
+    """A kernel uses Python in a way that cannot be traced."""
+
+
+class EmulationError(CuteError, RuntimeError):
+    """A kernel did on the emulator what has no defined result on a GPU; `facts` holds `line`,
+    `block`, `warp`, `lane` and more.
+    """
+
+
+# -- the tables of wordings
+
+# Where they stand: roughly from the lowest layer up, what is dear to load behind the rest.
+TABLES = (
+    "integers.wordings",
+    "layout.wordings",
+    "dtypes.wordings",  # not first, as its package loads all of the dtypes
+    "tensor.wordings",
+    "host.wordings",
+    "atoms.wordings",
+    "tiled.wordings",
+    "plan.wordings",
+    "calls.wordings",
+    "trace.wordings",
+    "viz.wordings",
+    "analysis.wordings",
+    "kernels.wordings",
+    "codegen.wordings",
+    "ops.wordings",
+    "expression",
+    "cli.wordings",
+    "emulate.wordings",  # last, as its package loads NumPy
+)
+
+
+def _table(name: str) -> dict[str, Wording]:
+    from importlib import import_module
+
+    table: dict[str, Wording] = import_module(f"cute_py.{name}").WORDINGS
+    return table
+
+
+def _wording(code: str) -> Wording:
+    """Return the wording of a code; only tables up to its own are loaded."""
+    for name in TABLES:
+        if code in (table := _table(name)):
+            return table[code]
+    raise KeyError(code)
+
+
+def __getattr__(name: str) -> dict[str, Wording]:
+    """Return `WORDINGS`: all of the tables in one (PEP 562)."""
+    if name != "WORDINGS":
+        raise AttributeError(f"module 'cute_py.errors' has no attribute {name!r}")
+    return {code: wording for table in TABLES for code, wording in _table(table).items()}
+
+
+def refusal(code: str, *, operation: str, where: str | None = None, **facts: object) -> CuteError:
+    """Return the error of `code`, ready to raise.
+
+    Args:
+        code: a key of `WORDINGS`.
+        operation: the public name that the user called, first in the message.
+        where: "file.py:line" in kernels, else nothing.
+        facts: the values that the wording names.
+
+    Raises:
+        KeyError: the code is not in `WORDINGS`, or a fact that its wording names is missing.
+
+    """
+    kind, given, required, fix = _wording(code)
+    shown = {key: format_mode(value) if key == "mode" else value for key, value in facts.items()}
+    parts = (text.format(**shown) for text in (given, required, fix))
+    message = "{}: given {}; required: {}; fix: {}".format(operation, *parts)
+    if where is not None:
+        message += f" ({where})"
+    return kind(message, code, {"operation": operation, **facts})
+
+
+def format_mode(path: object) -> str:
+    """Return a mode path as text: `(1, 0)` is `1.0`, `()` is `the whole layout`.
+
+    >>> format_mode((1, 0)), format_mode(2), format_mode(())
+    ('1.0', '2', 'the whole layout')
+    """
+    if isinstance(path, tuple):
+        return ".".join(str(step) for step in path) if path else "the whole layout"
+    return str(path)

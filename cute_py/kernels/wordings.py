@@ -1,0 +1,30 @@
+"""Wordings: configurations of kernels."""
+
+from __future__ import annotations
+
+from cute_py.errors import DtypeError, LayoutError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.errors import Wording
+
+WORDINGS: dict[str, Wording] = {
+    "config-types": (
+        DtypeError,
+        "A of {a} and B of {b}",
+        "types that one matrix instruction multiplies: {known}",
+        "convert one of them, or read f32 as tf32: cute.typed(array, 'tf32')",
+    ),
+    "config-bits": (
+        LayoutError,
+        "{dtype} elements, contiguous along mode {mode}, in rows aligned to {bits} bits only",
+        "elements of less than a byte along K (mode 1), in rows that start at whole bytes",
+        "transpose the array, or pad its rows to whole bytes",
+    ),
+    "gemm-config": (
+        LayoutError,
+        "{config}",
+        "{rule}",
+        "let cute.ops.choose_config choose, and change one part of what it returns",
+    ),
+}

@@ -1,0 +1,77 @@
+"""Packages whose names load on first use (PEP 562), so that importing them costs little."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+
+def lazy(
+    package: str,
+    homes: dict[str, str],
+    found: Callable[[str], object] = lambda name: None,
+    listed: Callable[[], Iterable[str]] = tuple,
+    unlisted: Callable[[], Iterable[str]] = tuple,
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package.
+
+    Args:
+        package: its `__name__`.
+        homes: the names that each module of cute_py defines for it, by blanks; `range=range_` is a
+            name that the module spells otherwise.
+        found: what else a name stands for, None if nothing; that is not kept.
+        listed: names of `found` that belong into `dir`.
+        unlisted: names of `found` that do not, but may be meant.
+
+    A name that it lacks is an AttributeError, which says what was probably meant. `__all__` leaves
+    out what would hide a builtin under `import *`.
+    """
+    places = {}
+    for module, defined in homes.items():
+        for each in defined.split():
+            name, _, there = each.partition("=")
+            places[name] = (module, there or name)
+
+    def get(name: str) -> Any:  # noqa: ANN401
+        if name not in places:
+            value = found(name)
+            if value is None:
+                raise Unknown(package, name, lambda: {*places, *listed(), *unlisted()})
+            return value
+        module, there = places[name]
+        value = getattr(__import__(f"cute_py.{module}", fromlist=[there]), there)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        special = [each for each in vars(sys.modules[package]) if each.startswith("__")]
+        return sorted({*special, *places, *listed()})
+
+    hiding = {"_", *vars(builtins)}
+    return get, names, sorted(places.keys() - hiding)
+
+
+class Unknown(AttributeError):
+    """A name that a package lacks; what was probably meant is looked for when the error is shown,
+    as an import probes packages for names that are modules.
+    """
+
+    def __init__(self, package: str, name: str, known: Callable[[], Iterable[str]]) -> None:
+        """Keep the names that may be meant."""
+        # without name and obj: the interpreter would add a guess of its own to the traceback
+        super().__init__(f"module {package!r} has no attribute {name!r}", name=None, obj=None)
+        self._asked, self._known = name, known
+
+    def __str__(self) -> str:
+        from difflib import get_close_matches
+
+        close = [] if self._asked[0] == "_" else get_close_matches(self._asked, self._known(), n=1)
+        return "; ".join([self.args[0], *(f"did you mean {each!r}?" for each in close)])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return AttributeError, (str(self),)

@@ -1,0 +1,103 @@
+"""Wordings: array functions."""
+
+from __future__ import annotations
+
+from cute_py.errors import CuteError, DtypeError, LayoutError, LeafTypeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.errors import Wording
+
+WORDINGS: dict[str, Wording] = {
+    "cli-output": (
+        LayoutError,
+        "the file {path}: {reason}",
+        "a file that can be written",
+        "leave the option out to write to the terminal",
+    ),
+    "ops-array": (
+        LeafTypeError,
+        "{value} as {name}",
+        "an array of numbers",
+        "pass a NumPy array; numpy.asarray makes one of nested lists",
+    ),
+    "ops-rank": (
+        LayoutError,
+        "{name} of shape {shape}",
+        "at least {rank} modes: {modes}",
+        "add a mode: {name}[None, :] is one row",
+    ),
+    "ops-shapes": (
+        LayoutError,
+        "a of shape {a} and b of shape {b}",
+        "a (..., M, K) and b (..., K, N) with the same K, and batch modes that broadcast",
+        "transpose the last two modes of an (N, K) operand: b.swapaxes(-1, -2)",
+    ),
+    "ops-shape": (
+        LayoutError,
+        "{name} of shape {shape}",
+        "shape {wanted}",
+        "reshape or slice it; bias has one number a column",
+    ),
+    "ops-dtype": (
+        DtypeError,
+        "operands of {a} and {b}",
+        "{known}, the same for both (s8 and u8, e4m3 and e5m2 mix)",
+        "convert them first, or pass dtype='bf16', say",
+    ),
+    "ops-out-dtype": (
+        DtypeError,
+        "{name} of {dtype}",
+        "{known}",
+        "choose one of these",
+    ),
+    "ops-library": (
+        LeafTypeError,
+        "an array of {type}",
+        "arrays of torch or CuPy, or one of these installed, to lend its views",
+        "pip install torch or cupy; a kernel itself takes such arrays without",
+    ),
+    "ops-choice": (
+        LeafTypeError,
+        "{name}={value!r}",
+        "{choices}",
+        "leave it out for the default",
+    ),
+    "ops-no-gpu": (
+        CuteError,
+        "{value}",
+        "all arrays where the product is computed: on one GPU (torch, CuPy), or on the host "
+        "(NumPy)",
+        "move the arrays (x.cuda(), x.cpu(), cupy.asarray), or leave backend out",
+    ),
+    "ops-chip": (
+        LayoutError,
+        "{arch}, of which no usual GPU is known here",
+        "how many multiprocessors the GPU has, by which the tile is chosen",
+        "--multiprocessors N, which cute-py doctor tells on a machine with that GPU",
+    ),
+    "ops-read-only": (
+        LayoutError,
+        "an array as out that is read-only",
+        "an array that can be written",
+        "pass a copy of it, or no out",
+    ),
+    "ops-memory": (
+        CuteError,
+        "a product that needs about {needed} ({arrays} of arrays, {state} to emulate)",
+        "at most the {available} that are free",
+        "multiply in parts along M or N, or use narrower types",
+    ),
+    "gemm-config-text": (
+        LayoutError,
+        "{text!r}",
+        "parts like tile=64x64x32, warps=2x2, stages=3, by commas",
+        "leave out what need not change",
+    ),
+    "cli-npy": (
+        CuteError,
+        "{path}: {reason}",
+        "a file of one array of numbers, as numpy.save writes it",
+        "write it with numpy.save(path, array), without object elements",
+    ),
+}

@@ -1,0 +1,48 @@
+"""Wordings: pictures."""
+
+from __future__ import annotations
+
+from cute_py.errors import LayoutError, LeafTypeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.errors import Wording
+
+WORDINGS: dict[str, Wording] = {
+    "viz-type": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "a layout, a swizzle, an MMA or copy atom, or a tiled operation to draw",
+        "draw a tensor by its .layout, and a thread-value layout over its tile with print_tv",
+    ),
+    "viz-rank": (
+        LayoutError,
+        "{value}, of {rank} modes",
+        "at most {most} modes in a picture",
+        "group modes with group_modes, or draw slices",
+    ),
+    "viz-size": (
+        LayoutError,
+        "{value}, with {count} {what}",
+        "at most {most} {what} in a picture",
+        "draw a slice or one tile of it",
+    ),
+    "viz-tv": (
+        LayoutError,
+        "{layout}, of {rank} modes",
+        "a thread-value layout: mode 0 counts threads, mode 1 values",
+        "group the modes into these two",
+    ),
+    "viz-tile": (
+        LayoutError,
+        "{layout} over the tile {shape}, where value {value} of thread {thread} is at {index}",
+        "indices or coordinates inside of the tile",
+        "pass the tile that the thread-value layout was made for",
+    ),
+    "viz-operand": (
+        LayoutError,
+        "operand {operand!r}",
+        "A, B or C",
+        "print_mma draws all three",
+    ),
+}

@@ -1,0 +1,1045 @@
+"""An example of every refusal, of which docs/errors.md is made.
+
+`WHEN` says of each code what it is raised for. Its message is made by a call: one of the tables of
+the tests, a whole test, or one of `more()`. Where the call needs a GPU, its compilers, or memory
+that runs out, `RECORDED` has the facts that it gave.
+"""
+
+import contextlib
+import functools
+import io
+from functools import partial
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py import Layout, sym
+from cute_py.errors import refusal
+from tests.kernel_refusals import message_of, traced
+
+# code -> what it is raised for
+WHEN = {
+    # -- integers.wordings
+    "leaf-type": (
+        "a leaf, index or number is a bool, a float, text or anything else that is no integer"
+    ),
+    "leaf-operands": "leaves of two unrelated classes meet",
+    "undecided": "symbols leave a question open; the assumption that would settle it is named",
+    "symbol-name": "the name of a symbol or of memory is no identifier",
+    "symbol-multiple": "`multiple_of` is not positive",
+    "symbol-range": "no value meets the declaration of a symbol",
+    "symbol-conflict": "one name is declared in two ways",
+    "symbol-value": "a symbol is given a value that its declaration excludes",
+    "symbol-true-division": "symbols are divided with `/`",
+    "divide-by-zero": "a divisor became 0",
+    # -- layout.wordings
+    "extent-not-positive": "an extent, target, tile or factor is 0 or negative",
+    "not-congruent": "shape and stride nest differently",
+    "too-deep": "a tuple nests deeper than 64 levels",
+    "not-a-layout": "a layout is required, and something else is given",
+    "basis-path": "`E` is called with something other than mode indices",
+    "mixed-strides": "integer and coordinate strides meet in one layout",
+    "profile-mismatch": "int tuples face each other that nest differently",
+    "not-divisible": "neither of two integers divides the other, and one must",
+    "coordinate-profile": "a coordinate nests finer than, or across, the shape",
+    "coordinate-range": "a coordinate or index is negative or outside of the shape",
+    "mode-range": "a mode that the layout does not have is named",
+    "mode-list": "a list of modes is something else",
+    "mode-interval": "an empty or outlying run of modes is named",
+    "rank-target": "a layout would have to lose modes to reach a rank",
+    "profile-rank": "a target profile has more modes than the layout",
+    "tiler-rank": "a by-mode tiler has more entries than the layout has modes",
+    "tiler-type": "a tiler is neither layout nor integer nor `_` nor a tuple of these",
+    "composition-departs": (
+        "no layout whose shape refines b's computes a(b(c)); the first place that departs is named"
+    ),
+    "composition-too-large": (
+        "a composition can only be judged by trying more coordinates than is sensible"
+    ),
+    "composition-diagonal": (
+        "one step of a composition would move along several modes of the codomain"
+    ),
+    "composition-symbols": "symbols leave open whether extents and strides divide",
+    "composition-carry": "with symbols, modes of b may carry in a digit of a",
+    "complement-overlap": (
+        "the layout overlaps itself (or has a negative stride), so nothing is its complement"
+    ),
+    "complement-gap": (
+        "a tile has a gap between its modes that is no multiple of what lies below, so that a "
+        "divide would leave elements in no tile"
+    ),
+    "coordinate-strides": (
+        "an inverse, a complement or a proof of bijectivity is asked of a layout that yields "
+        "coordinates"
+    ),
+    "left-inverse": "strides overlap, or are no multiples of each other",
+    "tile-to-shape": "the block does not divide the shape",
+    "not-compact": "a coordinate is sought for an offset that the layout does not hit that way",
+    "upcast-stride": "a stride neither divides the factor nor is a multiple of it",
+    "upcast-overlap": "several modes overlap inside of a larger element",
+    "downcast-unit": "no mode, or more than one, has stride 1 and can be split",
+    "swizzle-parameters": "the bits of a swizzle overlap, or their numbers are negative",
+    "swizzle-masks": "two masks are no runs of equally many bits",
+    "swizzle-factor": "a swizzle is recast by a factor that is no power of two",
+    "swizzle-through": "a layout does not carry the swizzled bits to swizzled bits",
+    "upcast-swizzle": "bits of a swizzle of negative shift would fall below an element",
+    "upcast-offset": "the offset of a composed layout is no whole number of larger elements",
+    "composed-outer": "the outer part of a composed layout is no map of offsets",
+    "no-stride": "strides are asked of a swizzled layout",
+    "composition-offset": "a plain layout is composed with a swizzled one that has an offset",
+    "complement-swizzle": (
+        "a swizzle moves offsets to where the complement of the inner layout lies"
+    ),
+    "inverse-offset": (
+        "a composed layout with an offset, or an outer map that is no swizzle, is inverted"
+    ),
+    "explain-subject": "`explain` is asked about something that has no derivation",
+    "size-mismatch": "layouts that are added have different sizes",
+    "layout-add": "no layout computes the sum of two layouts",
+    "composition-cancels": "carries that cancel in the sum would have to be tried one by one",
+    "composition-codomain": "b yields coordinates of modes that a does not have",
+    "classical-shape": "a classical layout is given a nested shape",
+    "pitch": "the distance between lines is too small",
+    "permutation": "an order does not name every mode once",
+    "capacity": "the allocation of a layout has no simple bound",
+    "tensor-op-bits": "tensor-op layouts have no form for that element width",
+    "tensor-op-crosswise": "tensor-op layouts have no form for that line",
+    "tensor-op-tile": "a tensor-op tile holds no whole lines",
+    "tensor-op-tiles": "tensor-op tiles side by side are no power of two",
+    "tensor-op-period": "stacked tensor-op tiles would be swizzled differently",
+    "text-type": "something other than text is parsed",
+    "text-too-long": "a text is too long to be a layout",
+    "text-unexpected": "a text stops making sense; the place is marked",
+    "text-unclosed": "a bracket is not closed; the place is marked",
+    "text-too-deep": "a text nests deeper than 64 levels",
+    "text-number": "a number has more digits than any integer of CuTe",
+    "text-symbol": "a text names a symbol that was not declared",
+    "text-arguments": "a text gives an object the wrong arguments",
+    "text-operands": "a text applies a function to operands that it does not take",
+    "text-pointer-width": "a pointer in a text leaves open how wide its elements are",
+    "text-pointer-address": "a pointer in a text leaves open how a swizzle applies to it",
+    "fit-no-form": "no known form computes the table; the first place that departs is named",
+    "fit-function": "a function is fitted without a shape",
+    "fit-empty": "an empty table is fitted",
+    "fit-ragged": "rows of different lengths are fitted",
+    "fit-key": "the coordinates of a table nest differently",
+    "fit-incomplete": "a coordinate of a table is missing",
+    "fit-shape": "table and shape have different sizes",
+    "fit-coordinates": "a table holds coordinates, and their shape is not given",
+    "fit-entry": "an entry lies outside of the given shape",
+    "fit-size": "a table is too large",
+    "fit-range": "an entry is too large",
+    "tools-symbols": "offsets that depend on symbols are tabulated or drawn",
+    "tools-size": "too many offsets would be tabulated or tried",
+    "tools-range": "offsets exceed 64 bits",
+    "tools-basis": "a question about offsets is asked of a layout that yields coordinates",
+    "f2-negative": "a bit map is asked about a negative offset",
+    "f2-wide": "a bit map of more than 63 bits is applied to an array",
+    "f2-singular": "a bit map that is not one-to-one is inverted",
+    "f2-no-map": "something that is no map of bits is composed with one",
+    "f2-bases": "an F2 layout is given the wrong number of bases",
+    "f2-extent": "an extent is no power of two",
+    "f2-origin": "an F2 layout that does not hit offset 0 is inverted",
+    "f2-not-onto": "an F2 layout that is no bijection is inverted",
+    "f2-not-linear": "a layout is not linear over F2; the first index that departs is named",
+    "f2-strides": "a layout with symbols or coordinate strides is made a bit map",
+    "f2-reach": "an F2 layout is composed with offsets that it has no index for",
+    "f2-affine": "the matrix of an F2 layout with an offset is asked for",
+    "f2-matrix": "a bit matrix holds something other than zeros and ones",
+    "f2-names": "bases are named with the wrong number of names",
+    "f2-coshape": "a codomain shape is too small",
+    "f2-points": "images of bases are coordinates of different shapes",
+    # -- dtypes.wordings
+    "dtype-unknown": "a dtype is named that does not exist",
+    "dtype-numpy": "a NumPy dtype has no equivalent",
+    "dtype-width": "there is no integer type of that width",
+    "dtype-void": "`void` is asked to hold values",
+    "dtype-scale": "a block scale is converted like a number",
+    "rounding-unknown": "a rounding mode is named that does not exist",
+    "values-type": "values to convert are no real numbers",
+    "values-ragged": "lists of different lengths are nested",
+    "values-mixed": "NumPy would round an integer of a mixed list",
+    "values-shape": "packed values have more than one dimension",
+    "values-scalar": "one element is given several values",
+    "values-not-of": "a value to store is not one that the dtype holds",
+    "image-type": "bit images are no integers",
+    "image-range": "a bit image has more bits than the dtype",
+    "word-bits": "there are no packed words of that width",
+    "words-type": "packed words are no one-dimensional unsigned array",
+    "words-not-whole": "words hold no whole number of elements",
+    "words-too-few": "there are fewer words than elements need",
+    "words-read-only": "packed words cannot be written",
+    "element-straddles": "elements of that width straddle words",
+    "element-index": "an element outside of the packed array is named",
+    "count-type": "a number of elements is no non-negative int",
+    "alignment": "a vector access would not be a power of two of bytes",
+    # -- tensor.wordings
+    "tensor-source": "a tensor is made of something that holds no elements",
+    "tensor-layout": "a tensor is made of memory without a layout",
+    "tensor-dtype": "a tensor of memory that has a dtype is given another",
+    "tensor-codomain": "a tensor of memory has a layout that yields coordinates",
+    "tensor-bounds": "a layout reaches outside of the memory",
+    "tensor-iteration": "a tensor is iterated over",
+    "tensor-product": "a tensor is repeated beyond its memory",
+    "tensor-shape": "values for a tensor have another shape",
+    "tensor-overlap": "two values are stored at one offset",
+    "tensor-no-view": "an array that shares the memory cannot be had",
+    "not-a-tensor": "a tensor is required, and something else is given",
+    "coordinates-dtype": "memory is made like a tensor of coordinates, without a dtype",
+    "engine-unreadable": "elements are read where the host has none, or coordinates are written",
+    "engine-arithmetic": "arithmetic is done on memory, not on registers",
+    "memory-space": "a memory space is named that does not exist",
+    "pointer-address": "an address is negative or not aligned",
+    "array-empty": "a tensor is made of an empty array, or a kernel is given one",
+    "array-strides": "an array has strides that are no whole number of elements",
+    "array-dtype": "an array does not hold the type that is asked for",
+    "words-apart": "packed words do not lie side by side",
+    "recast-engine": "elements without bits are recast",
+    "recast-unpacked": "elements below a byte that lie in bytes of their own are recast",
+    "recast-origin": "a recast would begin inside of an element",
+    "recast-backwards": "a swizzled layout that runs backwards is recast",
+    "thread-range": "a thread layout does not have that thread",
+    # -- host.wordings
+    "tensor-shapes": "tensors of different shapes are combined",
+    "tensor-divisor": "elements are divided by 0",
+    "gemm-shapes": "the shapes of the operands do not fit",
+    "gemm-accumulate": "operands cannot be summed in that type",
+    "random-range": "the bounds of random values are in the wrong order",
+    "random-bits": "no random value has so few fractional bits",
+    "random-stddev": "a standard deviation is negative",
+    "fraction-bits": "a number of fractional bits is none",
+    "print-rank": "a tensor has too many modes to be printed",
+    # -- atoms.wordings
+    "arch-name": "an architecture is not spelled like sm_90a",
+    "atom-unknown": "an atom is named that does not exist",
+    "atom-parameters": "an atom is given the wrong template parameters",
+    "atom-argument": "a template parameter of an atom has a value that it does not take",
+    "atom-no-ptx": "the PTX text is asked of an atom that is no instruction",
+    "atom-operand": "an instruction is given the wrong number of registers",
+    "copy-op": "a copy instruction is required, and something else is given",
+    "copy-unknown": "a copy instruction is named that does not exist",
+    "copy-arguments": "a copy instruction is given the wrong template arguments",
+    "copy-width": "a copy instruction does not have that width",
+    "copy-bulk-bits": "a bulk copy is no multiple of 16 bytes",
+    "copy-spaces": "a copy instruction does not move between these memory spaces",
+    "copy-no-ptx": "the PTX text is asked of a copy that is no single instruction",
+    "copy-operands": "the PTX text of a copy is given the wrong operands",
+    "copy-value-type": "a copy atom would split a value between threads",
+    "copy-value-bits": "a copy atom moves no whole number of values",
+    "gmma-atom": "there is no such layout atom of shared memory",
+    "gmma-major": "a major is neither K nor MN",
+    "gmma-canonical": "a layout is none that a warpgroup descriptor can say",
+    "gmma-address": "an address does not fit a descriptor",
+    "smem-swizzle": "a swizzle is none that the hardware has",
+    "tma-op": "a bulk tensor copy is named that does not exist",
+    "tma-rank": "a tensor map would have too many dimensions",
+    "tma-tile": "tile and shared memory have different sizes",
+    "tma-vector": "shared memory walks along no mode of the tensor",
+    "tma-major": "the contiguous mode of the tensor is another than that of shared memory",
+    "tma-stride": "a stride of the tensor is no multiple of 16 bytes",
+    "tma-box": "a box is too large",
+    "tma-row": "the rows of a box are no multiple of 16 bytes",
+    "tma-span": "the rows of a box are wider than the swizzle",
+    "tma-multicast": "a box cannot be split among the CTAs",
+    # -- tiled.wordings
+    "tiled-permutation": "a permutation of a tiled MMA does not hold whole atoms",
+    "tiled-holes": "the thread-value layout of threads that leave out indices is asked for",
+    "tiled-overlap": "several atoms of a tiled MMA would run on the same threads",
+    "tiled-static": "threads or tiles of a tiled operation hold symbols",
+    "tiled-kind": "another tiled operation, or an MMA, is required",
+    "mma-atom": "a tiled MMA is made of something other than an MMA atom",
+    "tile-layout": (
+        "the tile of a mode overlaps, runs backwards, or has gaps that no copy of it fills"
+    ),
+    "tiled-rank": "an atom layout or permutation has modes beyond M, N and K",
+    "partition-rank": "a tensor with too few modes is partitioned",
+    "partition-divides": "an extent of a tensor is no multiple of the tile",
+    "tiled-thread": "a thread that the tiled operation does not have is named",
+    "coverage-shape": "coverage of an MMA is asked for another shape than (M,N,K)",
+    "thread-map": "something other than a thread map is transposed",
+    "thread-map-pair": (
+        "a tile or arrangement of a thread map has other modes than contiguous and strided"
+    ),
+    "copy-atom": "a copy is tiled from something other than a Copy_Atom",
+    "copy-threads": "a thread layout does not hold whole copy atoms",
+    "copy-values": "a value layout does not hold whole copy atoms",
+    "copy-map": "a thread or value layout is no bijection onto its indices",
+    "copy-tv": "a thread-value layout has other modes than threads and values",
+    "copy-outside": "a thread-value layout reaches outside of its tile",
+    "copy-writers": "several threads or values would write one element of memory",
+    "copy-memory": "a copy is made between other memories than the instruction has",
+    "copy-dtype": "a copy is made of elements of another width",
+    "copy-parts": "source and destination of a copy are partitioned differently",
+    "copy-vector": "the values of one access do not lie side by side",
+    "copy-aligned": "an access does not start at a multiple of its alignment",
+    "retile-values": "a fragment is no whole tiles of the copy that retiles it",
+    "copy-codomain": "a thread-value layout reaches addresses that the data does not have",
+    "retile-order": (
+        "a copy moves the blocks of a fragment in another order than that of their coordinates"
+    ),
+    "operand-dtype": (
+        "an operand of a product has elements that the instruction does not compute with"
+    ),
+    "operand-shape": "the fragments of a product do not fit each other or the atom",
+    "operand-major": "a tile in shared memory has another major than the instruction reads",
+    "thread-map-divides": "threads or accesses do not divide the tile",
+    "thread-map-warps": "a warp arrangement does not have 32 lanes, or threads are no whole warps",
+    "thread-map-transpose": "a thread map of wide accesses is transposed",
+    "thread-map-atom": "a copy atom moves more than one access of the thread map",
+    "suggest-major": "the contiguous mode of a tile is no mode of it",
+    "suggest-copy": "no tiled copy gives every thread whole accesses",
+    "suggest-matrices": "ldmatrix loads another number of matrices",
+    "suggest-atom": "ldmatrix cannot feed the atom",
+    # -- plan.wordings
+    "plan-integer": "a number among the integers of a kernel has more than 64 bits",
+    "plan-unsigned": "a run-time number is too large for the integer that the kernel makes of it",
+    "plan-op": "an op of a plan that was read or built by hand does not make sense",
+    "plan-text": "a file holds no plan",
+    "plan-version": "a plan was saved by another version",
+    "plan-unassigned": "a register may be read before it has a value",
+    "plan-pdl": (
+        "a kernel with pdl=True uses global memory, or returns, before it waits for the kernels "
+        "before"
+    ),
+    "plan-twice": "one operation would give a register several values",
+    "plan-divergent": "not all threads of the block may reach a barrier",
+    "plan-shared": "a block needs more shared memory than there is",
+    # -- calls.wordings
+    "argument-type": "an array does not have the type of its annotation, or of `typed`",
+    "argument-spec": "`cute.spec` has entries for another number of modes",
+    "argument-hidden": "an array is inside of an object that is a compile-time value",
+    "argument-stride": "an array has negative strides",
+    "argument-strides": "an array does not tell its strides",
+    "argument-masked": "an array has a mask, which a kernel does not see",
+    "argument-negated": (
+        "a view of torch whose memory holds the negated values (`z.conj().imag`) is given to a "
+        "kernel"
+    ),
+    "argument-device": (
+        "an array comes through DLPack from a device that is neither the host nor a GPU of NVIDIA"
+    ),
+    "argument-dlpack": (
+        "an array on the GPU has DLPack alone, and no library is there that could take it in"
+    ),
+    "argument-promise": "an array does not keep what `cute.spec` promises",
+    "kernel-number": (
+        "a number cannot be held by the type, or a run-time parameter is given something else"
+    ),
+    # -- trace.wordings
+    "trace-python": (
+        "Python would need the value of something that is known only when the kernel runs: `if`, "
+        "`while`, `and`, `range`, an index of a list"
+    ),
+    "trace-stale": (
+        "a value that was made inside of a run-time loop or branch is used after it, or in its "
+        "next iteration"
+    ),
+    "trace-foreign": (
+        "a tensor, index or variable of one kernel is used while another one is traced"
+    ),
+    "trace-changes": "the body of a run-time loop records something else when it is run again",
+    "trace-carried": (
+        "the body of a run-time loop changes a Python value from iteration to iteration"
+    ),
+    "trace-iterated": "`cute.range` is given to anything but a `for` statement",
+    "trace-left": "a run-time loop or branch is left by break, return or a swallowed exception",
+    "trace-interleaved": "two run-time loops or branches do not nest",
+    "trace-rebound": "a Python value that a branch or a loop changes is used after it",
+    "trace-leaves": "return, break or continue stands inside of a run-time branch",
+    "trace-no-source": "a `with cute.when` stands in code whose source is not at hand",
+    "trace-outside": "a function of kernels is called where none is traced",
+    "trace-nested": "a kernel is called inside of a kernel",
+    "trace-condition": "something that is no condition is used as one",
+    "kernel-function": "something other than a Python function is made a kernel",
+    "kernel-arguments": "a kernel is called with too few, too many or unknown arguments",
+    "kernel-no-launch": "a kernel does not call `cute.launch`, or too late",
+    "kernel-returns": "a kernel returns a value",
+    "kernel-launch-twice": "`cute.launch` is called twice, or in a run-time loop or branch",
+    "kernel-block": "a block or a grid has no shape that a GPU can launch",
+    "kernel-grid": "the grid is made of a number that only the kernel knows",
+    "kernel-space": "a tensor is in another memory than the operation needs",
+    "kernel-size": "what one thread copies or assigns has no static size",
+    "kernel-layout": "a layout cannot be lowered to addresses",
+    "register-index": "a run-time index picks a register",
+    "register-count": "a storage would get a run-time number of elements",
+    "register-range": "a register tensor reaches past its storage",
+    "vector-count": "the elements are no whole number of vectors",
+    "vector-neighbours": "the elements of a vector are not side by side",
+    "vector-swizzle": "a vector would cross the chunks that a swizzle moves",
+    "vector-extent": "a vector may lie inside of an extent in part",
+    "vector-alignment": "a vector may be misaligned",
+    "kernel-recast": "an array in the memory of a GPU is recast from or to elements below a byte",
+    "kernel-types": "operands have two types",
+    "kernel-domain": "a function is not defined for the type",
+    "kernel-shapes": "shapes of operands, or of the sides of a copy, do not face each other",
+    "kernel-element": "an element of an element is assigned, as in C's `a[i][j] = x`",
+    "kernel-print": "the text of `cute.print` has another number of places than values",
+    "kernel-barrier": "a named barrier has an id or a number of threads that the hardware does not",
+    "kernel-as-int": "`cute.as_int` is given something other than one integer in a register",
+    "kernel-choice": "a word is none of those that an operation knows",
+    "kernel-step": "`cute.range` is given a step of 0",
+    "kernel-while": "the condition of `cute.while_` does not change in the loop",
+    "kernel-variable": "a `cute.var` is used as if it were its value",
+    "kernel-otherwise": "`cute.otherwise` does not follow a `cute.when`",
+    "kernel-break": "`cute.break_if` stands outside of a run-time loop",
+    "kernel-always": "`cute.return_if` or `cute.break_if` would always leave",
+    "kernel-assert": "an assertion is known to fail",
+    "kernel-copy": "`cute.copy` is given other arguments than (src, dst) or (atom, src, dst)",
+    "kernel-atom": "`cute.copy` is given an instruction that it does not issue",
+    "kernel-pred": "predicates do not fit a copy",
+    "kernel-fill": "cp.async is to fill with something other than zeros",
+    "kernel-matrices": "registers and row addresses of ldmatrix or stmatrix do not fit",
+    "kernel-fragment": "`cute.gemm` is given something other than a fragment",
+    "kernel-operand-type": "a fragment has another type than the atom multiplies",
+    "tma-kernel-tile": "TMA is given something other than a tile of a tensor in coordinates",
+    "tma-kernel-box": "a tile is no box that TMA can copy",
+    "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
+    "pipeline-stages": "a pipeline has fewer than two stages, or A and B have different numbers",
+    # -- viz.wordings
+    "viz-type": "a picture is asked of something that has none",
+    "viz-rank": "a layout has more modes than a picture can show",
+    "viz-size": "a picture would have too many cells or threads",
+    "viz-tv": "a layout drawn as thread-value layout has not two modes",
+    "viz-tile": "a thread-value layout reaches outside of the tile that it is drawn over",
+    "viz-operand": "an operand other than A, B and C is drawn",
+    # -- analysis.wordings
+    "suggest-dtype": "accesses and tile have elements of different width",
+    "suggest-smem": "no layout that is tried is free of bank conflicts",
+    "solver-accesses": "a shared-memory layout is sought for no accesses",
+    "solver-layout": "the search starts from something other than a plain layout",
+    "access-subject": "an analysis is asked of something that accesses no memory",
+    "access-layout": "an access is analysed without the layout of its tensor",
+    "access-width": "an access is no width that the hardware has",
+    "access-bits": "plain addresses are analysed without their width",
+    "access-lanes": "there are no addresses, negative ones, or more than lanes of a warp",
+    "access-tile": "an access lies outside of the tile",
+    "access-vector": "the elements of one access are not side by side",
+    "access-aligned": "a wide access does not start at a multiple of its width",
+    "access-space": "the instruction does not address that memory",
+    "vector-sizes": "tensors of different sizes are copied onto each other",
+    "vector-dtype": "a vector width is asked without an element type",
+    "occupancy-arch": "the limits of an architecture are not known",
+    "occupancy-range": "threads, registers or bytes are out of range",
+    # -- kernels.wordings
+    "config-types": "no instruction multiplies the two types",
+    "config-bits": "rows of elements below a byte do not start at whole bytes",
+    "gemm-config": "the parts of a configuration do not fit each other or the operands",
+    # -- codegen.wordings
+    "codegen-name": "a kernel, or an argument, has a name that no Python function can have",
+    "codegen-op": (
+        "the plan has an op, or a function of a type, that code generation does not know yet"
+    ),
+    "codegen-missing": "a compiler is not installed",
+    "codegen-plan": "something else than a plan is compiled",
+    "codegen-arch": "the name of an architecture is none that the compilers know",
+    "codegen-arch-old": "an architecture that CUDA 13 does not compile for",
+    "codegen-lacks": "an architecture does not have the instruction of an op",
+    "codegen-smem": "a block needs more shared memory than the architecture gives it",
+    "codegen-source": "an edited source is no kernel of the plan, or no Python that Numba compiles",
+    "codegen-nvvm": "NVVM refuses what was made of the kernel",
+    "codegen-disassembly": "nvdisasm cannot read a cubin",
+    "codegen-debug": "`CUTE_PY_DEBUG` says something unknown",
+    "codegen-ptxas": "ptxas refuses the text, or undoes what the kernel asks for",
+    "codegen-spills": "registers spill to local memory; what ptxas said stands below",
+    "cache-folder": (
+        "nothing can be kept in the cache folder; `cute.compile` warns once and goes on without"
+    ),
+    "cache-size": "the size limit of the cache cannot be read",
+    "launch-argument": "an array differs from those that the plan was traced for",
+    "launch-failed": (
+        "the driver refuses a launch; with `CUTE_PY_SYNC=1` also where the kernel itself failed"
+    ),
+    "launch-earlier": "a kernel launched before has failed: its error comes up at a later launch",
+    "launch-grid": "a grid is negative or larger than the device allows",
+    "launch-limit": "a block or cluster needs more than the device has",
+    "launch-cluster": "a grid is no whole number of clusters",
+    "launch-device": "arrays lie on several devices",
+    "launch-read-only": (
+        "an array's interface says that it is read-only, and the kernel writes to it"
+    ),
+    "launch-host": "an array lies in the memory of the host, others on the GPU",
+    "launch-misaligned": "an array begins where none of its elements can lie",
+    "launch-memory": "an array claims to lie on the GPU, and CUDA does not know its address",
+    "launch-stream": "`stream=` is none",
+    "launch-capture": "a kernel is called for the first time while a CUDA graph is captured",
+    "launch-status": "the driver reports an error that has nothing to do with a launch",
+    "launch-driver": "there is no CUDA driver",
+    # -- ops.wordings
+    "cli-output": "the file of `-o` cannot be written",
+    "ops-array": "an operand or a term holds no numbers",
+    "ops-rank": "an operand has fewer than two modes",
+    "ops-shapes": "the operands' shapes do not fit together",
+    "ops-shape": "c, bias or out has another shape than the result asks for",
+    "ops-dtype": "no instruction multiplies operands of these types",
+    "ops-out-dtype": "the result cannot have that type, or out has another one",
+    "ops-library": (
+        "an operation is given device arrays of another library than torch and CuPy, and neither "
+        "is installed"
+    ),
+    "ops-choice": "a backend or activation does not exist",
+    "ops-no-gpu": "arrays lie elsewhere than where the product is computed",
+    "ops-chip": (
+        "the kernel of an architecture is asked for whose GPUs may have any number of "
+        "multiprocessors"
+    ),
+    "ops-read-only": "out cannot be written",
+    "ops-memory": "arrays and the emulator's state would not fit into free memory",
+    "gemm-config-text": "changes to a configuration cannot be read",
+    "cli-npy": "a file is missing, or is no array that can be read without unpickling",
+    # -- expression
+    "expression-name": "an expression names a function that the language does not have",
+    "expression-limit": "an expression would take too long to answer",
+    # -- cli.wordings
+    "cli-arch": "`--arch` names an unknown architecture",
+    "cli-layout": "an option holds no layout",
+    "cli-memory": "memory runs out in the middle",
+    "cli-gemm": "a command is given no operands, or both files and sizes",
+    "cli-out-dtype": "a result of a type that NumPy lacks is to be written",
+    # -- emulate.wordings
+    "emulate-arguments": "a plan is given too few or too many arguments",
+    "emulate-argument": (
+        "an argument is no array of the parameter's type, rank, sizes, or has negative strides"
+    ),
+    "emulate-grid": "a grid has negative extents",
+    "emulate-order": "the order of running is unknown",
+    "emulate-op": "the plan holds an op that the emulator has no rule for",
+    "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
+    "emulate-padding": "a thread accesses what lies between the rows of a strided view",
+    "emulate-alignment": "a vector access, a row of ldmatrix or an mbarrier is not aligned",
+    "emulate-read-only": "a kernel writes to a read-only array",
+    "emulate-smem-unwritten": "shared memory is read before anything wrote it",
+    "emulate-register-unwritten": "a register is read before it is written",
+    "emulate-race": (
+        "two warps access shared memory, one of them writes, and nothing orders the two"
+    ),
+    "emulate-copy-pending": (
+        "data of cp.async is used before the wait and the barrier that make it visible"
+    ),
+    "emulate-async-pending": "shared memory is used while TMA or wgmma still works on it",
+    "emulate-proxy-fence": "TMA or wgmma reads what threads stored, without a proxy fence between",
+    "emulate-wgmma-pending": "accumulators, or A in registers, are touched before WgWait",
+    "emulate-wgmma-fence": (
+        "accumulators, or A in registers, are written and then used by wgmma without a fence"
+    ),
+    "emulate-mbarrier-unset": "an mbarrier is used that was not initialised",
+    "emulate-mbarrier-arrivals": "more threads arrive in a phase of an mbarrier than it counts",
+    "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
+    "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
+    "emulate-shuffle": "a shuffle reads from a lane that does not take part",
+    "emulate-warp-divergent": (
+        "an instruction of whole warps or warpgroups is executed by a part of one"
+    ),
+    "emulate-barrier-divergent": "a part of the block does not reach a barrier",
+    "emulate-barrier-count": "more threads meet at a named barrier than it counts",
+    "emulate-deadlock": "all threads that are left wait",
+    "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
+    "emulate-assert": "`cute.assert_` fails",
+}
+
+
+def of_parameters(*tests):
+    """Return the calls in the parameters of tests: in each row of `parametrize`, "
+    "what is callable."""
+    rows = [row for test in tests for mark in test.pytestmark for row in mark.args[1]]
+    return [next(filter(callable, row)) for row in rows]
+
+
+def more():
+    """Return calls that stand in no table of the tests."""
+    from cute_py import analysis, atoms
+    from cute_py.atoms import gmma_desc, gmma_smem, make_tma_atom
+    from cute_py.atoms.copy_sm90_tma import SM90_TMA_LOAD
+    from cute_py.atoms.copy_universal import move
+    from cute_py.cli.main import main
+    from cute_py.codegen.arch import require_known
+    from cute_py.codegen.build import source
+    from cute_py.expression import evaluate
+    from cute_py.integers import ints
+    from cute_py.integers.symbols import subs
+    from cute_py.layout.bits.f2 import compose_maps
+    from cute_py.ops import gemm
+    from tests.opaque import Opaque
+
+    M, z = sym("M", multiple_of=8, max=4096), sym("z", min=None)
+    tall, square = np.ones((3, 2), np.float32), np.ones((3, 3), np.float32)
+    smem = cute.composition(cute.Swizzle(1, 0, 1), Layout((8, 8), (8, 1)))
+    return [
+        lambda: ints.divides(Opaque(2), sym("M")),
+        lambda: abs(z),
+        lambda: sym("M-1"),
+        lambda: sym("M", multiple_of=0),
+        lambda: sym("M", multiple_of=8, min=1, max=7),
+        lambda: sym("M") + sym("M", multiple_of=8),
+        lambda: subs(M, {"M": 12}),
+        lambda: 8 / M,
+        lambda: cute.shape_div(8, 0),
+        lambda: cute.select(Layout((2, 3)), 1.5),
+        lambda: cute.explain(42),
+        # texts
+        lambda: cute.parse_layout(Layout(4)),
+        lambda: cute.parse_layout("4:1" + " " * 65536),
+        lambda: cute.parse_layout("oceil_div(4, 2):1"),
+        lambda: cute.parse_layout("(4,8):(8,1"),
+        lambda: cute.parse_layout("(" * 1000),
+        lambda: cute.parse_layout("9" * 5000 + ":1"),
+        lambda: cute.parse_layout("(M,8):(8,1)"),
+        lambda: evaluate("local_partition(4:1)"),
+        lambda: cute.parse_layout("F2Map(3)"),
+        lambda: cute.parse_layout("Sw<3,4,3>_smem_ptr(0x400) o (_8,_64):(_64,_1)"),
+        lambda: cute.parse_layout("ptr<f16, smem, S<3,4,3>> o (_8,_64):(_64,_1)"),
+        lambda: evaluate("f16"),
+        lambda: evaluate("4:1 o 18446744073709551616:1"),
+        lambda: cute.from_f2_matrix([0, 1]),
+        lambda: compose_maps(Layout(4), cute.Swizzle(1, 0, 1)),
+        # atoms
+        lambda: atoms.find(arch="ampere"),
+        lambda: atoms.get("SM90_64x12x16_F32F16F16_SS"),
+        lambda: atoms.get("SM90_64x8x16_F32F16F16_SS")("K", tnspA="K"),
+        lambda: atoms.get("SM90_64x8x16_F32F16F16_SS")(scaleB=2),
+        lambda: atoms.get("UniversalFMA<f32,f32,f32,f32>").instruction("d", "a", "b"),
+        lambda: atoms.SM80_16x8x16_F32F16F16F32_TN.instruction(["d"] * 3, ["a"] * 4, ["b"] * 2),
+        lambda: cute.Copy_Atom(3, "f16"),
+        lambda: atoms.get_copy("SM75_U32x4_LDSM_M"),
+        lambda: atoms.get_copy("SM80_CP_ASYNC_CACHEALWAYS"),
+        lambda: atoms.get_copy("UniversalCopy", 24),
+        lambda: atoms.get_copy("SM90_BULK_COPY_G2S", 200),
+        lambda: move(32, "gmem", "smem"),
+        lambda: atoms.get_copy("UniversalCopy", 32).instruction(),
+        lambda: atoms.get_copy("SM75_U32x4_LDSM_N").instruction(dst=["a"] * 3, src=["b"]),
+        lambda: cute.Copy_Atom("SM75_U32x1_MOVM_T", "u64"),
+        lambda: cute.Copy_Atom("UniversalCopy<16>", "f32").require_whole_values(),
+        lambda: gmma_smem.gmma_layout_atom("M", "SW128", 16),
+        lambda: gmma_desc.make_gmma_desc(Layout((64, 16), (16, 1)), 16, "N"),
+        lambda: gmma_desc.make_gmma_desc(Layout(64), 16, "K"),
+        lambda: gmma_desc.GmmaDescriptor(1, 1, 64).encode(1 << 18),
+        lambda: gmma_smem.byte_swizzle(smem, 4),
+        lambda: make_tma_atom("SM90_LOAD", Layout((8, 8)), Layout((8, 8)), "f16"),
+        lambda: SM90_TMA_LOAD(128, 6),
+        lambda: cute.stripmined_thread_map((8,), 8),
+        lambda: cute.transposed_thread_map(None),
+        lambda: analysis.coalescing(Layout(4), Layout(4)),
+        lambda: analysis.suggest_smem_layout(
+            (66,), "f32", "K", [analysis.Access(Layout((32, 1), (2, 0)), 32, "f32")]
+        ),
+        # products and commands
+        lambda: gemm(square, square, config="stages=1"),
+        lambda: gemm(square, square, config="tiles=3"),
+        lambda: gemm(square.astype(object), square),
+        lambda: gemm(np.ones(4), square),
+        lambda: gemm(tall, np.ones((5, 6), np.float32)),
+        lambda: gemm(square, square, bias=np.ones(4)),
+        lambda: gemm(square, square.astype(np.float16)),
+        lambda: gemm(square, square, out_dtype="s64"),
+        lambda: gemm(square, square, activation="softplus"),
+        lambda: gemm(square, square, backend="gpu"),
+        lambda: gemm(square, square, out=np.broadcast_to(np.float32(0), (3, 3))),
+        lambda: main(["atoms", "--arch", "sm_99"]),
+        lambda: main(["mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "Sw<2,0,3>"]),
+        lambda: main(["gemm"]),
+        lambda: main(["gemm", "no.npy", "file.npy"]),
+        lambda: main(
+            ["gemm", *["--m", "8", "--n", "8", "--k", "8", "--out-dtype", "bf16", "-o", "d.npy"]]
+        ),
+        lambda: main(["tv", "SM80_16x8x16_F32F16F16F32_TN", "-o", "no/such/folder.svg"]),
+        lambda: require_known("90"),
+        lambda: require_known("sm_70"),
+        lambda: source(traced),
+    ]
+
+
+def emulated(body, x=None, threads=64, **options):
+    """Run a kernel with this body on the emulator, for an array of 64 integers."""
+
+    def kernel(x):
+        cute.launch(grid=1, block=threads)
+        body(x, cute.thread_idx())
+
+    given = np.arange(64, dtype=np.int32)
+    cute.emulate(cute.trace(cute.kernel(kernel), given), given if x is None else x, **options)
+
+
+def on_the_emulator():
+    """Return calls that the emulator refuses."""
+
+    def doubled(x, t):
+        x[t] = 2 * x[t]
+
+    def beyond(x, t):
+        x[2 * t] = 1
+
+    def unordered(x, t):
+        s = cute.smem("s32", 64)
+        s[t] = x[t]
+        x[t] = s[63 - t]
+
+    def unwritten(x, t):
+        x[t] = cute.smem("s32", 64)[t]
+
+    def at_once(x, t):
+        s = cute.smem("s32", 64)
+        s[t // 2] = x[t]
+
+    def promised(x, t):
+        x[cute.as_int(x[t], 0, 3)] = 1
+
+    def asserted(x, t):
+        cute.assert_(t < 31, "x is too small")  # noqa: PT009
+
+    def shuffled(x, t):
+        with cute.when(t % 32 < 16):
+            x[t] = cute.shuffle(x[t], 20)
+
+    def pending(x, t):
+        s = cute.smem("s32", 64)
+        copy = cute.Copy_Atom("SM80_CP_ASYNC_CACHEALWAYS<32>", "s32")
+        cute.copy(copy, cute.local_tile(x, (1,), (t,)), cute.local_tile(s, (1,), (t,)))
+        x[t] = s[t]
+
+    def waiting(x, t):
+        cute.wait_until(cute.local_tile(x, (1,), (0,)), "eq", 1)
+
+    def counted(x, t):
+        with cute.when(t < 32):
+            cute.named_barrier(1, 64)
+        x[t] = 1
+
+    def grid(x):
+        cute.launch(grid=x.shape[0] - 100, block=32)
+
+    read_only = np.zeros(64, np.int32)
+    read_only.flags.writeable = False
+    return [
+        partial(emulated, doubled, np.zeros(64, np.float32)),
+        partial(emulated, doubled, read_only),
+        partial(emulated, doubled, order="random"),
+        *(
+            partial(emulated, body)
+            for body in (
+                beyond,
+                unordered,
+                unwritten,
+                at_once,
+                promised,
+                asserted,
+                shuffled,
+                pending,
+                waiting,
+                counted,
+            )
+        ),
+        lambda: cute.emulate(traced(lambda x: None)),
+        lambda: cute.emulate(traced(grid), read_only),
+    ]
+
+
+def calls():
+    """Return the calls that are refused, those of which a code is shown first."""
+    from tests.pure import (
+        test_analysis_banks,
+        test_analysis_memory,
+        test_analysis_resources,
+        test_classical,
+        test_dtypes_refusals,
+        test_errors,
+        test_f2,
+        test_fit,
+        test_suggest,
+        test_tensor_refusals,
+        test_tensorop,
+        test_thread_maps,
+        test_tiled,
+        test_tiled_checks,
+        test_tiled_refusals,
+        test_tma_atoms,
+        test_tools,
+        test_trace_refusals,
+        test_trace_refusals_calls,
+        test_trace_refusals_memory,
+        test_viz_pictures,
+    )
+
+    of_kernels = (test_trace_refusals, test_trace_refusals_memory, test_trace_refusals_calls)
+    test_trace_refusals.leave_an_index()
+    return [
+        *(partial(traced, wrong) for module in of_kernels for _, wrong, _ in module.PAIRS),
+        *test_trace_refusals.CALLS.values(),
+        *(wrong for wrong, _ in test_trace_refusals_calls.CALLS.values()),
+        *(call for call, _ in test_errors.EXAMPLES.values()),
+        *(call for call, _ in test_tensor_refusals.EXAMPLES.values()),
+        *(
+            call
+            for module in (test_tiled_refusals, test_tiled_checks, test_tiled)
+            for call, *_ in module.REFUSED.values()
+        ),
+        *(call for call, *_ in test_dtypes_refusals.REFUSED),
+        *(
+            call
+            for module in (test_classical, test_tensorop)
+            for cases in module.REFUSED.values()
+            for call in cases.values()
+        ),
+        *more(),
+        *on_the_emulator(),
+        *of_parameters(
+            test_tools.test_refusals_say_what_was_given_what_is_required_and_the_fix,
+            test_f2.test_refusals_say_what_was_given_what_is_required_and_the_fix,
+            test_fit.test_refusals_say_what_was_given_what_is_required_and_the_fix,
+            test_thread_maps.test_maps_that_would_leave_or_miss_the_tile_are_refused,
+            test_suggest.test_what_cannot_be_suggested_is_refused,
+            test_viz_pictures.test_what_has_no_picture_is_refused,
+            test_analysis_banks.test_what_cannot_be_counted_is_refused,
+            test_analysis_memory.test_what_has_no_answer_is_refused,
+            test_analysis_resources.test_what_no_multiprocessor_holds_is_refused,
+        ),
+        *(
+            partial(test_tma_atoms.refused, **call)
+            for _, call in test_tma_atoms.test_what_no_tensor_map_can_say_is_refused.pytestmark[
+                0
+            ].args[1]
+        ),
+    ]
+
+
+RECORDED = {
+    "argument-negated": ("kernel", {"name": "x"}),
+    "argument-device": ("kernel", {"type": "Foreign", "device": "10"}),
+    "argument-dlpack": ("kernel", {"type": "Foreign"}),
+    "config-types": (
+        "kernels.config",
+        {
+            "a": "f16",
+            "b": "f32",
+            "known": (
+                "f16*f16, bf16*bf16, tf32*tf32, f64*f64, b1*b1, s8*s8, s8*u8, u8*s8, u8*u8, "
+                "s4*s4, s4*u4, u4*s4, u4*u4, e4m3*e4m3, e4m3*e5m2, e5m2*e4m3, e5m2*e5m2, f32*f32"
+            ),
+        },
+    ),
+    "config-bits": ("kernels.config", {"dtype": "b1", "mode": "1", "bits": "4"}),
+    "codegen-name": ("cute.compile", {"name": "<lambda>"}),
+    "codegen-op": ("cute.compile", {"name": "MbarInit"}),
+    "codegen-missing": ("cute.compile", {"name": "numba-cuda"}),
+    "codegen-lacks": (
+        "gemm_multistage",
+        {
+            "op": "CpAsync",
+            "arch": "sm_75",
+            "instruction": (
+                "cp.async.cg.shared.global.L2::128B of SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>"
+            ),
+            "first": "sm_80",
+            "newer": " or newer",
+            "instead": "use an atom that sm_75 has (cute.atoms.find, copy_rows)",
+        },
+    ),
+    "codegen-smem": ("large", {"bytes": "122880", "arch": "sm_86", "most": "101376"}),
+    "codegen-source": (
+        "copy_tiles",
+        {
+            "log": (
+                "no function copy_tiles(A, A_shape0, A_shape1, A_stride0, B, B_shape0, B_shape1, "
+                "B_stride0)"
+            )
+        },
+    ),
+    "codegen-nvvm": (
+        "sum_rows",
+        {
+            "arch": "sm_80",
+            "log": (
+                "ERROR_INVALID_IR (6); <unnamed>: parse invalid type for inline asm constraint "
+                "string"
+            ),
+        },
+    ),
+    "codegen-disassembly": (
+        "nvdisasm",
+        {"log": "nvdisasm fatal : Object file kernel.cubin appears truncated"},
+    ),
+    "codegen-debug": (
+        "cute.compile",
+        {"given": "5", "known": "time,plan,waits,counters,addresses,source,ptx,log,sass,lowered"},
+    ),
+    "codegen-ptxas": (
+        "gemm",
+        {"arch": "sm_75", "log": "Feature 'cp.async' requires .target sm_80 or higher"},
+    ),
+    "codegen-spills": ("gemm", {"spilled": "68", "arch": "sm_90a", "most": "0", "log": ""}),
+    "cache-folder": ("cache", {"path": "cache/cute_py", "reason": "it belongs to another user"}),
+    "cache-size": ("cache", {"text": "1 TB"}),
+    "launch-argument": (
+        "gemm",
+        {
+            "name": "A",
+            "found": (
+                "shape (100, 7), traced for sym('A_shape0'), sym('A_shape1', multiple_of=8, min=0)"
+            ),
+        },
+    ),
+    "launch-failed": (
+        "touch",
+        {
+            "status": "CUDA_ERROR_INVALID_VALUE",
+            "launch": (
+                "grid (1000, 1, 1), block (32, 1, 1), 0 bytes of shared memory, sm_90a, 32 "
+                "registers"
+            ),
+        },
+    ),
+    "launch-earlier": ("touch", {"status": "CUDA_ERROR_ILLEGAL_ADDRESS", "names": "rows, touch"}),
+    "launch-grid": ("rows", {"grid": "(8, 65536, 1)", "most": "(2147483647, 65535, 65535)"}),
+    "launch-limit": (
+        "large",
+        {
+            "found": "120000 bytes of shared memory in a",
+            "what": "block",
+            "most": "101376",
+            "arch": "sm_89",
+        },
+    ),
+    "launch-cluster": ("clustered", {"grid": "(1001, 1, 1)", "cluster": "(4, 1, 1)"}),
+    "launch-device": ("rows", {"name": "y", "found": "1", "other": "x", "device": "0"}),
+    "launch-read-only": ("rows", {"name": "y"}),
+    "launch-host": ("rows", {"name": "y", "type": "ndarray"}),
+    "launch-misaligned": ("touch", {"name": "x", "address": "0x1001", "size": "4", "dtype": "f32"}),
+    "launch-memory": ("cute.run", {"name": "DeviceArray", "address": "0x40"}),
+    "launch-stream": ("cute.run", {"stream": "default", "type": "str"}),
+    "launch-capture": ("touch", {}),
+    "launch-status": ("cuDevicePrimaryCtxRetain", {"status": "CUDA_ERROR_OUT_OF_MEMORY"}),
+    "launch-driver": ("cute.run", {"said": "libcuda.so.1 not found"}),
+    "ops-library": ("ops.gemm", {"type": "DeviceNDArray"}),
+    "ops-chip": ("compile", {"arch": "sm_103a"}),
+    "ops-memory": (
+        "cute.ops.gemm",
+        {"needed": "2.2 MiB", "arrays": "351.6 KiB", "state": "1.9 MiB", "available": "1.1 MiB"},
+    ),
+    "cli-memory": ("gemm", {}),
+    "emulate-op": ("kernel", {"name": "Teleport"}),
+    "emulate-padding": (
+        "kernel",
+        {
+            "offset": "4",
+            "storage": "A",
+            "shape": "(8, 4)",
+            "strides": "(6, 1)",
+            "who": "block (0, 0, 0), warp 0, lane 4 (thread 4)",
+        },
+    ),
+    "emulate-alignment": (
+        "kernel",
+        {
+            "bytes": "16",
+            "offset": "12",
+            "storage": "S",
+            "remainder": "8",
+            "who": "block (0, 0, 0), warp 0, lane 1 (thread 1)",
+        },
+    ),
+    "emulate-register-unwritten": (
+        "kernel",
+        {"element": "a[8]", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},
+    ),
+    "emulate-async-pending": (
+        "ring",
+        {
+            "access": "read",
+            "offset": "0",
+            "storage": "S",
+            "who": "block (0, 0, 0), warp 1, lane 0 (thread 32)",
+            "engine": "a TMA load that completes on mbarrier full[0]",
+            "fix": "wait for mbarrier full[0] first, with its phase",
+        },
+    ),
+    "emulate-proxy-fence": (
+        "tma_store",
+        {
+            "access": "read",
+            "offset": "0",
+            "storage": "S",
+            "op_name": "TmaStore",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "other": "warp 0",
+        },
+    ),
+    "emulate-wgmma-pending": (
+        "warpgroup",
+        {
+            "registers": "d[0,1]",
+            "who": "block (0, 0, 0), warp 0",
+            "fix": "put WgWait(0) before this line",
+        },
+    ),
+    "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
+    "emulate-mbarrier-unset": (
+        "ring",
+        {"name": "mbarrier empty[0]", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},
+    ),
+    "emulate-mbarrier-arrivals": (
+        "kernel",
+        {
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 1 (thread 1)",
+            "count": "1",
+        },
+    ),
+    "emulate-mbarrier-bytes": (
+        "ring",
+        {
+            "who": "block (0, 0, 0), warp 1",
+            "name": "mbarrier full[0]",
+            "what": "waits for 256 bytes more",
+        },
+    ),
+    "emulate-warp-divergent": (
+        "kernel",
+        {"name": "Mma", "who": "block (0, 0, 0), warp 0, lane 16 (thread 16)"},
+    ),
+    "emulate-barrier-divergent": (
+        "kernel",
+        {
+            "who": "block (0, 0, 0), warp 1",
+            "others": "lane 8 and others of the warp took another branch or have ended",
+        },
+    ),
+    "emulate-barrier-count": (
+        "handoff",
+        {"arrived": "128", "id": "2", "who": "block (0, 0, 0), warp 1", "threads": "64"},
+    ),
+}
+
+
+@functools.cache
+def made_by_calls():
+    """Return code -> the first refusal with it that the calls make."""
+    made, seen = {}, []
+    real = cute.CuteError.__init__
+
+    def note(error, *parts, **named):
+        real(error, *parts, **named)
+        seen.append(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cute.CuteError, "__init__", note)
+        for call in calls():
+            seen.clear()
+            raised = []
+            try:
+                with contextlib.redirect_stderr(io.StringIO()):
+                    call()
+            except cute.CuteError as error:
+                raised.append(error)
+            for error in (*raised, *seen):  # one from inside tells less than the one that is raised
+                made.setdefault(error.code, error)
+    return made
+
+
+@functools.cache
+def messages():
+    """Return code -> the first line of its example's message, as docs/errors.md has it."""
+    recorded = {
+        code: refusal(code, operation=operation, **facts)
+        for code, (operation, facts) in RECORDED.items()
+    }
+    made = {**made_by_calls(), **recorded}
+    return {code: message_of(error).partition("\n")[0].strip() for code, error in made.items()}
