@@ -121,8 +121,8 @@ _HOME = {
     "codegen.build": "compile source",
     "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
+    "viz.build": "to_svg",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
-    "viz.svg": "to_svg",
     "viz.latex": "to_latex",
 }
 # reached as cute.atoms and so on; cute.trace and cute.emulate are functions as well

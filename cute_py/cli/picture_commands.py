@@ -66,7 +66,7 @@ def _drawn(given: Namespace) -> int:
 
 def _rendered(picture: Picture, given: Namespace) -> str:
     from cute_py.viz.latex import to_latex
-    from cute_py.viz.svg import to_svg
+    from cute_py.viz.svg import svg_of
     from cute_py.viz.text import to_text
 
     if given.format == "json":
@@ -74,7 +74,7 @@ def _rendered(picture: Picture, given: Namespace) -> str:
     if given.format == "text":
         colours = not given.output and sys.stdout.isatty() and "NO_COLOR" not in os.environ
         return to_text(picture, ansi=colours) + "\n"
-    return to_svg(picture) if given.format == "svg" else to_latex(picture)
+    return svg_of(picture) if given.format == "svg" else to_latex(picture)
 
 
 def _tv(given: Namespace) -> Picture:

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 # module -> the public names that it defines
 _HOME = {
     "viz.picture": "Cell Grid Picture",
-    "viz.build": "picture_of picture_operand",
+    "viz.build": "picture_of picture_operand to_svg",
     "viz.holders": "picture_tv",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
-    "viz.svg": "to_svg",
     "viz.latex": "to_latex",
 }
 

@@ -134,9 +134,9 @@ class Picture:
         return {"title": self.title, "grids": grids}
 
     def _repr_svg_(self) -> str:
-        from cute_py.viz.svg import to_svg
+        from cute_py.viz.svg import svg_of
 
-        return to_svg(self)
+        return svg_of(self)
 
 
 def _grid_data(grid: Grid) -> dict[str, Any]:
