@@ -121,8 +121,8 @@ _HOME = {
     "codegen.build": "compile source",
     "codegen.launch.run": "run",
     "analysis.solver": "suggest_smem_layout",
-    "viz.build": "to_svg",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
+    "viz.svg": "to_svg",
     "viz.latex": "to_latex",
 }
 # reached as cute.atoms and so on; cute.trace and cute.emulate are functions as well
@@ -152,7 +152,11 @@ def _unlisted() -> list[str]:
 
 
 def _found(name: str) -> object:
-    """Return a package, or what one of `_UNLISTED` has under that name."""
+    """Return `__all__`, a package, or what one of `_UNLISTED` has under that name."""
+    if name == "__all__":
+        from cute_py.lazy import public
+
+        return public(__dir__())
     if name in _PACKAGES:
         return _package(name)
     holders = [] if name.startswith("__") else map(_package, _UNLISTED)
@@ -163,11 +167,12 @@ def __getattr__(name: str) -> object:
     """Let `lazy` take over at the first name that is asked for (PEP 562)."""
     from cute_py.lazy import lazy
 
-    get, names, starred = lazy(__name__, _HOME, _found, lambda: _PACKAGES, _unlisted)
-    globals().update(__getattr__=get, __dir__=names, __all__=[*starred, *_PACKAGES])
-    return globals()["__all__"] if name == "__all__" else get(name)
+    get, names = lazy(__name__, _HOME, _found, lambda: _PACKAGES, _unlisted)
+    globals().update(__getattr__=get, __dir__=names)
+    return get(name)
 
 
 def __dir__() -> list[str]:
     """List the public names and packages, loaded or not."""
-    return __getattr__("__all__") and globals()["__dir__"]()
+    __getattr__("__all__")
+    return __dir__()

@@ -1,4 +1,4 @@
-"""Public names, for type checkers; `_HOME` in __init__.py is the source."""
+"""Public names, for type checkers; from `_HOME` of cute_py, cutlass2, host."""
 
 from cute_py.errors import CoordinateError as CoordinateError
 from cute_py.errors import CuteError as CuteError
@@ -319,12 +319,12 @@ from cute_py.codegen.build import compile as compile
 from cute_py.codegen.build import source as source
 from cute_py.codegen.launch.run import run as run
 from cute_py.analysis.solver import suggest_smem_layout as suggest_smem_layout
-from cute_py.viz.build import to_svg as to_svg
 from cute_py.viz.text import print_copy as print_copy
 from cute_py.viz.text import print_layout as print_layout
 from cute_py.viz.text import print_mma as print_mma
 from cute_py.viz.text import print_tv as print_tv
 from cute_py.viz.text import to_text as to_text
+from cute_py.viz.svg import to_svg as to_svg
 from cute_py.viz.latex import to_latex as to_latex
 from cute_py.layout.cutlass2.classical import affine_rank_2 as affine_rank_2
 from cute_py.layout.cutlass2.classical import affine_rank_n as affine_rank_n

@@ -18,6 +18,7 @@ from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.notation.parse import Notation
 from cute_py.layout.tuples import leaves
+from cute_py.layout.types import Mapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ class Expression(Notation):
             raise self.fail(f"layouts and integers as operands of {name.text}", name)
         if name.text in BY_EXTENTS:
             return
-        size = operand.size() if hasattr(operand, "size") and callable(operand) else 0
+        size = operand.size() if isinstance(operand, Mapped) else 0
         if size.__class__ is int and size > MAX_ELEMENTS:
             raise self.beyond(name, f"{size} elements", f"at most {MAX_ELEMENTS} elements")
 

@@ -143,7 +143,19 @@ def modules_below(package):
 @pytest.mark.parametrize(
     "package",
     [
-        *("records", "errors", "dtypes", "integers", "layout", "tensor", "host", "atoms", "tiled"),
+        *(
+            "records",
+            "lazy",
+            "errors",
+            "cutlass2",
+            "dtypes",
+            "integers",
+            "layout",
+            "tensor",
+            "host",
+            "atoms",
+            "tiled",
+        ),
         *("plan", "calls", "trace"),
     ],
 )

@@ -24,4 +24,4 @@ _HOME = {
     "analysis.solver": "SmemSolution suggest_smem_layout swizzle_solver",
 }
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _HOME)

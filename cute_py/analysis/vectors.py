@@ -40,7 +40,7 @@ def vector_width(
     16
     """
     copy = operands[0] if operands and operands[0].__class__ is TiledCopy else None
-    layouts = operands[1:] if copy is not None else operands
+    layouts: Any = operands[1:] if copy is not None else operands
     if not layouts:
         raise refusal("access-layout", operation="vector_width", access=copy or "no operands")
     if copy is not None:
@@ -59,7 +59,7 @@ def vector_width(
     return in_vectors(grids, most // unit)[1] * unit
 
 
-def _listed(layouts: tuple[AnyLayout, ...]) -> str:
+def _listed(layouts: tuple[Any, ...]) -> str:
     return " and ".join(str(layout) for layout in layouts)
 
 

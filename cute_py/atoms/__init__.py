@@ -52,4 +52,4 @@ def _rows() -> list[str]:
     return [*names(), *(op.name for op in copy_rows())]
 
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME, _row, _rows)
+__getattr__, __dir__ = lazy(__name__, _HOME, _row, _rows)

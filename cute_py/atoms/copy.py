@@ -18,16 +18,15 @@ from cute_py.layout.algebra.recast import recast_layout
 from cute_py.layout.layout import Layout
 from cute_py.layout.offsets import offset_grid
 from cute_py.layout.queries import size
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import NoReturn
 
     from cute_py.atoms.mma import Array
     from cute_py.dtypes.table import DtypeLike
 
-_set = object.__setattr__
 
 ONE_THREAD = Layout(1, 0)
 WARP = Layout(32, 1)
@@ -199,7 +198,7 @@ def _counted(operands: dict[str, int]) -> str:
     return ", ".join(f"{name} of {count}" for name, count in operands.items()) or "none"
 
 
-class Copy_Atom:
+class Copy_Atom(Value):
     """A copy instruction and the type of the values that it moves.
 
     Args:
@@ -222,6 +221,7 @@ class Copy_Atom:
     """
 
     __slots__ = ("dst_tv", "dtype", "op", "ref_tv", "src_tv")
+    __match_args__ = ("op", "dtype")
     op: Copy_Op
     dtype: Dtype
     src_tv: Layout
@@ -237,27 +237,11 @@ class Copy_Atom:
         if not isinstance(op, Copy_Op):
             raise refusal("copy-op", operation="Copy_Atom", value=op, type=type(op).__name__)
         value = value_type(dtype, "Copy_Atom")
-        _set(self, "op", op)
-        _set(self, "dtype", value)
-        for side in ("src_tv", "dst_tv", "ref_tv"):
-            _set(self, side, _in_values(op, side, value))
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Copy_Atom is frozen: cannot set {name}")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"Copy_Atom is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Copy_Atom, (self.op, self.dtype)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Copy_Atom):
-            return NotImplemented
-        return (self.op, self.dtype) == (other.op, other.dtype)
-
-    def __hash__(self) -> int:
-        return hash((self.op, self.dtype))
+        self.op = op
+        self.dtype = value
+        self.src_tv = _in_values(op, "src_tv", value)
+        self.dst_tv = _in_values(op, "dst_tv", value)
+        self.ref_tv = _in_values(op, "ref_tv", value)
 
     def __str__(self) -> str:
         return f"Copy_Atom({self.op}, {self.dtype})"

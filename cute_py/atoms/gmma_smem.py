@@ -21,14 +21,14 @@ from cute_py.layout.layout import Layout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Alike, AnyLayout
 
 # name of the swizzle -> B of Sw<B,4,3> on byte addresses; a row is 16 << B bytes
 SWIZZLES = {"INTER": 0, "SW32": 1, "SW64": 2, "SW128": 3}
 MAJORS = ("K", "MN")
 
 
-def gmma_layout_atom(major: str, swizzle: str, dtype: DtypeLike | int) -> AnyLayout:
+def gmma_layout_atom(major: str, swizzle: str, dtype: DtypeLike | int) -> Alike:
     """Return the shared-memory layout atom of a warpgroup matrix instruction.
 
     Args:
@@ -80,7 +80,7 @@ def byte_swizzle(layout: AnyLayout, dtype: DtypeLike | int) -> Swizzle:
 # -- CuTe's names
 
 
-def Layout_K_INTER_Atom(dtype: DtypeLike | int) -> AnyLayout:
+def Layout_K_INTER_Atom(dtype: DtypeLike | int) -> Alike:
     """Return the K-major atom without swizzle; see `gmma_layout_atom`.
 
     >>> print(Layout_K_INTER_Atom("f16"))
@@ -89,7 +89,7 @@ def Layout_K_INTER_Atom(dtype: DtypeLike | int) -> AnyLayout:
     return gmma_layout_atom("K", "INTER", dtype)
 
 
-def Layout_K_SW32_Atom(dtype: DtypeLike | int) -> AnyLayout:
+def Layout_K_SW32_Atom(dtype: DtypeLike | int) -> Alike:
     """Return the K-major atom of 32-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_K_SW32_Atom("f16"))
@@ -98,7 +98,7 @@ def Layout_K_SW32_Atom(dtype: DtypeLike | int) -> AnyLayout:
     return gmma_layout_atom("K", "SW32", dtype)
 
 
-def Layout_K_SW64_Atom(dtype: DtypeLike | int) -> AnyLayout:
+def Layout_K_SW64_Atom(dtype: DtypeLike | int) -> Alike:
     """Return the K-major atom of 64-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_K_SW64_Atom("f16"))
@@ -107,7 +107,7 @@ def Layout_K_SW64_Atom(dtype: DtypeLike | int) -> AnyLayout:
     return gmma_layout_atom("K", "SW64", dtype)
 
 
-def Layout_K_SW128_Atom(dtype: DtypeLike | int) -> AnyLayout:
+def Layout_K_SW128_Atom(dtype: DtypeLike | int) -> Alike:
     """Return the K-major atom of 128-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_K_SW128_Atom("f16"))
@@ -116,7 +116,7 @@ def Layout_K_SW128_Atom(dtype: DtypeLike | int) -> AnyLayout:
     return gmma_layout_atom("K", "SW128", dtype)
 
 
-def Layout_MN_INTER_Atom(dtype: DtypeLike | int) -> AnyLayout:
+def Layout_MN_INTER_Atom(dtype: DtypeLike | int) -> Alike:
     """Return the MN-major atom without swizzle; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_INTER_Atom("f16"))
@@ -125,7 +125,7 @@ def Layout_MN_INTER_Atom(dtype: DtypeLike | int) -> AnyLayout:
     return gmma_layout_atom("MN", "INTER", dtype)
 
 
-def Layout_MN_SW32_Atom(dtype: DtypeLike | int) -> AnyLayout:
+def Layout_MN_SW32_Atom(dtype: DtypeLike | int) -> Alike:
     """Return the MN-major atom of 32-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_SW32_Atom("f16"))
@@ -134,7 +134,7 @@ def Layout_MN_SW32_Atom(dtype: DtypeLike | int) -> AnyLayout:
     return gmma_layout_atom("MN", "SW32", dtype)
 
 
-def Layout_MN_SW64_Atom(dtype: DtypeLike | int) -> AnyLayout:
+def Layout_MN_SW64_Atom(dtype: DtypeLike | int) -> Alike:
     """Return the MN-major atom of 64-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_SW64_Atom("f16"))
@@ -143,7 +143,7 @@ def Layout_MN_SW64_Atom(dtype: DtypeLike | int) -> AnyLayout:
     return gmma_layout_atom("MN", "SW64", dtype)
 
 
-def Layout_MN_SW128_Atom(dtype: DtypeLike | int) -> AnyLayout:
+def Layout_MN_SW128_Atom(dtype: DtypeLike | int) -> Alike:
     """Return the MN-major atom of 128-byte rows; see `gmma_layout_atom`.
 
     >>> print(Layout_MN_SW128_Atom("f16"))

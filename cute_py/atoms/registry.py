@@ -13,22 +13,21 @@ from cute_py.errors import CuteError, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from types import ModuleType
 
     from cute_py.atoms.mma import Argument
 
-# The modules with rows: those that list them (`ROWS`), and those that make them from a name
-# (`NAMES`, `parameters`, `row`).
-LISTS = ("sm61", "sm70", "sm75", "sm80", "sm89", "sm90")
-TEMPLATES = ("fma", "sm80_sparse", "sm90_gmma", "sm100", "sm120")
-# Where the prefix of a name is not the name of the module.
-_PREFIXES = {
+# prefix of the names -> the module that makes their rows (`NAMES`, `parameters`, `row`)
+_HOMES = {
     "UniversalFMA": "fma",
     "SM80_SPARSE_": "sm80_sparse",
     "SM90_64x": "sm90_gmma",
     "SM90_SPARSE_": "sm90_gmma",
+    "SM100_": "sm100",
+    "SM120_": "sm120",
 }
+_LISTED = "mma_rows"  # which lists all others (`ROWS`)
 
 _cache: dict[str, MMA_Atom] = {}
 
@@ -37,13 +36,15 @@ def _module(name: str) -> ModuleType:
     return import_module(f"cute_py.atoms.{name}")
 
 
-def _home(name: str) -> str | None:
-    """Return the module that must define a row of this name, or None."""
-    for prefix, module in _PREFIXES.items():
-        if name.startswith(prefix):
-            return module
-    family = name.partition("_")[0].lower()
-    return family if family in LISTS + TEMPLATES else None
+def _home(name: str) -> str:
+    """Return the module that must define a row of this name."""
+    return next((home for prefix, home in _HOMES.items() if name.startswith(prefix)), _LISTED)
+
+
+def _names(home: str) -> Iterable[str]:
+    module = _module(home)
+    found: Iterable[str] = module.ROWS if home == _LISTED else module.NAMES
+    return found
 
 
 def names() -> tuple[str, ...]:
@@ -52,9 +53,8 @@ def names() -> tuple[str, ...]:
     >>> len(names()) > 1000, names()[:2]
     (True, ('UniversalFMA', 'SM61_DP4A'))
     """
-    listed = [row.name for module in LISTS for row in _module(module).ROWS]
-    first, *rest = (tuple(_module(module).NAMES) for module in TEMPLATES)
-    return (*first, *listed, *(name for names in rest for name in names))
+    first, *rest = dict.fromkeys(_HOMES.values())
+    return tuple([name for home in (first, _LISTED, *rest) for name in _names(home)])
 
 
 def has(name: str) -> bool:
@@ -63,12 +63,7 @@ def has(name: str) -> bool:
     >>> has("SM61_DP4A"), has("SM75_U32x4_LDSM_N")
     (True, False)
     """
-    home = _home(name)
-    if home is None:
-        return False
-    module = _module(home)
-    known = module.NAMES if home in TEMPLATES else [row.name for row in module.ROWS]
-    return name in known
+    return name in _names(_home(name))
 
 
 def get(name: str) -> MMA_Atom:
@@ -129,13 +124,11 @@ def _make(
     if not has(name):
         raise _unknown(name)
     home = _home(name)
-    module = _module(str(home))
-    if home in TEMPLATES:
-        made: MMA_Atom = module.row(name, **_bind(name, module.parameters(name), args, named))
-        return made
-    _bind(name, (), args, named)
-    listed: MMA_Atom = next(row for row in module.ROWS if row.name == name)
-    return listed
+    module = _module(home)
+    parameters = () if home == _LISTED else module.parameters(name)
+    bound = _bind(name, parameters, args, named)
+    row: MMA_Atom = module.ROWS[name] if home == _LISTED else module.row(name, **bound)
+    return row
 
 
 def _bind(

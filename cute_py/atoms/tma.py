@@ -20,7 +20,7 @@ from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.inverse import right_inverse
-from cute_py.layout.basis import E
+from cute_py.layout.basis import E, ScaledBasis
 from cute_py.layout.build import make_identity_layout
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
@@ -188,7 +188,7 @@ def _walked(gmem: Layout, smem: AnyLayout, cta_tile: IntTuple) -> list[tuple[int
     order = coalesce(composition(to_mode, right_inverse(plain)))
     walked: list[tuple[int, Path]] = []
     for extent, step in zip(order._s, order._d, strict=True):
-        if getattr(step, "value", step) != 1 or not hasattr(step, "path"):
+        if step.__class__ is not ScaledBasis or step.value != 1:
             break
         walked.append((ints.as_int(extent, "make_tma_atom"), step.path))
     if not walked:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cute_py.atoms.copy import Copy_Op
     from cute_py.atoms.mma import MMA_Atom
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Tiler
     from cute_py.viz.picture import Picture
 
 
@@ -66,7 +66,7 @@ def _drawn(given: Namespace) -> int:
 
 def _rendered(picture: Picture, given: Namespace) -> str:
     from cute_py.viz.latex import to_latex
-    from cute_py.viz.svg import svg_of
+    from cute_py.viz.svg import to_svg
     from cute_py.viz.text import to_text
 
     if given.format == "json":
@@ -74,7 +74,7 @@ def _rendered(picture: Picture, given: Namespace) -> str:
     if given.format == "text":
         colours = not given.output and sys.stdout.isatty() and "NO_COLOR" not in os.environ
         return to_text(picture, ansi=colours) + "\n"
-    return svg_of(picture) if given.format == "svg" else to_latex(picture)
+    return to_svg(picture) if given.format == "svg" else to_latex(picture)
 
 
 def _tv(given: Namespace) -> Picture:
@@ -104,7 +104,7 @@ def _copy(given: Namespace) -> Picture:
     return picture_of(make_tiled_copy(atom, threads, values))
 
 
-def _option(name: str, text: str | None, default: AnyLayout) -> AnyLayout:
+def _option(name: str, text: str | None, default: Tiler) -> Tiler:
     """Return the layout or tuple that an option's text stands for; brackets may be left out."""
     from cute_py.expression import evaluate
     from cute_py.layout.layout import Layout

@@ -27,4 +27,4 @@ _HOME = {
     "host.text": "print_tensor tensor_table tensor_text",
 }
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _HOME)

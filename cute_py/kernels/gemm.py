@@ -220,7 +220,7 @@ def shared_layout(config: GemmConfig, rows: int, dtype: Any, side: Side) -> AnyL
     swizzle = _swizzle(extent * bytes_, bytes_, side.major)
     shape, stride = ((8, extent), (extent, 1)) if side.major == "K" else ((extent, 8), (1, extent))
     atom = cute.composition(swizzle, cute.Layout(shape, stride))
-    return cute.tile_to_shape(atom, (rows, k, stages))
+    return cute.tile_to_shape(atom, (rows, k, stages))  # type: ignore[no-any-return]
 
 
 def _swizzle(row_bytes: int, bytes_: int, major: str) -> cute.Swizzle:

@@ -17,4 +17,4 @@ _HOME = {
     "ops.multiply": "gemm",
 }
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _HOME)

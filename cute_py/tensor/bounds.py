@@ -14,7 +14,8 @@ from cute_py.layout.tuples import show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.composed import ComposedLayout
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
     from cute_py.tensor.engine import Engine
 
 
@@ -60,7 +61,7 @@ def refuse_offset(
     )
 
 
-def extremes(layout: AnyLayout) -> tuple[int, int] | None:
+def extremes(layout: Alike) -> tuple[int, int] | None:
     """Return bounds (low, high) of the offsets, tight for a plain layout; None where symbols or
     coordinates leave them open.
 
@@ -82,12 +83,12 @@ def extremes(layout: AnyLayout) -> tuple[int, int] | None:
     return _enumerated(layout)
 
 
-def _enumerated(layout: AnyLayout) -> tuple[int, int]:
+def _enumerated(layout: ComposedLayout) -> tuple[int, int]:
     table = layout.offsets()
     return int(table.min()), int(table.max())
 
 
-def _first_outside(layout: AnyLayout, low: int, high: int) -> int | None:
+def _first_outside(layout: Alike, low: int, high: int) -> int | None:
     """Return the first index whose offset is not in low ... high - 1, or None; of a layout too
     large to enumerate, the index of an extreme offset.
     """

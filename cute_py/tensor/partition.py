@@ -15,13 +15,14 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.queries import get_flat_coord, rank, size
 from cute_py.layout.slicing import slice_and_offset
 from cute_py.layout.tuples import _, is_underscore, product_each, show
+from cute_py.layout.types import AbstractTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Tiler
 
 
-def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> AnyLayout:
+def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
     """Return the tile at `coord` of the rest: all that lies inside of the tiler there.
 
     Args:
@@ -39,7 +40,7 @@ def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> AnyLayout:
     return _part((_whole(tile), _filled(coord, rest)), tiled)
 
 
-def outer_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> AnyLayout:
+def outer_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
     """Return the elements at `coord` of every tile: all that lies outside of the tiler.
 
     Arguments as for `inner_partition`, with a coordinate of the tile.
@@ -53,7 +54,7 @@ def outer_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> AnyLayout:
     return _part((_filled(coord, tile), _whole(rest)), tiled)
 
 
-def local_tile(x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = None) -> AnyLayout:
+def local_tile(x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = None) -> Alike:
     """Return the tile of a block: `inner_partition` at its coordinate.
 
     Args:
@@ -74,9 +75,7 @@ def local_tile(x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = Non
     return inner_partition(x, tiler, coord)
 
 
-def local_partition(
-    x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTuple = None
-) -> AnyLayout:
+def local_partition(x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTuple = None) -> Alike:
     """Return what a thread has where the shape of `thr_layout` is repeated over x.
 
     Args:
@@ -106,7 +105,7 @@ def local_partition(
     return outer_partition(x, tile, coord)
 
 
-def _projected(operation: str, proj: IntTuple, entries: Tiler) -> AnyLayout:
+def _projected(operation: str, proj: IntTuple, entries: Tiler) -> IntTuple:
     """Return the entries that face no `_` in the projection; refuse what does not face it."""
     entries = entries if entries.__class__ is tuple else (entries,)
     if proj.__class__ is not tuple or len(entries) != len(proj):
@@ -114,18 +113,18 @@ def _projected(operation: str, proj: IntTuple, entries: Tiler) -> AnyLayout:
     return tuple([entry for p, entry in zip(proj, entries, strict=True) if not is_underscore(p)])
 
 
-def _part(coord: IntTuple, tiled: AnyLayout) -> AnyLayout:
-    if hasattr(tiled, "with_layout"):
+def _part(coord: IntTuple, tiled: AnyLayout) -> Alike:
+    if isinstance(tiled, AbstractTensor):
         return tiled.slice(coord)
     return slice_and_offset(coord, tiled)
 
 
-def _whole(modes: int) -> AnyLayout:
+def _whole(modes: int) -> IntTuple:
     """Return the coordinate that keeps so many modes; one mode keeps its brackets, as in CuTe."""
     return _ if modes == 1 else (_,) * modes
 
 
-def _filled(coord: IntTuple, modes: int) -> AnyLayout:
+def _filled(coord: IntTuple, modes: int) -> IntTuple:
     """Return a tuple with `_` added up to the number of modes; an index as it is."""
     if coord.__class__ is not tuple or is_underscore(coord):
         return coord

@@ -18,7 +18,7 @@ from cute_py.tensor.tensor import Tensor, derived, require_tensor
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, Leaf
 
 
 def recast(tensor: Tensor, dtype: DtypeLike) -> Tensor:
@@ -68,7 +68,7 @@ def _coarser_origin(tensor: Tensor, layout: AnyLayout, offset: Leaf, n: int) -> 
     return ints.div(first, n)
 
 
-def _backwards(layout: AnyLayout, n: int) -> int:
+def _backwards(layout: Alike, n: int) -> int:
     """Return how far negative strides reach back inside of a new element (old elements)."""
     plain = layout
     while plain.__class__ is not Layout:
@@ -84,7 +84,7 @@ def _backwards(layout: AnyLayout, n: int) -> int:
     return back
 
 
-def _one_unit(layout: AnyLayout) -> AnyLayout:
+def _one_unit(layout: AnyLayout) -> Alike:
     """Return the layout with stride 0 for modes of extent 1 that another mode of stride 1 makes
     redundant: `downcast` splits every mode of stride 1.
     """

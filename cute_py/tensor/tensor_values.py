@@ -9,6 +9,7 @@ from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.layout import Layout
 from cute_py.layout.offsets import offsets
 from cute_py.layout.tuples import show
+from cute_py.layout.types import AbstractTensor
 from cute_py.tensor.bounds import require_inside
 from cute_py.tensor.engine import Coordinates
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.dtypes.table import Array, Dtype
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Alike, AnyLayout
     from cute_py.tensor.engine import Engine
     from cute_py.tensor.tensor import Tensor
 
@@ -33,7 +34,7 @@ def to_numpy(tensor: Tensor) -> Array:
         return _coordinates(tensor)
     require_inside(tensor.engine, tensor.layout, "to_numpy")
     table = tensor.engine.gather(_offsets(tensor))
-    return table.reshape(axes(tensor), order="F")  # type: ignore[no-any-return]
+    return table.reshape(axes(tensor), order="F")
 
 
 def _offsets(tensor: Tensor) -> Array:
@@ -41,7 +42,7 @@ def _offsets(tensor: Tensor) -> Array:
 
     if tensor.shape == ():
         return np.array([tensor.layout(())])
-    return offsets(tensor.layout)  # type: ignore[no-any-return]
+    return offsets(tensor.layout)
 
 
 def _coordinates(tensor: Tensor) -> Array:
@@ -87,7 +88,7 @@ def assign(tensor: Tensor, source: Any) -> None:  # noqa: ANN401
     """Store all elements; see `Tensor.copy_`."""
     import numpy as np
 
-    given = source.to_numpy() if hasattr(source, "with_layout") else source
+    given = source.to_numpy() if isinstance(source, AbstractTensor) else source
     values = stored(given, tensor.dtype, tensor.engine)
     shape = axes(tensor)
     if values.ndim and values.shape != shape:
@@ -104,7 +105,7 @@ def assign(tensor: Tensor, source: Any) -> None:  # noqa: ANN401
     tensor.engine.scatter(distinct, flat[first])
 
 
-def _surely_injective(layout: AnyLayout) -> bool:
+def _surely_injective(layout: Alike) -> bool:
     """Return whether every stride steps past all that smaller strides reach: then no two
     coordinates have one offset. A swizzle on top changes nothing, it is a bijection.
     """

@@ -13,13 +13,16 @@ from cute_py.integers import ints
 from cute_py.layout import tuples
 from cute_py.layout.queries import size
 from cute_py.layout.tools import is_injective
+from cute_py.layout.types import Mapped
+from cute_py.tensor.engine import Pointer
+from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.copy_maps import MEMORIES, checked_atom
 from cute_py.tiled.tiled_copy import TiledCopy
 from cute_py.tiled.vectors import require_vectors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, Leaf
 
 
 def check_copy(copy: TiledCopy | Copy_Atom, src: AnyLayout, dst: AnyLayout) -> None:
@@ -59,28 +62,27 @@ def check_copy(copy: TiledCopy | Copy_Atom, src: AnyLayout, dst: AnyLayout) -> N
 # -- what is given
 
 
-def _layout(x: AnyLayout) -> AnyLayout:
+def _layout(x: Alike) -> Alike:
     if x.__class__ is tuple and len(x) == 2:
         x = x[0]
-    layout = x.layout if hasattr(x, "with_layout") else x
-    if not hasattr(layout, "cosize"):
+    layout = x.layout if isinstance(x, Tensor) else x
+    if not isinstance(layout, Mapped):
         raise refusal("not-a-layout", operation="copy", value=x, type=type(x).__name__)
     return layout
 
 
-def _space(x: AnyLayout) -> str | None:
+def _space(x: Alike) -> str | None:
     """Return the memory of a tensor; None of a layout. Host arrays stand for global memory."""
     space = getattr(x, "space", None)
     return "gmem" if space == "host" else space
 
 
-def _origin(x: AnyLayout) -> Leaf:
+def _origin(x: Alike) -> Leaf:
     """Return where a partition begins (elements from an aligned place)."""
-    if not hasattr(x, "with_layout"):
+    if not isinstance(x, Tensor):
         return x[1] if x.__class__ is tuple else 0
     engine = x.engine
-    base = getattr(engine, "base", 0)
-    if base.__class__ is int and base == 0:
+    if not isinstance(engine, Pointer) or ints.is_zero(engine.base):
         return engine.offset
     return ints.div(engine.bit_address, engine.dtype.bits)
 

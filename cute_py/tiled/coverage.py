@@ -185,8 +185,8 @@ def _indices(layout: AnyLayout, extents: tuple[int, ...]) -> Array:
     """Return the index in the tile for each of `_coordinates` in a layout; -1 outside of it."""
     import numpy as np
 
-    rest, index, step = offset_grid(layout), 0, 1
-    inside = rest >= 0
+    rest, step = offset_grid(layout), 1
+    index, inside = np.zeros_like(rest), rest >= 0
     for extent in extents:
         entry, rest = rest % _DIGIT, rest // _DIGIT
         inside, index, step = inside & (entry < extent), index + entry * step, step * extent

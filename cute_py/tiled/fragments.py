@@ -6,7 +6,8 @@ from cute_py.errors import LayoutError, refusal
 from cute_py.layout import tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout
-from cute_py.tensor.tensor import make_fragment_like, make_rmem_tensor
+from cute_py.layout.types import Mapped
+from cute_py.tensor.tensor import Tensor, make_fragment_like, make_rmem_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
 
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.dtypes.table import Dtype
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Alike, AnyLayout
 
 
-def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> AnyLayout:
+def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> Alike:
     """Return what the atom takes for a part of operand "A", "B" or "C": a tensor of registers of a
     tensor, their layout of a layout or (layout, offset), descriptors for an operand that the atom
     reads from shared memory.
@@ -27,7 +28,7 @@ def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> AnyLayout:
         return _descriptors(atom, operand, part, layout)
     unordered = operand == "C" or _is_in_coordinates(layout)
     compact = Layout(layout.shape) if unordered else make_fragment_like(layout)
-    return make_rmem_tensor(compact, dtype) if hasattr(part, "with_layout") else compact
+    return make_rmem_tensor(compact, dtype) if isinstance(part, Tensor) else compact
 
 
 def holds(held: Dtype, wanted: Dtype) -> bool:
@@ -43,12 +44,12 @@ def holds(held: Dtype, wanted: Dtype) -> bool:
     return held.bits == wanted.bits and held.kind == "uint" and wanted.kind == "float"
 
 
-def layout_of(part: AnyLayout, operation: str) -> AnyLayout:
+def layout_of(part: Alike, operation: str) -> Alike:
     """Return the layout of a part: a tensor, (layout, offset) or (descriptor, layout)."""
     if part.__class__ is tuple and len(part) == 2:
-        part = part[1] if hasattr(part[1], "shape") else part[0]
-    layout = part.layout if hasattr(part, "with_layout") else part
-    if not hasattr(layout, "cosize"):
+        part = part[1] if isinstance(part[1], Mapped) else part[0]
+    layout = part.layout if isinstance(part, Tensor) else part
+    if not isinstance(layout, Mapped):
         raise refusal("not-a-layout", operation=operation, value=part, type=type(part).__name__)
     return layout
 
@@ -64,7 +65,7 @@ def _dtype(atom: MMA_Atom, operand: str) -> Dtype:
     return dtype
 
 
-def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayout) -> AnyLayout:
+def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayout) -> Alike:
     """Return `gmma_fragment`; refuse elements of another width, and name the major if only that is
     wrong.
     """

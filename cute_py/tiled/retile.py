@@ -20,11 +20,11 @@ from cute_py.layout.tuples import _
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.errors import CuteError
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Alike, AnyLayout
     from cute_py.tiled.tiled_copy import TiledCopy
 
 
-def retile_layout(copy: TiledCopy, layout: AnyLayout) -> AnyLayout:
+def retile_layout(copy: TiledCopy, layout: AnyLayout) -> Alike:
     """Return a fragment (V,RestM,RestN,...) in the order in which `copy` moves it.
 
     Law: a fragment that `partition_fragment_C` of an MMA makes, retiled by `make_tiled_copy_C` of

@@ -10,6 +10,7 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import tuples
 from cute_py.layout.algebra.complement import complement
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import INTS, Layout, make_layout
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.tools import is_injective
@@ -45,7 +46,7 @@ def checked_tile(tile: Tiler, operation: str, name: str) -> Tiler:
 
 
 def _extent(tile: object, operation: str, name: str) -> Leaf:
-    if hasattr(tile, "path"):  # a coordinate stride
+    if isinstance(tile, ScaledBasis):
         raise refusal("tiler-type", operation=operation, value=tile, type=type(tile).__name__)
     extent = ints.normalize(tile, operation, ", or layouts")
     if ints.less(extent, 1):

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from cute_py.atoms.copy import Copy_Atom
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.layout.types import Alike, Leaf, OffsetMap
 
 _OTHER_RULES = ("SM90_BULK", "SM90_TMA", "SM100_TMEM")  # no address for each lane
 
 
-def require_vectors(
-    atom: Copy_Atom, side: str, layout: AnyLayout, origin: Leaf, count: int
-) -> None:
+def require_vectors(atom: Copy_Atom, side: str, layout: Alike, origin: Leaf, count: int) -> None:
     """Refuse a partition whose accesses are not side by side in memory, or start misaligned.
 
     Args:
@@ -50,7 +48,7 @@ class _Access:
 
     __slots__ = ("align", "atom", "count", "layout", "side")
 
-    def __init__(self, atom: Copy_Atom, side: str, layout: AnyLayout, count: int) -> None:
+    def __init__(self, atom: Copy_Atom, side: str, layout: Alike, count: int) -> None:
         self.atom, self.side, self.layout, self.count = atom, side, layout, count
         self.align = max(1, atom.op.alignment_bits // atom.dtype.bits)
 
@@ -79,7 +77,7 @@ class _Access:
         )
 
 
-def _by_offsets(access: _Access, layout: AnyLayout, origin: Leaf) -> None:
+def _by_offsets(access: _Access, layout: Alike, origin: Leaf) -> None:
     """Look at every offset."""
     import numpy as np
 
@@ -94,7 +92,7 @@ def _by_offsets(access: _Access, layout: AnyLayout, origin: Leaf) -> None:
         access.misaligned(int(late[0]))
 
 
-def _by_strides(access: _Access, layout: AnyLayout, origin: Leaf) -> None:
+def _by_strides(access: _Access, layout: Alike, origin: Leaf) -> None:
     """Look at the strides: accesses are vectors where values have stride 1 and all else is a
     multiple of the alignment.
     """
@@ -129,7 +127,7 @@ def _require_aligned(access: _Access, start: Leaf) -> None:
         access.misaligned(start)
 
 
-def _require_kept(access: _Access, outer: AnyLayout) -> None:
+def _require_kept(access: _Access, outer: OffsetMap) -> None:
     """Refuse a swizzle that is not known to keep the values of an access together."""
     together = max(access.count, access.align)
     if outer.__class__ is not Swizzle or together > 1 << outer.num_base:

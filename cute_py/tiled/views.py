@@ -8,22 +8,23 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.slicing import slice_and_offset
 from cute_py.layout.tuples import _, show
+from cute_py.tensor.tensor import Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple
 
 
-def on_layout(change: Callable[[AnyLayout], AnyLayout], x: AnyLayout) -> AnyLayout:
+def on_layout(change: Callable[[AnyLayout], AnyLayout], x: AnyLayout) -> Alike:
     """Return `change` of a layout, or the tensor with its layout changed."""
-    return x.with_layout(change(x.layout)) if hasattr(x, "with_layout") else change(x)
+    return x.with_layout(change(x.layout)) if isinstance(x, Tensor) else change(x)
 
 
-def part_at(coord: IntTuple, x: AnyLayout) -> AnyLayout:
+def part_at(coord: IntTuple, x: AnyLayout) -> Alike:
     """Return what `coord` leaves free: a tensor of a tensor, (layout, offset) of a layout."""
-    return x[coord] if hasattr(x, "with_layout") else slice_and_offset(coord, x)
+    return x[coord] if isinstance(x, Tensor) else slice_and_offset(coord, x)
 
 
 def whole(rank: int) -> IntTuple:

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
     from cute_py.plan.conditions import Cond
     from cute_py.tensor.tensor import Tensor
 
@@ -73,7 +73,7 @@ def by_coordinates(tensor: Tensor, engine: Guarded, width: int, operation: str) 
     return found
 
 
-def _paths(shape: AnyLayout, path: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
+def _paths(shape: IntTuple, path: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
     if shape.__class__ is tuple:
         return [p for i, s in enumerate(shape) for p in _paths(s, (*path, i))]
     return [path]

@@ -131,8 +131,11 @@ class Kernel:
         A call like one before, but for addresses and run-time numbers, is launched at once; see
         `quick`.
         """
-        known = self._calls
-        if named or known is None or not known[1].again(args):
+        if named or self._calls is None:
+            self._run(args, named)
+            return
+        calls = self._calls[1]
+        if not (calls.again(args) or calls.launch(args)):
             self._run(args, named)
 
     def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.dtypes.table import Dtype
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Alike
     from cute_py.plan.conditions import Scalar
     from cute_py.tensor.tensor import Tensor
 
@@ -55,7 +55,7 @@ def register(tensor: Tensor, operation: str) -> Reg:
     return Reg(engine.name, engine.dtype, index)
 
 
-def static_offsets(layout: AnyLayout, operation: str) -> list[int]:
+def static_offsets(layout: Alike, operation: str) -> list[int]:
     """Return the offsets of a layout whose sizes and strides are numbers."""
     if layout.__class__ is Layout and all(d.__class__ is int for d in layout._d):
         return sums_of(modes_of(layout, operation))

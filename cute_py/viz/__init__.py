@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 # module -> the public names that it defines
 _HOME = {
     "viz.picture": "Cell Grid Picture",
-    "viz.build": "picture_of picture_operand to_svg",
+    "viz.build": "picture_of picture_operand",
     "viz.holders": "picture_tv",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
+    "viz.svg": "to_svg",
     "viz.latex": "to_latex",
 }
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _HOME)
 
 
 def load_ipython_extension(shell: Shell) -> None:

@@ -23,7 +23,6 @@ from cute_py.viz.grids import (
 from cute_py.viz.holders import held, tile_of
 from cute_py.viz.palette import COLOURS
 from cute_py.viz.picture import Grid, Picture
-from cute_py.viz.svg import svg_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,19 +73,6 @@ def picture_of(x: Drawable) -> Picture:
     if kind == "Tensor" and x.engine.space == "coordinates":
         return _layout(x.layout, x)
     raise refusal("viz-type", operation="picture_of", value=x, type=kind)
-
-
-def to_svg(x: Drawable) -> str:
-    """Return the picture of x as an SVG document.
-
-    Args:
-        x: what `picture_of` takes, or a Picture.
-
-    >>> from cute_py import Layout
-    >>> to_svg(Layout((128, 128), (128, 1))).count("<path")  # 8 colours and the lines
-    9
-    """
-    return svg_of(picture_of(x))
 
 
 # -- layouts

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from cute_py.errors import refusal
 from cute_py.layout import tuples
+from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import INTS, Layout
@@ -42,12 +43,12 @@ class Cells(NamedTuple):
 
 def is_layout(x: object) -> bool:
     """Return whether x is a layout of any kind."""
-    return x.__class__ in (Layout, ComposedLayout) or (hasattr(x, "bases") and hasattr(x, "shape"))
+    return x.__class__ in (Layout, ComposedLayout, F2Layout)
 
 
 def require_numbers(layout: AnyLayout, operation: str) -> None:
     """Refuse a layout with symbols."""
-    if not (hasattr(layout, "bases") or is_static(layout)):
+    if layout.__class__ is not F2Layout and not is_static(layout):
         raise refusal("tools-symbols", operation=operation, layout=layout)
 
 

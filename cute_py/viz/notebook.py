@@ -52,7 +52,7 @@ def _svg(x: object) -> str | None:
     """Return the picture, or None (the text is shown) where there is none or it is too large."""
     from cute_py.errors import CuteError
     from cute_py.viz.build import picture_of
-    from cute_py.viz.svg import svg_of
+    from cute_py.viz.svg import to_svg
 
     try:
         drawn = picture_of(x)
@@ -60,4 +60,4 @@ def _svg(x: object) -> str | None:
         return None
     grids = [grid for row in drawn.grids for grid in row if grid]
     small = sum(grid.rows * grid.columns for grid in grids) <= MOST_CELLS
-    return svg_of(drawn) if small else None
+    return to_svg(drawn) if small else None

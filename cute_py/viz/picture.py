@@ -134,9 +134,9 @@ class Picture:
         return {"title": self.title, "grids": grids}
 
     def _repr_svg_(self) -> str:
-        from cute_py.viz.svg import svg_of
+        from cute_py import to_svg  # the public door: renderers know pictures, not the other way
 
-        return svg_of(self)
+        return to_svg(self)
 
 
 def _grid_data(grid: Grid) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from html import escape
 
+from cute_py.viz.build import picture_of
 from cute_py.viz.palette import RGB
 from cute_py.viz.picture import PAD
 
@@ -17,7 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from cute_py.viz.picture import Grid, Picture, Size
+    from cute_py.viz.build import Drawable
+    from cute_py.viz.picture import Grid, Size
 
 # all in pixels
 FONT = 10
@@ -31,8 +33,17 @@ BLANK = "\N{FIGURE SPACE}"
 FAMILY = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 
 
-def svg_of(drawn: Picture) -> str:
-    """Return a picture as an SVG document."""
+def to_svg(x: Drawable) -> str:
+    """Return the picture of x as an SVG document.
+
+    Args:
+        x: what `picture_of` takes, or a Picture.
+
+    >>> from cute_py import Layout
+    >>> to_svg(Layout((128, 128), (128, 1))).count("<path")  # 8 colours and the lines
+    9
+    """
+    drawn = picture_of(x)
     columns, rows = drawn.column_sizes(), drawn.row_sizes()
     lefts = _places([_grid_width(size) for size in columns], MARGIN)
     tops = _places([_grid_height(size) for size in rows], MARGIN + 2 * LINE)

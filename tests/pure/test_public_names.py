@@ -35,7 +35,7 @@ def function_text(name):
 def stub_text():
     """Return what __init__.pyi has to say: an import of every public name from the module that
     defines it."""
-    lines = ['"""Public names, for type checkers; `_HOME` in __init__.py is the source."""', ""]
+    lines = ['"""Public names, for type checkers; from `_HOME` of cute_py, cutlass2, host."""', ""]
     for table in TABLES.values():
         for module, names in table.items():
             for name in sorted(names.split()):

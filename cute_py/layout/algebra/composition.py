@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Tiler
+    from cute_py.layout.bits.swizzle import Swizzle
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Tiler
 
 
-def composition(a: AnyLayout, b: Tiler) -> AnyLayout:
+def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
     """Return the layout R with R(c) == a(b(c)) for every coordinate c of b.
 
     R's shape refines b's: every leaf of b stays or becomes nested. b may reach past a, whose last
@@ -213,7 +214,7 @@ def _special_mode(
         load[0] += extents[0]
 
 
-def _renest(shape: IntTuple, strides: Iterator[int]) -> AnyLayout:
+def _renest(shape: IntTuple, strides: Iterator[int]) -> IntTuple:
     if shape.__class__ is tuple:
         return tuple([_renest(mode, strides) for mode in shape])
     return next(strides)

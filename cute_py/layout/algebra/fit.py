@@ -28,8 +28,9 @@ from cute_py.layout.tuples import leaves, transform_leaf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cute_py.dtypes.table import Array
     from cute_py.errors import CuteError
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.layout.types import Alike, IntTuple
 
     Modes = list[tuple[int, int]]  # (extent, stride)
 
@@ -40,7 +41,7 @@ GROWTH = 8  # by how much more next
 IDENTITY = Swizzle(0, 0, 0)
 
 
-def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyLayout:
+def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alike:
     """Return the layout that has the offsets of a table: a Layout, else Swizzle o offset o Layout,
     else an F2Layout.
 
@@ -80,7 +81,7 @@ def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyL
     return _built(profile, modes, swizzle, swizzle(int(values[0])))
 
 
-def _built(profile: IntTuple, modes: list[Modes], swizzle: Swizzle, origin: int) -> AnyLayout:
+def _built(profile: IntTuple, modes: list[Modes], swizzle: Swizzle, origin: int) -> Alike:
     """Return swizzle o origin o layout of the modes found for each leaf of the profile."""
     rest = iter(modes)
     parts = transform_leaf(lambda _: _flat(next(rest)), profile)
@@ -102,7 +103,7 @@ def _split(modes: Modes) -> tuple[list[int], list[int]]:
 # -- reading modes off a table
 
 
-def _modes(values: AnyLayout, extents: list[int], swizzle: Swizzle) -> list[Modes]:
+def _modes(values: Array, extents: list[int], swizzle: Swizzle) -> list[Modes]:
     """Return the modes of each axis, read along it with the other axes at 0."""
     modes = []
     step = 1
@@ -112,7 +113,7 @@ def _modes(values: AnyLayout, extents: list[int], swizzle: Swizzle) -> list[Mode
     return modes
 
 
-def _axis_modes(entries: AnyLayout, swizzle: Swizzle) -> Modes:
+def _axis_modes(entries: Array, swizzle: Swizzle) -> Modes:
     """Return the modes of a coalesced layout with these entries; a last mode that does not divide
     what is left shows that there is none.
     """
@@ -130,7 +131,7 @@ def _axis_modes(entries: AnyLayout, swizzle: Swizzle) -> Modes:
     return modes
 
 
-def _run(entries: AnyLayout, swizzle: Swizzle, origin: int, stride: int) -> int:
+def _run(entries: Array, swizzle: Swizzle, origin: int, stride: int) -> int:
     """Return how many entries from the start are origin + i*stride."""
     import numpy as np
 
@@ -145,7 +146,7 @@ def _run(entries: AnyLayout, swizzle: Swizzle, origin: int, stride: int) -> int:
     return len(entries)
 
 
-def _fits(values: AnyLayout, modes: list[Modes], extents: list[int], swizzle: Swizzle) -> bool:
+def _fits(values: Array, modes: list[Modes], extents: list[int], swizzle: Swizzle) -> bool:
     """Return whether the modes give every entry, in ever larger parts of the table.
 
     int64 may wrap in the sums without harm: an entry that has one smaller digit is checked before
@@ -166,7 +167,7 @@ def _fits(values: AnyLayout, modes: list[Modes], extents: list[int], swizzle: Sw
     return True
 
 
-def _swizzled_fit(values: AnyLayout, extents: list[int]) -> tuple[Swizzle, list[Modes]] | None:
+def _swizzled_fit(values: Array, extents: list[int]) -> tuple[Swizzle, list[Modes]] | None:
     """Return the smallest swizzle under which the table is a layout, and its modes."""
     heads = _heads(values, extents)
     for swizzle in swizzles_within(_used_bits(values)):
@@ -177,7 +178,7 @@ def _swizzled_fit(values: AnyLayout, extents: list[int]) -> tuple[Swizzle, list[
     return None
 
 
-def _used_bits(values: AnyLayout) -> int:
+def _used_bits(values: Array) -> int:
     """Return the bits that are set in any entry; of the endless sign bits of negative ones, one."""
     import numpy as np
 
@@ -188,7 +189,7 @@ def _used_bits(values: AnyLayout) -> int:
     return used
 
 
-def _heads(values: AnyLayout, extents: list[int]) -> list[tuple[list[int], int]]:
+def _heads(values: Array, extents: list[int]) -> list[tuple[list[int], int]]:
     """Return the first four entries, and the extent, of every axis that has four."""
     heads, step = [], 1
     for extent in extents:
@@ -213,7 +214,7 @@ def _may_begin(head: list[int], extent: int, swizzle: Swizzle) -> bool:
 # -- refusing
 
 
-def _no_form(values: AnyLayout, profile: IntTuple, modes: list[Modes]) -> CuteError:
+def _no_form(values: Array, profile: IntTuple, modes: list[Modes]) -> CuteError:
     """Return the refusal: the first index at which the modes found, the last running on, depart."""
     extents = list(leaves(profile))
     origin = int(values[0])
@@ -248,7 +249,7 @@ def _seen(coord: int, modes: Modes) -> Modes:
     return seen
 
 
-def _run_on(extents: list[int], modes: list[Modes]) -> AnyLayout:
+def _run_on(extents: list[int], modes: list[Modes]) -> Alike:
     """Return what the modes give at every index, the last one of each axis running on."""
     import numpy as np
 
@@ -259,7 +260,7 @@ def _run_on(extents: list[int], modes: list[Modes]) -> AnyLayout:
     return total
 
 
-def _tried(values: AnyLayout, extents: list[int]) -> str:
+def _tried(values: Array, extents: list[int]) -> str:
     """Say why the other two forms do not fit either."""
     bits = _used_bits(values).bit_length()
     swizzles = f"no swizzle of the {bits} offset bits makes it a layout"
@@ -272,7 +273,7 @@ def _tried(values: AnyLayout, extents: list[int]) -> str:
     return f"{swizzles}; over F2, index {index} has {got} where the XOR of its bits is {fitted}"
 
 
-def _repair(wrong: AnyLayout, extents: list[int], modes: list[Modes], fitted: int) -> str:
+def _repair(wrong: Array, extents: list[int], modes: list[Modes], fitted: int) -> str:
     """Return a change that was checked: of one entry, or of the length of a flat table."""
     index = int(wrong.argmax())
     if int(wrong.sum()) == 1:

@@ -8,18 +8,20 @@ from cute_py.layout import tuples
 from cute_py.layout.coords import coordinates
 from cute_py.layout.offsets import MOST, offsets
 from cute_py.layout.tuples import canonical, leaves, product, show
+from cute_py.layout.types import Mapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.dtypes.table import Array
+    from cute_py.layout.types import IntTuple
 
 BOUND = 1 << 61  # entries lie below in magnitude, so that sums of two differences stay in int64
 
 
-def read_table(table: object, shape: IntTuple, coshape: IntTuple) -> tuple[AnyLayout, IntTuple]:
+def read_table(table: object, shape: IntTuple, coshape: IntTuple) -> tuple[Array, IntTuple]:
     """Return the entries in colexicographical order (NumPy int64) and the shape; see `fit`.
 
     Raises LayoutError for empty, ragged and incomplete tables, shapes of another size and entries
@@ -45,8 +47,8 @@ def _extents(shape: IntTuple) -> IntTuple:
     return tuples.transform_leaf(lambda x: ints.as_int(x, "fit"), canonical(shape, "fit"))
 
 
-def _read(table: AnyLayout, shape: IntTuple, coshape: IntTuple) -> tuple[AnyLayout, IntTuple]:
-    if hasattr(table, "inner") or hasattr(table, "bases") or hasattr(table, "stride"):
+def _read(table: Any, shape: IntTuple, coshape: IntTuple) -> tuple[Array, IntTuple]:  # noqa: ANN401  (what a user has)
+    if isinstance(table, Mapped):
         return offsets(table), table.shape
     if hasattr(table, "keys"):
         return _of_mapping(table)
@@ -58,7 +60,7 @@ def _read(table: AnyLayout, shape: IntTuple, coshape: IntTuple) -> tuple[AnyLayo
 # -- functions and dicts
 
 
-def _of_function(function: Callable[..., Any], shape: IntTuple) -> AnyLayout:
+def _of_function(function: Callable[..., Any], shape: IntTuple) -> Array:
     """Return the values at all coordinates; the function takes one argument for each mode."""
     if shape is None:
         raise refusal("fit-function", operation="fit", function=function)
@@ -66,7 +68,7 @@ def _of_function(function: Callable[..., Any], shape: IntTuple) -> AnyLayout:
     return _entries([function(*tuples.wrap(coord)) for coord in coordinates(shape)])
 
 
-def _of_mapping(table: Mapping[IntTuple, Any]) -> tuple[AnyLayout, IntTuple]:
+def _of_mapping(table: Mapping[IntTuple, Any]) -> tuple[Array, IntTuple]:
     """Return the values by coordinate; the largest coordinates give the shape."""
     keys = {canonical(key, "fit"): key for key in table}
     shape = _spanned(list(keys))
@@ -90,7 +92,7 @@ def _spanned(coords: list[IntTuple]) -> IntTuple:
     return shape
 
 
-def _entries(values: list[Any]) -> AnyLayout:
+def _entries(values: list[Any]) -> Array:
     """Return values as an array; coordinates as flat rows."""
     if any(value.__class__ is tuple for value in values):
         values = [list(leaves(value)) for value in values]
@@ -100,7 +102,7 @@ def _entries(values: list[Any]) -> AnyLayout:
 # -- arrays
 
 
-def _of_array(table: object, coshape: IntTuple) -> tuple[AnyLayout, IntTuple]:
+def _of_array(table: object, coshape: IntTuple) -> tuple[Array, IntTuple]:
     """Return an n-d array's entries: its axes are the modes, the first the fastest; coordinates lie
     along one more axis.
     """
@@ -110,7 +112,7 @@ def _of_array(table: object, coshape: IntTuple) -> tuple[AnyLayout, IntTuple]:
     return array.reshape(-1, *rows, order="F"), axes[0] if len(axes) == 1 else axes
 
 
-def _integers(table: AnyLayout) -> AnyLayout:
+def _integers(table: Any) -> Array:  # noqa: ANN401  (what a user has)
     """Return a NumPy int64 array; refuse all but integers that it holds."""
     import numpy as np
 
@@ -142,7 +144,7 @@ def _require_no_bool(table: object) -> None:
                 _require_no_bool(part)
 
 
-def _flattened(values: AnyLayout, coshape: IntTuple) -> AnyLayout:
+def _flattened(values: Array, coshape: IntTuple) -> Array:
     """Return the colexicographical index in coshape of every row."""
     extents = list(leaves(coshape))
     if values.ndim == 1 or values.shape[1] != len(extents):
@@ -154,7 +156,7 @@ def _flattened(values: AnyLayout, coshape: IntTuple) -> AnyLayout:
         raise refusal("fit-entry", operation="fit", entry=entry, coshape=show(coshape))
     _require_bounded(0, product(coshape) - 1)
     steps = list(leaves(tuples.prefix_product(coshape)))
-    return (values * steps).sum(axis=1)
+    return (values * steps).sum(axis=1)  # type: ignore[no-any-return]
 
 
 # -- limits

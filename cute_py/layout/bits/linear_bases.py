@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple
 
 
 def to_linear_bases(
@@ -69,7 +69,7 @@ def _split(offset: int, coshape: IntTuple) -> IntTuple:
 def from_linear_bases(
     bases: Mapping[Any, Iterable[Any]] | Iterable[tuple[Any, Iterable[Any]]],
     coshape: IntTuple = None,
-) -> AnyLayout:
+) -> Alike:
     """Return the layout of linear-layout bases: one mode for each entry, in the order given.
 
     Args:

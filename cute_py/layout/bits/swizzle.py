@@ -15,11 +15,7 @@ from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
-
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
-
-_set = object.__setattr__
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 
 class Swizzle(Value):
@@ -40,6 +36,7 @@ class Swizzle(Value):
     """
 
     __slots__ = ("num_base", "num_bits", "num_shft")
+    __match_args__ = ("num_bits", "num_base", "num_shft")
     num_bits: int
     num_base: int
     num_shft: int
@@ -52,36 +49,12 @@ class Swizzle(Value):
         )
         if b < 0 or m < 0 or abs(s) < b:
             raise refusal("swizzle-parameters", operation="Swizzle", bits=b, base=m, shift=s)
-        _set(self, "num_bits", b)
-        _set(self, "num_base", m)
-        _set(self, "num_shft", s)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Swizzle is frozen: cannot set {name}; build a new one")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"Swizzle is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Swizzle, self._key
-
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not Swizzle:
-            return NotImplemented
-        return bool(self._key == other._key)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return f"Swizzle({self.num_bits}, {self.num_base}, {self.num_shft})"
+        self.num_bits = b
+        self.num_base = m
+        self.num_shft = s
 
     def __str__(self) -> str:
         return f"Sw<{self.num_bits},{self.num_base},{self.num_shft}>"
-
-    @property
-    def _key(self) -> tuple[int, int, int]:
-        return self.num_bits, self.num_base, self.num_shft
 
     @property
     def yyy_msk(self) -> int:
@@ -103,7 +76,7 @@ class Swizzle(Value):
         """The length of the aligned runs of offsets that the swizzle permutes, 2**(M+B+|S|)."""
         return 1 << (self.num_base + self.num_bits + abs(self.num_shft)) if self.num_bits else 1
 
-    def __call__(self, offset: Leaf) -> AnyLayout:
+    def __call__(self, offset: Leaf) -> IntTuple:
         """Return the swizzled offset; `offset` is an int, or a NumPy integer array."""
         active = offset & self.yyy_msk
         shift = self.num_shft
@@ -136,7 +109,7 @@ def _trailing_zeros(mask: int) -> int:
 # -- other element sizes (dispatched by `recast`)
 
 
-def upcast_special(x: AnyLayout, n: int) -> AnyLayout:
+def upcast_special(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     """Return the swizzle, offset or composed layout in elements n times as large (see
     `recast.upcast`).
 
@@ -160,7 +133,7 @@ def upcast_special(x: AnyLayout, n: int) -> AnyLayout:
     return _each_part("upcast", x, n)
 
 
-def downcast_special(x: AnyLayout, n: int) -> AnyLayout:
+def downcast_special(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     """Return the swizzle, offset or composed layout in elements n times as small (see
     `recast.downcast`).
     """
@@ -171,7 +144,7 @@ def downcast_special(x: AnyLayout, n: int) -> AnyLayout:
     return _each_part("downcast", x, n)
 
 
-def _each_part(name: str, x: AnyLayout, n: int) -> AnyLayout:
+def _each_part(name: str, x: object, n: int) -> Alike:
     from cute_py.layout.algebra import recast
     from cute_py.layout.composed import ComposedLayout, require_composed
 
@@ -186,7 +159,7 @@ def _log2(n: int, operation: str, swizzle: Swizzle) -> int:
     return n.bit_length() - 1
 
 
-def max_alignment_special(x: AnyLayout) -> int:
+def max_alignment_special(x: AnyLayout | Swizzle | int) -> int:
     """Return how many elements a swizzle, an offset or a composed layout always keeps contiguous (0
     for offset 0: all).
     """
@@ -217,7 +190,7 @@ def _inner_layouts(a: AnyLayout, b: AnyLayout, operation: str) -> tuple[AnyLayou
     return inner_of(a), inner_of(b)
 
 
-def max_common_layout_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
+def max_common_layout_special(a: AnyLayout, b: AnyLayout) -> Alike:
     """Return `max_common_layout` where a or b is swizzled: that of the inner layouts, cut to what
     stays contiguous.
     """
@@ -247,9 +220,9 @@ def _contiguous(a: AnyLayout, b: AnyLayout) -> int | None:
     """Return how many elements stay contiguous under both swizzles; None, all of them, if both are
     the same map.
     """
-    from cute_py.layout.composed import require_composed
+    from cute_py.layout.composed import ComposedLayout
 
-    parts = [require_composed(x, "max_common_vector") for x in (a, b) if hasattr(x, "inner")]
+    parts = [x for x in (a, b) if x.__class__ is ComposedLayout]
     if len(parts) == 2 and parts[0].outer == parts[1].outer and parts[0].offset == parts[1].offset:
         return None
     limits = [_kept_run(part) for part in parts]

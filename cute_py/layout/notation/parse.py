@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from cute_py.layout.notation.parse_tokens import Value
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.layout.types import Alike, Leaf
 
 MAX_TERMS = 256  # of a symbolic sum
 
@@ -57,7 +57,7 @@ _BINDING = {":": _SHAPE, "@": _BASIS, "+": 3, "-": 3, "*": 4, "//": 4, "%": 4}
 _ARITHMETIC = {"+": ints.add, "-": ints.sub, "*": ints.mul, "//": ints.div, "%": ints.mod}
 
 
-def parse_layout(text: str, symbols: Mapping[str, Leaf] | None = None) -> AnyLayout:
+def parse_layout(text: str, symbols: Mapping[str, Leaf] | None = None) -> Alike:
     """Return the layout that `text` describes.
 
     Args:
