@@ -1,13 +1,15 @@
 """Facts about the repository itself: one command, light imports, complete tables, own words."""
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections import Counter
+import warnings
+from collections import Counter, defaultdict
 from itertools import chain
 from pathlib import Path
 from string import Formatter
@@ -215,19 +217,30 @@ def phrases(code):
     return {" ".join(each[i : i + 3]) for each in words for i in range(len(each) - 2)}
 
 
-def text_of_all_tests():
+def quoted():
+    """Return the text of all tests, and `said(phrase)`: whether it holds these three words."""
     texts = "".join(read(path) for path in sorted((ROOT / "tests").rglob("test_*.py")))
-    return " ".join(texts.replace("\\", "").split())
+    words = texts.replace("\\", "").split()
+    around = defaultdict(set)
+    for first, middle, last in zip(words, words[1:], words[2:], strict=False):
+        around[middle].add((first, last))
+
+    def said(phrase):
+        first, middle, last = phrase.split()
+        return any(a.endswith(first) and b.startswith(last) for a, b in around[middle])
+
+    return texts, said
 
 
 def test_every_wording_is_matched_by_a_test():
     """A test names the code, or quotes three words in a row that no other wording has."""
-    texts, of_code = text_of_all_tests(), {code: phrases(code) for code in WORDINGS}
+    texts, said = quoted()
+    of_code = {code: phrases(code) for code in WORDINGS}
     times = Counter(chain.from_iterable(of_code.values()))
 
     def check(code):
-        own = {text for text in of_code[code] if times[text] == 1}
-        assert any(text in texts for text in {f'"{code}"', *own})
+        own = (phrase for phrase in of_code[code] if times[phrase] == 1)
+        assert any(map(said, own)) or f'"{code}"' in texts
 
     check_each(check, WORDINGS)
 
@@ -268,6 +281,16 @@ def small_suite(tmp_path):
     )
     (tests / "conftest.py").write_text(read("tests/conftest.py"))
     (tests / "gpu" / "test_gpu.py").write_text("def test_needs_gpu():\n    assert False\n")
+    (tests / "torch").mkdir()
+    (tests / "torch" / "test_torch.py").write_text("def test_torch():\n    assert True\n")
+    (tests / "test_long.py").write_text(
+        "import subprocess, sys, time\n"
+        "TEXT = 'import time\\nwhile time.process_time() < 0.1: pass'\n"
+        "def test_long():\n    end = time.process_time() + 0.1\n"
+        "    while time.process_time() < end: pass\n"
+        "def test_process():\n    subprocess.run([sys.executable, '-c', TEXT], check=True)\n"
+        "def test_sleeps():\n    time.sleep(0.1)\n"
+    )
     (tests / "test_any.py").write_text(
         "import pytest\n"
         "@pytest.mark.slow\ndef test_slow():\n    assert True\n"
@@ -287,10 +310,46 @@ def small_suite(tmp_path):
     return run
 
 
+def test_a_test_of_torch_is_skipped_without_it(small_suite):
+    report = small_suite("tests/torch")
+    assert ("1 passed" in report) == (importlib.util.find_spec("torch") is not None)
+    assert ("needs torch" in report) == (importlib.util.find_spec("torch") is None)
+
+
+def test_a_test_that_takes_long_fails(small_suite):
+    """Of processor time: to sleep takes none, to wait for a process takes that process's."""
+    report = small_suite("tests/test_long.py", "--seconds=0.06")
+    assert "2 failed, 1 passed" in report
+    said = r"took 0\.\d\d s of processor time.*takes at most 0\.06 s: split it"
+    assert len(re.findall(said, report)) == 2
+
+
+def test_a_slow_test_may_take_long(small_suite):
+    assert "3 passed" in small_suite("tests/test_long.py", "--seconds=0.06", "--slow")
+
+
+def test_warnings_are_errors_but_for_those_of_the_compilers():
+    def warn(module, kind=DeprecationWarning):
+        text = "k: 8 bytes of a thread go to local memory on sm_80"
+        warnings.warn_explicit(text, kind, "file.py", 1, module=module)
+
+    for module in ("numba.cuda.np.npdatetime_helpers", "llvmlite.ir", "cuda.bindings.driver"):
+        warn(module)
+    for module in ("cute_py.layout", "cudax", "numpy", "tests.model"):
+        with pytest.raises(DeprecationWarning):
+            warn(module)
+    with pytest.raises(RuntimeWarning):
+        warn("cute_py.codegen.launch.run", RuntimeWarning)
+
+
 def test_gpu_tests_skip_slow_ones_wait_and_golden_files_are_compared(small_suite):
-    report = small_suite()
+    report = small_suite("tests/gpu", "tests/test_any.py")
     assert "no NVIDIA GPU on this machine" in report
     assert "pytest --update-golden writes it" in report
     assert "1 failed, 1 skipped, 1 deselected" in report
-    assert "2 passed, 1 deselected" in small_suite("--slow", "--update-golden", "-m", "pure")
-    assert "1 passed, 1 skipped, 1 deselected" in small_suite()
+
+
+def test_slow_tests_run_and_golden_files_are_written_where_that_is_said(small_suite):
+    options = ("--slow", "--update-golden", "-m", "pure")
+    assert "2 passed, 1 deselected" in small_suite("tests/gpu", "tests/test_any.py", *options)
+    assert "1 passed, 1 skipped, 1 deselected" in small_suite("tests/gpu", "tests/test_any.py")
