@@ -233,7 +233,7 @@ class Part:
             self.lines = [assigned(v, call(f"number{i}", x)), returned(constant(None), fits)]
             self.facts = []
         else:
-            self.value, self.lines, self.facts = "", [], [_static(kind, x)]
+            self.value, self.lines, self.facts = "", [], [static(kind, x)]
 
     def key(self, guarded: bool = False, aligned: bool = False) -> list[ast.expr]:
         """Return the parts of the key; `guarded`: without what a guard stands for; `aligned`:
@@ -245,7 +245,7 @@ class Part:
         return [*facts, operation(self.value, "%", constant(self.divisor))]
 
 
-def _static(kind: type, x: str) -> ast.expr:
+def static(kind: type, x: str) -> ast.expr:
     """Return what tells a compile-time value of a type from others: plain ones by value, 0.0 and
     -0.0 apart; others by identity.
     """
@@ -255,6 +255,7 @@ def _static(kind: type, x: str) -> ast.expr:
 
 
 _PLAIN = frozenset({int, bool, str, bytes, type(None)})
+SCOPE = {"copysign": copysign}  # what `static` names
 
 
 class Alike:
@@ -278,7 +279,7 @@ class Alike:
         """
         self.known: dict[Hashable, Known] = {}
         self.makers: dict[bool, Callable[..., Again]] = {}
-        self.scope: dict[str, Any] = {"copysign": copysign}
+        self.scope: dict[str, Any] = dict(SCOPE)
         self.parts: list[Part] = []
         self.guards: dict[Guard, list[int]] = {}  # the arrays that each is for
         for i, (kind, number, divisor) in enumerate(zip(types, numbers, divisors, strict=False)):

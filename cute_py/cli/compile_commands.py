@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cute_py.codegen.build import Compiled
-    from cute_py.ops.device_config import Gpu
+    from cute_py.ops.config import Gpu
     from cute_py.plan.plan import Plan
 
     Shown = tuple[Plan, dict[str, str]]  # a kernel, and how it was chosen, by label
@@ -98,7 +98,7 @@ def _add_arch(command: ArgumentParser) -> None:
 
 def _operator(given: Namespace) -> Shown:
     """Return the kernel that cute.ops.gemm runs on a GPU of an architecture."""
-    from cute_py.ops.multiply import require_choices
+    from cute_py.ops.product import require_choices
     from cute_py.ops.without_gpu import call_on, gpu_of
 
     problem = given.m, given.n, given.k

@@ -9,13 +9,12 @@ enumerated, to name the first coordinate that does.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import tuples
+from cute_py.layout import AbstractTensor, tuples
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.layout import BASIS, INTS, Layout
 from cute_py.layout.offsets import offsets
 from cute_py.layout.tuples import show
-from cute_py.layout.types import AbstractTensor
 from cute_py.tensor.engine import Coordinates
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
-from cute_py.layout import tuples
+from cute_py.layout import Mapped, tuples
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import logical_divide
@@ -22,7 +22,6 @@ from cute_py.layout.modes import get
 from cute_py.layout.offsets import offsets
 from cute_py.layout.queries import is_static, size
 from cute_py.layout.tools import is_injective
-from cute_py.layout.types import Mapped
 from cute_py.tensor.engine import Pointer
 from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.copy_maps import MEMORIES, checked_atom
