@@ -165,8 +165,8 @@ from cute_py.layout.bits.f2_convert import f2_matrix as f2_matrix
 from cute_py.layout.bits.f2_convert import f2_rank as f2_rank
 from cute_py.layout.bits.f2_convert import from_f2 as from_f2
 from cute_py.layout.bits.f2_convert import from_f2_matrix as from_f2_matrix
-from cute_py.layout.bits.f2_convert import to_f2 as to_f2
 from cute_py.layout.bits.f2_convert import from_linear_bases as from_linear_bases
+from cute_py.layout.bits.f2_convert import to_f2 as to_f2
 from cute_py.layout.bits.f2_convert import to_linear_bases as to_linear_bases
 from cute_py.layout.offsets import holes as holes
 from cute_py.layout.offsets import image as image
@@ -245,7 +245,9 @@ from cute_py.trace.memory import struct as struct
 from cute_py.trace.memory import union as union
 from cute_py.trace.copying import copy as copy
 from cute_py.trace.copying import prefetch as prefetch
+from cute_py.trace.matrix import Operand as Operand
 from cute_py.trace.matrix import gemm as gemm
+from cute_py.trace.matrix import mainloop as mainloop
 from cute_py.trace.hopper import Mbarriers as Mbarriers
 from cute_py.trace.hopper import cluster_sync as cluster_sync
 from cute_py.trace.hopper import fence_mbarrier_init as fence_mbarrier_init
@@ -264,18 +266,16 @@ from cute_py.trace.hopper import warpgroup_wait as warpgroup_wait
 from cute_py.trace.pipeline import Pipeline as Pipeline
 from cute_py.trace.pipeline import TmaPipeline as TmaPipeline
 from cute_py.trace.pipeline import pipeline as pipeline
-from cute_py.trace.matrix import Operand as Operand
-from cute_py.trace.matrix import mainloop as mainloop
 from cute_py.trace.control import break_if as break_if
 from cute_py.trace.control import otherwise as otherwise
 from cute_py.trace.control import range_ as range_
 range = range_
 from cute_py.trace.control import return_if as return_if
-from cute_py.trace.control import when as when
-from cute_py.trace.control import while_ as while_
 from cute_py.trace.control import Var as Var
 var = Var
 from cute_py.trace.control import wait_until as wait_until
+from cute_py.trace.control import when as when
+from cute_py.trace.control import while_ as while_
 from cute_py.trace.arithmetic import as_int as as_int
 from cute_py.trace.arithmetic import reduce as reduce
 def cos(x: object) -> Tensor: ...
