@@ -365,7 +365,7 @@ from cute_py.host.fill import tensor_fill as tensor_fill
 from cute_py.host.fill import tensor_fill_random_gaussian as tensor_fill_random_gaussian
 from cute_py.host.fill import tensor_fill_random_uniform as tensor_fill_random_uniform
 from cute_py.host.fill import tensor_fill_sequential as tensor_fill_sequential
-from cute_py.host.gemm import reference_gemm as reference_gemm
+from cute_py.host.elementwise import reference_gemm as reference_gemm
 from cute_py.host.text import print_tensor as print_tensor
 from cute_py.host.text import tensor_table as tensor_table
 from cute_py.host.text import tensor_text as tensor_text

@@ -10,9 +10,8 @@ from cute_py.lazy import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.host.elementwise import *  # noqa: F403
+    from cute_py.host.elementwise import *  # noqa: F403  # noqa: F403
     from cute_py.host.fill import *  # noqa: F403
-    from cute_py.host.gemm import *  # noqa: F403
     from cute_py.host.text import *  # noqa: F403
 
 # module -> the public names that it defines
@@ -23,7 +22,7 @@ _HOME = {
     "host.fill": (
         "tensor_fill tensor_fill_random_gaussian tensor_fill_random_uniform tensor_fill_sequential"
     ),
-    "host.gemm": "reference_gemm",
+    "host.elementwise": "reference_gemm",
     "host.text": "print_tensor tensor_table tensor_text",
 }
 

@@ -5,16 +5,17 @@ Source: cutlass reference/host/tensor_compare.h, tensor_elementwise.h.
 
 from __future__ import annotations
 
+from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.tensor.elements import axes
-from cute_py.tensor.tensor import Tensor, make_tensor_like, require_tensor
+from cute_py.tensor.tensor import Tensor, make_host_tensor, make_tensor_like, require_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.dtypes.table import Array
+    from cute_py.dtypes.table import Array, Dtype, DtypeLike
 
 
 def tensor_equals(a: Tensor, b: Tensor) -> bool:
@@ -161,3 +162,133 @@ def _integers(a: Tensor, b: Tensor, operation: str) -> bool:
         where = tuple([int(i) for i in np.argwhere(zeros)[0]])
         raise refusal("tensor-divisor", operation=operation, coord=where)
     return True
+
+
+# -- the reference GEMM
+
+
+def reference_gemm(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    alpha: float = 1,
+    beta: float = 0,
+    accumulate: DtypeLike | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Return D = alpha * A * B^T + beta * C, with A (M,K), B (N,K), and C and D (M,N), as in CuTe.
+
+    Args:
+        a: A.
+        b: B.
+        c: C; left out, zeros.
+        alpha: factor of the product.
+        beta: factor of C. With beta == 0, C is not read.
+        accumulate: the type of the sums; left out f64 for f64, f32 for other floats, s64 for
+            integers. Floats: for k = 0, 1, ... the product is rounded to that type, then the sum.
+            Integers: the exact sum, of which the type keeps the low bits, as hardware does.
+        out: where D goes (C is allowed); left out, a new tensor of the accumulation type.
+
+    alpha * sum + beta * C is computed in the accumulation type, rounding each step; of integers
+    with factors that are not, in f64. D is that rounded to nearest even, and clamped if D holds
+    integers. Law: integers that fit give exactly what NumPy's int64 gives. Raises LayoutError where
+    the shapes do not fit.
+
+    >>> from cute_py import make_host_tensor
+    >>> a = make_host_tensor((2, 3), "s8", [[1, 2, 3], [4, 5, 6]])
+    >>> b = make_host_tensor((1, 3), "s8", [[1, 0, -1]])
+    >>> print(reference_gemm(a, b, alpha=10).to_numpy())
+    [[-20]
+     [-20]]
+    """
+    m, n = _check_shapes(a, b, c, out)
+    row = _accumulator(a, b) if accumulate is None else as_dtype(accumulate)
+    sums = _float_sums(a, b, row) if row.is_float else _integer_sums(a, b, row)
+    old = None if c is None or beta == 0 else c.to_numpy()
+    values = _scaled(sums, alpha, old, beta, row)
+    target = make_host_tensor((m, n), row) if out is None else out
+    return target.copy_(_final(values, target.dtype))
+
+
+def _check_shapes(a: Tensor, b: Tensor, *others: Tensor | None) -> tuple[int, int]:
+    """Return (M, N); refuse operands that do not fit."""
+    operands = [a, b, *[x for x in others if x is not None]]
+    shapes = [axes(require_tensor(tensor, "reference_gemm")) for tensor in operands]
+    fit = all(len(shape) == 2 for shape in shapes) and shapes[0][1] == shapes[1][1]
+    if not fit or any(shape != (shapes[0][0], shapes[1][0]) for shape in shapes[2:]):
+        raise refusal("gemm-shapes", operation="reference_gemm", shapes=shapes)
+    return shapes[0][0], shapes[1][0]
+
+
+def _accumulator(a: Tensor, b: Tensor) -> Dtype:
+    rows = [tensor.dtype for tensor in (a, b)]
+    if any(row is None for row in rows):
+        raise refusal("engine-unreadable", operation="reference_gemm", engine=a.engine)
+    if not any(row.is_float for row in rows):
+        return as_dtype("s64")
+    return as_dtype("f64" if any(row.name == "f64" for row in rows) else "f32")
+
+
+def _float_sums(a: Tensor, b: Tensor, row: Dtype) -> Array:
+    import numpy as np
+
+    from cute_py.dtypes.conversion import convert
+
+    x, y = (convert(tensor.to_numpy(), row) for tensor in (a, b))
+    sums = np.zeros((len(x), len(y)), row.numpy)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(x.shape[1]):
+            product = convert(x[:, k, None] * y[None, :, k], row)
+            sums = convert(sums + product, row)
+    return sums
+
+
+def _integer_sums(a: Tensor, b: Tensor, row: Dtype) -> Array:
+    import numpy as np
+
+    from cute_py.dtypes.conversion import convert
+
+    tables = []
+    for tensor in (a, b):
+        if tensor.dtype.is_float:
+            raise refusal("gemm-accumulate", operation="reference_gemm", given=tensor.dtype, to=row)
+        tables.append(tensor.to_numpy().astype(np.int64))  # sums wrap as the low 64 bits do
+    return convert(tables[0] @ tables[1].T, row)  # type: ignore[no-any-return]
+
+
+def _scaled(sums: Array, alpha: float, old: Array | None, beta: float, row: Dtype) -> Array:
+    """Return alpha * sums + beta * old in the type `row`, or exactly where all are integers."""
+    import numpy as np
+
+    from cute_py.dtypes.conversion import convert
+
+    terms = [(alpha, sums)] + ([] if old is None else [(beta, old)])
+    if row.is_float:
+        total: Any = None
+        with np.errstate(over="ignore", invalid="ignore"):
+            for factor, table in terms:
+                term = convert(convert(factor, row) * convert(table, row), row)
+                total = term if total is None else convert(total + term, row)
+        return total  # type: ignore[no-any-return]
+    exact = all(_is_whole(factor) and table.dtype.kind in "iub" for factor, table in terms)
+    kind = object if exact else np.float64
+    return sum(  # type: ignore[return-value]
+        [(int(factor) if exact else factor) * table.astype(kind) for factor, table in terms]
+    )
+
+
+def _is_whole(factor: float) -> bool:
+    return float(factor).is_integer()
+
+
+def _final(values: Array, row: Dtype) -> Array:
+    """Return the results as values of `row`: floats rounded, integers clamped."""
+    import numpy as np
+
+    from cute_py.dtypes.conversion import convert
+
+    if values.dtype == object:
+        if row.is_float:
+            return convert(values.astype(np.float64), row)  # type: ignore[no-any-return]
+        return np.clip(values, int(row.min), int(row.max)).astype(row.numpy)
+    return convert(values, row, saturate=not row.is_float)  # type: ignore[no-any-return]
