@@ -19,7 +19,7 @@ from cute_py.lazy import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.viz.notebook import Shell
+    from cute_py.viz.svg import Shell
 
 # module -> the public names that it defines
 _HOME = {
@@ -36,6 +36,6 @@ __getattr__, __dir__ = lazy(__name__, _HOME)
 
 def load_ipython_extension(shell: Shell) -> None:
     """Show layouts, atoms and tiled operations as pictures: `%load_ext cute_py.viz`."""
-    from cute_py.viz.notebook import register
+    from cute_py.viz.svg import register
 
     register(shell)
