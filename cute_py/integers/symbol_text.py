@@ -21,14 +21,12 @@ from cute_py.integers.polynomial import (
     times,
     value,
 )
-from cute_py.integers.symbols import terms_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol, TypeAlias
 
-    from cute_py.integers.ints import Leaf
     from cute_py.integers.polynomial import Atom, Monomial, Polynomial
 
     Words: TypeAlias = tuple[str, int]  # text, and how tightly it binds
@@ -275,59 +273,3 @@ def _shorter(p: Polynomial) -> tuple[Polynomial, Remainder] | None:
                 if len(left) + 1 < len(p):
                     return left, (c, m, e, d)
     return None
-
-
-# -- as SymPy expressions, for formulas and LaTeX; nothing computes with them. SymPy loads on the first call. The normal form is translated, so that what it knows is in the formula already: SymPy's own `//` costs milliseconds, and to it `M % 8 == 0` is False for every M
-
-
-def to_sympy(x: Leaf) -> Any:  # noqa: ANN401 (SymPy ships no types)
-    """Return x as a SymPy expression over integer symbols with the declared signs.
-
-    Args:
-        x: an int or symbolic expression.
-
-    Law: for admissible values, substituting them into the result gives `subs(x, values)`.
-
-    >>> from cute_py.integers.symbols import sym
-    >>> M, N = sym("M", multiple_of=8), sym("N")
-    >>> to_sympy(M // 8 * 8 + N % 4), to_sympy(M % 8), to_sympy((M + 8) // 16)
-    (M + Mod(N, 4), 0, floor(M/16 + 1/2))
-    """
-    return _sum(terms_of(x))
-
-
-def latex(x: Leaf) -> str:
-    r"""Return x as LaTeX.
-
-    >>> from cute_py.integers.symbols import sym
-    >>> latex(sym("M") // 8 + 1)
-    '\\left\\lfloor{\\frac{M}{8}}\\right\\rfloor + 1'
-    """
-    import sympy
-
-    return str(sympy.latex(to_sympy(x)))
-
-
-def _sum(p: Polynomial) -> Any:  # noqa: ANN401
-    import sympy
-
-    p, remainders = extract_remainders(p)
-    total = sympy.Integer(0)
-    for m, c in p.items():
-        total += sympy.Mul(c, *[_factor(atom) for atom in m])
-    for c, m, e, d in remainders:
-        total += sympy.Mul(c, *[_factor(atom) for atom in m], sympy.Mod(_sum(e), _sum(d)))
-    return total
-
-
-def _factor(atom: Atom) -> Any:  # noqa: ANN401
-    import sympy
-
-    if isinstance(atom, Symbol):
-        lo = atom.lo
-        sign = {} if lo is None or lo < 0 else {"positive": True} if lo else {"nonnegative": True}
-        return sympy.Symbol(atom.name, integer=True, **sign) / atom.multiple_of
-    if isinstance(atom, FloorDiv):
-        return sympy.floor(_sum(atom.numerator) / _sum(atom.divisor))
-    assert isinstance(atom, Min)
-    return sympy.Min(*[_sum(option) for option in atom.options])

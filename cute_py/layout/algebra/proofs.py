@@ -45,7 +45,7 @@ def formula(layout: AnyLayout) -> Any:  # noqa: ANN401 (SymPy ships no types)
     """
     import sympy
 
-    from cute_py.integers.symbol_text import to_sympy
+    from cute_py.integers.sympy_bridge import to_sympy
 
     if layout.__class__ is not Layout:
         from cute_py.layout.composed import require_composed
