@@ -22,10 +22,9 @@ from __future__ import annotations
 import os
 import sys
 
-from cute_py.cli.cache_commands import add_commands as add_cache
 from cute_py.cli.compile_commands import add_commands as add_codegen
-from cute_py.cli.doctor_command import add_commands as add_doctor
 from cute_py.cli.gemm_command import add_commands as add_gemm
+from cute_py.cli.installation_commands import add_commands as add_installation
 from cute_py.cli.output import REFUSED, count, refuse
 from cute_py.cli.picture_commands import add_commands as add_pictures
 from cute_py.errors import CuteError
@@ -93,9 +92,8 @@ def _parser() -> ArgumentParser:
 
     add_pictures(commands)
     add_gemm(commands)
-    add_cache(commands)
     add_codegen(commands)
-    add_doctor(commands)
+    add_installation(commands)
     return parser
 
 

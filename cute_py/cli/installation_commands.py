@@ -1,10 +1,13 @@
-"""`cute-py doctor`: what is installed, which GPU there is, what works, and what to install."""
+"""`cute-py doctor` and `cute-py cache`: what is installed and works, what to install, and what the
+cache of compiled kernels holds.
+"""
 
 from __future__ import annotations
 
 import sys
 
-from cute_py.cli.output import as_json
+from cute_py.cli.output import as_json, refuse
+from cute_py.errors import CuteError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +21,11 @@ ARCH = "sm_80"  # what the self-test compiles for without a GPU
 
 
 def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
-    """Add the command `doctor`."""
+    """Add the commands `cache` and `doctor`."""
+    command = commands.add_parser("cache", help="tell what the cache of compiled kernels holds")
+    command.set_defaults(run=_cache)
+    command.add_argument("--clear", action="store_true", help="remove all files of the cache")
+
     command = commands.add_parser("doctor", help="tell what is installed, and what to install")
     command.set_defaults(run=_doctor)
     command.add_argument("--gpu", action="store_true", help="exit with 1 unless a GPU works too")
@@ -105,3 +112,40 @@ def text(found: list[Fact]) -> str:
     if todo := fixes(found):
         lines += ["\nto do:", *[f"  {each}" for each in todo]]
     return "\n".join(lines) + "\n"
+
+
+# -- cache
+
+
+def _cache(given: Namespace) -> int:
+    from cute_py.codegen.cache.files import place, require_private
+
+    try:
+        if place().exists():
+            require_private(place())
+        for label, text in _cleared() if given.clear else _held():
+            print(f"{label:<8} {text}")
+    except CuteError as error:
+        return refuse(str(error))
+    return 0
+
+
+def _held() -> list[tuple[str, object]]:
+    from cute_py.codegen.cache.files import ENTRY, is_on, kept, limit, place
+
+    files = kept()
+    kernels = sum(file.path.suffix == ENTRY for file in files)
+    most = f"{limit()} bytes"
+    return [
+        ("folder", place()),
+        ("entries", f"{kernels} kernels, {len(files)} files in all"),
+        ("bytes", sum(file.size for file in files)),
+        ("limit", most if is_on() else f"{most}; off, by CUTE_PY_CACHE=0"),
+    ]
+
+
+def _cleared() -> list[tuple[str, object]]:
+    from cute_py.codegen.cache.files import clear, place
+
+    count, size = clear()
+    return [("folder", place()), ("removed", f"{count} files, {size} bytes")]
