@@ -18,7 +18,7 @@ from cute_py.lazy import lazy
 _HOME = {
     "analysis.requests": "Access vector_width",
     "analysis.banks": "BankConflicts bank_conflicts",
-    "analysis.sectors": "Coalescing coalescing",
+    "analysis.requests": "Coalescing coalescing",
     "analysis.resources": "DEVICES DeviceLimits Occupancy Registers Wave occupancy registers wave",
     "analysis.solver": "SmemSolution suggest_smem_layout swizzle_solver",
 }

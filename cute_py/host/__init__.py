@@ -10,19 +10,19 @@ from cute_py.lazy import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.host.elementwise import *  # noqa: F403  # noqa: F403
     from cute_py.host.fill import *  # noqa: F403
+    from cute_py.host.reference import *  # noqa: F403  # noqa: F403
     from cute_py.host.text import *  # noqa: F403
 
 # module -> the public names that it defines
 _HOME = {
-    "host.elementwise": (
+    "host.reference": (
         "tensor_add tensor_div tensor_equals tensor_map2 tensor_modulus tensor_mul tensor_sub"
     ),
     "host.fill": (
         "tensor_fill tensor_fill_random_gaussian tensor_fill_random_uniform tensor_fill_sequential"
     ),
-    "host.elementwise": "reference_gemm",
+    "host.reference": "reference_gemm",
     "host.text": "print_tensor tensor_table tensor_text",
 }
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _HOME = {
     "viz.picture": "Cell Grid Picture",
     "viz.build": "picture_of picture_operand",
-    "viz.holders": "picture_tv",
+    "viz.cells": "picture_tv",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
     "viz.latex": "to_latex",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cute_py.errors import refusal
 from cute_py.layout import tuples
 from cute_py.layout.bits.swizzle import Swizzle
-from cute_py.viz.holders import (
+from cute_py.viz.cells import (
     Cells,
     grid_of,
     held,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cute_py.layout.types import AnyLayout
     from cute_py.tiled.tiled_copy import TiledCopy
     from cute_py.tiled.tiled_mma import TiledMMA
-    from cute_py.viz.holders import Grids
+    from cute_py.viz.cells import Grids
 
     Drawable: TypeAlias = Any  # what `picture_of` takes
 

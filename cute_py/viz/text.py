@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 from cute_py.viz.build import picture_of
-from cute_py.viz.holders import picture_tv
+from cute_py.viz.cells import picture_tv
 from cute_py.viz.picture import PAD, TERMINAL
 
 TYPE_CHECKING = False
