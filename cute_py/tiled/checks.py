@@ -24,10 +24,10 @@ from cute_py.layout.queries import is_static, size
 from cute_py.layout.tools import is_injective
 from cute_py.tensor.engine import Pointer
 from cute_py.tensor.tensor import Tensor
-from cute_py.tiled.copy_maps import MEMORIES, checked_atom
 from cute_py.tiled.fragments import holds, layout_of
 from cute_py.tiled.tiled_copy import TiledCopy
 from cute_py.tiled.tiled_mma import TiledMMA
+from cute_py.tiled.tiles import MEMORIES, checked_atom
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

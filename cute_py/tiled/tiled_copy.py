@@ -21,21 +21,22 @@ from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _
 from cute_py.records import Record, Value
-from cute_py.tiled.copy_maps import (
+from cute_py.tiled.fragments import checked_mode, on_layout, part_at, whole
+from cute_py.tiled.tiled_mma import TiledMMA
+from cute_py.tiled.tiles import (
     active_part,
     checked_atom,
     checked_tiler,
     checked_tv,
     compact_map,
     reach,
+    require_divides,
     require_inside,
     require_one_writer,
+    require_thread,
     require_whole_atoms,
     retile_layout,
 )
-from cute_py.tiled.fragments import checked_mode, on_layout, part_at, whole
-from cute_py.tiled.tiled_mma import TiledMMA
-from cute_py.tiled.tiles import require_divides, require_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,20 +7,32 @@ mode. A layout with gaps is filled by its own copies: it divides what its period
 
 from __future__ import annotations
 
+from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout import tuples
+from cute_py.layout.algebra.coalesce import coalesce, filter
 from cute_py.layout.algebra.complement import complement
+from cute_py.layout.algebra.composition import composition
+from cute_py.layout.algebra.divide import zipped_divide
+from cute_py.layout.algebra.inverse import left_inverse, right_inverse
+from cute_py.layout.algebra.product import logical_product
+from cute_py.layout.algebra.recast import upcast
 from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.composed import on_inner
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import INTS, Layout, make_layout
+from cute_py.layout.modes import prepend, replace
 from cute_py.layout.queries import cosize, get_flat_coord, size
-from cute_py.layout.tools import is_injective
+from cute_py.layout.slicing import slice_
+from cute_py.layout.tools import is_injective, is_surjective
+from cute_py.layout.tuples import _
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.errors import CuteError
-    from cute_py.layout.types import IntTuple, Leaf, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Tiler
+    from cute_py.tiled.tiled_copy import TiledCopy
 
 
 def checked_tile(tile: Tiler, operation: str, name: str) -> Tiler:
@@ -158,4 +170,158 @@ def _no_thread(thread: Leaf, layout: Layout) -> CuteError:
         thread=thread,
         threads=size(layout),
         layout=layout,
+    )
+
+
+# -- the maps of a TiledCopy
+
+
+MEMORIES = ("gmem", "smem")
+
+
+def checked_atom(atom: object, operation: str) -> Copy_Atom:
+    """Return a Copy_Atom; refuse anything else."""
+    if atom.__class__ is not Copy_Atom:
+        raise refusal("copy-atom", operation=operation, value=atom, type=type(atom).__name__)
+    return atom
+
+
+def compact_map(x: AnyLayout, operation: str, name: str) -> Layout:
+    """Return a layout of thread or value indices, or the compact layout of a shape.
+
+    Raises LayoutError where it is no bijection onto 0 to size - 1: an index would be missing, or
+    stand for several elements.
+    """
+    layout = x if x.__class__ is Layout else Layout(x)
+    _require_integers(layout, operation)
+    if min(layout._d, default=0) < 0 or not is_surjective(layout, size(layout)):
+        last = size(layout) - 1
+        raise refusal("copy-map", operation=operation, name=name, layout=layout, last=last)
+    return layout
+
+
+def checked_tv(layout_tv: object, operation: str) -> Layout:
+    """Return a thread-value layout; refuse what has other modes than threads and values."""
+    if layout_tv.__class__ is not Layout:
+        kind = type(layout_tv).__name__
+        raise refusal("not-a-layout", operation=operation, value=layout_tv, type=kind)
+    if len(layout_tv) != 2 or layout_tv.shape.__class__ is not tuple:
+        raise refusal("copy-tv", operation=operation, tv=layout_tv)
+    _require_integers(layout_tv, operation)
+    return layout_tv
+
+
+def _require_integers(layout: Layout, operation: str) -> None:
+    if layout._kind != INTS:
+        raise refusal("tiled-static", operation=operation, layout=layout)
+
+
+def checked_tiler(tiler: Tiler, operation: str) -> tuple[Tiler, ...]:
+    """Return the tile as a tuple with one entry a mode."""
+    modes = tiler if tiler.__class__ is tuple else (tiler,)
+    if not modes:
+        raise refusal("tiler-type", operation=operation, value=tiler, type="an empty tuple")
+    return tuple([checked_tile(mode, operation, f"{k}") for k, mode in enumerate(modes)])
+
+
+def require_whole_atoms(atom: Copy_Atom, layout_tv: Layout, operation: str) -> None:
+    """Refuse threads or values that are no multiple of the atom's."""
+    threads, values = size(layout_tv, 0), size(layout_tv, 1)
+    if threads % atom.num_threads:
+        needed = atom.num_threads
+        raise refusal(
+            "copy-threads", operation=operation, atom=atom, threads=threads, needed=needed
+        )
+    if values % atom.num_values:
+        needed = atom.num_values
+        raise refusal("copy-values", operation=operation, atom=atom, values=values, needed=needed)
+
+
+def require_inside(layout_tv: Layout, tiler: tuple[Tiler, ...], operation: str) -> None:
+    """Refuse a thread-value layout that reaches an index outside of the tile."""
+    count = size(tuple([tuples.shape_of(part) for part in tiler]))
+    low, high = reach(layout_tv)
+    if low < 0 or high >= count:
+        raise refusal(
+            "copy-outside",
+            operation=operation,
+            tv=layout_tv,
+            tile=tuples.show(tiler),
+            index=low if low < 0 else high,
+            last=count - 1,
+        )
+
+
+def reach(layout: Layout) -> tuple[int, int]:
+    """Return the least and the greatest offset of a layout of integers.
+
+    >>> reach(Layout((4, 8), (-1, 4)))
+    (-3, 28)
+    """
+    steps = [(s - 1) * d for s, d in zip(layout._s, layout._d, strict=True)]
+    return sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
+
+
+def require_one_writer(atom: Copy_Atom, layout_tv: Layout, operation: str) -> None:
+    """Refuse an instruction that writes memory where elements have several writers."""
+    if atom.op.dst_space in MEMORIES and not is_injective(layout_tv):
+        raise refusal("copy-writers", operation=operation, atom=atom, tv=layout_tv)
+
+
+# -- the part of a shape that a thread-value layout reaches
+
+
+def active_part(layout_tv: Layout, shape: tuple[int, ...]) -> tuple[Layout, tuple[Layout, ...]]:
+    """Return (thread, value) -> index in the tile that layout_tv reaches of `shape`, and the tiler
+    that picks that tile.
+    """
+    zeros = tuples.repeat_like(shape, 0)
+    modes = [Layout(shape, replace(zeros, i, 1)) for i in range(len(shape))]
+    tiler = tuple([filter(composition(mode, layout_tv)) for mode in modes])
+    to_tile = left_inverse(composition(Layout(shape), tiler))
+    return composition(to_tile, layout_tv), tiler
+
+
+# -- registers in the order in which a copy moves them. Source: cutlass copy_atom.hpp
+
+
+def retile_layout(copy: TiledCopy, layout: AnyLayout) -> Alike:
+    """Return a fragment (V,RestM,RestN,...) in the order in which `copy` moves it.
+
+    Law: a fragment that `partition_fragment_C` of an MMA makes, retiled by `make_tiled_copy_C` of
+    it, has its values where partition_S and partition_D of the copy have them. Raises LayoutError
+    where a thread moves the blocks of its fragment in another order than that of their coordinates
+    (CuTe's map knows no permutation of an MMA and would mix them up), where its values neither
+    divide those of a thread of the copy nor are a multiple of them, or its rest is no whole tiles.
+    """
+    if layout.__class__ is not Layout:
+        return on_inner("retile", lambda inner: retile_layout(copy, inner), layout)
+    values, held = size(layout, 0), size(copy.layout_tv, 1)
+    if len(layout) <= len(copy.tiler_mn) or (held % values and values % held):
+        raise _not_whole(copy, layout)
+    shape = tuple([tuples.shape_of(part) for part in copy.tiler_mn])
+    by_tile = upcast(right_inverse(copy.layout_tv).with_shape(shape), copy.size() * values)
+    blocks = coalesce(right_inverse(by_tile))
+    if blocks != Layout(size(blocks)) and size(blocks) > 1:
+        raise refusal("retile-order", operation="retile", tv=copy.layout_tv, layout=layout)
+    order = logical_product(Layout(values), blocks)
+    by_atom = zipped_divide(order, Layout(copy.atom.num_values))
+    tile = prepend(tuples.product_each(by_tile.shape), values)
+    try:
+        moved = composition(zipped_divide(layout, tile), (by_atom, _))
+    except LayoutError:
+        raise _not_whole(copy, layout) from None
+    if size(moved) != size(layout):
+        raise _not_whole(copy, layout)
+    return slice_((_, (0, *[_] * (len(layout) - 1))), moved)
+
+
+def _not_whole(copy: TiledCopy, layout: AnyLayout) -> CuteError:
+    return refusal(
+        "retile-values",
+        operation="retile",
+        layout=layout,
+        atom=copy.atom,
+        held=size(copy.layout_tv, 1),
+        rank=1 + len(copy.tiler_mn),
     )
