@@ -16,9 +16,8 @@ from cute_py.lazy import lazy
 
 # module -> the public names that it defines
 _HOME = {
-    "analysis.requests": "Access vector_width",
+    "analysis.requests": "Access Coalescing coalescing vector_width",
     "analysis.banks": "BankConflicts bank_conflicts",
-    "analysis.requests": "Coalescing coalescing",
     "analysis.resources": "DEVICES DeviceLimits Occupancy Registers Wave occupancy registers wave",
     "analysis.solver": "SmemSolution suggest_smem_layout swizzle_solver",
 }

@@ -1,8 +1,12 @@
-"""The requests of a tiled copy: for each warp instruction, which element every lane touches; and
-`vector_width`, how many bits one access can move.
+"""The requests of a copy: for each warp instruction, which element every lane touches; how many
+bits one access can move (`vector_width`), and which sectors are fetched (`coalescing`).
 
-Everything that is counted here (bank conflicts, sectors) is counted over these arrays. A request is
-one row of 32 lanes. Its lanes touch `bits` side by side each, from the start on that the row gives.
+Everything that is counted (also bank conflicts) is counted over these arrays. A request is one row
+of 32 lanes. Its lanes touch `bits` side by side each, from the start on that the row gives.
+
+Global memory is fetched in sectors of 32 bytes; a warp instruction asks once for every sector that
+one of its lanes touches. Source: CUDA C++ Programming Guide, "Device Memory Accesses"; CUDA C++
+Best Practices Guide, "Coalesced Access to Global Memory".
 """
 
 from __future__ import annotations
@@ -300,7 +304,6 @@ def _are_vectors(grid: Array, count: int) -> bool:
 
 
 # -- sectors of global memory
-
 
 SECTOR = 32  # bytes
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 # module -> the public names that it defines
 _HOME = {
     "host.reference": (
-        "tensor_add tensor_div tensor_equals tensor_map2 tensor_modulus tensor_mul tensor_sub"
+        "reference_gemm tensor_add tensor_div tensor_equals tensor_map2 tensor_modulus "
+        "tensor_mul tensor_sub"
     ),
     "host.fill": (
         "tensor_fill tensor_fill_random_gaussian tensor_fill_random_uniform tensor_fill_sequential"
     ),
-    "host.reference": "reference_gemm",
     "host.text": "print_tensor tensor_table tensor_text",
 }
 

@@ -1,6 +1,7 @@
-"""Element-wise operations of host tensors whose layouts may differ: compare, add, divide, map.
+"""Reference functions over host tensors whose layouts may differ: compare, add, divide, map, and
+multiply matrices with sums in a chosen type.
 
-Source: cutlass reference/host/tensor_compare.h, tensor_elementwise.h.
+Source: cutlass reference/host/tensor_compare.h, tensor_elementwise.h, gemm.h.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ def _integers(a: Tensor, b: Tensor, operation: str) -> bool:
     return True
 
 
-# -- the reference GEMM
+# -- matrix products
 
 
 def reference_gemm(

@@ -1,8 +1,9 @@
-"""Tiles and threads of tiled operations: what may stand for the tile of a mode and which extents it
-divides, and which threads there are.
+"""What tiles, threads and maps of tiled operations must be: the checks of their constructors, and
+`retile`.
 
 The tile of a mode is an integer, a shape, or a layout that picks the tile's elements out of the
-mode. A layout with gaps is filled by its own copies: it divides what its period divides.
+mode. A layout with gaps is filled by its own copies: it divides what its period divides. Each check
+of a map refuses what would leave the tile, or touch it otherwise than the maps say.
 """
 
 from __future__ import annotations
@@ -173,8 +174,7 @@ def _no_thread(thread: Leaf, layout: Layout) -> CuteError:
     )
 
 
-# -- the maps of a TiledCopy
-
+# -- the maps of a TiledCopy: thread and value layouts, thread-value layouts, tiles
 
 MEMORIES = ("gmem", "smem")
 

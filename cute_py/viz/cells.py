@@ -1,4 +1,4 @@
-"""Who holds which element: the cells of a thread-value layout over a tile.
+"""Cells of pictures: grids from the values of a layout, and who holds which element of a tile.
 
 An element that several threads hold shows all of them: `T0,64 V1` is value 1 of threads 0 and 64,
 `T0-127 V5` value 5 of all threads from 0 to 127, `T0-240/16 V0` value 0 of every 16th thread. The
@@ -167,6 +167,8 @@ def numbered(n: int) -> list[str]:
     """Return the labels 0 to n - 1."""
     return [str(i) for i in range(n)]
 
+
+# -- who holds which element: the cells of a thread-value layout over a tile
 
 NOBODY = Cell(("-",))  # an element that no thread holds
 

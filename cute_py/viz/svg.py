@@ -1,4 +1,5 @@
-"""Pictures as SVG: one path for each colour, and one text for each line of a row.
+"""Pictures as SVG, one path for each colour and one text for each line of a row; also in a
+notebook.
 
 There is no element for a single cell, so a 128x128 layout takes milliseconds to draw and to show.
 A row is one string in a monospaced font, padded so that its columns line up; `textLength` makes
@@ -183,8 +184,8 @@ def _text(x: int, y: int, text: str) -> str:
     return f'<text x="{x}" y="{y}"{wide}>{escape(bare, quote=False)}</text>'
 
 
-# -- pictures in a notebook
-
+# -- in a notebook: `%load_ext cute_py.viz` gives IPython a picture for each of our types. IPython's
+# table of formatters is the registry, so layouts and atoms know nothing of pictures
 
 MOST_CELLS = 1 << 14  # a notebook keeps what it shows
 TYPES = (

@@ -1,8 +1,9 @@
 """The names of C++ types as layouts: `Layout<Shape<_4,_8>, Stride<_8,_1>>`, as source code spells
-them and as compilers print them, `cute::Layout<cute::tuple<cute::C<(int)4>, ...>, ...>`.
+them and as compilers print them, `cute::Layout<cute::tuple<cute::C<(int)4>, ...>, ...>`; and the
+maps of offsets in print.
 
 Source: cutlass include/cute/layout.hpp, layout_composed.hpp, swizzle.hpp,
-numeric/integral_constant.hpp, numeric/arithmetic_tuple.hpp.
+numeric/integral_constant.hpp, numeric/arithmetic_tuple.hpp; pycute swizzle.py `__str__`.
 """
 
 from __future__ import annotations
@@ -191,7 +192,8 @@ _BUILDERS: dict[str, Callable[[Notation, Token], Value]] = {
 }
 
 
-# -- maps of offsets: `Sw<3,4,3>` of CuTe, `SW_3_4_3` of pycute, and what this project prints of maps over F2, `F2[3x3: 1,3,6]` and `(2,4):F2((1),(3,6))^5`. Source: cutlass include/cute/swizzle.hpp `print`; pycute swizzle.py `__str__`
+# -- maps of offsets: `Sw<3,4,3>` of CuTe, `SW_3_4_3` of pycute, and what this project prints of
+# maps over F2, `F2[3x3: 1,3,6]` and `(2,4):F2((1),(3,6))^5`
 
 
 def read_swizzle(notation: Notation) -> Swizzle:
