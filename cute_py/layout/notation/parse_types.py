@@ -201,7 +201,7 @@ def read_swizzle(notation: Notation) -> Swizzle:
     notation.advance()
     notation.open()
     parameters = [_signed(notation)]
-    for _ in range(2):
+    while len(parameters) < 3:
         notation.expect(",")
         parameters.append(_signed(notation))
     notation.close()
