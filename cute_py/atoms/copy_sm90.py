@@ -64,12 +64,7 @@ def SM90_BULK_COPY_G2S(bits: int) -> Copy_Op:
         bits,
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
         "[{dst}], [{src}], {bytes}, [{mbarrier}];",
-        (
-            ("dst", ADDRESS_32),
-            ("src", ADDRESS_64),
-            ("bytes", NUMBER_32),
-            ("mbarrier", ADDRESS_32),
-        ),
+        (("dst", ADDRESS_32), ("src", ADDRESS_64), ("bytes", NUMBER_32), ("mbarrier", ADDRESS_32)),
         ("gmem", "smem", "mbarrier"),
     )
 

@@ -16,14 +16,7 @@ mma_traits_sm120_sparse.hpp.
 from __future__ import annotations
 
 from cute_py.atoms.arch import between
-from cute_py.atoms.fragments import (
-    WARP,
-    adjacent_values,
-    fragment,
-    operands,
-    read_types,
-    type_code,
-)
+from cute_py.atoms.fragments import WARP, adjacent_values, fragment, operands, read_types, type_code
 from cute_py.atoms.mma import MMA_Atom, Operand, require_argument
 from cute_py.layout.layout import Layout
 
@@ -174,10 +167,7 @@ def row(name: str, *, spsel: int = 0) -> MMA_Atom:
         args=(spsel,) if spsel else (),
         ptx=f"mma.sp::ordered_metadata.sync.aligned.m16n8k{k}.row.col{'.satfinite' * saturate}."
         f"{types_text} {{d}}, {{a}}, {{b}}, {{c}}, {{e}}, {spsel};",
-        registers=(
-            *operands(f"{accumulators} {words} {words} {accumulators}", dtypes),
-            METADATA,
-        ),
+        registers=(*operands(f"{accumulators} {words} {words} {accumulators}", dtypes), METADATA),
         min_arch="sm_80",
         native=between("sm_80", "sm_89") if a.bits == 4 else None,  # as ptxas 13.0: seen in SASS
         source=f"PTX ISA, Matrix Fragments for sparse mma.m16n8k{k}; "

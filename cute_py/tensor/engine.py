@@ -193,12 +193,7 @@ class Memory(Engine):
     _count: Any
 
     def __init__(
-        self,
-        name: str,
-        dtype: DtypeLike,
-        count: Leaf = None,
-        space: str = "smem",
-        offset: Leaf = 0,
+        self, name: str, dtype: DtypeLike, count: Leaf = None, space: str = "smem", offset: Leaf = 0
     ) -> None:
         """Check and freeze the storage."""
         if not str(name).isidentifier():

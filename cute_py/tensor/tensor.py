@@ -454,10 +454,7 @@ def make_fragment_like(layout: AnyLayout, dtype: DtypeLike | None = None) -> Ali
 
 
 def _owned_like(
-    tensor: Tensor,
-    like: Callable[[AnyLayout], Layout],
-    dtype: DtypeLike | None,
-    operation: str,
+    tensor: Tensor, like: Callable[[AnyLayout], Layout], dtype: DtypeLike | None, operation: str
 ) -> Tensor:
     """Return a new tensor in host memory if `tensor` is there, else in registers. Coordinates have
     no order in memory to follow: the layout is compact, leftmost mode fastest.

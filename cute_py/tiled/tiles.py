@@ -166,11 +166,7 @@ def apart(layout: Layout) -> bool:
 
 def _no_thread(thread: Leaf, layout: Layout) -> CuteError:
     return refusal(
-        "tiled-thread",
-        operation="get_slice",
-        thread=thread,
-        threads=size(layout),
-        layout=layout,
+        "tiled-thread", operation="get_slice", thread=thread, threads=size(layout), layout=layout
     )
 
 

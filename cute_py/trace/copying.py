@@ -203,11 +203,7 @@ def prefetch(tensor: Tensor) -> None:
     """
     if tensor.space != "gmem":
         raise refusal(
-            "kernel-space",
-            operation="cute.prefetch",
-            tensor=tensor,
-            wanted="gmem",
-            where=where(),
+            "kernel-space", operation="cute.prefetch", tensor=tensor, wanted="gmem", where=where()
         )
     part = access(tensor, _width(None, tensor), "cute.prefetch")
     current().emit(Prefetch(part, line=kernel_line()))

@@ -124,11 +124,7 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:  
         name, space = engine.name, engine.space
     else:
         raise refusal(
-            "kernel-space",
-            operation=operation,
-            tensor=tensor,
-            wanted="gmem or smem",
-            where=where(),
+            "kernel-space", operation=operation, tensor=tensor, wanted="gmem or smem", where=where()
         )
     result = Access(space=space, storage=name, dtype=engine.dtype, width=width, **found, **more)
     _require_aligned(result, operation)
@@ -365,11 +361,7 @@ def _axis(
 
 
 def _require_neighbours(
-    coords: list[tuple[int, ...]],
-    strides: list[Any],
-    layout: AnyLayout,
-    width: int,
-    operation: str,
+    coords: list[tuple[int, ...]], strides: list[Any], layout: AnyLayout, width: int, operation: str
 ) -> None:
     if width == 1:
         return

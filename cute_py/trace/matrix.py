@@ -24,12 +24,7 @@ from cute_py.trace.copying import copy, copy_or_zero
 from cute_py.trace.lower import register
 from cute_py.trace.runtime_integers import compare
 from cute_py.trace.state import current
-from cute_py.trace.threads import (
-    cp_async_fence,
-    cp_async_wait,
-    syncthreads,
-    thread_idx_linear,
-)
+from cute_py.trace.threads import cp_async_fence, cp_async_wait, syncthreads, thread_idx_linear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -98,11 +98,7 @@ class Iterations:
 def refuse_rebound(operation: str, kind: str, names: set[str], where: str) -> NoReturn:
     """Refuse names that a block changes and the code after it uses."""
     raise refusal(
-        "trace-rebound",
-        operation=operation,
-        names=", ".join(sorted(names)),
-        kind=kind,
-        where=where,
+        "trace-rebound", operation=operation, names=", ".join(sorted(names)), kind=kind, where=where
     )
 
 
