@@ -53,7 +53,7 @@ def test_the_operator_has_its_whole_epilogue():
     assert {"C", "bias"} <= {op.src.storage for op in operator().ops if isinstance(op, ops.Load)}
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("arch", ["sm_90a", pytest.param("sm_80", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", LADDER)
 def test_machine_code_is_what_the_plan_asks_for(name, arch):
     plan = plan_of(name)
