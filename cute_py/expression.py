@@ -13,12 +13,12 @@ reaches Python except through the table of functions, and the limits below keep 
 from __future__ import annotations
 
 from cute_py.errors import CuteError, ParseError
+from cute_py.layout import Mapped
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.notation.parse import Notation
 from cute_py.layout.tuples import leaves
-from cute_py.layout.types import Mapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -160,9 +160,9 @@ def _functions(given: Namespace) -> int:
 
 
 def _layout(given: Namespace) -> int:
+    from cute_py.layout import Mapped
     from cute_py.layout.notation.grid import text_grid
     from cute_py.layout.notation.parse import parse_layout
-    from cute_py.layout.types import Mapped
 
     try:
         layout = parse_layout(_text(given), _symbols(given.symbol))
@@ -178,8 +178,8 @@ def _layout(given: Namespace) -> int:
 
 def _facts(layout: OffsetMap) -> Iterator[tuple[str, str]]:
     """Yield what there is to say of a layout or of a map of offsets, line by line."""
+    from cute_py.layout import Mapped
     from cute_py.layout.bits.swizzle import Swizzle
-    from cute_py.layout.types import Mapped
 
     if isinstance(layout, Mapped):
         yield from _layout_facts(layout)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
+from cute_py.layout import AbstractTensor, Mapped
 from cute_py.layout.bits.f2 import compose_maps, is_map
 from cute_py.layout.bits.swizzle import Swizzle, make_swizzle
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import has_underscore, is_underscore
-from cute_py.layout.types import AbstractTensor, Mapped
 from cute_py.records import Value
 
 TYPE_CHECKING = False

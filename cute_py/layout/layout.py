@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
-from cute_py.layout.basis import ScaledBasis
+from cute_py.layout import Mapped
 from cute_py.layout.tuples import MAX_DEPTH, has_underscore, show
-from cute_py.layout.types import Mapped
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -395,7 +394,9 @@ def _check_modes(
 
 def leaf_kind(extent: Leaf, stride: IntTuple) -> int:
     """Return the kind of a leaf pair: INTS, BASIS (a coordinate stride of ints) or SYMBOLS."""
+    if extent.__class__ is int and stride.__class__ is int:
+        return INTS
+    from cute_py.layout.basis import ScaledBasis
+
     step = stride.value if stride.__class__ is ScaledBasis else stride
-    if extent.__class__ is not int or step.__class__ is not int:
-        return SYMBOLS
-    return INTS if step is stride else BASIS
+    return BASIS if extent.__class__ is int and step.__class__ is int else SYMBOLS

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
-from cute_py.layout import tuples
+from cute_py.layout import AbstractTensor, tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
 from cute_py.layout.tuples import is_underscore
-from cute_py.layout.types import AbstractTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import tuples
+from cute_py.layout import AbstractTensor, tuples
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import each
 from cute_py.layout.tuples import is_underscore, show
-from cute_py.layout.types import AbstractTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.ints import add, divides, less, mul, same
-from cute_py.layout.types import Mapped
+from cute_py.layout import Mapped
 from cute_py.records import Value
 
 TYPE_CHECKING = False

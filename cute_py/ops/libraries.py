@@ -25,7 +25,6 @@ from cute_py.calls.arrays import (
 )
 from cute_py.codegen.driver.driver import driver
 from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
-from cute_py.codegen.launch.run import shared_memory_of_device
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
@@ -77,7 +76,7 @@ class Library:
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:  # noqa: ANN401
         """Return an array, and the type that its elements are to be read as."""
         kind = dtype_of(x) if dtype is None else as_dtype(dtype)
-        return bare(x if dtype_of(x) is kind else typed(x, kind)), kind
+        return bare(x if dtype_of(x) is kind else typed(bare(x), kind)), kind
 
     def converted(self, x: Any, kind: Dtype) -> Any:  # noqa: ANN401
         """Return what `read` gave, in the type that it named."""
@@ -296,7 +295,8 @@ def gpu_holding(array: Any) -> Gpu:  # noqa: ANN401
         return driver().limit(device, name)
 
     capability = limit("COMPUTE_CAPABILITY_MAJOR"), limit("COMPUTE_CAPABILITY_MINOR")
-    return Gpu(shared_memory_of_device(device), limit("MULTIPROCESSOR_COUNT"), capability)
+    shared = limit("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+    return Gpu(shared, limit("MULTIPROCESSOR_COUNT"), capability)
 
 
 # -- arrays of other libraries

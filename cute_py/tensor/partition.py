@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.layout import AbstractTensor
 from cute_py.layout.algebra.divide import zipped_divide
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import get_flat_coord, rank, size
 from cute_py.layout.slicing import slice_and_offset
 from cute_py.layout.tuples import _, is_underscore, product_each, show
-from cute_py.layout.types import AbstractTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

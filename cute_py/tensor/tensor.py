@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import tuples
+from cute_py.layout import AbstractTensor, tuples
 from cute_py.layout.build import fragment_layout, make_identity_layout, make_layout_like
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.coords import crd2idx
@@ -18,7 +18,6 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.queries import inner_of
 from cute_py.layout.slicing import check_coordinate, slice_and_offset
 from cute_py.layout.tuples import has_underscore, show
-from cute_py.layout.types import AbstractTensor
 from cute_py.records import Record
 from cute_py.tensor.bounds import require_inside, require_offset, yields_coordinates
 from cute_py.tensor.engine import Coordinates, Engine, Memory, Pointer

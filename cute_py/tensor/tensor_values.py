@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import tuples
+from cute_py.layout import AbstractTensor, tuples
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.layout import Layout
 from cute_py.layout.offsets import offsets
 from cute_py.layout.tuples import show
-from cute_py.layout.types import AbstractTensor
 from cute_py.tensor.bounds import require_inside
 from cute_py.tensor.engine import Coordinates
 

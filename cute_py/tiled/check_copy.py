@@ -10,10 +10,9 @@ from __future__ import annotations
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import tuples
+from cute_py.layout import Mapped, tuples
 from cute_py.layout.queries import size
 from cute_py.layout.tools import is_injective
-from cute_py.layout.types import Mapped
 from cute_py.tensor.engine import Pointer
 from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.copy_maps import MEMORIES, checked_atom

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
-from cute_py.layout import tuples
+from cute_py.layout import Mapped, tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout
-from cute_py.layout.types import Mapped
 from cute_py.tensor.tensor import Tensor, make_fragment_like, make_rmem_tensor
 
 TYPE_CHECKING = False

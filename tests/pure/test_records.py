@@ -9,7 +9,7 @@ import cute_py as cute
 from cute_py import E, F2Layout, F2Map, Swizzle, sym
 from cute_py.calls.fingerprint.values import is_frozen
 from cute_py.dtypes import f16
-from cute_py.layout.types import Mapped
+from cute_py.layout import Mapped
 from cute_py.records import Record, Value
 from cute_py.tensor.engine import Coordinates, Memory, Pointer
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import tuples
+from cute_py.layout import Mapped, tuples
 from cute_py.layout.coords import coordinates
 from cute_py.layout.offsets import MOST, offsets
 from cute_py.layout.tuples import canonical, leaves, product, show
-from cute_py.layout.types import Mapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

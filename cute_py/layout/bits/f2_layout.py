@@ -7,13 +7,12 @@ this kind. Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819).
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import tuples
+from cute_py.layout import Mapped, tuples
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import images
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.slicing import check_coordinate, slice_
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, leaves, show
-from cute_py.layout.types import Mapped
 from cute_py.records import Value
 
 TYPE_CHECKING = False
