@@ -155,11 +155,8 @@ def in_place(call: Call, arrays: Sequence[Any], otherwise: Answer) -> Answer | N
 
     """
     *given, out = arrays
-    same = all(
-        x is None or (type(bare(y)) is type(bare(x)) and address_of(x) == address_of(y))
-        for x, y in zip(map(bare, call.reads), map(bare, given), strict=True)
-    )
-    if not same or call.workspace:
+    pairs = zip(map(bare, call.reads), map(bare, given), strict=True)
+    if call.workspace or not all(_is_there(x, y) for x, y in pairs if x is not None):
         return None
     if call.library.on_host:
         return _emulated(call)
@@ -171,6 +168,12 @@ def in_place(call: Call, arrays: Sequence[Any], otherwise: Answer) -> Answer | N
     if out is None:
         return _into_a_new_array(call, known, read)
     return _into_the_given_one(call, known, read, arrays, otherwise)
+
+
+def _is_there(x: Any, y: Any) -> bool:  # noqa: ANN401
+    """Tell whether an array that a kernel reads is a view of the one that the user gave."""
+    known = library_name(type(x)) == library_name(type(y))  # y may be a list
+    return known and address_of(x) == address_of(y)
 
 
 def _emulated(call: Call) -> Answer:

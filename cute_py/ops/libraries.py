@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,10 @@ from cute_py.calls.arrays import (
 )
 from cute_py.codegen.driver.driver import driver
 from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
-from cute_py.codegen.launch.run import shared_memory_of_device
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import DtypeError, refusal
-from cute_py.ops.config import Gpu
 from cute_py.ops.memory import require_arrays, require_memory
 
 if TYPE_CHECKING:
@@ -52,6 +51,21 @@ _TORCH_NAMES = {
     "u8": "uint8",
     "s32": "int32",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What the rules ask of a GPU.
+
+    Attributes:
+        smem: shared memory that a block can have (bytes).
+        multiprocessors: how many.
+        capability: of its instructions, (9, 0) for example.
+    """
+
+    smem: int
+    multiprocessors: int
+    capability: tuple[int, int]
 
 
 class Library:
@@ -77,7 +91,7 @@ class Library:
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:  # noqa: ANN401
         """Return an array, and the type that its elements are to be read as."""
         kind = dtype_of(x) if dtype is None else as_dtype(dtype)
-        return bare(x if dtype_of(x) is kind else typed(x, kind)), kind
+        return bare(x if dtype_of(x) is kind else typed(bare(x), kind)), kind
 
     def converted(self, x: Any, kind: Dtype) -> Any:  # noqa: ANN401
         """Return what `read` gave, in the type that it named."""
@@ -296,7 +310,8 @@ def gpu_holding(array: Any) -> Gpu:  # noqa: ANN401
         return driver().limit(device, name)
 
     capability = limit("COMPUTE_CAPABILITY_MAJOR"), limit("COMPUTE_CAPABILITY_MINOR")
-    return Gpu(shared_memory_of_device(device), limit("MULTIPROCESSOR_COUNT"), capability)
+    shared = limit("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+    return Gpu(shared, limit("MULTIPROCESSOR_COUNT"), capability)
 
 
 # -- arrays of other libraries

@@ -34,6 +34,7 @@ from tests.compile_only.plans import (
     once,
     plan_of,
 )
+from tests.sampling import fewer
 
 # -- chains: from op to op
 
@@ -104,6 +105,7 @@ def rows_of_ops(draw):
     return once(*[made.op(scope) for _op in range(draw(st.integers(2, 5)))])
 
 
+@fewer(2)
 @given(rows_of_ops(), environments)
 def test_chains_from_op_to_op(plan, environments):
     check(plan, environments)
@@ -220,6 +222,7 @@ def bodies(draw):
     return plan_of([ops.Set("turn0", 0), *outer, *made.block([], 2)])
 
 
+@fewer(2)
 @given(bodies(), environments)
 def test_walks_around_loops(plan, environments):
     check(plan, environments)

@@ -4,7 +4,7 @@ from itertools import product as every
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import cute_py as cute
@@ -12,6 +12,7 @@ from cute_py.errors import LayoutError
 from cute_py.ops.config import changed, choose_config
 from cute_py.ops.product import Product, Request, gemm, taken
 from cute_py.ops.reference import error_of, reference
+from tests.sampling import fewer, in_turn, pairwise, quick
 
 DTYPES = ("f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "e4m3", "e5m2")
 SIZES = (1, 7, 64, 129)
@@ -62,45 +63,21 @@ def check_exact(kind, sizes, majors, **options):
     np.testing.assert_array_equal(result, multiplied(a, b))
 
 
-def sample(*axes):
-    """Return rows in which every pair of values of two axes occurs, by a greedy choice."""
-    open_ = {
-        (i, x, j, y)
-        for i in range(len(axes))
-        for j in range(i + 1, len(axes))
-        for x in axes[i]
-        for y in axes[j]
-    }
-    rows, all_rows = [], list(every(*axes))
-    np.random.default_rng(0).shuffle(all_rows)
-    while open_:
-        best = max(all_rows[:400], key=lambda row: len(pairs(row) & open_))
-        if not pairs(best) & open_:
-            best = max(all_rows, key=lambda row: len(pairs(row) & open_))
-        rows.append(tuple(best))
-        open_ -= pairs(best)
-        all_rows = all_rows[50:] + all_rows[:50]
-    return rows
-
-
-def pairs(row):
-    return {(i, row[i], j, row[j]) for i in range(len(row)) for j in range(i + 1, len(row))}
-
-
-PAIRWISE = sample(SIZES, SIZES, SIZES, DTYPES, ("KK", "KN", "MK", "MN"))
-
-
 # -- exact on integers
 
 
-@pytest.mark.parametrize(("M", "N", "K", "kind", "majors"), PAIRWISE)
+@pytest.mark.parametrize(
+    ("M", "N", "K", "kind", "majors"), pairwise(SIZES, SIZES, SIZES, DTYPES, MAJORS)
+)
 def test_products_of_integers_are_exact(M, N, K, kind, majors):
-    check_exact(kind, (M, N, K), tuple(majors))
+    check_exact(kind, (M, N, K), majors)
 
 
-@pytest.mark.parametrize(("kind", "majors"), sample(DTYPES, ("KK", "KN", "MK", "MN")))
+@pytest.mark.parametrize(
+    ("kind", "majors"), quick(in_turn(DTYPES, MAJORS), DTYPES, MAJORS), ids=str
+)
 def test_aligned_products_pass_the_checks_of_the_emulator(kind, majors):
-    check_exact(kind, ALIGNED[0], tuple(majors), checks=True)
+    check_exact(kind, ALIGNED[0], majors, checks=True)
 
 
 @pytest.mark.slow
@@ -262,21 +239,24 @@ def test_a_repeated_operand_is_not_copied():
 # -- strides
 
 
-def test_strides_of_every_kind_are_handled():
+STRIDED = {
+    "rows backwards": lambda x: x[0, ::-1, :30],
+    "columns backwards": lambda x: x[0, :, 29::-1],
+    "every second": lambda x: x[0, ::2, ::2],
+    "a part": lambda x: x[0, 1:8, 3:33],
+    "transposed": lambda x: x[:, :30, :].transpose(0, 2, 1),
+    "one row": lambda x: np.broadcast_to(x[0, 0, :30], (5, 30)),
+    "one column": lambda x: np.broadcast_to(x[0, :5, :1], (5, 30)),
+    "batches backwards": lambda x: x[::-1, :, :30],
+}
+
+
+@pytest.mark.parametrize("view", STRIDED)
+def test_strides_of_every_kind_are_handled(view):
     rng = np.random.default_rng(0)
-    whole = drawn("f32", (2, 40, 60), rng)
+    a = STRIDED[view](drawn("f32", (2, 40, 60), rng))
     b = drawn("f32", (30, 20), rng)
-    for a in (
-        whole[0, ::-1, :30],
-        whole[0, :, 29::-1],
-        whole[0, ::2, ::2],
-        whole[0, 1:8, 3:33],
-        whole[:, :30, :].transpose(0, 2, 1),
-        np.broadcast_to(whole[0, 0, :30], (5, 30)),
-        np.broadcast_to(whole[0, :5, :1], (5, 30)),
-        whole[::-1, :, :30],
-    ):
-        np.testing.assert_array_equal(gemm(a, b), np.matmul(a, b))
+    np.testing.assert_array_equal(gemm(a, b), np.matmul(a, b))
 
 
 def test_addresses_of_every_alignment_are_handled():
@@ -375,7 +355,7 @@ def test_every_choice_is_consistent(kind, alignment):
 TILES = st.tuples(*[st.sampled_from([32, 64, 96, 128])] * 2, st.sampled_from([16, 32, 64]))
 
 
-@settings(max_examples=25)
+@fewer(8)
 @given(
     tile=TILES,
     warps=st.sampled_from([(1, 1), (1, 2), (2, 1), (2, 2), (4, 2), (2, 4)]),
@@ -421,8 +401,10 @@ def test_reference_of_tf32_ignores_the_low_bits():
     assert reference(call.inputs).item() == call.run().item() == 1
 
 
-@pytest.mark.parametrize("kind", ["f16", "bf16", "tf32", "f64"])
-@pytest.mark.parametrize("majors", MAJORS)
+FREE = ("f16", "bf16", "tf32", "f64")
+
+
+@pytest.mark.parametrize(("kind", "majors"), quick(in_turn(FREE, MAJORS), FREE, MAJORS), ids=str)
 def test_shared_memory_is_free_of_conflicts(kind, majors):
     a, b = operands(kind, (128, 128, 64), majors)
     call = call_of(as_kind(a, kind), as_kind(b, kind), out_dtype="f32")

@@ -1,5 +1,6 @@
 """Known requests of `cute.ops.gemm`: launched with new addresses, and never by a stale choice."""
 
+import random
 import sys
 from types import SimpleNamespace
 
@@ -218,6 +219,18 @@ def test_other_facts_go_the_whole_way(gpu, steps, name):
         assert words(gpu) == wanted
 
 
+def test_a_configuration_is_known_by_identity(gpu, steps):
+    a, b, out = *operands(), Matrix((M, N), address=1 << 23)
+    first = cute.ops.choose_config(M, N, K, "f16", ("K", "MN"))
+    second = cute.ops.choose_config(M, N, K, "f16", ("K", "MN"))
+    for config in (first, second):
+        cute.ops.gemm(a, b, out=out, config=config)
+        steps.clear()
+        cute.ops.gemm(a, b, out=out, config=config)
+        assert steps == []
+    assert known() == 2
+
+
 def test_an_out_that_is_read_is_noticed_each_time(gpu):
     a, b = operands()
     apart, same = Matrix((M, M), address=1 << 23), Matrix((M, M), address=a.address)
@@ -335,3 +348,162 @@ def test_host_arrays_go_the_same_way(steps):
     with pytest.raises(cute.CuteError) as caught:
         cute.ops.gemm(a, b, alpha=2.0, out=out)
     assert caught.value.code == "ops-read-only"
+
+
+def drawn(rng):
+    """Return the arguments of a request: of few facts, and of many addresses and factors."""
+    kind = rng.choice([np.float16, np.int8])
+    result = np.int32 if kind is np.int8 else kind
+    a, b, c = Matrix((M, K), kind), Matrix((K, N), kind), Matrix((M, N), np.float32)
+    out = rng.choice([None, Matrix((M, N), result), Matrix((M, N), result)])
+    at = 16 * rng.randrange(256, 300)
+    a.address, b.address, c.address = (1 << 21) + at, (1 << 22) + 2 * at, (1 << 24) + at
+    if out is not None:
+        out.address = rng.choice([(1 << 23) + at, 1 << 23, a.address, b.address + 64, c.address])
+    alpha, beta = rng.choice([1, 1.0, 2.0, 2.5, 3]), rng.choice([0, 0.0, 1.0, 0.5])
+    return {"a": a, "b": b, "c": c, "out": out, "alpha": alpha, "beta": beta}
+
+
+def launched(gpu, requests, forget):
+    """Return what requests launch, and how many arrays each makes."""
+    KNOWN.clear()
+    found = []
+    Matrix.made.clear()
+    for request in requests:
+        if forget:
+            KNOWN.clear()
+        before = len(Matrix.made)
+        cute.ops.gemm(**request)
+        found.append((gpu.raw.launches[-1], Matrix.made[before:]))
+    return found
+
+
+def test_a_known_request_launches_what_it_would_if_it_were_not_known(gpu, steps):
+    """Of few facts and many addresses: with what is known, and with nothing."""
+    rng = random.Random(1)
+    requests = [drawn(rng) for _ in range(150)]
+    wanted = launched(gpu, requests, True)
+    cold = steps.count("taken")
+    assert launched(gpu, requests, False) == wanted
+    assert cold == len(requests)
+    assert known() <= 2 * 2 * 2 * 2  # types, with out, alpha is 1, beta is 0
+    assert steps.count("taken") - cold < cold  # those whose out is read are prepared each time
+
+
+# -- torch
+
+
+class Kind:
+    """A torch.dtype."""
+
+    __module__ = "torch"
+
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return f"torch.{self.name}"
+
+
+HALF = Kind("float16")
+
+
+class Tensor:
+    """A tensor of torch on a GPU, without memory."""
+
+    __module__ = "torch"
+    is_cuda, device, dtype, itemsize, requires_grad = True, "cuda:0", HALF, 2, False
+
+    def __init__(self, shape, steps=None, address=1 << 20):
+        self.shape, self.address = tuple(shape), address
+        compact = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+        self.steps = tuple(compact if steps is None else steps)
+
+    def stride(self):
+        return self.steps
+
+    def data_ptr(self):
+        return self.address
+
+    def get_device(self):
+        return 0
+
+    def is_neg(self):
+        return False
+
+    def swapaxes(self, _first, _second):
+        return type(self)(self.shape[::-1], self.steps[::-1], self.address)
+
+    def expand(self, shape):
+        more = len(shape) - len(self.shape)
+        return Tensor(shape, (0,) * more + self.steps, self.address)
+
+    def reshape(self, shape):
+        return Tensor(shape, (0, *self.steps)[-len(shape) :], self.address)
+
+    def __getitem__(self, index):
+        assert index == 0
+        return Tensor(self.shape[1:], self.steps[1:], self.address)
+
+
+class Parameter(Tensor):
+    __module__ = "torch"
+    requires_grad = True
+
+
+def facts_of(x):
+    return isinstance(x, Tensor) and (type(x), x.shape, x.steps, x.requires_grad)
+
+
+@pytest.fixture
+def told(gpu, monkeypatch):
+    """What autograd is told of; the library compares arrays by guards."""
+    written, made = [], []
+
+    def empty(shape, dtype, device):
+        assert (dtype, device) == (HALF, "cuda:0")
+        made.append(Tensor(shape, address=(1 << 30) + (len(made) << 24)))
+        return made[-1]
+
+    graph = SimpleNamespace(increment_version=written.append)
+    autograd = SimpleNamespace(graph=graph)
+    torch = SimpleNamespace(empty=empty, float16=HALF, autograd=autograd)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+    def alike(given):
+        facts = [facts_of(x) for x in given]
+        return lambda *more: [facts_of(x) for x in more] == facts
+
+    facts = (("dtype",), ("shape",), ("stride", "()"), ("requires_grad",))
+    library = arrays.Library(
+        "torch",
+        ("data_ptr", "()"),
+        facts,
+        lambda x: 0,
+        lambda d: lambda: gpu.stream,
+        lambda: 0,
+        alike,
+    )
+    for kind in (Tensor, Parameter):
+        monkeypatch.setitem(arrays.LIBRARIES, kind, library)
+        monkeypatch.setitem(arrays.READERS, kind, library.reader())
+    return written
+
+
+def test_tensors_of_torch_are_known_by_guards_and_autograd_is_told(gpu, told, steps):
+    b = Parameter((K, N), address=1 << 22)
+    for i in range(4):
+        a, out = Tensor((M, K), address=(1 << 21) + 512 * i), Tensor((M, N), address=1 << 23)
+        gpu.stream = 7 * i
+        assert cute.ops.gemm(a, b, out=out) is out
+        assert told.pop() is out
+        assert gpu.raw.launches[-1][2] == 7 * i
+        assert [words(gpu).count(x.address) for x in (a, b, out)] == [1, 1, 1]
+        made = cute.ops.gemm(a, b)
+        assert (made.shape, words(gpu).count(made.address)) == ((M, N), 1)
+    assert told == []
+    assert steps.count("taken") == 2
+    wide = Tensor((M, N), (2 * N, 1), 1 << 23)
+    cute.ops.gemm(a, b, out=wide)
+    assert steps.count("taken") == 3
+    assert words(gpu).count(2 * N) == 1

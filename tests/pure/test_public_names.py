@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import cute_py as cute
+from tests.sampling import each
 
 # public name -> (module, name there), and which of them `dir(cute)` leaves to their packages
 TABLES = {package: package._HOME for package in (cute, cute.cutlass2, cute.host)}
@@ -128,7 +129,7 @@ def test_a_name_of_a_package_is_reached_without_it(package):
         assert getattr(cute, name) is getattr(package, name)
 
 
-@pytest.mark.parametrize("name", sorted(HOMES))
+@each(sorted(HOMES))
 def test_every_name_resolves_to_its_module_and_is_documented(name):
     value = getattr(cute, name)
     if not (inspect.isfunction(value) or inspect.isclass(value)):
