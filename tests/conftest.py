@@ -6,6 +6,7 @@ marked slow. CONTRIBUTING.md says how to run each group.
 """
 
 import ctypes
+import gc
 import os
 from functools import cache
 from importlib.util import find_spec
@@ -62,6 +63,14 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def pytest_collection_finish():
+    """Leave what is there before the first test to no garbage collection: thousands of items, and
+    the modules of all tests. Each would take a good part of a second, of whichever test it is in.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item):

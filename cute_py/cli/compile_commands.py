@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cute_py.codegen.build import Compiled
-    from cute_py.ops.config import Gpu
+    from cute_py.ops.libraries import Gpu
     from cute_py.plan.plan import Plan
 
     Shown = tuple[Plan, dict[str, str]]  # a kernel, and how it was chosen, by label

@@ -42,6 +42,23 @@ class Mapped:
             """Return one more than the largest offset."""
 
 
+class AbstractComposed(Mapped):
+    """What queries know of a `ComposedLayout`, which is made of what they are asked of."""
+
+    __slots__ = ()
+    outer: Any
+    offset: Any
+    inner: Any
+
+
+class AbstractF2(Mapped):
+    """What queries know of an `F2Layout`: the images of the bits of an index, and of index 0."""
+
+    __slots__ = ()
+    bases: tuple[int, ...]
+    offset: int
+
+
 class AbstractTensor(Mapped):
     """What the algebra knows of tensors: they have a layout, and can be given another one."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractTensor, Mapped
+from cute_py.layout import AbstractComposed, AbstractTensor
 from cute_py.layout.bits.f2 import compose_maps, is_map
 from cute_py.layout.bits.swizzle import Swizzle, decay, make_swizzle
 from cute_py.layout.coords import crd2idx
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ENUMERATED_AT_MOST = 1 << 22
 
 
-class ComposedLayout(Value, Mapped):
+class ComposedLayout(Value, AbstractComposed):
     """The map c -> outer(offset + inner(c)).
 
     Args:

@@ -8,10 +8,8 @@ hold, and more than `MOST` coordinates, is refused, never wrapped or half done.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import tuples
+from cute_py.layout import AbstractComposed, AbstractF2, tuples
 from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
-from cute_py.layout.bits.f2_layout import F2Layout
-from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import BASIS, INTS, Layout, raw_flat
 
 TYPE_CHECKING = False
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cute_py.dtypes.table import Array
-    from cute_py.layout.types import AnyLayout, OffsetMap
+    from cute_py.layout.types import Alike, AnyLayout, OffsetMap
 
 MOST = 1 << 27  # coordinates that are tabulated at most: 1 GiB of int64
 RANGE = 1 << 63  # magnitudes of offsets lie below
@@ -28,7 +26,7 @@ PIECE = 1 << 14  # entries that are worked on at a time
 COLUMNS = 16  # rows so short that they are written column by column
 
 
-def offsets(layout: AnyLayout) -> Array:
+def offsets(layout: Alike) -> Array:
     """Return the offsets of all coordinates, as a NumPy int64 array in colexicographical order.
 
     Args:
@@ -46,9 +44,9 @@ def offsets(layout: AnyLayout) -> Array:
     """
     if layout.__class__ is Layout:
         return _of_layout(layout)
-    if layout.__class__ is ComposedLayout:
+    if isinstance(layout, AbstractComposed):
         return _of_composed(layout)
-    if layout.__class__ is F2Layout:
+    if isinstance(layout, AbstractF2):
         from cute_py.layout.bits.f2_convert import xor_table
 
         _require_countable(layout, layout.size())
@@ -203,7 +201,7 @@ def _of_components(layout: Layout) -> Array:
 # -- composed layouts
 
 
-def _of_composed(layout: ComposedLayout) -> Array:
+def _of_composed(layout: Alike) -> Array:
     """Return outer(offset + inner) for all coordinates."""
     values = offsets(layout.inner)
     if layout.offset.__class__ is not int:
@@ -219,7 +217,7 @@ def _of_composed(layout: ComposedLayout) -> Array:
     return _applied(layout.outer, values, layout)
 
 
-def _applied(outer: OffsetMap, values: Array, whole: AnyLayout) -> Array:
+def _applied(outer: Alike, values: Array, whole: AnyLayout) -> Array:
     """Return the outer map of every entry, by arrays where it is known to take them; `values` may
     be overwritten.
     """
@@ -227,14 +225,14 @@ def _applied(outer: OffsetMap, values: Array, whole: AnyLayout) -> Array:
 
     if is_map(outer) and bits_of(outer) <= ARRAY_BITS:
         return _xored(moves_of(outer), values)
-    if outer.__class__ is ComposedLayout and outer.offset.__class__ is int:
+    if isinstance(outer, AbstractComposed) and outer.offset.__class__ is int:
         shifted = _applied(outer.inner, values, whole)
         require_range(whole, abs(outer.offset) + int(abs(shifted).max()) + 1)
         return _applied(outer.outer, shifted + outer.offset, whole)
     if int(values.min()) >= 0:
         if outer.__class__ is Layout and outer._kind == INTS:
             return _looked_up(outer, values, whole)
-        if outer.__class__ is F2Layout and int(values.max()) < outer.size() <= MOST:
+        if isinstance(outer, AbstractF2) and int(values.max()) < outer.size() <= MOST:
             return offsets(outer)[values]
     return _one_by_one(outer, values.tolist(), whole)
 

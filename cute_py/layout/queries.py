@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractTensor, tuples
+from cute_py.layout import AbstractComposed, AbstractTensor, tuples
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
 from cute_py.layout.tuples import is_underscore
@@ -122,7 +121,7 @@ def coprofile(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     return tuples.repeat_like(coshape(layout, mode), 0)
 
 
-def is_static(x: AnyLayout) -> bool:
+def is_static(x: LayoutLike) -> bool:
     """Return whether every leaf of an int tuple or layout is known, that is, holds no symbol.
 
     >>> is_static(Layout((4, 8)))
@@ -130,10 +129,10 @@ def is_static(x: AnyLayout) -> bool:
     """
     if x.__class__ is Layout:
         return all(_known(leaf) for leaf in (*x._s, *x._d))
-    if x.__class__ is ComposedLayout:
-        return is_static(x.inner) and ints.is_static(x.offset)
     if isinstance(x, AbstractTensor):
         return is_static(x.layout)
+    if isinstance(x, AbstractComposed):
+        return is_static(x.inner) and ints.is_static(x.offset)
     leaves = [leaf for leaf in tuples.leaves(x) if not is_underscore(leaf)]
     return all(_known(ints.normalize(leaf, "is_static")) for leaf in leaves)
 
@@ -184,9 +183,9 @@ def _mode_index(step: object) -> int | None:
         return None
 
 
-def inner_of(layout: AnyLayout) -> Alike:
+def inner_of(layout: Alike) -> Alike:
     """Return the inner layout of a composed layout, and a plain layout as it is."""
-    return layout.inner if layout.__class__ is ComposedLayout else layout
+    return layout.inner if isinstance(layout, AbstractComposed) else layout
 
 
 def query_composed(name: str, layout: AnyLayout, mode: Mode) -> IntTuple:

@@ -18,6 +18,7 @@ from cute_py.errors import CuteError, refusal
 from cute_py.kernels.config import ATOMS
 from cute_py.kernels.gemm import GemmConfig, Side
 from cute_py.layout.tuples import ceil_div
+from cute_py.ops.libraries import Gpu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,21 +160,6 @@ def changed(config: GemmConfig, text: str) -> GemmConfig:
 BANDS = (2048, 1024, 512)  # rows; those that do not divide M would leave blocks without work
 FULL = 0.9  # of the multiprocessors: with fewer blocks than that a smaller tile is better
 SHORT_K = 1024  # a block is done before the next one has filled its stages: two share a processor
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """What the rules ask of a GPU.
-
-    Attributes:
-        smem: shared memory that a block can have (bytes).
-        multiprocessors: how many.
-        capability: of its instructions, (9, 0) for example.
-    """
-
-    smem: int
-    multiprocessors: int
-    capability: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,6 @@ from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import DtypeError, refusal
-from cute_py.ops.config import Gpu
 from cute_py.ops.memory import require_arrays, require_memory
 
 if TYPE_CHECKING:
@@ -51,6 +51,21 @@ _TORCH_NAMES = {
     "u8": "uint8",
     "s32": "int32",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What the rules ask of a GPU.
+
+    Attributes:
+        smem: shared memory that a block can have (bytes).
+        multiprocessors: how many.
+        capability: of its instructions, (9, 0) for example.
+    """
+
+    smem: int
+    multiprocessors: int
+    capability: tuple[int, int]
 
 
 class Library:

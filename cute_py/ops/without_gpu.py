@@ -11,8 +11,7 @@ from cute_py.codegen.arch import require_known
 from cute_py.dtypes.table import Dtype, f32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
-from cute_py.ops.config import Gpu
-from cute_py.ops.libraries import Library
+from cute_py.ops.libraries import Gpu, Library
 from cute_py.ops.product import OPERATION, Product, Request
 
 TYPE_CHECKING = False

@@ -14,7 +14,8 @@ from cute_py.kernels.reduce import row_sum
 from cute_py.kernels.samples import sample
 from cute_py.kernels.softmax import row_softmax
 from cute_py.kernels.transpose import transpose_naive
-from cute_py.ops.config import Gpu, choose_config, for_gpu
+from cute_py.ops.config import choose_config, for_gpu
+from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import Product, Request, taken
 
 TILE = (64, 64)

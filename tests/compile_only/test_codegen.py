@@ -276,12 +276,17 @@ print(*sorted(name for name in sys.modules if name.startswith("cute_py.")))
 """
 
 
-def test_a_saved_plan_needs_no_tracer(tmp_path):
+@pytest.fixture
+def loaded(tmp_path):
+    """Return the modules of a process that emulates and compiles a saved plan."""
+    plan_of("gemm_06_ldmatrix").save(tmp_path / "plan")
+    return set(answer(ALONE, str(tmp_path / "plan"), CUTE_PY_CACHE="0").split())
+
+
+def test_a_saved_plan_needs_no_tracer(loaded):
     """It is loaded, emulated and compiled without what made it: tracer, tensors, tiled operations,
     kernels. Of the layouts there is what the rows of atoms need, and no more.
     """
-    plan_of("gemm_06_ldmatrix").save(tmp_path / "plan")
-    loaded = set(answer(ALONE, str(tmp_path / "plan"), CUTE_PY_CACHE="0").split())
     floors = {name.split(".")[1] for name in loaded}
     assert {"plan", "emulate", "codegen"} <= floors
     unused = {"trace", "tensor", "tiled", "kernels", "ops", "host", "viz", "analysis"}

@@ -11,7 +11,8 @@ import pytest
 import cute_py as cute
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
-from cute_py.ops.config import KNOWN, Gpu, changed, choose_config, for_gpu, shared_bytes
+from cute_py.ops.config import KNOWN, changed, choose_config, for_gpu, shared_bytes
+from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import compute_type, result_type
 from tests.compile_only.ladder import HALVES, MATRIX, total, wanted
 

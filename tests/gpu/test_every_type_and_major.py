@@ -16,7 +16,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.calls.arrays import TypedArray
-from cute_py.ops.config import Gpu
+from cute_py.ops.libraries import Gpu
 from tests.gpu import ladder
 from tests.gpu.harness import DRY, HAS_GPU, SPILLS, require_any, torch
 from tests.gpu.ladder import KERNELS, KINDS, MAJORS, ODD, OPERATOR

@@ -1,5 +1,6 @@
 """Known requests of `cute.ops.gemm`: launched with new addresses, and never by a stale choice."""
 
+import random
 import sys
 from types import SimpleNamespace
 
@@ -347,6 +348,46 @@ def test_host_arrays_go_the_same_way(steps):
     with pytest.raises(cute.CuteError) as caught:
         cute.ops.gemm(a, b, alpha=2.0, out=out)
     assert caught.value.code == "ops-read-only"
+
+
+def drawn(rng):
+    """Return the arguments of a request: of few facts, and of many addresses and factors."""
+    kind = rng.choice([np.float16, np.int8])
+    result = np.int32 if kind is np.int8 else kind
+    a, b, c = Matrix((M, K), kind), Matrix((K, N), kind), Matrix((M, N), np.float32)
+    out = rng.choice([None, Matrix((M, N), result), Matrix((M, N), result)])
+    at = 16 * rng.randrange(256, 300)
+    a.address, b.address, c.address = (1 << 21) + at, (1 << 22) + 2 * at, (1 << 24) + at
+    if out is not None:
+        out.address = rng.choice([(1 << 23) + at, 1 << 23, a.address, b.address + 64, c.address])
+    alpha, beta = rng.choice([1, 1.0, 2.0, 2.5, 3]), rng.choice([0, 0.0, 1.0, 0.5])
+    return {"a": a, "b": b, "c": c, "out": out, "alpha": alpha, "beta": beta}
+
+
+def launched(gpu, requests, forget):
+    """Return what requests launch, and how many arrays each makes."""
+    KNOWN.clear()
+    found = []
+    Matrix.made.clear()
+    for request in requests:
+        if forget:
+            KNOWN.clear()
+        before = len(Matrix.made)
+        cute.ops.gemm(**request)
+        found.append((gpu.raw.launches[-1], Matrix.made[before:]))
+    return found
+
+
+def test_a_known_request_launches_what_it_would_if_it_were_not_known(gpu, steps):
+    """Of few facts and many addresses: with what is known, and with nothing."""
+    rng = random.Random(1)
+    requests = [drawn(rng) for _ in range(150)]
+    wanted = launched(gpu, requests, True)
+    cold = steps.count("taken")
+    assert launched(gpu, requests, False) == wanted
+    assert cold == len(requests)
+    assert known() <= 2 * 2 * 2 * 2  # types, with out, alpha is 1, beta is 0
+    assert steps.count("taken") - cold < cold  # those whose out is read are prepared each time
 
 
 # -- torch

@@ -12,8 +12,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.calls import arrays, doors
-from cute_py.ops.config import Gpu
-from cute_py.ops.libraries import Torch
+from cute_py.ops.libraries import Gpu, Torch
 from cute_py.ops.operands import span
 from tests import fake_gpu, gpu_arrays
 

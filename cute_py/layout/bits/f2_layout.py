@@ -7,7 +7,7 @@ this kind. Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819).
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import Mapped, tuples
+from cute_py.layout import AbstractF2, tuples
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import images
 from cute_py.layout.coords import crd2idx
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cute_py.layout.types import IntTuple, Mode, Tiler
 
 
-class F2Layout(Value, Mapped):
+class F2Layout(Value, AbstractF2):
     """The map i -> offset ^ (XOR of bases[b] over the set bits b of i) on the indices of a shape.
 
     Args:
