@@ -354,6 +354,7 @@ from cute_py.layout.cutlass2.tensorop import tensor_op_swizzle as tensor_op_swiz
 from cute_py.tiled.thread_maps import stripmined_thread_map as stripmined_thread_map
 from cute_py.tiled.thread_maps import transposed_thread_map as transposed_thread_map
 from cute_py.tiled.thread_maps import warp_raked_thread_map as warp_raked_thread_map
+from cute_py.host.reference import reference_gemm as reference_gemm
 from cute_py.host.reference import tensor_add as tensor_add
 from cute_py.host.reference import tensor_div as tensor_div
 from cute_py.host.reference import tensor_equals as tensor_equals
@@ -365,7 +366,6 @@ from cute_py.host.fill import tensor_fill as tensor_fill
 from cute_py.host.fill import tensor_fill_random_gaussian as tensor_fill_random_gaussian
 from cute_py.host.fill import tensor_fill_random_uniform as tensor_fill_random_uniform
 from cute_py.host.fill import tensor_fill_sequential as tensor_fill_sequential
-from cute_py.host.reference import reference_gemm as reference_gemm
 from cute_py.host.text import print_tensor as print_tensor
 from cute_py.host.text import tensor_table as tensor_table
 from cute_py.host.text import tensor_text as tensor_text
