@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = Any  # a NumPy array
 
-
 LANES = 32
 WIDTHS = (8, 16, 32, 64, 128)  # of one access by one lane (bits)
 

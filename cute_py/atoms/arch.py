@@ -72,7 +72,6 @@ def holds(archs: tuple[str, ...], arch: str) -> bool:
 
 # -- what a GPU holds
 
-
 KIB = 1024  # bytes
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from cute_py.atoms.mma import Array
     from cute_py.dtypes.table import DtypeLike
 
-
 ONE_THREAD = Layout(1, 0)
 WARP = Layout(32, 1)
 

@@ -152,7 +152,6 @@ SM90_BULK_COPY_AUTO = Copy_Op(
 # instruction lists so many coordinates, the innermost first. The tensor map, which holds sizes,
 # strides, box and swizzle, is an operand; `tma.TmaAtom` derives what it says
 
-
 _SOURCE = "PTX ISA, {}; cutlass arch/copy_sm90_tma.hpp, atom/copy_traits_sm90_tma.hpp"
 
 _LOAD = (

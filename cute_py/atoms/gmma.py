@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.types import Alike, AnyLayout
 
-
 # name of the swizzle -> B of Sw<B,4,3> on byte addresses; a row is 16 << B bytes
 SWIZZLES = {"INTER": 0, "SW32": 1, "SW64": 2, "SW128": 3}
 MAJORS = ("K", "MN")

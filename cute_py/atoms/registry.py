@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     Usual: TypeAlias = tuple[tuple[int, ...], ...]  # template arguments, such as copy_rows lists
     Table: TypeAlias = tuple[dict[str, Copy_Op], dict[str, tuple[Callable[..., Copy_Op], Usual]]]
 
-
 # prefix of the names -> the module that makes their rows (`NAMES`, `parameters`, `row`)
 _HOMES = {
     "SM80_SPARSE_": "sparse",

@@ -24,7 +24,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
 
-
 METADATA = Operand(1, "b32", vector=False)
 _CHUNK = {32: 2, 16: 4, 8: 4, 4: 8}
 

@@ -35,7 +35,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.integers.polynomial import Bounds, Monomial, Polynomial
 
-
 NO_BOUNDS: Bounds = (None, None)
 _EFFORT = 4  # quotients and minima that are relaxed inside of each other
 _MAX_FLIPS = 3  # atoms with two bounds for which both shifts are tried

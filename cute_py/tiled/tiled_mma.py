@@ -31,7 +31,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, LayoutLike, Leaf, Tiler
 
-
 # operand -> its two modes in MNK, and the thread modes of ThrLayoutVMNK that split them
 _MODES = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
 

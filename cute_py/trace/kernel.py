@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from cute_py.calls.fingerprint.watch import Seen
     from cute_py.layout.types import Leaf
 
-
 register_allocators.append(registers_of)
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     Grids: TypeAlias = tuple[tuple[Grid, ...], ...]
     Labels: TypeAlias = Sequence[str]
 
-
 MOST_CELLS = 1 << 18
 MOST_PAIRS = 1 << 22  # threads often share elements: 128 hold each of a warpgroup's A
 MOST_MODES = 4

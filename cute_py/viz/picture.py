@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-
 # The colours of cells, by index modulo 8, light enough for black text, neighbours well apart:
 # (red green blue) for SVG and LaTeX, and the nearest background of a 256-colour terminal
 COLOURS = (

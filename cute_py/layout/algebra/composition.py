@@ -228,7 +228,6 @@ def _compose_leaves(a: Layout, b: Layout) -> Layout:
 
 # -- the refusal: its witness, and the repairs that were tried and hold
 
-
 TRIED_REPAIRS = 64
 
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     Modes = list[tuple[int, int]]  # (extent, stride)
 
-
 PROBED = 16  # entries of a run that are compared at first
 BLOCK = 256  # entries of a table that are compared at first
 GROWTH = 8  # by how much more next
@@ -299,7 +298,6 @@ def _size(modes: Modes) -> int:
 
 
 # -- what is accepted as a table of offsets, read into one flat NumPy array and its shape
-
 
 BOUND = 1 << 61  # entries lie below in magnitude, so that sums of two differences stay in int64
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from cute_py.layout.notation.parse_tokens import Value
     from cute_py.layout.types import IntTuple
 
-
 _TUPLES = ("tuple", "Shape", "Stride", "Coord", "Step", "Tile", "ArithmeticTuple")
 _CONSTANTS = ("C", "Int", "constant", "integral_constant")
 _INTEGERS = (
