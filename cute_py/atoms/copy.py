@@ -89,9 +89,9 @@ class Copy_Op:
         return f"{self.name}<{','.join(map(str, self.args))}>" if self.args else self.name
 
     def __repr__(self) -> str:
-        from cute_py.atoms.registry import known
+        from cute_py.atoms.registry import registered
 
-        if known(self):
+        if registered(self):
             return f"cute.atoms.get_copy({str(self)!r})"
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
         return f"Copy_Op({values})"
@@ -246,9 +246,9 @@ class Copy_Atom(Value):
         return f"Copy_Atom({self.op}, {self.dtype})"
 
     def __repr__(self) -> str:
-        from cute_py.atoms.registry import known
+        from cute_py.atoms.registry import registered
 
-        op = str(self.op) if known(self.op) else self.op
+        op = str(self.op) if registered(self.op) else self.op
         return f"Copy_Atom({op!r}, {self.dtype!r})"
 
     @property

@@ -41,9 +41,9 @@ def _module(name: str) -> ModuleType:
     return import_module(f"cute_py.atoms.{name}")
 
 
-def _home(name: str) -> str:
+def _home(name: str, homes: Mapping[str, str] = _HOMES, other: str = _LISTED) -> str:
     """Return the module that must define a row of this name."""
-    return next((home for prefix, home in _HOMES.items() if name.startswith(prefix)), _LISTED)
+    return next((home for prefix, home in homes.items() if name.startswith(prefix)), other)
 
 
 def _names(home: str) -> Iterable[str]:
@@ -110,14 +110,14 @@ def variant(
     return _cache.setdefault(str(atom), atom)
 
 
-def registered(atom: MMA_Atom) -> bool:
-    """Return whether the registry has exactly this row.
+def registered(row: MMA_Atom | Copy_Op) -> bool:
+    """Return whether the registry has exactly this row: whether its text gives it back.
 
-    >>> registered(get("SM61_DP4A"))
-    True
+    >>> registered(get("SM61_DP4A")), registered(get_copy("SM75_U32x1_LDSM_N"))
+    (True, True)
     """
     try:
-        return get(str(atom)) == atom
+        return (get if isinstance(row, MMA_Atom) else get_copy)(str(row)) == row
     except CuteError:
         return False
 
@@ -203,7 +203,7 @@ def get_copy(name: str, *args: int) -> Copy_Op:
     SM80_CP_ASYNC_CACHEGLOBAL<128>
     """
     base, own = _split(name)
-    rows, families = _table(_copy_home(base))
+    rows, families = _table(_home(base, _COPY_HOMES, _PLAIN))
     if base in rows and not own + args:
         return rows[base]
     if base in families:
@@ -235,16 +235,6 @@ def copy_names() -> tuple[str, ...]:
     return tuple(name for tables in _tables() for table in tables for name in table)
 
 
-def known(op: Copy_Op) -> bool:
-    """Return whether `get_copy` of the text of the row gives the row back."""
-    from cute_py.errors import CuteError
-
-    try:
-        return get_copy(str(op)) == op
-    except CuteError:
-        return False
-
-
 def _split(name: str) -> tuple[str, tuple[int, ...]]:
     """Return the name without its template arguments, and these."""
     if not isinstance(name, str):
@@ -271,10 +261,6 @@ def _arguments(name: str, given: tuple[int, ...], usual: Usual) -> tuple[int, ..
             "copy-arguments", operation="get_copy", name=name, given=given, example=example
         )
     return given
-
-
-def _copy_home(name: str) -> str:
-    return next((home for prefix, home in _COPY_HOMES.items() if name.startswith(prefix)), _PLAIN)
 
 
 def _table(module: str) -> Table:

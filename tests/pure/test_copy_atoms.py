@@ -7,7 +7,7 @@ import pytest
 import cute_py as cute
 from cute_py.atoms.copy import Copy_Atom, Copy_Op
 from cute_py.atoms.copy_universal import move
-from cute_py.atoms.registry import copy_names, copy_rows, get_copy, known
+from cute_py.atoms.registry import copy_names, copy_rows, get_copy, registered
 from tests.notation import golden_cases
 from tests.sampling import check_each, each
 
@@ -117,7 +117,7 @@ def test_register_operands_hold_the_bits_of_a_thread(op):
 def test_row_is_frozen_hashable_picklable_and_named(op):
     assert pickle.loads(pickle.dumps(op)) == op
     assert hash(pickle.loads(pickle.dumps(op))) == hash(op)
-    assert known(op)
+    assert registered(op)
     assert op.source
     assert op.native
     with pytest.raises(AttributeError):
