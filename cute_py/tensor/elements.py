@@ -73,15 +73,11 @@ def refuse_offset(
 def extremes(layout: Alike) -> tuple[int, int] | None:
     """Return bounds (low, high) of the offsets, tight for a plain layout; None where symbols or
     coordinates leave them open.
-
-    >>> extremes(Layout((4, 8), (-1, 4)))
-    (-3, 28)
     """
     if layout.__class__ is Layout:
         if layout._kind != INTS:
             return None
-        reach = [(s - 1) * d for s, d in zip(layout._s, layout._d, strict=True)]
-        return sum([r for r in reach if r < 0]), sum([r for r in reach if r > 0])
+        return reach(layout)
     inner = extremes(layout.inner)
     if inner is None or layout.offset.__class__ is not int:
         return None
@@ -90,6 +86,16 @@ def extremes(layout: Alike) -> tuple[int, int] | None:
     if low >= 0 and period is not None:
         return low // period * period, (high // period + 1) * period - 1
     return _enumerated(layout)
+
+
+def reach(layout: Layout) -> tuple[int, int]:
+    """Return the least and the greatest offset of a layout of integers.
+
+    >>> reach(Layout((4, 8), (-1, 4)))
+    (-3, 28)
+    """
+    steps = [(s - 1) * d for s, d in zip(layout._s, layout._d, strict=True)]
+    return sum([step for step in steps if step < 0]), sum([step for step in steps if step > 0])
 
 
 def _enumerated(layout: ComposedLayout) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _
 from cute_py.records import Record, Value
+from cute_py.tensor.elements import reach
 from cute_py.tiled.fragments import checked_mode, on_layout, part_at, whole
 from cute_py.tiled.tiled_mma import TiledMMA
 from cute_py.tiled.tiles import (
@@ -29,7 +30,6 @@ from cute_py.tiled.tiles import (
     checked_tiler,
     checked_tv,
     compact_map,
-    reach,
     require_divides,
     require_inside,
     require_one_writer,

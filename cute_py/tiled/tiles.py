@@ -28,6 +28,7 @@ from cute_py.layout.queries import cosize, get_flat_coord, size
 from cute_py.layout.slicing import slice_
 from cute_py.layout.tools import is_injective, is_surjective
 from cute_py.layout.tuples import _
+from cute_py.tensor.elements import reach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -246,16 +247,6 @@ def require_inside(layout_tv: Layout, tiler: tuple[Tiler, ...], operation: str) 
             index=low if low < 0 else high,
             last=count - 1,
         )
-
-
-def reach(layout: Layout) -> tuple[int, int]:
-    """Return the least and the greatest offset of a layout of integers.
-
-    >>> reach(Layout((4, 8), (-1, 4)))
-    (-3, 28)
-    """
-    steps = [(s - 1) * d for s, d in zip(layout._s, layout._d, strict=True)]
-    return sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
 
 
 def require_one_writer(atom: Copy_Atom, layout_tv: Layout, operation: str) -> None:
