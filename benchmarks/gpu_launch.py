@@ -1,14 +1,19 @@
 """What a launch costs on the host: three arrays of torch, the kernel known and compiled.
 
-500 launches between two readings of the clock, without waiting for the GPU; 31 repeats, the
-contenders taking turns; medians. Ratios are to torch's in-place add.
+500 launches between two readings of the clock, without waiting for the GPU; 31 repeats in each of
+some windows a second apart, the contenders taking turns; medians. Ratios are to torch's in-place
+add.
 
-    python benchmarks/gpu_launch.py [--out FILE]
+The second table is the floor of our call: what it cannot do without, each by the ways there are.
+The least that a call can cost is the sum of the cheapest ways, and of a call of Python.
+
+    python benchmarks/gpu_launch.py [--out FILE] [--windows N]
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import sys
 import time
@@ -59,6 +64,68 @@ def _ours(torch, a, b):
     }
 
 
+# -- the floor of our call
+
+
+class Called:
+    """What a kernel is for Python: an object that is called with any arguments."""
+
+    def __call__(self, *args, **named):
+        """Do nothing."""
+
+
+def floor(torch):
+    """Return name -> function for what a call is made of."""
+    from cute_py.calls.arrays import library_of
+    from cute_py.codegen.launch.run import prepare
+
+    arrays = a, b, c = [torch.zeros(ELEMENTS, device="cuda") for _ in range(3)]
+    add(a, b, c)
+    library, called, device = library_of(a), Called(), torch.cuda.current_device()
+    facts, values = library.reader(), tuple(x.data_ptr() for x in arrays)
+    add(a, b, c)  # now it is known how the call is found again
+    launch, _values = prepare(cute.trace(add, a, b, c), arrays)
+    launch(values)
+    (known,) = [x for alike in add.calls().kept.values() for x in alike.known.values()]
+    found = {
+        "a call of Python": lambda: called(a, b, c),
+        "three addresses": lambda: (a.data_ptr(), b.data_ptr(), c.data_ptr()),
+        "facts and addresses, by attributes": lambda: (facts(a), facts(b), facts(c)),
+        "torch's current stream": library.stream(device),
+        "the same, by torch.cuda": lambda: torch.cuda.current_stream().cuda_stream,
+        "torch's current device": library.current,
+        "what the function refers to": known.holds,
+        "the prepared launch as a function": lambda: launch.go(values),
+        **_launches(launch, values),
+    }
+    if library.alike is not None:
+        same = library.alike(arrays)
+        assert same(a, b, c)
+        found["facts, by torch's guards"] = lambda: same(a, b, c)
+    return found
+
+
+def _launches(launch, values):
+    """Return the ways to ask the driver for a launch whose parameters are in place."""
+    block, driver, pointer = launch.pool[0], launch.driver, ctypes.c_void_p
+    block.write(*values)
+    config, function, raw = block.config, launch.function, driver.raw
+    ask = ctypes.CFUNCTYPE(ctypes.c_int)(
+        driver.call("cuGetProcAddress", b"cuLaunchKernel", 12000, 0)
+    )
+    sizes = [config.gridDimX, 1, 1, config.blockDimX, 1, 1, config.sharedMemBytes]
+    given = [pointer(int(function)), *map(ctypes.c_uint, sizes), pointer(int(config.hStream))]
+    given += [pointer(block.address), pointer(None)]
+    return {
+        "writing the parameters": lambda: block.write(*values),
+        "cuLaunchKernelEx, by its address": block.launch,
+        "cuLaunchKernelEx, by cuda.bindings": lambda: raw.cuLaunchKernelEx(
+            config, function, block.address, 0
+        ),
+        "cuLaunchKernel, by its address": lambda: ask(*given),
+    }
+
+
 def _cupy(torch, a, b):
     import cupy
 
@@ -98,36 +165,47 @@ def _numba(torch, a, b):
     return {"Numba dispatcher, its own arrays": (lambda: configured(x, y, z), z)}
 
 
-def measure(torch, launches):
+def measure(torch, launches, windows=1):
     """Return microseconds a launch: name -> one figure a repeat."""
     times = {name: [] for name in launches}
-    for _ in range(REPEATS):
-        for name, launch in launches.items():
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(LAUNCHES):
-                launch()
-            times[name].append((time.perf_counter() - start) / LAUNCHES * 1e6)
+    for window in range(windows):
+        time.sleep(min(window, 1))
+        for _ in range(REPEATS):
+            for name, launch in launches.items():
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                for _ in range(LAUNCHES):
+                    launch()
+                times[name].append((time.perf_counter() - start) / LAUNCHES * 1e6)
     torch.cuda.synchronize()
     return times
 
 
+def shown(title, times, peer):
+    """Print a table, and return the medians."""
+    figures = {name: round(median(each), 3) for name, each in times.items()}
+    print(f"{title:<38}{'us':>8}{'least':>8}{'of torch':>10}")
+    for name, figure in figures.items():
+        print(f"{name:<38}{figure:8.2f}{min(times[name]):8.2f}{peer / figure:10.2f}")
+    return figures
+
+
 def main():
-    """Measure, print a table, and write it where that is asked for."""
+    """Measure, print both tables, and write them where that is asked for."""
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out")
+    parser.add_argument("--windows", type=int, default=7)
     options = parser.parse_args()
-    times = measure(torch, contenders(torch))
-    figures = {name: round(median(each), 2) for name, each in times.items()}
-    peer = figures["torch add_"]
-    print(f"{'launch':<36}{'us':>8}{'least':>8}{'of torch':>10}")
-    for name, figure in figures.items():
-        print(f"{name:<36}{figure:8.2f}{min(times[name]):8.2f}{peer / figure:10.2f}")
+    launches, parts = contenders(torch), floor(torch)
+    times = measure(torch, {**launches, **parts}, options.windows)
+    add_ = median(times["torch add_"])
+    whole = shown("launch", {name: times[name] for name in launches}, add_)
+    steps = shown("what a call is made of", {name: times[name] for name in parts}, add_)
     if options.out:
         facts = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
-        facts |= {"python": sys.version.split()[0], "microseconds": figures}
+        facts |= {"python": sys.version.split()[0], "microseconds": whole, "floor": steps}
         with open(options.out, "w", encoding="utf-8") as file:
             json.dump(facts, file, indent=1)
 

@@ -63,8 +63,10 @@ _HOME = {
     "layout.composed": "ComposedLayout make_composed_layout",
     "layout.bits.f2": "F2Map compose_swizzles",
     "layout.bits.f2_layout": "F2Layout",
-    "layout.bits.f2_convert": "compose_f2 f2_kernel f2_matrix f2_rank from_f2 from_f2_matrix to_f2",
-    "layout.bits.linear_bases": "from_linear_bases to_linear_bases",
+    "layout.bits.f2_convert": (
+        "compose_f2 f2_kernel f2_matrix f2_rank from_f2 from_f2_matrix from_linear_bases to_f2 "
+        "to_linear_bases"
+    ),
     "layout.offsets": "holes image offset_grid offsets",
     "layout.tools": (
         "contains equivalent is_bijective is_injective is_permutation is_surjective overlaps"
@@ -81,19 +83,17 @@ _HOME = {
         "Tensor make_coord_tensor make_fragment_like make_host_tensor make_identity_tensor "
         "make_ptr make_rmem_tensor make_tensor make_tensor_like"
     ),
-    "tensor.partition": "inner_partition local_partition local_tile outer_partition",
-    "tensor.retype": "recast",
+    "tensor.views": "inner_partition local_partition local_tile outer_partition recast",
     "atoms.mma": "MMA_Atom",
     "atoms.copy": "Copy_Atom Copy_Op",
-    "atoms.copy_registry": "get_copy",
+    "atoms.registry": "get_copy",
     "tiled.tiled_mma": "ThrMMA TiledMMA make_tiled_mma",
     "tiled.tiled_copy": (
         "ThrCopy TiledCopy make_cotiled_copy make_tiled_copy make_tiled_copy_A make_tiled_copy_B "
         "make_tiled_copy_C make_tiled_copy_C_atom make_tiled_copy_D make_tiled_copy_S "
         "make_tiled_copy_tv"
     ),
-    "tiled.check_copy": "check_copy",
-    "tiled.check_gemm": "check_gemm",
+    "tiled.checks": "check_copy check_gemm",
     "tiled.coverage": "coverage",
     "tiled.suggest": "suggest_permutation suggest_tiled_copy",
     "trace.kernel": "Kernel kernel",
@@ -101,16 +101,14 @@ _HOME = {
     "plan.plan": "Plan",
     "trace.memory": "rmem smem struct union",
     "trace.copying": "copy prefetch",
-    "trace.matrix": "gemm",
+    "trace.matrix": "Operand gemm mainloop",
     "trace.hopper": (
         "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
         "warpgroup_fence warpgroup_gemm warpgroup_wait"
     ),
     "trace.pipeline": "Pipeline TmaPipeline pipeline",
-    "trace.mainloop": "Operand mainloop",
-    "trace.control": "break_if otherwise range=range_ return_if when while_",
-    "trace.variables": "var=Var wait_until",
+    "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.threads": (
         "assert_ atomic block_idx cp_async_fence cp_async_wait griddepcontrol_launch_dependents "
@@ -160,11 +158,15 @@ def _listed() -> list[str]:
 
 
 def _found(name: str) -> object:
-    """Return a package, a function of registers, or what one of `_UNLISTED` has by that name."""
+    """Return `__all__`, a package, a function of registers, or what one of `_UNLISTED` has under
+    that name.
+    """
+    if name == "__all__":
+        from cute_py.lazy import public
+
+        return public(__dir__())
     if name in _PACKAGES:
         return _package(name)
-    if name == "__all__":
-        return [*globals()["_starred"], *_listed()]
     if not name.startswith("__") and name in _functions():
         return globals().setdefault(name, getattr(_package("math"), name))
     holders = [] if name.startswith("__") else map(_package, _UNLISTED)
@@ -175,11 +177,12 @@ def __getattr__(name: str) -> object:
     """Let `lazy` take over at the first name that is asked for (PEP 562)."""
     from cute_py.lazy import lazy
 
-    get, names, starred = lazy(__name__, _HOME, _found, _listed, _unlisted)
-    globals().update(__getattr__=get, __dir__=names, _starred=starred)
+    get, names = lazy(__name__, _HOME, _found, _listed, _unlisted)
+    globals().update(__getattr__=get, __dir__=names)
     return get(name)
 
 
 def __dir__() -> list[str]:
     """List the public names and packages, loaded or not."""
-    return __getattr__("__all__") and globals()["__dir__"]()
+    __getattr__("__all__")
+    return __dir__()

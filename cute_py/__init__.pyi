@@ -1,4 +1,4 @@
-"""Public names, for type checkers; `_HOME` in __init__.py is the source."""
+"""Public names, for type checkers; from `_HOME` of cute_py, cutlass2, host."""
 
 from cute_py.errors import CoordinateError as CoordinateError
 from cute_py.errors import CuteError as CuteError
@@ -165,9 +165,9 @@ from cute_py.layout.bits.f2_convert import f2_matrix as f2_matrix
 from cute_py.layout.bits.f2_convert import f2_rank as f2_rank
 from cute_py.layout.bits.f2_convert import from_f2 as from_f2
 from cute_py.layout.bits.f2_convert import from_f2_matrix as from_f2_matrix
+from cute_py.layout.bits.f2_convert import from_linear_bases as from_linear_bases
 from cute_py.layout.bits.f2_convert import to_f2 as to_f2
-from cute_py.layout.bits.linear_bases import from_linear_bases as from_linear_bases
-from cute_py.layout.bits.linear_bases import to_linear_bases as to_linear_bases
+from cute_py.layout.bits.f2_convert import to_linear_bases as to_linear_bases
 from cute_py.layout.offsets import holes as holes
 from cute_py.layout.offsets import image as image
 from cute_py.layout.offsets import offset_grid as offset_grid
@@ -206,15 +206,15 @@ from cute_py.tensor.tensor import make_ptr as make_ptr
 from cute_py.tensor.tensor import make_rmem_tensor as make_rmem_tensor
 from cute_py.tensor.tensor import make_tensor as make_tensor
 from cute_py.tensor.tensor import make_tensor_like as make_tensor_like
-from cute_py.tensor.partition import inner_partition as inner_partition
-from cute_py.tensor.partition import local_partition as local_partition
-from cute_py.tensor.partition import local_tile as local_tile
-from cute_py.tensor.partition import outer_partition as outer_partition
-from cute_py.tensor.retype import recast as recast
+from cute_py.tensor.views import inner_partition as inner_partition
+from cute_py.tensor.views import local_partition as local_partition
+from cute_py.tensor.views import local_tile as local_tile
+from cute_py.tensor.views import outer_partition as outer_partition
+from cute_py.tensor.views import recast as recast
 from cute_py.atoms.mma import MMA_Atom as MMA_Atom
 from cute_py.atoms.copy import Copy_Atom as Copy_Atom
 from cute_py.atoms.copy import Copy_Op as Copy_Op
-from cute_py.atoms.copy_registry import get_copy as get_copy
+from cute_py.atoms.registry import get_copy as get_copy
 from cute_py.tiled.tiled_mma import ThrMMA as ThrMMA
 from cute_py.tiled.tiled_mma import TiledMMA as TiledMMA
 from cute_py.tiled.tiled_mma import make_tiled_mma as make_tiled_mma
@@ -229,8 +229,8 @@ from cute_py.tiled.tiled_copy import make_tiled_copy_C_atom as make_tiled_copy_C
 from cute_py.tiled.tiled_copy import make_tiled_copy_D as make_tiled_copy_D
 from cute_py.tiled.tiled_copy import make_tiled_copy_S as make_tiled_copy_S
 from cute_py.tiled.tiled_copy import make_tiled_copy_tv as make_tiled_copy_tv
-from cute_py.tiled.check_copy import check_copy as check_copy
-from cute_py.tiled.check_gemm import check_gemm as check_gemm
+from cute_py.tiled.checks import check_copy as check_copy
+from cute_py.tiled.checks import check_gemm as check_gemm
 from cute_py.tiled.coverage import coverage as coverage
 from cute_py.tiled.suggest import suggest_permutation as suggest_permutation
 from cute_py.tiled.suggest import suggest_tiled_copy as suggest_tiled_copy
@@ -245,7 +245,9 @@ from cute_py.trace.memory import struct as struct
 from cute_py.trace.memory import union as union
 from cute_py.trace.copying import copy as copy
 from cute_py.trace.copying import prefetch as prefetch
+from cute_py.trace.matrix import Operand as Operand
 from cute_py.trace.matrix import gemm as gemm
+from cute_py.trace.matrix import mainloop as mainloop
 from cute_py.trace.hopper import Mbarriers as Mbarriers
 from cute_py.trace.hopper import cluster_sync as cluster_sync
 from cute_py.trace.hopper import fence_mbarrier_init as fence_mbarrier_init
@@ -264,18 +266,16 @@ from cute_py.trace.hopper import warpgroup_wait as warpgroup_wait
 from cute_py.trace.pipeline import Pipeline as Pipeline
 from cute_py.trace.pipeline import TmaPipeline as TmaPipeline
 from cute_py.trace.pipeline import pipeline as pipeline
-from cute_py.trace.mainloop import Operand as Operand
-from cute_py.trace.mainloop import mainloop as mainloop
 from cute_py.trace.control import break_if as break_if
 from cute_py.trace.control import otherwise as otherwise
 from cute_py.trace.control import range_ as range_
 range = range_
 from cute_py.trace.control import return_if as return_if
+from cute_py.trace.control import Var as Var
+var = Var
+from cute_py.trace.control import wait_until as wait_until
 from cute_py.trace.control import when as when
 from cute_py.trace.control import while_ as while_
-from cute_py.trace.variables import Var as Var
-var = Var
-from cute_py.trace.variables import wait_until as wait_until
 from cute_py.trace.arithmetic import as_int as as_int
 from cute_py.trace.arithmetic import reduce as reduce
 from cute_py.trace.threads import assert_ as assert_
@@ -360,18 +360,18 @@ from cute_py.layout.cutlass2.tensorop import tensor_op_swizzle as tensor_op_swiz
 from cute_py.tiled.thread_maps import stripmined_thread_map as stripmined_thread_map
 from cute_py.tiled.thread_maps import transposed_thread_map as transposed_thread_map
 from cute_py.tiled.thread_maps import warp_raked_thread_map as warp_raked_thread_map
-from cute_py.host.elementwise import tensor_add as tensor_add
-from cute_py.host.elementwise import tensor_div as tensor_div
-from cute_py.host.elementwise import tensor_equals as tensor_equals
-from cute_py.host.elementwise import tensor_map2 as tensor_map2
-from cute_py.host.elementwise import tensor_modulus as tensor_modulus
-from cute_py.host.elementwise import tensor_mul as tensor_mul
-from cute_py.host.elementwise import tensor_sub as tensor_sub
+from cute_py.host.reference import reference_gemm as reference_gemm
+from cute_py.host.reference import tensor_add as tensor_add
+from cute_py.host.reference import tensor_div as tensor_div
+from cute_py.host.reference import tensor_equals as tensor_equals
+from cute_py.host.reference import tensor_map2 as tensor_map2
+from cute_py.host.reference import tensor_modulus as tensor_modulus
+from cute_py.host.reference import tensor_mul as tensor_mul
+from cute_py.host.reference import tensor_sub as tensor_sub
 from cute_py.host.fill import tensor_fill as tensor_fill
 from cute_py.host.fill import tensor_fill_random_gaussian as tensor_fill_random_gaussian
 from cute_py.host.fill import tensor_fill_random_uniform as tensor_fill_random_uniform
 from cute_py.host.fill import tensor_fill_sequential as tensor_fill_sequential
-from cute_py.host.gemm import reference_gemm as reference_gemm
 from cute_py.host.text import print_tensor as print_tensor
 from cute_py.host.text import tensor_table as tensor_table
 from cute_py.host.text import tensor_text as tensor_text

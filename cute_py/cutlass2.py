@@ -33,4 +33,4 @@ _HOME = {
     "tiled.thread_maps": "stripmined_thread_map transposed_thread_map warp_raked_thread_map",
 }
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _HOME)

@@ -13,6 +13,7 @@ reaches Python except through the table of functions, and the limits below keep 
 from __future__ import annotations
 
 from cute_py.errors import CuteError, ParseError
+from cute_py.layout import Mapped
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
@@ -233,7 +234,7 @@ class Expression(Notation):
             raise self.fail(f"layouts and integers as operands of {name.text}", name)
         if name.text in BY_EXTENTS:
             return
-        size = operand.size() if hasattr(operand, "size") and callable(operand) else 0
+        size = operand.size() if isinstance(operand, Mapped) else 0
         if size.__class__ is int and size > MAX_ELEMENTS:
             raise self.beyond(name, f"{size} elements", f"at most {MAX_ELEMENTS} elements")
 

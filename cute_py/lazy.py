@@ -17,8 +17,8 @@ def lazy(
     found: Callable[[str], object] = lambda name: None,
     listed: Callable[[], Iterable[str]] = tuple,
     unlisted: Callable[[], Iterable[str]] = tuple,
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` of a package.
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package; `__all__` comes by the first.
 
     Args:
         package: its `__name__`.
@@ -28,8 +28,7 @@ def lazy(
         listed: names of `found` that belong into `dir`.
         unlisted: names of `found` that do not, but may be meant.
 
-    A name that it lacks is an AttributeError, which says what was probably meant. `__all__` leaves
-    out what would hide a builtin under `import *`.
+    A name that it lacks is an AttributeError, which says what was probably meant.
     """
     places = {}
     for module, defined in homes.items():
@@ -40,6 +39,8 @@ def lazy(
     def get(name: str) -> Any:  # noqa: ANN401
         if name not in places:
             value = found(name)
+            if value is None and name == "__all__":
+                return public(places)
             if value is None:
                 raise Unknown(package, name, lambda: {*places, *listed(), *unlisted()})
             return value
@@ -52,8 +53,12 @@ def lazy(
         special = [each for each in vars(sys.modules[package]) if each.startswith("__")]
         return sorted({*special, *places, *listed()})
 
-    hiding = {"_", *vars(builtins)}
-    return get, names, sorted(places.keys() - hiding)
+    return get, names
+
+
+def public(names: Iterable[str]) -> list[str]:
+    """Return those of the names that hide no builtin under `import *`, sorted."""
+    return sorted(each for each in names if each[0] != "_" and not hasattr(builtins, each))
 
 
 class Unknown(AttributeError):
@@ -70,7 +75,8 @@ class Unknown(AttributeError):
     def __str__(self) -> str:
         from difflib import get_close_matches
 
-        close = [] if self._asked[0] == "_" else get_close_matches(self._asked, self._known(), n=1)
+        known = () if self._asked.startswith("_") else self._known()
+        close = get_close_matches(self._asked, known, n=1)
         return "; ".join([self.args[0], *(f"did you mean {each!r}?" for each in close)])
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -1,10 +1,68 @@
-"""`Value`: what objects of this package are that can be a part of a key."""
+"""`Record`: what frozen objects share; `Value`: those of them that can be a part of a key."""
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
-class Value:
-    """Base of classes whose objects never change, to their leaves, and compare by content.
+
+class Record:
+    """Base of frozen objects: an attribute is set once, in the constructor, and never again.
+
+    `__match_args__` names the attributes that stand for the constructor's arguments, in order.
+    Two records are equal if they are of one class and these are equal; hash, repr, copies and
+    pickles go by them as well. Slots that are computed from them are left out of it.
+
+    >>> class Extent(Record):
+    ...     __slots__ = __match_args__ = ("name", "size")
+    ...
+    ...     def __init__(self, name, size):
+    ...         self.name, self.size = name, size
+    >>> Extent("M", 8), Extent("M", 8) == Extent("M", 8), len({Extent("M", 8), Extent("M", 8)})
+    (Extent('M', 8), True, 1)
+    >>> Extent("M", 8).size = 16
+    Traceback (most recent call last):
+    AttributeError: Extent is frozen: cannot set size; build a new one
+    """
+
+    __slots__ = ()
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, name) or not hasattr(type(self), name):
+            kind = type(self).__name__
+            raise AttributeError(f"{kind} is frozen: cannot set {name}; build a new one")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: cannot delete {name}")
+
+    def _parts(self) -> tuple[Any, ...]:
+        """Return the constructor's arguments."""
+        return tuple([getattr(self, name) for name in self.__match_args__])
+
+    def _key(self) -> tuple[Any, ...]:
+        """Return what equality and hash see."""
+        return self._parts()
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return type(self), self._parts()
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return self is other or bool(self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._parts()))})"
+
+
+class Value(Record):
+    """Base of records that never change, to their leaves.
 
     A kernel's fingerprint takes such an object as it is, and a key of the cache writes its repr.
     """

@@ -1,20 +1,26 @@
-"""Test groups, options and Hypothesis profiles.
+"""Test groups, the seconds that a test may take, options and Hypothesis profiles.
 
-A test's group is its folder: tests/pure, emulated, compile_only, browser, gpu; everything else
-(doctests, tests/slow, the tests beside this file) is pure. What lies in tests/slow is also marked
-slow. CONTRIBUTING.md says how to run each group.
+A test's group is its folder: tests/pure, emulated, compile_only, torch, browser, gpu; everything
+else (doctests, tests/slow, the tests next to this file) is pure. What lies in tests/slow is also
+marked slow. CONTRIBUTING.md says how to run each group.
 """
 
 import ctypes
+import gc
 import os
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
-GROUPS = ("pure", "emulated", "compile_only", "browser", "gpu")
+GROUPS = ("pure", "emulated", "compile_only", "torch", "browser", "gpu")
+SECONDS = 1.5  # of processor time, of a test that is not slow; its fixtures are not counted
+YARDSTICK = 0.35  # seconds of `slowness`, where that was set
+# How many registers a kernel takes is up to the compilers that are installed.
+SPILLS = "ignore:.* bytes of a thread go to local memory:RuntimeWarning"
 
 # quick: the same few examples each time, here and in CI. long: fresh ones each night (`--slow`).
 settings.register_profile("quick", derandomize=True, max_examples=50, deadline=None)
@@ -32,6 +38,12 @@ def pytest_addoption(parser):
     group = parser.getgroup("cute_py")
     group.addoption("--slow", action="store_true", help="run the tests marked slow as well")
     group.addoption(
+        "--seconds",
+        type=float,
+        default=SECONDS,
+        help=f"processor time that a test may take without --slow ({SECONDS}; 0: any)",
+    )
+    group.addoption(
         "--update-golden", action="store_true", help="rewrite golden files instead of comparing"
     )
 
@@ -43,6 +55,8 @@ def pytest_collection_modifyitems(config, items):
         item.add_marker(folder if folder in GROUPS else "pure")
         if folder == "slow":
             item.add_marker("slow")
+        if folder == "gpu":
+            item.add_marker(pytest.mark.filterwarnings(SPILLS))
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             left_out.append(item)
         else:
@@ -52,7 +66,17 @@ def pytest_collection_modifyitems(config, items):
         items[:] = kept
 
 
+def pytest_collection_finish():
+    """Leave what is there before the first test to no garbage collection: thousands of items, and
+    the modules of all tests. Each would take a good part of a second, of whichever test it is in.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_runtest_setup(item):
+    if item.get_closest_marker("torch") and find_spec("torch") is None:
+        pytest.skip("needs torch")
     if not item.get_closest_marker("gpu") or os.environ.get("CUTE_PY_GPU_DRY"):
         return
     capability = compute_capability()
@@ -62,6 +86,39 @@ def pytest_runtest_setup(item):
         pytest.skip(f"needs compute capability 8.0 or newer, this GPU has {capability}")
     if item.get_closest_marker("sm90") and capability != (9, 0):
         pytest.skip(f"needs compute capability 9.0, this GPU has {capability}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Fail a test that passed, but took more than its seconds.
+
+    Processor time does not grow with what else a machine does. Not counted: fixtures, and tests on
+    a GPU, which wait for it; `--slow` counts nothing, its Hypothesis profile may be the long one.
+    """
+    start = processor_seconds()
+    result = yield
+    used, most = processor_seconds() - start, item.config.getoption("--seconds")
+    free = item.config.getoption("--slow") or item.get_closest_marker("gpu")
+    if 0 < most < used and not free and most * slowness() < used:
+        pytest.fail(
+            f"took {used:.2f} s of processor time, its processes included; a test that is not slow "
+            f"takes at most {most} s: split it, share a fixture, or mark it slow",
+            pytrace=False,
+        )
+    return result
+
+
+def processor_seconds():
+    """Return the processor time of this process and of those that it has waited for."""
+    return sum(os.times()[:4])
+
+
+def slowness():
+    """Return how many times slower than the machine that the limit was set on this one is now."""
+    start = processor_seconds()
+    for _ in range(10):
+        sum(i % 7 for i in range(1_000_000))
+    return max(1.0, (processor_seconds() - start) / YARDSTICK)
 
 
 def folder_of(path):
@@ -89,9 +146,15 @@ def compute_capability():
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels_of_this_run(tmp_path_factory):
-    """Keep compiled kernels in a folder of this run, and out of the user's; show no stages."""
+    """Keep compiled kernels in a folder of this run, and out of the user's; show no stages.
+
+    The processes of pytest-xdist share it: each has a folder of its own in that of the run.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CUTE_PY_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("CUTE_PY_CACHE_DIR", str(folder / "kernels"))
         for name in ("CUTE_PY_CACHE", "CUTE_PY_CACHE_SIZE", "CUTE_PY_DEBUG"):
             patch.delenv(name, raising=False)
         yield

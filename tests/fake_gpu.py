@@ -162,6 +162,11 @@ class Array:
         return False
 
 
+def _facts(x):
+    own = type(x) is Array
+    return own and (x.dtype, x.shape, x.strides, x.device, x.is_neg())
+
+
 class Launched:
     """A prepared launch that is a function of a test."""
 
@@ -175,8 +180,8 @@ class Launched:
 class Fake:
     """The machine: its driver, and the stream that is current in the library of `Array`."""
 
-    def __init__(self):
-        self.raw, self.stream = Raw(), 0
+    def __init__(self, guarded=False):
+        self.raw, self.stream, self.guards = Raw(), 0, 0
         self.library = arrays.Library(
             "fake",
             ("address",),
@@ -184,7 +189,14 @@ class Fake:
             lambda x: x.device,
             lambda device: lambda: self.stream,
             lambda: self.raw.contexts()[-1],
+            self.alike if guarded else None,
         )
+
+    def alike(self, given):
+        """Stand in for torch's guards; counts those that are made."""
+        self.guards += 1
+        wanted = [_facts(x) for x in given]
+        return lambda *others: [_facts(x) for x in others] == wanted
 
     def compiled(self, plan, arch="sm_90a", spills=0):
         from cute_py.codegen.printer import parameters
@@ -194,12 +206,14 @@ class Fake:
         return Compiled(plan, arch, entry, "", "", b"", Resources(32, 0, 0, plan.smem_bytes), "")
 
 
-def install(monkeypatch):
-    """Return a machine on which `cute.run` and kernels launch."""
+def install(monkeypatch, guarded=False):
+    """Return a machine on which `cute.run` and kernels launch; `guarded`: its library has guards
+    that tell whether arrays are alike.
+    """
     from cute_py.codegen.driver import streams
     from cute_py.codegen.launch import launcher, run
 
-    fake = Fake()
+    fake = Fake(guarded)
     driver = Launching(fake.raw)
     for module in (launcher, streams, run):
         monkeypatch.setattr(module, "driver", lambda: driver)

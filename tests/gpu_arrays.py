@@ -12,7 +12,8 @@ import numpy as np
 import cute_py as cute
 from cute_py.calls import arrays, doors
 from cute_py.codegen.driver import streams
-from cute_py.ops import device
+from cute_py.kernels.gemm import gemm
+from cute_py.ops import libraries, product
 from tests import fake_gpu
 
 
@@ -34,7 +35,10 @@ def on_gpu(rows, columns, kind, major, host=False):
 
 def _spread(x, shape):
     """Return a view with modes of size 1 repeated; the others keep their strides, as in CuPy."""
-    return x if x.shape == shape else np.broadcast_to(x, shape, subok=True)
+    more = len(shape) - x.ndim
+    sizes = zip(x.shape, shape[more:], x.strides, strict=True)
+    strides = (0,) * more + tuple(step if n == m else 0 for n, m, step in sizes)
+    return np.lib.stride_tricks.as_strided(x, shape, strides, subok=True)
 
 
 def install(monkeypatch, gpu):
@@ -49,7 +53,7 @@ def install(monkeypatch, gpu):
         broadcast_to=_spread,
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(device, "driver", lambda: streams.driver())
+    monkeypatch.setattr(libraries, "driver", lambda: streams.driver())
     limits = {
         "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": gpu.smem,
         "MULTIPROCESSOR_COUNT": gpu.multiprocessors,
@@ -63,6 +67,7 @@ def install(monkeypatch, gpu):
         launched.append(plan)
         return fake_gpu.Launched(lambda _values: None), []
 
-    monkeypatch.setattr(device.kernel, "_calls", None)  # what was prepared for another test
+    monkeypatch.setattr(gemm, "_calls", None)  # what was prepared for another test
+    product.KNOWN.clear()
     monkeypatch.setattr(doors, "prepare", [prepare])
     return launched

@@ -548,8 +548,8 @@ def of_parameters(*tests):
 def more():
     """Return calls that stand in no table of the tests."""
     from cute_py import analysis, atoms
-    from cute_py.atoms import gmma_desc, gmma_smem, make_tma_atom
-    from cute_py.atoms.copy_sm90_tma import SM90_TMA_LOAD
+    from cute_py.atoms import gmma, make_tma_atom
+    from cute_py.atoms.copy_sm90 import SM90_TMA_LOAD
     from cute_py.atoms.copy_universal import move
     from cute_py.cli.main import main
     from cute_py.codegen.arch import require_known
@@ -609,11 +609,11 @@ def more():
         lambda: atoms.get_copy("SM75_U32x4_LDSM_N").instruction(dst=["a"] * 3, src=["b"]),
         lambda: cute.Copy_Atom("SM75_U32x1_MOVM_T", "u64"),
         lambda: cute.Copy_Atom("UniversalCopy<16>", "f32").require_whole_values(),
-        lambda: gmma_smem.gmma_layout_atom("M", "SW128", 16),
-        lambda: gmma_desc.make_gmma_desc(Layout((64, 16), (16, 1)), 16, "N"),
-        lambda: gmma_desc.make_gmma_desc(Layout(64), 16, "K"),
-        lambda: gmma_desc.GmmaDescriptor(1, 1, 64).encode(1 << 18),
-        lambda: gmma_smem.byte_swizzle(smem, 4),
+        lambda: gmma.gmma_layout_atom("M", "SW128", 16),
+        lambda: gmma.make_gmma_desc(Layout((64, 16), (16, 1)), 16, "N"),
+        lambda: gmma.make_gmma_desc(Layout(64), 16, "K"),
+        lambda: gmma.GmmaDescriptor(1, 1, 64).encode(1 << 18),
+        lambda: gmma.byte_swizzle(smem, 4),
         lambda: make_tma_atom("SM90_LOAD", Layout((8, 8)), Layout((8, 8)), "f16"),
         lambda: SM90_TMA_LOAD(128, 6),
         lambda: cute.stripmined_thread_map((8,), 8),

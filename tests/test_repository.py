@@ -1,19 +1,23 @@
 """Facts about the repository itself: one command, light imports, complete tables, own words."""
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from functools import cache
+import warnings
+from collections import Counter, defaultdict
+from itertools import chain
 from pathlib import Path
 from string import Formatter
 
 import pytest
 
 from cute_py.errors import WORDINGS
+from tests.sampling import check_each, each
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -44,12 +48,34 @@ def tracked_files():
 
 
 def test_ci_runs_the_test_command_of_the_readme():
+    """It installs with the first part of the command, and tests with the last one."""
     commands = re.findall(r"^python3 -m venv .*pytest .*$", read("README.md"), re.MULTILINE)
     assert len(commands) == 1
-    assert commands[0] in [line.strip() for line in read(".ci/run").splitlines()]
+    script = read(".ci/run")
+    taken = script[script.index("command=") : script.index("logs=")]
+    done = subprocess.run(
+        ["bash", "-ec", taken + 'printf "%s\n" "$install" "$tests"'],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    install, tests = done.stdout.splitlines()
+    assert f"{install} && {tests}" == commands[0]
+    assert tests.startswith(".venv/bin/python -m pytest ")
+    assert 'bash -ec "$install"' in script
+    assert 'bash -c "$tests"' in script
+
+
+def needs_the_installed_package():
+    """Skip where cute_py is found by its path alone: what is asked is what pip has kept of it."""
+    try:
+        importlib.metadata.version("cute-py")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("cute-py is not installed: pip install -e .")
 
 
 def test_console_script_is_installed():
+    needs_the_installed_package()
     (script,) = importlib.metadata.entry_points(group="console_scripts", name="cute-py")
     assert script.value == PROJECT["project"]["scripts"]["cute-py"] == "cute_py.cli.main:main"
     assert callable(script.load())
@@ -119,7 +145,19 @@ def modules_below(package):
 @pytest.mark.parametrize(
     "package",
     [
-        *("records", "errors", "dtypes", "integers", "layout", "tensor", "host", "atoms", "tiled"),
+        *(
+            "records",
+            "lazy",
+            "errors",
+            "cutlass2",
+            "dtypes",
+            "integers",
+            "layout",
+            "tensor",
+            "host",
+            "atoms",
+            "tiled",
+        ),
         *("plan", "calls", "trace"),
     ],
 )
@@ -159,9 +197,7 @@ def test_coverage_names_a_test_for_what_works_and_none_for_what_is_planned():
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in coverage_rows() if row[2] != "planned"], ids=lambda row: row[0]
-)
+@each([row for row in coverage_rows() if row[2] != "planned"], name=lambda row: row[0])
 def test_coverage_row_names_what_exists(row):
     _, _, _, where, tested_by = row
     missing = [
@@ -181,17 +217,32 @@ def phrases(code):
     return {" ".join(each[i : i + 3]) for each in words for i in range(len(each) - 2)}
 
 
-@cache
-def text_of_all_tests():
+def quoted():
+    """Return the text of all tests, and `said(phrase)`: whether it holds these three words."""
     texts = "".join(read(path) for path in sorted((ROOT / "tests").rglob("test_*.py")))
-    return " ".join(texts.replace("\\", "").split())
+    words = texts.replace("\\", "").split()
+    around = defaultdict(set)
+    for first, middle, last in zip(words, words[1:], words[2:], strict=False):
+        around[middle].add((first, last))
+
+    def said(phrase):
+        first, middle, last = phrase.split()
+        return any(a.endswith(first) and b.startswith(last) for a, b in around[middle])
+
+    return texts, said
 
 
-@pytest.mark.parametrize("code", WORDINGS)
-def test_wording_is_matched_by_a_test(code):
+def test_every_wording_is_matched_by_a_test():
     """A test names the code, or quotes three words in a row that no other wording has."""
-    own = phrases(code).difference(*(phrases(other) for other in WORDINGS if other != code))
-    assert any(text in text_of_all_tests() for text in {f'"{code}"', *own})
+    texts, said = quoted()
+    of_code = {code: phrases(code) for code in WORDINGS}
+    times = Counter(chain.from_iterable(of_code.values()))
+
+    def check(code):
+        own = (phrase for phrase in of_code[code] if times[phrase] == 1)
+        assert any(map(said, own)) or f'"{code}"' in texts
+
+    check_each(check, WORDINGS)
 
 
 # -- words that belong elsewhere
@@ -230,6 +281,16 @@ def small_suite(tmp_path):
     )
     (tests / "conftest.py").write_text(read("tests/conftest.py"))
     (tests / "gpu" / "test_gpu.py").write_text("def test_needs_gpu():\n    assert False\n")
+    (tests / "torch").mkdir()
+    (tests / "torch" / "test_torch.py").write_text("def test_torch():\n    assert True\n")
+    (tests / "test_long.py").write_text(
+        "import subprocess, sys, time\n"
+        "TEXT = 'import time\\nwhile time.process_time() < 0.1: pass'\n"
+        "def test_long():\n    end = time.process_time() + 0.1\n"
+        "    while time.process_time() < end: pass\n"
+        "def test_process():\n    subprocess.run([sys.executable, '-c', TEXT], check=True)\n"
+        "def test_sleeps():\n    time.sleep(0.1)\n"
+    )
     (tests / "test_any.py").write_text(
         "import pytest\n"
         "@pytest.mark.slow\ndef test_slow():\n    assert True\n"
@@ -249,10 +310,46 @@ def small_suite(tmp_path):
     return run
 
 
+def test_a_test_of_torch_is_skipped_without_it(small_suite):
+    report = small_suite("tests/torch")
+    assert ("1 passed" in report) == (importlib.util.find_spec("torch") is not None)
+    assert ("needs torch" in report) == (importlib.util.find_spec("torch") is None)
+
+
+def test_a_test_that_takes_long_fails(small_suite):
+    """Of processor time: to sleep takes none, to wait for a process takes that process's."""
+    report = small_suite("tests/test_long.py", "--seconds=0.06")
+    assert "2 failed, 1 passed" in report
+    said = r"took 0\.\d\d s of processor time.*takes at most 0\.06 s: split it"
+    assert len(re.findall(said, report)) == 2
+
+
+def test_a_slow_test_may_take_long(small_suite):
+    assert "3 passed" in small_suite("tests/test_long.py", "--seconds=0.06", "--slow")
+
+
+def test_warnings_are_errors_but_for_those_of_the_compilers():
+    def warn(module, kind=DeprecationWarning):
+        text = "k: 8 bytes of a thread go to local memory on sm_80"
+        warnings.warn_explicit(text, kind, "file.py", 1, module=module)
+
+    for module in ("numba.cuda.np.npdatetime_helpers", "llvmlite.ir", "cuda.bindings.driver"):
+        warn(module)
+    for module in ("cute_py.layout", "cudax", "numpy", "tests.model"):
+        with pytest.raises(DeprecationWarning):
+            warn(module)
+    with pytest.raises(RuntimeWarning):
+        warn("cute_py.codegen.launch.run", RuntimeWarning)
+
+
 def test_gpu_tests_skip_slow_ones_wait_and_golden_files_are_compared(small_suite):
-    report = small_suite()
+    report = small_suite("tests/gpu", "tests/test_any.py")
     assert "no NVIDIA GPU on this machine" in report
     assert "pytest --update-golden writes it" in report
     assert "1 failed, 1 skipped, 1 deselected" in report
-    assert "2 passed, 1 deselected" in small_suite("--slow", "--update-golden", "-m", "pure")
-    assert "1 passed, 1 skipped, 1 deselected" in small_suite()
+
+
+def test_slow_tests_run_and_golden_files_are_written_where_that_is_said(small_suite):
+    options = ("--slow", "--update-golden", "-m", "pure")
+    assert "2 passed, 1 deselected" in small_suite("tests/gpu", "tests/test_any.py", *options)
+    assert "1 passed, 1 skipped, 1 deselected" in small_suite("tests/gpu", "tests/test_any.py")

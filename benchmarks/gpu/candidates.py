@@ -10,7 +10,8 @@ from benchmarks.gpu.cases import BITS, Row
 from cute_py.kernels.config import ATOMS
 from cute_py.kernels.gemm import Epilogue, GemmConfig, Side
 from cute_py.kernels.transpose import PADDED, SWIZZLED
-from cute_py.ops.device_config import Gpu, overlapping
+from cute_py.ops.config import overlapping
+from cute_py.ops.libraries import Gpu
 
 F64_ATOMS = {k: f"SM90_16x8x{k}_F64F64F64F64_TN" for k in (4, 8, 16)}
 FMA = ATOMS["f32", "f32"]

@@ -1,4 +1,7 @@
-"""The host's cost of one launch: 500 launches between two readings of its clock, not waited for.
+"""The host's cost of one call: 500 calls between two readings of its clock, not waited for.
+
+The row `host` is a kernel with three small arrays, against torch's in-place addition; those of the
+group `operator` are `cute.ops.gemm` against `torch.mm`, so small that the GPU is not the limit.
 
 A processor that is shared has slow phases of seconds, in which interpreted code loses more than
 compiled code does; so the repeats are taken in several windows with pauses between them.
@@ -11,14 +14,55 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.gpu.cases import Row
+
 LAUNCHES, REPEATS = 500, 31  # of one window
 WINDOWS, PAUSE = 7, 1.0  # seconds between two windows
 
 
-def measured(torch: Any) -> dict[str, Any]:
-    """Return the record of the row `host`: ours, torch's, and others where they are installed."""
+Calls = dict[str, Callable[[], object]]
+
+
+def measured(torch: Any, row: Row) -> dict[str, Any]:
+    """Return the record of a row of kind `host`."""
+    made, refused = _products(torch, row) if row.shape else _launches(torch)
+    times: dict[str, list[float]] = {name: [] for name in made}
+    for _window in range(WINDOWS):
+        time.sleep(PAUSE)
+        if row.shape:
+            made, _ = _products(torch, row)  # fresh data, at other addresses
+        for _repeat in range(REPEATS):
+            for name, call in made.items():
+                times[name].append(_microseconds(torch, call))
+    entries = [_entry(name, x) for name, x in times.items()]
+    return {"row": row.name, "refused": refused, "entries": entries}
+
+
+def _products(torch: Any, row: Row) -> tuple[Calls, dict[str, str]]:
+    """Return the product by torch and by us, as a user calls them; both are checked first."""
+    import cute_py as cute
+
+    m, n, k = row.shape
+    a, b = (torch.randn(x, device="cuda").to(torch.bfloat16) for x in ((m, k), (k, n)))
+    wanted = a.double() @ b.double()
+    if row.name.startswith("mm-out"):
+        c, d = (torch.empty_like(wanted, dtype=torch.bfloat16) for _ in "cd")
+        made: Calls = {
+            "torch": lambda: torch.mm(a, b, out=c),
+            "cute_py call": lambda: cute.ops.gemm(a, b, out=d),
+        }
+    else:
+        made = {"torch": lambda: torch.mm(a, b), "cute_py call": lambda: cute.ops.gemm(a, b)}
+    for call in made.values():
+        for _known in range(2):
+            torch.testing.assert_close(call().double(), wanted, rtol=2e-2, atol=2e-2 * k**0.5)
+    return made, {}
+
+
+def _launches(torch: Any) -> tuple[Calls, dict[str, str]]:
+    """Return the calls of small kernels: ours, torch's, and others where they are installed."""
     arrays = [torch.randn(32, device="cuda") for _ in range(3)]
-    made: dict[str, Callable[[], None]] = {"torch": lambda: arrays[0].add_(arrays[1])}
+    made: Calls = {"torch": lambda: arrays[0].add_(arrays[1])}
     refused: dict[str, str] = {}
     makers = (
         ("cute_py call", _call),
@@ -34,17 +78,10 @@ def measured(torch: Any) -> dict[str, Any]:
         except Exception as error:
             made.pop(name, None)
             refused[name] = f"{type(error).__name__}: {error}"[:300]
-    times: dict[str, list[float]] = {name: [] for name in made}
-    for _window in range(WINDOWS):
-        time.sleep(PAUSE)
-        for _repeat in range(REPEATS):
-            for name, launch in made.items():
-                times[name].append(_microseconds(torch, launch))
-    entries = [_entry(name, x) for name, x in times.items()]
-    return {"row": "host", "refused": refused, "entries": entries}
+    return made, refused
 
 
-def _microseconds(torch: Any, launch: Callable[[], None]) -> float:
+def _microseconds(torch: Any, launch: Callable[[], object]) -> float:
     launch()
     torch.cuda.synchronize()
     began = time.perf_counter()

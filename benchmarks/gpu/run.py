@@ -150,7 +150,7 @@ def _one(torch: Any, row: Row, made: Any, built: Any, plan: Any, arch: str) -> d
     """Return the record of a row; a failure is recorded, and the others go on."""
     try:
         if row.kind == "host":
-            return host.measured(torch)
+            return host.measured(torch, row)
         if row.kind == "compile":
             return compile_time.measured(arch)
         return measuring.measured(torch, row, built, made, plan)

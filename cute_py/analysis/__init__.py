@@ -16,12 +16,10 @@ from cute_py.lazy import lazy
 
 # module -> the public names that it defines
 _HOME = {
-    "analysis.requests": "Access",
+    "analysis.requests": "Access Coalescing coalescing vector_width",
     "analysis.banks": "BankConflicts bank_conflicts",
-    "analysis.sectors": "Coalescing coalescing",
-    "analysis.vectors": "vector_width",
     "analysis.resources": "DEVICES DeviceLimits Occupancy Registers Wave occupancy registers wave",
     "analysis.solver": "SmemSolution suggest_smem_layout swizzle_solver",
 }
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _HOME)

@@ -154,7 +154,7 @@ class BankConflicts:
 
 def bank_conflicts(
     access: TiledCopy | Access | Iterable[int | None],
-    smem_layout: AnyLayout = None,
+    smem_layout: AnyLayout | None = None,
     *,
     bits: int | None = None,
     side: str | None = None,

@@ -1,7 +1,12 @@
-"""The requests of a tiled copy: for each warp instruction, which element every lane touches.
+"""The requests of a copy: for each warp instruction, which element every lane touches; how many
+bits one access can move (`vector_width`), and which sectors are fetched (`coalescing`).
 
-Everything that is counted here (bank conflicts, sectors) is counted over these arrays. A request is
-one row of 32 lanes. Its lanes touch `bits` side by side each, from the start on that the row gives.
+Everything that is counted (also bank conflicts) is counted over these arrays. A request is one row
+of 32 lanes. Its lanes touch `bits` side by side each, from the start on that the row gives.
+
+Global memory is fetched in sectors of 32 bytes; a warp instruction asks once for every sector that
+one of its lanes touches. Source: CUDA C++ Programming Guide, "Device Memory Accesses"; CUDA C++
+Best Practices Guide, "Coalesced Access to Global Memory".
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from cute_py.atoms.copy import Copy_Op
+    from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.types import AnyLayout
 
     Array: TypeAlias = Any  # a NumPy array
@@ -173,8 +179,6 @@ def _side(operation: str, op: Copy_Op, space: str) -> str:
 
 def _widest(grid: Array, most: int) -> tuple[Array, int]:
     """Return [thread, access, tile] starts of the widest vectors, and their elements."""
-    from cute_py.analysis.vectors import in_vectors
-
     ordered, count = in_vectors([grid], most)
     return ordered[0][:, ::count, :], count
 
@@ -220,3 +224,186 @@ def _by_warp(name: str, starts: Array, bits: int, unit: int) -> Requests:
     rows = lanes.reshape(warps, LANES, -1).transpose(0, 2, 1)
     numbers = np.repeat(np.arange(warps), rows.shape[1])
     return Requests(name, rows.reshape(-1, LANES), numbers, bits, unit)
+
+
+# -- the widest vector
+
+
+def vector_width(
+    *operands: TiledCopy | AnyLayout, dtype: DtypeLike | int | None = None, most: int = 128
+) -> int:
+    """Return the widest access (bits) with which a copy between tensors of these layouts can run.
+
+    Args:
+        operands: layouts of one tensor each, of the same size, in elements: all elements are moved
+            by one thread. With a TiledCopy first, the elements of each of its threads: then the
+            layouts are source and destination, whose extents its tile divides.
+        dtype: the element type, or its width in bits; None: that of the copy.
+        most: the widest access to consider (bits).
+
+    Law: in each layout, all vectors of the result lie side by side, in the same order, and start at
+    a multiple of their width from the first element. An element wider than `most` gives its width.
+    Raises LayoutError for layouts of different sizes.
+
+    >>> from cute_py import Layout
+    >>> vector_width(Layout((8, 4), (1, 8)), Layout((8, 4), (1, 12)), dtype="f16")
+    64
+    >>> vector_width(Layout((8, 4), (1, 8)), Layout((8, 4), (4, 1)), dtype="f16")
+    16
+    """
+    copy = operands[0] if operands and operands[0].__class__ is TiledCopy else None
+    layouts: Any = operands[1:] if copy is not None else operands
+    if not layouts:
+        raise refusal("access-layout", operation="vector_width", access=copy or "no operands")
+    if copy is not None:
+        sides = "SD" if len(layouts) > 1 else "S"
+        grids = [touched(copy, x, side) for x, side in zip(layouts, sides, strict=True)]
+        dtype = copy.atom.dtype if dtype is None else dtype
+    else:
+        grids = [one_axis(x, "vector_width")[None, :, None] for x in layouts]
+    if any(grid.shape != grids[0].shape for grid in grids):
+        raise refusal("vector-sizes", operation="vector_width", layouts=_listed(layouts))
+    if dtype is None:
+        raise refusal("vector-dtype", operation="vector_width", layouts=_listed(layouts))
+    unit = value_type(dtype, "vector_width").bits
+    return in_vectors(grids, most // unit)[1] * unit
+
+
+def _listed(layouts: tuple[Any, ...]) -> str:
+    return " and ".join(str(layout) for layout in layouts)
+
+
+def in_vectors(grids: list[Array], most: int) -> tuple[list[Array], int]:
+    """Return [thread, value, tile] grids with their values in an order in which runs of n values
+    are vectors in all of them, and the largest such n (a power of two, at most `most`, at least 1).
+
+    The order is that of the first thread's offsets in the first grid.
+    """
+    import numpy as np
+
+    order = np.argsort(grids[0][0, :, 0], kind="stable")
+    ordered = [grid[:, order, :] for grid in grids]
+    count = 1
+    while 2 * count <= most and all(_are_vectors(grid, 2 * count) for grid in ordered):
+        count *= 2
+    return ordered, count
+
+
+def _are_vectors(grid: Array, count: int) -> bool:
+    """Return whether runs of `count` values lie side by side and start aligned."""
+    import numpy as np
+
+    threads, values, tiles = grid.shape
+    if values % count:
+        return False
+    runs = grid.reshape(threads, values // count, count, tiles)
+    first = runs[:, :, :1, :]
+    together = runs - first == np.arange(count)[None, None, :, None]
+    return bool(together.all() and (first % count == 0).all())
+
+
+# -- sectors of global memory
+
+SECTOR = 32  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Coalescing:
+    """The sectors of all requests of an access to global memory.
+
+    Attributes:
+        access: what makes the requests.
+        layout: of global memory, as text.
+        patterns: (requests, sectors of each, bytes that each asks for) of requests alike.
+    """
+
+    access: str
+    layout: str
+    patterns: tuple[tuple[int, int, int], ...]
+
+    @property
+    def requests(self) -> int:
+        """How many warp instructions there are."""
+        return sum(count for count, _, _ in self.patterns)
+
+    @property
+    def sectors(self) -> int:
+        """The sectors of all requests together."""
+        return sum(count * sectors for count, sectors, _ in self.patterns)
+
+    @property
+    def sectors_per_request(self) -> float:
+        """The mean number of sectors of a request."""
+        return self.sectors / self.requests
+
+    @property
+    def ideal(self) -> int:
+        """The sectors, were the bytes of each request side by side and aligned."""
+        return sum(count * -(-asked // SECTOR) for count, _, asked in self.patterns)
+
+    @property
+    def bytes(self) -> int:
+        """The distinct bytes that the requests ask for."""
+        return sum(count * asked for count, _, asked in self.patterns)
+
+    @property
+    def efficiency(self) -> float:
+        """The part of the fetched bytes that was asked for, at most 1."""
+        return self.bytes / (self.sectors * SECTOR)
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.access} on {self.layout}: {self.requests} requests, {self.sectors} sectors "
+            f"(ideal {self.ideal}), {self.efficiency:.0%} of the bytes used"
+        )
+        rows = [f"{n:>7}x  {sectors:>7}  {asked:>5}" for n, sectors, asked in self.patterns]
+        return "\n".join([head, "requests  sectors  bytes", *rows])
+
+
+def coalescing(
+    access: TiledCopy | Access, gmem_layout: AnyLayout, *, side: str | None = None
+) -> Coalescing:
+    """Return the 32-byte sectors that each request of a copy touches in global memory.
+
+    Args:
+        access: a TiledCopy, or an `Access`.
+        gmem_layout: the tile in global memory, with the strides of the whole tensor (elements), its
+            first element at a multiple of 32 bytes.
+        side: "S" or "D" of the copy; None: the side that the instruction has in global memory.
+
+    Raises LayoutError where an access does not lie side by side and aligned.
+
+    >>> from cute_py import Layout
+    >>> print(coalescing(Access(Layout((32, 1)), 32, "f32"), Layout(32, 2)))
+    32-bit accesses of f32 by (32,1):(1,0) on 32:2: 1 requests, 8 sectors (ideal 4), 50% of the \
+bytes used
+    requests  sectors  bytes
+          1x        8    128
+    """
+    requests = requests_of("coalescing", access, gmem_layout, "gmem", side)
+    alike: dict[tuple[int, int], int] = {}
+    for key in zip(*_sectors_and_bytes(requests), strict=True):
+        alike[key] = alike.get(key, 0) + 1
+    patterns = tuple((count, sectors, asked) for (sectors, asked), count in alike.items())
+    return Coalescing(requests.name, str(gmem_layout), patterns)
+
+
+def _sectors_and_bytes(requests: Requests) -> tuple[list[int], list[int]]:
+    """Return the distinct sectors and the distinct bytes of each request."""
+    import numpy as np
+
+    first = requests.starts * requests.unit // 8
+    width = max(1, requests.bits // 8)
+    touched = np.where(first[:, :, None] < 0, -1, first[:, :, None] + np.arange(width))
+    touched = touched.reshape(len(first), -1)
+    return _distinct(touched // SECTOR), _distinct(touched)
+
+
+def _distinct(table: Array) -> list[int]:
+    """Return how many distinct entries of at least 0 each row has."""
+    import numpy as np
+
+    rows = np.sort(table, axis=1)
+    new = rows >= 0
+    new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
+    return [int(count) for count in new.sum(axis=1)]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.layout.types import AnyLayout, IntTuple, OffsetMap
     from cute_py.tiled.tiled_copy import TiledCopy
 
     Accesses: TypeAlias = Sequence[TiledCopy | Access]
@@ -257,7 +257,7 @@ def _vector_bits(requests: list[Requests]) -> int:
     return widest.bit_length() - 1
 
 
-def _passes(requests: list[Requests], change: Callable[..., AnyLayout]) -> bool:
+def _passes(requests: list[Requests], change: OffsetMap) -> bool:
     """Return whether no phase has a conflict once the offsets are changed."""
     import numpy as np
 

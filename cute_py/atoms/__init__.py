@@ -16,15 +16,13 @@ from cute_py.lazy import lazy
 # module -> the public names that it defines
 _HOME = {
     "atoms.copy": "Copy_Atom Copy_Op",
-    "atoms.copy_registry": "copy_rows get_copy",
-    "atoms.gmma_desc": "gmma_fragment make_gmma_desc",
-    "atoms.gmma_smem": (
+    "atoms.registry": "copy_rows get get_copy names rows",
+    "atoms.gmma": (
         "Layout_K_INTER_Atom Layout_K_SW128_Atom Layout_K_SW32_Atom Layout_K_SW64_Atom "
         "Layout_MN_INTER_Atom Layout_MN_SW128_Atom Layout_MN_SW32_Atom Layout_MN_SW64_Atom "
-        "gmma_layout_atom"
+        "gmma_fragment gmma_layout_atom make_gmma_desc"
     ),
     "atoms.mma": "MMA_Atom Operand",
-    "atoms.registry": "get names rows",
     "atoms.search": "find table",
     "atoms.tma": "make_tma_atom",
 }
@@ -34,8 +32,7 @@ def _row(name: str) -> object:
     """Return the row of that name; None for what no row is called."""
     if not name.startswith(("SM", "Universal")):
         return None
-    from cute_py.atoms.copy_registry import get_copy
-    from cute_py.atoms.registry import get, has
+    from cute_py.atoms.registry import get, get_copy, has
     from cute_py.errors import CuteError
 
     try:
@@ -46,10 +43,9 @@ def _row(name: str) -> object:
 
 def _rows() -> list[str]:
     """Return the names of all rows."""
-    from cute_py.atoms.copy_registry import copy_rows
-    from cute_py.atoms.registry import names
+    from cute_py.atoms.registry import copy_rows, names
 
     return [*names(), *(op.name for op in copy_rows())]
 
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME, _row, _rows)
+__getattr__, __dir__ = lazy(__name__, _HOME, _row, _rows)

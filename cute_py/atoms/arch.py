@@ -1,10 +1,13 @@
-"""GPU architectures: which there are, in what order, and what a name such as "sm_90a" means.
+"""GPU architectures: which there are and in what order, what a name such as "sm_90a" means, and
+what one multiprocessor (`DEVICES`) and one GPU (`CHIPS`) of each holds.
 
 Source: PTX ISA, "PTX Module Directives: .target". A suffix `a` marks features of that architecture
 alone; everything without a suffix also runs on later ones.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from cute_py.errors import refusal
 
@@ -65,3 +68,110 @@ def holds(archs: tuple[str, ...], arch: str) -> bool:
     (True, False)
     """
     return arch in archs or f"sm_{number(arch)}" in archs
+
+
+# -- what a GPU holds
+
+KIB = 1024  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """What one multiprocessor of an architecture holds.
+
+    Attributes:
+        arch: "sm_90".
+        warps: resident warps at most.
+        blocks: resident blocks at most.
+        shared: shared memory for all blocks together (bytes).
+        shared_block: shared memory that one block may ask for (bytes).
+        shared_reserved: shared memory that the system takes for each block (bytes).
+        shared_unit: shared memory of a block is rounded up to a multiple of this (bytes).
+        registers: 32-bit registers.
+        register_unit: registers of a warp are rounded up to a multiple of this.
+        schedulers: parts of the multiprocessor, each with its share of warps and registers.
+    """
+
+    arch: str
+    warps: int
+    blocks: int
+    shared: int
+    shared_block: int
+    shared_reserved: int
+    shared_unit: int
+    registers: int = 65536
+    register_unit: int = 256
+    schedulers: int = 4
+
+
+def _row(
+    arch: str, warps: int, blocks: int, shared: int, block: int, reserved: int, unit: int
+) -> DeviceLimits:
+    """Return a row from kibibytes of shared memory."""
+    return DeviceLimits(arch, warps, blocks, shared * KIB, block * KIB, reserved * KIB, unit)
+
+
+# Sources. Warps, blocks, registers, shared memory: CCCL, cuda/__device/arch_traits.h (all rows, and
+# the 1024 bytes that are reserved for each block from 8.0 on); CUDA Programming Guide 13, section
+# 5.1.3 "Features and Technical Specifications" (7.5 on). Blocks, configurations of shared memory,
+# units of allocation, schedulers: CUDA toolkit 13.0, cuda_occupancy.h,
+# cudaOccMaxBlocksPerMultiprocessor, cudaOccAlignUpShmemSizeVoltaPlus,
+# cudaOccSMemAllocationGranularity, cudaOccRegAllocationGranularity and
+# cudaOccSubPartitionsPerMultiprocessor. tests/compile_only/test_occupancy.py compares with it.
+DEVICES = {
+    row.arch: row
+    for row in (
+        _row("sm_70", 64, 32, 96, 96, 0, 256),
+        _row("sm_75", 32, 16, 64, 64, 0, 256),
+        _row("sm_80", 64, 32, 164, 163, 1, 128),
+        _row("sm_86", 48, 16, 100, 99, 1, 128),
+        _row("sm_87", 48, 16, 164, 163, 1, 128),
+        _row("sm_88", 48, 16, 100, 99, 1, 128),
+        _row("sm_89", 48, 24, 100, 99, 1, 128),
+        _row("sm_90", 64, 32, 228, 227, 1, 128),
+        _row("sm_100", 64, 32, 228, 227, 1, 128),
+        _row("sm_103", 64, 32, 228, 227, 1, 128),
+        _row("sm_110", 48, 24, 228, 227, 1, 128),
+        _row("sm_120", 48, 24, 100, 99, 1, 128),
+        _row("sm_121", 48, 24, 100, 99, 1, 128),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """The usual GPU of an architecture.
+
+    Attributes:
+        arch: "sm_90".
+        name: of GPUs with that many.
+        multiprocessors: how many.
+    """
+
+    arch: str
+    name: str
+    multiprocessors: int
+
+
+# Sources, by architecture. 75: NVIDIA Turing whitepaper, T4. 80: NVIDIA A100 whitepaper. 86: A40
+# data sheet, 84 RT cores, one a multiprocessor. 87: Jetson AGX Orin technical brief. 89: L40S data
+# sheet, 142 RT cores. 90: NVIDIA H100 whitepaper, SXM5; the driver says so of an H200. 100: Chips
+# and Cheese, "Nvidia's B200", 74 of each die. 110: forums.developer.nvidia.com, "CUDA core and
+# Tensor Core counts for Jetson AGX Thor". 120: NVIDIA RTX Blackwell whitepaper. 121: DGX Spark user
+# guide, 6144 cores, 128 a multiprocessor. No row: what NVIDIA says is of no single product (103),
+# or nothing (88).
+CHIPS = {
+    chip.arch: chip
+    for chip in (
+        Chip("sm_75", "T4", 40),
+        Chip("sm_80", "A100", 108),
+        Chip("sm_86", "A40, RTX A6000", 84),
+        Chip("sm_87", "Jetson AGX Orin 64GB", 16),
+        Chip("sm_89", "L40S", 142),
+        Chip("sm_90", "H100 SXM, H200", 132),
+        Chip("sm_100", "B200", 148),
+        Chip("sm_110", "Jetson AGX Thor", 20),
+        Chip("sm_120", "RTX 5090", 170),
+        Chip("sm_121", "DGX Spark", 48),
+    )
+}

@@ -18,16 +18,14 @@ from cute_py.layout.algebra.recast import recast_layout
 from cute_py.layout.layout import Layout
 from cute_py.layout.offsets import offset_grid
 from cute_py.layout.queries import size
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import NoReturn
 
     from cute_py.atoms.mma import Array
     from cute_py.dtypes.table import DtypeLike
-
-_set = object.__setattr__
 
 ONE_THREAD = Layout(1, 0)
 WARP = Layout(32, 1)
@@ -65,7 +63,7 @@ class Copy_Op:
         runnable: False for rows that are data for exploration.
         note: what a reader must know beside; "" if nothing.
 
-    >>> from cute_py.atoms.copy_sm75 import SM75_U32x4_LDSM_N
+    >>> from cute_py.atoms.copy_sm80 import SM75_U32x4_LDSM_N
     >>> print(SM75_U32x4_LDSM_N, SM75_U32x4_LDSM_N.src_tv, SM75_U32x4_LDSM_N.dst_tv)
     SM75_U32x4_LDSM_N (32,128):(128,1) (32,(32,4)):(32,(1,1024))
     """
@@ -91,9 +89,9 @@ class Copy_Op:
         return f"{self.name}<{','.join(map(str, self.args))}>" if self.args else self.name
 
     def __repr__(self) -> str:
-        from cute_py.atoms.copy_registry import known
+        from cute_py.atoms.registry import registered
 
-        if known(self):
+        if registered(self):
             return f"cute.atoms.get_copy({str(self)!r})"
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
         return f"Copy_Op({values})"
@@ -122,7 +120,7 @@ class Copy_Op:
         Law: table("src")[thread, bit] == src_tv(thread, bit); the bits of 32 threads count through
         the whole copy, in an order that is common to its sides.
 
-        >>> from cute_py.atoms.copy_sm75 import SM75_U32x1_LDSM_N
+        >>> from cute_py.atoms.copy_sm80 import SM75_U32x1_LDSM_N
         >>> SM75_U32x1_LDSM_N.table("dst")[5, ::16].tolist()
         [160, 176]
         """
@@ -199,7 +197,7 @@ def _counted(operands: dict[str, int]) -> str:
     return ", ".join(f"{name} of {count}" for name, count in operands.items()) or "none"
 
 
-class Copy_Atom:
+class Copy_Atom(Value):
     """A copy instruction and the type of the values that it moves.
 
     Args:
@@ -222,6 +220,7 @@ class Copy_Atom:
     """
 
     __slots__ = ("dst_tv", "dtype", "op", "ref_tv", "src_tv")
+    __match_args__ = ("op", "dtype")
     op: Copy_Op
     dtype: Dtype
     src_tv: Layout
@@ -231,41 +230,25 @@ class Copy_Atom:
     def __init__(self, op: Copy_Op | str, dtype: DtypeLike | int) -> None:
         """Look up names, check, and read the bit layouts in values."""
         if isinstance(op, str):
-            from cute_py.atoms.copy_registry import get_copy
+            from cute_py.atoms.registry import get_copy
 
             op = get_copy(op)
         if not isinstance(op, Copy_Op):
             raise refusal("copy-op", operation="Copy_Atom", value=op, type=type(op).__name__)
         value = value_type(dtype, "Copy_Atom")
-        _set(self, "op", op)
-        _set(self, "dtype", value)
-        for side in ("src_tv", "dst_tv", "ref_tv"):
-            _set(self, side, _in_values(op, side, value))
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Copy_Atom is frozen: cannot set {name}")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"Copy_Atom is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Copy_Atom, (self.op, self.dtype)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Copy_Atom):
-            return NotImplemented
-        return (self.op, self.dtype) == (other.op, other.dtype)
-
-    def __hash__(self) -> int:
-        return hash((self.op, self.dtype))
+        self.op = op
+        self.dtype = value
+        self.src_tv = _in_values(op, "src_tv", value)
+        self.dst_tv = _in_values(op, "dst_tv", value)
+        self.ref_tv = _in_values(op, "ref_tv", value)
 
     def __str__(self) -> str:
         return f"Copy_Atom({self.op}, {self.dtype})"
 
     def __repr__(self) -> str:
-        from cute_py.atoms.copy_registry import known
+        from cute_py.atoms.registry import registered
 
-        op = str(self.op) if known(self.op) else self.op
+        op = str(self.op) if registered(self.op) else self.op
         return f"Copy_Atom({op!r}, {self.dtype!r})"
 
     @property

@@ -1,16 +1,73 @@
-"""cp.async: global to shared memory without registers, 4, 8 or 16 bytes a thread.
+"""Copies of SM50 to SM80: transposes by warp shuffles; cp.async, 4, 8 or 16 bytes a thread from
+global to shared memory; ldmatrix, 8x8 matrices of 16-bit elements from shared memory to the
+registers of a warp.
 
-CACHEALWAYS (.ca) keeps the line in L1 and L2, CACHEGLOBAL (.cg) in L2 alone. The ZFILL forms have
-one more operand, how many bytes to read: 0 reads nothing and fills with zeros. Source: PTX ISA,
-"cp.async"; cutlass include/cute/arch/copy_sm80.hpp, atom/copy_traits_sm80.hpp.
+Source: PTX ISA, "shfl.sync", "cp.async", "ldmatrix", "movmatrix"; cutlass
+include/cute/arch/copy_sm50.hpp, copy_sm75.hpp, copy_sm80.hpp and the files of atom/ of like names.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, NUMBER_32, ONE_THREAD, Copy_Op, require_width
+from cute_py.atoms.copy import (
+    ADDRESS_32,
+    ADDRESS_64,
+    NUMBER_32,
+    ONE_THREAD,
+    WARP,
+    Copy_Op,
+    require_width,
+)
+from cute_py.atoms.mma import Operand
 from cute_py.layout.layout import Layout
+
+# -- 2x2 transposes between the registers of two threads, by warp shuffles
+
+_REGISTER = Operand(1, "b32", vector=False)
+
+# Of the two threads that face each other across the bit `mask` of the lane, the upper one gives its
+# first register and the lower one its second.
+_TRANSPOSE = """{{{{
+.reg .pred upper; .reg .b32 lane, given, taken, second;
+mov.u32 lane, %laneid;
+and.b32 lane, lane, {mask};
+setp.ne.b32 upper, lane, 0;
+selp.b32 given, {{src0}}, {{src1}}, upper;
+shfl.sync.bfly.b32 taken, given, {mask}, 31, -1;
+selp.b32 second, {{src1}}, taken, upper;
+selp.b32 {{dst0}}, taken, {{src0}}, upper;
+mov.b32 {{dst1}}, second;
+}}}}"""
+
+
+def _transpose(mask: int, dst_tv: Layout) -> Copy_Op:
+    src_tv = Layout((32, 64), (64, 1))
+    return Copy_Op(
+        name=f"SM50_Shuffle_U32_2x2Trans_XOR{mask}",
+        thr_id=WARP,
+        src_tv=src_tv,
+        dst_tv=dst_tv,
+        ref_tv=src_tv,
+        src_space="rmem",
+        dst_space="rmem",
+        alignment_bits=32,
+        min_arch="sm_70",
+        source="cutlass arch/copy_sm50.hpp, atom/copy_traits_sm50.hpp",
+        ptx=_TRANSPOSE.format(mask=mask),
+        operands=tuple((name, _REGISTER) for name in ("dst0", "dst1", "src0", "src1")),
+        note="several instructions; CuTe says sm_50, shfl.sync on all lanes at will is sm_70",
+    )
+
+
+SM50_Shuffle_U32_2x2Trans_XOR1 = _transpose(1, Layout(((2, 16), (32, 2)), ((32, 128), (1, 64))))
+SM50_Shuffle_U32_2x2Trans_XOR4 = _transpose(
+    4, Layout(((4, 2, 4), (32, 2)), ((64, 32, 512), (1, 256)))
+)
+
+
+# -- cp.async. CACHEALWAYS (.ca) keeps the line in L1 and L2, CACHEGLOBAL (.cg) in L2 alone. The
+# ZFILL forms have one more operand, how many bytes to read: 0 reads nothing and fills with zeros
 
 ALWAYS_WIDTHS = (32, 64, 128)
 GLOBAL_WIDTHS = (128,)
@@ -81,6 +138,90 @@ def _cp_async(cache_operator: str, bits: int, widths: tuple[int, ...], zfill: bo
     )
 
 
+# -- ldmatrix, movmatrix. Lane 8i + r gives the address of row r of matrix i, 128 bits. In bits
+# counted row by row through all matrices, a lane of the plain form gets bits 32l to 32l+31 of each
+# matrix, two neighbours of row l // 4; of the transposed form one element each of rows 2(l % 4) and
+# 2(l % 4) + 1, in column l // 4
+
+SOURCE = "PTX ISA, ldmatrix; cutlass arch/copy_sm75.hpp, atom/copy_traits_sm75.hpp"
+
+# matrices -> (lane, bit of a row) -> bit; the lanes beyond 8 per matrix repeat the addresses
+ROW_TV = {
+    1: Layout(((8, 4), 128), ((128, 0), 1)),
+    2: Layout(((16, 2), 128), ((128, 0), 1)),
+    4: Layout((32, 128), (128, 1)),
+}
+# matrices -> (lane, bit of its registers) -> bit
+REGISTER_TV_N = {
+    1: Layout((32, 32), (32, 1)),
+    2: Layout((32, (32, 2)), (32, (1, 1024))),
+    4: Layout((32, (32, 4)), (32, (1, 1024))),
+}
+REGISTER_TV_T = {
+    1: Layout(((4, 8), (16, 2)), ((256, 16), (1, 128))),
+    2: Layout(((4, 8), (16, 2, 2)), ((256, 16), (1, 128, 1024))),
+    4: Layout(((4, 8), (16, 2, 4)), ((256, 16), (1, 128, 1024))),
+}
+
+
+def _ldmatrix(matrices: int, transposed: bool) -> Copy_Op:
+    register_tv = (REGISTER_TV_T if transposed else REGISTER_TV_N)[matrices]
+    form = f"x{matrices}.trans" if transposed else f"x{matrices}"
+    return Copy_Op(
+        name=f"SM75_U16x{2 * matrices}_LDSM_T" if transposed else f"SM75_U32x{matrices}_LDSM_N",
+        thr_id=WARP,
+        src_tv=ROW_TV[matrices],
+        dst_tv=register_tv,
+        ref_tv=register_tv,
+        src_space="smem",
+        dst_space="rmem",
+        alignment_bits=128,
+        min_arch="sm_75",
+        source=SOURCE,
+        ptx=f"ldmatrix.sync.aligned.{form}.m8n8.shared.b16 {{dst}}, [{{src}}];",
+        operands=(("dst", Operand(matrices, "b32")), ("src", ADDRESS_32)),
+    )
+
+
+SM75_U32x1_LDSM_N = _ldmatrix(1, transposed=False)
+SM75_U32x2_LDSM_N = _ldmatrix(2, transposed=False)
+SM75_U32x4_LDSM_N = _ldmatrix(4, transposed=False)
+SM75_U16x2_LDSM_T = _ldmatrix(1, transposed=True)
+SM75_U16x4_LDSM_T = _ldmatrix(2, transposed=True)
+SM75_U16x8_LDSM_T = _ldmatrix(4, transposed=True)
+
+SM75_U32x1_MOVM_T = Copy_Op(
+    name="SM75_U32x1_MOVM_T",
+    thr_id=WARP,
+    src_tv=REGISTER_TV_N[1],
+    dst_tv=REGISTER_TV_N[1],
+    ref_tv=REGISTER_TV_N[1],
+    src_space="rmem",
+    dst_space="rmem",
+    alignment_bits=32,
+    min_arch="sm_75",
+    source="PTX ISA, movmatrix; cutlass arch/copy_sm75.hpp, atom/copy_traits_sm75.hpp",
+    ptx="movmatrix.sync.aligned.m8n8.trans.b16 {dst}, {src};",
+    operands=(("dst", _REGISTER), ("src", _REGISTER)),
+    runnable=False,
+    note="CuTe's layouts leave the transpose out: lane l really receives the elements of "
+    + str(REGISTER_TV_T[1]),
+)
+
+ROWS = {
+    row.name: row
+    for row in (
+        SM50_Shuffle_U32_2x2Trans_XOR1,
+        SM50_Shuffle_U32_2x2Trans_XOR4,
+        SM75_U32x1_LDSM_N,
+        SM75_U32x2_LDSM_N,
+        SM75_U32x4_LDSM_N,
+        SM75_U16x2_LDSM_T,
+        SM75_U16x4_LDSM_T,
+        SM75_U16x8_LDSM_T,
+        SM75_U32x1_MOVM_T,
+    )
+}
 FAMILIES = {
     "SM80_CP_ASYNC_CACHEALWAYS": (SM80_CP_ASYNC_CACHEALWAYS, ((32,), (64,), (128,))),
     "SM80_CP_ASYNC_CACHEGLOBAL": (SM80_CP_ASYNC_CACHEGLOBAL, ((128,),)),

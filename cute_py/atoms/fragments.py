@@ -146,11 +146,7 @@ def mma_sync(
         f"{family}_{m}x{n}x{k}_{''.join(type_code(dtype) for dtype in dtypes)}_TN{suffix}",
         shape_mnk,
         WARP,
-        (
-            fragment(m, k, adjacent_values(a)),
-            fragment(n, k, adjacent_values(b)),
-            fragment(m, n, 2),
-        ),
+        (fragment(m, k, adjacent_values(a)), fragment(n, k, adjacent_values(b)), fragment(m, n, 2)),
         dtypes,
         ptx=f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{types_text}{modifiers} "
         "{d}, {a}, {b}, {c};",

@@ -11,11 +11,12 @@ from cute_py.atoms.arch import holds, since
 from cute_py.errors import refusal
 from cute_py.layout.offsets import offset_grid
 from cute_py.layout.queries import size
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, NoReturn, TypeAlias
+    from typing import Any, TypeAlias
 
     from cute_py.dtypes.table import Dtype
     from cute_py.layout.layout import Layout
@@ -23,10 +24,8 @@ if TYPE_CHECKING:
     Argument: TypeAlias = "str | int"
     Array: TypeAlias = Any  # a NumPy array
 
-_set = object.__setattr__
 
-
-class Operand:
+class Operand(Value):
     """The registers that each thread passes for one operand of an instruction.
 
     Attributes:
@@ -40,36 +39,16 @@ class Operand:
     """
 
     __slots__ = ("count", "ptx_type", "vector")
+    __match_args__ = ("count", "ptx_type", "vector")
     count: int
     ptx_type: str
     vector: bool
 
     def __init__(self, count: int, ptx_type: str, vector: bool = True) -> None:
         """Freeze count, type and form."""
-        _set(self, "count", count)
-        _set(self, "ptx_type", ptx_type)
-        _set(self, "vector", vector)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Operand is frozen: cannot set {name}")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"Operand is frozen: cannot delete {name}")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Operand):
-            return NotImplemented
-        return (self.count, self.ptx_type, self.vector) == (
-            other.count,
-            other.ptx_type,
-            other.vector,
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.count, self.ptx_type, self.vector))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Operand, (self.count, self.ptx_type, self.vector)
+        self.count = count
+        self.ptx_type = ptx_type
+        self.vector = vector
 
     def __repr__(self) -> str:
         form = "" if self.vector else ", vector=False"
@@ -106,7 +85,7 @@ class Operand:
         return "{" + ", ".join(names) + "}" if self.vector else names[0]
 
 
-class MMA_Atom:
+class MMA_Atom(Value):
     """One matrix multiply-accumulate, D = A B + C on a tile of M x N x K, by `thr_id`'s threads.
 
     Attributes:
@@ -148,36 +127,6 @@ class MMA_Atom:
     True
     """
 
-    __slots__ = (
-        "a_memory",
-        "a_tv",
-        "a_type",
-        "args",
-        "b_memory",
-        "b_tv",
-        "b_type",
-        "c_memory",
-        "c_tv",
-        "c_type",
-        "d_type",
-        "emulated",
-        "extra",
-        "major_a",
-        "major_b",
-        "min_arch",
-        "name",
-        "native",
-        "operation",
-        "ptx",
-        "registers",
-        "runnable",
-        "saturate",
-        "scale_a",
-        "scale_b",
-        "shape_mnk",
-        "source",
-        "thr_id",
-    )
     name: str
     args: tuple[Argument, ...]
     shape_mnk: tuple[int, int, int]
@@ -206,6 +155,7 @@ class MMA_Atom:
     scale_a: int
     scale_b: int
     extra: tuple[tuple[str, Layout], ...]
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -254,32 +204,20 @@ class MMA_Atom:
         """
         present = since(min_arch)
         native = present if native is None else native
-        values: dict[str, object] = {
-            **{"name": name, "args": args, "shape_mnk": shape_mnk, "thr_id": thr_id},
-            **dict(zip(("a_tv", "b_tv", "c_tv"), tv, strict=True)),
-            **dict(zip(("d_type", "a_type", "b_type", "c_type"), types, strict=True)),
-            **{"ptx": ptx, "registers": registers, "min_arch": min_arch, "native": native},
-            "emulated": tuple(arch for arch in present if arch not in native),
-            **{"source": source, "runnable": runnable, "operation": operation},
-            **{"saturate": saturate, "extra": extra},
-            **dict(zip(("a_memory", "b_memory", "c_memory"), memories, strict=True)),
-            **dict(zip(("major_a", "major_b", "scale_a", "scale_b"), majors + scales, strict=True)),
-        }
-        for key, value in values.items():
-            _set(self, key, value)
+        self.name, self.args, self.source = name, args, source
+        self.shape_mnk, self.thr_id, self.extra = shape_mnk, thr_id, extra
+        self.a_tv, self.b_tv, self.c_tv = tv
+        self.d_type, self.a_type, self.b_type, self.c_type = types
+        self.ptx, self.registers = ptx, registers
+        self.min_arch, self.native, self.runnable = min_arch, native, runnable
+        self.emulated = tuple([arch for arch in present if arch not in native])
+        self.operation, self.saturate = operation, saturate
+        self.a_memory, self.b_memory, self.c_memory = memories
+        self.major_a, self.major_b = majors
+        self.scale_a, self.scale_b = scales
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"MMA_Atom is frozen: cannot set {name}")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"MMA_Atom is frozen: cannot delete {name}")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, MMA_Atom):
-            return NotImplemented
-        return self is other or all(
-            getattr(self, field) == getattr(other, field) for field in MMA_Atom.__slots__
-        )
+    def _key(self) -> tuple[object, ...]:
+        return tuple([getattr(self, field) for field in MMA_Atom.__slots__])
 
     def __hash__(self) -> int:
         return hash((self.name, self.args, self.shape_mnk))
@@ -424,5 +362,5 @@ def require_argument(name: str, parameter: str, value: object, allowed: Sequence
 def _restore(fields: dict[str, object]) -> MMA_Atom:
     atom = MMA_Atom.__new__(MMA_Atom)
     for field, value in fields.items():
-        _set(atom, field, value)
+        setattr(atom, field, value)
     return atom

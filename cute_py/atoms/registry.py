@@ -1,4 +1,5 @@
-"""The registry of MMA rows: from a name to a row, loading the family's module on first use.
+"""The registry of rows: from a name to an MMA row or a copy instruction, loading the rows of its
+family on first use.
 
 A name may carry template arguments as in C++: `SM90_64x64x16_F32F16F16_SS<K,MN>`.
 """
@@ -13,22 +14,25 @@ from cute_py.errors import CuteError, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import ModuleType
+    from typing import TypeAlias
 
+    from cute_py.atoms.copy import Copy_Op
     from cute_py.atoms.mma import Argument
 
-# The modules with rows: those that list them (`ROWS`), and those that make them from a name
-# (`NAMES`, `parameters`, `row`).
-LISTS = ("sm61", "sm70", "sm75", "sm80", "sm89", "sm90")
-TEMPLATES = ("fma", "sm80_sparse", "sm90_gmma", "sm100", "sm120")
-# Where the prefix of a name is not the name of the module.
-_PREFIXES = {
-    "UniversalFMA": "fma",
-    "SM80_SPARSE_": "sm80_sparse",
+    Usual: TypeAlias = tuple[tuple[int, ...], ...]  # template arguments, such as copy_rows lists
+    Table: TypeAlias = tuple[dict[str, Copy_Op], dict[str, tuple[Callable[..., Copy_Op], Usual]]]
+
+# prefix of the names -> the module that makes their rows (`NAMES`, `parameters`, `row`)
+_HOMES = {
+    "SM80_SPARSE_": "sparse",
     "SM90_64x": "sm90_gmma",
     "SM90_SPARSE_": "sm90_gmma",
+    "SM100_": "sm100",
+    "SM120_": "sm100",
 }
+_LISTED = "mma_rows"  # which has all others
 
 _cache: dict[str, MMA_Atom] = {}
 
@@ -37,13 +41,14 @@ def _module(name: str) -> ModuleType:
     return import_module(f"cute_py.atoms.{name}")
 
 
-def _home(name: str) -> str | None:
-    """Return the module that must define a row of this name, or None."""
-    for prefix, module in _PREFIXES.items():
-        if name.startswith(prefix):
-            return module
-    family = name.partition("_")[0].lower()
-    return family if family in LISTS + TEMPLATES else None
+def _home(name: str, homes: Mapping[str, str] = _HOMES, other: str = _LISTED) -> str:
+    """Return the module that must define a row of this name."""
+    return next((home for prefix, home in homes.items() if name.startswith(prefix)), other)
+
+
+def _names(home: str) -> Iterable[str]:
+    found: Iterable[str] = _module(home).NAMES
+    return found
 
 
 def names() -> tuple[str, ...]:
@@ -52,9 +57,8 @@ def names() -> tuple[str, ...]:
     >>> len(names()) > 1000, names()[:2]
     (True, ('UniversalFMA', 'SM61_DP4A'))
     """
-    listed = [row.name for module in LISTS for row in _module(module).ROWS]
-    first, *rest = (tuple(_module(module).NAMES) for module in TEMPLATES)
-    return (*first, *listed, *(name for names in rest for name in names))
+    homes = dict.fromkeys((_LISTED, *_HOMES.values()))
+    return tuple([name for home in homes for name in _names(home)])
 
 
 def has(name: str) -> bool:
@@ -63,12 +67,7 @@ def has(name: str) -> bool:
     >>> has("SM61_DP4A"), has("SM75_U32x4_LDSM_N")
     (True, False)
     """
-    home = _home(name)
-    if home is None:
-        return False
-    module = _module(home)
-    known = module.NAMES if home in TEMPLATES else [row.name for row in module.ROWS]
-    return name in known
+    return name in _names(_home(name))
 
 
 def get(name: str) -> MMA_Atom:
@@ -111,14 +110,14 @@ def variant(
     return _cache.setdefault(str(atom), atom)
 
 
-def registered(atom: MMA_Atom) -> bool:
-    """Return whether the registry has exactly this row.
+def registered(row: MMA_Atom | Copy_Op) -> bool:
+    """Return whether the registry has exactly this row: whether its text gives it back.
 
-    >>> registered(get("SM61_DP4A"))
-    True
+    >>> registered(get("SM61_DP4A")), registered(get_copy("SM75_U32x1_LDSM_N"))
+    (True, True)
     """
     try:
-        return get(str(atom)) == atom
+        return (get if isinstance(row, MMA_Atom) else get_copy)(str(row)) == row
     except CuteError:
         return False
 
@@ -128,14 +127,9 @@ def _make(
 ) -> MMA_Atom:
     if not has(name):
         raise _unknown(name)
-    home = _home(name)
-    module = _module(str(home))
-    if home in TEMPLATES:
-        made: MMA_Atom = module.row(name, **_bind(name, module.parameters(name), args, named))
-        return made
-    _bind(name, (), args, named)
-    listed: MMA_Atom = next(row for row in module.ROWS if row.name == name)
-    return listed
+    module = _module(_home(name))
+    row: MMA_Atom = module.row(name, **_bind(name, module.parameters(name), args, named))
+    return row
 
 
 def _bind(
@@ -178,3 +172,108 @@ def rows() -> Iterator[MMA_Atom]:
     8
     """
     return (get(name) for name in names())
+
+
+# -- copy instructions
+
+# prefix of the names -> the module with their rows
+_COPY_HOMES = {
+    "SM50_": "copy_sm80",
+    "SM75_": "copy_sm80",
+    "SM80_": "copy_sm80",
+    "SM90_": "copy_sm90",
+    "SM100_": "copy_sm100",
+}
+_PLAIN = "copy_universal"
+
+
+def get_copy(name: str, *args: int) -> Copy_Op:
+    """Return the copy instruction of a name.
+
+    Args:
+        name: CuTe's name; the template arguments may follow as in C++, `UniversalCopy<128>`, or as
+            bytes, `SM80_CP_ASYNC_CACHEGLOBAL_16B`.
+        args: template arguments, in bits, where the name does not hold them.
+
+    Raises LayoutError for an unknown name, and for arguments that the instruction does not have.
+
+    >>> get_copy("UniversalCopy", 128) is get_copy("UniversalCopy<128>")
+    True
+    >>> print(get_copy("SM80_CP_ASYNC_CACHEGLOBAL_16B"))
+    SM80_CP_ASYNC_CACHEGLOBAL<128>
+    """
+    base, own = _split(name)
+    rows, families = _table(_home(base, _COPY_HOMES, _PLAIN))
+    if base in rows and not own + args:
+        return rows[base]
+    if base in families:
+        make, usual = families[base]
+        return make(*_arguments(base, own + args, usual))
+    raise refusal("copy-unknown", operation="get_copy", name=name, nearest=_nearest(base))
+
+
+def copy_rows() -> tuple[Copy_Op, ...]:
+    """Return all rows, those with template arguments in their usual widths, oldest first.
+
+    >>> [str(op) for op in copy_rows() if op.min_arch == "sm_75"][:3]
+    ['SM75_U32x1_LDSM_N', 'SM75_U32x2_LDSM_N', 'SM75_U32x4_LDSM_N']
+    """
+    found: dict[Copy_Op, None] = {}
+    for rows, families in _tables():
+        for make, usual in families.values():
+            found.update((make(*args), None) for args in usual)
+        found.update((row, None) for row in rows.values())
+    return tuple(found)
+
+
+def copy_names() -> tuple[str, ...]:
+    """Return the names that `get_copy` knows, without template arguments.
+
+    >>> "SM90_BULK_COPY_G2S" in copy_names()
+    True
+    """
+    return tuple(name for tables in _tables() for table in tables for name in table)
+
+
+def _split(name: str) -> tuple[str, tuple[int, ...]]:
+    """Return the name without its template arguments, and these."""
+    if not isinstance(name, str):
+        raise refusal("copy-op", operation="get_copy", value=name, type=type(name).__name__)
+    base, bracket, inside = name.partition("<")
+    parts = inside.removesuffix(">").split(",") if bracket else []
+    if all(part.strip().isdecimal() for part in parts):
+        own = tuple(int(part) for part in parts)
+    else:
+        raise refusal("copy-unknown", operation="get_copy", name=name, nearest=_nearest(base))
+    head, _, last = base.rpartition("_")
+    if head.startswith("SM80_CP_ASYNC") and last[-1:] == "B" and last[:-1].isdecimal():
+        return head, (8 * int(last[:-1]),)
+    return base, own
+
+
+def _arguments(name: str, given: tuple[int, ...], usual: Usual) -> tuple[int, ...]:
+    """Return the template arguments; those of cp.async.cg, which has one width, may be left out."""
+    if not given and len(usual) == 1 and name.startswith("SM80_"):
+        return usual[0]
+    if len(given) != len(usual[0]):
+        example = f"{name}<{','.join(map(str, usual[0]))}>"
+        raise refusal(
+            "copy-arguments", operation="get_copy", name=name, given=given, example=example
+        )
+    return given
+
+
+def _table(module: str) -> Table:
+    """Return the rows of a module, and its functions of template arguments."""
+    home = _module(module)
+    return getattr(home, "ROWS", {}), getattr(home, "FAMILIES", {})
+
+
+def _tables() -> list[Table]:
+    return [_table(module) for module in dict.fromkeys((_PLAIN, *_COPY_HOMES.values()))]
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    return ", ".join(get_close_matches(name, copy_names(), 3, 0.5)) or "copy_rows()"

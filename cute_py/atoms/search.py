@@ -158,7 +158,7 @@ def listed(arch: str | None = None) -> tuple[list[MMA_Atom], list[Copy_Op]]:
     >>> print(*mmas, *copies[:2])
     UniversalFMA<f32,f32,f32,f32> SM61_DP4A SM61_DP2A UniversalCopy<8> UniversalCopy<16>
     """
-    from cute_py.atoms.copy_registry import copy_rows
+    from cute_py.atoms.registry import copy_rows
 
     mmas = [atom for atom in registry.rows() if arch is None or atom.support(arch)]
     return mmas, [op for op in copy_rows() if arch is None or op.support(arch)]
@@ -167,7 +167,7 @@ def listed(arch: str | None = None) -> tuple[list[MMA_Atom], list[Copy_Op]]:
 def copy_cells(ops: Iterable[Copy_Op]) -> list[tuple[str, ...]]:
     """Return the cells of the copy rows, without the header.
 
-    >>> from cute_py.atoms.copy_registry import get_copy
+    >>> from cute_py.atoms.registry import get_copy
     >>> copy_cells([get_copy("SM75_U32x4_LDSM_N")])
     [('SM75_U32x4_LDSM_N', 'smem', 'rmem', '32', 'sm_75', 'immediate')]
     """

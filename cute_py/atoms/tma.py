@@ -12,15 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from cute_py.atoms import copy_sm90_tma
+from cute_py.atoms import copy_sm90
 from cute_py.atoms.copy import Copy_Atom, Copy_Op, value_type
-from cute_py.atoms.gmma_smem import byte_swizzle
+from cute_py.atoms.gmma import byte_swizzle
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.inverse import right_inverse
-from cute_py.layout.basis import E
+from cute_py.layout.basis import E, ScaledBasis
 from cute_py.layout.build import make_identity_layout
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
@@ -119,7 +119,7 @@ def make_tma_atom(
     of the other, a stride is no multiple of 16 bytes, a box is longer than 256 elements, or its
     rows are longer than the swizzle's span or no multiple of 16 bytes.
 
-    >>> from cute_py.atoms.gmma_smem import Layout_K_SW128_Atom
+    >>> from cute_py.atoms.gmma import Layout_K_SW128_Atom
     >>> from cute_py.layout.algebra.product import tile_to_shape
     >>> smem = tile_to_shape(Layout_K_SW128_Atom("f16"), (128, 64))
     >>> atom = make_tma_atom("SM90_TMA_LOAD", Layout((512, 256), (256, 1)), smem, "f16")
@@ -154,7 +154,7 @@ def make_tma_atom(
 def _factory(op: Callable[[int, int], Copy_Op] | str) -> Callable[[int, int], Copy_Op]:
     known = ("SM90_TMA_LOAD", "SM90_TMA_LOAD_MULTICAST", "SM90_TMA_STORE", "SM90_TMA_REDUCE_ADD")
     if isinstance(op, str) and op in known:
-        return getattr(copy_sm90_tma, op)  # type: ignore[no-any-return]
+        return getattr(copy_sm90, op)  # type: ignore[no-any-return]
     if not callable(op):
         raise refusal("tma-op", operation="make_tma_atom", op=op, known=", ".join(known))
     return op
@@ -188,7 +188,7 @@ def _walked(gmem: Layout, smem: AnyLayout, cta_tile: IntTuple) -> list[tuple[int
     order = coalesce(composition(to_mode, right_inverse(plain)))
     walked: list[tuple[int, Path]] = []
     for extent, step in zip(order._s, order._d, strict=True):
-        if getattr(step, "value", step) != 1 or not hasattr(step, "path"):
+        if step.__class__ is not ScaledBasis or step.value != 1:
             break
         walked.append((ints.as_int(extent, "make_tma_atom"), step.path))
     if not walked:

@@ -15,12 +15,7 @@ WORDINGS: dict[str, Wording] = {
         "sm_ and a number, such as sm_80 or sm_90a",
         "compute capability 9.0 is sm_90, its own features are sm_90a",
     ),
-    "atom-unknown": (
-        LayoutError,
-        "{name}",
-        "the name of an atom, spelled as in CuTe",
-        "{hint}",
-    ),
+    "atom-unknown": (LayoutError, "{name}", "the name of an atom, spelled as in CuTe", "{hint}"),
     "atom-parameters": (
         LayoutError,
         "{given}",
@@ -52,12 +47,7 @@ WORDINGS: dict[str, Wording] = {
         "a copy instruction: a Copy_Op, or its name as text",
         'pass a row, such as SM75_U32x4_LDSM_N, or get_copy("UniversalCopy", 128)',
     ),
-    "copy-unknown": (
-        LayoutError,
-        "{name!r}",
-        "the name of a copy instruction",
-        "one of {nearest}",
-    ),
+    "copy-unknown": (LayoutError, "{name!r}", "the name of a copy instruction", "one of {nearest}"),
     "copy-arguments": (
         LayoutError,
         "{name} with arguments {given}",

@@ -182,7 +182,7 @@ def _tells_apart(alike: Callable[[Sequence[Any]], Callable[..., bool]]) -> bool:
         others += [x.to(torch.float64), x.contiguous(), torch.nn.Parameter(x), x.to("meta")]
         same = alike([x])
         return same(x) and same(whole.imag) and not any(map(same, others))
-    except (TypeError, RuntimeError):
+    except (AttributeError, TypeError, RuntimeError):
         return False
 
 

@@ -17,13 +17,14 @@ call. `again` compares a call with one before, whose key and launch it holds; `r
 and the values of a call. For an array, a run-time number and a compile-time integer `again` is
 
     def again(args):
-        if len(args) != 3: return find(args)
+        if len(args) != 3: return False
         x0, x1, x2 = args
-        if x0.__class__ is not Type0 or ...: return find(args)
+        if not x0.__class__ is Type0: return False
+        ...
         v0 = x0.data_ptr()
         v1 = number1(x1)
-        if v1 is None: return False
-        if (x0.dtype, x0.shape, ..., v0 % 16, x2) != key: return find(args)
+        if v1 is None: return None
+        if (x0.dtype, x0.shape, ..., v0 % 16, x2) != key: return False
         if not holds(): return False
         go((v0, v1))
         return True
@@ -74,21 +75,27 @@ if TYPE_CHECKING:
 MOST = 1024  # calls that are kept; all are dropped when there are more
 
 
+def _unknown(_args: tuple[Any, ...]) -> bool:
+    """Know no call."""
+    return False
+
+
 class Known:
     """A call that is known: how it is launched, and as long as what holds."""
 
-    __slots__ = ("again", "alive", "holds", "launch")
+    __slots__ = ("after", "again", "alive", "holds", "launch")
 
     def __init__(self, holds: Callable[[], bool], launch: Launch, alive: Sequence[Any]) -> None:
         """Keep what the call needs; `alive` are the values that its key knows by identity."""
         self.holds, self.launch, self.alive = holds, launch, alive
-        self.again: Again | None = None
+        self.again: Again = _unknown  # launches a call like this one, made when there is one
+        self.after: Known | None = None  # the call that was made after this one
 
 
 class Calls:
     """The exact calls of one kernel, each with its prepared launch."""
 
-    __slots__ = ("again", "count", "divisors", "kept", "numbers")
+    __slots__ = ("again", "before", "count", "divisors", "kept", "numbers")
 
     def __init__(self, notes: Sequence[object]) -> None:
         """Keep calls of a function whose parameters (those by position) are annotated so."""
@@ -96,10 +103,20 @@ class Calls:
         self.divisors = _divisors(notes)
         self.kept: dict[tuple[type, ...], Alike] = {}
         self.count = 0
-        self.again: Again = self.launch  # of the call before; it asks `launch` for others
+        self.again: Again = _unknown  # launches a call like the one before; `launch` is for others
+        self.before: Known | None = None  # the call before
 
     def launch(self, args: tuple[Any, ...]) -> bool:
-        """Launch a call that is known; return whether it was."""
+        """Launch a call that is known; return whether it was.
+
+        Calls come in turns, as layers of a network do: first that one is tried which came after the
+        call before when that was made last.
+        """
+        before = self.before
+        after = None if before is None else before.after
+        if after is not None and after.again(args):
+            self.again, self.before = after.again, after
+            return True
         alike = self.kept.get(tuple(map(type, args)))
         read = None if alike is None else alike.read(args)
         if alike is None or read is None:
@@ -108,9 +125,11 @@ class Calls:
         known = alike.known.get(key)
         if known is None or not known.holds():
             return False
-        if known.again is None or known.again is self.again:  # which did not know it again
-            known.again = alike.again(known, args, self.launch)
-        self.again = known.again
+        if known.again is _unknown or known in (before, after):  # which did not know it again
+            known.again = alike.again(known, args)
+        if before is not None:
+            before.after = known
+        self.again, self.before = known.again, known
         known.launch.go(values)
         return True
 
@@ -136,7 +155,7 @@ class Calls:
             return
         if self.count >= MOST:
             self.kept.clear()
-            self.count, self.again = 0, self.launch
+            self.count, self.again, self.before = 0, _unknown, None
         types = tuple(map(type, args))
         if types not in self.kept:
             self.kept[types] = Alike(types, self.numbers, self.divisors)
@@ -214,7 +233,7 @@ class Part:
             self.lines = [assigned(v, call(f"number{i}", x)), returned(constant(None), fits)]
             self.facts = []
         else:
-            self.value, self.lines, self.facts = "", [], [_static(kind, x)]
+            self.value, self.lines, self.facts = "", [], [static(kind, x)]
 
     def key(self, guarded: bool = False, aligned: bool = False) -> list[ast.expr]:
         """Return the parts of the key; `guarded`: without what a guard stands for; `aligned`:
@@ -226,7 +245,7 @@ class Part:
         return [*facts, operation(self.value, "%", constant(self.divisor))]
 
 
-def _static(kind: type, x: str) -> ast.expr:
+def static(kind: type, x: str) -> ast.expr:
     """Return what tells a compile-time value of a type from others: plain ones by value, 0.0 and
     -0.0 apart; others by identity.
     """
@@ -236,6 +255,7 @@ def _static(kind: type, x: str) -> ast.expr:
 
 
 _PLAIN = frozenset({int, bool, str, bytes, type(None)})
+SCOPE = {"copysign": copysign}  # what `static` names
 
 
 class Alike:
@@ -259,7 +279,7 @@ class Alike:
         """
         self.known: dict[Hashable, Known] = {}
         self.makers: dict[bool, Callable[..., Again]] = {}
-        self.scope: dict[str, Any] = {"copysign": copysign}
+        self.scope: dict[str, Any] = dict(SCOPE)
         self.parts: list[Part] = []
         self.guards: dict[Guard, list[int]] = {}  # the arrays that each is for
         for i, (kind, number, divisor) in enumerate(zip(types, numbers, divisors, strict=False)):
@@ -272,9 +292,9 @@ class Alike:
         found = returned(together([key, self._values()]))
         self.read = function(["args"], [self._taken(), *self._lines(), found], self.scope)
 
-    def again(self, known: Known, args: tuple[Any, ...], find: Again) -> Again:
-        """Return the function that launches a call if it is like a known one, and else asks `find`;
-        `args` are those of a call like it.
+    def again(self, known: Known, args: tuple[Any, ...]) -> Again:
+        """Return the function that launches a call if it is like a known one, and tells whether it
+        was; `args` are those of a call like it.
         """
         read = self.read(args)
         assert read is not None  # the numbers of a known call fit
@@ -284,7 +304,7 @@ class Alike:
         if aligned not in self.makers:
             self.makers[aligned] = self._maker(aligned)
         guards = [make([args[i] for i in places]) for make, places in self.guards.items()]
-        return self.makers[aligned](args, find, known.holds, known.launch.go, *guards)
+        return self.makers[aligned](args, known.holds, known.launch.go, *guards)
 
     def _maker(self, aligned: bool) -> Callable[..., Again]:
         """Return the function that makes `again`; `aligned`: for addresses that are multiples of 16
@@ -292,7 +312,7 @@ class Alike:
         """
         guards = [f"guard{i}" for i in range(len(self.guards))]
         key = [x for part in self.parts for x in part.key(True, aligned)]
-        other, lines = call("find", "args"), self._lines()
+        other, lines = constant(False), self._lines()
         count = compared(call("len", "args"), "!=", constant(len(self.parts)))
         steps = [returned(other, count), self._taken()]
         steps += [returned(other, opposite(test)) for test in self._tests(guards)]
@@ -304,13 +324,13 @@ class Alike:
         if key:
             steps.append(returned(other, compared(together(key), "!=", "key")))
         steps += [
-            returned(constant(False), opposite(call("holds"))),
+            returned(other, opposite(call("holds"))),
             assigned("_", call("go", self._values())),
             returned(constant(True)),
         ]
         made = [self._taken(), *lines, assigned("key", together(key))]
         made += [defined("again", ["args"], steps), returned("again")]
-        return function(["args", "find", "holds", "go", *guards], made, self.scope)
+        return function(["args", "holds", "go", *guards], made, self.scope)
 
     def _tests(self, guards: Sequence[str]) -> list[ast.expr]:
         """Return what must hold of the arguments before they are read: guards, types of others."""

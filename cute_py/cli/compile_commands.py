@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cute_py.codegen.build import Compiled
-    from cute_py.ops.device_config import Gpu
+    from cute_py.ops.libraries import Gpu
     from cute_py.plan.plan import Plan
 
     Shown = tuple[Plan, dict[str, str]]  # a kernel, and how it was chosen, by label
@@ -98,7 +98,7 @@ def _add_arch(command: ArgumentParser) -> None:
 
 def _operator(given: Namespace) -> Shown:
     """Return the kernel that cute.ops.gemm runs on a GPU of an architecture."""
-    from cute_py.ops.multiply import require_choices
+    from cute_py.ops.product import require_choices
     from cute_py.ops.without_gpu import call_on, gpu_of
 
     problem = given.m, given.n, given.k
@@ -121,7 +121,7 @@ def _operator(given: Namespace) -> Shown:
 
 def _gpu_text(given: Namespace, gpu: Gpu) -> str:
     """Return for which product and GPU a tile is: that of the operator, or a changed one."""
-    from cute_py.atoms.devices import CHIPS
+    from cute_py.atoms.arch import CHIPS
 
     M, N, K = given.m, given.n, given.k
     chip = CHIPS.get(f"sm_{gpu.capability[0]}{gpu.capability[1]}")

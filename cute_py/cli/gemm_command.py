@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace, _SubParsersAction
     from typing import Any
 
-    from cute_py.dtypes.table import Array
-    from cute_py.ops.product import Product
+    from cute_py.dtypes.table import Array, DtypeLike
+    from cute_py.ops.call import Call
     from cute_py.plan.plan import Plan
 
 WRONG = 1  # the exit code where --check found an error beyond the bound
@@ -127,17 +127,17 @@ def _gemm(given: Namespace) -> int:
     try:
         _require_file_type(given)
         with Replacement(given.output) if given.output else nullcontext() as file:
-            product = _product(given)
-            print(f"config   {product.config}")
-            print(f"plan     {summary(product)}", flush=True)
-            result, seconds = _timed(product, given)
+            call = _call(given)
+            print(f"config   {call.config}")
+            print(f"plan     {summary(call)}", flush=True)
+            result, seconds = _timed(call, given)
             print(f"time     {seconds:.3g} s on the emulator")
-            code = _judged(product, result, given.check)
-            if given.report and product.report is not None:
-                print(product.report)
+            code = _judged(call, result, given.check)
+            if given.report and call.report is not None:
+                print(call.report)
             if file is not None:
                 file.save(result)
-                print(f"wrote    {given.output}: {product.out_type} {_sizes(result.shape)}")
+                print(f"wrote    {given.output}: {call.inputs.kind} {_sizes(result.shape)}")
     except CuteError as error:
         return _refuse(error)
     except MemoryError:
@@ -145,48 +145,42 @@ def _gemm(given: Namespace) -> int:
     return code
 
 
-def _judged(product: Product, result: Array, check: bool) -> int:
+def _judged(call: Call, result: Array, check: bool) -> int:
     from cute_py.ops.reference import error_of
 
-    error = error_of(result, product, judge=check)
+    error = error_of(result, call, judge=check)
     print(f"error    {error} against NumPy")
     return WRONG if error.within is False else 0
 
 
 def _plan(given: Namespace) -> int:
     try:
-        product = _planned(given)
-        for line in product.config.explain().splitlines():
+        call = _planned(given)
+        for line in call.config.explain().splitlines():
             print(f"# {line}")
-        print(product.plan())
+        print(call.plan())
     except CuteError as error:
         return _refuse(error)
     return 0
 
 
-def _planned(given: Namespace) -> Product:
+def _planned(given: Namespace) -> Call:
     """Return the product whose plan is asked for: of zeros, which no plan looks at."""
     import numpy as np
 
     from cute_py.dtypes.table import dtype
-    from cute_py.ops.multiply import on_gpu, require_choices
-    from cute_py.ops.product import Product
 
-    require_choices(given.backend, given.activation)
     _require_source(given)
     kind = dtype(given.dtype or "bf16")
     shapes = (given.m, given.k), (given.k, given.n)
     _require_memory([*shapes])
     a = np.zeros(shapes[0], kind.numpy, "C" if given.majors[0] == "K" else "F")
     b = np.zeros(shapes[1], kind.numpy, "F" if given.majors[1] == "K" else "C")
-    on_gpu({"a": a, "b": b}, given.backend)
-    product = Product(a, b, kind)
-    product.choose(given.config)
     c = np.zeros((given.m, given.n), np.float32) if given.beta else None
     bias = np.zeros(given.n, np.float32) if given.bias else None
-    product.finish(c, (given.alpha, given.beta), bias, given.activation, given.out_dtype)
-    require_some(product.shape, "plan")
-    return product
+    call = _asked(given, [a, b, c, bias], kind)
+    require_some(call.inputs.shape, "plan")
+    return call
 
 
 def require_some(shape: tuple[int, ...], command: str) -> None:
@@ -195,45 +189,56 @@ def require_some(shape: tuple[int, ...], command: str) -> None:
         raise refusal("cli-gemm", operation=command, given="an empty product")
 
 
-def summary(product: Product) -> str:
+def summary(call: Call) -> str:
     """Return what a plan is, in one line: launch shape, memory, registers, ops."""
     from collections import Counter
 
-    if 0 in product.shape:
+    if 0 in call.inputs.shape:
         return "none: the result is empty"
-    plan: Plan = product.plan()
+    plan: Plan = call.plan()
     counts = Counter(type(op).__name__ for op in plan.ops)
     ops = ", ".join(f"{n} {name}" for name, n in counts.most_common(4))
-    launch = f"{product.blocks} blocks of {plan.launch.threads} threads"
+    launch = f"{call.blocks} blocks of {plan.launch.threads} threads"
     memory = f"{plan.smem_bytes} bytes shared, about {plan.registers} registers"
     return f"{launch}, {memory}, {len(plan.ops)} ops ({ops} ...)"
 
 
-def _timed(product: Product, given: Namespace) -> tuple[Array, float]:
+def _timed(call: Call, given: Namespace) -> tuple[Array, float]:
     from cute_py.ops.progress import Bar
 
     start = perf_counter()
     with Bar("multiplying", "blocks") as bar:
-        result = product.run(bar.update, checks=given.check, report=given.report)
+        result = call.run(progress=bar.update, checks=given.check, report=given.report)
     return result, perf_counter() - start
 
 
 # -- the operands
 
 
-def _product(given: Namespace) -> Product:
-    from cute_py.ops.multiply import on_gpu, require_choices
-    from cute_py.ops.product import Product
-
-    require_choices(given.backend, given.activation)
-    a, b, c, bias = _operands(given)
-    on_gpu({"a": a, "b": b}, given.backend)  # files are read to the host
+def _call(given: Namespace) -> Call:
+    """Return the call of the kernel for files, or for generated data."""
     kind = given.dtype or ("bf16" if given.a is None else None)
-    product = Product(a, b, kind)
-    product.choose(given.config)
-    factors = given.alpha, given.beta
-    product.finish(c, factors, bias, given.activation, given.out_dtype)
-    return product
+    return _asked(given, _operands(given), kind)
+
+
+def _asked(given: Namespace, arrays: list[Any], dtype: DtypeLike | None) -> Call:
+    from cute_py.ops.product import Product, Request, taken
+
+    a, b, c, bias = arrays
+    request = Request(
+        a,
+        b,
+        c,
+        bias,
+        alpha=given.alpha,
+        beta=given.beta,
+        activation=given.activation,
+        out_dtype=given.out_dtype,
+        backend=given.backend,
+        config=given.config,
+        dtype=dtype,
+    )
+    return Product(*taken(request)).call()
 
 
 def _operands(given: Namespace) -> list[Any]:
@@ -264,7 +269,7 @@ def _require_memory(shapes: list[tuple[int, ...]]) -> None:
 
     (*batch, m, _k), (*_batch, n) = (shape or (1,) for shape in shapes[:2])
     result = (*batch, m, n)
-    require_arrays(*[(shape, DOUBLE) for shape in (*shapes, result, result)])
+    require_arrays("cute.ops.gemm", *[(shape, DOUBLE) for shape in (*shapes, result, result)])
 
 
 def _is_integer(kind: str | None) -> bool:

@@ -22,10 +22,9 @@ from __future__ import annotations
 import os
 import sys
 
-from cute_py.cli.cache_commands import add_commands as add_cache
 from cute_py.cli.compile_commands import add_commands as add_codegen
-from cute_py.cli.doctor_command import add_commands as add_doctor
 from cute_py.cli.gemm_command import add_commands as add_gemm
+from cute_py.cli.installation_commands import add_commands as add_installation
 from cute_py.cli.output import REFUSED, count, refuse
 from cute_py.cli.picture_commands import add_commands as add_pictures
 from cute_py.errors import CuteError
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator, Sequence
 
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.layout.types import AnyLayout, Leaf, OffsetMap
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells count: 128 + the signal's number
 
@@ -93,9 +92,8 @@ def _parser() -> ArgumentParser:
 
     add_pictures(commands)
     add_gemm(commands)
-    add_cache(commands)
     add_codegen(commands)
-    add_doctor(commands)
+    add_installation(commands)
     return parser
 
 
@@ -138,7 +136,7 @@ def _eval(given: Namespace) -> int:
     return 0
 
 
-def _told(subject: AnyLayout) -> str:
+def _told(subject: object) -> str:
     """Return the derivation of a layout or of a refusal; other values as they are."""
     from cute_py.expression import show
     from cute_py.layout.algebra.explain import explain
@@ -160,6 +158,7 @@ def _functions(given: Namespace) -> int:
 
 
 def _layout(given: Namespace) -> int:
+    from cute_py.layout import Mapped
     from cute_py.layout.notation.grid import text_grid
     from cute_py.layout.notation.parse import parse_layout
 
@@ -169,17 +168,18 @@ def _layout(given: Namespace) -> int:
         return refuse(str(error))
     for label, text in _facts(layout):
         print(f"{label:<10} {text}")
-    if hasattr(layout, "shape"):
+    if isinstance(layout, Mapped):
         print()
         print(_answer(lambda: text_grid(layout, given.rows, given.columns)))
     return 0
 
 
-def _facts(layout: AnyLayout) -> Iterator[tuple[str, str]]:
+def _facts(layout: OffsetMap) -> Iterator[tuple[str, str]]:
     """Yield what there is to say of a layout or of a map of offsets, line by line."""
+    from cute_py.layout import Mapped
     from cute_py.layout.bits.swizzle import Swizzle
 
-    if hasattr(layout, "shape"):
+    if isinstance(layout, Mapped):
         yield from _layout_facts(layout)
         return
     yield "map", str(layout)
@@ -212,9 +212,10 @@ def _layout_facts(layout: AnyLayout) -> Iterator[tuple[str, str]]:
 
 
 def _is_symbolic(layout: AnyLayout) -> bool:
+    from cute_py.layout.composed import ComposedLayout
     from cute_py.layout.layout import INTS, SYMBOLS
 
-    while hasattr(layout, "inner"):
+    while layout.__class__ is ComposedLayout:
         layout = layout.inner
     return getattr(layout, "_kind", INTS) == SYMBOLS
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cute_py.atoms.copy import Copy_Op
     from cute_py.atoms.mma import MMA_Atom
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Tiler
     from cute_py.viz.picture import Picture
 
 
@@ -104,7 +104,7 @@ def _copy(given: Namespace) -> Picture:
     return picture_of(make_tiled_copy(atom, threads, values))
 
 
-def _option(name: str, text: str | None, default: AnyLayout) -> AnyLayout:
+def _option(name: str, text: str | None, default: Tiler) -> Tiler:
     """Return the layout or tuple that an option's text stands for; brackets may be left out."""
     from cute_py.expression import evaluate
     from cute_py.layout.layout import Layout

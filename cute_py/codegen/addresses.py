@@ -15,7 +15,7 @@ from llvmlite import ir
 from cute_py.codegen.passes.strength import apart, varies
 from cute_py.codegen.storage import I32, I64
 from cute_py.integers import ints
-from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan.conditions import Compare
 

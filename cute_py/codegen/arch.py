@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cute_py.atoms.arch import holds, number, since
-from cute_py.atoms.devices import DEVICES
+from cute_py.atoms.arch import DEVICES, holds, number, since
 from cute_py.codegen.instructions import OLDEST, TABLE, of_atom
 from cute_py.errors import refusal
 from cute_py.plan.walk import every

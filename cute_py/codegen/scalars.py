@@ -15,7 +15,7 @@ from llvmlite import ir
 from cute_py.codegen.passes.strength import in_loop
 from cute_py.codegen.storage import I32, I64
 from cute_py.integers.polynomial import FloorDiv, Min, Symbol, order, plus, times, value
-from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Compare, Logic, Not, Test
 

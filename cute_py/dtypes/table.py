@@ -12,15 +12,13 @@ from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn, SupportsIndex, TypeAlias
+    from typing import Any, SupportsIndex, TypeAlias
 
     import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
     Array: TypeAlias = NDArray[Any]
     DtypeLike: TypeAlias = "Dtype | str | np.dtype[Any] | type[np.generic]"
-
-_set = object.__setattr__
 
 
 class Dtype(Value):
@@ -48,18 +46,6 @@ class Dtype(Value):
     (dtype(float8_e4m3fn), 10, -8)
     """
 
-    __slots__ = (
-        "bits",
-        "cutlass_name",
-        "exponent_bits",
-        "kind",
-        "mantissa_bits",
-        "name",
-        "numba_name",
-        "numpy_name",
-        "ptx",
-        "special",
-    )
     name: str
     kind: str
     bits: int
@@ -70,6 +56,7 @@ class Dtype(Value):
     numba_name: str
     ptx: str
     cutlass_name: str
+    __slots__ = tuple(__annotations__)
 
     def __init__(
         self,
@@ -80,25 +67,14 @@ class Dtype(Value):
         names: tuple[str, str, str, str],  # NumPy, Numba, PTX, CUTLASS
     ) -> None:
         """Freeze one row of `DTYPES`; `dtype` and `int_type` are the ways to get one."""
-        _set(self, "name", name)
-        _set(self, "kind", kind)
-        _set(self, "bits", bits)
-        for attribute, value in zip(
-            ("exponent_bits", "mantissa_bits", "special"), fields, strict=True
-        ):
-            _set(self, attribute, value)
-        for attribute, value in zip(
-            ("numpy_name", "numba_name", "ptx", "cutlass_name"), names, strict=True
-        ):
-            _set(self, attribute, value)
+        self.name = name
+        self.kind = kind
+        self.bits = bits
+        self.exponent_bits, self.mantissa_bits, self.special = fields
+        self.numpy_name, self.numba_name, self.ptx, self.cutlass_name = names
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: a dtype is frozen."""
-        raise AttributeError(f"Dtype is frozen: cannot set {name}")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        """Refuse: a dtype is frozen."""
-        raise AttributeError(f"Dtype is frozen: cannot delete {name}")
+    __eq__ = object.__eq__  # equal dtypes are one object
+    __hash__ = object.__hash__
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy by name, so that identity survives."""

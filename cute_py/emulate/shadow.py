@@ -377,8 +377,3 @@ class Shadow:
         seen = self.present(rows[:, 0], W)[..., :A]
         self.clock[rows, W, A:] = np.maximum(self.clock[rows, W, A:], seen)
         self.epoch[rows, W] += 1
-
-
-def granule_of(sizes: list[int]) -> int:
-    """Return the granule (bytes) that all accesses are whole numbers of."""
-    return int(np.gcd.reduce(sizes)) if sizes else 16

@@ -10,21 +10,20 @@ from cute_py.lazy import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.host.elementwise import *  # noqa: F403
     from cute_py.host.fill import *  # noqa: F403
-    from cute_py.host.gemm import *  # noqa: F403
+    from cute_py.host.reference import *  # noqa: F403  # noqa: F403
     from cute_py.host.text import *  # noqa: F403
 
 # module -> the public names that it defines
 _HOME = {
-    "host.elementwise": (
-        "tensor_add tensor_div tensor_equals tensor_map2 tensor_modulus tensor_mul tensor_sub"
+    "host.reference": (
+        "reference_gemm tensor_add tensor_div tensor_equals tensor_map2 tensor_modulus "
+        "tensor_mul tensor_sub"
     ),
     "host.fill": (
         "tensor_fill tensor_fill_random_gaussian tensor_fill_random_uniform tensor_fill_sequential"
     ),
-    "host.gemm": "reference_gemm",
     "host.text": "print_tensor tensor_table tensor_text",
 }
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _HOME)

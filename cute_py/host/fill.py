@@ -8,8 +8,8 @@ reference/host/tensor_fill.h.
 from __future__ import annotations
 
 from cute_py.errors import refusal
+from cute_py.tensor.elements import axes
 from cute_py.tensor.tensor import Tensor, require_tensor
-from cute_py.tensor.tensor_values import axes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,11 +48,7 @@ def tensor_fill_sequential(tensor: Tensor, start: int = 0, step: int = 1) -> Ten
 
 
 def tensor_fill_random_uniform(
-    tensor: Tensor,
-    seed: int,
-    high: float = 1.0,
-    low: float = 0.0,
-    fraction_bits: int | None = None,
+    tensor: Tensor, seed: int, high: float = 1.0, low: float = 0.0, fraction_bits: int | None = None
 ) -> Tensor:
     """Store uniform random values, and return the tensor.
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout.tuples import show
+from cute_py.tensor.elements import axes
 from cute_py.tensor.tensor import Tensor, require_tensor
-from cute_py.tensor.tensor_values import axes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

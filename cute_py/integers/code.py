@@ -156,10 +156,8 @@ def defined(name: str, parameters: Sequence[str], body: list[ast.stmt]) -> ast.s
     import ast
 
     given = ast.arguments([], [ast.arg(x) for x in parameters], None, [], [], None, [])
-    made = ast.FunctionDef(name, given, body, [], None, None)
-    if hasattr(made, "type_params"):  # since Python 3.12
-        made.type_params = []
-    return made
+    more: Any = {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}  # 3.12
+    return ast.FunctionDef(name, given, body, [], None, None, **more)
 
 
 def returned(result: ast.expr | str, test: ast.expr | None = None) -> ast.stmt:

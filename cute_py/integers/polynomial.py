@@ -17,15 +17,17 @@ from __future__ import annotations
 
 from math import gcd, lcm
 
+from cute_py.records import Value
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from typing import NoReturn, TypeAlias
+    from typing import TypeAlias
 
     Bounds: TypeAlias = tuple[int | None, int | None]  # least and greatest value, None: no bound
 
 
-class Atom:
+class Atom(Value):
     """An unknown integer in [lo, hi]; the key tells it from all others and orders the printing."""
 
     __slots__ = ("_hash", "hi", "key", "lo", "symbols")
@@ -36,15 +38,15 @@ class Atom:
     _hash: int
 
     def _freeze(self, key: str, bounds: Bounds, symbols: tuple[Symbol, ...]) -> None:
-        put = object.__setattr__
-        put(self, "key", key)
-        put(self, "lo", bounds[0])
-        put(self, "hi", bounds[1])
-        put(self, "symbols", symbols)
-        put(self, "_hash", hash(key))
+        self.key = key
+        self.lo, self.hi = bounds
+        self.symbols = symbols
+        self._hash = hash(key)
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name}")
+    @property
+    def bounds(self) -> Bounds:
+        """Least and greatest value."""
+        return self.lo, self.hi
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Atom) and self.key == other.key)
@@ -57,17 +59,15 @@ class Symbol(Atom):
     """The atom of a declared size: its value is multiple_of * atom, with the atom in [lo, hi]."""
 
     __slots__ = ("multiple_of", "name")
+    __match_args__ = ("name", "multiple_of", "lo", "hi")
     name: str
     multiple_of: int
 
     def __init__(self, name: str, multiple_of: int, lo: int | None, hi: int | None) -> None:
         """Freeze the declaration; lo and hi bound the atom, not the size."""
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "multiple_of", multiple_of)
+        self.name = name
+        self.multiple_of = multiple_of
         self._freeze(f"{name}|{multiple_of}|{lo}|{hi}", (lo, hi), (self,))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Symbol, (self.name, self.multiple_of, self.lo, self.hi)
 
     def __repr__(self) -> str:
         words = [repr(self.name)]
@@ -84,34 +84,30 @@ class FloorDiv(Atom):
     """floor(numerator / divisor), for a divisor that is known to be positive."""
 
     __slots__ = ("divisor", "numerator")
+    __match_args__ = ("numerator", "divisor", "bounds")
     numerator: Polynomial
     divisor: Polynomial
 
     def __init__(self, numerator: Polynomial, divisor: Polynomial, bounds: Bounds) -> None:
         """Freeze a quotient in normal form (`symbol_forms.floordiv` makes it)."""
-        object.__setattr__(self, "numerator", numerator)
-        object.__setattr__(self, "divisor", divisor)
+        self.numerator = numerator
+        self.divisor = divisor
         key = f"~({polynomial_key(numerator)})//({polynomial_key(divisor)})"
         self._freeze(key, bounds, symbols_of(numerator, divisor))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return FloorDiv, (self.numerator, self.divisor, (self.lo, self.hi))
 
 
 class Min(Atom):
     """The least of two or more polynomials."""
 
     __slots__ = ("options",)
+    __match_args__ = ("options", "bounds")
     options: tuple[Polynomial, ...]
 
     def __init__(self, options: tuple[Polynomial, ...], bounds: Bounds) -> None:
         """Freeze a minimum in normal form (`symbol_forms.minimum` makes it)."""
-        object.__setattr__(self, "options", options)
+        self.options = options
         key = f"~min({','.join(polynomial_key(option) for option in options)})"
         self._freeze(key, bounds, symbols_of(*options))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Min, (self.options, (self.lo, self.hi))
 
 
 if TYPE_CHECKING:

@@ -1,19 +1,253 @@
-"""Questions about polynomials: True or False only if it holds for every value, else None.
+"""Questions about polynomials, and their bounds: True or False only if it holds for every value,
+else None.
 
-For a question that is left open, `assumption` finds the words that would settle it.
+For a question that is left open, `assumption` finds the words that would settle it. A polynomial
+over atoms lies within its bounds. Plain interval arithmetic comes first. Where atoms repeat it
+forgets that they are equal, so that two more views are intersected with it:
+
+- *shifting*: with m = lo + m' (or hi - m') and m' >= 0, M*N - N is m'*n + m' and so at least 0;
+- *relaxing*: n*floor(e / n) is e - r with r in [0, n-1], so that M - 8*floor(M / 8) is just r.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from math import gcd
 
-from cute_py.integers.polynomial import Symbol, content, divide, plus, scaled, value
-from cute_py.integers.symbol_bounds import bounds, interval
+from cute_py.integers.polynomial import (
+    Atom,
+    FloorDiv,
+    Min,
+    Symbol,
+    constant,
+    content,
+    divide,
+    plus,
+    quotients,
+    scaled,
+    times,
+    value,
+)
+from cute_py.integers.polynomial import value as value_of
 from cute_py.integers.symbol_text import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.integers.polynomial import Polynomial
+    from cute_py.integers.polynomial import Bounds, Monomial, Polynomial
+
+NO_BOUNDS: Bounds = (None, None)
+_EFFORT = 4  # quotients and minima that are relaxed inside of each other
+_MAX_FLIPS = 3  # atoms with two bounds for which both shifts are tried
+_MAX_TERMS, _MAX_DEGREE = 24, 4  # larger polynomials are not shifted
+
+
+class Slack(Atom):
+    """A nameless unknown in [lo, hi] that takes an atom's place while its bounds are searched."""
+
+    __slots__ = ()
+
+    def __init__(self, key: str, bounds: Bounds) -> None:
+        """Freeze the unknown; equal keys are the same unknown."""
+        self._freeze(key, bounds, ())
+
+
+def bounds(p: Polynomial, effort: int = _EFFORT) -> Bounds:
+    """Return (least, greatest) value of p, None where no bound is known."""
+    box = interval(p)
+    if len(p) < 2:
+        return box
+    atoms = {atom for m in p for atom in m}
+    opaque = [atom for atom in atoms if isinstance(atom, (FloorDiv, Min))]
+    if sum(len(m) for m in p) > len(atoms):  # else the interval is exact for free atoms
+        box = _meet(box, _shifted(p))
+    if opaque and effort:
+        # First what is relaxed without loss: 8*floor(x / 4), not 8*floor(x / 64). Of those, the
+        # longest key belongs to an atom that lies inside no other.
+        atom = max(opaque, key=lambda a: (_is_whole(p, a), len(a.key), a.key))
+        box = _meet(box, _without(p, atom, effort - 1))
+    return box
+
+
+def _meet(a: Bounds, b: Bounds) -> Bounds:
+    lows = [x for x in (a[0], b[0]) if x is not None]
+    highs = [x for x in (a[1], b[1]) if x is not None]
+    return (max(lows, default=None), min(highs, default=None))
+
+
+def _hull(a: Bounds, b: Bounds) -> Bounds:
+    lo = None if a[0] is None or b[0] is None else min(a[0], b[0])
+    hi = None if a[1] is None or b[1] is None else max(a[1], b[1])
+    return lo, hi
+
+
+# -- interval arithmetic
+
+
+def interval(p: Polynomial) -> Bounds:
+    """Return bounds of p that take every occurrence of an atom for another unknown."""
+    lo: int | None = 0
+    hi: int | None = 0
+    for m, c in p.items():
+        box: Bounds = (1, 1)
+        for atom in m:
+            box = _product(box, (atom.lo, atom.hi))
+        low, high = box if c > 0 else (box[1], box[0])
+        lo = None if lo is None or low is None else lo + c * low
+        hi = None if hi is None or high is None else hi + c * high
+    return lo, hi
+
+
+def _product(p: Bounds, q: Bounds) -> Bounds:
+    (a, b), (c, d) = p, q
+    if (0, 0) in (p, q):
+        return 0, 0
+    if a is not None and a >= 0:
+        if c is not None and c >= 0:
+            return a * c, None if b is None or d is None else b * d
+        low = None if b is None or c is None else b * c
+        if d is None or d >= 0:
+            return low, None if b is None or d is None else b * d
+        return low, a * d
+    if c is not None and c >= 0:
+        return _product(q, p)
+    if b is not None and b <= 0:
+        return _negative(_product(_negative(p), q))
+    if d is not None and d <= 0:
+        return _negative(_product(p, _negative(q)))
+    if a is None or b is None or c is None or d is None:
+        return NO_BOUNDS
+    return min(a * d, b * c), max(a * c, b * d)
+
+
+def _negative(p: Bounds) -> Bounds:
+    return None if p[1] is None else -p[1], None if p[0] is None else -p[0]
+
+
+# -- shifting
+
+
+def _shifted(p: Polynomial) -> Bounds:
+    """Return the interval of p with atoms counted from their bounds, over several choices."""
+    box = NO_BOUNDS
+    if len(p) > _MAX_TERMS or max(map(len, p)) > _MAX_DEGREE:
+        return box
+    atoms = sorted({a for m in p for a in m if (a.lo, a.hi) != NO_BOUNDS}, key=lambda a: a.key)
+    two_sided = [a for a in atoms if a.lo is not None and a.hi is not None]
+    for from_top in product((False, True), repeat=min(len(two_sided), _MAX_FLIPS)):
+        flipped = {a for a, top in zip(two_sided, from_top, strict=False) if top}
+        images = {a: _counted_from_bound(a, a.lo is None or a in flipped) for a in atoms}
+        box = _meet(box, interval(_replaced(p, images)))
+    return box
+
+
+def _counted_from_bound(atom: Atom, from_top: bool) -> Polynomial:
+    width = None if atom.lo is None or atom.hi is None else atom.hi - atom.lo
+    slack = Slack(atom.key + "'", (0, width))
+    bound = atom.hi if from_top else atom.lo
+    return plus(constant(bound or 0), {(slack,): -1 if from_top else 1})
+
+
+def _replaced(p: Polynomial, images: dict[Atom, Polynomial]) -> Polynomial:
+    total: Polynomial = {}
+    for m, c in p.items():
+        term = constant(c)
+        for atom in m:
+            term = times(term, images.get(atom) or {(atom,): 1})
+        total = plus(total, term)
+    return total
+
+
+# -- relaxing
+
+
+def _without(p: Polynomial, atom: Atom, effort: int) -> Bounds:
+    """Return bounds of p after putting what is known about an opaque atom in its place."""
+    split = _linear(p, atom)
+    if split is None:
+        return NO_BOUNDS
+    factor, rest = split
+    if isinstance(atom, Min):
+        return _without_min(atom, factor, rest, effort)
+    assert isinstance(atom, FloorDiv)
+    n = value_of(atom.divisor)
+    if n is not None:
+        taken = plus(atom.numerator, {(Slack(f"{atom.key} mod", (0, n - 1)),): -1})
+        return _quotient(bounds(plus(scaled(rest, n), times(factor, taken)), effort), n)
+    box = _without_least(atom, factor, rest, effort)
+    floors = [a for m in rest for a in m if isinstance(a, FloorDiv)]
+    for e, d in quotients(atom, floors):
+        share, left = divide(factor, d, exact=True)
+        if not left:
+            box = _meet(box, _without_remainder(atom, e, d, share, rest, effort))
+    return box
+
+
+def _without_remainder(
+    atom: Atom, e: Polynomial, d: Polynomial, share: Polynomial, rest: Polynomial, effort: int
+) -> Bounds:
+    """Return bounds of share * d * floor(e / d) + rest: the middle is e - r with r in [0, d-1]."""
+    most = bounds(d)[1]
+    slack: Monomial = (Slack(f"{atom.key} mod", (0, None if most is None else most - 1)),)
+    box = NO_BOUNDS
+    for remainder in ({slack: 1}, plus(plus(d, constant(1), -1), {slack: -1})):
+        taken = times(share, plus(e, remainder, -1))
+        box = _meet(box, bounds(plus(rest, taken), effort))
+    return box
+
+
+def _without_least(atom: FloorDiv, factor: Polynomial, rest: Polynomial, effort: int) -> Bounds:
+    """Return bounds of factor * floor(e / d) + rest from floor(e / d) <= e / least d."""
+    least, lowest = bounds(atom.divisor)[0], bounds(atom.numerator)[0]
+    if least is None or lowest is None or lowest < 0:
+        return NO_BOUNDS
+    taken = plus(atom.numerator, {(Slack(f"{atom.key} gap", (0, None)),): -1})
+    return _quotient(bounds(plus(scaled(rest, least), times(factor, taken)), effort), least)
+
+
+def _without_min(atom: Min, factor: Polynomial, rest: Polynomial, effort: int) -> Bounds:
+    boxes = [bounds(plus(rest, times(factor, option)), effort) for option in atom.options]
+    hull = boxes[0]
+    for box in boxes[1:]:
+        hull = _hull(hull, box)
+    low, high = bounds(factor)
+    if low is not None and low >= 0:  # least times a positive factor: below every option
+        hull = hull[0], min((b[1] for b in boxes if b[1] is not None), default=None)
+    if high is not None and high <= 0:
+        hull = max((b[0] for b in boxes if b[0] is not None), default=None), hull[1]
+    return hull
+
+
+def _is_whole(p: Polynomial, atom: Atom) -> bool:
+    """Tell whether all of p's factors of a quotient by a number are multiples of that number."""
+    n = value_of(atom.divisor) if isinstance(atom, FloorDiv) else None
+    return n is not None and all(c % n == 0 for m, c in p.items() if atom in m)
+
+
+def _linear(p: Polynomial, atom: Atom) -> tuple[Polynomial, Polynomial] | None:
+    """Return (f, r) with p = f*atom + r, or None if the atom occurs in a higher power."""
+    factor: Polynomial = {}
+    rest: Polynomial = {}
+    for m, c in p.items():
+        count = m.count(atom)
+        if count > 1:
+            return None
+        if count:
+            factor[_drop(m, atom)] = c
+        else:
+            rest[m] = c
+    return factor, rest
+
+
+def _drop(m: Monomial, atom: Atom) -> Monomial:
+    return tuple(a for a in m if a != atom)
+
+
+def _quotient(box: Bounds, n: int) -> Bounds:
+    """Return the bounds of integers that lie in `box` after multiplying by n."""
+    return None if box[0] is None else -(-box[0] // n), None if box[1] is None else box[1] // n
+
+
+# -- decisions
 
 
 def decide(question: str, a: Polynomial, b: Polynomial) -> bool | None:

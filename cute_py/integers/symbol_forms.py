@@ -20,7 +20,7 @@ from cute_py.integers.polynomial import (
     times,
 )
 from cute_py.integers.polynomial import value as value_of
-from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbol_text import text
 
 TYPE_CHECKING = False

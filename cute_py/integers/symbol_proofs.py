@@ -37,11 +37,12 @@ from cute_py.integers.polynomial import (
 from cute_py.integers.symbol_decisions import assumption, decide
 from cute_py.integers.symbol_forms import substitute
 from cute_py.integers.symbols import require_one_declaration, terms_of
+from cute_py.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import NoReturn, TypeAlias
+    from typing import TypeAlias
 
     from cute_py.integers.ints import Leaf
     from cute_py.integers.polynomial import Atom, Polynomial
@@ -53,7 +54,7 @@ _MAX_CLASSES = 4096  # residue classes that are looked at
 _MAX_POINTS = 4096  # assignments that are tried
 
 
-class Proof:
+class Proof(Record):
     """The answer to a question about all admissible values: True, False, or None for unknown.
 
     `reason` says how the answer was found; `counterexample` (name -> value) comes with False, and
@@ -61,6 +62,7 @@ class Proof:
     """
 
     __slots__ = ("answer", "assumption", "counterexample", "reason")
+    __match_args__ = ("answer", "reason", "counterexample", "assumption")
     answer: bool | None
     reason: str
     counterexample: dict[str, int] | None
@@ -74,22 +76,10 @@ class Proof:
         assumption: str | None = None,
     ) -> None:
         """Freeze an answer with what belongs to it."""
-        object.__setattr__(self, "answer", answer)
-        object.__setattr__(self, "reason", reason)
-        object.__setattr__(self, "counterexample", counterexample)
-        object.__setattr__(self, "assumption", assumption)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Proof is frozen: cannot set {name}")
-
-    def _facts(self) -> tuple[object, ...]:
-        return self.answer, self.reason, self.counterexample, self.assumption
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Proof, self._facts()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Proof) and self._facts() == other._facts()
+        self.answer = answer
+        self.reason = reason
+        self.counterexample = counterexample
+        self.assumption = assumption
 
     def __hash__(self) -> int:
         return hash((self.answer, self.reason, self.assumption))
@@ -108,9 +98,6 @@ class Proof:
         if self.answer is None:
             return f"unknown: {self.reason}; it would follow from {self.assumption}"
         return ("yes: " if self.answer else "no: ") + self.reason
-
-    def __repr__(self) -> str:
-        return f"Proof{self._facts()!r}"
 
 
 def prove_equal_ints(a: Leaf, b: Leaf) -> Proof:

@@ -22,10 +22,10 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol, constant, plus, scaled, symbols_of, times
 from cute_py.integers.polynomial import value as value_of
-from cute_py.integers.symbol_bounds import bounds
-from cute_py.integers.symbol_decisions import assumption, decide
+from cute_py.integers.symbol_decisions import assumption, bounds, decide
 from cute_py.integers.symbol_forms import floordiv, minimum, substitute
 from cute_py.integers.symbol_text import source, text
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _number(x: object) -> int:
     return ints.as_int(ints.normalize(x, "sym"), "sym")
 
 
-class SymInt:
+class SymInt(Value):
     """An integer expression in symbols; frozen, hashable, a leaf of shapes and strides.
 
     `+ - * // %`, `divmod` and `abs` compute; `< <= > >=`, `bool` and `int` answer where the
@@ -79,6 +79,7 @@ class SymInt:
     """
 
     __slots__ = ("_hash", "_terms")
+    __match_args__ = ("_terms",)
     __array_ufunc__ = None  # NumPy integers leave the operators to this class
     _terms: Polynomial
     _hash: int
@@ -90,14 +91,8 @@ class SymInt:
             for atom in monomial:
                 for symbol in atom.symbols:
                     _declare(declared, symbol)
-        object.__setattr__(self, "_terms", terms)
-        object.__setattr__(self, "_hash", hash(frozenset(terms.items())))
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"SymInt is frozen: cannot set {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return SymInt, (self._terms,)
+        self._terms = terms
+        self._hash = hash(frozenset(terms.items()))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (other.__class__ is SymInt and self._terms == terms_of(other))
@@ -228,7 +223,7 @@ def _operand(x: object) -> Polynomial | None:
         return x._terms
     if x.__class__ is int:
         return {(): x} if x else {}
-    if ints.is_leaf(x) or hasattr(x, "path"):  # a coordinate stride knows symbols, not vice versa
+    if ints.is_leaf(x):  # a coordinate stride knows symbols, not vice versa
         return None
     return constant(ints.as_int(ints.normalize(x, "SymInt"), "SymInt"))
 

@@ -99,18 +99,18 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True)
-class Epilogue:
+class Output:
     """How results leave a block.
 
     Attributes:
         smem: the layout of the accumulators in shared memory (BM,BN).
         out: the copy of a tile between there and C and D.
-        activation: "" or "relu".
+        activation: one of `epilogue.ACTIVATIONS`, or None.
     """
 
     smem: Any
     out: cute.TiledCopy
-    activation: str = ""
+    activation: str | None = None
 
 
 # -- what arrays allow
@@ -196,21 +196,37 @@ def _copy(
 # -- operands
 
 
-def smem_atom(dtype: cute.Dtype, mode: int, extent: int, swizzled: bool = True) -> Any:  # noqa: ANN401
+def smem_atom(
+    dtype: cute.Dtype, mode: int, extent: int, swizzled: bool = True, least: bool = False
+) -> Any:  # noqa: ANN401  (a layout)
     """Return a layout of 8 rows that `tile_to_shape` repeats, of a tile contiguous along `mode`.
 
     Swizzled, ldmatrix reads its rows without bank conflicts, and 16-byte stores are none either.
 
+    Args:
+        dtype: of the elements.
+        mode: that is contiguous.
+        extent: of the tile along it.
+        swizzled: whether it is.
+        least: swizzle only as many bits as a row has, and by 32 bytes where lanes load elements
+            of 8 bytes, or of 4 along mode 0, themselves.
+
     >>> from cute_py.dtypes import f16
-    >>> print(smem_atom(f16, 1, 32))
-    Sw<3,3,3> o 0 o (8,32):(32,1)
+    >>> print(smem_atom(f16, 1, 32), "|", smem_atom(f16, 1, 32, least=True))
+    Sw<3,3,3> o 0 o (8,32):(32,1) | Sw<2,3,3> o 0 o (8,32):(32,1)
     """
     row = min(extent, LINE // dtype.bits)
     layout = cute.Layout((8, row), (row, 1)) if mode else cute.Layout((row, 8), (1, row))
     if not swizzled:
         return layout
     chunk = (CHUNK // dtype.bits).bit_length() - 1
-    return cute.composition(cute.Swizzle(3, chunk, 3), layout)
+    if not least:
+        return cute.composition(cute.Swizzle(3, chunk, 3), layout)
+    by_lanes = dtype.bits == 64 or (dtype.bits == 32 and mode == 0)
+    if by_lanes and row * dtype.bits == LINE:
+        return cute.composition(cute.Swizzle(2, chunk + 1, 2), layout)
+    bits = (row * dtype.bits // CHUNK).bit_length() - 1
+    return cute.composition(cute.Swizzle(bits, chunk, 3), layout)
 
 
 def reader_of(dtype: cute.Dtype, mode: int, values: int) -> cute.Copy_Atom:
@@ -328,7 +344,7 @@ def flagship(dtype: str = "f16", stages: int = 3) -> Config:
     return Config(mma, (128, 128, 32), stages, both, both)
 
 
-def epilogue(cfg: Config, *outputs: Any, activation: str = "") -> Epilogue:  # noqa: ANN401
+def epilogue(cfg: Config, *outputs: Any, activation: str = "") -> Output:  # noqa: ANN401
     """Return the epilogue for arrays C and D: vectors that both allow; rows of shared memory are
     padded, which keeps the fragments' pairs of eight rows in different banks.
     """
@@ -337,4 +353,4 @@ def epilogue(cfg: Config, *outputs: Any, activation: str = "") -> Epilogue:  # n
     pad = CHUNK // cfg.mma.atom.d_type.bits
     along_rows = facts_of(outputs[0])[1]
     stride = (n + pad, 1) if along_rows else (1, m + pad)
-    return Epilogue(cute.Layout((m, n), stride), out, activation)
+    return Output(cute.Layout((m, n), stride), out, activation or None)

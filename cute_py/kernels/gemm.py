@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
+from cute_py.kernels.config import smem_atom
 from cute_py.kernels.epilogue import Epilogue, activated, converted, loaded, loaded_row, row_part
 
 TYPE_CHECKING = False
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
     from cute_py.layout.types import AnyLayout
     from cute_py.tensor.tensor import Tensor
-
-ROW_BYTES = 128  # of shared memory: all banks once
-LDMATRIX_BYTES = 32  # of K, that four 8x8 matrices of 16 bytes a row cover
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +128,14 @@ class GemmConfig:
         return cute.make_tiled_mma(atom, (*self.warps, 1), (m, n, atom.shape_mnk[2]))
 
     @property
+    def block_bytes(self) -> int:
+        """About what the emulator keeps of one block (bytes): registers and shared memory."""
+        m, n, k = self.tile
+        tiles = (m + n) * k * (self.mma_atom.a_type.bits // 8)
+        fragments = 2 * tiles + 3 * m * n * 8
+        return int(tiles * self.stages * 2 + fragments + 64 * self.threads)
+
+    @property
     def mma_tile(self) -> tuple[int, int]:
         """M and N that all threads compute in one pass; 16 of N a warp, for ldmatrix of B."""
         m = self.mma_atom.shape_mnk[0]
@@ -216,20 +222,9 @@ def shared_layout(config: GemmConfig, rows: int, dtype: Any, side: Side) -> AnyL
     if config.simt:
         pitch = rows + 16 // bytes_ if side.major == "K" else rows
         return cute.Layout((rows, k, stages), (1, pitch, pitch * k))
-    extent = min(k if side.major == "K" else rows, ROW_BYTES // bytes_)
-    swizzle = _swizzle(extent * bytes_, bytes_, side.major)
-    shape, stride = ((8, extent), (extent, 1)) if side.major == "K" else ((extent, 8), (1, extent))
-    atom = cute.composition(swizzle, cute.Layout(shape, stride))
-    return cute.tile_to_shape(atom, (rows, k, stages))
-
-
-def _swizzle(row_bytes: int, bytes_: int, major: str) -> cute.Swizzle:
-    """Return the swizzle of rows of so many bytes: by 16 bytes for ldmatrix; where lanes load
-    their own elements, of 4 and 8 bytes, by 32.
-    """
-    if row_bytes == ROW_BYTES and (bytes_ == 8 or (bytes_ == 4 and major == "MN")):
-        return cute.Swizzle(2, (32 // bytes_).bit_length() - 1, 2)
-    return cute.Swizzle((row_bytes // 16).bit_length() - 1, (16 // bytes_).bit_length() - 1, 3)
+    along_k = side.major == "K"
+    atom = smem_atom(dtype, int(along_k), k if along_k else rows, least=True)
+    return cute.tile_to_shape(atom, (rows, k, stages))  # type: ignore[no-any-return]
 
 
 def global_copy(config: GemmConfig, rows: int, dtype: Any, side: Side) -> Any:  # noqa: ANN401

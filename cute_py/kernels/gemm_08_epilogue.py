@@ -11,7 +11,8 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import Config, Epilogue, Number, choose, epilogue
+from cute_py.kernels.config import Config, Number, Output, choose, epilogue
+from cute_py.kernels.epilogue import activated
 
 
 @cute.kernel
@@ -24,7 +25,7 @@ def gemm_epilogue(
     alpha: Number,
     beta: Number,
     cfg: Config,
-    epi: Epilogue,
+    epi: Output,
 ) -> None:
     """D (M,N) = activation(alpha * A (M,K) * B (N,K) transposed + beta * C (M,N) + bias (N))."""
     M, N = D.shape
@@ -69,9 +70,7 @@ def gemm_epilogue(
         added = cute.make_rmem_tensor(tDsC.shape, bias.dtype)
         cute.copy(tDgb, added)
         result += added.to(wide)
-    if epi.activation == "relu":
-        result = cute.where(result < 0, 0.0, result)  # keeps NaN
-    cute.copy(epi.out, result.to(D.dtype), tDgD)
+    cute.copy(epi.out, activated(result, epi.activation).to(D.dtype), tDgD)
 
 
 def check() -> None:

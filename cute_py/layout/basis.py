@@ -14,7 +14,7 @@ from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
     from cute_py.layout.types import Leaf
 
@@ -28,6 +28,7 @@ class ScaledBasis(Value):
     """
 
     __slots__ = ("path", "value")
+    __match_args__ = ("value", "path")
     value: Any
     path: tuple[int, ...]
 
@@ -37,12 +38,6 @@ class ScaledBasis(Value):
             raise refusal("basis-path", operation="E", path=path)
         object.__setattr__(self, "value", ints.normalize(value))
         object.__setattr__(self, "path", tuple(path))
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"ScaledBasis is frozen: cannot set {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return ScaledBasis, (self.value, self.path)
 
     # -- the integer protocol of `ints`
 

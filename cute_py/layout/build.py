@@ -46,7 +46,7 @@ def make_layout_like(layout: AnyLayout) -> Layout:
     return made(Layout(inner.shape, compact_order(dense, inner.stride)), "make_layout_like", inner)
 
 
-def _without_broadcast(stride: IntTuple, shape: IntTuple) -> AnyLayout:
+def _without_broadcast(stride: IntTuple, shape: IntTuple) -> IntTuple:
     return tuples.transform_leaf(lambda d, s: 1 if ints.is_zero(d) else s, stride, shape)
 
 

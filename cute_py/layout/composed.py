@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
-from cute_py.layout.bits.swizzle import Swizzle, make_swizzle
+from cute_py.layout import AbstractComposed, AbstractTensor
+from cute_py.layout.bits.f2 import compose_maps, is_map
+from cute_py.layout.bits.swizzle import Swizzle, decay, make_swizzle
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import has_underscore, is_underscore
@@ -20,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Mode, Tiler
+    from cute_py.dtypes.table import Array
+    from cute_py.layout.bits.f2 import F2Map
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Mode, OffsetMap, Tiler
 
 ENUMERATED_AT_MOST = 1 << 22
 
-_set = object.__setattr__
 
-
-class ComposedLayout(Value):
+class ComposedLayout(Value, AbstractComposed):
     """The map c -> outer(offset + inner(c)).
 
     Args:
@@ -44,13 +46,14 @@ class ComposedLayout(Value):
     """
 
     __slots__ = ("inner", "offset", "outer")
+    __match_args__ = ("outer", "offset", "inner")
     outer: Any
     offset: Any
     inner: Any
 
-    def __init__(self, outer: AnyLayout, offset: Leaf, inner: AnyLayout) -> None:
+    def __init__(self, outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> None:
         """Check and freeze outer, offset and inner."""
-        if not callable(outer) or isinstance(outer, type):
+        if not callable(outer) or isinstance(outer, type):  # type: ignore[redundant-expr]
             raise refusal(
                 "composed-outer", operation="ComposedLayout", value=outer, type=type(outer).__name__
             )
@@ -58,37 +61,16 @@ class ComposedLayout(Value):
             raise refusal(
                 "not-a-layout", operation="ComposedLayout", value=inner, type=type(inner).__name__
             )
-        _set(self, "outer", outer)
-        _set(self, "offset", ints.normalize(offset, "ComposedLayout"))
-        _set(self, "inner", inner)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"ComposedLayout is frozen: cannot set {name}; build a new one")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"ComposedLayout is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return ComposedLayout, (self.outer, self.offset, self.inner)
-
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not ComposedLayout:
-            return NotImplemented
-        parts = other.outer, other.offset, other.inner
-        return bool((self.outer, self.offset, self.inner) == parts)
-
-    def __hash__(self) -> int:
-        return hash((self.outer, self.offset, self.inner))
-
-    def __repr__(self) -> str:
-        return f"ComposedLayout({self.outer!r}, {self.offset!r}, {self.inner!r})"
+        self.outer = outer
+        self.offset = ints.normalize(offset, "ComposedLayout")
+        self.inner = inner
 
     def __str__(self) -> str:
         outer = f"({self.outer})" if self.outer.__class__ is ComposedLayout else str(self.outer)
         return f"{outer} o {self.offset} o {self.inner}"
 
     @property
-    def shape(self) -> AnyLayout:
+    def shape(self) -> IntTuple:
         """The shape of the inner layout."""
         return self.inner.shape
 
@@ -103,26 +85,26 @@ class ComposedLayout(Value):
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, mode: Mode) -> AnyLayout:
+    def __getitem__(self, mode: Mode) -> Alike:
         """Return one mode (int or path) or a run of modes (slice), still under the outer map."""
         return composed(self.outer, self.offset, self.inner[mode])
 
-    def __call__(self, *coord: IntTuple) -> AnyLayout:
+    def __call__(self, *coord: IntTuple) -> IntTuple:
         """Return outer(offset + inner(coord)), or the sublayout where the coordinate has `_`."""
         c = coord[0] if len(coord) == 1 else coord
         if has_underscore(c):
             return slice_composed(c, self)[0]
         return self.outer(ints.add(self.offset, self.inner(c)))
 
-    def size(self) -> AnyLayout:
+    def size(self) -> IntTuple:
         """Return the number of coordinates (elements)."""
         return self.inner.size()
 
-    def cosize(self) -> AnyLayout:
+    def cosize(self) -> IntTuple:
         """Return one more than the largest offset; see `cosize`."""
         return query_composed("cosize", self)
 
-    def offsets(self) -> AnyLayout:
+    def offsets(self) -> Array:
         """Return all offsets as a NumPy int64 array in colexicographical order; see
         `tools.offsets`.
         """
@@ -130,20 +112,20 @@ class ComposedLayout(Value):
 
         return offsets(self)
 
-    def compose(self, *tilers: Tiler) -> AnyLayout:
+    def compose(self, *tilers: Tiler) -> Alike:
         """Return composition(self, tiler); several arguments are a by-mode tiler."""
         return composed(self.outer, self.offset, self.inner.compose(*tilers))
 
-    def with_shape(self, *shape: IntTuple) -> AnyLayout:
+    def with_shape(self, *shape: IntTuple) -> Alike:
         """Return this layout read with another shape."""
         return composed(self.outer, self.offset, self.inner.with_shape(*shape))
 
-    def tile(self, *tilers: Tiler) -> AnyLayout:
+    def tile(self, *tilers: Tiler) -> Alike:
         """Return tiled_divide(self, tiler); several arguments are a by-mode tiler."""
         return composed(self.outer, self.offset, self.inner.tile(*tilers))
 
 
-def make_composed_layout(outer: AnyLayout, offset: Leaf, inner: AnyLayout) -> ComposedLayout:
+def make_composed_layout(outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> ComposedLayout:
     """Return outer o offset o inner as it is, also where a plain layout would do; see
     `ComposedLayout`.
 
@@ -153,7 +135,7 @@ def make_composed_layout(outer: AnyLayout, offset: Leaf, inner: AnyLayout) -> Co
     return ComposedLayout(outer, offset, inner)
 
 
-def composed(outer: AnyLayout, offset: Leaf, inner: AnyLayout) -> AnyLayout:
+def composed(outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> Alike:
     """Return outer o offset o inner; the inner layout itself where outer is Sw<0,...> and the
     offset 0, as in CuTe.
     """
@@ -163,16 +145,16 @@ def composed(outer: AnyLayout, offset: Leaf, inner: AnyLayout) -> AnyLayout:
     return ComposedLayout(outer, offset, inner)
 
 
-def require_composed(x: AnyLayout, operation: str) -> ComposedLayout:
+def require_composed(x: object, operation: str) -> ComposedLayout:
     """Return x if it is a ComposedLayout, else refuse it."""
     if x.__class__ is not ComposedLayout:
         raise refusal("not-a-layout", operation=operation, value=x, type=type(x).__name__)
     return x
 
 
-def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> AnyLayout:
+def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> Alike:
     """Return x, a composed layout or a tensor, with its layout changed; refuse what is neither."""
-    if hasattr(x.__class__, "with_layout"):
+    if isinstance(x, AbstractTensor):
         return x.changed(change, operation)
     x = require_composed(x, operation)
     return composed(x.outer, x.offset, change(x.inner))
@@ -181,9 +163,11 @@ def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> AnyL
 # -- composition
 
 
-def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
+def compose_special(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
     """Return composition(a, b) where a or b is no plain Layout (see `composition`)."""
-    if _is_f2(a) or _is_f2(b):
+    from cute_py.layout.bits.f2_layout import F2Layout
+
+    if a.__class__ is F2Layout or b.__class__ is F2Layout:
         from cute_py.layout.bits.f2_convert import compose_f2
 
         return compose_f2(a, Layout(b) if b.__class__ is int else b)
@@ -191,15 +175,15 @@ def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
         from cute_py.layout.algebra.composition import composition
 
         return composed(a.outer, a.offset, composition(a.inner, b))
-    if _is_map(a):
+    if is_map(a):
         return _after_map(a, b)
-    if hasattr(a.__class__, "with_layout"):
+    if isinstance(a, AbstractTensor):
         return on_inner("composition", lambda layout: layout.compose(b), a)
     if a.__class__ is not Layout:
         raise refusal("not-a-layout", operation="composition", value=a, type=type(a).__name__)
     if b.__class__ is ComposedLayout:
         return _after_layout(a, b)
-    if _is_map(b):
+    if is_map(b):
         return swizzle_through(a, b)
     from cute_py.layout.algebra.composition import composition
     from cute_py.layout.algebra.divide import as_layout
@@ -207,36 +191,20 @@ def compose_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     return composition(a, Layout(as_layout(b, "composition").shape, 1))
 
 
-def _is_map(x: AnyLayout) -> bool:
-    """Return whether x is a map of offsets: a Swizzle or an F2 map."""
-    return x.__class__ is Swizzle or hasattr(x, "bits")
-
-
-def _is_f2(x: AnyLayout) -> bool:
-    """Return whether x is an F2Layout."""
-    return hasattr(x.__class__, "bases")
-
-
-def _after_map(a: AnyLayout, b: AnyLayout) -> AnyLayout:
+def _after_map(a: Swizzle | F2Map, b: Tiler) -> Alike:
     if b.__class__ is Layout:
         return composed(a, 0, b)
     if b.__class__ is ComposedLayout:
-        if _is_map(b.outer):
-            return composed(_maps(a, b.outer), b.offset, b.inner)
+        if is_map(b.outer):
+            return composed(compose_maps(a, b.outer), b.offset, b.inner)
         return composed(a, 0, b)
-    if _is_map(b):
-        return _maps(a, b)
+    if is_map(b):
+        return compose_maps(a, b)
     raise refusal("tiler-type", operation="composition", value=b, type=type(b).__name__)
 
 
-def _maps(a: AnyLayout, b: AnyLayout) -> AnyLayout:
-    from cute_py.layout.bits.f2 import compose_maps
-
-    return compose_maps(a, b)
-
-
-def _after_layout(a: Layout, b: ComposedLayout) -> AnyLayout:
-    if ints.is_zero(b.offset) is not True or not _is_map(b.outer):
+def _after_layout(a: Layout, b: ComposedLayout) -> Alike:
+    if ints.is_zero(b.offset) is not True or not is_map(b.outer):
         raise refusal("composition-offset", operation="composition", a=a, b=b)
     from cute_py.layout.algebra.composition import composition
     from cute_py.layout.queries import cosize
@@ -244,7 +212,7 @@ def _after_layout(a: Layout, b: ComposedLayout) -> AnyLayout:
     return composition(swizzle_through(a, b.outer, cosize(b.inner)), b.inner)
 
 
-def swizzle_through(layout: Layout, swizzle: AnyLayout, count: Leaf = None) -> AnyLayout:
+def swizzle_through(layout: Layout, swizzle: Swizzle | F2Map, count: Leaf = None) -> Alike:
     """Return layout o swizzle with the swizzle moved to the left: a swizzle s' with s'(layout(i))
     == layout(swizzle(i)).
 
@@ -260,7 +228,7 @@ def swizzle_through(layout: Layout, swizzle: AnyLayout, count: Leaf = None) -> A
     return composed(moved, 0, layout)
 
 
-def _moved(layout: Layout, swizzle: AnyLayout, active: int = -1) -> Swizzle:
+def _moved(layout: Layout, swizzle: Swizzle | F2Map, active: int = -1) -> Swizzle:
     """Return the swizzle of the images of the active Y bits and of the Z bits that they change."""
     if swizzle.__class__ is Swizzle:
         y = swizzle.yyy_msk & active
@@ -279,7 +247,7 @@ def _check_size(operation: str, layout: AnyLayout, size: Leaf) -> None:
         raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=limit)
 
 
-def product_with_composed(block: Layout, tiler: ComposedLayout) -> AnyLayout:
+def product_with_composed(block: Layout, tiler: ComposedLayout) -> Alike:
     """Return logical_product(block, tiler) for swizzled positions: the swizzle acts on whole
     blocks.
 
@@ -328,8 +296,6 @@ def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     if is_underscore(coord) or (coord.__class__ is tuple and _all_free(coord)):
         return composed(x.outer, x.offset, slice_(coord, x.inner)), 0
     if x.outer.__class__ is Swizzle and free.__class__ is Layout and total.__class__ is int:
-        from cute_py.layout.bits.decay import decay
-
         return decay(x.outer, total, free)
     return composed(x.outer, total, free), 0
 
@@ -351,15 +317,16 @@ def offset_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, int]:
 # -- queries and inverses
 
 
-def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> AnyLayout:
+def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> IntTuple:
     """Return cosize or coshape of what a composed layout really reaches."""
     from cute_py.layout import modes, queries
+    from cute_py.layout.bits.f2_layout import F2Layout
 
-    if name == "cosize" and _is_f2(x):
+    if name == "cosize" and x.__class__ is F2Layout:
         return x.cosize() if mode == () else x[mode].cosize()
-    x = getattr(x, "layout", x)
+    x = x.layout if isinstance(x, AbstractTensor) else x
     x = x if x.__class__ is Layout else require_composed(x, name)
-    part = modes.get(x, mode) if mode != () else x
+    part: Alike = modes.get(x, mode) if mode != () else x
     if part.__class__ is Layout:
         return getattr(queries, name)(part)
     if (
@@ -375,7 +342,7 @@ def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> AnyLayout:
     return 1 + max(abs(part(i)) for i in range(part.size()))
 
 
-def complement_composed(x: AnyLayout, target: IntTuple) -> AnyLayout:
+def complement_composed(x: AnyLayout, target: IntTuple) -> Alike:
     """Return the complement of the inner layout where the outer swizzle permutes what it fills (see
     `complement`).
     """
@@ -392,26 +359,27 @@ def complement_composed(x: AnyLayout, target: IntTuple) -> AnyLayout:
     return result
 
 
-def right_inverse_composed(x: AnyLayout) -> AnyLayout:
+def right_inverse_composed(x: AnyLayout | Swizzle) -> Alike:
     """Return R with x(R(k)) == k: the right inverse of the inner layout with the swizzle moved
     through it.
     """
     return _inverse(x, "right_inverse")
 
 
-def left_inverse_composed(x: AnyLayout) -> AnyLayout:
+def left_inverse_composed(x: AnyLayout | Swizzle) -> Alike:
     """Return R with x(R(x(i))) == x(i): the left inverse of the inner layout with the swizzle moved
     through it.
     """
     return _inverse(x, "left_inverse")
 
 
-def _inverse(x: AnyLayout, name: str) -> AnyLayout:
+def _inverse(x: AnyLayout | Swizzle, name: str) -> Alike:
     from cute_py.layout.algebra import inverse
+    from cute_py.layout.bits.f2_layout import F2Layout
 
     if x.__class__ is Swizzle:
         return x
-    if _is_f2(x):
+    if x.__class__ is F2Layout:
         return getattr(x, name)()
     x = require_composed(x, name)
     if x.outer.__class__ is not Swizzle or ints.is_zero(x.offset) is not True:

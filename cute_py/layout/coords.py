@@ -10,7 +10,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.ints import add, div, mod, mul
-from cute_py.layout.basis import make_basis_like, sum_steps
+from cute_py.layout.basis import ScaledBasis, make_basis_like, sum_steps
 from cute_py.layout.tuples import (
     congruent,
     flatten,
@@ -24,6 +24,7 @@ from cute_py.layout.tuples import (
     unflatten,
     wrap,
 )
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,18 +34,16 @@ if TYPE_CHECKING:
     from cute_py.layout.types import IntTuple, Leaf
 
 
-class Major:
+class Major(Value):
     """The order of compact strides: `LayoutLeft` (column-major) or `LayoutRight` (row-major)."""
 
     __slots__ = ("name",)
+    __match_args__ = ("name",)
     name: str
 
     def __init__(self, name: str) -> None:
         """Name the order."""
-        object.__setattr__(self, "name", name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"Major is frozen: cannot set {name}")
+        self.name = name
 
     def __repr__(self) -> str:
         return self.name
@@ -208,11 +207,11 @@ def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTu
             "coordinate-profile", operation="increment", coord=show(coord), shape=show(shape)
         )
     basis = list(leaves(make_basis_like(shape))) if order is None else list(order)
-    paths = [leaf.path if hasattr(leaf, "path") else () for leaf in leaves(make_basis_like(shape))]
+    paths = [_path(leaf) for leaf in leaves(make_basis_like(shape))]
     values = dict(zip(paths, leaves(coord), strict=True))
     extents = dict(zip(paths, leaves(shape), strict=True))
     for leaf in basis:
-        path = leaf.path if hasattr(leaf, "path") else ()
+        path = _path(leaf)
         values[path] += 1
         if values[path] < extents[path]:
             break
@@ -222,6 +221,10 @@ def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTu
         if coord.__class__ is tuple
         else values[()]
     )
+
+
+def _path(step: Leaf) -> tuple[int, ...]:
+    return step.path if step.__class__ is ScaledBasis else ()
 
 
 def coordinates(shape: IntTuple) -> Iterator[Any]:

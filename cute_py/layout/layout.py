@@ -9,25 +9,24 @@ from __future__ import annotations
 
 from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
+from cute_py.layout import Mapped
 from cute_py.layout.tuples import MAX_DEPTH, has_underscore, show
 from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, NoReturn
+    from typing import Any
 
     from cute_py.layout.coords import Major
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Mode, Tiler
+    from cute_py.layout.types import Alike, IntTuple, Leaf, Mode, Tiler
 
 # _kind: all int; int extents with coordinate strides; symbols somewhere
 INTS, BASIS, SYMBOLS = 0, 1, 2
 WHY_DEPTH = 32  # how many steps of provenance a layout keeps alive
 
-_set = object.__setattr__
 
-
-class Layout(Value):
+class Layout(Value, Mapped):
     """The map of `shape:stride`: coordinate c goes to the sum of coordinate times stride over the
     leaves.
 
@@ -47,6 +46,7 @@ class Layout(Value):
     """
 
     __slots__ = ("_d", "_hash", "_kind", "_s", "_why", "shape", "stride")
+    __match_args__ = ("shape", "stride")
     shape: Any
     stride: Any
     _s: list[Any]
@@ -64,21 +64,12 @@ class Layout(Value):
         kind = _walk(shape, stride, s, d, 0)
         if kind is None:
             shape, stride, s, d, kind = _checked(shape, stride)
-        _set(self, "shape", shape)
-        _set(self, "stride", stride)
-        _set(self, "_s", s)
-        _set(self, "_d", d)
-        _set(self, "_kind", kind)
-        _set(self, "_why", None)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Layout is frozen: cannot set {name}; build a new layout")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"Layout is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Layout, (self.shape, self.stride)
+        _set_shape(self, shape)
+        _set_stride(self, stride)
+        _set_s(self, s)
+        _set_d(self, d)
+        _set_kind(self, kind)
+        _set_why(self, None)
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not Layout:
@@ -89,14 +80,11 @@ class Layout(Value):
         try:
             return self._hash
         except AttributeError:
-            _set(self, "_hash", hash((self.shape, self.stride)))
+            object.__setattr__(self, "_hash", hash((self.shape, self.stride)))
             return self._hash
 
     def __str__(self) -> str:
         return f"{show(self.shape)}:{show(self.stride)}"
-
-    def __repr__(self) -> str:
-        return f"Layout({self.shape!r}, {self.stride!r})"
 
     def __len__(self) -> int:
         return len(self.shape) if self.shape.__class__ is tuple else 1
@@ -216,13 +204,19 @@ class Layout(Value):
         return get_1d_coord(self, index)
 
     @staticmethod
-    def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyLayout:
+    def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alike:
         """Return what computes `table` (offsets in colexicographical order, or an n-d array); see
         `fit`.
         """
         from cute_py.layout.algebra.fit import fit
 
         return fit(table, shape, coshape)
+
+
+# the slots' own setters: the fastest way to fill an object
+_set_shape, _set_stride, _set_s, _set_d, _set_kind, _set_why = [
+    vars(Layout)[name].__set__ for name in ("shape", "stride", "_s", "_d", "_kind", "_why")
+]
 
 
 def require_layout(x: object, operation: str) -> None:
@@ -236,12 +230,12 @@ def raw(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], kind: int
     and stride.
     """
     layout = Layout.__new__(Layout)
-    _set(layout, "shape", shape)
-    _set(layout, "stride", stride)
-    _set(layout, "_s", s)
-    _set(layout, "_d", d)
-    _set(layout, "_kind", kind)
-    _set(layout, "_why", None)
+    _set_shape(layout, shape)
+    _set_stride(layout, stride)
+    _set_s(layout, s)
+    _set_d(layout, d)
+    _set_kind(layout, kind)
+    _set_why(layout, None)
     return layout
 
 
@@ -261,7 +255,7 @@ def made(layout: Layout, operation: str, *operands: object) -> Layout:
     if level >= WHY_DEPTH:
         operands = tuple([_forgotten(operand) for operand in operands])
         level = 0
-    _set(layout, "_why", (level + 1, operation, operands))
+    _set_why(layout, (level + 1, operation, operands))
     return layout
 
 
@@ -400,7 +394,9 @@ def _check_modes(
 
 def leaf_kind(extent: Leaf, stride: IntTuple) -> int:
     """Return the kind of a leaf pair: INTS, BASIS (a coordinate stride of ints) or SYMBOLS."""
-    step = getattr(stride, "value", stride) if hasattr(stride, "path") else stride
-    if extent.__class__ is not int or step.__class__ is not int:
-        return SYMBOLS
-    return INTS if step is stride else BASIS
+    if extent.__class__ is int and stride.__class__ is int:
+        return INTS
+    from cute_py.layout.basis import ScaledBasis
+
+    step = stride.value if stride.__class__ is ScaledBasis else stride
+    return BASIS if extent.__class__ is int and step.__class__ is int else SYMBOLS

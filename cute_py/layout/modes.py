@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Mode
+    from cute_py.layout.types import Alike, IntTuple, LayoutLike, Mode
 
 
-def get(x: AnyLayout, mode: Mode) -> AnyLayout:
+def get(x: LayoutLike, mode: Mode) -> Alike:
     """Return the mode at an index or path, as a layout (or int tuple).
 
     >>> print(get(Layout((4, (2, 3)), (6, (1, 2))), (1, 0)))
@@ -37,7 +37,7 @@ def get(x: AnyLayout, mode: Mode) -> AnyLayout:
     return _through(x, lambda part: get(part, mode), lambda part: at_path(part, mode, x))
 
 
-def take(x: AnyLayout, begin: int, end: int) -> AnyLayout:
+def take(x: LayoutLike, begin: int, end: int) -> Alike:
     """Return modes begin to end - 1.
 
     >>> print(take(Layout((2, 3, 4)), 1, 3))
@@ -48,7 +48,7 @@ def take(x: AnyLayout, begin: int, end: int) -> AnyLayout:
     return select(x, list(range(begin, end)))
 
 
-def select(x: AnyLayout, modes: Mode) -> AnyLayout:
+def select(x: LayoutLike, modes: Mode) -> Alike:
     """Return the modes of the given indices, in that order.
 
     >>> print(select(Layout((2, 3, 4)), [2, 0]))
@@ -59,7 +59,7 @@ def select(x: AnyLayout, modes: Mode) -> AnyLayout:
     return each(x, "select", lambda part: tuple([at_path(part, i, x) for i in modes]), modes)
 
 
-def group_modes(x: AnyLayout, begin: int, end: int | None = None) -> AnyLayout:
+def group_modes(x: LayoutLike, begin: int, end: int | None = None) -> Alike:
     """Return the layout with modes begin to end - 1 gathered into one; `end` left out means all
     that follow.
 
@@ -70,14 +70,14 @@ def group_modes(x: AnyLayout, begin: int, end: int | None = None) -> AnyLayout:
     stop = rank(x) if end is None else tuples.index_of(end, "group_modes")
     _interval("group_modes", x, begin, stop)
 
-    def group(part: IntTuple) -> AnyLayout:
+    def group(part: IntTuple) -> IntTuple:
         modes = tuples.wrap(part)
         return (*modes[:begin], modes[begin:stop], *modes[stop:])
 
     return each(x, "group_modes", group, begin, stop)
 
 
-def flatten(x: AnyLayout) -> AnyLayout:
+def flatten(x: LayoutLike) -> Alike:
     """Return the layout (or int tuple) with all leaves at top level.
 
     >>> print(flatten(Layout((2, (3, 4)))))
@@ -86,7 +86,7 @@ def flatten(x: AnyLayout) -> AnyLayout:
     return each(x, "flatten", tuples.flatten)
 
 
-def unflatten(x: AnyLayout, profile: IntTuple) -> AnyLayout:
+def unflatten(x: LayoutLike, profile: IntTuple) -> Alike:
     """Return the flat layout (or int tuple) nested as `profile` is.
 
     >>> print(unflatten(Layout((2, 3, 4)), ((0, 0), 0)))
@@ -95,7 +95,7 @@ def unflatten(x: AnyLayout, profile: IntTuple) -> AnyLayout:
     return each(x, "unflatten", lambda part: tuples.unflatten(part, profile), profile)
 
 
-def append(x: AnyLayout, mode: Mode = None, up_to_rank: int | None = None) -> AnyLayout:
+def append(x: LayoutLike, mode: Mode = None, up_to_rank: int | None = None) -> Alike:
     """Return the layout with `mode` (default 1:0) added at the end, once, or as often as reaches a
     rank.
 
@@ -105,7 +105,7 @@ def append(x: AnyLayout, mode: Mode = None, up_to_rank: int | None = None) -> An
     return _extend("append", x, mode, up_to_rank, front=False)
 
 
-def prepend(x: AnyLayout, mode: Mode = None, up_to_rank: int | None = None) -> AnyLayout:
+def prepend(x: LayoutLike, mode: Mode = None, up_to_rank: int | None = None) -> Alike:
     """Return the layout with `mode` (default 1:0) added in front, once, or as often as reaches a
     rank.
 
@@ -115,7 +115,7 @@ def prepend(x: AnyLayout, mode: Mode = None, up_to_rank: int | None = None) -> A
     return _extend("prepend", x, mode, up_to_rank, front=True)
 
 
-def _extend(name: str, x: AnyLayout, mode: Mode, target: int | None, *, front: bool) -> AnyLayout:
+def _extend(name: str, x: LayoutLike, mode: Mode, target: int | None, *, front: bool) -> Alike:
     mode = Layout(1, 0) if mode is None and not isinstance(x, (int, tuple)) else mode
     count = 1 if target is None else target - rank(x)
     if count < 0:
@@ -123,14 +123,14 @@ def _extend(name: str, x: AnyLayout, mode: Mode, target: int | None, *, front: b
     if count == 0 or target == 1:
         return x
 
-    def extend(part: IntTuple, extra: AnyLayout) -> AnyLayout:
+    def extend(part: IntTuple, extra: LayoutLike) -> IntTuple:
         more = (extra,) * count
         return more + tuples.wrap(part) if front else tuples.wrap(part) + more
 
     return _pair(x, mode, name, extend)
 
 
-def replace(x: AnyLayout, index: int, mode: Mode) -> AnyLayout:
+def replace(x: LayoutLike, index: int, mode: Mode) -> Alike:
     """Return the layout with mode `index` replaced.
 
     >>> print(replace(Layout((2, 3)), 1, Layout(5, 7)))
@@ -138,7 +138,7 @@ def replace(x: AnyLayout, index: int, mode: Mode) -> AnyLayout:
     """
     at_path(tuples.shape_of(x), index, x)
 
-    def swap(part: IntTuple, other: AnyLayout) -> AnyLayout:
+    def swap(part: IntTuple, other: LayoutLike) -> IntTuple:
         modes = list(tuples.wrap(part))
         modes[index] = other
         return tuple(modes)
@@ -146,7 +146,7 @@ def replace(x: AnyLayout, index: int, mode: Mode) -> AnyLayout:
     return _pair(x, mode, "replace", swap)
 
 
-def zip_(x: AnyLayout, other: AnyLayout = None) -> AnyLayout:
+def zip_(x: LayoutLike, other: LayoutLike | None = None) -> Alike:
     """Return the transpose of two levels of modes: ((a,b),(c,d)) becomes ((a,c),(b,d)); two layouts
     are paired first.
 
@@ -160,7 +160,7 @@ def zip_(x: AnyLayout, other: AnyLayout = None) -> AnyLayout:
     return each(x, "zip_", _transpose)
 
 
-def _transpose(part: IntTuple) -> AnyLayout:
+def _transpose(part: IntTuple) -> IntTuple:
     if part.__class__ is not tuple:
         return part
     if part[0].__class__ is not tuple:
@@ -173,21 +173,19 @@ def _transpose(part: IntTuple) -> AnyLayout:
 # -- how they apply to layouts, int tuples and composed layouts alike
 
 
-def _interval(name: str, x: AnyLayout, begin: int, end: int) -> None:
+def _interval(name: str, x: LayoutLike, begin: int, end: int) -> None:
     if not 0 <= begin < end <= rank(x):
         raise refusal("mode-interval", operation=name, begin=begin, end=end, layout=x, rank=rank(x))
 
 
-def each(x: AnyLayout, name: str, change: Callable[[Any], Any], *operands: AnyLayout) -> AnyLayout:
+def each(x: LayoutLike, name: str, change: Callable[[Any], Any], *operands: object) -> Alike:
     """Apply `change` to shape and stride alike."""
     if x.__class__ is Layout:
         return made(Layout(change(x.shape), change(x.stride)), name, x, *operands)
     return _through(x, lambda part: each(part, name, change, *operands), change)
 
 
-def _pair(
-    x: AnyLayout, other: AnyLayout, name: str, change: Callable[[Any, Any], Any]
-) -> AnyLayout:
+def _pair(x: LayoutLike, other: LayoutLike, name: str, change: Callable[[Any, Any], Any]) -> Alike:
     """Apply `change` to the shapes and to the strides of two layouts."""
     if x.__class__ is Layout:
         other = other if other.__class__ is Layout else Layout(other)
@@ -199,8 +197,8 @@ def _pair(
 
 
 def _through(
-    x: AnyLayout, on_layout: Callable[[Any], Any], on_tuple: Callable[[Any], Any]
-) -> AnyLayout:
+    x: LayoutLike, on_layout: Callable[[Any], Any], on_tuple: Callable[[Any], Any]
+) -> Alike:
     if isinstance(x, (int, tuple)) or ints.is_leaf(x):
         return on_tuple(tuples.read(x, "modes"))
     from cute_py.layout.composed import on_inner

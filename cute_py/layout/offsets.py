@@ -8,7 +8,7 @@ hold, and more than `MOST` coordinates, is refused, never wrapped or half done.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import tuples
+from cute_py.layout import AbstractComposed, AbstractF2, tuples
 from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
 from cute_py.layout.layout import BASIS, INTS, Layout, raw_flat
 
@@ -16,7 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cute_py.layout.types import AnyLayout
+    from cute_py.dtypes.table import Array
+    from cute_py.layout.types import Alike, AnyLayout, OffsetMap
 
 MOST = 1 << 27  # coordinates that are tabulated at most: 1 GiB of int64
 RANGE = 1 << 63  # magnitudes of offsets lie below
@@ -25,7 +26,7 @@ PIECE = 1 << 14  # entries that are worked on at a time
 COLUMNS = 16  # rows so short that they are written column by column
 
 
-def offsets(layout: AnyLayout) -> AnyLayout:
+def offsets(layout: Alike) -> Array:
     """Return the offsets of all coordinates, as a NumPy int64 array in colexicographical order.
 
     Args:
@@ -43,9 +44,9 @@ def offsets(layout: AnyLayout) -> AnyLayout:
     """
     if layout.__class__ is Layout:
         return _of_layout(layout)
-    if hasattr(layout, "inner"):
+    if isinstance(layout, AbstractComposed):
         return _of_composed(layout)
-    if hasattr(layout, "bases"):
+    if isinstance(layout, AbstractF2):
         from cute_py.layout.bits.f2_convert import xor_table
 
         _require_countable(layout, layout.size())
@@ -54,7 +55,7 @@ def offsets(layout: AnyLayout) -> AnyLayout:
     raise refusal("not-a-layout", operation="offsets", value=layout, type=type(layout).__name__)
 
 
-def offset_grid(layout: AnyLayout) -> AnyLayout:
+def offset_grid(layout: AnyLayout) -> Array:
     """Return the offsets of all coordinates as a NumPy array with one axis for each top-level mode.
 
     Law: offset_grid(L)[c] == L(c) for every coordinate c with one index for each mode. Coordinates,
@@ -72,7 +73,7 @@ def offset_grid(layout: AnyLayout) -> AnyLayout:
     return np.stack([part.reshape(axes, order="F") for part in table.T], axis=-1)
 
 
-def image(layout: AnyLayout) -> AnyLayout:
+def image(layout: AnyLayout) -> Array:
     """Return the offsets that the layout hits, each once, ascending, as a NumPy int64 array.
 
     >>> image(Layout((2, 3), (4, 1)))
@@ -81,7 +82,7 @@ def image(layout: AnyLayout) -> AnyLayout:
     return distinct(offsets(layout))
 
 
-def distinct(table: AnyLayout) -> AnyLayout:
+def distinct(table: Array) -> Array:
     """Return the entries (or rows) of a NumPy array, each once, ascending."""
     import numpy as np
 
@@ -93,7 +94,7 @@ def distinct(table: AnyLayout) -> AnyLayout:
     return np.flatnonzero(marks(table, low, high + 1 - low)) + low
 
 
-def marks(table: AnyLayout, low: int, count: int) -> AnyLayout:
+def marks(table: Array, low: int, count: int) -> Array:
     """Return `count` bools: whether low, low + 1, ... occur in a NumPy array of integers."""
     import numpy as np
 
@@ -102,7 +103,7 @@ def marks(table: AnyLayout, low: int, count: int) -> AnyLayout:
     return hit
 
 
-def holes(layout: AnyLayout) -> AnyLayout:
+def holes(layout: AnyLayout) -> Array:
     """Return the offsets from 0 to cosize - 1 that the layout does not hit, ascending, as a NumPy
     int64 array.
 
@@ -116,12 +117,11 @@ def holes(layout: AnyLayout) -> AnyLayout:
     table = one_axis(layout, "holes")
     cosize = layout.cosize() if layout.__class__ is Layout else 1 + int(np.abs(table).max())
     if cosize > MOST:
-        facts = {"layout": layout, "size": cosize, "limit": MOST}
-        raise refusal("tools-size", operation="holes", **facts)
+        raise refusal("tools-size", operation="holes", layout=layout, size=cosize, limit=MOST)
     return np.flatnonzero(~marks(table, 0, cosize))
 
 
-def one_axis(layout: AnyLayout, operation: str) -> AnyLayout:
+def one_axis(layout: AnyLayout, operation: str) -> Array:
     """Return the offsets; refuse a layout that yields coordinates."""
     table = offsets(layout)
     if table.ndim > 1:
@@ -132,7 +132,7 @@ def one_axis(layout: AnyLayout, operation: str) -> AnyLayout:
 # -- layouts
 
 
-def _of_layout(layout: Layout) -> AnyLayout:
+def _of_layout(layout: Layout) -> Array:
     if layout._kind != INTS:
         if layout._kind != BASIS:
             raise refusal("tools-symbols", operation="offsets", layout=layout)
@@ -148,7 +148,7 @@ def reach(s: list[int], d: list[int]) -> int:
     return sum([(extent - 1) * abs(step) for extent, step in zip(s, d, strict=True)])
 
 
-def outer_sums(s: list[int], d: list[int]) -> AnyLayout:
+def outer_sums(s: list[int], d: list[int]) -> Array:
     """Return the offsets of s:d, of one mode or more, the first mode fastest."""
     import numpy as np
 
@@ -190,7 +190,7 @@ def components(layout: Layout, operation: str) -> list[Layout]:
     return parts
 
 
-def _of_components(layout: Layout) -> AnyLayout:
+def _of_components(layout: Layout) -> Array:
     import numpy as np
 
     parts = components(layout, "offsets")
@@ -201,7 +201,7 @@ def _of_components(layout: Layout) -> AnyLayout:
 # -- composed layouts
 
 
-def _of_composed(layout: AnyLayout) -> AnyLayout:
+def _of_composed(layout: Alike) -> Array:
     """Return outer(offset + inner) for all coordinates."""
     values = offsets(layout.inner)
     if layout.offset.__class__ is not int:
@@ -217,7 +217,7 @@ def _of_composed(layout: AnyLayout) -> AnyLayout:
     return _applied(layout.outer, values, layout)
 
 
-def _applied(outer: AnyLayout, values: AnyLayout, whole: AnyLayout) -> AnyLayout:
+def _applied(outer: Alike, values: Array, whole: AnyLayout) -> Array:
     """Return the outer map of every entry, by arrays where it is known to take them; `values` may
     be overwritten.
     """
@@ -225,19 +225,19 @@ def _applied(outer: AnyLayout, values: AnyLayout, whole: AnyLayout) -> AnyLayout
 
     if is_map(outer) and bits_of(outer) <= ARRAY_BITS:
         return _xored(moves_of(outer), values)
-    if hasattr(outer, "inner") and outer.offset.__class__ is int:
+    if isinstance(outer, AbstractComposed) and outer.offset.__class__ is int:
         shifted = _applied(outer.inner, values, whole)
         require_range(whole, abs(outer.offset) + int(abs(shifted).max()) + 1)
         return _applied(outer.outer, shifted + outer.offset, whole)
     if int(values.min()) >= 0:
         if outer.__class__ is Layout and outer._kind == INTS:
             return _looked_up(outer, values, whole)
-        if hasattr(outer, "bases") and int(values.max()) < outer.size() <= MOST:
+        if isinstance(outer, AbstractF2) and int(values.max()) < outer.size() <= MOST:
             return offsets(outer)[values]
     return _one_by_one(outer, values.tolist(), whole)
 
 
-def _xored(moves: tuple[tuple[int, int], ...], values: AnyLayout) -> AnyLayout:
+def _xored(moves: tuple[tuple[int, int], ...], values: Array) -> Array:
     """Return the values with bits XORed onto others, in place and in pieces that stay in cache."""
     import numpy as np
 
@@ -251,7 +251,7 @@ def _xored(moves: tuple[tuple[int, int], ...], values: AnyLayout) -> AnyLayout:
     return values
 
 
-def _looked_up(outer: Layout, values: AnyLayout, whole: AnyLayout) -> AnyLayout:
+def _looked_up(outer: Layout, values: Array, whole: AnyLayout) -> Array:
     """Return outer(x) for every x of at least 0; the last mode runs on."""
     s, d = coalesced_beyond(outer)
     top = int(values.max()) // tuples.product(tuple(s[:-1]))
@@ -259,7 +259,7 @@ def _looked_up(outer: Layout, values: AnyLayout, whole: AnyLayout) -> AnyLayout:
     return look_up(s, d, values)
 
 
-def look_up(s: list[int], d: list[int], values: AnyLayout) -> AnyLayout:
+def look_up(s: list[int], d: list[int], values: Array) -> Array:
     """Return the offset of every index in a NumPy array; the last mode of s:d runs on."""
     import numpy as np
 
@@ -267,10 +267,10 @@ def look_up(s: list[int], d: list[int], values: AnyLayout) -> AnyLayout:
     for extent, step in zip(s[:-1], d[:-1], strict=True):
         values, digit = np.divmod(values, extent)
         total += digit * step
-    return total + values * d[-1]
+    return total + values * d[-1]  # type: ignore[no-any-return]
 
 
-def _one_by_one(function: AnyLayout, arguments: Sequence[int], whole: AnyLayout) -> AnyLayout:
+def _one_by_one(function: OffsetMap, arguments: Sequence[int], whole: AnyLayout) -> Array:
     """Return the values of a function that takes one index at a time."""
     import numpy as np
 

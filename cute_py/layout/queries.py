@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
-from cute_py.layout import tuples
+from cute_py.layout import AbstractComposed, AbstractTensor, tuples
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
 from cute_py.layout.tuples import is_underscore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Mode
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, LayoutLike, Leaf, Mode
 
 
-def shape(x: AnyLayout, mode: Mode = ()) -> AnyLayout:
+def shape(x: LayoutLike, mode: Mode = ()) -> IntTuple:
     """Return the shape of a layout (or an int tuple itself), or of the mode at a path.
 
     >>> shape(Layout((4, (2, 3))), (1, 0))
@@ -27,7 +28,7 @@ def shape(x: AnyLayout, mode: Mode = ()) -> AnyLayout:
     return at_path(tuples.read(x, "shape"), mode, x)
 
 
-def stride(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
+def stride(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     """Return the stride of a layout, or of the mode at a path.
 
     >>> stride(Layout((4, 8), (8, 1)), 0)
@@ -38,7 +39,7 @@ def stride(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
     return at_path(layout.stride, mode, layout)
 
 
-def size(x: AnyLayout, mode: Mode = ()) -> AnyLayout:
+def size(x: LayoutLike, mode: Mode = ()) -> IntTuple:
     """Return the number of coordinates of a layout or shape (elements), or of the mode at a path.
 
     >>> size(Layout((4, 8))), size((4, (2, 3)), 1)
@@ -47,7 +48,7 @@ def size(x: AnyLayout, mode: Mode = ()) -> AnyLayout:
     return tuples.product(shape(x, mode))
 
 
-def rank(x: AnyLayout, mode: Mode = ()) -> int:
+def rank(x: LayoutLike, mode: Mode = ()) -> int:
     """Return the number of modes of a layout or int tuple, or of the mode at a path; an integer has
     rank 1.
 
@@ -57,7 +58,7 @@ def rank(x: AnyLayout, mode: Mode = ()) -> int:
     return tuples.rank(shape(x, mode))
 
 
-def depth(x: AnyLayout, mode: Mode = ()) -> int:
+def depth(x: LayoutLike, mode: Mode = ()) -> int:
     """Return how deep a layout or int tuple nests: 0 for an integer, 1 for a flat tuple.
 
     >>> depth(Layout((4, (2, 3)))), depth(7)
@@ -66,7 +67,7 @@ def depth(x: AnyLayout, mode: Mode = ()) -> int:
     return tuples.depth(shape(x, mode))
 
 
-def coshape(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
+def coshape(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     """Return the smallest coordinate that is above every offset the strides can reach, taken in
     magnitude.
 
@@ -87,13 +88,13 @@ def coshape(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
     return tuples.transform_leaf(lambda c: ints.add(c, 1), sum_steps(reach))
 
 
-def _magnitude(step: Leaf) -> AnyLayout:
-    if hasattr(step, "path"):
+def _magnitude(step: Leaf) -> IntTuple:
+    if step.__class__ is ScaledBasis:
         return step.__class__(ints.abs_(step.value), step.path)
     return ints.abs_(step)
 
 
-def cosize(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
+def cosize(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     """Return one more than the largest offset that the strides can reach, taken in magnitude
     (elements).
 
@@ -109,7 +110,7 @@ def cosize(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
     return tuples.product(coshape(layout, mode))
 
 
-def coprofile(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
+def coprofile(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     """Return zeros in the profile of what the layout yields: 0 for offsets, a tuple for
     coordinates.
 
@@ -120,7 +121,7 @@ def coprofile(layout: AnyLayout, mode: Mode = ()) -> AnyLayout:
     return tuples.repeat_like(coshape(layout, mode), 0)
 
 
-def is_static(x: AnyLayout) -> bool:
+def is_static(x: LayoutLike) -> bool:
     """Return whether every leaf of an int tuple or layout is known, that is, holds no symbol.
 
     >>> is_static(Layout((4, 8)))
@@ -128,16 +129,16 @@ def is_static(x: AnyLayout) -> bool:
     """
     if x.__class__ is Layout:
         return all(_known(leaf) for leaf in (*x._s, *x._d))
-    if hasattr(x, "inner"):
-        return is_static(x.inner) and ints.is_static(x.offset)
-    if hasattr(x, "with_layout"):
+    if isinstance(x, AbstractTensor):
         return is_static(x.layout)
+    if isinstance(x, AbstractComposed):
+        return is_static(x.inner) and ints.is_static(x.offset)
     leaves = [leaf for leaf in tuples.leaves(x) if not is_underscore(leaf)]
     return all(_known(ints.normalize(leaf, "is_static")) for leaf in leaves)
 
 
 def _known(leaf: Leaf) -> bool:
-    return ints.is_static(leaf.value if hasattr(leaf, "path") else leaf)
+    return ints.is_static(leaf.value if leaf.__class__ is ScaledBasis else leaf)
 
 
 def at_path(part: IntTuple, mode: Mode, whole: IntTuple) -> IntTuple:
@@ -182,12 +183,12 @@ def _mode_index(step: object) -> int | None:
         return None
 
 
-def inner_of(layout: AnyLayout) -> AnyLayout:
+def inner_of(layout: Alike) -> Alike:
     """Return the inner layout of a composed layout, and a plain layout as it is."""
-    return layout.inner if hasattr(layout, "inner") else layout
+    return layout.inner if isinstance(layout, AbstractComposed) else layout
 
 
-def query_composed(name: str, layout: AnyLayout, mode: Mode) -> AnyLayout:
+def query_composed(name: str, layout: AnyLayout, mode: Mode) -> IntTuple:
     """Return `name` of a composed layout, which enumerates it."""
     from cute_py.layout import composed
 
@@ -197,7 +198,7 @@ def query_composed(name: str, layout: AnyLayout, mode: Mode) -> AnyLayout:
 # -- the inverse direction, for compact layouts
 
 
-def get_hier_coord(layout: Layout, index: Leaf) -> AnyLayout:
+def get_hier_coord(layout: Layout, index: Leaf) -> IntTuple:
     """Return the coordinate congruent to the shape with layout(coordinate) == index.
 
     Raises LayoutError when no coordinate is found: the layout has no such offset, or overlaps
@@ -216,7 +217,7 @@ def get_hier_coord(layout: Layout, index: Leaf) -> AnyLayout:
     return coord
 
 
-def _by_remainders(layout: Layout, index: Leaf) -> AnyLayout:
+def _by_remainders(layout: Layout, index: Leaf) -> IntTuple:
     """Return the coordinate that takes as much of `index` as it can from the largest stride down:
     right for modes that do not overlap, with or without gaps. None where a stride is negative.
     """
@@ -241,7 +242,7 @@ def _compact(layout: Layout) -> bool:
     )
 
 
-def get_flat_coord(layout: Layout, index: Leaf) -> AnyLayout:
+def get_flat_coord(layout: Layout, index: Leaf) -> IntTuple:
     """Return the coordinate with one index per top-level mode and layout(coordinate) == index.
 
     >>> get_flat_coord(Layout((4, (2, 4)), (8, (4, 1))), 11)
@@ -254,7 +255,7 @@ def get_flat_coord(layout: Layout, index: Leaf) -> AnyLayout:
     return flat if len(flat) > 1 else flat[0]
 
 
-def get_1d_coord(layout: Layout, index: Leaf) -> AnyLayout:
+def get_1d_coord(layout: Layout, index: Leaf) -> IntTuple:
     """Return the index i with layout(i) == index.
 
     >>> get_1d_coord(Layout((4, 8), (8, 1)), 11)

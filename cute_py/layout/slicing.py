@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import tuples
+from cute_py.layout import AbstractTensor, tuples
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import each
@@ -16,10 +16,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 
-def slice_(coord: IntTuple, x: AnyLayout) -> AnyLayout:
+def slice_(coord: IntTuple, x: AnyLayout) -> Alike:
     """Return the modes that `coord` leaves free (`_` or None), from whatever depth, side by side;
     of a tensor, that part of it.
 
@@ -32,12 +32,12 @@ def slice_(coord: IntTuple, x: AnyLayout) -> AnyLayout:
     """
     if x.__class__ is Layout or isinstance(x, (int, tuple)):
         return each(x, "slice_", lambda part: _keep(coord, part, free=True), coord)
-    if hasattr(x, "with_layout"):
+    if isinstance(x, AbstractTensor):
         return x.slice(coord)
     return slice_and_offset(coord, x)[0]
 
 
-def dice(coord: IntTuple, x: AnyLayout) -> AnyLayout:
+def dice(coord: IntTuple, x: AnyLayout) -> Alike:
     """Return the modes that `coord` fixes: what `slice_` drops.
 
     >>> from cute_py.layout.tuples import _
@@ -47,7 +47,7 @@ def dice(coord: IntTuple, x: AnyLayout) -> AnyLayout:
     return each(x, "dice", lambda part: _keep(coord, part, free=False), coord)
 
 
-def _keep(coord: IntTuple, part: IntTuple, *, free: bool) -> AnyLayout:
+def _keep(coord: IntTuple, part: IntTuple, *, free: bool) -> IntTuple:
     if coord.__class__ is not tuple:
         return part if _is_free(coord) is free else ()
     return tuple(_kept(coord, part, free))
@@ -89,7 +89,7 @@ def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     return slice_(coord, x), crd2idx(fixed, x.shape, x.stride)
 
 
-def _with_zeros(coord: IntTuple) -> AnyLayout:
+def _with_zeros(coord: IntTuple) -> IntTuple:
     if coord.__class__ is tuple:
         return tuple([_with_zeros(c) for c in coord])
     return 0 if is_underscore(coord) else coord
@@ -102,7 +102,7 @@ def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:  # noqa: ANN401 (s
     >>> print(*domain_offset((1, 2), Layout((4, 8))))
     (4,8):(1,4) 9
     """
-    if hasattr(layout, "with_layout"):
+    if isinstance(layout, AbstractTensor):
         return layout.domain_offset(coord)
     if layout.__class__ is not Layout:
         from cute_py.layout.composed import offset_composed
@@ -111,7 +111,7 @@ def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:  # noqa: ANN401 (s
     return layout, layout(coord)
 
 
-def check_coordinate(coord: IntTuple, shape: IntTuple) -> AnyLayout:
+def check_coordinate(coord: IntTuple, shape: IntTuple) -> IntTuple:
     """Return `coord` normalised; refuse one that is negative, out of range or of another profile.
 
     A whole index may run past the size, a part of a tuple may not.
@@ -126,7 +126,7 @@ def check_coordinate(coord: IntTuple, shape: IntTuple) -> AnyLayout:
 
 def _check_part(
     coord: IntTuple, part: IntTuple, whole: IntTuple, shape: IntTuple, mode: tuple[int, ...]
-) -> AnyLayout:
+) -> Alike:
     if coord.__class__ is tuple:
         if part.__class__ is not tuple or len(part) != len(coord):
             raise refusal(

@@ -13,6 +13,8 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.bits import gf2
+from cute_py.layout.bits.f2_layout import F2Layout
+from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout
 from cute_py.layout.offsets import (
     MOST,
@@ -30,6 +32,7 @@ from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cute_py.dtypes.table import Array
     from cute_py.layout.types import AnyLayout
 
     Steps = list[tuple[int, int]]  # (|stride|, extent) of modes that move, the smallest first
@@ -51,9 +54,9 @@ def is_injective(layout: AnyLayout) -> bool:
         moving = sum([len(_steps(part)) for part in parts])
         broadcasts = moving < sum([extent > 1 for extent in layout._s])
         return not broadcasts and all(_is_one_to_one(_steps(part), layout) for part in parts)
-    if hasattr(layout, "bases"):
+    if layout.__class__ is F2Layout:
         return not gf2.eliminate(layout.bases)[1]
-    if hasattr(layout, "inner") and _is_bijection(layout.outer):
+    if layout.__class__ is ComposedLayout and _is_bijection(layout.outer):
         return is_injective(layout.inner)
     table = offsets(layout)
     return len(distinct(table)) == len(table)
@@ -104,7 +107,7 @@ def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
     return b[0] // common < a[1] and a[0] // common < b[1]
 
 
-def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> AnyLayout:
+def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> Array:
     size = product(tuple(s))
     if size > MOST:
         raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=MOST)
@@ -112,7 +115,7 @@ def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) ->
     return outer_sums(s, d)
 
 
-def _is_bijection(outer: AnyLayout) -> bool:
+def _is_bijection(outer: object) -> bool:
     """Return whether an outer map is known to be a bijection of all offsets."""
     from cute_py.layout.bits.f2 import is_map
 
@@ -143,7 +146,7 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     count = _count(layout, codomain, "is_surjective")
     if layout.__class__ is Layout:
         return _is_onto(layout, count)
-    if hasattr(layout, "bases"):
+    if layout.__class__ is F2Layout:
         return _xors_onto(layout, count)
     filled = _filled_aligned(layout)
     if filled:
@@ -158,7 +161,7 @@ def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
         raise refusal("tools-basis", operation=operation, layout=layout)
     if codomain is not None:
         return ints.as_int(ints.normalize(codomain, operation), operation)
-    if not hasattr(layout, "inner"):
+    if layout.__class__ is not ComposedLayout:
         return int(layout.cosize())
     return _filled_aligned(layout) or 1 + int(abs(one_axis(layout, operation)).max())
 
@@ -194,11 +197,11 @@ def _first_gap(steps: Steps) -> int:
     return filled
 
 
-def _hits_all(table: AnyLayout, low: int, count: int) -> bool:
+def _hits_all(table: Array, low: int, count: int) -> bool:
     return count <= len(table) and bool(marks(table, low, max(count, 0)).all())
 
 
-def _xors_onto(layout: AnyLayout, count: int) -> bool:
+def _xors_onto(layout: F2Layout, count: int) -> bool:
     """Decide for an F2Layout: what is closed under XOR has all below 2**n if it has 1, 2, 4, ..."""
     if count <= 0:
         return True
@@ -214,7 +217,7 @@ def _filled_aligned(layout: AnyLayout) -> int:
     """
     from cute_py.layout.bits.f2 import bits_of
 
-    if not hasattr(layout, "inner") or layout.inner.__class__ is not Layout:
+    if layout.__class__ is not ComposedLayout or layout.inner.__class__ is not Layout:
         return 0
     inner = layout.inner
     if inner._kind != INTS or layout.offset != 0 or not _is_bijection(layout.outer):
@@ -277,7 +280,7 @@ def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
         return True
     if a.size() != b.size():
         return False
-    if a.__class__ is b.__class__ and hasattr(a, "bases"):
+    if a.__class__ is F2Layout and b.__class__ is F2Layout:
         return bool(a.bases == b.bases and a.offset == b.offset)
     one, other = offsets(a), offsets(b)
     return one.shape == other.shape and bool((one == other).all())
@@ -331,7 +334,7 @@ def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
         (low, high, gapless), (least, most, solid) = one, other
         if high < least + shift or most + shift < low:
             return False
-        steps = [d for d, _ in _steps(a) + _steps(b)]
+        steps = [d for d, _ in _steps(a) + _steps(b)]  # type: ignore[arg-type]  # bounds are of layouts
         if shift % gcd(*steps) if steps else shift:
             return False
         if shift == 0 or (gapless and solid):

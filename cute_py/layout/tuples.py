@@ -11,6 +11,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.ints import add, divides, less, mul, same
+from cute_py.layout import Mapped
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -445,8 +446,8 @@ def elem_geq(a: IntTuple, b: IntTuple) -> bool:
 
 
 def is_shaped(x: object) -> bool:
-    """Return whether x is a layout or tensor: it has a shape and is no (NumPy) integer."""
-    return x.__class__ is not int and hasattr(x, "shape") and not hasattr(x, "__index__")
+    """Return whether x is a layout or tensor."""
+    return isinstance(x, Mapped)
 
 
 def shape_of(x: IntTuple) -> IntTuple:

@@ -1,18 +1,23 @@
 """Names for annotations, imported for type checking only.
 
-They stand for Any: a nest of leaves, and which of the layout classes an operation was given, is
-decided by `x.__class__ is ...`, which type checkers do not follow (and which is what keeps the
-algebra fast).
+Most stand for Any: which of its kinds a nest of leaves holds is decided by `x.__class__ is ...`,
+leaf by leaf.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from cute_py.layout import Mapped
+
 Leaf: TypeAlias = Any  # an int, a symbol, or (in strides) a coordinate stride
-IntTuple: TypeAlias = (
-    Any  # a leaf, or a tuple of int tuples: a shape, stride, coordinate, profile or order
-)
+# a leaf, or a tuple of int tuples: a shape, stride, coordinate, profile or order
+IntTuple: TypeAlias = Any
 Mode: TypeAlias = Any  # an index, or a path of indices such as (1, 0)
-AnyLayout: TypeAlias = Any  # Layout, ComposedLayout or Swizzle
 Tiler: TypeAlias = Any  # a layout, an int, `_`, or a tuple of tilers (one a mode)
+AnyLayout: TypeAlias = Mapped  # a layout of any class, or a tensor
+LayoutLike: TypeAlias = Any  # a layout, or the shape of a compact one
+Alike: TypeAlias = Any  # of the operand's kind: a layout of a layout, a tensor of a tensor
+# a Swizzle, an F2Map or a layout, as the outer part of a ComposedLayout
+OffsetMap: TypeAlias = Callable[[Any], Any]

@@ -7,14 +7,14 @@ from cute_py.lazy import lazy
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.kernels.gemm import GemmConfig as GemmConfig
-    from cute_py.ops.choose import choose_config as choose_config
-    from cute_py.ops.multiply import gemm as gemm
+    from cute_py.ops.config import choose_config as choose_config
+    from cute_py.ops.product import gemm as gemm
 
 # module -> the public names that it defines
 _HOME = {
     "kernels.gemm": "GemmConfig",
-    "ops.choose": "choose_config",
-    "ops.multiply": "gemm",
+    "ops.config": "choose_config",
+    "ops.product": "gemm",
 }
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _HOME)

@@ -1,18 +1,43 @@
-"""What `gemm` on a GPU needs of the library of its arrays: torch, CuPy, or outlines."""
+"""What an operator needs of the library of its arrays: NumPy, torch or CuPy.
+
+Device arrays of other libraries (Numba's, say) are lent views by torch or CuPy, whichever is in
+use, and results go back to the caller's library.
+"""
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cute_py.calls.arrays import dtype_of, strides_of
-from cute_py.dtypes.table import Dtype
-from cute_py.layout.tuples import ceil_div
-from cute_py.ops.choose import VECTOR_BYTES
-from cute_py.ops.outline import Outline
+import numpy as np
+
+from cute_py.calls.arguments import typed
+from cute_py.calls.arrays import (
+    TypedArray,
+    bare,
+    dtype_of,
+    on_device,
+    require_plain_values,
+    strides_of,
+    taken_in,
+)
+from cute_py.codegen.driver.driver import driver
+from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
+from cute_py.dtypes.conversion import convert
+from cute_py.dtypes.table import Dtype, from_numpy
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import DtypeError, refusal
+from cute_py.ops.memory import require_arrays, require_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+    from cute_py.dtypes.table import Array, DtypeLike
+    from cute_py.ops.call import Call
 
 _TORCH_NAMES = {
     "f32": "float32",
@@ -28,83 +53,320 @@ _TORCH_NAMES = {
 }
 
 
-class Library:
-    """What is needed of torch and of CuPy, by one name."""
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """What the rules ask of a GPU.
 
-    def __init__(self, array: Any) -> None:  # noqa: ANN401
-        """Take the library of an array, and its device."""
-        self.torch = type(array).__module__.partition(".")[0] == "torch"
-        self.like = array
+    Attributes:
+        smem: shared memory that a block can have (bytes).
+        multiprocessors: how many.
+        capability: of its instructions, (9, 0) for example.
+    """
+
+    smem: int
+    multiprocessors: int
+    capability: tuple[int, int]
+
+
+class Library:
+    """One library and one place of its arrays; here what those of GPUs have in common.
+
+    Attributes:
+        operation: who asks, for refusals.
+    """
+
+    on_host = False
+    note: Callable[[Any], object] | None = None  # is told of arrays that a kernel wrote to
+
+    def __init__(self, operation: str) -> None:
+        """Keep who asks."""
+        self.operation = operation
 
     def inside(self) -> AbstractContextManager[Any]:
-        """Make the array's device the current one for a block: CuPy allocates and copies on that
-        one, wherever the arrays are; torch goes by its arrays.
-        """
-        found: AbstractContextManager[Any] = nullcontext() if self.torch else self.like.device
-        return found
+        """Make the device of the arrays the current one for a block, where that matters."""
+        return nullcontext()
 
-    def written(self, x: Any) -> None:  # noqa: ANN401
-        """Note that a kernel wrote to an array: torch's autograd looks for that."""
-        if self.torch:
-            import torch
+    # -- arrays that are given
 
-            note = getattr(torch.autograd.graph, "increment_version", None)  # torch 2.2 and newer
-            if note is not None:
-                note(x)
+    def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:  # noqa: ANN401
+        """Return an array, and the type that its elements are to be read as."""
+        kind = dtype_of(x) if dtype is None else as_dtype(dtype)
+        return bare(x if dtype_of(x) is kind else typed(bare(x), kind)), kind
 
-    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:  # noqa: ANN401
-        """Return a new array whose last mode is contiguous, on the current device in CuPy."""
-        if self.torch:
-            import torch
+    def converted(self, x: Any, kind: Dtype) -> Any:  # noqa: ANN401
+        """Return what `read` gave, in the type that it named."""
+        return x
 
-            dtype = getattr(torch, _TORCH_NAMES[kind.name])
-            return torch.empty(shape, dtype=dtype, device=self.like.device)
-        import cupy
+    def steps(self, x: Any) -> tuple[int, ...] | None:  # noqa: ANN401
+        """Return the strides (elements); None where no kernel can read along them."""
+        found = strides_of(x)
+        return found if min(found, default=0) >= 0 else None
 
-        return cupy.empty(shape, kind.numpy)
+    def is_read_only(self, x: Any) -> bool:  # noqa: ANN401
+        """Tell whether an array must not be written; a launch asks that of others itself."""
+        return False
+
+    # -- views and new arrays
 
     def spread(self, x: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
         """Return a view with modes of size 1 repeated."""
-        if self.torch:
-            return x.expand(shape)
-        import cupy
+        raise NotImplementedError
 
-        return cupy.broadcast_to(x, shape)
+    def ordered(self, x: Any, modes: tuple[int, ...]) -> Any:  # noqa: ANN401
+        """Return a view with the modes in another order."""
+        return x.transpose(modes)
 
-    def padded(self, x: Any) -> Any:  # noqa: ANN401
-        """Return [L, rows, K] in new memory, K rounded up to whole vectors by zeros."""
-        whole = x.shape[0]
-        if strides_of(x)[0] == 0:  # one matrix for the whole batch
-            x = x[:1]
-        count, rows, K = x.shape
-        each = VECTOR_BYTES // (x.itemsize if hasattr(x, "itemsize") else x.element_size())
-        made = self.empty((count, rows, ceil_div(K, each) * each), dtype_of(x))
-        made[..., :K] = x
-        made[..., K:] = 0
-        return self.spread(made, (whole, *made.shape[1:]))
+    def contiguous(self, x: Any) -> Any:  # noqa: ANN401
+        """Return a copy whose last mode is contiguous."""
+        return x.copy()
 
-    def copied(self, x: Any) -> Any:  # noqa: ANN401
-        """Return an array whose last mode is contiguous."""
-        return x.contiguous() if self.torch else x.copy()
+    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:  # noqa: ANN401
+        """Return a new array whose last mode is contiguous; to be called `inside`."""
+        raise NotImplementedError
+
+    def maker(self, shape: tuple[int, ...], kind: Dtype) -> Callable[[], Any]:
+        """Return a function that does the same, anywhere."""
+
+        def make() -> Any:  # noqa: ANN401
+            with self.inside():
+                return self.empty(shape, kind)
+
+        return make
+
+    # -- the work
+
+    def gpu(self, x: Any) -> Gpu | None:  # noqa: ANN401
+        """Return what rules ask of the GPU where an array lies; None for the host."""
+        return gpu_holding(x)
+
+    def require_room(self, *parts: tuple[tuple[int, ...], int]) -> None:
+        """Refuse arrays that do not fit, each given as (shape, bits of an element)."""
+
+    def run(self, call: Call, **options: Any) -> Any:  # noqa: ANN401
+        """Run a call; the options are those of `cute.emulate`."""
+        assert not options, "a GPU has none"
+        call.kernel(*call.arguments)
+
+    def written(self, x: Any) -> None:  # noqa: ANN401
+        """Tell the library that a kernel wrote to an array, where it looks for that."""
+        if self.note is not None:
+            self.note(x)
+
+    def given_back(self, result: Any, like: Any) -> Any:  # noqa: ANN401
+        """Return a new array as one of the library of `like`, on the same memory."""
+        return given_back(result, like, self.operation)
 
 
-class Outlines(Library):
-    """The same of arrays without memory; they are contiguous, and there is no batch of them."""
+class Torch(Library):
+    """torch, which goes by its arrays wherever they are."""
 
-    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Outline:
-        """Return a new outline."""
-        return Outline.compact(shape, kind)
+    def __init__(self, operation: str, device: Any) -> None:  # noqa: ANN401  (a torch.device)
+        """Keep the device of new arrays."""
+        import torch
+
+        super().__init__(operation)
+        self.torch, self.device = torch, device
+        # autograd looks for that; torch 2.2 and newer
+        self.note = getattr(torch.autograd.graph, "increment_version", None)
 
     def spread(self, x: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
-        """Return the outline, which has this shape already."""
-        assert x.shape == shape
+        """Return a view with modes of size 1 repeated."""
+        return x.expand(shape)
+
+    def ordered(self, x: Any, modes: tuple[int, ...]) -> Any:  # noqa: ANN401
+        """Return a view with the modes in another order."""
+        return x.permute(modes)
+
+    def contiguous(self, x: Any) -> Any:  # noqa: ANN401
+        """Return an array whose last mode is contiguous."""
+        return x.contiguous()
+
+    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:  # noqa: ANN401
+        """Return a new array, on the device of the library."""
+        return self.maker(shape, kind)()
+
+    def maker(self, shape: tuple[int, ...], kind: Dtype) -> Callable[[], Any]:
+        """Return a function that makes an array."""
+        make, device = self.torch.empty, self.device
+        dtype = getattr(self.torch, _TORCH_NAMES[kind.name])
+        return lambda: make(shape, dtype=dtype, device=device)
+
+
+class CuPy(Library):
+    """CuPy, which allocates and copies on the current device, wherever its arrays are."""
+
+    def __init__(self, operation: str, device: Any) -> None:  # noqa: ANN401  (a cupy.cuda.Device)
+        """Keep the device."""
+        import cupy
+
+        super().__init__(operation)
+        self.cupy, self.device = cupy, device
+
+    def inside(self) -> AbstractContextManager[Any]:
+        """Make the device the current one for a block."""
+        found: AbstractContextManager[Any] = self.device
+        return found
+
+    def spread(self, x: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
+        """Return a view with modes of size 1 repeated."""
+        return self.cupy.broadcast_to(x, shape)
+
+    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:  # noqa: ANN401
+        """Return a new array on the current device."""
+        return self.cupy.empty(shape, kind.numpy)
+
+
+class NumPy(Library):
+    """NumPy: values are converted, and kernels run on the emulator."""
+
+    on_host = True
+
+    def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:  # noqa: ANN401
+        """Return an array, not yet converted, and the type that is asked for, or its own."""
+        array, kind = np.asarray(bare(x)), x.dtype if isinstance(x, TypedArray) else None
+        if array.dtype.hasobject or array.dtype.kind in "USMmc":
+            given = f"{type(x).__name__} of {array.dtype}"
+            raise refusal("ops-array", operation=self.operation, name=name, value=given)
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+        if dtype is not None:
+            return array, as_dtype(dtype)
+        try:
+            return array, kind or from_numpy(array.dtype)
+        except DtypeError:
+            held = array.dtype
+            raise refusal("ops-array", operation=self.operation, name=name, value=held) from None
+
+    def converted(self, x: Array, kind: Dtype) -> Array:
+        """Return an array in another type, in the order that it has in memory."""
+        if x.dtype == kind.numpy and kind.name != "tf32":
+            return x
+        if x.ndim > 1 and abs(x.strides[-2]) < abs(x.strides[-1]):
+            return np.asarray(convert(x.swapaxes(-1, -2), kind)).swapaxes(-1, -2)
+        return np.asarray(convert(x, kind))
+
+    def steps(self, x: Array) -> tuple[int, ...] | None:
+        """Return the strides (elements); None where no kernel can read along them."""
+        size = x.dtype.itemsize
+        if not x.flags.aligned or any(d < 0 or d % size for d in x.strides):
+            return None
+        return tuple([d // size for d in x.strides])
+
+    def is_read_only(self, x: Array) -> bool:
+        """Tell whether an array must not be written."""
+        return not x.flags.writeable
+
+    def spread(self, x: Array, shape: tuple[int, ...]) -> Array:
+        """Return a view with modes of size 1 repeated."""
+        return np.broadcast_to(x, shape)
+
+    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Array:
+        """Return a new array."""
+        return np.empty(shape, kind.numpy)
+
+    def gpu(self, x: Array) -> None:
+        """Return None: there is none."""
+
+    def require_room(self, *parts: tuple[tuple[int, ...], int]) -> None:
+        """Refuse arrays that do not fit into the memory that is free."""
+        require_arrays(self.operation, *parts)
+
+    def run(self, call: Call, **options: Any) -> Any:  # noqa: ANN401
+        """Return the report of the emulator, if that is asked for; without `checks=True` only
+        addresses are checked.
+        """
+        import cute_py
+
+        room = require_memory(self.operation, call.result.nbytes, call.blocks, call.block_bytes)
+        if not call.result.size:
+            return None
+        given = {"checks": False, "memory": room} | options
+        return cute_py.emulate(call.plan(), *call.leaves(), **given)
+
+
+def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, Any], Library]:
+    """Return arrays (or None) as those of one library, on the same memory, and that library.
+
+    Args:
+        arrays: by name; all of the host, or all of one GPU.
+        operation: who asks, for refusals.
+
+    """
+    given = {name: x for name, x in arrays.items() if x is not None}
+    if not any(map(on_device, given.values())):
+        for name, x in given.items():
+            require_plain_values(x, name)
+        return arrays, NumPy(operation)
+    views = {name: adopted(x, operation) for name, x in given.items()}
+    first = bare(next(iter(views.values())))
+    is_torch = any(library_name(kind) == "torch" for kind in type(first).__mro__)
+    return arrays | views, (Torch if is_torch else CuPy)(operation, first.device)
+
+
+def gpu_holding(array: Any) -> Gpu:  # noqa: ANN401
+    """Return what rules ask of the GPU where an array lies."""
+    device = device_of(array)
+
+    def limit(name: str) -> int:
+        return driver().limit(device, name)
+
+    capability = limit("COMPUTE_CAPABILITY_MAJOR"), limit("COMPUTE_CAPABILITY_MINOR")
+    shared = limit("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+    return Gpu(shared, limit("MULTIPROCESSOR_COUNT"), capability)
+
+
+# -- arrays of other libraries
+
+LENDERS = {"torch": "as_tensor", "cupy": "asarray"}
+
+
+def library_name(kind: type) -> str:
+    """Return the name of the library that a type comes from."""
+    return kind.__module__.partition(".")[0]
+
+
+def adopted(x: Any, operation: str) -> Any:  # noqa: ANN401
+    """Return a device array as one of torch or CuPy, on the same memory; None stays None.
+
+    What its own library put into a stream is waited for, on the GPU.
+    """
+    if isinstance(x, TypedArray):
+        return TypedArray(adopted(x.array, operation), x.dtype)
+    x = taken_in(x)
+    if x is None or library_name(type(x)) in LENDERS or hasattr(x, "is_cuda"):
         return x
+    device, own = device_of(x), own_stream(x)
+    view = _view(x, operation)
+    if own is not None:
+        _wait(device, current_stream(view, device)(), own)
+    return view
 
-    def copied(self, x: Any) -> Outline:  # noqa: ANN401
-        """Return an outline whose last mode is contiguous."""
-        return Outline.compact(x.shape, dtype_of(x))
+
+def _view(x: Any, operation: str) -> Any:  # noqa: ANN401
+    for name in sorted(LENDERS, key=lambda name: name not in sys.modules):
+        try:
+            library = import_module(name)
+        except ImportError:
+            continue
+        return getattr(library, LENDERS[name])(x)
+    raise refusal("ops-library", operation=operation, type=type(x).__name__)
 
 
-def library_for(array: Any) -> Library:  # noqa: ANN401
-    """Return the library of an array on a GPU, or of an outline."""
-    return (Outlines if isinstance(array, Outline) else Library)(array)
+def _wait(device: int, stream: int, other: int) -> None:
+    if stream != other:
+        with driver().inside(device):
+            driver().wait(stream, other)
+
+
+def given_back(result: Any, like: Any, operation: str) -> Any:  # noqa: ANN401
+    """Return a result as an array of the library of `like`, on the same memory."""
+    if library_name(type(bare(like))) != "numba":
+        return result
+    from numba import cuda
+
+    found = dtype_of(result)
+    if found.numpy_name.startswith("ml_dtypes"):
+        known = "a type that Numba has"
+        raise refusal("ops-out-dtype", operation=operation, name="out", dtype=found, known=known)
+    device = device_of(result)
+    _wait(device, 0, current_stream(result, device)())  # Numba works on the default stream
+    return cuda.as_cuda_array(result)  # type: ignore[no-untyped-call,unused-ignore]

@@ -1,4 +1,4 @@
-"""How much memory a product takes, estimated before any of it is used."""
+"""How much memory an operator takes on the host, estimated before any of it is used."""
 
 from __future__ import annotations
 
@@ -8,60 +8,47 @@ from pathlib import Path
 
 from cute_py.errors import refusal
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from cute_py.kernels.gemm import GemmConfig
-
 STATE = 64 << 20  # bytes: blocks run in batches whose registers and shared memory fit into it
 TEMPORARY = 3  # what the emulator computes with beside the state of a batch, as a multiple of it
 CGROUP = Path("/sys/fs/cgroup")
 
 
-def require_memory(arrays: int, blocks: int, config: GemmConfig) -> int:
+def require_memory(operation: str, arrays: int, blocks: int, block: int) -> int:
     """Return how much the state of blocks may take (bytes); refuse what does not fit at all.
 
     Args:
-        arrays: of the arrays that are yet to be made (bytes).
+        operation: who asks, for a refusal.
+        arrays: of the arrays that are yet to be written (bytes).
         blocks: of the grid.
-        config: says how much a block takes.
+        block: about what the emulator keeps of one (bytes).
 
     """
-    one = block_bytes(config)
     available = available_bytes()
-    state = min(blocks * one, max(STATE, one))
+    state = min(blocks * block, max(STATE, block))
     if available is None:
         return state
-    _require(arrays, min(one, state) * (1 + TEMPORARY), available)
+    _require(operation, arrays, min(block, state) * (1 + TEMPORARY), available)
     rest = (available - arrays) // (1 + TEMPORARY)
     return max(min(state, rest), 1)
 
 
-def require_arrays(*parts: tuple[tuple[int, ...], int]) -> None:
+def require_arrays(operation: str, *parts: tuple[tuple[int, ...], int]) -> None:
     """Refuse arrays that would not fit, each given as (shape, bits of an element)."""
     available = available_bytes()
     if available is not None:
-        _require(bytes_of(*parts), 0, available)
+        _require(operation, bytes_of(*parts), 0, available)
 
 
-def _require(arrays: int, state: int, available: int) -> None:
+def _require(operation: str, arrays: int, state: int, available: int) -> None:
     if arrays + state > available:
         raise refusal(
             "ops-memory",
-            operation="cute.ops.gemm",
+            operation=operation,
             needed=readable(arrays + state),
             arrays=readable(arrays),
             state=readable(state),
             available=readable(available),
         )
-
-
-def block_bytes(config: GemmConfig) -> int:
-    """Return about what the emulator keeps of one block (bytes): registers and shared memory."""
-    m, n, k = config.tile
-    width = config.mma_atom.a_type.bits // 8
-    tiles = (m + n) * k * width
-    fragments = 2 * tiles + 3 * m * n * 8
-    return int(tiles * config.stages * 2 + fragments + 64 * config.threads)
 
 
 def available_bytes() -> int | None:

@@ -1,105 +1,59 @@
-"""Arrays made ready for a kernel: checked, converted, batched, and copied where strides forbid."""
+"""Matrices made ready for a kernel: batched, and copied where their strides forbid."""
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from cute_py.calls.arrays import TypedArray, address_of, strides_of
-from cute_py.dtypes.conversion import convert
-from cute_py.dtypes.table import Dtype, from_numpy
-from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import DtypeError, refusal
+from cute_py.calls.arrays import LINE, address_of, strides_of
 
 if TYPE_CHECKING:
-    from cute_py.dtypes.table import Array, DtypeLike
-    from cute_py.errors import CuteError
-
-OPERATION = "cute.ops.gemm"
+    from cute_py.ops.libraries import Library
 
 
-def read(x: object, name: str, dtype: DtypeLike | None = None) -> tuple[Array, Dtype]:
-    """Return an array of the host, not yet converted, and `dtype`; without that, its own."""
-    kind = x.dtype if isinstance(x, TypedArray) else None
-    array = np.asarray(x.array if isinstance(x, TypedArray) else x)
-    if array.dtype.hasobject or array.dtype.kind in "USMmc":
-        given = f"{type(x).__name__} of {array.dtype}"
-        raise refusal("ops-array", operation=OPERATION, name=name, value=given)
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    if dtype is not None:
-        return array, as_dtype(dtype)
-    try:
-        return array, kind or from_numpy(array.dtype)
-    except DtypeError:
-        raise refusal("ops-array", operation=OPERATION, name=name, value=array.dtype) from None
-
-
-def converted(array: Array, kind: Dtype) -> Array:
-    """Return an array in another type, in the order that it has in memory."""
-    if array.dtype == kind.numpy and kind.name != "tf32":
-        return array
-    if array.ndim > 1 and abs(array.strides[-2]) < abs(array.strides[-1]):
-        return np.asarray(convert(array.swapaxes(-1, -2), kind)).swapaxes(-1, -2)
-    return np.asarray(convert(array, kind))
-
-
-def batch_of(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the batch modes of the product of shapes (..., M, K) and (..., K, N).
-
-    >>> batch_of((4, 1, 3, 5), (2, 5, 6))
-    (4, 2)
-    """
-    try:
-        if a[-1] != b[-2]:
-            raise ValueError
-        return np.broadcast_shapes(a[:-2], b[:-2])
-    except ValueError:
-        raise unfit(a, b) from None
-
-
-def unfit(a: tuple[int, ...], b: tuple[int, ...]) -> CuteError:
-    """Return the refusal of the shapes of two operands."""
-    return refusal("ops-shapes", operation=OPERATION, a=shown(a), b=shown(b))
-
-
-def batched(array: Array, batch: tuple[int, ...]) -> Array:
-    """Return [batch, rows, columns] with the batch modes as one, of stride 0 where they repeat."""
-    rows, columns = array.shape[-2:]
-    if array.ndim == 2 or all(n == 1 for n in array.shape[:-2]):
-        one = array.reshape(rows, columns) if array.ndim > 2 else array
-        count = int(np.prod(batch, dtype=np.int64))
-        return np.broadcast_to(one, (count, rows, columns))
-    whole = np.broadcast_to(array, (*batch, rows, columns))
-    return whole.reshape(-1, rows, columns)
-
-
-def ready(array: Array, margin: int = 0) -> Array:
-    """Return an array [batch, rows, columns] as it is if a kernel can read it, else a copy.
+def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:  # noqa: ANN401
+    """Return (..., rows, columns) as [L, rows, columns] that a kernel can read; L counts the batch.
 
     One of the last two modes must be contiguous, the other one may not overlap it, and nothing may
-    run backwards.
+    run backwards: a view where that holds, else a copy.
     """
-    size = array.dtype.itemsize
-    batch, rows, columns = array.shape
-    by_batch, by_row, by_column = array.strides
-    row_major = by_column == size and (by_row >= columns * size or rows == 1)
-    column_major = by_row == size and (by_column >= rows * size or columns == 1)
-    whole = all(d % size == 0 and d >= 0 for d in array.strides) and array.flags.aligned
-    if whole and (row_major or column_major):
-        return array
-    if by_batch == 0 and batch > 1:
-        return np.broadcast_to(np.ascontiguousarray(array[0]), array.shape)
-    return np.array(array, order="C")
+    rows, columns = x.shape[-2:]
+    whole = prod(batch), rows, columns
+    if prod(x.shape[:-2]) == 1:
+        x = library.spread(x.reshape((rows, columns)) if len(x.shape) > 2 else x, whole)
+    else:
+        x = library.spread(x, (*batch, rows, columns)).reshape(whole)
+    steps = library.steps(x)
+    if steps is not None:
+        by_batch, by_row, by_column = steps
+        row_major = by_column == 1 and (by_row >= columns or rows == 1)
+        column_major = by_row == 1 and (by_column >= rows or columns == 1)
+        if row_major or column_major:
+            return x
+        if by_batch == 0:  # one matrix for the whole batch
+            return library.spread(library.contiguous(x[:1]), x.shape)
+    return library.contiguous(x)
 
 
-def modes(array: Array) -> Array:
-    """Return [batch, rows, columns] as a kernel counts it: (rows, columns, batch)."""
-    return array.transpose(1, 2, 0)
+def ready_row(library: Library, x: Any) -> Any:  # noqa: ANN401
+    """Return a row whose elements are neighbours."""
+    return x if library.steps(x) == (1,) else library.contiguous(x)
 
 
-# -- arrays of any library
+def padded(library: Library, x: Any, kind: Any) -> Any:  # noqa: ANN401
+    """Return [L, rows, K] in new memory along K, K rounded up to whole vectors by zeros."""
+    whole = x.shape[0]
+    if strides_of(x)[0] == 0:  # one matrix for the whole batch
+        x = x[:1]
+    count, rows, K = x.shape
+    each = LINE * 8 // kind.bits
+    made = library.empty((count, rows, -(-K // each) * each), kind)
+    made[..., :K] = x
+    made[..., K:] = 0
+    return library.spread(made, (whole, *made.shape[1:]))
+
+
+# -- facts
 
 
 def major_of(x: Any) -> str:  # noqa: ANN401
@@ -119,6 +73,22 @@ def alignment_of(x: Any) -> int:  # noqa: ANN401
 def bytes_each(x: Any) -> int:  # noqa: ANN401
     """Return the size of an element (bytes)."""
     return int(x.itemsize if hasattr(x, "itemsize") else x.element_size())
+
+
+def is_rows(x: Any) -> bool:  # noqa: ANN401
+    """Tell whether [L, rows, columns] has rows of neighbours, none of which meet."""
+    (count, rows, columns), (by_batch, by_row, by_column) = x.shape, strides_of(x)
+    apart = rows == 1 or by_row >= columns
+    alone = count == 1 or by_batch >= (rows - 1) * by_row + columns
+    return by_column == 1 and apart and alone
+
+
+def span(x: Any) -> tuple[int, int]:  # noqa: ANN401
+    """Return where an array begins and ends, from the address of its first element on (bytes)."""
+    steps = [(n - 1) * step for n, step in zip(x.shape, strides_of(x), strict=True)]
+    size = bytes_each(x)
+    low, high = sum([min(0, s) for s in steps]), sum([max(0, s) for s in steps])
+    return low * size, (high + 1) * size
 
 
 def shown(x: Any) -> str:  # noqa: ANN401  (a shape)

@@ -1,210 +1,382 @@
-"""`Product`: one call of `gemm`, step by step, for the function and for the command."""
+"""`gemm`: the matrix product of arrays, with the epilogue of BLAS and of neural networks.
+
+What is asked for, a `Request`, becomes a `Product`: its arrays as the kernel reads them. That gives
+a `Call`, with the configuration and the epilogue that are chosen for it, and the call is run. One
+like it is found again by `KNOWN`.
+"""
 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import cute_py as cute
+from cute_py.calls.arrays import LINE, dtype_of, on_device, taken_in
+from cute_py.calls.memo import Memo
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import CuteError, refusal
-from cute_py.kernels.epilogue import Epilogue
-from cute_py.kernels.gemm import GemmConfig
+from cute_py.errors import refusal
+from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
+from cute_py.kernels.gemm import GemmConfig, Side
 from cute_py.kernels.gemm import gemm as kernel
 from cute_py.layout.tuples import ceil_div
-from cute_py.ops import operands
-from cute_py.ops.choose import changed, choose_config
-from cute_py.ops.memory import bytes_of, require_arrays, require_memory
-from cute_py.ops.operands import OPERATION
+from cute_py.ops.call import Call, directly, in_place
+from cute_py.ops.config import changed, choose_config, for_gpu
+from cute_py.ops.libraries import of_one_library
+from cute_py.ops.operands import alignment_of, major_of, padded, ready, ready_row, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-    from cute_py.dtypes.table import Array, DtypeLike
-    from cute_py.plan.plan import Plan
+    from cute_py.calls.memo import Answer
+    from cute_py.dtypes.table import DtypeLike
+    from cute_py.errors import CuteError
+    from cute_py.ops.libraries import Library
 
+OPERATION = "cute.ops.gemm"
+BACKENDS = ("auto", "emulator", "gpu")
 OUT = ("f32", "f64", "f16", "bf16", "e4m3", "e5m2", "s32", "s8", "u8")
 LARGEST = 2**31  # whole factors beyond do not fit s32
+PACKED = 512  # from this size on, a copy with aligned rows costs less than it saves
+ARRAYS = ("a", "b", "c", "bias", "out")  # the first fields of a request
+
+
+class Request(NamedTuple):
+    """What `gemm` is asked for; the fields are its arguments."""
+
+    a: Any
+    b: Any
+    c: Any = None
+    bias: Any = None
+    out: Any = None
+    alpha: float = 1
+    beta: float = 0
+    activation: str | None = None
+    out_dtype: DtypeLike | None = None
+    backend: str = "auto"
+    config: GemmConfig | str | None = None
+    dtype: DtypeLike | None = None
+
+
+KNOWN = Memo(len(ARRAYS), {5: 1, 6: 0})  # alpha and beta
+
+
+def gemm(
+    a: Any,  # noqa: ANN401
+    b: Any,  # noqa: ANN401
+    c: Any = None,  # noqa: ANN401
+    alpha: float = 1,
+    beta: float = 0,
+    bias: Any = None,  # noqa: ANN401
+    activation: str | None = None,
+    out_dtype: DtypeLike | None = None,
+    backend: str = "auto",
+    config: GemmConfig | str | None = None,
+    *,
+    dtype: DtypeLike | None = None,
+    out: Any = None,  # noqa: ANN401
+) -> Any:  # noqa: ANN401  (an array of the operands' library)
+    """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes.
+
+    Args:
+        a: (..., M, K), of f16, bf16, tf32 (`cute.typed`), f32, f64, s8, u8, e4m3 or e5m2. It may
+            be contiguous along either of the last two modes; other strides are copied first.
+        b: (..., K, N), of the same type; s8 and u8, e4m3 and e5m2 mix.
+        c: (..., M, N), of any type; not read if beta is 0. None: zeros.
+        alpha: factor of the product.
+        beta: factor of c.
+        bias: (N), added to each row.
+        activation: None, "relu", "gelu" (with erf), "silu", "tanh" or "sigmoid".
+        out_dtype: of the result; None: that of the operands (f32 for tf32, s32 for integers).
+        backend: "auto": on the GPU where the arrays lie there (torch, CuPy), else on the emulator;
+            or "gpu", "emulator", which arrays elsewhere are refused for.
+        config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
+        dtype: of the operands, which are converted to it first.
+        out: where the result goes; None: a new array. It may be one of the operands. On a GPU the
+            kernel writes there itself where the rows of `out` are contiguous and as aligned as
+            those of a new array, and it shares no memory with a, b, c and bias; else the result is
+            copied. It is as before where something is refused.
+
+    Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
+    s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
+    factors that are not whole, or with float terms, results or activations, go through f32. The
+    result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
+    K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate.
+
+    Raises CuteError: LayoutError for shapes, DtypeError for types, and see docs/errors.md.
+
+    >>> import numpy as np
+    >>> a, b = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32)
+    >>> gemm(a, b, bias=np.array([0, 1, -5], np.float32), activation="relu")
+    array([[1., 2., 0.],
+           [1., 2., 0.]], dtype=float32)
+    """
+    found = KNOWN.again(
+        a, b, c, bias, out, alpha, beta, activation, out_dtype, backend, config, dtype
+    )
+    if found is not None:
+        return found
+    return _answered(
+        Request(a, b, c, bias, out, alpha, beta, activation, out_dtype, backend, config, dtype)
+    )
+
+
+def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None) -> Any:  # noqa: ANN401
+    """Return the result of a request, by the choices for one like it, if there are any."""
+    request, library = taken(given)
+    with library.inside():
+        call = Product(request, library).call(statics)
+        result = call.run()
+    again = in_place(call, given[: len(ARRAYS)], _by(call.statics))
+    if again is not None or statics is None:
+        KNOWN.keep(given, _for_factors(given, call.inputs, again or _by(call.statics)))
+    return library.given_back(result, given.a) if given.out is None else given.out
+
+
+def _by(statics: Any) -> Answer:  # noqa: ANN401
+    """Return the answer to requests that are prepared anew, but for these choices."""
+    return lambda args, _addresses, _numbers: _answered(Request(*args), statics)
+
+
+def _for_factors(given: Request, product: Product, answer: Answer) -> Answer:
+    """Return an answer that looks whether factors of integers are whole: others are computed in
+    another type.
+    """
+    if product.kinds[0].is_float:
+        return answer
+    whole = _are_whole((given.alpha, given.beta))
+    return lambda *x: answer(*x) if _are_whole(x[2]) is whole else None
+
+
+def taken(given: Request) -> tuple[Request, Library]:
+    """Return a request with the arrays of one library, and that library; refuse choices that there
+    are not.
+    """
+    require_choices(given.backend, given.activation)
+    config: object = given.config
+    if config is not None and not isinstance(config, (GemmConfig, str)):
+        known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
+        raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
+    arrays = {name: taken_in(getattr(given, name)) for name in ARRAYS}
+    require_place({name: x for name, x in arrays.items() if x is not None}, given.backend)
+    arrays, library = of_one_library(arrays, OPERATION)
+    return given._replace(**arrays), library
+
+
+def require_choices(backend: str, activation: str | None) -> None:
+    """Refuse a backend or an activation that there is not."""
+    for name, value, known in (
+        ("backend", backend, BACKENDS),
+        ("activation", activation, (None, *ACTIVATIONS)),
+    ):
+        if value not in known:
+            choices = ", ".join(map(repr, known))
+            raise refusal(
+                "ops-choice", operation=OPERATION, name=name, value=value, choices=choices
+            )
+
+
+def require_place(given: dict[str, Any], backend: str) -> None:
+    """Refuse arrays that do not lie where the product is computed."""
+    places = {name: on_device(x) for name, x in given.items()}
+    device = backend == "gpu" or (backend == "auto" and any(places.values()))
+    wrong = [name for name, there in places.items() if there is not device]
+    if wrong:
+        place = "host" if device else "device"
+        value = f"{', '.join(wrong)} on the {place}, with backend={backend!r}"
+        raise refusal("ops-no-gpu", operation=OPERATION, value=value)
 
 
 class Product:
-    """D = activation(alpha * A B + beta * C + bias): the operands, then `choose`, `finish`, `run`.
+    """The arrays of a request, activation(alpha a b + beta c + bias), as the kernel reads them.
 
     Attributes:
-        a, b: the operands, converted, as (..., M, K) and (..., K, N).
-        types: their dtypes.
-        batch, M, N, K: the extents; `shape` is that of D.
-        config: how it is computed, after `choose`.
-        epilogue, out_type: what is done with the sums, after `finish`.
+        a, b: the operands (..., M, K) and (..., K, N), converted.
+        A, B: the same as [L, M, K] and [L, N, K]; L counts the batch.
+        c, bias: what is added, or None.
+        kinds: types of the operands.
+        kind: that of the result.
+        compute: that of the epilogue.
+        batch, M, N, K: extents; `shape` is that of the result.
+        alpha, beta: factors.
     """
 
-    config: GemmConfig
-    epilogue: Epilogue
-    out_type: Dtype
-    report: Any = None  # of the last run, if it was asked for
-
-    def __init__(self, a: Any, b: Any, dtype: DtypeLike | None = None) -> None:  # noqa: ANN401
-        """Read the operands; refuse shapes that do not fit."""
-        self.a, a_type = operands.read(a, "a", dtype)
-        self.b, b_type = operands.read(b, "b", dtype)
-        self.types = a_type, b_type
-        for name, array, wanted in (("a", self.a, "(..., M, K)"), ("b", self.b, "(..., K, N)")):
-            if array.ndim < 2:
-                shape = operands.shown(array.shape)
-                raise refusal(
-                    "ops-rank", operation=OPERATION, name=name, shape=shape, rank=2, modes=wanted
-                )
-        self.batch = operands.batch_of(self.a.shape, self.b.shape)
-        (self.M, self.K), self.N = self.a.shape[-2:], self.b.shape[-1]
-        self.shape = (*self.batch, self.M, self.N)
-        whole = [(x.shape, t.bits) for x, t in zip((self.a, self.b), self.types, strict=True)]
-        require_arrays(*whole, (self.shape, a_type.bits))
-        if dtype is not None:
-            self.a, self.b = (operands.converted(x, as_dtype(dtype)) for x in (self.a, self.b))
-
-    # -- the configuration
-
-    def choose(self, given: GemmConfig | str | None = None) -> GemmConfig:
-        """Choose a configuration, or take the one that is given, or change some of its parts."""
-        self.A = self._ready(self.a)  # (L, M, K)
-        self.B = self._ready(self.b.swapaxes(-1, -2))  # (L, N, K)
-        sides = self.A, self.B
-        chosen = choose_config(
-            self.M,
-            self.N,
-            self.K,
-            self.types,
-            (operands.major_of(self.A), operands.major_of(self.B)),
-            (operands.alignment_of(self.A), operands.alignment_of(self.B)),
+    def __init__(self, request: Request, library: Library) -> None:
+        """Read the arrays, which `library` holds; refuse those that do not fit each other."""
+        self.request, self.library = request, library
+        (a, first), (b, second) = (
+            library.read(getattr(request, name), name, request.dtype) for name in "ab"
         )
-        if isinstance(given, str):
-            chosen = changed(chosen, given)
-        elif given is not None:
-            chosen = given
-            for side, array, kind in zip((given.a, given.b), sides, self.types, strict=True):
-                self._require_side(side, array, kind)
-        self.config = chosen
-        return chosen
+        self.kinds = first, second
+        self.batch = _batch(library, tuple(a.shape), tuple(b.shape))
+        (self.M, self.K), self.N = a.shape[-2:], b.shape[-1]
+        self.shape = (*self.batch, self.M, self.N)
+        library.require_room(
+            (a.shape, first.bits), (b.shape, second.bits), (self.shape, first.bits)
+        )
+        self.a, self.b = library.converted(a, first), library.converted(b, second)
+        self.A, self.B = self._sides()
+        self.alpha = float(request.alpha) if self.K else 0.0
+        self.beta = float(request.beta)
+        self.kind = result_type(first, self._out_type())
+        self._read_terms()
+        self._require_out()
 
-    def _ready(self, array: Array) -> Array:
-        """Return an operand as [L, rows, K], with K = 1 of zeros where there is no K."""
+    def _sides(self) -> tuple[Any, Any]:
+        """Return the operands as [L, rows, K] that the kernel can read."""
+        library, (first, second) = self.library, self.kinds
+        A, B = (self._side(x) for x in (self.a, self.b.swapaxes(-1, -2)))
+        aligned = min(alignment_of(A), alignment_of(B)) == LINE
+        if aligned or first is f32 or min(self.M, self.N, self.K) < PACKED or library.on_host:
+            return A, B
+        return padded(library, A, first), padded(library, B, second)
+
+    def _side(self, x: Any) -> Any:  # noqa: ANN401
+        if 0 in self.shape:  # the result is empty; any stand-in will do
+            return np.zeros((1, 1, 1), x.dtype)
         if self.K == 0:
-            array = np.zeros((*array.shape[:-1], 1), array.dtype)
-        if 0 in array.shape or 0 in self.batch:
-            return np.zeros((1, 1, 1), array.dtype)  # the result is empty; any stand-in will do
-        return operands.ready(operands.batched(array, self.batch))
-
-    def _require_side(self, side: Any, array: Array, kind: Dtype) -> None:  # noqa: ANN401
-        most = operands.alignment_of(array) * 8 // kind.bits
-        if side.major != operands.major_of(array) or side.vector > max(most, 1):
-            rule = f"major {operands.major_of(array)} and vectors of at most {most} elements here"
-            raise refusal(
-                "gemm-config", operation=OPERATION, config=self.config_text(side), rule=rule
-            )
-
-    @staticmethod
-    def config_text(side: Any) -> str:  # noqa: ANN401
-        """Return one side as text."""
-        return f"an operand read as {side}"
+            x = np.zeros((*x.shape[:-1], 1), x.dtype)
+        return ready(self.library, x, self.batch)
 
     # -- the epilogue
 
-    def finish(
-        self,
-        c: Any,  # noqa: ANN401
-        factors: tuple[float, float],
-        bias: Any,  # noqa: ANN401
-        activation: str | None,
-        out_dtype: DtypeLike | None,
-    ) -> None:
-        """Say what happens to the sums: alpha and beta, C, bias, activation, type of the result."""
-        self.alpha, self.beta = (float(x) for x in factors)
-        self.out_type = result_type(self.types[0], out_dtype)
-        self.c = None if c is None or self.beta == 0 else self._term(c, "c", self.shape)
-        self.bias = None if bias is None else self._term(bias, "bias", (self.N,))
-        terms = [x for x in (self.c, self.bias) if x is not None]
-        integers = all(x.dtype.kind in "iub" for x in terms) and not self.out_type.is_float
-        compute = compute_type(self.types[0], (self.alpha, self.beta), activation, integers)
-        self.c, self.bias = (self._known(x, compute) for x in (self.c, self.bias))
-        if self.K == 0:
-            self.alpha = 0.0
-        self.epilogue = Epilogue(
-            compute.name, self.alpha != 1, self.c is not None, self.bias is not None, activation
+    def _out_type(self) -> DtypeLike | None:
+        given, out = self.request.out_dtype, self.request.out
+        return given if given is not None or not hasattr(out, "dtype") else dtype_of(out)
+
+    def _read_terms(self) -> None:
+        """Read c and the bias, and say in which type they are added."""
+        (c, c_kind), (bias, bias_kind) = (
+            self._term("c", self.shape) if self.beta != 0 else (None, s32),
+            self._term("bias", self.shape[-1:]),
+        )
+        integers = not any(kind.is_float for kind in (c_kind, bias_kind, self.kind))
+        factors = float(self.request.alpha), self.beta
+        activation = self.request.activation
+        self.compute = compute_type(self.kinds[0], factors, activation, integers)
+        self.c, self.bias = self._known(c, c_kind), self._known(bias, bias_kind)
+
+    def _term(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Dtype]:
+        """Return an array that is added, and its type."""
+        given, modes = getattr(self.request, name), min(len(shape), 2)
+        if given is None:
+            return None, s32
+        x, kind = self.library.read(given, name)
+        found = tuple(x.shape)
+        more = zip(found[:-modes][::-1], shape[:-modes][::-1], strict=False)
+        fits = len(found) <= len(shape) and all(n in (1, m) for n, m in more)
+        if found[-modes:] != shape[-modes:] or not fits:
+            raise wrong_shape(name, found, shape)
+        return x, kind
+
+    def _known(self, x: Any, kind: Dtype) -> Any:  # noqa: ANN401
+        """Return an array of the host in a type that the kernel converts from."""
+        if x is None or kind.name in OUT or not self.library.on_host:
+            return x
+        return x.astype(self.compute.numpy)
+
+    def _require_out(self) -> None:
+        out, kind = self.request.out, self.kind
+        if out is None:
+            return
+        shape = tuple(out.shape) if hasattr(out, "shape") else type(out).__name__
+        if shape != self.shape:
+            raise wrong_shape("out", shape, self.shape)
+        if dtype_of(out) is not kind:
+            wanted = f"{kind}, as out_dtype says"
+            raise refusal(
+                "ops-out-dtype", operation=OPERATION, name="out", dtype=out.dtype, known=wanted
+            )
+        if self.library.is_read_only(out):
+            raise refusal("ops-read-only", operation=OPERATION)
+
+    # -- the call
+
+    def call(self, statics: tuple[GemmConfig, Epilogue] | None = None) -> Call:
+        """Return the call of the kernel, by a configuration and an epilogue chosen before, if
+        given.
+        """
+        library, L = self.library, prod(self.batch)
+        config, epilogue = statics or (self.config(), self.epilogue())
+        C = None if self.c is None else ready(library, self.c, self.batch)
+        bias = None if self.bias is None else ready_row(library, self.bias)
+        form, out = (L, self.M, self.N), self.request.out
+        view = directly(out, form, (self.A, self.B, C, bias))
+        result = library.empty(form, self.kind) if view is None else view
+        A, B, C, D = (None if x is None else self._modes(x) for x in (self.A, self.B, C, result))
+        if self.kinds[0].name == "tf32":
+            A, B = (cute.typed(x, "tf32") for x in (A, B))
+        m, n, _k = config.tile
+        return Call(
+            kernel,
+            library,
+            reads=(A, B, C, bias),
+            result=D,
+            numbers=(self.alpha, self.beta),
+            statics=(config, epilogue),
+            shape=self.shape,
+            made=result,
+            out=out,
+            direct=view is not None,
+            blocks=L * ceil_div(self.M, m) * ceil_div(self.N, n),
+            block_bytes=config.block_bytes,
+            inputs=self,
         )
 
-    def _term(self, x: Any, name: str, shape: tuple[int, ...]) -> Array:  # noqa: ANN401
-        array, _kind = operands.read(x, name)
-        modes = min(len(shape), 2)
-        fits = array.shape[-modes:] == shape[-modes:]
-        try:
-            if fits:
-                return np.broadcast_to(array, shape)
-        except ValueError:
-            pass
-        raise wrong_shape(name, array.shape, shape)
-
-    @staticmethod
-    def _known(x: Array | None, compute: Dtype) -> Array | None:
-        """Return a term in a type that the kernel converts from."""
-        if x is None or cute.from_numpy(x.dtype).name in OUT:
-            return x
-        return x.astype(compute.numpy)
-
-    # -- running
-
-    @property
-    def blocks(self) -> int:
-        """How many blocks the grid has."""
-        m, n, _k = self.config.tile
-        return int(prod(self.batch) * ceil_div(self.M, m) * ceil_div(self.N, n))
-
-    def arguments(self, result: Array) -> list[Any]:
-        """Return what the kernel is given; `result` is (L, M, N)."""
-        sides: list[Any] = [operands.modes(x) for x in (self.A, self.B)]
-        if self.types[0].name == "tf32":
-            sides = [cute.typed(x, "tf32") for x in sides]
-        c = None
-        if self.c is not None:
-            c = operands.modes(operands.ready(operands.batched(self.c, self.batch)))
-        bias = None if self.bias is None else np.ascontiguousarray(self.bias)
-        last = self.alpha, self.beta, self.config, self.epilogue
-        return [*sides, c, bias, operands.modes(result), *last]
-
-    def result(self) -> Array:
-        """Return a new array (L, M, N) for D, not yet written."""
-        return np.empty((prod(self.batch), self.M, self.N), self.out_type.numpy)
-
-    def plan(self) -> Plan:
-        """Return the plan, traced for arrays like these."""
-        return cute.trace(kernel, *self.arguments(self.result()))
-
-    def run(self, progress: Callable[[int, int], None] | None = None, **options: Any) -> Array:  # noqa: ANN401
-        """Return D, computed on the emulator.
-
-        Args:
-            progress: called with (blocks done, blocks in all) now and then.
-            options: of `cute.emulate`; without `checks=True` only addresses are checked.
-
+    def _modes(self, x: Any) -> Any:  # noqa: ANN401
+        """Return [L, rows, columns] as the kernel counts it: (rows, columns, L); a GPU gets two
+        modes for L = 1.
         """
-        memory = require_memory(self.new_bytes(), self.blocks, self.config)
-        result = self.result()
-        if result.size == 0:
-            return result.reshape(self.shape)
-        arguments = self.arguments(result)
-        plan = cute.trace(kernel, *arguments)
-        leaves = [getattr(x, "array", x) for x in kernel.leaves(*arguments)]
-        given = {"checks": False, "memory": memory} | options
-        if progress is not None:
-            given["progress"] = progress
-        self.report = cute.emulate(plan, *leaves, **given)
-        return result.reshape(self.shape)
+        if x.shape[0] == 1 and not self.library.on_host:
+            return x[0]
+        return self.library.ordered(x, (1, 2, 0))
 
-    def new_bytes(self) -> int:
-        """Return the size of the arrays that `run` makes (bytes)."""
-        return bytes_of((self.shape, self.out_type.bits))
+    def config(self) -> GemmConfig:
+        """Choose a configuration, or take the one that is given, or change some of its parts."""
+        given, A, B = self.request.config, self.A, self.B
+        majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
+        chosen = choose_config(self.M, self.N, self.K, self.kinds, majors, alignment)
+        gpu = self.library.gpu(A)
+        if gpu is not None:
+            problem = self.M, self.N, A.shape[2], prod(self.batch)
+            chosen = for_gpu(chosen, problem, self.kinds[0], self.kind, gpu)
+        if given is None or isinstance(given, str):
+            return chosen if given is None else changed(chosen, given)
+        for side, x, kind in zip((given.a, given.b), (A, B), self.kinds, strict=True):
+            _require_side(side, x, kind)
+        return given
+
+    def epilogue(self) -> Epilogue:
+        """Return what happens to the sums."""
+        terms = self.c is not None, self.bias is not None
+        return Epilogue(self.compute.name, self.alpha != 1, *terms, self.request.activation)
+
+
+def _batch(library: Library, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the batch modes of operands (..., M, K) and (..., K, N)."""
+    for name, shape, wanted in (("a", a, "(..., M, K)"), ("b", b, "(..., K, N)")):
+        if len(shape) < 2:
+            found = shown(shape)
+            raise refusal(
+                "ops-rank", operation=OPERATION, name=name, shape=found, rank=2, modes=wanted
+            )
+    try:
+        if a[-1] != b[-2] or (0 in (*a, *b) and not library.on_host):
+            raise ValueError
+        return np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        raise refusal("ops-shapes", operation=OPERATION, a=shown(a), b=shown(b)) from None
+
+
+def _require_side(side: Side, x: Any, kind: Dtype) -> None:  # noqa: ANN401
+    """Refuse a given configuration that reads an operand as it does not lie in memory."""
+    major, most = major_of(x), max(alignment_of(x) * 8 // kind.bits, 1)
+    if side.major != major or side.vector > most:
+        rule = f"major {major} and vectors of at most {most} elements here"
+        config = f"an operand read as {side}"
+        raise refusal("gemm-config", operation=OPERATION, config=config, rule=rule)
 
 
 def result_type(first: Dtype, given: DtypeLike | None) -> Dtype:
@@ -233,12 +405,15 @@ def compute_type(
     """
     if first.is_float:
         return as_dtype("f64") if first.name == "f64" else f32
-    whole = all(x.is_integer() and abs(x) < LARGEST for x in factors)
-    return s32 if whole and integers and activation in (None, "relu") else f32
+    return s32 if _are_whole(factors) and integers and activation in (None, "relu") else f32
 
 
-def wrong_shape(name: str, given: Any, wanted: tuple[int, ...]) -> CuteError:  # noqa: ANN401
+def _are_whole(factors: Sequence[float]) -> bool:
+    """Tell whether factors are integers that s32 holds."""
+    return all(float(x).is_integer() and abs(x) < LARGEST for x in factors)
+
+
+def wrong_shape(name: str, given: tuple[int, ...] | str, wanted: tuple[int, ...]) -> CuteError:
     """Return the refusal of an array by its shape."""
-    found = operands.shown(given) if isinstance(given, tuple) else given
-    shape = operands.shown(wanted)
-    return refusal("ops-shape", operation=OPERATION, name=name, shape=found, wanted=shape)
+    found = shown(given) if isinstance(given, tuple) else given
+    return refusal("ops-shape", operation=OPERATION, name=name, shape=found, wanted=shown(wanted))

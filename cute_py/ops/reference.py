@@ -13,6 +13,7 @@ from cute_py.dtypes.table import Dtype
 
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Array
+    from cute_py.ops.call import Call
     from cute_py.ops.product import Product
 
 STEEPEST = 1.13  # of the activations: gelu
@@ -39,17 +40,16 @@ class Error:
 
 
 def reference(product: Product) -> Array:
-    """Return what the product should be: computed in float64, rounded to the type of the result."""
-    a, b = (_numbers(x, t) for x, t in zip((product.a, product.b), product.types, strict=True))
+    """Return what the result should be: computed in float64, rounded to its type."""
+    a, b = (_numbers(x, t) for x, t in zip((product.a, product.b), product.kinds, strict=True))
     with np.errstate(all="ignore"):
         x = product.alpha * (a @ b)
         if product.c is not None:
             x = x + product.beta * product.c.astype(np.float64)
         if product.bias is not None:
             x = x + product.bias.astype(np.float64)
-        x = _activated(x, product.epilogue.activation)
-        to = product.out_type
-        return np.asarray(convert(x, to, saturate=to.bits == 8))
+        x = _activated(x, product.request.activation)
+        return np.asarray(convert(x, product.kind, saturate=product.kind.bits == 8))
 
 
 def _numbers(x: Array, kind: Dtype) -> Array:
@@ -71,27 +71,28 @@ def _activated(x: Array, name: str | None) -> Array:
     return x if name is None else np.tanh(x)
 
 
-def bound(product: Product, expected: Array) -> Array:
+def bound(call: Call, expected: Array) -> Array:
     """Return how far each element may be from the reference.
 
     With u half an ulp of 1 in the type of the sums, and n instructions one after the other,
     1.13 (n + 8) u (|alpha| |A| |B| + |beta C| + |bias|), the slope of the activation times the
     roundings; and one ulp of the result's type.
     """
+    product = call.inputs
     a, b = (
-        np.abs(_numbers(x, t)) for x, t in zip((product.a, product.b), product.types, strict=True)
+        np.abs(_numbers(x, t)) for x, t in zip((product.a, product.b), product.kinds, strict=True)
     )
     size = abs(product.alpha) * (a @ b)
     if product.c is not None:
         size = size + np.abs(product.beta * product.c.astype(np.float64))
     if product.bias is not None:
         size = size + np.abs(product.bias.astype(np.float64))
-    steps = product.K / product.config.mma_atom.shape_mnk[2] + EPILOGUE
-    unit = 2.0**-53 if product.epilogue.compute == "f64" else 2.0**-24
-    if product.epilogue.compute == "s32":
+    steps = product.K / call.config.mma_atom.shape_mnk[2] + EPILOGUE
+    unit = 2.0**-53 if product.compute.name == "f64" else 2.0**-24
+    if product.compute.name == "s32":
         unit = 0.0
     rounded = STEEPEST * steps * unit * (size + 1)
-    return np.asarray(rounded + _ulp(expected, product.out_type))
+    return np.asarray(rounded + _ulp(expected, product.kind))
 
 
 def _ulp(x: Array, kind: Dtype) -> Any:  # noqa: ANN401
@@ -102,15 +103,15 @@ def _ulp(x: Array, kind: Dtype) -> Any:  # noqa: ANN401
     return np.maximum(values * 2.0**-kind.mantissa_bits, least)
 
 
-def error_of(result: Array, product: Product, judge: bool = False) -> Error:
+def error_of(result: Array, call: Call, judge: bool = False) -> Error:
     """Return how far a result is from the reference, and with `judge` whether within the bound."""
-    wanted = reference(product)
+    wanted = reference(call.inputs)
     x, y = result.astype(np.float64), wanted.astype(np.float64)
     with np.errstate(all="ignore"):
         same = (x == y) | (np.isnan(x) & np.isnan(y))
         difference = np.where(same, 0.0, np.abs(x - y))
         norm = float(np.linalg.norm(np.where(np.isfinite(y), y, 0.0)))
         far = float(np.linalg.norm(difference))
-        within = bool((same | (difference <= bound(product, wanted))).all()) if judge else None
+        within = bool((same | (difference <= bound(call, wanted))).all()) if judge else None
     relative = far if norm == 0 else far / norm
     return Error(float(difference.max(initial=0)), relative, within)

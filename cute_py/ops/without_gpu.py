@@ -1,22 +1,126 @@
-"""The kernel that `cute.ops.gemm` runs on a GPU, where there is none."""
+"""The kernel that `cute.ops.gemm` runs on a GPU, where there is none: its arrays are outlines."""
 
 from __future__ import annotations
 
-from cute_py.atoms.arch import number
-from cute_py.atoms.devices import CHIPS, DEVICES
+from dataclasses import dataclass
+from math import prod
+
+from cute_py.atoms.arch import CHIPS, DEVICES, number
 from cute_py.calls.arguments import typed
 from cute_py.codegen.arch import require_known
+from cute_py.dtypes.table import Dtype, f32
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.dtypes.table import f32
 from cute_py.errors import refusal
-from cute_py.ops.device import Call, Request, prepared
-from cute_py.ops.device_config import Gpu
-from cute_py.ops.outline import Outline
+from cute_py.ops.libraries import Gpu, Library
+from cute_py.ops.product import OPERATION, Product, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cute_py.dtypes.table import DtypeLike
     from cute_py.kernels.gemm import GemmConfig
+    from cute_py.ops.call import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What plans depend on of an array: type, shape and strides; its address is 0.
+
+    Attributes:
+        kind: type of the elements.
+        shape: extents.
+        steps: strides (elements).
+
+    >>> from cute_py.dtypes.table import f16
+    >>> x = Outline.matrix(3, 8, f16, "K")
+    >>> x.shape, x.strides, x.swapaxes(-1, -2).strides, Outline.matrix(3, 8, f16, "MN").strides
+    ((3, 8), (16, 2), (2, 16), (2, 6))
+    """
+
+    kind: Dtype
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    is_cuda = True
+
+    @classmethod
+    def compact(cls, shape: tuple[int, ...], kind: Dtype) -> Outline:
+        """Return an outline whose last mode is contiguous."""
+        return cls(kind, shape, tuple(prod(shape[i + 1 :]) for i in range(len(shape))))
+
+    @classmethod
+    def matrix(cls, rows: int, columns: int, kind: Dtype, major: str) -> Outline:
+        """Return an outline with contiguous columns' index, "K", or rows' index, "MN"."""
+        if major == "K":
+            return cls.compact((rows, columns), kind)
+        return cls.compact((columns, rows), kind).swapaxes(0, 1)
+
+    @property
+    def dtype(self) -> Any:  # noqa: ANN401  (a NumPy dtype)
+        """The type, as NumPy holds it."""
+        return self.kind.numpy
+
+    @property
+    def itemsize(self) -> int:
+        """Size of an element (bytes)."""
+        return int(self.dtype.itemsize)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Strides (bytes)."""
+        return tuple(step * self.itemsize for step in self.steps)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {"data": (0, False), "shape": self.shape, "strides": self.strides, "version": 3}
+
+    def swapaxes(self, first: int, second: int) -> Outline:
+        """Return a view with two modes exchanged."""
+        order = list(range(len(self.shape)))
+        order[first], order[second] = order[second], order[first]
+        return Outline(
+            self.kind,
+            tuple(self.shape[i] for i in order),
+            tuple(self.steps[i] for i in order),
+        )
+
+    def __getitem__(self, index: int | slice) -> Outline:
+        if isinstance(index, slice):  # the first matrix of a batch of one
+            assert self.shape[0] == 1
+            return self
+        assert index == 0
+        return Outline(self.kind, self.shape[1:], self.steps[1:])
+
+    def __setitem__(self, index: object, value: object) -> None:
+        """Leave it: there is nothing to write to."""
+
+
+class Outlines(Library):
+    """Outlines as a library of arrays, on a GPU of these facts."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        """Keep what the GPU has."""
+        super().__init__(OPERATION)
+        self.facts = gpu
+
+    def gpu(self, x: Outline) -> Gpu:
+        """Return what the GPU has."""
+        return self.facts
+
+    def spread(self, x: Outline, shape: tuple[int, ...]) -> Outline:
+        """Return the outline; modes that are new do not repeat anything."""
+        more = len(shape) - len(x.shape)
+        assert shape == (1,) * more + x.shape
+        return Outline(x.kind, shape, (0,) * more + x.steps)
+
+    def contiguous(self, x: Outline) -> Outline:
+        """Return an outline whose last mode is contiguous."""
+        return Outline.compact(x.shape, x.kind)
+
+    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Outline:
+        """Return a new outline."""
+        return Outline.compact(shape, kind)
 
 
 def gpu_of(arch: str, multiprocessors: int | None = None, operation: str = "gpu_of") -> Gpu:
@@ -76,4 +180,6 @@ def call_on(
     c = Outline.compact((M, N), f32)
     bias = Outline.compact((N,), f32) if has_bias else None
     sides = typed(a, kind), typed(b, kind)
-    return prepared(Request(*sides, c, bias, None, factors, activation, out_dtype, config), gpu)
+    alpha, beta = factors
+    request = Request(*sides, c, bias, None, alpha, beta, activation, out_dtype, "gpu", config)
+    return Product(request, Outlines(gpu)).call()

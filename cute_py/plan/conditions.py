@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cute_py.dtypes.table import Dtype
-from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan.node import FIXED, Node
 

@@ -162,7 +162,7 @@ def _decoded(x: Any, names: dict[str, Leaf]) -> Any:  # noqa: ANN401  (a record)
 
         return get(x["mma"])
     if "copy" in x:
-        from cute_py.atoms.copy_registry import get_copy
+        from cute_py.atoms.registry import get_copy
 
         return get_copy(x["copy"])
     kind = _RECORDS[x.get("op") or x["is"]]

@@ -16,21 +16,20 @@ from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.tuples import canonical, show
+from cute_py.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any
 
-    from cute_py.dtypes.table import Dtype, DtypeLike
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.dtypes.table import Array, Dtype, DtypeLike
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 SPACES = ("gmem", "smem", "rmem")
 
-_set = object.__setattr__
 
-
-class Engine:
+class Engine(Record):
     """What all engines share: `dtype` (None for coordinates), `offset` of the origin (elements),
     `space`, and `size`, how many elements the storage holds (None if that is not known).
 
@@ -43,33 +42,6 @@ class Engine:
     space: str
     computes = False  # whether operators make run-time operations of a kernel
     records = False  # whether reads and writes are recorded by a kernel
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name}")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} is frozen: cannot delete {name}")
-
-    def _parts(self) -> tuple[Any, ...]:
-        """Return the arguments that make this engine."""
-        raise NotImplementedError
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._parts()
-
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not self.__class__:
-            return NotImplemented
-        return bool(self._key() == other._key())
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[Any, ...]:
-        return self._parts()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(repr, self._parts()))})"
 
     @property
     def size(self) -> Leaf:
@@ -95,7 +67,7 @@ class Engine:
         """Return the same storage in elements of `dtype`, the origin at `offset` of these."""
         raise refusal("recast-engine", operation="recast", engine=self)
 
-    def read(self, offset: IntTuple) -> AnyLayout:
+    def read(self, offset: IntTuple) -> IntTuple:
         """Return the element at an offset that lies inside."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
@@ -103,7 +75,7 @@ class Engine:
         """Store an element at an offset that lies inside."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
-    def gather(self, offsets: AnyLayout) -> AnyLayout:
+    def gather(self, offsets: Array) -> Array:
         """Return the elements at a NumPy array of offsets that lie inside."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
@@ -121,22 +93,22 @@ class Engine:
         """
         return None
 
-    def operate(self, name: str, *operands: object) -> AnyLayout:
+    def operate(self, name: str, *operands: object) -> Alike:
         """Return a function of tensors element by element: what registers of a kernel can do."""
         raise refusal("engine-arithmetic", operation=name, engine=self)
 
-    def require_known(self, tensor: AnyLayout, use: str, instead: str = "") -> None:
+    def require_known(self, tensor: Alike, use: str, instead: str = "") -> None:
         """Refuse to let Python use the values of a tensor where only a kernel will know them."""
 
-    def assign(self, tensor: AnyLayout, value: object) -> None:
+    def assign(self, tensor: Alike, value: object) -> None:
         """Record the assignment of all elements of a tensor, in a kernel."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
-    def convert(self, tensor: AnyLayout, dtype: DtypeLike, how: tuple[str, bool]) -> AnyLayout:
+    def convert(self, tensor: Alike, dtype: DtypeLike, how: tuple[str, bool]) -> Alike:
         """Return the elements of a tensor in another type: what registers of a kernel can do."""
         raise refusal("engine-arithmetic", operation="to", engine=self)
 
-    def scatter(self, offsets: AnyLayout, values: AnyLayout) -> None:
+    def scatter(self, offsets: Array, values: Array) -> None:
         """Store elements at a NumPy array of offsets that lie inside and differ."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
@@ -163,6 +135,7 @@ class Pointer(Engine):
     """
 
     __slots__ = ("base", "space")
+    __match_args__ = ("dtype", "base", "space", "offset")
     base: Any
 
     def __init__(self, dtype: DtypeLike, base: Leaf, space: str = "gmem", offset: Leaf = 0) -> None:
@@ -172,13 +145,10 @@ class Pointer(Engine):
         size = max(row.bits // 8, 1)
         if ints.less(address, 0) or ints.divides(size, address) is False:
             raise refusal("pointer-address", operation="Pointer", value=base, to=row, size=size)
-        _set(self, "dtype", row)
-        _set(self, "base", address)
-        _set(self, "space", checked_space(space, "Pointer"))
-        _set(self, "offset", ints.normalize(offset, "Pointer"))
-
-    def _parts(self) -> tuple[Any, ...]:
-        return self.dtype, self.base, self.space, self.offset
+        self.dtype = row
+        self.base = address
+        self.space = checked_space(space, "Pointer")
+        self.offset = ints.normalize(offset, "Pointer")
 
     @property
     def bit_address(self) -> Leaf:
@@ -218,16 +188,12 @@ class Memory(Engine):
     """
 
     __slots__ = ("_count", "name", "space")
+    __match_args__ = ("name", "dtype", "_count", "space", "offset")
     name: str
     _count: Any
 
     def __init__(
-        self,
-        name: str,
-        dtype: DtypeLike,
-        count: Leaf = None,
-        space: str = "smem",
-        offset: Leaf = 0,
+        self, name: str, dtype: DtypeLike, count: Leaf = None, space: str = "smem", offset: Leaf = 0
     ) -> None:
         """Check and freeze the storage."""
         if not str(name).isidentifier():
@@ -235,14 +201,11 @@ class Memory(Engine):
         size = None if count is None else ints.normalize(count, "Memory", ", or None")
         if size is not None and ints.less(size, 1):
             raise refusal("extent-not-positive", operation="Memory", value=size, mode=())
-        _set(self, "name", str(name))
-        _set(self, "dtype", as_dtype(dtype))
-        _set(self, "_count", size)
-        _set(self, "space", checked_space(space, "Memory"))
-        _set(self, "offset", ints.normalize(offset, "Memory"))
-
-    def _parts(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self._count, self.space, self.offset
+        self.name = str(name)
+        self.dtype = as_dtype(dtype)
+        self._count = size
+        self.space = checked_space(space, "Memory")
+        self.offset = ints.normalize(offset, "Memory")
 
     @property
     def size(self) -> Leaf:
@@ -276,15 +239,13 @@ class Coordinates(Engine):
     """
 
     __slots__ = ()
+    __match_args__ = ("offset",)
     space = "coordinates"
 
     def __init__(self, start: IntTuple) -> None:
         """Check and freeze the start."""
-        _set(self, "dtype", None)
-        _set(self, "offset", canonical(start, "Coordinates"))
-
-    def _parts(self) -> tuple[Any, ...]:
-        return (self.offset,)
+        self.dtype = None
+        self.offset = canonical(start, "Coordinates")
 
     def __str__(self) -> str:
         if self.offset.__class__ is tuple:
@@ -295,7 +256,7 @@ class Coordinates(Engine):
         """Return the coordinates with the start moved by a coordinate."""
         return Coordinates(add_coordinates(self.offset, by))
 
-    def read(self, offset: IntTuple) -> AnyLayout:
+    def read(self, offset: IntTuple) -> IntTuple:
         """Return start + offset."""
         return add_coordinates(self.offset, offset)
 

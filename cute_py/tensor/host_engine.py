@@ -21,24 +21,20 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import Array, Dtype, DtypeLike
     from cute_py.layout.types import IntTuple, Leaf
 
-_set = object.__setattr__
-
 
 class _HostEngine(Engine):
     """A one-dimensional NumPy array of elements or words, `memory`, and the origin in it."""
 
     __slots__ = ("memory",)
+    __match_args__ = ("memory", "dtype", "offset")
     memory: Any
     space = "host"
 
     def __init__(self, memory: Array, dtype: Dtype, offset: int = 0) -> None:
         """Freeze the parts, which are known to fit."""
-        _set(self, "memory", memory)
-        _set(self, "dtype", dtype)
-        _set(self, "offset", offset)
-
-    def _parts(self) -> tuple[Any, ...]:
-        return self.memory, self.dtype, self.offset
+        self.memory = memory
+        self.dtype = dtype
+        self.offset = offset
 
     def _key(self) -> tuple[Any, ...]:
         """Two engines are equal if they see the same memory in the same way."""

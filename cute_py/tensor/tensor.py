@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import tuples
+from cute_py.layout import AbstractTensor, tuples
 from cute_py.layout.build import fragment_layout, make_identity_layout, make_layout_like
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.coords import crd2idx
@@ -18,7 +18,8 @@ from cute_py.layout.layout import Layout
 from cute_py.layout.queries import inner_of
 from cute_py.layout.slicing import check_coordinate, slice_and_offset
 from cute_py.layout.tuples import has_underscore, show
-from cute_py.tensor.bounds import require_inside, require_offset, yields_coordinates
+from cute_py.records import Record
+from cute_py.tensor.elements import require_inside, require_offset, yields_coordinates
 from cute_py.tensor.engine import Coordinates, Engine, Memory, Pointer
 from cute_py.tensor.operators import Operators
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from cute_py.dtypes.table import Array, DtypeLike
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, LayoutLike, Leaf
 
 _set = object.__setattr__
 
@@ -38,7 +39,7 @@ _set = object.__setattr__
 register_allocators: list[Callable[[str, DtypeLike, Leaf], Engine | None]] = []
 
 
-class Tensor(Operators):
+class Tensor(Operators, Record, AbstractTensor):
     """The map from coordinates to elements: layout(coord) counts elements of the engine.
 
     Args:
@@ -61,10 +62,11 @@ class Tensor(Operators):
     """
 
     __slots__ = ("engine", "layout")
+    __match_args__ = ("engine", "layout")
     engine: Engine
-    layout: AnyLayout
+    layout: Alike  # a Layout or a ComposedLayout
 
-    def __init__(self, engine: Engine | Array, layout: AnyLayout) -> None:
+    def __init__(self, engine: Engine | Array, layout: LayoutLike) -> None:
         """Check and freeze engine and layout."""
         source = engine if isinstance(engine, Engine) else _engine_of(engine, None)[0]
         layout = as_layout(layout, "Tensor")
@@ -75,14 +77,8 @@ class Tensor(Operators):
         elif yields_coordinates(layout):
             raise refusal("tensor-codomain", operation="Tensor", layout=layout, engine=source)
         require_inside(source, layout, "Tensor")
-        _set(self, "engine", source)
-        _set(self, "layout", layout)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Tensor is frozen: cannot set {name}; build a new tensor")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"Tensor is frozen: cannot delete {name}")
+        self.engine = source
+        self.layout = layout
 
     def __reduce__(self) -> tuple[object, ...]:
         return derived, (self.engine, self.layout)
@@ -97,24 +93,20 @@ class Tensor(Operators):
             return NotImplemented
         return bool(self.engine == other.engine and self.layout == other.layout)
 
-    def __hash__(self) -> int:
-        return hash((self.engine, self.layout))
+    __hash__ = Record.__hash__
 
     def __str__(self) -> str:
         return f"{self.engine} o {self.layout}"
 
-    def __repr__(self) -> str:
-        return f"Tensor({self.engine!r}, {self.layout!r})"
-
     # -- what it is made of
 
     @property
-    def shape(self) -> AnyLayout:
+    def shape(self) -> IntTuple:
         """The shape of the layout."""
         return self.layout.shape
 
     @property
-    def stride(self) -> AnyLayout:
+    def stride(self) -> IntTuple:
         """The stride of the layout; refused for a ComposedLayout, which has none."""
         return self.layout.stride
 
@@ -186,7 +178,7 @@ class Tensor(Operators):
         elif self.engine.records:
             self.engine.write(self._offset(coord), value)
         else:
-            from cute_py.tensor.tensor_values import stored
+            from cute_py.tensor.elements import stored
 
             offset = self._offset(coord)
             scalar = stored(value, self.dtype, self.engine)
@@ -220,7 +212,7 @@ class Tensor(Operators):
             return derived(self.engine, ComposedLayout(layout.outer, layout.offset, inner))
         return derived(self.engine.moved(crd2idx(coord, layout.shape, layout.stride)), layout)
 
-    def _offset(self, coord: IntTuple) -> AnyLayout:
+    def _offset(self, coord: IntTuple) -> IntTuple:
         coord = check_coordinate(coord, self.shape)
         if coord.__class__ is not tuple and ints.leq(self.size(), coord):
             raise refusal(
@@ -244,13 +236,13 @@ class Tensor(Operators):
         Coordinates lie along one more axis, their leaves flat. Raises LayoutError for device
         memory.
         """
-        from cute_py.tensor.tensor_values import to_numpy
+        from cute_py.tensor.elements import to_numpy
 
         return to_numpy(self)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:  # noqa: ANN401
         """Return the elements for `numpy.asarray`."""
-        from cute_py.tensor.tensor_values import as_array
+        from cute_py.tensor.elements import as_array
 
         return as_array(self, dtype, copy)
 
@@ -261,7 +253,7 @@ class Tensor(Operators):
         dtype. Where the layout maps two coordinates to one offset, both must get the same value.
         Returns the tensor itself.
         """
-        from cute_py.tensor.tensor_values import assign
+        from cute_py.tensor.elements import assign
 
         if self.engine.records:
             self.engine.assign(self, source)
@@ -282,7 +274,7 @@ def derived(engine: Engine, layout: AnyLayout) -> Tensor:
     return tensor
 
 
-def as_layout(layout: AnyLayout, operation: str) -> AnyLayout:
+def as_layout(layout: LayoutLike, operation: str) -> Alike:
     """Return a layout as it is, and the compact layout of a shape."""
     if layout.__class__ is Layout or layout.__class__ is ComposedLayout:
         return layout
@@ -308,7 +300,7 @@ def _engine_of(source: object, dtype: DtypeLike | None) -> tuple[Engine, Any]:
 
 def make_tensor(
     source: Engine | Array | tuple[Any, ...],
-    layout: AnyLayout = None,
+    layout: LayoutLike = None,
     dtype: DtypeLike | None = None,
 ) -> Tensor:
     """Return the tensor over an engine or the memory of a NumPy array.
@@ -345,7 +337,7 @@ def make_tensor(
     return Tensor(engine, layout)
 
 
-def make_coord_tensor(layout: AnyLayout) -> Tensor:
+def make_coord_tensor(layout: LayoutLike) -> Tensor:
     """Return the tensor whose elements are what a layout yields: coordinates, or plain offsets.
 
     Source: cutlass tensor_impl.hpp `make_coord_tensor`.
@@ -383,7 +375,7 @@ def make_ptr(dtype: DtypeLike, address: Leaf, space: str = "gmem") -> Pointer:
     return Pointer(dtype, address, space)
 
 
-def make_rmem_tensor(layout: AnyLayout, dtype: DtypeLike, name: str = "fragment") -> Tensor:
+def make_rmem_tensor(layout: LayoutLike, dtype: DtypeLike, name: str = "fragment") -> Tensor:
     """Return a tensor of registers: as many as the layout reaches, named, for a kernel.
 
     Args:
@@ -421,7 +413,7 @@ def make_tensor_like(tensor: Tensor, dtype: DtypeLike | None = None) -> Tensor:
 
 
 def make_host_tensor(
-    layout: AnyLayout, dtype: DtypeLike, values: ArrayLike | None = None
+    layout: LayoutLike, dtype: DtypeLike, values: ArrayLike | None = None
 ) -> Tensor:
     """Return a tensor over new host memory, as large as the layout reaches; sub-byte elements are
     packed.
@@ -445,7 +437,7 @@ def make_host_tensor(
     return tensor if values is None else tensor.copy_(values)
 
 
-def make_fragment_like(layout: AnyLayout, dtype: DtypeLike | None = None) -> AnyLayout:
+def make_fragment_like(layout: AnyLayout, dtype: DtypeLike | None = None) -> Alike:
     """Return the compact layout of registers for `layout`: mode 0 dense and column-major, the
     others in their order. Of a tensor, a new tensor of that layout, as `make_tensor_like` makes it;
     `dtype` is then the type of its elements, left out that of the tensor.
@@ -462,10 +454,7 @@ def make_fragment_like(layout: AnyLayout, dtype: DtypeLike | None = None) -> Any
 
 
 def _owned_like(
-    tensor: Tensor,
-    like: Callable[[AnyLayout], Layout],
-    dtype: DtypeLike | None,
-    operation: str,
+    tensor: Tensor, like: Callable[[AnyLayout], Layout], dtype: DtypeLike | None, operation: str
 ) -> Tensor:
     """Return a new tensor in host memory if `tensor` is there, else in registers. Coordinates have
     no order in memory to follow: the layout is compact, leftmost mode fastest.

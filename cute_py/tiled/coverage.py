@@ -185,8 +185,8 @@ def _indices(layout: AnyLayout, extents: tuple[int, ...]) -> Array:
     """Return the index in the tile for each of `_coordinates` in a layout; -1 outside of it."""
     import numpy as np
 
-    rest, index, step = offset_grid(layout), 0, 1
-    inside = rest >= 0
+    rest, step = offset_grid(layout), 1
+    index, inside = np.zeros_like(rest), rest >= 0
     for extent in extents:
         entry, rest = rest % _DIGIT, rest // _DIGIT
         inside, index, step = inside & (entry < extent), index + entry * step, step * extent
@@ -234,7 +234,7 @@ def addressing_lanes(op: Copy_Op) -> int:
     """Return how many threads, from the first on, give an address that is used: 8 for each matrix
     of ldmatrix and stmatrix, all threads of other instructions.
 
-    >>> from cute_py.atoms.copy_registry import get_copy
+    >>> from cute_py.atoms.registry import get_copy
     >>> addressing_lanes(get_copy("SM75_U32x2_LDSM_N"))
     16
     """

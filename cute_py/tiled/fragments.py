@@ -1,23 +1,61 @@
-"""What a thread holds of an operand of a TiledMMA: registers, or descriptors of shared memory."""
+"""What a thread holds of an operand: its part of a tensor or layout, registers, or descriptors of
+shared memory.
+"""
 
 from __future__ import annotations
 
 from cute_py.errors import LayoutError, refusal
-from cute_py.layout import tuples
+from cute_py.integers import ints
+from cute_py.layout import Mapped, tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout
-from cute_py.tensor.tensor import make_fragment_like, make_rmem_tensor
+from cute_py.layout.slicing import slice_and_offset
+from cute_py.layout.tuples import _, show
+from cute_py.tensor.tensor import Tensor, make_fragment_like, make_rmem_tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.dtypes.table import Dtype
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple
 
 
-def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> AnyLayout:
+def on_layout(change: Callable[[AnyLayout], AnyLayout], x: AnyLayout) -> Alike:
+    """Return `change` of a layout, or the tensor with its layout changed."""
+    return x.with_layout(change(x.layout)) if isinstance(x, Tensor) else change(x)
+
+
+def part_at(coord: IntTuple, x: AnyLayout) -> Alike:
+    """Return what `coord` leaves free: a tensor of a tensor, (layout, offset) of a layout."""
+    return x[coord] if isinstance(x, Tensor) else slice_and_offset(coord, x)
+
+
+def whole(rank: int) -> IntTuple:
+    """Return the coordinate that leaves all of `rank` modes free: `_` itself for one mode, as
+    CuTe's repeat<1>.
+    """
+    return (_,) * rank if rank > 1 else _
+
+
+def checked_mode(mode: object, extents: tuple[int, ...], operation: str) -> int:
+    """Return the index of a mode of a tile; refuse one that it does not have."""
+    index = ints.as_int(ints.normalize(mode, operation), operation)
+    if not 0 <= index < len(extents):
+        raise refusal(
+            "mode-range",
+            operation=operation,
+            mode=mode,
+            layout=f"the tile {show(extents)}",
+            rank=len(extents),
+            last=len(extents) - 1,
+        )
+    return index
+
+
+def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> Alike:
     """Return what the atom takes for a part of operand "A", "B" or "C": a tensor of registers of a
     tensor, their layout of a layout or (layout, offset), descriptors for an operand that the atom
     reads from shared memory.
@@ -27,7 +65,7 @@ def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> AnyLayout:
         return _descriptors(atom, operand, part, layout)
     unordered = operand == "C" or _is_in_coordinates(layout)
     compact = Layout(layout.shape) if unordered else make_fragment_like(layout)
-    return make_rmem_tensor(compact, dtype) if hasattr(part, "with_layout") else compact
+    return make_rmem_tensor(compact, dtype) if isinstance(part, Tensor) else compact
 
 
 def holds(held: Dtype, wanted: Dtype) -> bool:
@@ -43,12 +81,12 @@ def holds(held: Dtype, wanted: Dtype) -> bool:
     return held.bits == wanted.bits and held.kind == "uint" and wanted.kind == "float"
 
 
-def layout_of(part: AnyLayout, operation: str) -> AnyLayout:
+def layout_of(part: Alike, operation: str) -> Alike:
     """Return the layout of a part: a tensor, (layout, offset) or (descriptor, layout)."""
     if part.__class__ is tuple and len(part) == 2:
-        part = part[1] if hasattr(part[1], "shape") else part[0]
-    layout = part.layout if hasattr(part, "with_layout") else part
-    if not hasattr(layout, "cosize"):
+        part = part[1] if isinstance(part[1], Mapped) else part[0]
+    layout = part.layout if isinstance(part, Tensor) else part
+    if not isinstance(layout, Mapped):
         raise refusal("not-a-layout", operation=operation, value=part, type=type(part).__name__)
     return layout
 
@@ -64,11 +102,11 @@ def _dtype(atom: MMA_Atom, operand: str) -> Dtype:
     return dtype
 
 
-def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayout) -> AnyLayout:
+def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayout) -> Alike:
     """Return `gmma_fragment`; refuse elements of another width, and name the major if only that is
     wrong.
     """
-    from cute_py.atoms.gmma_desc import gmma_fragment
+    from cute_py.atoms.gmma import gmma_fragment
 
     dtype, major = _dtype(atom, operand), getattr(atom, f"major_{operand.lower()}")
     facts: Any = {"operation": f"make_fragment_{operand}", "atom": atom, "operand": operand}
@@ -85,7 +123,7 @@ def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayou
 
 
 def _is_canonical(layout: AnyLayout, dtype: Dtype, major: str) -> bool:
-    from cute_py.atoms.gmma_desc import gmma_fragment
+    from cute_py.atoms.gmma import gmma_fragment
 
     try:
         gmma_fragment(layout, dtype, major)

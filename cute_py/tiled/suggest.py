@@ -5,7 +5,7 @@ an MMA for wide ldmatrix.
 from __future__ import annotations
 
 from cute_py.atoms.copy import Copy_Atom, value_type
-from cute_py.atoms.copy_registry import get_copy
+from cute_py.atoms.registry import get_copy
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import tuples

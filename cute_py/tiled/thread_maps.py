@@ -16,8 +16,8 @@ from cute_py.integers import ints
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
-from cute_py.tiled.copy_maps import checked_atom
 from cute_py.tiled.tiled_copy import TiledCopy
+from cute_py.tiled.tiles import checked_atom
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,35 +20,34 @@ from cute_py.layout.modes import get, zip_
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _
-from cute_py.tiled.copy_maps import (
+from cute_py.records import Record, Value
+from cute_py.tensor.elements import reach
+from cute_py.tiled.fragments import checked_mode, on_layout, part_at, whole
+from cute_py.tiled.tiled_mma import TiledMMA
+from cute_py.tiled.tiles import (
     active_part,
     checked_atom,
     checked_tiler,
     checked_tv,
     compact_map,
-    reach,
+    require_divides,
     require_inside,
     require_one_writer,
+    require_thread,
     require_whole_atoms,
+    retile_layout,
 )
-from cute_py.tiled.retile import retile_layout
-from cute_py.tiled.threads import require_thread
-from cute_py.tiled.tiled_mma import TiledMMA
-from cute_py.tiled.tiles import require_divides
-from cute_py.tiled.views import checked_mode, on_layout, part_at, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn, TypeVar
+    from typing import TypeVar
 
-    from cute_py.layout.types import AnyLayout, Leaf, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, LayoutLike, Leaf, Tiler
 
     Tiled = TypeVar("Tiled")
 
-_set = object.__setattr__
 
-
-class TiledCopy:
+class TiledCopy(Value):
     """A copy atom tiled over threads and values.
 
     Args:
@@ -63,6 +62,7 @@ class TiledCopy:
     """
 
     __slots__ = ("atom", "layout_tv", "tiler_mn")
+    __match_args__ = ("atom", "layout_tv", "tiler_mn")
     atom: Copy_Atom
     layout_tv: Layout
     tiler_mn: tuple[Tiler, ...]
@@ -74,28 +74,9 @@ class TiledCopy:
         require_whole_atoms(checked_atom(atom, name), tv, name)
         require_inside(tv, tiler, name)
         require_one_writer(atom, tv, name)
-        _set(self, "atom", atom)
-        _set(self, "layout_tv", tv)
-        _set(self, "tiler_mn", tiler)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"TiledCopy is frozen: cannot set {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return TiledCopy, self._key
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        return self.atom, self.layout_tv, self.tiler_mn
-
-    def __eq__(self, other: object) -> bool:
-        return other.__class__ is TiledCopy and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return f"TiledCopy({self.atom!r}, {self.layout_tv!r}, {self.tiler_mn!r})"
+        self.atom = atom
+        self.layout_tv = tv
+        self.tiler_mn = tiler
 
     def __str__(self) -> str:
         lines = [
@@ -123,18 +104,18 @@ class TiledCopy:
 
     # -- the whole tile, by threads and values
 
-    def tidfrg_S(self, source: AnyLayout) -> AnyLayout:
+    def tidfrg_S(self, source: AnyLayout) -> Alike:
         """Return the source (M,N,...) as (Thr,(FrgV,FrgX),(RestM,RestN,...))."""
         return self._tidfrg("S", source)
 
-    def tidfrg_D(self, destination: AnyLayout) -> AnyLayout:
+    def tidfrg_D(self, destination: AnyLayout) -> Alike:
         """Return the destination (M,N,...) as (Thr,(FrgV,FrgX),(RestM,RestN,...))."""
         return self._tidfrg("D", destination)
 
-    def _tidfrg(self, side: str, x: AnyLayout) -> AnyLayout:
+    def _tidfrg(self, side: str, x: AnyLayout) -> Alike:
         return on_layout(lambda layout: self._tidfrg_layout(side, layout), x)
 
-    def _tidfrg_layout(self, side: str, layout: AnyLayout) -> AnyLayout:
+    def _tidfrg_layout(self, side: str, layout: AnyLayout) -> Alike:
         if layout.__class__ is not Layout:
             return on_inner(f"partition_{side}", lambda x: self._tidfrg_layout(side, x), layout)
         tiles = self.tiler_mn
@@ -178,7 +159,7 @@ class TiledCopy:
         """Return `get_slice(thread)`."""
         return ThrCopy(self, thread)
 
-    def retile(self, fragment: AnyLayout) -> AnyLayout:
+    def retile(self, fragment: AnyLayout) -> Alike:
         """Return a fragment of registers (V,RestM,RestN,...) in the order in which this copy moves
         them; moves no data.
 
@@ -187,46 +168,44 @@ class TiledCopy:
         return on_layout(lambda layout: retile_layout(self, layout), fragment)
 
 
-class ThrCopy:
+class ThrCopy(Record):
     """One thread of a TiledCopy: its parts of source and destination."""
 
     __slots__ = ("thr_idx", "tiled_copy")
+    __match_args__ = ("tiled_copy", "thr_idx")
     tiled_copy: TiledCopy
     thr_idx: Leaf
 
     def __init__(self, tiled_copy: TiledCopy, thr_idx: Leaf) -> None:
         """Check the thread."""
-        _set(self, "tiled_copy", tiled_copy)
+        self.tiled_copy = tiled_copy
         threads = get(tiled_copy.layout_tv, 0)
-        _set(self, "thr_idx", require_thread(thr_idx, size(threads), threads))
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"ThrCopy is frozen: cannot set {name}")
+        self.thr_idx = require_thread(thr_idx, size(threads), threads)
 
     def __repr__(self) -> str:
         return f"{self.tiled_copy!r}.get_slice({self.thr_idx!r})"
 
-    def partition_S(self, source: AnyLayout) -> AnyLayout:
+    def partition_S(self, source: AnyLayout) -> Alike:
         """Return this thread's (CPY,CPY_M,CPY_N,...) of the source: a tensor, or (layout, offset)
         of a layout.
         """
         return self._partition("S", source)
 
-    def partition_D(self, destination: AnyLayout) -> AnyLayout:
+    def partition_D(self, destination: AnyLayout) -> Alike:
         """Return this thread's (CPY,CPY_M,CPY_N,...) of the destination: a tensor, or (layout,
         offset) of a layout.
         """
         return self._partition("D", destination)
 
-    def _partition(self, side: str, x: AnyLayout) -> AnyLayout:
+    def _partition(self, side: str, x: AnyLayout) -> Alike:
         by_thread = self.tiled_copy._tidfrg(side, x)
         return part_at((self.thr_idx, _, whole(len(x))), by_thread)
 
-    def retile_S(self, fragment: AnyLayout) -> AnyLayout:
+    def retile_S(self, fragment: AnyLayout) -> Alike:
         """Return the fragment in the order in which the copy reads it; see `TiledCopy.retile`."""
         return self.tiled_copy.retile(fragment)
 
-    def retile_D(self, fragment: AnyLayout) -> AnyLayout:
+    def retile_D(self, fragment: AnyLayout) -> Alike:
         """Return the fragment in the order in which the copy writes it; see `TiledCopy.retile`."""
         return self.tiled_copy.retile(fragment)
 
@@ -235,7 +214,7 @@ class ThrCopy:
 
 
 def make_tiled_copy(
-    atom: Copy_Atom, thr_layout: AnyLayout = 1, val_layout: AnyLayout = 1
+    atom: Copy_Atom, thr_layout: LayoutLike = 1, val_layout: LayoutLike = 1
 ) -> TiledCopy:
     """Return the copy of a tile in which threads are laid out by `thr_layout` and each holds
     `val_layout` values.

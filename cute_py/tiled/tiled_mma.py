@@ -23,24 +23,19 @@ from cute_py.layout.modes import append, get
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _, is_underscore
-from cute_py.tiled.fragments import make_fragment
-from cute_py.tiled.threads import apart, thread_vmnk
-from cute_py.tiled.tiles import checked_tile, require_divides
-from cute_py.tiled.views import checked_mode, on_layout, part_at
+from cute_py.records import Record, Value
+from cute_py.tiled.fragments import checked_mode, make_fragment, on_layout, part_at
+from cute_py.tiled.tiles import apart, checked_tile, require_divides, thread_vmnk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
-
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Tiler
-
-_set = object.__setattr__
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, LayoutLike, Leaf, Tiler
 
 # operand -> its two modes in MNK, and the thread modes of ThrLayoutVMNK that split them
 _MODES = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
 
 
-class TiledMMA:
+class TiledMMA(Value):
     """An MMA atom tiled over threads and values.
 
     Args:
@@ -54,6 +49,7 @@ class TiledMMA:
     """
 
     __slots__ = ("atom", "atom_layout_mnk", "permutation_mnk", "thr_layout_vmnk")
+    __match_args__ = ("atom", "atom_layout_mnk", "permutation_mnk")
     atom: MMA_Atom
     atom_layout_mnk: Layout
     permutation_mnk: tuple[Tiler, Tiler, Tiler]
@@ -62,7 +58,7 @@ class TiledMMA:
     def __init__(
         self,
         atom: MMA_Atom,
-        atom_layout_mnk: AnyLayout = (1, 1, 1),
+        atom_layout_mnk: LayoutLike = (1, 1, 1),
         permutation_mnk: Tiler = (_, _, _),
     ) -> None:
         """Tile the atom; see `make_tiled_mma`."""
@@ -70,13 +66,13 @@ class TiledMMA:
             kind = type(atom).__name__
             raise refusal("mma-atom", operation="make_tiled_mma", value=atom, type=kind)
         atoms, permutation = _in_mnk(atom_layout_mnk, permutation_mnk)
-        _set(self, "atom", atom)
-        _set(self, "atom_layout_mnk", atoms)
+        self.atom = atom
+        self.atom_layout_mnk = atoms
         if not apart(atoms):
             raise refusal("tiled-overlap", operation="make_tiled_mma", atoms=atoms)
-        _set(self, "thr_layout_vmnk", tiled_product(atom.thr_id, atoms))
-        tiles = tuple([self._tile(i, p) for i, p in enumerate(permutation)])
-        _set(self, "permutation_mnk", tiles)
+        self.thr_layout_vmnk = tiled_product(atom.thr_id, atoms)
+        m, n, k = permutation
+        self.permutation_mnk = self._tile(0, m), self._tile(1, n), self._tile(2, k)
 
     def _tile(self, i: int, permutation: Tiler) -> Tiler:
         atoms = self.atom.shape_mnk[i] * size(self.thr_layout_vmnk, i + 1)
@@ -93,25 +89,6 @@ class TiledMMA:
                 atoms=atoms,
             )
         return tile
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"TiledMMA is frozen: cannot set {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return TiledMMA, self._key
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        return self.atom, self.atom_layout_mnk, self.permutation_mnk
-
-    def __eq__(self, other: object) -> bool:
-        return other.__class__ is TiledMMA and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return f"TiledMMA({self.atom!r}, {self.atom_layout_mnk!r}, {self.permutation_mnk!r})"
 
     def __str__(self) -> str:
         lines = [
@@ -140,22 +117,22 @@ class TiledMMA:
 
     # -- the whole tile, by threads and values
 
-    def thrfrg_A(self, a: AnyLayout) -> AnyLayout:
+    def thrfrg_A(self, a: AnyLayout) -> Alike:
         """Return (M,K,...) as ((ThrV,(ThrM,ThrK)),(FrgV,(RestM,RestK,...)))."""
         return self._thrfrg("A", a)
 
-    def thrfrg_B(self, b: AnyLayout) -> AnyLayout:
+    def thrfrg_B(self, b: AnyLayout) -> Alike:
         """Return (N,K,...) as ((ThrV,(ThrN,ThrK)),(FrgV,(RestN,RestK,...)))."""
         return self._thrfrg("B", b)
 
-    def thrfrg_C(self, c: AnyLayout) -> AnyLayout:
+    def thrfrg_C(self, c: AnyLayout) -> Alike:
         """Return (M,N,...) as ((ThrV,(ThrM,ThrN)),(FrgV,(RestM,RestN,...)))."""
         return self._thrfrg("C", c)
 
-    def _thrfrg(self, operand: str, x: AnyLayout) -> AnyLayout:
+    def _thrfrg(self, operand: str, x: AnyLayout) -> Alike:
         return on_layout(lambda layout: self._thrfrg_layout(operand, layout), x)
 
-    def _thrfrg_layout(self, operand: str, layout: AnyLayout) -> AnyLayout:
+    def _thrfrg_layout(self, operand: str, layout: AnyLayout) -> Alike:
         if layout.__class__ is not Layout:
             return on_inner(f"thrfrg_{operand}", lambda x: self._thrfrg_layout(operand, x), layout)
         if len(layout) < 2:
@@ -254,89 +231,85 @@ def _regroup(by_thread: Layout, rest: Layout) -> Layout:
     return make_layout(make_layout(thr_v, thr), make_layout(frg_v, rests))
 
 
-class ThrMMA:
+class ThrMMA(Record):
     """One thread of a TiledMMA: its parts of A, B and C, and the register fragments for them."""
 
     __slots__ = ("thr_idx", "thr_vmnk", "tiled_mma")
+    __match_args__ = ("tiled_mma", "thr_idx")
     tiled_mma: TiledMMA
     thr_idx: Leaf
     thr_vmnk: tuple[Leaf, Leaf, Leaf, Leaf]
 
     def __init__(self, tiled_mma: TiledMMA, thr_idx: Leaf) -> None:
         """Locate the thread in (ThrV,ThrM,ThrN,ThrK)."""
-        index, vmnk = thread_vmnk(thr_idx, tiled_mma.thr_layout_vmnk)
-        _set(self, "tiled_mma", tiled_mma)
-        _set(self, "thr_idx", index)
-        _set(self, "thr_vmnk", vmnk)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"ThrMMA is frozen: cannot set {name}")
+        self.tiled_mma = tiled_mma
+        self.thr_idx, self.thr_vmnk = thread_vmnk(thr_idx, tiled_mma.thr_layout_vmnk)
 
     def __repr__(self) -> str:
         return f"{self.tiled_mma!r}.get_slice({self.thr_idx!r})"
 
-    def partition_A(self, a: AnyLayout) -> AnyLayout:
+    def partition_A(self, a: AnyLayout) -> Alike:
         """Return this thread's (FrgV,RestM,RestK,...) of A (M,K,...): a tensor, or (layout, offset)
         of a layout.
         """
         return self._partition("A", a)
 
-    def partition_B(self, b: AnyLayout) -> AnyLayout:
+    def partition_B(self, b: AnyLayout) -> Alike:
         """Return this thread's (FrgV,RestN,RestK,...) of B (N,K,...): a tensor, or (layout, offset)
         of a layout.
         """
         return self._partition("B", b)
 
-    def partition_C(self, c: AnyLayout) -> AnyLayout:
+    def partition_C(self, c: AnyLayout) -> Alike:
         """Return this thread's (FrgV,RestM,RestN,...) of C (M,N,...): a tensor, or (layout, offset)
         of a layout.
         """
         return self._partition("C", c)
 
-    def _partition(self, operand: str, x: AnyLayout) -> AnyLayout:
+    def _partition(self, operand: str, x: AnyLayout) -> Alike:
         v, *mnk = self.thr_vmnk
         thread = (v, tuple([mnk[i] for i in _MODES[operand]]))
         layout = self.tiled_mma._thrfrg(operand, x)
         return part_at((thread, (_, (_,) * len(x))), layout)
 
-    def make_fragment_A(self, part: AnyLayout) -> AnyLayout:
+    def make_fragment_A(self, part: AnyLayout) -> Alike:
         """Return registers for a part of A; for an atom that reads A from shared memory the pair
         (descriptor, layout of the others in 16 bytes) of `gmma_fragment`.
         """
         return self._fragment("A", part)
 
-    def make_fragment_B(self, part: AnyLayout) -> AnyLayout:
+    def make_fragment_B(self, part: AnyLayout) -> Alike:
         """Return registers for a part of B; for an atom that reads B from shared memory the pair
         (descriptor, layout of the others in 16 bytes) of `gmma_fragment`.
         """
         return self._fragment("B", part)
 
-    def make_fragment_C(self, part: AnyLayout) -> AnyLayout:
+    def make_fragment_C(self, part: AnyLayout) -> Alike:
         """Return registers for a part of C: compact, in column-major order."""
         return self._fragment("C", part)
 
-    def _fragment(self, operand: str, part: AnyLayout) -> AnyLayout:
+    def _fragment(self, operand: str, part: AnyLayout) -> Alike:
         return make_fragment(self.tiled_mma.atom, operand, part)
 
-    def partition_fragment_A(self, a: AnyLayout) -> AnyLayout:
+    def partition_fragment_A(self, a: AnyLayout) -> Alike:
         """Return make_fragment_A(partition_A(a))."""
         return self._partition_fragment("A", a)
 
-    def partition_fragment_B(self, b: AnyLayout) -> AnyLayout:
+    def partition_fragment_B(self, b: AnyLayout) -> Alike:
         """Return make_fragment_B(partition_B(b))."""
         return self._partition_fragment("B", b)
 
-    def partition_fragment_C(self, c: AnyLayout) -> AnyLayout:
+    def partition_fragment_C(self, c: AnyLayout) -> Alike:
         """Return make_fragment_C(partition_C(c))."""
         return self._partition_fragment("C", c)
 
-    def _partition_fragment(self, operand: str, x: AnyLayout) -> AnyLayout:
+    def _partition_fragment(self, operand: str, x: AnyLayout) -> Alike:
         return self._fragment(operand, self._partition(operand, x))
 
 
 def make_tiled_mma(
     atom: MMA_Atom | str,
-    atom_layout_mnk: AnyLayout = (1, 1, 1),
+    atom_layout_mnk: LayoutLike = (1, 1, 1),
     permutation_mnk: Tiler = (_, _, _),
 ) -> TiledMMA:
     """Return the atom tiled over atom_layout_mnk threads and permutation_mnk values.
@@ -360,7 +333,7 @@ def make_tiled_mma(
     return TiledMMA(atom, atom_layout_mnk, permutation_mnk)
 
 
-def _in_mnk(atom_layout: AnyLayout, permutation: Tiler) -> tuple[Layout, tuple[Tiler, ...]]:
+def _in_mnk(atom_layout: LayoutLike, permutation: Tiler) -> tuple[Layout, tuple[Tiler, ...]]:
     """Return atom layout and permutation with three modes; refuse more."""
     layout = atom_layout if atom_layout.__class__ is Layout else Layout(atom_layout)
     permutation = tuples.wrap(permutation)

@@ -104,11 +104,7 @@ def _common_type(name: str, operands: tuple[Any, ...]) -> Dtype:
 def require_domain(name: str, kind: Dtype) -> None:
     """Refuse a function of `FUNCTIONS` of a type that it is not for."""
     domain = FUNCTIONS[name].domain
-    fits = {
-        "any": True,
-        "float": kind.is_float,
-        "int": not kind.is_float,
-    }[domain]
+    fits = {"any": True, "float": kind.is_float, "int": not kind.is_float}[domain]
     if not fits:
         raise refusal("kernel-domain", operation=name, dtype=kind, domain=domain, where=where())
 

@@ -17,8 +17,7 @@ from cute_py.tiled.tiled_copy import TiledCopy
 from cute_py.trace.arithmetic import assign, is_register, new_registers, shapes_face
 from cute_py.trace.control import branch
 from cute_py.trace.engines import Guarded
-from cute_py.trace.enumeration import count_of
-from cute_py.trace.lower import access, alignment_of, register, vector_width
+from cute_py.trace.lower import access, alignment_of, count_of, register, vector_width
 from cute_py.trace.runtime_integers import Condition, as_condition
 from cute_py.trace.state import current, require_choice
 
@@ -204,11 +203,7 @@ def prefetch(tensor: Tensor) -> None:
     """
     if tensor.space != "gmem":
         raise refusal(
-            "kernel-space",
-            operation="cute.prefetch",
-            tensor=tensor,
-            wanted="gmem",
-            where=where(),
+            "kernel-space", operation="cute.prefetch", tensor=tensor, wanted="gmem", where=where()
         )
     part = access(tensor, _width(None, tensor), "cute.prefetch")
     current().emit(Prefetch(part, line=kernel_line()))

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
     from cute_py.plan.conditions import Reg
+    from cute_py.tensor.tensor import Tensor
 
 _set = object.__setattr__
 
@@ -49,11 +50,11 @@ class KernelEngine(Engine):
         """Record a store of one element."""
         current().record.store_element(self, offset, value)
 
-    def assign(self, tensor: AnyLayout, value: object) -> None:
+    def assign(self, tensor: Tensor, value: object) -> None:
         """Record a copy to memory, or the store of one number to all elements."""
         current().record.store_all(tensor, value)
 
-    def require_known(self, tensor: AnyLayout, use: str, instead: str = "") -> None:
+    def require_known(self, tensor: Tensor, use: str, instead: str = "") -> None:
         """Refuse: what is in the memory of a kernel is known only when it runs."""
         raise refusal(
             "trace-python",
@@ -66,7 +67,7 @@ class KernelEngine(Engine):
             where=where(),
         )
 
-    def operate(self, name: str, *operands: object) -> AnyLayout:
+    def operate(self, name: str, *operands: object) -> Alike:
         """Refuse; memory is no operand."""
         raise refusal("engine-arithmetic", operation=name, engine=self, where=where())
 
@@ -306,22 +307,22 @@ class Register(KernelEngine):
         """Return the tensor of one element, an alias."""
         return derived(self.moved(offset), Layout(1))
 
-    def operate(self, name: str, *operands: Any) -> AnyLayout:  # noqa: ANN401
+    def operate(self, name: str, *operands: Any) -> Alike:  # noqa: ANN401
         """Record a function, element by element, and return its result in new registers."""
         record = current().record
         if name.startswith("i") and name[1:] in FUNCTIONS:
             return record.apply_in_place(name[1:], *operands)
         return record.apply(name, *operands)
 
-    def assign(self, tensor: AnyLayout, value: object) -> None:
+    def assign(self, tensor: Tensor, value: object) -> None:
         """Record the assignment of a whole tensor."""
         current().record.assign(tensor, value)
 
-    def convert(self, tensor: AnyLayout, dtype: DtypeLike, how: tuple[str, bool]) -> AnyLayout:
+    def convert(self, tensor: Tensor, dtype: DtypeLike, how: tuple[str, bool]) -> Alike:
         """Record a conversion, and return its result in new registers."""
         return current().record.convert(tensor, dtype, *how)
 
-    def as_test(self, tensor: AnyLayout) -> Reg:
+    def as_test(self, tensor: Tensor) -> Reg:
         """Return the one element of a b1 tensor as a condition's register."""
         return current().record.as_test(tensor)
 

@@ -7,8 +7,7 @@ include/cute/arch/copy_sm90_tma.hpp, mma_sm90_gmma.hpp.
 
 from __future__ import annotations
 
-from cute_py.atoms.gmma_desc import make_gmma_desc
-from cute_py.atoms.gmma_smem import byte_swizzle
+from cute_py.atoms.gmma import byte_swizzle, make_gmma_desc
 from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import u64
 from cute_py.errors import refusal

@@ -21,11 +21,11 @@ from cute_py.plan.plan import Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import storages
 from cute_py.tensor.tensor import derived, register_allocators
+from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import registers_of
-from cute_py.trace.recorder import Recorder
 from cute_py.trace.runtime_integers import compare, new_symbol
 from cute_py.trace.state import Trace, recording
 
@@ -131,8 +131,11 @@ class Kernel:
         A call like one before, but for addresses and run-time numbers, is launched at once; see
         `quick`.
         """
-        known = self._calls
-        if named or known is None or not known[1].again(args):
+        if named or self._calls is None:
+            self._run(args, named)
+            return
+        calls = self._calls[1]
+        if not (calls.again(args) or calls.launch(args)):
             self._run(args, named)
 
     def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:
@@ -316,3 +319,21 @@ def _number(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401
     dst = register(held, "kernel")
     state.emit(Map("copy", dst, (_bare(value),), kind, line=state.root.line))
     return held
+
+
+class Recorder:
+    """What Python's operators on the values of a kernel record, by what an operator asks for.
+
+    Engines and integers have the operators, and stand below the modules that record; they reach
+    these functions through `current().record`.
+    """
+
+    apply = staticmethod(arithmetic.apply)
+    apply_in_place = staticmethod(arithmetic.apply_in_place)
+    assign = staticmethod(arithmetic.assign)
+    convert = staticmethod(arithmetic.convert_registers)
+    as_test = staticmethod(arithmetic.test_register)
+    integer = staticmethod(arithmetic.integer_register)
+    load_element = staticmethod(memory.load_element)
+    store_element = staticmethod(memory.store_element)
+    store_all = staticmethod(copying.store_all)

@@ -1,20 +1,39 @@
-"""`cute.gemm`: fragments times fragments, by the instruction of an MMA atom."""
+"""`cute.gemm`, fragments times fragments by the instruction of an MMA atom; and `mainloop`, the
+loop of a GEMM over the tiles along K, as a software pipeline.
+
+Source: cutlass include/cutlass/gemm/threadblock/mma_multistage.h and mma_pipelined.h (the order of
+copies, waits and products).
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.calls.places import kernel_line, where
 from cute_py.errors import refusal
+from cute_py.integers import ints
+from cute_py.layout.algebra.divide import logical_divide
 from cute_py.layout.queries import rank, size
+from cute_py.layout.tuples import _
 from cute_py.plan.ops import Mma
-from cute_py.tensor.tensor import Tensor
+from cute_py.tensor.tensor import Tensor, make_rmem_tensor
 from cute_py.tiled.tiled_mma import TiledMMA
+from cute_py.trace.control import range_
+from cute_py.trace.copying import copy, copy_or_zero
 from cute_py.trace.lower import register
+from cute_py.trace.runtime_integers import compare
 from cute_py.trace.state import current
+from cute_py.trace.threads import cp_async_fence, cp_async_wait, syncthreads, thread_idx_linear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
     from cute_py.dtypes.table import Dtype
+    from cute_py.layout.types import Leaf
+    from cute_py.tiled.tiled_copy import TiledCopy
 
 
 def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
@@ -90,3 +109,258 @@ def _require_type(atom: MMA_Atom, name: str, tensor: Tensor, kind: Dtype) -> Non
             wanted=kind,
             where=where(),
         )
+
+
+# -- the loop over tiles
+
+
+class Operand:
+    """One operand of `mainloop`: how its tiles come to shared memory, and from there to registers.
+
+    Args:
+        source: its tiles in global memory (BLK_MN, BLK_K, k).
+        shared: its stages in shared memory (BLK_MN, BLK_K, stages).
+        g2s: the tiled copy from global to shared memory.
+        s2r: the tiled copy from shared memory to the fragments (`make_tiled_copy_A`, `_B`), or None
+            for plain loads.
+
+    """
+
+    def __init__(
+        self, source: Tensor, shared: Tensor, g2s: TiledCopy, s2r: TiledCopy | None = None
+    ) -> None:
+        """Keep the parts."""
+        self.source, self.shared, self.g2s, self.s2r = source, shared, g2s, s2r
+
+
+def mainloop(mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
+    """Add to acc the product of all tiles of a and b, in a software pipeline.
+
+    Args:
+        mma: the tiled MMA.
+        acc: the thread's accumulators (V,M,N), already given values.
+        a: operand A, tiles of (BLK_M, BLK_K).
+        b: operand B, tiles of (BLK_N, BLK_K).
+
+    With a cp.async instruction as g2s of an operand, stages - 1 tiles are under way while one is
+    read (MmaMultistage). With others the next tile waits in registers, and shared memory has two
+    stages (MmaPipelined). Fragments of the next k-block are loaded before the product of this one.
+    Tiles at the edges are predicated as `cute.copy` does it, and nothing is read of tiles beyond
+    the last. Raises LayoutError where stages or tiles of a and b differ.
+    """
+    loop = _MainLoop(mma, acc, a, b)
+    asynchronous = "cp_async" in (x.g2s.atom.op.completion for x in (a, b))
+    (loop.multistage if asynchronous else loop.pipelined)()
+
+
+class _Partition:
+    """What one thread has of an operand."""
+
+    def __init__(self, operand: Operand, name: str, mma: TiledMMA, tid: Leaf) -> None:
+        self.g2s = operand.g2s
+        loader = operand.g2s.get_slice(tid)
+        self.source = loader.partition_S(operand.source)  # (CPY,CPY_MN,CPY_K,k)
+        self.stored = loader.partition_D(operand.shared)  # (CPY,CPY_MN,CPY_K,stages)
+        thread = mma.get_slice(tid)
+        first = operand.shared[_, _, 0]
+        fragment_of = getattr(thread, f"partition_fragment_{name}")
+        self.fragment = fragment_of(first)  # (MMA,MMA_MN,MMA_K)
+        self.s2r = operand.s2r
+        if operand.s2r is None:
+            self.read = getattr(thread, f"partition_{name}")(operand.shared)
+            self.into = self.fragment
+        else:
+            reader = operand.s2r.get_slice(tid)
+            self.read = reader.partition_S(operand.shared)  # (CPY,CPY_MN,CPY_K,stages)
+            self.into = reader.retile_D(self.fragment)  # (CPY,CPY_MN,CPY_K)
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors the thread copies of a tile."""
+        return int(size(self.source.layout, 1)) * int(size(self.source.layout, 2))
+
+    def pieces(self, most: int) -> list[_Piece]:
+        """Return the copies of a tile in pieces of at most so many vectors, or of one row."""
+        rows = int(size(self.source.layout, 1))
+        wanted = max(1, most * rows // self.vectors)
+        each = max(n for n in range(1, wanted + 1) if rows % n == 0)
+        cut = [logical_divide(x, (_, each)) for x in (self.source, self.stored)]
+        return [_Piece(self.g2s, *[x[_, (_, i), _, _] for x in cut]) for i in range(rows // each)]
+
+    def load(self, block: int, stage: Leaf) -> None:
+        """Copy one k-block of a stage to the fragments."""
+        source, into = self.read[_, _, block, stage], self.into[_, _, block]
+        if self.s2r is None:
+            copy(source, into)
+        else:
+            copy(self.s2r, source, into)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some of the vectors that one thread copies of an operand's tile (CPY,CPY_MN,CPY_K,...)."""
+
+    g2s: TiledCopy
+    source: Tensor
+    stored: Tensor
+
+
+def _groups(parts: Iterable[_Partition], most: int) -> list[list[_Piece]]:
+    """Return the copies of a tile in at most so many groups of about equal size."""
+    parts = tuple(parts)
+    vectors = sum(part.vectors for part in parts)
+    pieces = [piece for part in parts for piece in part.pieces(-(-vectors // most))]
+    each = -(-len(pieces) // most)
+    return [pieces[i : i + each] for i in range(0, len(pieces), each)]
+
+
+PAIR = 2  # rows of instructions: one forth along N, one back
+
+
+def _rows_of(x: Tensor) -> list[Tensor]:
+    """Return accumulators (V,M,N) or a fragment (V,M) by pairs of M, whole where M is odd."""
+    pairs, odd = divmod(int(size(x.layout, 1)), PAIR)
+    if odd:
+        return [x]
+    cut = logical_divide(x, (_, PAIR))
+    return [cut[(_, (_, i), *[_] * (rank(x.layout) - 2))] for i in range(pairs)]
+
+
+class _MainLoop:
+    def __init__(self, mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
+        tid = thread_idx_linear()
+        self.mma, self.acc = mma, acc
+        self.parts = (_Partition(a, "A", mma, tid), _Partition(b, "B", mma, tid))
+        self.tiles = size(a.source.layout, 2)
+        self.stages = _stages(a, b)
+        self.blocks = int(size(self.parts[0].fragment.layout, 2))
+        # copies go beside the products of all k-blocks but the last; single threads have none of
+        # the registers that this takes to spare
+        self.rows = _rows_of(acc) if mma.atom.ptx else [acc]
+        steps = max(1, self.blocks - 1) * len(self.rows) if mma.atom.ptx else 1
+        self.groups = _groups(self.parts, steps)
+
+    # -- steps
+
+    def issue(self, tile: Leaf, stage: Leaf) -> None:
+        """Begin to copy a tile to a stage, if there is such a tile."""
+        for group in self.groups:
+            self.issue_group(group, tile, stage)
+        cp_async_fence()
+
+    def issue_group(self, group: list[_Piece], tile: Leaf, stage: Leaf) -> None:
+        """Begin to copy some pieces of a tile."""
+        there = _is_less(tile, self.tiles)
+        for piece in group:
+            source, stored = piece.source[_, _, _, tile], piece.stored[_, _, _, stage]
+            if "ZFILL" in piece.g2s.atom.op.name:
+                copy_or_zero(piece.g2s, source, stored, there)
+            else:
+                copy(piece.g2s, source, stored, pred=there)
+
+    def load(self, block: int, stage: Leaf) -> None:
+        """Copy one k-block of a stage to the fragments."""
+        for part in self.parts:
+            part.load(block, stage)
+
+    def multiply(self, block: int, beside: Any = None) -> None:  # noqa: ANN401  (a function)
+        """Add the product of one k-block, some rows at a time; `beside` is called before each."""
+        a, b = (part.fragment[_, _, block] for part in self.parts)
+        cut = _rows_of(a) if len(self.rows) > 1 else [a]
+        for i, (acc, mine) in enumerate(zip(self.rows, cut, strict=True)):
+            if beside is not None:
+                beside(block * len(self.rows) + i)
+            gemm(self.mma, acc, mine, b)
+
+    # -- the two pipelines
+
+    def multistage(self) -> None:
+        """cp.async: stages - 1 tiles under way."""
+        ahead = self.stages - 1
+        for tile in range(ahead):
+            self.issue(tile, tile)
+        self._arrive(0)
+        for k in range_(self.tiles - 1):
+            self._tile(
+                k % self.stages,
+                beside=lambda step, k=k: self._ahead(step, k + ahead),
+                last=lambda k=k: self._arrive((k + 1) % self.stages),
+            )
+        cp_async_wait(0)  # zeros for tiles beyond the last may still be on their way
+        self._tile((self.tiles - 1) % self.stages)
+
+    def _ahead(self, step: int, tile: Leaf) -> None:
+        """Begin the copies of a later tile that go beside a product; commit after the last."""
+        if step < len(self.groups):
+            self.issue_group(self.groups[step], tile, tile % self.stages)
+        if step == len(self.groups) - 1:
+            cp_async_fence()
+
+    def _arrive(self, stage: Leaf) -> None:
+        """Wait for a stage, and load its first k-block."""
+        cp_async_wait(self.stages - 2)
+        syncthreads()
+        if self.blocks > 1:
+            self.load(0, stage)
+
+    def _tile(self, stage: Leaf, beside: Any = None, last: Any = None) -> None:  # noqa: ANN401
+        """Multiply all k-blocks of a stage, each while the next one is loaded.
+
+        Args:
+            stage: the stage to read.
+            beside: what to do beside each product of some rows, given its number.
+            last: what to do before the last k-block: it makes the next stage ready, and loads its
+                first k-block.
+
+        """
+        if self.blocks == 1:
+            self.load(0, stage)
+            self.multiply(0, beside)
+            if last is not None:
+                last()
+            return
+        for block in range(self.blocks):
+            if block + 1 < self.blocks:
+                self.load(block + 1, stage)
+            elif last is not None:
+                last()
+            self.multiply(block, beside)
+
+    def pipelined(self) -> None:
+        """Through registers: the next tile is loaded during the product of this one."""
+        held = [
+            make_rmem_tensor(part.source[_, _, _, 0].shape, part.source.dtype, "tile")
+            for part in self.parts
+        ]
+
+        def fetch(tile: Leaf) -> None:
+            for part, regs in zip(self.parts, held, strict=True):
+                copy(part.g2s, part.source[_, _, _, tile], regs)
+
+        def store(stage: Leaf) -> None:
+            for part, regs in zip(self.parts, held, strict=True):
+                copy(part.g2s, regs, part.stored[_, _, _, stage])
+            syncthreads()
+            if self.blocks > 1:
+                self.load(0, stage)
+
+        fetch(0)
+        store(0)
+        for k in range_(self.tiles - 1):
+            self._tile(
+                k % self.stages,
+                beside=lambda step, k=k: fetch(k + 1) if step == 0 else None,
+                last=lambda k=k: store((k + 1) % self.stages),
+            )
+        self._tile((self.tiles - 1) % self.stages)
+
+
+def _is_less(a: Leaf, b: Leaf) -> Any:  # noqa: ANN401  (a bool or a Condition)
+    return compare("lt", a, b)
+
+
+def _stages(a: Operand, b: Operand) -> int:
+    counts = [size(x.shared.layout, 2) for x in (a, b)]
+    if counts[0] != counts[1] or ints.less(counts[0], 2):
+        raise refusal("pipeline-stages", operation="cute.mainloop", stages=counts, where=where())
+    return int(counts[0])

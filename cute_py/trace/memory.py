@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cute_py.dtypes.table import Dtype, DtypeLike
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.layout.types import IntTuple, LayoutLike
     from cute_py.trace.engines import KernelEngine
 
 
-def smem(dtype: DtypeLike, layout: AnyLayout, alignment: int = 128, name: str = "s") -> Tensor:
+def smem(dtype: DtypeLike, layout: LayoutLike, alignment: int = 128, name: str = "s") -> Tensor:
     """Return a tensor in shared memory, with a place of its own.
 
     Args:
@@ -81,7 +81,7 @@ def struct() -> Iterator[None]:
         trace.take(end)
 
 
-def rmem(dtype: DtypeLike, layout: AnyLayout, name: str = "r") -> Tensor:
+def rmem(dtype: DtypeLike, layout: LayoutLike, name: str = "r") -> Tensor:
     """Return a tensor of registers; every thread has its own.
 
     Args:

@@ -8,15 +8,9 @@ from __future__ import annotations
 
 from cute_py.calls.places import where
 from cute_py.errors import refusal
-from cute_py.trace.control import branch
+from cute_py.trace.control import Var, branch
 from cute_py.trace.hopper import Mbarriers, fence_mbarrier_init, tma_load
-from cute_py.trace.threads import (
-    cp_async_fence,
-    cp_async_wait,
-    syncthreads,
-    thread_idx_linear,
-)
-from cute_py.trace.variables import Var
+from cute_py.trace.threads import cp_async_fence, cp_async_wait, syncthreads, thread_idx_linear
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -38,12 +38,7 @@ class _RunTime:
 
     def _refuse(self, use: str, instead: str) -> NoReturn:
         raise refusal(
-            "trace-python",
-            operation="kernel",
-            value=self,
-            use=use,
-            instead=instead,
-            where=where(),
+            "trace-python", operation="kernel", value=self, use=use, instead=instead, where=where()
         )
 
     def __bool__(self) -> bool:
@@ -421,11 +416,7 @@ def as_condition(x: object, operation: str) -> Truth:
         reg = test(x)
         return Condition(Test(reg), current().scope)
     raise refusal(
-        "trace-condition",
-        operation=operation,
-        value=x,
-        type=type(x).__name__,
-        where=where(),
+        "trace-condition", operation=operation, value=x, type=type(x).__name__, where=where()
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from cute_py.integers.symbols import SymInt
     from cute_py.plan.ops import Op
-    from cute_py.trace.recorder import Recorder
+    from cute_py.trace.kernel import Recorder
 
 _local = threading.local()
 _HERE = __name__.rpartition(".")[0].partition(".")[0]  # cute_py

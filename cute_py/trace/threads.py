@@ -192,11 +192,7 @@ def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
     inside = ints.less(0, number_of) is not False and ints.less(number_of, 16) is not False
     if threads % 32 or threads < 32 or not inside:
         raise refusal(
-            "kernel-barrier",
-            operation="cute.named_barrier",
-            id=id,
-            threads=threads,
-            where=where(),
+            "kernel-barrier", operation="cute.named_barrier", id=id, threads=threads, where=where()
         )
     require_choice(kind, ("sync", "arrive"), "cute.named_barrier")
     current().emit(Barrier("named", kind, bare(number_of), threads, line=kernel_line()))

@@ -257,18 +257,8 @@ WORDINGS: dict[str, Wording] = {
         "one element of an integer type in registers",
         "load one element: cute.as_int(tensor[i])",
     ),
-    "kernel-choice": (
-        LayoutError,
-        "{value!r}",
-        "one of {choices}",
-        "choose one of them",
-    ),
-    "kernel-step": (
-        LayoutError,
-        "a step of 0",
-        "a step that is not zero",
-        "use step=1",
-    ),
+    "kernel-choice": (LayoutError, "{value!r}", "one of {choices}", "choose one of them"),
+    "kernel-step": (LayoutError, "a step of 0", "a step that is not zero", "use step=1"),
     "kernel-while": (
         TraceError,
         "the condition {value}, which is decided before the loop",

@@ -19,23 +19,23 @@ from cute_py.lazy import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.viz.notebook import Shell
+    from cute_py.viz.svg import Shell
 
 # module -> the public names that it defines
 _HOME = {
     "viz.picture": "Cell Grid Picture",
     "viz.build": "picture_of picture_operand",
-    "viz.holders": "picture_tv",
+    "viz.cells": "picture_tv",
     "viz.text": "print_copy print_layout print_mma print_tv to_text",
     "viz.svg": "to_svg",
     "viz.latex": "to_latex",
 }
 
-__getattr__, __dir__, __all__ = lazy(__name__, _HOME)
+__getattr__, __dir__ = lazy(__name__, _HOME)
 
 
 def load_ipython_extension(shell: Shell) -> None:
     """Show layouts, atoms and tiled operations as pictures: `%load_ext cute_py.viz`."""
-    from cute_py.viz.notebook import register
+    from cute_py.viz.svg import register
 
     register(shell)

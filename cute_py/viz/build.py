@@ -7,9 +7,10 @@ from dataclasses import replace
 from cute_py.errors import refusal
 from cute_py.layout import tuples
 from cute_py.layout.bits.swizzle import Swizzle
-from cute_py.viz.grids import (
+from cute_py.viz.cells import (
     Cells,
     grid_of,
+    held,
     is_layout,
     numbered,
     require_numbers,
@@ -17,12 +18,11 @@ from cute_py.viz.grids import (
     slabs,
     swizzled,
     table,
+    tile_of,
     value_cells,
     values_of,
 )
-from cute_py.viz.holders import held, tile_of
-from cute_py.viz.palette import COLOURS
-from cute_py.viz.picture import Grid, Picture
+from cute_py.viz.picture import COLOURS, Grid, Picture
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cute_py.layout.types import AnyLayout
     from cute_py.tiled.tiled_copy import TiledCopy
     from cute_py.tiled.tiled_mma import TiledMMA
-    from cute_py.viz.grids import Grids
+    from cute_py.viz.cells import Grids
 
     Drawable: TypeAlias = Any  # what `picture_of` takes
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cute_py.viz.build import picture_of
-from cute_py.viz.palette import RGB
-from cute_py.viz.picture import PAD
+from cute_py.viz.picture import PAD, RGB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+# The colours of cells, by index modulo 8, light enough for black text, neighbours well apart:
+# (red green blue) for SVG and LaTeX, and the nearest background of a 256-colour terminal
+COLOURS = (
+    ("a6cee3", 153),
+    ("fdd49e", 223),
+    ("b2df8a", 150),
+    ("fbb4c4", 218),
+    ("d9d0f0", 189),
+    ("f5f08b", 228),
+    ("9fe3d6", 122),
+    ("d4d4d4", 252),
+)
+RGB = tuple(rgb for rgb, _ in COLOURS)
+TERMINAL = tuple(number for _, number in COLOURS)
+
+
 PAD = 2  # characters between the texts of neighbouring cells
 
 
@@ -134,7 +150,7 @@ class Picture:
         return {"title": self.title, "grids": grids}
 
     def _repr_svg_(self) -> str:
-        from cute_py.viz.svg import to_svg
+        from cute_py import to_svg  # the public door: renderers know pictures, not the other way
 
         return to_svg(self)
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 from functools import cache
 
 from cute_py.viz.build import picture_of
-from cute_py.viz.holders import picture_tv
-from cute_py.viz.palette import TERMINAL
-from cute_py.viz.picture import PAD
+from cute_py.viz.cells import picture_tv
+from cute_py.viz.picture import PAD, TERMINAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -39,10 +39,5 @@ WORDINGS: dict[str, Wording] = {
         "indices or coordinates inside of the tile",
         "pass the tile that the thread-value layout was made for",
     ),
-    "viz-operand": (
-        LayoutError,
-        "operand {operand!r}",
-        "A, B or C",
-        "print_mma draws all three",
-    ),
+    "viz-operand": (LayoutError, "operand {operand!r}", "A, B or C", "print_mma draws all three"),
 }

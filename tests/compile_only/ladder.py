@@ -14,9 +14,9 @@ from cute_py.kernels.reduce import row_sum
 from cute_py.kernels.samples import sample
 from cute_py.kernels.softmax import row_softmax
 from cute_py.kernels.transpose import transpose_naive
-from cute_py.ops.choose import choose_config
-from cute_py.ops.device_config import Gpu, for_gpu
-from cute_py.ops.product import Product
+from cute_py.ops.config import choose_config, for_gpu
+from cute_py.ops.libraries import Gpu
+from cute_py.ops.product import Product, Request, taken
 
 TILE = (64, 64)
 
@@ -42,23 +42,21 @@ def multistage_flagship():
 
 def generic():
     """The kernel of cute.ops.gemm, with all that its epilogue can do."""
-    a, c = zeros(256, 256), zeros(256, 256, kind="bf16")
-    product = Product(a, a, "bf16")
-    product.choose("tile=64x64x32,stages=3")
-    product.finish(c, (2.0, 0.5), zeros(256, kind="bf16"), "relu", "bf16")
-    return product.plan()
+    return _with_epilogue(zeros(256, 256), "tile=64x64x32,stages=3")
 
 
 def operator(size=4096):
     """The kernel that an H200 gets for bf16 of a size, with all that its epilogue can do."""
-    a = zeros(256, 256, kind="bf16")
     chosen = choose_config(size, size, size, "bf16", ("K", "MN"))
-    product = Product(a, a, "bf16")
-    product.choose(None)
     h200 = Gpu(232448, 132, (9, 0))
-    product.config = for_gpu(chosen, (size, size, size, 1), cute.bf16, cute.bf16, h200)
-    product.finish(a, (2.0, 0.5), zeros(256, kind="bf16"), "relu", "bf16")
-    return product.plan()
+    config = for_gpu(chosen, (size, size, size, 1), cute.bf16, cute.bf16, h200)
+    return _with_epilogue(zeros(256, 256, kind="bf16"), config)
+
+
+def _with_epilogue(a, config):
+    c, bias = zeros(256, 256, kind="bf16"), zeros(256, kind="bf16")
+    how = {"activation": "relu", "out_dtype": "bf16", "dtype": "bf16", "config": config}
+    return Product(*taken(Request(a, a, c, bias, alpha=2.0, beta=0.5, **how))).call().plan()
 
 
 def elements(kernel):

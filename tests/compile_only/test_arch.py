@@ -29,11 +29,10 @@ def refused(plan, arch, code):
     return str(caught.value)
 
 
-def test_every_name_compiles():
-    plan = plan_of("copy_tiles")
-    for arch in TARGETS:
-        compiled = cute.compile(plan, arch)
-        assert f".target {arch}" in compiled.ptx
+@pytest.mark.parametrize("arch", TARGETS)
+def test_every_name_compiles(arch):
+    compiled = cute.compile(plan_of("copy_tiles"), arch)
+    assert f".target {arch}" in compiled.ptx
 
 
 def test_names_are_those_of_ptxas():

@@ -71,8 +71,13 @@ print(*sorted(name for name in sys.modules if name.startswith("cute_py.")))
 """
 
 
-def test_the_key_names_all_modules_that_make_a_kernel(place, flagship):
-    loaded = answer(USED, str(flagship), CUTE_PY_CACHE="0").split()
+@pytest.fixture
+def loaded(flagship):
+    """Return the modules that a process loads which compiles a kernel."""
+    return answer(USED, str(flagship), CUTE_PY_CACHE="0").split()
+
+
+def test_the_key_names_all_modules_that_make_a_kernel(loaded):
     homes = {name.split(".")[1] for name in loaded}
     assert "codegen" in homes
     assert not homes & ABOVE
@@ -120,15 +125,20 @@ def test_a_hit_has_its_source_in_a_file_again(place):
     assert path.read_text() == compiled.source
 
 
-def test_gates_hold_for_kernels_that_were_kept(place):
-    plan = spilling()
+@pytest.fixture
+def kept(place):
+    """Return a kernel that spills, compiled once."""
+    return cute.compile(spilling(), "sm_80", spill_bytes=1 << 16)
+
+
+def test_gates_hold_for_kernels_that_were_kept(place, kept):
     for _ in range(2):
-        spilled = cute.compile(plan, "sm_80", spill_bytes=1 << 16).resources.spill_bytes
-        assert spilled > 0
+        spilled = cute.compile(kept.plan, "sm_80", spill_bytes=1 << 16).resources.spill_bytes
+        assert spilled == kept.resources.spill_bytes > 0
         with pytest.raises(cute.CuteError) as caught:
-            cute.compile(plan, "sm_80", spill_bytes=spilled - 1)
+            cute.compile(kept.plan, "sm_80", spill_bytes=spilled - 1)
         assert caught.value.code == "codegen-spills"
-    assert counts == {"miss": 3, "stored": 1, "hit": 1}
+    assert counts == {"miss": 3, "stored": 1, "hit": 2}
     assert len(entries(place)) == 1
 
 
@@ -171,6 +181,7 @@ print(hashlib.sha256(compiled.cubin).hexdigest())
 """
 
 
+@pytest.mark.slow  # each loads the compiler; in tests/pure/test_cache.py processes only store
 def test_eight_processes_compile_one_kernel_at_once(place):
     cubins = at_once(8, TOGETHER)
     assert len(set(cubins)) == 1
@@ -187,7 +198,7 @@ import cute_py as cute
 from cute_py.codegen.cache import counts
 from tests.compile_only.ladder import spilling
 from tests.fake_kernels import code, small_plan
-plans = [small_plan(float(n % 4)) for n in range(8)]
+plans = [small_plan(float(n % 2)) for n in range(8)]
 start = Barrier(8)
 def work(plan):
     start.wait()
@@ -196,14 +207,22 @@ with ThreadPoolExecutor(8) as pool:
     found = list(pool.map(work, plans))
 assert [each.plan for each in found] == plans
 texts = [code(each) for each in found]
-assert len(set(texts)) == 4 and texts[:4] == texts[4:]
+assert len(set(texts)) == 2 and texts[:2] * 4 == texts
 print(counts["miss"])
 """
 
 
-@pytest.mark.parametrize(("on", "misses"), [("1", "4"), ("0", "0")])
-def test_the_first_compile_of_a_process_may_be_of_eight_threads(place, on, misses):
-    assert answer(THREADS, CUTE_PY_CACHE=on) == misses
+@pytest.fixture
+def missed(place, on):
+    """Return how many kernels that process did not find in the cache."""
+    return answer(THREADS, CUTE_PY_CACHE=on)
+
+
+@pytest.mark.parametrize(
+    ("on", "misses"), [("1", "2"), pytest.param("0", "0", marks=pytest.mark.slow)]
+)
+def test_the_first_compile_of_a_process_may_be_of_eight_threads(place, missed, misses):
+    assert missed == misses
     assert len(entries(place)) == int(misses)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from cute_py.atoms.arch import number
 from cute_py.atoms.copy import NUMBER_32
-from cute_py.atoms.copy_registry import copy_rows, get_copy
 from cute_py.atoms.copy_universal import move
+from cute_py.atoms.registry import copy_rows, get_copy
 from tests.compile_only.programs import tool
 
 MOVES = [

@@ -11,8 +11,8 @@ import pytest
 import cute_py as cute
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
-from cute_py.ops.choose import KNOWN, changed, choose_config
-from cute_py.ops.device_config import Gpu, for_gpu, shared_bytes
+from cute_py.ops.config import KNOWN, changed, choose_config, for_gpu, shared_bytes
+from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import compute_type, result_type
 from tests.compile_only.ladder import HALVES, MATRIX, total, wanted
 
@@ -142,18 +142,23 @@ def test_the_sample_has_every_type_size_and_major_of_the_picks():
         }
 
 
-@pytest.mark.parametrize(("arch", "kind", "size", "a", "b"), SAMPLE)
-def test_pick_spills_no_more_than_it_states(arch, kind, size, a, b):
+@pytest.fixture
+def pick(arch, kind, size, a, b):
+    """Return (the configuration that a GPU gets, its plan, what it compiles to)."""
     config = picked(arch, kind, size, a, b)
-    plan, made = compiled(config, arch, kind, (a, b))
+    return config, *compiled(config, arch, kind, (a, b))
+
+
+@pytest.mark.parametrize(("arch", "kind", "size", "a", "b"), SAMPLE)
+def test_pick_spills_no_more_than_it_states(pick, arch):
+    config, plan, made = pick
     require_resources(config, plan, made.resources)
     assert plan.smem_bytes <= GPUS[arch].smem
 
 
 @pytest.mark.parametrize(("arch", "kind", "size", "a", "b"), COUNTED)
-def test_machine_code_of_a_pick_is_what_its_plan_asks_for(arch, kind, size, a, b):
-    config = picked(arch, kind, size, a, b)
-    plan, made = compiled(config, arch, kind, (a, b))
+def test_machine_code_of_a_pick_is_what_its_plan_asks_for(pick, kind):
+    config, plan, made = pick
     found = made.resources
     require_machine_code(config, plan, found)
     products = total(plan, "Mma", lambda op: len(op.steps)) * (2 if kind in HALVES else 1)

@@ -1,5 +1,6 @@
 """What the launcher asks of `cuda.bindings` is there, and a launch is described to it rightly."""
 
+import ctypes
 import re
 from inspect import getsource
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.codegen.build import Resources
 from cute_py.codegen.driver import driver as drivers
 from cute_py.codegen.launch import launcher, limits
 from cute_py.codegen.launch.prepared import Prepared
@@ -79,6 +81,51 @@ def test_a_launch_is_described_to_the_driver():
     assert (cluster.x, cluster.y, cluster.z) == (2, 1, 1)
     config.hStream = 7
     assert int(config.hStream) == 7
+
+
+def test_the_driver_is_called_by_its_address_with_what_was_described(monkeypatch):
+    """A function in place of the driver's own reads what it is given, by the header's layout."""
+    seen = []
+
+    class Config(ctypes.Structure):  # CUlaunchConfig of cuda.h
+        _fields_ = [(x, ctypes.c_uint) for x in ("gx", "gy", "gz", "bx", "by", "bz", "smem")]
+        _fields_ += [("stream", ctypes.c_void_p), ("attrs", ctypes.c_void_p), ("n", ctypes.c_uint)]
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+    def launched(config, function, parameters, extra):
+        held = Config.from_address(config)
+        grid = held.gx, held.gy, held.gz
+        places = (ctypes.c_void_p * 3).from_address(parameters)
+        words = [ctypes.c_int64.from_address(place).value for place in places]
+        seen.append((grid, held.bx, held.smem, held.stream, held.n, function, words, extra))
+        return 700 if held.stream == 9 else 0
+
+    address = ctypes.cast(launched, ctypes.c_void_p).value
+    answers = {"cuInit": (), "cuDeviceGetCount": (1,), "cuGetProcAddress": (address, 0)}
+    for name, answer in answers.items():
+        monkeypatch.setattr(bindings, name, lambda *_args, answer=answer: (0, *answer))
+
+    @cute.kernel
+    def clustered(x):
+        cute.launch(grid=(8, 2, 1), block=32, cluster=(2, 1, 1))
+        tile = cute.smem("f32", 64)
+        tile[0] = 1.0
+
+    plan = cute.trace(clustered, np.zeros(8, np.float32))
+    compiled = SimpleNamespace(plan=plan, resources=Resources(32, 0, 0, 256), arch="sm_90a")
+    kinds, fixed = ["address", "integer", "integer"], {1: 8, 2: -1}
+    driver, function = drivers.Driver(bindings), bindings.CUfunction(0x5000)
+    stream, current = (lambda: 7), (lambda: 0)
+    prepared = Prepared(driver, compiled, function, 0, (8, 2, 1), kinds, fixed, stream, current)
+    prepared.go((4096,))
+    prepared([1 << 40], stream=(1 << 33) + 1)
+    described = (8, 2, 1), 32, 256
+    assert seen == [
+        (*described, 7, 1, 0x5000, [4096, 8, -1], None),
+        (*described, (1 << 33) + 1, 1, 0x5000, [1 << 40, 8, -1], None),
+    ]
+    with pytest.raises(cute.CuteError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+        prepared([0], stream=9)
 
 
 def test_an_overlapping_launch_is_described_to_the_driver():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py.atoms.copy_sm80 import SM80_CP_ASYNC_CACHEALWAYS
 from cute_py.integers import ints
-from cute_py.integers.symbol_bounds import bounds
+from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbols import sym, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
@@ -34,6 +34,7 @@ from tests.compile_only.plans import (
     once,
     plan_of,
 )
+from tests.sampling import fewer
 
 # -- chains: from op to op
 
@@ -104,6 +105,7 @@ def rows_of_ops(draw):
     return once(*[made.op(scope) for _op in range(draw(st.integers(2, 5)))])
 
 
+@fewer(2)
 @given(rows_of_ops(), environments)
 def test_chains_from_op_to_op(plan, environments):
     check(plan, environments)
@@ -220,6 +222,7 @@ def bodies(draw):
     return plan_of([ops.Set("turn0", 0), *outer, *made.block([], 2)])
 
 
+@fewer(2)
 @given(bodies(), environments)
 def test_walks_around_loops(plan, environments):
     check(plan, environments)

@@ -1,7 +1,6 @@
 """Operands for the kernels: types, majors and shapes, exact data, and what a product should be."""
 
-import random
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 
@@ -65,28 +64,3 @@ def poisoned(shape, dtype, mode=1):
 
 def reference(a, b):
     return plain(a) @ plain(b).T
-
-
-def pairwise(seed, **choices):
-    """Cases (dicts) in which every two choices of two parameters meet, greedily few."""
-    rng = random.Random(seed)
-    names = list(choices)
-    open_pairs = {
-        (p, x, q, y) for p, q in combinations(names, 2) for x in choices[p] for y in choices[q]
-    }
-    cases = []
-    while open_pairs:
-        p, x, q, y = min(open_pairs, key=str)
-        best, covered = None, -1
-        for _ in range(30):
-            case = {name: rng.choice(values) for name, values in choices.items()} | {p: x, q: y}
-            found = sum((m, case[m], n, case[n]) in open_pairs for m, n in combinations(names, 2))
-            if found > covered:
-                best, covered = case, found
-        cases.append(best)
-        open_pairs -= {(m, best[m], n, best[n]) for m, n in combinations(names, 2)}
-    return cases
-
-
-def case_id(case):
-    return "-".join("".join(map(str, v)) if isinstance(v, tuple) else str(v) for v in case.values())

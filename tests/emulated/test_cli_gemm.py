@@ -13,7 +13,7 @@ import cute_py as cute
 from cute_py.cli.gemm_command import WRONG
 from cute_py.cli.main import REFUSED, main
 from cute_py.ops import memory, progress
-from cute_py.ops.product import Product
+from cute_py.ops.call import Call
 
 
 @pytest.fixture
@@ -87,8 +87,8 @@ def test_gemm_of_generated_data_is_within_the_bound(run, kind):
 
 
 def test_check_fails_with_its_own_code(run, monkeypatch):
-    good = Product.run
-    monkeypatch.setattr(Product, "run", lambda self, *args, **named: good(self, *args, **named) + 1)
+    good = Call.run
+    monkeypatch.setattr(Call, "run", lambda self, **options: good(self, **options) + 1)
     code, output, _ = run("gemm", "--m", 8, "--n", 8, "--k", 8, "--check")
     assert code == WRONG
     assert "OUTSIDE OF THE BOUND" in output
@@ -272,7 +272,7 @@ def test_shapes_and_types_that_do_not_fit_are_refused(run):
 
 
 def test_results_that_cannot_be_written_are_refused_before_the_work(run, monkeypatch):
-    monkeypatch.setattr(Product, "run", lambda *_args, **_named: pytest.fail("worked"))
+    monkeypatch.setattr(Call, "run", lambda *_args, **_named: pytest.fail("worked"))
     generated = ("--m", 4, "--n", 5, "--k", 3)
     assert "No such file" in refused(run, *generated, "-o", "nowhere/d.npy")
     assert "Is a directory" in refused(run, *generated, "-o", ".")
@@ -289,7 +289,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(run, monkeypatch):
     def fail(*_args, **_named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Product, "run", fail)
+    monkeypatch.setattr(Call, "run", fail)
     assert run("gemm", "--m", 4, "--n", 5, "--k", 3, "-o", "d.npy")[0] == 130
     assert os.listdir() == ["d.npy"]
     np.testing.assert_array_equal(np.load("d.npy"), old)
@@ -305,7 +305,7 @@ def test_memory_that_runs_out_is_one_line(run, monkeypatch):
     def fail(*_args, **_named):
         raise MemoryError
 
-    monkeypatch.setattr(Product, "run", fail)
+    monkeypatch.setattr(Call, "run", fail)
     code, _, error = run("gemm", "--m", 4, "--n", 5, "--k", 3, "-o", "d.npy")
     assert code == REFUSED
     assert "given a product for which memory ran out" in error

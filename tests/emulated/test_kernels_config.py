@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import cute_py as cute
@@ -12,6 +12,7 @@ from cute_py.errors import CuteError
 from cute_py.kernels.config import Config, choose, facts_of, flagship, operand, tiled_mma
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from tests.emulated.kernel_data import MAJORS, bits, operands, poisoned, reference, sum_type
+from tests.sampling import fewer
 
 
 def test_a_configuration_prints_what_was_chosen():
@@ -96,7 +97,7 @@ def atom_of(kind, mode, extent, swizzle):
     return cute.composition(cute.Swizzle(swizzle[0], chunk, swizzle[1]), layout)
 
 
-@settings(max_examples=max(settings.default.max_examples // 3, 1))
+@fewer(5)
 @given(cases())
 def test_any_configuration_that_fits_is_exact(case):
     kind, shape, majors, mma, tile, stages, swizzle = case

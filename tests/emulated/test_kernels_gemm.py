@@ -25,16 +25,15 @@ from tests.emulated.kernel_data import (
     KINDS,
     MAJORS,
     bits,
-    case_id,
     integers,
     operands,
-    pairwise,
     plain,
     poisoned,
     reference,
     stored,
     sum_type,
 )
+from tests.sampling import in_turn, pairwise, quick
 
 SIMT_KINDS = ("f32", "f64", "f16", "bf16", "s8", "u8")
 TILE = (64, 64)
@@ -73,21 +72,22 @@ def require_exact(kernel, kind, shape, majors, out_major=1):
     np.testing.assert_array_equal(c, reference(a, b))
 
 
-SAMPLE = pairwise(0, M=EDGES, N=EDGES, K=EDGES, kind=KINDS, majors=MAJORS, kernel=(5, 6, 7, 8))
-SIMT = pairwise(1, M=EDGES, N=EDGES, K=EDGES, kind=SIMT_KINDS, majors=MAJORS, kernel=(1, 2, 3, 4))
+SAMPLE = [
+    *pairwise((5, 6, 7, 8), KINDS, MAJORS, EDGES, EDGES, EDGES),
+    *pairwise((1, 2, 3, 4), SIMT_KINDS, MAJORS, EDGES, EDGES, EDGES),
+]
 
 
-@pytest.mark.parametrize("case", SAMPLE + SIMT, ids=case_id)
-def test_products_of_integers_are_exact(case):
-    shape = case["M"], case["N"], case["K"]
-    require_exact(case["kernel"], case["kind"], shape, case["majors"])
+@pytest.mark.parametrize(("kernel", "kind", "majors", "M", "N", "K"), SAMPLE)
+def test_products_of_integers_are_exact(kernel, kind, majors, M, N, K):
+    require_exact(kernel, kind, (M, N, K), majors)
 
 
+KERNELS = range(1, 9)
 ODD = ((33, 17, 9), (130, 257, 33), (257, 33, 130), (128, 128, 64), (192, 64, 96))
 
 
-@pytest.mark.parametrize("shape", ODD, ids=str)
-@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize(("kernel", "shape"), quick(in_turn(KERNELS, ODD), KERNELS, ODD), ids=str)
 def test_ragged_and_aligned_products_of_integers_are_exact(kernel, shape):
     k = ODD.index(shape) + kernel
     kind = ("f32", "f64")[k % 2] if kernel < 5 else KINDS[k % len(KINDS)]
@@ -198,8 +198,11 @@ def test_the_order_of_warps_changes_nothing(kernel, order, monkeypatch):
 # -- one by one
 
 
-@pytest.mark.parametrize("majors", MAJORS, ids=str)
-@pytest.mark.parametrize("kind", ["f32", "f16"])
+@pytest.mark.parametrize(
+    ("majors", "kind"),
+    quick(in_turn(MAJORS, ("f32", "f16")), MAJORS, ("f32", "f16")),
+    ids=str,
+)
 def test_two_stages_through_registers_or_cp_async(kind, majors):
     """H03."""
     a, b = operands(np.random.default_rng(0), (130, 70, 50), kind, majors)

@@ -32,7 +32,7 @@ HELPERS = (
     "gemm",
     "samples",
     "wordings",
-)  # what the kernels of the ladder share, and use
+)  # of the ladder
 SHOWN = [
     module.name
     for module in pkgutil.iter_modules(cute_py.kernels.__path__)

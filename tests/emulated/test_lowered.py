@@ -15,6 +15,7 @@ from cute_py.plan import ops
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import accesses, arrays, every, mbarriers, named
 from tests.emulated.plans import Maker, at
+from tests.sampling import pairwise, quick
 
 ATOM = "SM80_16x8x16_F32F16F16F32_TN"
 
@@ -46,9 +47,10 @@ def divided(plan):
     return found
 
 
-@pytest.mark.parametrize("majors", ["KK", "KM"])
-@pytest.mark.parametrize("K", [8, 64, 96, 328])
-@pytest.mark.parametrize("stages", [2, 3, 4, 5, 6])
+AXES = (2, 3, 4, 5, 6), (8, 64, 96, 328), ("KK", "KM")
+
+
+@pytest.mark.parametrize(("stages", "K", "majors"), quick(pairwise(*AXES), *AXES))
 def test_a_lowered_product_is_the_product(stages, K, majors):
     plan, arrays, expected = product(stages, K, majors)
     for arch in ("sm_90a", "sm_80"):

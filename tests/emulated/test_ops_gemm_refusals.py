@@ -8,9 +8,8 @@ import pytest
 import cute_py as cute
 from cute_py.errors import CuteError, DtypeError, LayoutError, LeafTypeError
 from cute_py.ops import memory
-from cute_py.ops.choose import choose_config
-from cute_py.ops.multiply import gemm
-from cute_py.ops.product import Product
+from cute_py.ops.config import choose_config
+from cute_py.ops.product import Product, Request, gemm, taken
 
 DTYPES = ("f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "e4m3", "e5m2")
 
@@ -115,20 +114,16 @@ def test_too_little_memory_is_refused_before_starting(monkeypatch):
 
 def test_little_memory_makes_smaller_batches(monkeypatch):
     a, b = np.ones((300, 40), np.float16), np.eye(40, 300, dtype=np.float16)
-    one = memory.block_bytes(choose_config(300, 300, 40, "f16"))
+    one = choose_config(300, 300, 40, "f16").block_bytes
     monkeypatch.setattr(memory, "available_bytes", lambda: 5 * one + 180_000)
     np.testing.assert_array_equal(gemm(a, b, out_dtype="f32"), a @ b)
 
 
 def test_the_estimate_of_a_block_is_of_the_right_size():
     from cute_py.emulate.program import Program
-    from cute_py.kernels.gemm import gemm as kernel
 
     for kind in DTYPES:
-        product = Product(np.ones((128, 256)), np.ones((256, 128)), kind)
-        config = product.choose()
-        product.finish(None, (1, 0), None, None, "f32")
-        arguments = product.arguments(product.result())
-        plan = cute.trace(kernel, *arguments)
-        true = Program(plan, False, False).resources.bytes_per_block()
-        assert true / 2 <= memory.block_bytes(config) <= true * 4
+        a, b = np.ones((128, 256)), np.ones((256, 128))
+        call = Product(*taken(Request(a, b, dtype=kind, out_dtype="f32"))).call()
+        true = Program(call.plan(), False, False).resources.bytes_per_block()
+        assert true / 2 <= call.config.block_bytes <= true * 4

@@ -9,6 +9,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.kernels.gemm_09_warp_specialised import gemm_warp_specialised
 from cute_py.plan.ops import CpAsync, CpWait, LdMatrix, Loop, Mma
+from tests.sampling import fewer
 
 
 @cute.kernel
@@ -47,6 +48,7 @@ def product(a, b):
     return a.astype(np.float32) @ b.astype(np.float32).T
 
 
+@fewer(2)
 @given(
     m=st.sampled_from([1, 64, 65]),
     n=st.sampled_from([7, 64]),

@@ -5,7 +5,7 @@ import pytest
 
 import cute_py as cute
 from cute_py import atoms
-from cute_py.atoms.copy_registry import get_copy
+from cute_py.atoms.registry import get_copy
 from cute_py.emulate import emulate
 from tests.emulated.plans import (
     Maker,

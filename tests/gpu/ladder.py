@@ -27,8 +27,8 @@ from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
 from cute_py.kernels.splitk_serial import gemm_splitk
-from cute_py.ops.choose import choose_config
-from cute_py.ops.device_config import Gpu, for_gpu
+from cute_py.ops.config import choose_config, for_gpu
+from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import compute_type
 
 SPILLS = 1 << 16  # bytes of a thread: as `cute.run` allows

@@ -9,10 +9,11 @@ import cute_py as cute
 from cute_py.cli.main import main
 from cute_py.codegen.driver.driver import driver
 from cute_py.ops.device_memory import DeviceArray
+from tests.gpu.harness import DRY
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-pytestmark = pytest.mark.gpu
+pytestmark = pytest.mark.skipif(bool(DRY), reason="needs an NVIDIA GPU, nothing here runs dry")
 COUNT = 1 << 20
 
 

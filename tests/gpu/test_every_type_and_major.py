@@ -16,7 +16,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.calls.arrays import TypedArray
-from cute_py.ops.device_config import Gpu
+from cute_py.ops.libraries import Gpu
 from tests.gpu import ladder
 from tests.gpu.harness import DRY, HAS_GPU, SPILLS, require_any, torch
 from tests.gpu.ladder import KERNELS, KINDS, MAJORS, ODD, OPERATOR
@@ -52,9 +52,9 @@ def here():
     """Return what `cute.ops.gemm` knows of this GPU; dry, of an H200."""
     if DRY or not HAS_GPU:
         return H200
-    from cute_py.ops.device import _gpu
+    from cute_py.ops.libraries import gpu_holding
 
-    return _gpu(torch.zeros(1, device="cuda"))
+    return gpu_holding(torch.zeros(1, device="cuda"))
 
 
 def exact(a, b):

@@ -301,23 +301,27 @@ def test_large_products_are_exact(kind):
 @pytest.mark.parametrize("kind", ["f16", "f32", "f64"])
 def test_without_a_gpu_the_kernel_is_the_one_that_runs_here(monkeypatch, kind):
     from cute_py.codegen.driver.devices import arch_of
-    from cute_py.ops import device
+    from cute_py.ops import product
+    from cute_py.ops.libraries import gpu_holding
     from cute_py.ops.without_gpu import call_on, gpu_of
 
-    calls, prepared = [], device.prepared
-    monkeypatch.setattr(
-        device,
-        "prepared",
-        lambda *args, **named: calls.append(prepared(*args, **named)) or calls[-1],
-    )
-    gpu = device._gpu(torch.zeros(1, device="cuda"))
+    calls, call = [], product.Product.call
+
+    def kept(self, *args):
+        calls.append(call(self, *args))
+        return calls[-1]
+
+    product.KNOWN.clear()
+    monkeypatch.setattr(product.Product, "call", kept)
+    gpu = gpu_holding(torch.zeros(1, device="cuda"))
     assert gpu_of(arch_of(gpu.capability), gpu.multiprocessors) == gpu
     for shape in ((1024, 512, 2048), (515, 520, 513), (1, 7, 33), (40, 1, 1)):
         for majors in ((1, 1), (1, 0), (0, 1), (0, 0)):
             m, n, k = shape
             cute.ops.gemm(matrix(m, k, kind, majors[0]), matrix(n, k, kind, majors[1]).T)
             words = tuple("K" if major else "MN" for major in majors)
-            assert call_on(gpu, shape, kind, words).plan() is calls[-1].plan()
+            mine = calls[-1].plan()
+            assert call_on(gpu, shape, kind, words).plan() is mine
 
 
 def test_ops_gemm_has_its_epilogue_and_batches_on_the_gpu():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.calls import arrays
 from cute_py.codegen.launch import run as running
 from cute_py.trace.kernel import Kernel
 
@@ -49,6 +50,70 @@ KINDS = [
     torch.int32,
     torch.int64,
 ]
+
+
+def changed(name, x):
+    """Change what an array is, in place."""
+    if name == "shape":
+        x.resize_(700)
+    elif name == "stride":
+        x.as_strided_((500,), (2,))
+    elif name == "memory":
+        x.set_(torch.arange(1000.0, device="cuda"))
+    elif name == "autograd":
+        x.requires_grad_()
+
+
+@pytest.mark.parametrize("name", ["shape", "stride", "memory", "autograd"])
+def test_an_array_that_was_changed_in_place_is_read_anew(name):
+    add = adder()
+    a, b, c = (torch.rand(1000, device="cuda") for _ in range(3))
+    for _ in range(3):
+        add(a, b, c)
+    changed(name, a)
+    n = len(a)
+    c.zero_()
+    for _ in range(3):
+        add(a, b, c)
+    found = a.detach() + b[:n]
+    assert torch.equal(c[:n], found.to(c.dtype))
+    assert not c[n:].any()
+
+
+def test_guards_tell_arrays_by_every_fact():
+    """`torch.compile`'s guards are there in this torch, and know what the launch depends on."""
+    library = arrays.library_of(torch.zeros(1, device="cuda"))
+    x = torch.rand((8, 4), device="cuda")
+    whole = torch.zeros((8, 4), dtype=torch.complex64, device="cuda")
+    others = [x.T, x[:, :2], x[::2], x.double(), x.cpu(), torch.nn.Parameter(x), x[None], x.int()]
+    others += [whole.imag, x.to(torch.bfloat16), None, 3]
+    others += [x.to(f"cuda:{n}") for n in range(1, torch.cuda.device_count())]
+    same = library.alike([x])
+    assert all(map(same, [x, x.clone(), torch.zeros_like(x)]))
+    assert not any(map(same, others))
+    assert library.alike([whole.imag])(whole.imag)
+    assert not library.alike([whole.imag])(whole.conj().imag)
+    assert library.alike([x, x])(x, x)
+    assert library.alike([x, x])(x, x.clone())
+    assert arrays._tells_apart(library.alike)
+    assert not arrays._tells_apart(lambda _arrays: lambda *_others: True)
+    assert not arrays._tells_apart(lambda _arrays: lambda *_others: False)
+    shapes = lambda given: lambda other: other.shape == given[0].shape  # noqa: E731
+    assert not arrays._tells_apart(shapes)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["grad", "inference"])
+def test_known_calls_are_known_in_every_mode_of_torch(mode, no_slow_path):
+    add = adder()
+    a, b = (torch.rand(1000, device="cuda") for _ in range(2))
+    c = torch.zeros_like(a)
+    add(a, b, c)
+    no_slow_path()
+    for _ in range(3):
+        with mode():
+            add(a, b, c)
+        add(a, b, c)
+    assert torch.equal(c, a + b)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

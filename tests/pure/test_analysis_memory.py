@@ -11,8 +11,10 @@ from cute_py.analysis import Access, coalescing, vector_width
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.tiled.suggest import suggest_tiled_copy
 from cute_py.tiled.tiled_copy import make_tiled_copy
+from tests.sampling import fewer
 
 
+@fewer(2)
 @given(
     st.sampled_from(((32, 4), (8, 16), (4, 8), (64, 1))),
     st.sampled_from((1, 2, 8)),

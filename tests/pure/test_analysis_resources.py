@@ -8,6 +8,7 @@ import cute_py as cute
 from cute_py import atoms
 from cute_py.analysis import DEVICES, occupancy, registers, wave
 from cute_py.tiled.tiled_mma import make_tiled_mma
+from tests.sampling import each
 
 KIB = 1024
 
@@ -86,11 +87,7 @@ def test_a_wave_is_whole_rows_and_a_rest(processors, each, n, tile):
     assert (found.columns - 1) * tile < n <= found.columns * tile
 
 
-@pytest.mark.parametrize(
-    "atom",
-    [a for a in atoms.rows() if a.ptx and a.runnable and not a.min_arch.startswith("sm_1")][::7],
-    ids=str,
-)
+@each([a for a in atoms.rows() if a.ptx and a.runnable and not a.min_arch.startswith("sm_1")][::7])
 def test_an_atom_takes_the_registers_of_its_instruction(atom):
     found = registers(make_tiled_mma(atom))
     _, a, b, c = atom.registers

@@ -8,6 +8,7 @@ import pytest
 
 import cute_py as cute
 from cute_py import E, Layout, composition, make_layout
+from tests.sampling import each
 
 ROW = Layout((4, 8), (8, 1))
 
@@ -98,7 +99,7 @@ NO_OPERANDS = ["text", 3.5, object(), fractions.Fraction(4)]
 READ_FOR_BRACKETS = {("unflatten", 1)}
 
 
-@pytest.mark.parametrize("name", GOOD_CALLS)
+@each(GOOD_CALLS)
 def test_good_call_is_answered(name):
     assert getattr(cute, name)(*GOOD_CALLS[name]) is not None
 
@@ -152,7 +153,7 @@ def test_numpy_integers_are_integers(kind):
     assert cute.size((kind(4), 8)) == 32
 
 
-@pytest.mark.parametrize("name", GOOD_CALLS)
+@each(GOOD_CALLS)
 def test_numpy_integers_as_operands_give_the_same_answer(name):
     operation, operands = getattr(cute, name), GOOD_CALLS[name]
     assert operation(*as_numpy(operands)) == operation(*operands)

@@ -8,7 +8,7 @@ import pytest
 
 from cute_py import atoms, viz
 from cute_py.atoms.copy import Copy_Atom
-from cute_py.atoms.copy_registry import copy_rows
+from cute_py.atoms.registry import copy_rows
 from cute_py.cli.main import REFUSED, main
 from cute_py.layout.layout import Layout
 from cute_py.tiled.tiled_copy import make_tiled_copy

@@ -6,9 +6,10 @@ import pytest
 
 import cute_py as cute
 from cute_py.atoms.copy import Copy_Atom, Copy_Op
-from cute_py.atoms.copy_registry import copy_names, copy_rows, get_copy, known
 from cute_py.atoms.copy_universal import move
+from cute_py.atoms.registry import copy_names, copy_rows, get_copy, registered
 from tests.notation import golden_cases
+from tests.sampling import check_each, each
 
 CASES = golden_cases("copy_atoms")
 ROWS = copy_rows()
@@ -27,7 +28,7 @@ def table(tv):
 # -- CuTe C++
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@each(CASES, name=case_id)
 def test_bit_layouts_are_cutes(case):
     op = get_copy(case["atom"], *case["args"])
     given = {
@@ -77,8 +78,7 @@ def image(tv):
     return sorted(offsets)
 
 
-@pytest.mark.parametrize("op", ROWS, ids=str)
-def test_both_sides_name_the_same_bits_once_up_to_broadcast(op):
+def require_same_bits(op):
     source, destination = image(op.src_tv), image(op.dst_tv)
     assert image(op.ref_tv) in (source, destination)
     if op.name.startswith("SM100_UTCCP_4dp256bit"):  # refreshes 4 of 128 lanes: every 32nd bit
@@ -92,7 +92,12 @@ def test_both_sides_name_the_same_bits_once_up_to_broadcast(op):
         assert source == destination == list(range(len(source)))
 
 
-@pytest.mark.parametrize("op", WARP_ROWS, ids=str)
+@pytest.mark.parametrize("part", range(4))
+def test_both_sides_name_the_same_bits_once_up_to_broadcast(part):
+    check_each(require_same_bits, ROWS[part::4])
+
+
+@each(WARP_ROWS)
 def test_registers_hold_every_bit_once(op):
     """No stride 0 on the side in registers."""
     for tv, space in ((op.src_tv, op.src_space), (op.dst_tv, op.dst_space)):
@@ -100,7 +105,7 @@ def test_registers_hold_every_bit_once(op):
             assert cute.is_bijective(tv)
 
 
-@pytest.mark.parametrize("op", [op for op in WARP_ROWS if op.ptx and op.operands], ids=str)
+@each([op for op in WARP_ROWS if op.ptx and op.operands])
 def test_register_operands_hold_the_bits_of_a_thread(op):
     for side, tv, space in (("src", op.src_tv, op.src_space), ("dst", op.dst_tv, op.dst_space)):
         if space == "rmem":
@@ -108,11 +113,11 @@ def test_register_operands_hold_the_bits_of_a_thread(op):
             assert bits == cute.size(tv, 1)
 
 
-@pytest.mark.parametrize("op", ROWS, ids=str)
+@each(ROWS)
 def test_row_is_frozen_hashable_picklable_and_named(op):
     assert pickle.loads(pickle.dumps(op)) == op
     assert hash(pickle.loads(pickle.dumps(op))) == hash(op)
-    assert known(op)
+    assert registered(op)
     assert op.source
     assert op.native
     with pytest.raises(AttributeError):

@@ -19,6 +19,7 @@ from cute_py.tiled.tiled_copy import (
 )
 from cute_py.tiled.tiled_mma import make_tiled_mma
 from tests.pure.test_tiled_golden import COPIES, tiled_copy_of
+from tests.sampling import check_each, each, fewer
 
 BF16 = "SM80_16x8x16_F32BF16BF16F32_TN"
 UP_TO_SM90 = [
@@ -45,14 +46,50 @@ def test_rows_are_examined():
     assert len(UP_TO_SM90) > 60
 
 
-@pytest.mark.parametrize("atom", UP_TO_SM90, ids=str)
-def test_every_atom_covers_its_tile_once(atom):
+def require_exact(atom):
     found = coverage(make_tiled_mma(atom))
     assert found.exact, str(found)
     assert not found.missing
     assert not found.doubled
     for operand, modes in OPERANDS.items():
         assert found[operand].shape == tuple(atom.shape_mnk[i] for i in modes)
+
+
+@pytest.mark.parametrize("arch", sorted({atom.min_arch for atom in ONE_WARP}))
+def test_every_atom_covers_its_tile_once(arch):
+    check_each(require_exact, [atom for atom in ONE_WARP if atom.min_arch == arch])
+
+
+def of_a_warpgroup():
+    """Return {types, memory and extras: its rows}; the rows of a kind differ in N alone."""
+    kinds = {}
+    for atom in set(UP_TO_SM90) - set(ONE_WARP):
+        kinds.setdefault(atom.name.split("_", 2)[2], []).append(atom)
+    return {kind: sorted(kinds[kind], key=lambda atom: atom.shape_mnk) for kind in sorted(kinds)}
+
+
+def of_each_kind():
+    """Return two rows of each kind, in turn of other N."""
+    kinds = of_a_warpgroup().values()
+    return [rows[i % len(rows)] for n, rows in enumerate(kinds) for i in (2 * n, 2 * n + 1)]
+
+
+@pytest.mark.parametrize("sums", [cute.f16, cute.f32, cute.s32], ids=str)
+def test_atoms_of_a_warpgroup_cover_their_tile_once(sums):
+    check_each(require_exact, [atom for atom in of_each_kind() if atom.c_type is sums])
+
+
+def test_the_sample_has_every_kind_and_every_n():
+    kinds = of_a_warpgroup()
+    assert sum(map(len, kinds.values())) + len(ONE_WARP) == len(UP_TO_SM90)
+    assert len(set(of_each_kind())) == 2 * len(kinds) == 80
+    assert {atom.shape_mnk[1] for atom in of_each_kind()} == {8 * n for n in range(1, 33)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", of_a_warpgroup())
+def test_every_atom_of_a_warpgroup_covers_its_tile_once(kind):
+    check_each(require_exact, of_a_warpgroup()[kind])
 
 
 @st.composite
@@ -76,6 +113,7 @@ def tiled_mmas(draw):
     return make_tiled_mma(atom, layout, tuple(tile))
 
 
+@fewer(2)
 @given(tiled_mmas(), st.tuples(*[st.sampled_from((1, 2))] * 3), st.sampled_from("ABC"))
 def test_partitions_of_all_threads_are_a_bijection_onto_the_tensor(mma, repeat, operand):
     shape = tuple(n * r for n, r in zip(mma.tile_shape, repeat, strict=True))
@@ -174,7 +212,7 @@ def test_sharing_is_no_fault_in_registers_but_in_memory():
     assert stores.exact
 
 
-@pytest.mark.parametrize("case", [c for c in COPIES if not c.get("inadmissible")], ids=str)
+@each([c for c in COPIES if not c.get("inadmissible")])
 def test_sources_of_cutes_own_copies_are_covered(case):
     copy = tiled_copy_of(case)
     found = coverage(copy)["S"]

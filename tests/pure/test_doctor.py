@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cute_py.cli import doctor_command
+from cute_py.cli import installation_commands
 from cute_py.cli.main import main
 from cute_py.codegen import doctor, toolchain
 from cute_py.codegen.cache.files import source_file
@@ -342,12 +342,12 @@ def test_command_tells_facts_verdicts_and_what_to_install(machine, run):
     assert "the emulator works" in lines
     assert "the GPU path does not work: see driver" in lines
     assert lines[-2:] == ["to do:", "  install an NVIDIA driver for CUDA 13.0 (580) or newer"]
-    assert run("--quick", "--gpu")[0] == doctor_command.FAILED
+    assert run("--quick", "--gpu")[0] == installation_commands.FAILED
 
 
 def test_command_fails_without_numpy(machine, run):
     del machine.packages["numpy"]
-    assert run("--quick")[0] == doctor_command.FAILED
+    assert run("--quick")[0] == installation_commands.FAILED
 
 
 def test_command_prints_json(machine, run):
@@ -362,15 +362,15 @@ def test_self_tests_tell_what_breaks(machine, run, monkeypatch):
     def broken():
         raise refusal("codegen-missing", operation="cute.compile", name="ptxas")
 
-    monkeypatch.setattr(doctor_command, "_compiled", broken)
-    monkeypatch.setattr(doctor_command, "_launched", lambda: "a copy, right")
-    facts = {fact.name: fact for fact in doctor_command.self_tests(doctor.facts())}
+    monkeypatch.setattr(installation_commands, "_compiled", broken)
+    monkeypatch.setattr(installation_commands, "_launched", lambda: "a copy, right")
+    facts = {fact.name: fact for fact in installation_commands.self_tests(doctor.facts())}
     assert facts["emulator"].mark == OK
     assert facts["compile"].mark == WRONG
     assert facts["compile"].text.startswith("cute.compile: given no ptxas on this machine")
     assert facts["launch"] == Fact("launch", OK, "a copy, right", GPU)
     code, output = run("--gpu")
-    assert code == doctor_command.FAILED
+    assert code == installation_commands.FAILED
     assert "the GPU path does not work: see compile" in output
 
 

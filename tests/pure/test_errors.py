@@ -10,6 +10,7 @@ import math
 import pickle
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from string import Formatter
 
@@ -32,6 +33,7 @@ from cute_py.errors import WORDINGS, refusal
 from tests import model
 from tests.notation import read_text
 from tests.refusal_examples import RECORDED, WHEN, made_by_calls, messages
+from tests.sampling import check_each, each
 from tests.strategies import compact_layouts, layouts
 
 ROOT = Path(__file__).parents[2]
@@ -189,7 +191,7 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
+@each(EXAMPLES)
 def test_refusal_has_its_code_class_and_words(code):
     call, words = EXAMPLES[code]
     with pytest.raises(cute.CuteError, match=re.escape(words)) as caught:
@@ -198,13 +200,13 @@ def test_refusal_has_its_code_class_and_words(code):
     assert type(caught.value) is WORDINGS[code][0]
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
+@each(EXAMPLES)
 def test_refusal_names_operation_given_required_and_fix(code):
     message = str(raised(EXAMPLES[code][0]))
     assert re.fullmatch(rf"{CALL}\w+: given .+; required: .+; fix: .+", message), message
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
+@each(EXAMPLES)
 def test_refusal_names_an_operation_of_cute_py(code):
     facts = raised(EXAMPLES[code][0]).facts
     assert facts["operation"] == "layout" or hasattr(cute, facts["operation"])
@@ -330,9 +332,14 @@ def test_refusal_inside_of_an_operation_names_it_and_its_operands(operation, ope
 # -- docs/errors.md
 
 
-def page():
+@pytest.fixture(scope="module")
+def said():
+    """Return code -> the message of its example; to make them all takes a second."""
+    return messages()
+
+
+def page(said):
     """Return docs/errors.md: what stands above the tables, and a row for each wording."""
-    said = messages()
     lines = [DOCS.read_text(encoding="utf-8").partition("\n## ")[0]]
     for name in errors.TABLES:
         about = importlib.import_module(f"cute_py.{name}").__doc__.partition("\n")[0]
@@ -351,24 +358,27 @@ def row(code, wording, message):
     return f"| `{code}` | `{wording[0].__name__}` | {WHEN[code]} | {quoted} |"
 
 
-def test_the_page_shows_what_is_said(request):
-    text = page()
+def test_the_page_shows_what_is_said(request, said):
+    text = page(said)
     if request.config.getoption("--update-golden"):
         DOCS.write_text(text, encoding="utf-8", newline="\n")
     assert text == DOCS.read_text(encoding="utf-8"), "pytest --update-golden writes docs/errors.md"
 
 
-def test_each_wording_has_one_example():
-    assert WHEN.keys() == messages().keys() == WORDINGS.keys()
+def test_each_wording_has_one_example(said):
+    assert WHEN.keys() == said.keys() == WORDINGS.keys()
     assert not RECORDED.keys() & made_by_calls().keys()
 
 
-@pytest.mark.parametrize("code", WORDINGS)
-def test_example_has_the_wording(code):
+def test_examples_have_their_wordings(said):
     """The message is the wording with its fields filled in."""
-    given_, required, fix = map(pattern, WORDINGS[code][1:])
-    message = rf"{CALL}[\w.()<>-]+: given {given_}; required: {required}; fix: {fix} ?"
-    assert re.fullmatch(message, messages()[code])
+
+    def check(code):
+        given_, required, fix = map(pattern, WORDINGS[code][1:])
+        message = rf"{CALL}[\w.()<>-]+: given {given_}; required: {required}; fix: {fix} ?"
+        assert re.fullmatch(message, said[code])
+
+    check_each(check, WORDINGS)
 
 
 def pattern(wording):
@@ -385,6 +395,7 @@ def table_of(name):
     return importlib.import_module(f"cute_py.{name}").WORDINGS
 
 
+@cache
 def layer_of(name):
     """Return the place of a module's folder in the import contract, 0 for the lowest."""
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]

@@ -7,10 +7,17 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.atoms import gmma_smem
-from cute_py.atoms.gmma_desc import GmmaDescriptor, gmma_fragment, make_gmma_desc
-from cute_py.atoms.gmma_smem import SWIZZLES, byte_swizzle, gmma_layout_atom
+from cute_py.atoms import gmma
+from cute_py.atoms.gmma import (
+    SWIZZLES,
+    GmmaDescriptor,
+    byte_swizzle,
+    gmma_fragment,
+    gmma_layout_atom,
+    make_gmma_desc,
+)
 from tests.notation import golden_cases, plain, read_text
+from tests.sampling import each
 
 ATOMS = [case for case in golden_cases("swizzle") if case["op"] == "gmma_layout_atom"]
 TILES = [case for case in golden_cases("swizzle") if case["op"] == "gmma_tile_to_shape"]
@@ -26,7 +33,7 @@ def text_of(case):
 
 
 def named_atom(name, bits):
-    return getattr(gmma_smem, name)(bits)
+    return getattr(gmma, name)(bits)
 
 
 def check_layout(layout, bits, expected):
@@ -47,7 +54,7 @@ def test_layout_atom_is_cutes(case):
     check_layout(named_atom(name, bits), bits, case["result"])
 
 
-@pytest.mark.parametrize("case", TILES, ids=text_of)
+@each(TILES, name=text_of)
 def test_tile_of_a_layout_atom_is_cutes(case):
     name, bits, shape, *order = case["args"]
     arguments = (named_atom(name, bits), read_text(shape), *map(read_text, order))
@@ -105,9 +112,7 @@ def test_a_column_of_16_byte_chunks_is_free_of_bank_conflicts(swizzle, banks):
 
 @pytest.mark.parametrize("dtype", ["bf16", "e4m3", "f32", cute.s8, np.float16])
 def test_layout_atom_takes_dtypes(dtype):
-    assert gmma_smem.Layout_K_SW128_Atom(dtype) == gmma_layout_atom(
-        "K", "SW128", cute.dtype(dtype).bits
-    )
+    assert gmma.Layout_K_SW128_Atom(dtype) == gmma_layout_atom("K", "SW128", cute.dtype(dtype).bits)
 
 
 # -- descriptors
@@ -120,7 +125,7 @@ def first_tile(args):
     return smem.compose(*read_text(args["tile"]))
 
 
-@pytest.mark.parametrize("case", DESCRIPTORS, ids=text_of)
+@each(DESCRIPTORS, name=text_of)
 def test_descriptor_of_the_first_tile_is_cutes(case):
     args = case["args"]
     if case.get("inadmissible"):
@@ -133,7 +138,7 @@ def test_descriptor_of_the_first_tile_is_cutes(case):
     assert given == GmmaDescriptor(**case["result"]["desc"])
 
 
-@pytest.mark.parametrize("case", FRAGMENTS, ids=text_of)
+@each(FRAGMENTS, name=text_of)
 def test_fragment_of_a_partition_is_cutes(case):
     """From CuTe's partition; that the partition itself is right is a matter of tiled operations."""
     args = case["args"]

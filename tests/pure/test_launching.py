@@ -511,7 +511,7 @@ def test_kernels_are_kept_by_plans_that_stay_alive(gpu, monkeypatch):
         assert held == {number for number, _device in run._launchers}
         assert {number for number, _arch in run._compiled} == held
         del plan
-        gc.collect()
+        gc.collect(1)  # it is young
     assert len(run._launchers) == 3
 
 

@@ -2,6 +2,7 @@
 written, and on which device the operator allocates and copies.
 """
 
+import ctypes
 import sys
 from collections import Counter
 from types import SimpleNamespace
@@ -11,8 +12,8 @@ import pytest
 
 import cute_py as cute
 from cute_py.calls import arrays, doors
-from cute_py.ops.device_config import Gpu
-from cute_py.ops.libraries import Library
+from cute_py.ops.libraries import Gpu, Torch
+from cute_py.ops.operands import span
 from tests import fake_gpu, gpu_arrays
 
 HOPPER = Gpu(232448, 132, (9, 0))
@@ -85,13 +86,17 @@ def launched(monkeypatch):
     found = []
 
     def prepare(_plan, leaves):
-        def launch(_values):
-            found.append([address(x) for x in leaves if isinstance(x, np.ndarray)])
-            for x in leaves[-3:]:
-                if isinstance(x, np.ndarray):  # D
-                    np.ndarray.__setitem__(x, ..., 7)
+        held = [x for x in leaves if isinstance(x, np.ndarray)]
+        D = held[-1]
 
-        return fake_gpu.Launched(launch), []
+        def launch(values):
+            found.append(list(values[: len(held)]))
+            memory = (ctypes.c_char * span(D)[1]).from_address(found[-1][-1])
+            there = np.ndarray(D.shape, D.dtype, memory, 0, D.strides)
+            there[...] = 7
+
+        given = [address(x) if isinstance(x, np.ndarray) else x for x in leaves]
+        return fake_gpu.Launched(launch), given
 
     monkeypatch.setattr(doors, "prepare", [prepare])
     Cupy.seen = []
@@ -219,7 +224,7 @@ def test_all_memory_is_moved_on_the_device_of_the_arrays(launched):
     """Operands that are copied, for their strides and for their rows; the bias; the result."""
     a, b = made((1200, 1024), np.float16)[::2, ::2], made((512, 601), np.float16)
     out = made((601, 600), np.float16).swapaxes(0, 1)
-    cute.ops.gemm(a, b, bias=made((601,)), out=out)
+    cute.ops.gemm(a, b, bias=made((1202,))[::2], out=out)
     assert Counter(Cupy.seen) == {"copy": 2, "empty": 3, "__setitem__": 5}
     assert cute.ops.gemm(a, b).shape == (600, 601)
     assert Current.depth == 0
@@ -235,10 +240,10 @@ def test_torch_goes_by_its_arrays_and_is_told_what_is_written(monkeypatch):
         __module__ = "torch"
 
     x = Tensor()
-    library = Library(x)
+    library = Torch("cute.ops.gemm", "cuda:0")
     with library.inside():
         library.written(x)
     assert told == [x]
     del graph.increment_version  # before torch 2.2
-    library.written(x)
+    Torch("cute.ops.gemm", "cuda:0").written(x)
     assert told == [x]

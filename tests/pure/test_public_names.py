@@ -11,6 +11,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.plan.functions import PUBLIC
+from tests.sampling import each
 
 # public name -> (module, name there), and which of them `dir(cute)` leaves to their packages
 TABLES = {package: dict(package._HOME) for package in (cute, cute.cutlass2, cute.host)}
@@ -36,7 +37,7 @@ def function_text(name):
 def stub_text():
     """Return what __init__.pyi has to say: an import of every public name from the module that
     defines it."""
-    lines = ['"""Public names, for type checkers; `_HOME` in __init__.py is the source."""', ""]
+    lines = ['"""Public names, for type checkers; from `_HOME` of cute_py, cutlass2, host."""', ""]
     for table in TABLES.values():
         for module, names in table.items():
             for name in sorted(names.split()):
@@ -141,7 +142,7 @@ def test_a_name_of_a_package_is_reached_without_it(package):
         assert getattr(cute, name) is getattr(package, name)
 
 
-@pytest.mark.parametrize("name", sorted(HOMES))
+@each(sorted(HOMES))
 def test_every_name_resolves_to_its_module_and_is_documented(name):
     value = getattr(cute, name)
     if not (inspect.isfunction(value) or inspect.isclass(value)):

@@ -2,6 +2,8 @@
 
 import dataclasses
 import enum
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -9,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
-from cute_py.calls import quick
+from cute_py.calls import arrays, quick
 from cute_py.calls.fingerprint.names import global_names
 from cute_py.calls.fingerprint.values import is_frozen
 from cute_py.calls.fingerprint.watch import Watch
 from tests.fake_gpu import Array, install
 
 
-@pytest.fixture
-def gpu(monkeypatch):
-    return install(monkeypatch)
+@pytest.fixture(params=[False, True], ids=["facts", "guards"])
+def gpu(monkeypatch, request):
+    return install(monkeypatch, request.param)
 
 
 def scaled():
@@ -172,6 +174,8 @@ class Hooked:
         (cute.f16, True),
         (cute.Layout((2, 3)), True),
         (cute.Swizzle(2, 3, 3), True),
+        (cute.make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN"), True),
+        (cute.Copy_Atom("UniversalCopy<64>", "f16"), True),
         ((1, (2.0, "b")), True),
         (frozenset({1}), True),
         (Color.RED, True),
@@ -390,6 +394,104 @@ def test_known_calls_are_bounded(gpu, monkeypatch):
     assert gpu.raw.launches[-1][1] == (1, 1, 1)
 
 
+def copier():
+    @cute.kernel
+    def copy(x, y):
+        cute.launch(grid=cute.ceil_div(x.shape[0], 128), block=128)
+        i = cute.block_idx() * 128 + cute.thread_idx()
+        with cute.when(i < x.shape[0]):
+            y[i] = x[i]
+
+    return copy
+
+
+def test_guards_stand_for_the_facts_of_the_call_before(monkeypatch, is_quick):
+    gpu, copy = install(monkeypatch, guarded=True), copier()
+    for _ in range(5):
+        copy(X, Y)
+    assert gpu.guards == 1
+    other = Array((1001,)), Array((1001,), address=8192)
+    copy(*other)
+    assert gpu.guards == 1  # made when the call is found again
+    for args in [(X, Y), other, (Y, X), other]:
+        assert is_quick(copy, *args)
+    assert gpu.guards == 2
+    assert [launch[3][1] for launch in gpu.raw.launches[5:]] == [1001, 1000, 1001, 1000, 1001]
+
+
+def test_calls_that_come_in_turns_are_found_by_the_call_before(monkeypatch):
+    """Four shapes in turns: after two turns no key is read."""
+    gpu, copy = install(monkeypatch, guarded=True), copier()
+    shapes = [(1000,), (500,), (1001,), (7,)]
+    turn = [(Array(shape), Array(shape, address=8192)) for shape in shapes]
+    for _ in range(3):
+        for args in turn:
+            copy(*args)
+    assert gpu.guards == len(shapes)
+    monkeypatch.setattr(type(copy), "_run", lambda *_a: pytest.fail("went the whole way"))
+    for alike in copy.calls().kept.values():
+        monkeypatch.setattr(alike, "read", lambda _args: pytest.fail("read a key"))
+    for args in turn * 2:
+        copy(*args)
+    assert [words[1] for *_rest, words in gpu.raw.launches[-8:]] == [1000, 500, 1001, 7] * 2
+
+
+def test_a_guard_that_knows_no_array_again_costs_time_alone(monkeypatch, is_quick):
+    """A guard may ask for more than the facts: torch's ask for the modes that arrays were made in,
+    and for arrays that differ.
+    """
+    gpu, copy = install(monkeypatch), copier()
+    never = dataclasses.replace(gpu.library, alike=lambda _arrays: lambda *_others: False)
+    monkeypatch.setitem(arrays.LIBRARIES, Array, never)
+    for _ in range(3):
+        copy(X, Y)
+    assert is_quick(copy, Y, X)
+    assert [launch[3][0] for launch in gpu.raw.launches] == [4096] * 3 + [8192]
+
+
+def test_addresses_that_are_aligned_alike_are_told_from_others(gpu, is_quick):
+    copy = copier()
+    near, far = Array((1000,), address=4096 + 4), Array((1000,), address=8192 + 4)
+    for args in [(X, Y), (near, Y), (X, far)]:
+        assert not is_quick(copy, *args)
+        copy(*args)
+        assert all(is_quick(copy, *args) for _ in range(2))
+    assert len(copy.plans) == 3
+    assert not is_quick(copy, near, far)
+    assert is_quick(copy, Array((1000,), address=1 << 30), far)
+
+
+def test_threads_that_call_one_kernel_do_not_mix_their_arguments(gpu, monkeypatch):
+    """Arrays of two shapes, calls that are known: each launch has the sizes of its addresses."""
+    original = type(gpu.raw).cuLaunchKernelEx
+
+    def delayed(raw, *args):
+        time.sleep(0.0005)
+        return original(raw, *args)
+
+    copy, count = copier(), 40
+    copy(X, Y)
+    copy(Array((500,)), Array((500,)))
+    monkeypatch.setattr(type(gpu.raw), "cuLaunchKernelEx", delayed)
+
+    def work(number):
+        for i in range(count):
+            n, place = (1000, 500)[(i + number) % 2], 4096 * (2 + 2 * (count * number + i))
+            copy(Array((n,), address=place + n * 1024 * 1024), Array((n,), address=place))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    launches = [(grid, words) for _device, grid, _stream, words in gpu.raw.launches[2:]]
+    assert len(launches) == 4 * count
+    assert len({words[0] for _grid, words in launches}) == 4 * count
+    for (blocks, *_), (x, n, y, *_) in launches:
+        assert x - y == n * 1024 * 1024
+        assert blocks == -(-n // 128)
+
+
 def entry_of(kernel, *args):
     """Return what is kept of a call, None if it is not known."""
     alike = kernel.calls().kept.get(tuple(map(type, args)))
@@ -410,12 +512,12 @@ STEPS = st.lists(
 )
 
 
-@given(steps=STEPS)
-@settings(max_examples=25)
-def test_known_calls_have_the_plans_of_calls_that_go_the_whole_way(steps):
+@given(steps=STEPS, guarded=st.booleans())
+@settings(max_examples=40)
+def test_known_calls_have_the_plans_of_calls_that_go_the_whole_way(steps, guarded):
     """For random calls and changes, the plan launched is the one that `plan` finds."""
     with pytest.MonkeyPatch.context() as patch:
-        gpu = install(patch)
+        gpu = install(patch, guarded)
         captured, configs, extents = 1, [*CONFIGS], (8, 8, 16, 24, 1000, 1001)
 
         @cute.kernel

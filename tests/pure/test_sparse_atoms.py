@@ -15,6 +15,7 @@ import cute_py.atoms
 from cute_py import Layout
 from cute_py.atoms import MMA_Atom, Operand, find, get, rows
 from cute_py.atoms.lint import lint
+from tests.sampling import each
 
 SPARSE = [atom for atom in rows() if atom.sparse]
 WARP = [atom for atom in SPARSE if atom.name.startswith("SM80")]
@@ -147,7 +148,7 @@ def expanded(atom, registers, nibbles):
     return whole
 
 
-@pytest.mark.parametrize("atom", VARIANTS, ids=str)
+@each(VARIANTS)
 def test_sparse_product_is_that_of_the_dense_matrix(atom):
     rng = np.random.default_rng(24)
     m, n, k = atom.shape_mnk

@@ -14,6 +14,7 @@ from cute_py.tiled.thread_maps import (
     transposed_thread_map,
     warp_raked_thread_map,
 )
+from tests.sampling import fewer
 
 
 def accesses(found, thread):
@@ -37,6 +38,7 @@ def by_formula(found, start):
 powers = st.sampled_from((1, 2, 4, 8))
 
 
+@fewer(2)
 @given(powers, powers, powers, powers)
 def test_stripmined_accesses_are_start_plus_delta_times_iteration(row, rows, threads, elements):
     shape = (row * 8 * elements, rows * 8)
@@ -50,6 +52,7 @@ def test_stripmined_accesses_are_start_plus_delta_times_iteration(row, rows, thr
     assert coverage(copy).exact
 
 
+@fewer(2)
 @given(powers, powers, powers, st.sampled_from(((4, 8), (8, 4), (2, 16), (32, 1))), powers)
 def test_raked_accesses_are_start_plus_delta_times_iteration(
     row, rows, warps, arrangement, elements

@@ -13,6 +13,7 @@ import cute_py as cute
 from cute_py import Layout, atoms
 from cute_py.atoms import Copy_Atom
 from cute_py.errors import CoordinateError, CuteError, LayoutError
+from tests.sampling import fewer
 
 F16 = atoms.SM80_16x8x16_F32F16F16F32_TN
 WARPS = Layout((2, 2, 1))
@@ -86,6 +87,7 @@ def test_partition_shapes_are_those_of_the_partitions(mma, counts):
         assert cute.size(claimed) * mma.size() >= cute.size(shape)
 
 
+@fewer(4)
 @given(tiled_mmas(), st.integers(0, 2**32 - 1))
 def test_an_emulated_product_of_integers_is_that_of_numpy(mma, seed):
     """Each thread contributes its values; each atom multiplies what the threads hold."""
@@ -145,6 +147,7 @@ def tiled_copies(draw):
     return cute.make_tiled_copy(atom, threads, draw(st.sampled_from([Layout((1, wide))])))
 
 
+@fewer(2)
 @given(tiled_copies(), st.integers(1, 2), st.integers(1, 2))
 def test_copies_of_all_threads_are_a_bijection_onto_the_tensor(copy, rows, columns):
     shape = copy.tile_shape[0] * rows, copy.tile_shape[1] * columns

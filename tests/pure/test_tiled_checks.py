@@ -11,8 +11,7 @@ import cute_py as cute
 from cute_py import Layout, Swizzle, atoms, sym
 from cute_py.atoms import Copy_Atom
 from cute_py.errors import CuteError, DtypeError, LayoutError, LeafTypeError
-from cute_py.tiled.check_copy import check_copy
-from cute_py.tiled.check_gemm import check_gemm
+from cute_py.tiled.checks import check_copy, check_gemm
 from cute_py.tiled.fragments import holds
 
 F16 = atoms.SM80_16x8x16_F32F16F16F32_TN

@@ -6,7 +6,7 @@ import pytest
 import cute_py as cute
 from cute_py import Layout, atoms
 from cute_py.atoms.copy import Copy_Atom
-from cute_py.atoms.copy_registry import get_copy
+from cute_py.atoms.registry import get_copy
 from cute_py.layout.tuples import show
 from cute_py.tiled import tiled_copy
 from cute_py.tiled.tiled_mma import make_tiled_mma

@@ -7,9 +7,10 @@ from math import prod
 import pytest
 
 import cute_py as cute
-from cute_py.atoms.copy_sm90_tma import SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST, SM90_TMA_STORE
-from cute_py.atoms.gmma_smem import SWIZZLES, byte_swizzle, gmma_layout_atom
+from cute_py.atoms.copy_sm90 import SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST, SM90_TMA_STORE
+from cute_py.atoms.gmma import SWIZZLES, byte_swizzle, gmma_layout_atom
 from cute_py.atoms.tma import make_tma_atom
+from tests.sampling import pairwise, quick
 
 K_MAJOR = cute.Layout((512, 256), (256, 1))
 MN_MAJOR = cute.Layout((512, 256), (1, 512))
@@ -37,10 +38,10 @@ def tensor_map_moves(atom, gmem):
     return moved
 
 
-@pytest.mark.parametrize("bits", [8, 16, 32])
-@pytest.mark.parametrize("swizzle", SWIZZLES)
-@pytest.mark.parametrize("major", ["K", "MN"])
-@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+AXES = ("K", "MN"), SWIZZLES, (8, 16, 32), ((1, 2), (2, 1))
+
+
+@pytest.mark.parametrize(("major", "swizzle", "bits", "order"), quick(pairwise(*AXES), *AXES))
 def test_box_lands_where_the_shared_memory_layout_says(major, swizzle, bits, order):
     gmem = K_MAJOR if major == "K" else MN_MAJOR
     tile = (32, 128) if major == "K" else (128, 32)

@@ -306,7 +306,7 @@ def symbolic():
         (
             "tools-symbols",
             lambda: cute.equivalent(symbolic(), Layout((cute.sym("M"), 4), (4, 1))),
-            r"equivalent: given \(M,4\):\(1,M\) and \(M,4\):\(4,1\), .*; fix: put in numbers",
+            r"equivalent: given \(M,4\):\(1,M\) and \(M,4\):\(4,1\), .*; fix: put numbers in",
         ),
         (
             "tools-size",

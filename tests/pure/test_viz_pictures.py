@@ -11,7 +11,7 @@ from cute_py import E, Layout, Swizzle, atoms, make_composed_layout, sym, viz
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.tiled.tiled_copy import make_tiled_copy, make_tiled_copy_C_atom
 from cute_py.tiled.tiled_mma import make_tiled_mma
-from cute_py.viz.holders import spans
+from cute_py.viz.cells import spans
 from cute_py.viz.picture import Cell
 from tests import model
 from tests.strategies import composed_layouts, layouts, negative_layouts

@@ -13,7 +13,7 @@ from cute_py import Layout, Swizzle, atoms, make_composed_layout, viz
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.tiled.tiled_copy import make_tiled_copy
 from cute_py.tiled.tiled_mma import make_tiled_mma
-from cute_py.viz import notebook
+from cute_py.viz import svg
 
 PICTURES = {
     "row_major": Layout((4, 8), (8, 1)),
@@ -304,12 +304,12 @@ def test_the_notebook_extension_draws_our_types():
             assert draw(x) == viz.to_svg(x)
             drawn += 1
     assert drawn == len(PICTURES) + 1
-    assert len(shell.drawers) == len(notebook.TYPES)
+    assert len(shell.drawers) == len(svg.TYPES)
 
 
 def test_a_notebook_shows_text_where_a_picture_is_too_large():
     shell = Shell()
-    notebook.register(shell)
+    svg.register(shell)
     draw = shell.drawers["cute_py.layout.layout", "Layout"]
     assert draw(Layout((1024, 1024))) is None
     assert draw(Layout((256, 128))) is None

@@ -133,10 +133,4 @@ def device_arch(device: int | None = None) -> str:
     return arch_of((major, minor))
 
 
-def shared_memory_of_device(device: int | None = None) -> int:
-    """Return how much shared memory a block of a device can have (bytes)."""
-    device = (driver().device() or 0) if device is None else device
-    return driver().limit(device, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
-
-
 doors.prepare[:] = [prepare]

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple
 
     Leaves = tuple[list[Any], list[Any]]
 
 
-def coalesce(layout: AnyLayout, profile: IntTuple = None) -> AnyLayout:
+def coalesce(layout: AnyLayout, profile: IntTuple = None) -> Alike:
     """Return the layout with the fewest modes that is the same function of the index.
 
     Args:
@@ -44,7 +44,7 @@ def coalesce(layout: AnyLayout, profile: IntTuple = None) -> AnyLayout:
     return made(raw_flat(*coalesced(layout), layout._kind), "coalesce", layout)
 
 
-def filter_zeros(layout: AnyLayout, profile: IntTuple = None) -> AnyLayout:
+def filter_zeros(layout: AnyLayout, profile: IntTuple = None) -> Alike:
     """Return the layout with every stride-0 mode (or every mode that faces a 0 in `profile`) shrunk
     to extent 1.
 
@@ -60,7 +60,7 @@ def filter_zeros(layout: AnyLayout, profile: IntTuple = None) -> AnyLayout:
     return made(Layout(_without(guide, layout.shape), layout.stride), "filter_zeros", layout)
 
 
-def _without(guide: IntTuple, shape: IntTuple) -> AnyLayout:
+def _without(guide: IntTuple, shape: IntTuple) -> IntTuple:
     if guide.__class__ is tuple:
         if shape.__class__ is not tuple or len(shape) != len(guide):
             raise refusal(
@@ -70,7 +70,7 @@ def _without(guide: IntTuple, shape: IntTuple) -> AnyLayout:
     return repeat_like(shape, 1) if ints.is_zero(guide) else shape
 
 
-def filter(layout: AnyLayout, profile: IntTuple = None) -> AnyLayout:
+def filter(layout: AnyLayout, profile: IntTuple = None) -> Alike:
     """Return the layout without its stride-0 and extent-1 modes, coalesced; `1:0` if nothing is
     left.
 
@@ -100,7 +100,7 @@ def by_profile(
 
 def _through(
     name: str, operation: Callable[..., Any], layout: AnyLayout, profile: IntTuple
-) -> AnyLayout:
+) -> Alike:
     from cute_py.layout.composed import on_inner
 
     return on_inner(name, lambda inner: operation(inner, profile), layout)

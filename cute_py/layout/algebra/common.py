@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import AnyLayout, IntTuple
 
 
 def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
@@ -44,7 +44,7 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     return made(result, "max_common_layout", a, b)
 
 
-def max_common_vector(a: AnyLayout, b: AnyLayout) -> AnyLayout:
+def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
     """Return how many elements are contiguous and in the same order in both a and b, from index 0
     on (elements).
 
@@ -60,7 +60,7 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> AnyLayout:
     return _leading_run(a, right_inverse(b))
 
 
-def _leading_run(a: Layout, inverse: Layout) -> AnyLayout:
+def _leading_run(a: Layout, inverse: Layout) -> IntTuple:
     """Return the largest n with a(inverse(i)) == i for all i < n."""
     try:
         extents, strides = coalesced(composition(a, inverse))

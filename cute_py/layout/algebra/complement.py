@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import INTS, Layout, made, raw_flat
 from cute_py.layout.tuples import ceil_div, leaves, product, read
 
@@ -16,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 
-def complement(layout: AnyLayout, target: IntTuple = None) -> AnyLayout:
+def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
     """Return the ordered layout R that fills what `layout` leaves out: (layout, R) is one-to-one
     and reaches `target`.
 
@@ -139,7 +140,7 @@ def _gaps(layout: Layout) -> tuple[list[tuple[Any, Any]], Any, Any]:
     filled: Any = 1
     loose = None
     for extent, stride in by_stride(modes):
-        if hasattr(stride, "path"):
+        if stride.__class__ is ScaledBasis:
             raise refusal(
                 "coordinate-strides", operation="complement", layout=layout, stride=stride
             )
@@ -188,7 +189,7 @@ def _int_copies(filled: int, target: IntTuple) -> int:
     return max(by_mode, -(-size // filled))
 
 
-def _copies(filled: Leaf, target: IntTuple) -> AnyLayout:
+def _copies(filled: Leaf, target: IntTuple) -> IntTuple:
     """Return how often `filled` offsets must repeat; a shape is rounded up mode by mode if that is
     enough.
     """
@@ -225,6 +226,6 @@ def by_stride(modes: list[Any]) -> list[Any]:
 
 
 def _below(mode: tuple[Leaf, ...], other: tuple[Leaf, ...]) -> bool:
-    if hasattr(mode[1], "path") or hasattr(other[1], "path"):
+    if mode[1].__class__ is ScaledBasis or other[1].__class__ is ScaledBasis:
         return False
     return ints.settle(ints.less, mode[1], other[1], "complement")

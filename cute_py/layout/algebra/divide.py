@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Tiler
 
 
-def logical_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def logical_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     """Return (tile, rest): composition(layout, (tiler, complement(tiler, size(layout)))).
 
     Args:
@@ -60,7 +60,7 @@ def _divided_by_mode(layout: Layout, tiler: tuple[Tiler, ...]) -> Layout:
     return make_layout(*parts, *list(layout)[len(tiler) :])
 
 
-def _target(layout: Layout) -> AnyLayout:
+def _target(layout: Layout) -> IntTuple:
     """Return what the complement has to cover: the coalesced shape, which CuTe rounds up mode by
     mode.
     """
@@ -83,7 +83,7 @@ def check_rank(operation: str, layout: Layout, tiler: tuple[Any, ...]) -> None:
         )
 
 
-def zipped_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def zipped_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     """Return ((tile0, tile1, ...), (rest0, rest1, ...)): logical_divide with tiles and rests
     gathered.
 
@@ -103,7 +103,7 @@ def _zipped(layout: Layout, tiler: Tiler) -> Layout:
     return tile_unzip(divided, tiler)  # type: ignore[no-any-return]
 
 
-def tiled_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def tiled_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     """Return ((tile0, tile1, ...), rest0, rest1, ...): zipped_divide with the rests side by side.
 
     >>> print(tiled_divide(Layout((8, 6)), (4, 3)))
@@ -119,7 +119,7 @@ def _unzipped(layout: Layout, tiler: Tiler, *, flat: bool) -> Layout:
     return make_layout(*(unpacked(tiles) if flat else [tiles]), *unpacked(rests))
 
 
-def flat_divide(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def flat_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     """Return (tile0, tile1, ..., rest0, rest1, ...): zipped_divide with everything side by side.
 
     >>> print(flat_divide(Layout((8, 6)), (4, 3)))
@@ -147,7 +147,7 @@ def _with_whole_modes(divided: Layout, tiler: Tiler) -> Layout:
     return make_layout(*modes)
 
 
-def tile_unzip(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
+def tile_unzip(layout: AnyLayout, tiler: Tiler) -> Alike:
     """Return the layout with the pairs that face the leaves of `tiler` gathered: ((A,a),(B,b),c) ->
     ((A,B),(a,b,c)).
 
@@ -162,7 +162,7 @@ def tile_unzip(layout: AnyLayout, tiler: Tiler) -> AnyLayout:
     return made(Layout(shape, stride), "tile_unzip", layout, tiler)
 
 
-def _unzip(part: IntTuple, guide: Tiler) -> AnyLayout:
+def _unzip(part: IntTuple, guide: Tiler) -> Alike:
     if guide.__class__ is not tuple:
         if part.__class__ is not tuple or len(part) != 2:
             raise refusal("profile-mismatch", operation="tile_unzip", a=part, b=guide)
@@ -172,9 +172,7 @@ def _unzip(part: IntTuple, guide: Tiler) -> AnyLayout:
     return tuple([p[0] for p in pairs]), (*[p[1] for p in pairs], *modes[len(guide) :])
 
 
-def through_inner(
-    operation: Callable[[Any, Any], Any], layout: AnyLayout, tiler: Tiler
-) -> AnyLayout:
+def through_inner(operation: Callable[[Any, Any], Any], layout: AnyLayout, tiler: Tiler) -> Alike:
     """Divide the inner layout of a ComposedLayout; refuse anything else."""
     from cute_py.layout.composed import on_inner
 

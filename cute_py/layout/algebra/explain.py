@@ -15,6 +15,7 @@ from cute_py.layout.tuples import show
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from cute_py.layout.types import AnyLayout, IntTuple, Leaf, Tiler
 
@@ -110,7 +111,7 @@ def _history(layout: AnyLayout) -> Iterator[str]:
             yield from (f"  {line}" for line in _history(operand))
 
 
-def _told(name: str, operands: tuple[AnyLayout, ...], result: object) -> Iterator[str]:
+def _told(name: str, operands: tuple[Any, ...], result: object) -> Iterator[str]:
     shown = ", ".join(_text(operand) for operand in operands if operand is not None)
     yield f"{name}({shown}) = {_text(result)}" if result is not None else f"{name}({shown})"
     for line in _steps(name, operands):
@@ -123,7 +124,7 @@ def _text(x: object) -> str:
     return "_" if x is None else str(x)
 
 
-def _steps(name: str, operands: tuple[AnyLayout, ...]) -> Iterator[str]:
+def _steps(name: str, operands: tuple[Any, ...]) -> Iterator[str]:
     steps = STEPS.get(name)
     plain = all(x.__class__ is not Layout or x._kind == INTS for x in operands)
     if steps is not None and plain and operands[0].__class__ is Layout:
@@ -281,7 +282,7 @@ STEPS: dict[str, Callable[..., Iterator[str]]] = {
 
 
 def _refusal(error: CuteError) -> Iterator[str]:
-    facts = error.facts
+    facts: dict[str, Any] = error.facts
     name = str(facts.get("operation", ""))
     operands = tuple(facts[key] for key in ("a", "b", "layout", "tiler") if key in facts)
     if name in STEPS and operands and operands[0].__class__ is Layout:
@@ -291,7 +292,7 @@ def _refusal(error: CuteError) -> Iterator[str]:
     yield f"refused: {error}"
 
 
-def _departure(a: AnyLayout, b: AnyLayout, index: Leaf, fitted: Leaf) -> Iterator[str]:
+def _departure(a: Layout, b: Layout, index: Leaf, fitted: Leaf) -> Iterator[str]:
     first = max(0, index - SHOWN + 1)
     from cute_py.layout.algebra.exact import odd_offset
 

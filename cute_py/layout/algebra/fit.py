@@ -10,7 +10,8 @@ are few swizzles.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout.algebra.tables import BOUND, read_table
+from cute_py.integers import ints
+from cute_py.layout import Mapped, tuples
 from cute_py.layout.bits.f2_convert import (
     from_f2,
     merged,
@@ -21,15 +22,19 @@ from cute_py.layout.bits.f2_convert import (
 )
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
-from cute_py.layout.coords import idx2crd
+from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.layout import Layout, _offset, raw_flat
-from cute_py.layout.offsets import look_up, outer_sums
-from cute_py.layout.tuples import leaves, transform_leaf
+from cute_py.layout.offsets import MOST, look_up, offsets, outer_sums
+from cute_py.layout.tuples import canonical, leaves, product, show, transform_leaf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from cute_py.dtypes.table import Array
     from cute_py.errors import CuteError
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.layout.types import Alike, IntTuple
 
     Modes = list[tuple[int, int]]  # (extent, stride)
 
@@ -40,7 +45,7 @@ GROWTH = 8  # by how much more next
 IDENTITY = Swizzle(0, 0, 0)
 
 
-def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyLayout:
+def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alike:
     """Return the layout that has the offsets of a table: a Layout, else Swizzle o offset o Layout,
     else an F2Layout.
 
@@ -80,7 +85,7 @@ def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> AnyL
     return _built(profile, modes, swizzle, swizzle(int(values[0])))
 
 
-def _built(profile: IntTuple, modes: list[Modes], swizzle: Swizzle, origin: int) -> AnyLayout:
+def _built(profile: IntTuple, modes: list[Modes], swizzle: Swizzle, origin: int) -> Alike:
     """Return swizzle o origin o layout of the modes found for each leaf of the profile."""
     rest = iter(modes)
     parts = transform_leaf(lambda _: _flat(next(rest)), profile)
@@ -102,7 +107,7 @@ def _split(modes: Modes) -> tuple[list[int], list[int]]:
 # -- reading modes off a table
 
 
-def _modes(values: AnyLayout, extents: list[int], swizzle: Swizzle) -> list[Modes]:
+def _modes(values: Array, extents: list[int], swizzle: Swizzle) -> list[Modes]:
     """Return the modes of each axis, read along it with the other axes at 0."""
     modes = []
     step = 1
@@ -112,7 +117,7 @@ def _modes(values: AnyLayout, extents: list[int], swizzle: Swizzle) -> list[Mode
     return modes
 
 
-def _axis_modes(entries: AnyLayout, swizzle: Swizzle) -> Modes:
+def _axis_modes(entries: Array, swizzle: Swizzle) -> Modes:
     """Return the modes of a coalesced layout with these entries; a last mode that does not divide
     what is left shows that there is none.
     """
@@ -130,7 +135,7 @@ def _axis_modes(entries: AnyLayout, swizzle: Swizzle) -> Modes:
     return modes
 
 
-def _run(entries: AnyLayout, swizzle: Swizzle, origin: int, stride: int) -> int:
+def _run(entries: Array, swizzle: Swizzle, origin: int, stride: int) -> int:
     """Return how many entries from the start are origin + i*stride."""
     import numpy as np
 
@@ -145,7 +150,7 @@ def _run(entries: AnyLayout, swizzle: Swizzle, origin: int, stride: int) -> int:
     return len(entries)
 
 
-def _fits(values: AnyLayout, modes: list[Modes], extents: list[int], swizzle: Swizzle) -> bool:
+def _fits(values: Array, modes: list[Modes], extents: list[int], swizzle: Swizzle) -> bool:
     """Return whether the modes give every entry, in ever larger parts of the table.
 
     int64 may wrap in the sums without harm: an entry that has one smaller digit is checked before
@@ -166,7 +171,7 @@ def _fits(values: AnyLayout, modes: list[Modes], extents: list[int], swizzle: Sw
     return True
 
 
-def _swizzled_fit(values: AnyLayout, extents: list[int]) -> tuple[Swizzle, list[Modes]] | None:
+def _swizzled_fit(values: Array, extents: list[int]) -> tuple[Swizzle, list[Modes]] | None:
     """Return the smallest swizzle under which the table is a layout, and its modes."""
     heads = _heads(values, extents)
     for swizzle in swizzles_within(_used_bits(values)):
@@ -177,7 +182,7 @@ def _swizzled_fit(values: AnyLayout, extents: list[int]) -> tuple[Swizzle, list[
     return None
 
 
-def _used_bits(values: AnyLayout) -> int:
+def _used_bits(values: Array) -> int:
     """Return the bits that are set in any entry; of the endless sign bits of negative ones, one."""
     import numpy as np
 
@@ -188,7 +193,7 @@ def _used_bits(values: AnyLayout) -> int:
     return used
 
 
-def _heads(values: AnyLayout, extents: list[int]) -> list[tuple[list[int], int]]:
+def _heads(values: Array, extents: list[int]) -> list[tuple[list[int], int]]:
     """Return the first four entries, and the extent, of every axis that has four."""
     heads, step = [], 1
     for extent in extents:
@@ -213,7 +218,7 @@ def _may_begin(head: list[int], extent: int, swizzle: Swizzle) -> bool:
 # -- refusing
 
 
-def _no_form(values: AnyLayout, profile: IntTuple, modes: list[Modes]) -> CuteError:
+def _no_form(values: Array, profile: IntTuple, modes: list[Modes]) -> CuteError:
     """Return the refusal: the first index at which the modes found, the last running on, depart."""
     extents = list(leaves(profile))
     origin = int(values[0])
@@ -248,7 +253,7 @@ def _seen(coord: int, modes: Modes) -> Modes:
     return seen
 
 
-def _run_on(extents: list[int], modes: list[Modes]) -> AnyLayout:
+def _run_on(extents: list[int], modes: list[Modes]) -> Alike:
     """Return what the modes give at every index, the last one of each axis running on."""
     import numpy as np
 
@@ -259,7 +264,7 @@ def _run_on(extents: list[int], modes: list[Modes]) -> AnyLayout:
     return total
 
 
-def _tried(values: AnyLayout, extents: list[int]) -> str:
+def _tried(values: Array, extents: list[int]) -> str:
     """Say why the other two forms do not fit either."""
     bits = _used_bits(values).bit_length()
     swizzles = f"no swizzle of the {bits} offset bits makes it a layout"
@@ -272,7 +277,7 @@ def _tried(values: AnyLayout, extents: list[int]) -> str:
     return f"{swizzles}; over F2, index {index} has {got} where the XOR of its bits is {fitted}"
 
 
-def _repair(wrong: AnyLayout, extents: list[int], modes: list[Modes], fitted: int) -> str:
+def _repair(wrong: Array, extents: list[int], modes: list[Modes], fitted: int) -> str:
     """Return a change that was checked: of one entry, or of the length of a flat table."""
     index = int(wrong.argmax())
     if int(wrong.sum()) == 1:
@@ -290,3 +295,159 @@ def _size(modes: Modes) -> int:
     for extent, _ in modes:
         size *= extent
     return size
+
+
+# -- what is accepted as a table of offsets, read into one flat NumPy array and its shape
+
+BOUND = 1 << 61  # entries lie below in magnitude, so that sums of two differences stay in int64
+
+
+def read_table(table: object, shape: IntTuple, coshape: IntTuple) -> tuple[Array, IntTuple]:
+    """Return the entries in colexicographical order (NumPy int64) and the shape; see `fit`.
+
+    Raises LayoutError for empty, ragged and incomplete tables, shapes of another size and entries
+    of 2**61 or more; LeafTypeError for entries that are no integers.
+    """
+    shape, coshape = _extents(shape), _extents(coshape)
+    values, own = _read(table, shape, coshape)
+    profile = own if shape is None else shape
+    if coshape is not None:
+        values = _flattened(values, coshape)
+    if values.ndim > 1:
+        entry = show(tuple(values[0].tolist()))
+        raise refusal("fit-coordinates", operation="fit", entry=entry)
+    if len(values) != product(profile):
+        raise refusal("fit-shape", operation="fit", count=len(values), shape=show(profile))
+    _require_bounded(int(values.min()), int(values.max()))
+    return values, profile
+
+
+def _extents(shape: IntTuple) -> IntTuple:
+    if shape is None:
+        return None
+    return tuples.transform_leaf(lambda x: ints.as_int(x, "fit"), canonical(shape, "fit"))
+
+
+def _read(table: Any, shape: IntTuple, coshape: IntTuple) -> tuple[Array, IntTuple]:  # noqa: ANN401  (what a user has)
+    if isinstance(table, Mapped):
+        return offsets(table), table.shape
+    if hasattr(table, "keys"):
+        return _of_mapping(table)
+    if callable(table):
+        return _of_function(table, shape), shape
+    return _of_array(table, coshape)
+
+
+# -- functions and dicts
+
+
+def _of_function(function: Callable[..., Any], shape: IntTuple) -> Array:
+    """Return the values at all coordinates; the function takes one argument for each mode."""
+    if shape is None:
+        raise refusal("fit-function", operation="fit", function=function)
+    _require_count(product(shape))
+    return _entries([function(*tuples.wrap(coord)) for coord in coordinates(shape)])
+
+
+def _of_mapping(table: Mapping[IntTuple, Any]) -> tuple[Array, IntTuple]:
+    """Return the values by coordinate; the largest coordinates give the shape."""
+    keys = {canonical(key, "fit"): key for key in table}
+    shape = _spanned(list(keys))
+    _require_count(product(shape))
+    missing = next((coord for coord in coordinates(shape) if coord not in keys), None)
+    if missing is not None:
+        facts = {"missing": show(missing), "shape": show(shape)}
+        raise refusal("fit-incomplete", operation="fit", count=len(keys), **facts)
+    return _entries([table[keys[coord]] for coord in coordinates(shape)]), shape
+
+
+def _spanned(coords: list[IntTuple]) -> IntTuple:
+    """Return the smallest shape with these coordinates."""
+    if not coords:
+        raise refusal("fit-empty", operation="fit")
+    shape = tuples.repeat_like(coords[0], 1)
+    for coord in coords:
+        if not tuples.congruent(coord, shape) or any(c < 0 for c in leaves(coord)):
+            raise refusal("fit-key", operation="fit", key=show(coord), first=show(coords[0]))
+        shape = tuples.transform_leaf(lambda extent, c: max(extent, c + 1), shape, coord)
+    return shape
+
+
+def _entries(values: list[Any]) -> Array:
+    """Return values as an array; coordinates as flat rows."""
+    if any(value.__class__ is tuple for value in values):
+        values = [list(leaves(value)) for value in values]
+    return _integers(values)
+
+
+# -- arrays
+
+
+def _of_array(table: object, coshape: IntTuple) -> tuple[Array, IntTuple]:
+    """Return an n-d array's entries: its axes are the modes, the first the fastest; coordinates lie
+    along one more axis.
+    """
+    array = _integers(table)
+    rows = array.shape[-1:] if coshape is not None and array.ndim > 1 else ()
+    axes = array.shape[: array.ndim - len(rows)]
+    return array.reshape(-1, *rows, order="F"), axes[0] if len(axes) == 1 else axes
+
+
+def _integers(table: Any) -> Array:  # noqa: ANN401  (what a user has)
+    """Return a NumPy int64 array; refuse all but integers that it holds."""
+    import numpy as np
+
+    try:
+        array = np.asarray(table)
+    except ValueError:
+        raise refusal("fit-ragged", operation="fit") from None
+    if array.size == 0 or array.ndim == 0:
+        raise refusal("fit-empty", operation="fit")
+    _require_count(array.size)
+    if array is not table:
+        _require_no_bool(table)
+    if array.dtype.kind not in "iu":
+        for entry in np.asarray(table, dtype=object).flat:
+            ints.normalize(entry, "fit", ", in tables of one length")
+        array = np.asarray(table, dtype=object)
+    if array.dtype.kind != "i":
+        _require_bounded(int(array.min()), int(array.max()))
+    return array.astype(np.int64, copy=False)
+
+
+def _require_no_bool(table: object) -> None:
+    if isinstance(table, (list, tuple)):
+        kinds = set(map(type, table))
+        if any(kind.__name__ in ("bool", "bool_") for kind in kinds):
+            raise refusal("leaf-type", operation="fit", value=table, type="with bools", also="")
+        if kinds & {list, tuple}:
+            for part in table:
+                _require_no_bool(part)
+
+
+def _flattened(values: Array, coshape: IntTuple) -> Array:
+    """Return the colexicographical index in coshape of every row."""
+    extents = list(leaves(coshape))
+    if values.ndim == 1 or values.shape[1] != len(extents):
+        entry = show(tuple(values[0].tolist())) if values.ndim > 1 else int(values[0])
+        raise refusal("fit-entry", operation="fit", entry=entry, coshape=show(coshape))
+    outside = ((values < 0) | (values >= extents)).any(axis=1)
+    if outside.any():
+        entry = show(tuple(values[int(outside.argmax())].tolist()))
+        raise refusal("fit-entry", operation="fit", entry=entry, coshape=show(coshape))
+    _require_bounded(0, product(coshape) - 1)
+    steps = list(leaves(tuples.prefix_product(coshape)))
+    return (values * steps).sum(axis=1)  # type: ignore[no-any-return]
+
+
+# -- limits
+
+
+def _require_count(count: int) -> None:
+    if count > MOST:
+        raise refusal("fit-size", operation="fit", count=count, limit=MOST)
+
+
+def _require_bounded(low: int, high: int) -> None:
+    if max(-low, high) >= BOUND:
+        raise refusal("fit-range", operation="fit", value=high if high >= BOUND else low)

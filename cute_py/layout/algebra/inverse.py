@@ -8,6 +8,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce, coalesced
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import INTS, Layout, made, make_layout, raw_flat
 from cute_py.layout.tuples import is_underscore
 
@@ -15,10 +16,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Alike, AnyLayout
 
 
-def right_inverse(layout: AnyLayout) -> AnyLayout:
+def right_inverse(layout: AnyLayout) -> Alike:
     """Return the largest layout R with layout(R(k)) == k for every k < size(R).
 
     R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode
@@ -95,7 +96,7 @@ def _with_prefixes(layout: Layout, operation: str) -> list[tuple[Any, Any, Any]]
     modes = []
     prefix: Any = 1
     for extent, stride in zip(extents, strides, strict=True):
-        if hasattr(stride, "path"):
+        if stride.__class__ is ScaledBasis:
             raise refusal("coordinate-strides", operation=operation, layout=layout, stride=stride)
         if not ints.is_zero(stride) and not ints.is_one(extent):
             modes.append((extent, stride, prefix))
@@ -103,7 +104,7 @@ def _with_prefixes(layout: Layout, operation: str) -> list[tuple[Any, Any, Any]]
     return modes
 
 
-def left_inverse(layout: AnyLayout) -> AnyLayout:
+def left_inverse(layout: AnyLayout) -> Alike:
     """Return the layout R with R(layout(i)) == i for an injective layout, up to broadcast modes for
     the others.
 
@@ -146,7 +147,7 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     return made(coalesce(Layout(tuple(extents), tuple(strides))), "left_inverse", layout)
 
 
-def nullspace(layout: AnyLayout) -> AnyLayout:
+def nullspace(layout: AnyLayout) -> Alike:
     """Return the layout of the indices that broadcast modes reach: layout(R(i)) == 0 for every i <
     size(R).
 
@@ -170,7 +171,7 @@ def nullspace(layout: AnyLayout) -> AnyLayout:
     return made(Layout(shape, stride), "nullspace", layout)
 
 
-def _composed(name: str, layout: AnyLayout) -> AnyLayout:
+def _composed(name: str, layout: AnyLayout) -> Alike:
     from cute_py.layout import composed
 
     return getattr(composed, f"{name}_composed")(layout)

@@ -155,7 +155,7 @@ def _packed(a: Layout, b: Layout) -> Layout:
     try:
         result = compose_ints(packed, b)
     except Departs as departs:
-        from cute_py.layout.algebra.repairs import refuse
+        from cute_py.layout.algebra.composition import refuse
 
         refuse(packed, b, departs, given=a, shown=coordinate)
     return Layout(result.shape, _map_leaves(lambda x: _unpack(x, radix, paths, a), result.stride))

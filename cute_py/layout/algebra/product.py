@@ -10,6 +10,7 @@ from cute_py.layout import tuples
 from cute_py.layout.algebra.complement import hull
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import as_layout, check_rank, through_inner, tile_unzip, unpacked
+from cute_py.layout.composed import ComposedLayout, product_with_composed
 from cute_py.layout.coords import LayoutLeft, compact_order
 from cute_py.layout.layout import Layout, make_layout, step
 from cute_py.layout.modes import append, zip_
@@ -18,10 +19,10 @@ from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, produ
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.types import AnyLayout, IntTuple, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Tiler
 
 
-def logical_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+def logical_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """Return (block, repetition): (block, composition(complement of block, tiler)).
 
     Args:
@@ -38,9 +39,7 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     """
     if block.__class__ is not Layout:
         return through_inner(logical_product, block, tiler)
-    if tiler.__class__ is not Layout and hasattr(tiler, "inner"):
-        from cute_py.layout.composed import product_with_composed
-
+    if tiler.__class__ is ComposedLayout:
         return product_with_composed(block, tiler)
     if tiler.__class__ is Layout:
         return step("logical_product", (block, tiler), lambda: _repeated(block, tiler))
@@ -61,7 +60,7 @@ def _repeated_by_mode(block: Layout, tiler: tuple[Tiler, ...]) -> Layout:
     return make_layout(*parts, *list(block)[len(tiler) :])
 
 
-def zipped_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+def zipped_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """Return ((block0, block1, ...), (copies0, copies1, ...)): logical_product, gathered.
 
     >>> print(zipped_product(Layout((2, 2)), (3, 4)))
@@ -74,7 +73,7 @@ def zipped_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     )
 
 
-def tiled_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+def tiled_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """Return ((block0, block1, ...), copies0, copies1, ...): zipped_product with the copies side by
     side.
 
@@ -91,7 +90,7 @@ def _unzipped(block: Layout, tiler: Tiler, *, flat: bool) -> Layout:
     return make_layout(*(unpacked(blocks) if flat else [blocks]), *unpacked(copies))
 
 
-def flat_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+def flat_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """Return (block0, block1, ..., copies0, copies1, ...): zipped_product with everything side by
     side.
 
@@ -103,7 +102,7 @@ def flat_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     return step("flat_product", (block, tiler), lambda: _unzipped(block, tiler, flat=True))
 
 
-def blocked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+def blocked_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """Return the product mode by mode, block inside grid: mode i is (block_i, tiler_i).
 
     Law: rank is the larger of both ranks; result((b_i, t_i)...) == block(b) + R(t).
@@ -117,7 +116,7 @@ def blocked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
     return step("blocked_product", (block, tiler), lambda: zip_(*_ranked_product(block, tiler)))
 
 
-def raked_product(block: AnyLayout, tiler: Tiler) -> AnyLayout:
+def raked_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """Return the product mode by mode, grid inside block: mode i is (tiler_i, block_i), the blocks
     interleaved.
 
@@ -145,7 +144,7 @@ def _ranked_product(block: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
     return blocks, copies
 
 
-def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLeft) -> AnyLayout:
+def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLeft) -> Alike:
     """Return the block repeated until it has the size of `shape`, mode by mode.
 
     Args:

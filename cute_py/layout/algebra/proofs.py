@@ -16,7 +16,7 @@ from cute_py.integers.symbol_proofs import Proof, prove_divides_ints, prove_equa
 from cute_py.integers.symbols import subs, sym, symbols_in
 from cute_py.layout import tuples
 from cute_py.layout.algebra.coalesce import coalesced
-from cute_py.layout.basis import sum_steps
+from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import inner_of, leaf_path, size
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 TRIED_VALUES = 6  # values tried of each symbol when looking for a counterexample
 TRIED_ASSIGNMENTS = 512
@@ -64,7 +64,7 @@ def _name(layout: Layout, leaf: int) -> str:
 # -- the three questions
 
 
-def prove_equal(a: AnyLayout, b: AnyLayout) -> Proof:
+def prove_equal(a: IntTuple, b: IntTuple) -> Proof:
     """Prove that two integers, int tuples or layouts are equal; layouts as functions of the index,
     on equal sizes.
 
@@ -133,7 +133,7 @@ def _unknown(a: AnyLayout, b: AnyLayout) -> Proof:
     )
 
 
-def prove_divides(a: AnyLayout, b: AnyLayout) -> Proof:
+def prove_divides(a: IntTuple, b: IntTuple) -> Proof:
     """Prove that a divides b: integers; shapes mode by mode; layouts by their sizes.
 
     >>> from cute_py.integers.symbols import sym
@@ -176,7 +176,7 @@ def prove_bijective(layout: AnyLayout) -> Proof:
 
 
 def _offset_step(layout: Layout, step: Leaf) -> Leaf:
-    if hasattr(step, "path"):
+    if step.__class__ is ScaledBasis:
         raise refusal("coordinate-strides", operation="prove_bijective", layout=layout, stride=step)
     return step
 
@@ -238,12 +238,12 @@ def symbols_of_layout(layout: AnyLayout) -> list[Any]:
     inner = inner_of(layout)
     found: dict[str, Any] = {}
     for leaf in (*inner._s, *inner._d):
-        for symbol in symbols_in(getattr(leaf, "value", leaf) if hasattr(leaf, "path") else leaf):
+        for symbol in symbols_in(leaf.value if leaf.__class__ is ScaledBasis else leaf):
             found[str(symbol)] = symbol
     return [found[name] for name in sorted(found)]
 
 
-def substitute(x: AnyLayout, values: dict[str, int]) -> AnyLayout:
+def substitute(x: IntTuple, values: dict[str, int]) -> Alike:
     """Return a layout, int tuple or integer with symbols replaced by numbers (or expressions).
 
     Raises LayoutError for a value that the declaration of its symbol does not admit.
@@ -256,7 +256,7 @@ def substitute(x: AnyLayout, values: dict[str, int]) -> AnyLayout:
         return Layout(substitute(x.shape, values), substitute(x.stride, values))
     if x.__class__ is tuple:
         return tuple([substitute(part, values) for part in x])
-    if hasattr(x, "path"):
+    if x.__class__ is ScaledBasis:
         return x.__class__(subs(x.value, values), x.path)
     return subs(x, values)
 

@@ -10,6 +10,7 @@ from math import gcd
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout, made
 from cute_py.layout.tuples import transform_leaf, unflatten
 
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.bits.swizzle import Swizzle
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 
-def upcast(x: AnyLayout, n: int) -> AnyLayout:
+def upcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     """Return the layout in elements n times as large: offsets divided by n, runs of contiguous
     elements merged.
 
@@ -75,22 +77,22 @@ def _below(layout: Layout, leaf: int, extent: Leaf, step: Leaf, n: int) -> int:
     return ints.as_int(ints.mul(ints.sub(run, 1), step), "upcast")
 
 
-def _coarser_extent(extent: Leaf, step: Leaf, n: int) -> AnyLayout:
+def _coarser_extent(extent: Leaf, step: Leaf, n: int) -> IntTuple:
     step = getattr(step, "value", step)
     if ints.is_zero(step) or ints.divides(n, step):
         return extent
     return ints.ceil_div(extent, ints.ceil_div(n, ints.abs_(step)))
 
 
-def _coarser_stride(step: Leaf, n: int) -> AnyLayout:
-    if hasattr(step, "path"):
+def _coarser_stride(step: Leaf, n: int) -> IntTuple:
+    if step.__class__ is ScaledBasis:
         return step.__class__(_coarser_stride(step.value, n), step.path)
     if ints.is_zero(step) or ints.divides(n, step):
         return ints.div(step, n)
     return 1 if ints.settle(ints.less, 0, step, "upcast") else -1
 
 
-def downcast(x: AnyLayout, n: int) -> AnyLayout:
+def downcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     """Return the layout in elements n times as small: the mode of stride 1 grows, all other strides
     are multiplied.
 
@@ -128,7 +130,7 @@ def _is_unit(step: Leaf) -> bool:
     return bool(ints.is_one(step) or ints.same(step, -1))
 
 
-def recast_layout(x: AnyLayout, old: object, new: object) -> AnyLayout:
+def recast_layout(x: AnyLayout | Swizzle | int, old: object, new: object) -> Alike:
     """Return the layout of the same memory read in elements of `new` bits instead of `old` bits.
 
     Args:
@@ -151,7 +153,7 @@ def recast_layout(x: AnyLayout, old: object, new: object) -> AnyLayout:
     return downcast(x, down) if down > 1 else x
 
 
-def max_alignment(x: AnyLayout) -> int:
+def max_alignment(x: AnyLayout | Swizzle | int) -> int:
     """Return the largest n for which upcast(x, n) keeps every element whole: how many elements are
     always contiguous.
 
@@ -195,7 +197,7 @@ def _factor(n: Leaf, operation: str) -> int:
     return value
 
 
-def _special(name: str, x: AnyLayout, n: Leaf) -> AnyLayout:
+def _special(name: str, x: AnyLayout | Swizzle | int, n: Leaf) -> Alike:
     from cute_py.layout.bits import swizzle
 
     special: Callable[..., Any] = getattr(swizzle, f"{name}_special")

@@ -11,20 +11,21 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.swizzle import Swizzle
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import NoReturn
+    from typing import TypeGuard
 
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.dtypes.table import Array
+    from cute_py.layout.types import IntTuple, Leaf
 
-_set = object.__setattr__
 
 ARRAY_BITS = 63  # of int64, the sign left out
 
 
-class F2Map:
+class F2Map(Value):
     """The map of offsets that sends bit b to `columns[b]` and adds by XOR; higher bits stay.
 
     Args:
@@ -40,34 +41,15 @@ class F2Map:
     """
 
     __slots__ = ("_moves", "columns")
+    __match_args__ = ("columns",)
     columns: tuple[int, ...]
     _moves: tuple[tuple[int, int], ...]
 
     def __init__(self, columns: Iterable[int]) -> None:
         """Check and freeze the columns."""
         given = images(columns, "F2Map")
-        _set(self, "columns", _trimmed(given))
-        _set(self, "_moves", _moves(self.columns))
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"F2Map is frozen: cannot set {name}; build a new one")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"F2Map is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return F2Map, (self.columns,)
-
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not F2Map:
-            return NotImplemented
-        return bool(self.columns == other.columns)
-
-    def __hash__(self) -> int:
-        return hash((F2Map, self.columns))
-
-    def __repr__(self) -> str:
-        return f"F2Map({self.columns!r})"
+        self.columns = _trimmed(given)
+        self._moves = _moves(self.columns)
 
     def __str__(self) -> str:
         text = ",".join([str(column) for column in self.columns])
@@ -78,7 +60,7 @@ class F2Map:
         """How many low bits take part: the map permutes or collapses aligned runs of 2**bits."""
         return len(self.columns)
 
-    def __call__(self, offset: Leaf) -> AnyLayout:
+    def __call__(self, offset: Leaf) -> IntTuple:
         """Return the image of an int, or of a NumPy integer array entry by entry."""
         if hasattr(offset, "dtype"):
             offset = self._widened(offset)
@@ -90,7 +72,7 @@ class F2Map:
             image = image ^ (active >> shift if shift >= 0 else active << -shift)
         return image
 
-    def _widened(self, offset: AnyLayout) -> AnyLayout:
+    def _widened(self, offset: Array) -> Array:
         """Return the array with 64 bits an entry, so that no shift loses bits."""
         if offset.dtype.kind not in "iu":
             also = ", or NumPy arrays of them"
@@ -146,12 +128,12 @@ def _moves(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
 # -- maps of offsets: a Swizzle or an F2Map
 
 
-def is_map(x: object) -> bool:
+def is_map(x: object) -> TypeGuard[Swizzle | F2Map]:
     """Return whether x is a map of offsets that is linear over F2: a Swizzle or an F2Map."""
     return x.__class__ is Swizzle or x.__class__ is F2Map
 
 
-def compose_maps(outer: AnyLayout, inner: AnyLayout) -> Swizzle | F2Map:
+def compose_maps(outer: Swizzle | F2Map, inner: Swizzle | F2Map) -> Swizzle | F2Map:
     """Return the map x -> outer(inner(x)) of two maps of offsets: a Swizzle where one fits.
 
     Args:

@@ -9,19 +9,26 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import bits_of, images, is_map
+from cute_py.layout.bits.f2 import images as checked_images
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
+from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout
-from cute_py.layout.tuples import leaves, product, show, transform_leaf
+from cute_py.layout.slicing import check_coordinate
+from cute_py.layout.tuples import leaves, product, show, transform_leaf, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.dtypes.table import Array
+    from cute_py.layout.bits.f2 import F2Map
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple
 
 
-def to_f2(layout: AnyLayout) -> F2Layout:
+def to_f2(layout: AnyLayout | Swizzle) -> F2Layout:
     """Return the F2Layout that is the same function, of the same shape.
 
     Args:
@@ -40,12 +47,12 @@ def to_f2(layout: AnyLayout) -> F2Layout:
     """
     if layout.__class__ is F2Layout:
         return layout
-    if not hasattr(layout, "inner") and layout.__class__ is not Layout:
+    if layout.__class__ is not ComposedLayout and layout.__class__ is not Layout:
         raise refusal("not-a-layout", operation="to_f2", value=layout, type=type(layout).__name__)
     require_powers(layout.shape, "to_f2")
     if layout.__class__ is Layout:
         return _linear(layout)
-    linear = _under_map(layout)
+    linear = _under_map(layout)  # type: ignore[arg-type]
     return _tabulated(layout) if linear is None else linear
 
 
@@ -89,7 +96,7 @@ def _refuse(layout: AnyLayout, index: int, got: int, fitted: int) -> None:
     )
 
 
-def _under_map(layout: AnyLayout) -> F2Layout | None:
+def _under_map(layout: ComposedLayout) -> F2Layout | None:
     """Return a composed layout of any size, if its outer map is linear and its sums are XORs."""
     inner = layout.inner
     if not is_map(layout.outer) or inner.__class__ is not Layout or inner._kind != INTS:
@@ -115,7 +122,7 @@ def _tabulated(layout: AnyLayout) -> F2Layout:
     return F2Layout(layout.shape, bases, origin)
 
 
-def table_bases(table: AnyLayout) -> tuple[int, list[int]]:
+def table_bases(table: Array) -> tuple[int, list[int]]:
     """Return the first entry of a NumPy table of 2**n offsets, and by what those of 1, 2, 4 ...
     differ.
     """
@@ -124,7 +131,7 @@ def table_bases(table: AnyLayout) -> tuple[int, list[int]]:
     return origin, [int(table[1 << bit]) ^ origin for bit in range(bits)]
 
 
-def xor_table(origin: int, bases: Sequence[int]) -> AnyLayout:
+def xor_table(origin: int, bases: Sequence[int]) -> Array:
     """Return origin ^ (XOR of the bases at i's bits) for every i, as a NumPy int64 array."""
     import numpy as np
 
@@ -134,7 +141,7 @@ def xor_table(origin: int, bases: Sequence[int]) -> AnyLayout:
     return table
 
 
-def table_misfit(table: AnyLayout) -> tuple[int, int, int] | None:
+def table_misfit(table: Array) -> tuple[int, int, int] | None:
     """Return the first index at which a NumPy table of 2**n offsets is not F2-linear, the entry
     there and what linearity asks for; None if it is linear.
     """
@@ -149,7 +156,7 @@ def table_misfit(table: AnyLayout) -> tuple[int, int, int] | None:
 # -- back to layouts
 
 
-def from_f2(f2: F2Layout) -> AnyLayout:
+def from_f2(f2: F2Layout) -> Alike:
     """Return the plainest layout that is the same function: a Layout, else a ComposedLayout with
     the smallest Swizzle, else the F2Layout itself.
 
@@ -189,7 +196,7 @@ def swizzles_within(used: int) -> Iterator[Swizzle]:
                     yield Swizzle(bits, base, -shift)
 
 
-def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) -> AnyLayout:
+def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) -> Alike:
     """Return swizzle o offset o layout for disjoint bases: a bit that the offset has set is taken
     away.
     """
@@ -217,7 +224,7 @@ def merged(modes: Iterable[tuple[int, int]]) -> Layout:
     return raw_flat(*coalesced(flat))
 
 
-def swizzled(swizzle: Swizzle, offset: int, layout: Layout) -> AnyLayout:
+def swizzled(swizzle: Swizzle, offset: int, layout: Layout) -> Alike:
     """Return swizzle o offset o layout, the layout itself where both do nothing."""
     from cute_py.layout.composed import composed
 
@@ -227,7 +234,7 @@ def swizzled(swizzle: Swizzle, offset: int, layout: Layout) -> AnyLayout:
 # -- composition
 
 
-def compose_f2(outer: AnyLayout, inner: AnyLayout) -> F2Layout:
+def compose_f2(outer: AnyLayout | Swizzle, inner: AnyLayout | Swizzle) -> F2Layout:
     """Return the F2Layout R with R(c) == outer(inner(c)), of the shape of `inner`.
 
     Args:
@@ -262,7 +269,7 @@ def _run_on(layout: Layout, count: int) -> Layout:
 # -- bit matrices
 
 
-def f2_matrix(x: AnyLayout) -> AnyLayout:
+def f2_matrix(x: AnyLayout | Swizzle | F2Map) -> Array:
     """Return the bit matrix of a layout or map: a NumPy uint8 array, one row for each offset bit
     and one column for each index bit, the lowest first.
 
@@ -280,17 +287,17 @@ def f2_matrix(x: AnyLayout) -> AnyLayout:
     return np.array(bits, dtype=np.uint8).reshape(rows, len(columns))
 
 
-def f2_columns(x: AnyLayout, operation: str) -> Sequence[int]:
+def f2_columns(x: AnyLayout | Swizzle | F2Map, operation: str) -> Sequence[int]:
     """Return the columns of the bit matrix of a layout or map, as ints."""
     if is_map(x):
         return [x(1 << bit) for bit in range(bits_of(x))]
-    f2 = to_f2(x)
+    f2 = to_f2(x)  # type: ignore[arg-type]  # no map
     if f2.offset:
         raise refusal("f2-affine", operation=operation, layout=x, offset=f2.offset)
     return f2.bases
 
 
-def from_f2_matrix(matrix: AnyLayout, shape: IntTuple = None) -> AnyLayout:
+def from_f2_matrix(matrix: Array, shape: IntTuple = None) -> Alike:
     """Return the layout of a bit matrix: a Layout if there is one, else Swizzle o Layout, else an
     F2Layout.
 
@@ -314,13 +321,13 @@ def from_f2_matrix(matrix: AnyLayout, shape: IntTuple = None) -> AnyLayout:
     return from_f2(F2Layout(1 << len(columns) if shape is None else shape, columns))
 
 
-def _seen(bits: AnyLayout) -> str:
+def _seen(bits: Array) -> str:
     if bits.ndim != 2:
         return f"an array of {bits.ndim} dimensions"
     return f"entries such as {bits[(bits != 0) & (bits != 1)][0]!r}"
 
 
-def f2_rank(x: AnyLayout) -> int:
+def f2_rank(x: AnyLayout | Swizzle | F2Map) -> int:
     """Return the rank of the bit matrix: a layout hits 2**rank different offsets.
 
     >>> f2_rank(Layout((4, 4), (1, 0)))
@@ -329,7 +336,7 @@ def f2_rank(x: AnyLayout) -> int:
     return len(gf2.eliminate(_linear_part(x))[0])
 
 
-def f2_kernel(x: AnyLayout) -> list[int]:
+def f2_kernel(x: AnyLayout | Swizzle | F2Map) -> list[int]:
     """Return a basis of the index changes that no offset sees: layout(i ^ k) == layout(i).
 
     XORs of them are all there are: 2**len of them.
@@ -340,5 +347,102 @@ def f2_kernel(x: AnyLayout) -> list[int]:
     return gf2.eliminate(_linear_part(x))[1]
 
 
-def _linear_part(x: AnyLayout) -> Sequence[int]:
-    return f2_columns(x, "f2_kernel") if is_map(x) else to_f2(x).bases
+def _linear_part(x: AnyLayout | Swizzle | F2Map) -> Sequence[int]:
+    return f2_columns(x, "f2_kernel") if is_map(x) else to_f2(x).bases  # type: ignore[arg-type]
+
+
+# -- layouts as Triton's linear layouts list them: for every mode the images of 1, 2, 4, ... Source:
+# Zhou et al., "Linear Layouts" (arXiv 2505.23819)
+
+
+def to_linear_bases(
+    layout: AnyLayout, names: Sequence[Any] | None = None, coshape: IntTuple = None
+) -> dict[Any, list[Any]]:
+    """Return, for every top-level mode, the images of its coordinates 1, 2, 4, ..., as Triton's
+    linear layouts list them.
+
+    Args:
+        layout: what `to_f2` takes.
+        names: one key for each mode, e.g. ("lane", "register"); left out, the mode's index.
+        coshape: powers of two; images are then coordinates in it (colexicographical), not offsets.
+
+    Raises what `f2_matrix` raises; LayoutError for a wrong count of names or offsets past coshape.
+
+    >>> from cute_py import Layout
+    >>> to_linear_bases(Layout((4, 2), (2, 1)), names=("lane", "register"))
+    {'lane': [2, 4], 'register': [1]}
+    """
+    f2 = F2Layout(to_f2(layout).shape, f2_columns(layout, "to_linear_bases"))
+    keys = range(len(f2)) if names is None else names
+    if len(keys) != len(f2):
+        raise refusal(
+            "f2-names", operation="to_linear_bases", count=len(keys), layout=layout, rank=len(f2)
+        )
+    if coshape is not None:
+        _require_reach(f2, coshape)
+    images = [[_split(image, coshape) for image in mode.bases] for mode in f2]
+    return dict(zip(keys, images, strict=True))
+
+
+def _require_reach(f2: F2Layout, coshape: IntTuple) -> None:
+    require_powers(coshape, "to_linear_bases")
+    if f2.cosize() > product(coshape):
+        raise refusal(
+            "f2-coshape",
+            operation="to_linear_bases",
+            layout=f2,
+            offset=f2.cosize() - 1,
+            coshape=show(coshape),
+        )
+
+
+def _split(offset: int, coshape: IntTuple) -> IntTuple:
+    return offset if coshape is None else idx2crd(offset, coshape)
+
+
+def from_linear_bases(
+    bases: Mapping[Any, Iterable[Any]] | Iterable[tuple[Any, Iterable[Any]]],
+    coshape: IntTuple = None,
+) -> Alike:
+    """Return the layout of linear-layout bases: one mode for each entry, in the order given.
+
+    Args:
+        bases: a dict (or pairs) from names to the images of 1, 2, 4, ...: offsets or coordinates.
+        coshape: the shape of the coordinates; left out, the smallest powers of two that hold them.
+
+    Coordinates become offsets colexicographically: the first entry is the fastest. Returns a Layout
+    if there is one, else Swizzle o Layout, else an F2Layout. Raises LayoutError for images that do
+    not fit in coshape.
+
+    >>> print(from_linear_bases({"lane": [(1, 0), (2, 0)], "register": [(0, 1)]}))
+    (4,2):(1,4)
+    """
+    modes = [list(mode) for _, mode in (bases.items() if hasattr(bases, "items") else bases)]
+    points = [_as_tuple(image) for mode in modes for image in mode]
+    if coshape is None and any(point.__class__ is tuple for point in points):
+        coshape = _smallest_coshape(points)
+    if coshape is not None:
+        require_powers(coshape, "from_linear_bases")
+    flat = points if coshape is None else [_flattened(point, coshape) for point in points]
+    extents = tuple([1 << len(mode) for mode in modes])
+    return from_f2(F2Layout(extents[0] if len(extents) == 1 else extents, flat))
+
+
+def _as_tuple(image: IntTuple) -> IntTuple:
+    if isinstance(image, (list, tuple)):
+        return tuple([_as_tuple(part) for part in image])
+    return checked_images([image], "from_linear_bases")[0]
+
+
+def _smallest_coshape(points: list[IntTuple]) -> IntTuple:
+    ranks = {len(wrap(point)) for point in points}
+    if len(ranks) > 1 or any(part.__class__ is tuple for p in points for part in wrap(p)):
+        raise refusal("f2-points", operation="from_linear_bases", points=show(tuple(points)))
+    return tuple([1 << max(part).bit_length() for part in zip(*map(wrap, points), strict=True)])
+
+
+def _flattened(point: IntTuple, coshape: IntTuple) -> int:
+    index: int = crd2idx(check_coordinate(point, coshape), coshape)
+    if index >= product(coshape):
+        raise refusal("f2-points", operation="from_linear_bases", points=show(point))
+    return index

@@ -7,24 +7,23 @@ this kind. Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819).
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import tuples
+from cute_py.layout import AbstractF2, tuples
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import images
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.slicing import check_coordinate, slice_
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, leaves, show
+from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import NoReturn
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Mode, Tiler
-
-_set = object.__setattr__
+    from cute_py.dtypes.table import Array
+    from cute_py.layout.types import IntTuple, Mode, Tiler
 
 
-class F2Layout:
+class F2Layout(Value, AbstractF2):
     """The map i -> offset ^ (XOR of bases[b] over the set bits b of i) on the indices of a shape.
 
     Args:
@@ -41,6 +40,7 @@ class F2Layout:
     """
 
     __slots__ = ("bases", "offset", "shape")
+    __match_args__ = ("shape", "bases", "offset")
     shape: IntTuple
     bases: tuple[int, ...]
     offset: int
@@ -54,26 +54,9 @@ class F2Layout:
             raise refusal(
                 "f2-bases", operation="F2Layout", shape=show(shape), count=len(checked), bits=bits
             )
-        _set(self, "shape", shape)
-        _set(self, "bases", tuple(checked))
-        _set(self, "offset", images([offset], "F2Layout")[0])
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"F2Layout is frozen: cannot set {name}; build a new one")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"F2Layout is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return F2Layout, self._key
-
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not F2Layout:
-            return NotImplemented
-        return bool(self._key == other._key)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+        self.shape = shape
+        self.bases = tuple(checked)
+        self.offset = images([offset], "F2Layout")[0]
 
     def __repr__(self) -> str:
         offset = f", {self.offset}" if self.offset else ""
@@ -100,10 +83,6 @@ class F2Layout:
             bases = bases[step] if self.shape.__class__ is tuple else bases
         return F2Layout(shape, leaves(bases), self.offset)
 
-    @property
-    def _key(self) -> tuple[IntTuple, tuple[int, ...], int]:
-        return self.shape, self.bases, self.offset
-
     def _nested(self) -> IntTuple:
         """Return the bases, those of one leaf of the shape in one tuple."""
         rest = iter(self.bases)
@@ -113,7 +92,7 @@ class F2Layout:
 
         return tuples.transform_leaf(take, self.shape)
 
-    def __call__(self, *coord: IntTuple) -> AnyLayout:
+    def __call__(self, *coord: IntTuple) -> IntTuple:
         """Return the offset of a coordinate or index, or the sublayout where it has `_`.
 
         What the coordinate fixes goes into the sublayout's offset. Raises CoordinateError outside
@@ -151,7 +130,7 @@ class F2Layout:
         """Return one more than the largest offset."""
         return 1 + gf2.largest(gf2.eliminate(self.bases)[0], self.offset)
 
-    def offsets(self) -> AnyLayout:
+    def offsets(self) -> Array:
         """Return all offsets as a NumPy int64 array in colexicographical order; see `offsets`."""
         from cute_py.layout.tools import offsets
 

@@ -8,18 +8,17 @@ Source: cutlass include/cute/swizzle.hpp, swizzle_layout.hpp.
 
 from __future__ import annotations
 
-from cute_py.errors import refusal
+from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
+from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import index_of
 from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
-
-_set = object.__setattr__
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 
 class Swizzle(Value):
@@ -40,6 +39,7 @@ class Swizzle(Value):
     """
 
     __slots__ = ("num_base", "num_bits", "num_shft")
+    __match_args__ = ("num_bits", "num_base", "num_shft")
     num_bits: int
     num_base: int
     num_shft: int
@@ -52,36 +52,12 @@ class Swizzle(Value):
         )
         if b < 0 or m < 0 or abs(s) < b:
             raise refusal("swizzle-parameters", operation="Swizzle", bits=b, base=m, shift=s)
-        _set(self, "num_bits", b)
-        _set(self, "num_base", m)
-        _set(self, "num_shft", s)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"Swizzle is frozen: cannot set {name}; build a new one")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"Swizzle is frozen: cannot delete {name}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Swizzle, self._key
-
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not Swizzle:
-            return NotImplemented
-        return bool(self._key == other._key)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return f"Swizzle({self.num_bits}, {self.num_base}, {self.num_shft})"
+        self.num_bits = b
+        self.num_base = m
+        self.num_shft = s
 
     def __str__(self) -> str:
         return f"Sw<{self.num_bits},{self.num_base},{self.num_shft}>"
-
-    @property
-    def _key(self) -> tuple[int, int, int]:
-        return self.num_bits, self.num_base, self.num_shft
 
     @property
     def yyy_msk(self) -> int:
@@ -103,7 +79,7 @@ class Swizzle(Value):
         """The length of the aligned runs of offsets that the swizzle permutes, 2**(M+B+|S|)."""
         return 1 << (self.num_base + self.num_bits + abs(self.num_shft)) if self.num_bits else 1
 
-    def __call__(self, offset: Leaf) -> AnyLayout:
+    def __call__(self, offset: Leaf) -> IntTuple:
         """Return the swizzled offset; `offset` is an int, or a NumPy integer array."""
         active = offset & self.yyy_msk
         shift = self.num_shft
@@ -136,7 +112,7 @@ def _trailing_zeros(mask: int) -> int:
 # -- other element sizes (dispatched by `recast`)
 
 
-def upcast_special(x: AnyLayout, n: int) -> AnyLayout:
+def upcast_special(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     """Return the swizzle, offset or composed layout in elements n times as large (see
     `recast.upcast`).
 
@@ -160,7 +136,7 @@ def upcast_special(x: AnyLayout, n: int) -> AnyLayout:
     return _each_part("upcast", x, n)
 
 
-def downcast_special(x: AnyLayout, n: int) -> AnyLayout:
+def downcast_special(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     """Return the swizzle, offset or composed layout in elements n times as small (see
     `recast.downcast`).
     """
@@ -171,7 +147,7 @@ def downcast_special(x: AnyLayout, n: int) -> AnyLayout:
     return _each_part("downcast", x, n)
 
 
-def _each_part(name: str, x: AnyLayout, n: int) -> AnyLayout:
+def _each_part(name: str, x: object, n: int) -> Alike:
     from cute_py.layout.algebra import recast
     from cute_py.layout.composed import ComposedLayout, require_composed
 
@@ -186,7 +162,7 @@ def _log2(n: int, operation: str, swizzle: Swizzle) -> int:
     return n.bit_length() - 1
 
 
-def max_alignment_special(x: AnyLayout) -> int:
+def max_alignment_special(x: AnyLayout | Swizzle | int) -> int:
     """Return how many elements a swizzle, an offset or a composed layout always keeps contiguous (0
     for offset 0: all).
     """
@@ -217,7 +193,7 @@ def _inner_layouts(a: AnyLayout, b: AnyLayout, operation: str) -> tuple[AnyLayou
     return inner_of(a), inner_of(b)
 
 
-def max_common_layout_special(a: AnyLayout, b: AnyLayout) -> AnyLayout:
+def max_common_layout_special(a: AnyLayout, b: AnyLayout) -> Alike:
     """Return `max_common_layout` where a or b is swizzled: that of the inner layouts, cut to what
     stays contiguous.
     """
@@ -247,9 +223,9 @@ def _contiguous(a: AnyLayout, b: AnyLayout) -> int | None:
     """Return how many elements stay contiguous under both swizzles; None, all of them, if both are
     the same map.
     """
-    from cute_py.layout.composed import require_composed
+    from cute_py.layout.composed import ComposedLayout
 
-    parts = [require_composed(x, "max_common_vector") for x in (a, b) if hasattr(x, "inner")]
+    parts = [x for x in (a, b) if x.__class__ is ComposedLayout]
     if len(parts) == 2 and parts[0].outer == parts[1].outer and parts[0].offset == parts[1].offset:
         return None
     limits = [_kept_run(part) for part in parts]
@@ -263,3 +239,69 @@ def _kept_run(part: IntTuple) -> int:
     while part.offset % run:
         run //= 2
     return run
+
+
+# -- when a slice of a swizzled layout is linear after all. If no two bits of the fixed offset and
+# of the free modes coincide, sums are XORs, and the swizzle, linear over bits, acts on each part
+# alone. A bit of Z then only changes sign where its Y bit is set in the offset, and a bit of Y
+# drags its Z bit along. Source: cutlass include/cute/swizzle_layout.hpp `slice_and_offset` (the
+# idea; masks and proof are our own)
+
+
+def decay(swizzle: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
+    """Return (sublayout, offset) of c -> swizzle(total + free(c)), a plain Layout where that is
+    linear.
+    """
+    from cute_py.layout.algebra.composition import composition
+    from cute_py.layout.composed import composed
+
+    masks = [bit_mask(s, d) for s, d in zip(free._s, free._d, strict=True)]
+    if total < 0 or free._kind or not _disjoint([total, *masks]):
+        return composed(swizzle, total, free), 0
+    inside = total & swizzle.swizzle_code
+    outside = total ^ inside
+    active = sum(masks) & swizzle.swizzle_code  # type: ignore[arg-type]
+    if active & ~swizzle(active):
+        return composed(swizzle, inside, free), outside
+    try:
+        linear = composition(_linear_form(swizzle, inside), free)
+    except LayoutError:
+        return composed(swizzle, inside, free), outside
+    return linear, swizzle(inside) + outside
+
+
+def bit_mask(extent: int, stride: int) -> int | None:
+    """Return the bits that i*stride can set for i < extent, or a few more; None for a negative
+    stride.
+    """
+    if stride < 0:
+        return None
+    if extent == 1 or stride == 0:
+        return 0
+    low = (stride & -stride).bit_length() - 1
+    high = ((extent - 1) * stride).bit_length()
+    return (1 << high) - (1 << low)
+
+
+def _disjoint(masks: list[int | None]) -> bool:
+    seen = 0
+    for mask in masks:
+        if mask is None or mask & seen:
+            return False
+        seen |= mask
+    return True
+
+
+def _linear_form(swizzle: Swizzle, offset: int) -> Layout:
+    """Return the layout x -> swizzle(offset ^ x) - swizzle(offset) on single bits x: its strides,
+    bit by bit.
+    """
+    bits, base, gap = swizzle.num_bits, swizzle.num_base, abs(swizzle.num_shft)
+    origin = swizzle(offset)
+
+    def steps(first: int) -> tuple[int, ...]:
+        return tuple([swizzle(offset ^ (1 << (first + i))) - origin for i in range(bits)])
+
+    shape = (1 << base, (2,) * bits, 1 << (gap - bits), (2,) * bits, 1)
+    stride = (1, steps(base), 1 << (base + bits), steps(base + gap), 1 << (base + bits + gap))
+    return Layout(shape, stride)

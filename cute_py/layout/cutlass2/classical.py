@@ -11,6 +11,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import tuples
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
@@ -21,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 _MATRIX = ("rows", "columns")
 
@@ -284,7 +285,7 @@ def tensor_bhmk(B: Leaf, H: Leaf, M: Leaf, K: Leaf) -> Layout:
 # -- any layout
 
 
-def permuted(layout: AnyLayout, order: IntTuple) -> AnyLayout:
+def permuted(layout: AnyLayout, order: IntTuple) -> Alike:
     """Return the layout with mode order[i] as its mode i, as numpy.transpose does to an array.
 
     A store through it permutes what it stores: CUTLASS's permute layouts are this on a matrix whose
@@ -322,7 +323,7 @@ def capacity(layout: AnyLayout) -> Leaf:
     return total
 
 
-def _without_swizzle(layout: AnyLayout) -> tuple[AnyLayout, int]:
+def _without_swizzle(layout: AnyLayout) -> tuple[AnyLayout | None, int]:
     """Return the layout below a swizzle, and how long the runs are in which it moves elements."""
     if layout.__class__ is not ComposedLayout or layout.outer.__class__ is not Swizzle:
         return layout, 1
@@ -335,7 +336,7 @@ def _largest_mode(layout: Layout) -> Leaf:
     """Return extent*stride of the leaf of largest stride, None for strides that are not counts."""
     outer = 1, 1
     for leaf in zip(layout._s, layout._d, strict=True):
-        if hasattr(leaf[1], "path") or ints.less(leaf[1], 0):
+        if leaf[1].__class__ is ScaledBasis or ints.less(leaf[1], 0):
             return None
         if _is_outer(leaf, outer):
             outer = leaf

@@ -314,13 +314,7 @@ class _Tile:
     )
 
     def __init__(
-        self,
-        name: str,
-        bits: int,
-        crosswise: int,
-        contiguous: int,
-        strided: int,
-        ld: int | None,
+        self, name: str, bits: int, crosswise: int, contiguous: int, strided: int, ld: int | None
     ) -> None:
         self.name = name
         self.bits, self.crosswise = _integers(name, bits, crosswise)

@@ -25,12 +25,6 @@ from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout, make_composed_layout
 from cute_py.layout.layout import Layout
-from cute_py.layout.notation.parse_maps import (
-    read_f2_layout,
-    read_f2_map,
-    read_pycute_swizzle,
-    read_swizzle,
-)
 from cute_py.layout.notation.parse_pointers import (
     Pointer,
     is_pointer_name,
@@ -40,7 +34,14 @@ from cute_py.layout.notation.parse_pointers import (
     swizzled,
 )
 from cute_py.layout.notation.parse_tokens import MAX_NESTING, MAX_TEXT, Reader, Token, number
-from cute_py.layout.notation.parse_types import read_type, static_int
+from cute_py.layout.notation.parse_types import (
+    read_f2_layout,
+    read_f2_map,
+    read_pycute_swizzle,
+    read_swizzle,
+    read_type,
+    static_int,
+)
 from cute_py.layout.tuples import MAX_DEPTH, _, leaves, show
 
 TYPE_CHECKING = False
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from cute_py.layout.notation.parse_tokens import Value
-    from cute_py.layout.types import AnyLayout, Leaf
+    from cute_py.layout.types import Alike, Leaf
 
 MAX_TERMS = 256  # of a symbolic sum
 
@@ -57,7 +58,7 @@ _BINDING = {":": _SHAPE, "@": _BASIS, "+": 3, "-": 3, "*": 4, "//": 4, "%": 4}
 _ARITHMETIC = {"+": ints.add, "-": ints.sub, "*": ints.mul, "//": ints.div, "%": ints.mod}
 
 
-def parse_layout(text: str, symbols: Mapping[str, Leaf] | None = None) -> AnyLayout:
+def parse_layout(text: str, symbols: Mapping[str, Leaf] | None = None) -> Alike:
     """Return the layout that `text` describes.
 
     Args:

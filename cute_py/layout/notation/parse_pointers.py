@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.layout.notation.parse import Notation
     from cute_py.layout.notation.parse_tokens import Value
-    from cute_py.layout.types import AnyLayout
+    from cute_py.layout.types import Alike, AnyLayout
 
 _OPENING, _CLOSING = ("(", "[", "<"), (")", "]", ">")
 _NAMES = ("ArithTuple", "gmem_", "smem_", "rmem_", "tmem_", "sparse", "smem_sparse", "subptr")
@@ -70,7 +70,7 @@ def read_pointer(notation: Notation, swizzle: Swizzle | None = None) -> Pointer:
     )
 
 
-def read_tensor(notation: Notation) -> AnyLayout:
+def read_tensor(notation: Notation) -> Alike:
     """Read `tensor<pointer o layout>` or `tensor(pointer o layout, data=...`."""
     notation.tensor = True
     notation.advance()
@@ -84,7 +84,7 @@ def read_tensor(notation: Notation) -> AnyLayout:
     return value
 
 
-def read_ir(notation: Notation) -> AnyLayout:
+def read_ir(notation: Notation) -> Alike:
     """Read `!cute.memref<f16, smem, align<16>, S<3,4,3>, "layout">` and its like."""
     first = notation.advance()
     notation.expect("name")
@@ -114,7 +114,7 @@ def _quoted(notation: Notation) -> Value:
     return value
 
 
-def swizzled(notation: Notation, pointer: Pointer, outer: Value, layout: AnyLayout) -> AnyLayout:
+def swizzled(notation: Notation, pointer: Pointer, outer: Value, layout: AnyLayout) -> Alike:
     """Return the swizzle of bytes at `pointer`, as a swizzle of the offsets of `layout` (elements).
 
     Offsets count from the last address before the pointer that is a multiple of the swizzle's

@@ -1,0 +1,249 @@
+"""`Call`: a kernel with all that it is given, and how calls that were made before are answered.
+
+The way of every operator: what the user asks for becomes a `Call`, and that runs. A call with
+equal facts (see `calls.memo`) is not prepared again: where the kernel reads and writes the arrays
+of the user themselves, it is launched with their addresses; else with the choices of before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+import cute_py as cute
+from cute_py.calls.arrays import LINE, address_of, bare, dtype_of, on_device
+from cute_py.calls.memo import address_reader, launch_of
+from cute_py.codegen.driver.streams import device_of
+from cute_py.ops.libraries import library_name
+from cute_py.ops.operands import alignment_of, bytes_each, is_rows, span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cute_py.calls.memo import Answer
+    from cute_py.calls.quick import Known
+    from cute_py.ops.libraries import Library
+    from cute_py.plan.plan import Plan
+    from cute_py.trace.kernel import Kernel
+
+
+@dataclass(slots=True)
+class Call:
+    """A call of a kernel, ready to run.
+
+    Attributes:
+        kernel: what is called.
+        library: of the arrays.
+        reads: the arrays that it reads, as it takes them; None for those that are left out.
+        result: the array that it writes to, as it takes it.
+        numbers: its run-time numbers.
+        statics: its compile-time values; a configuration comes first.
+        shape: of the result, for the user.
+        made: the new array behind `result`, but for the shape; or `out`.
+        out: where the user wants the result, or None.
+        direct: whether the kernel writes to `out` itself.
+        workspace: arrays that it needs for itself.
+        blocks, block_bytes: how many blocks it has, and about what the emulator keeps of each.
+        inputs: what the arrays and numbers were made of.
+        known: the plan, where it was traced before.
+        report: of the last run, if it was asked for.
+    """
+
+    kernel: Kernel
+    library: Library
+    reads: tuple[Any, ...]
+    result: Any
+    numbers: tuple[float, ...]
+    statics: tuple[Any, ...]
+    shape: tuple[int, ...]
+    made: Any
+    out: Any = None
+    direct: bool = False
+    workspace: tuple[Any, ...] = ()
+    blocks: int = 1
+    block_bytes: int = 0
+    inputs: Any = None
+    known: Plan | None = None
+    report: Any = None
+
+    @property
+    def config(self) -> Any:  # noqa: ANN401
+        """How the result is computed."""
+        return self.statics[0]
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What the kernel is given."""
+        return (*self.reads, self.result, *self.workspace, *self.numbers, *self.statics)
+
+    def leaves(self) -> list[Any]:
+        """Return what its plan is run with: arrays and numbers."""
+        arrays = (*self.reads, self.result, *self.workspace)
+        return [*[bare(x) for x in arrays if x is not None], *self.numbers]
+
+    def plan(self) -> Plan:
+        """Return the plan that is run."""
+        return self.known or cute.trace(self.kernel, *self.arguments)
+
+    def run(self, **options: Any) -> Any:  # noqa: ANN401
+        """Return the result, in `out` if there is one.
+
+        Args:
+            options: of `cute.emulate`, for arrays of the host.
+
+        """
+        self.report = self.library.run(self, **options)
+        if self.direct:
+            self.library.written(self.out)
+            return self.out
+        result = self.made.reshape(self.shape)
+        if self.out is None:
+            return result
+        self.out[...] = result
+        return self.out
+
+
+# -- the caller's array for the result
+
+
+def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:  # noqa: ANN401
+    """Return `out` as [L, M, N] if a kernel can write there as it writes to a new array, else None.
+
+    Its rows are contiguous, apart from each other and as aligned as those of a new array, and it
+    shares no memory with what is read. An array of the host is left alone until all is computed;
+    one whose values are not plain, or that autograd follows, is left to its library.
+    """
+    first = bare(reads[0])
+    if out is None or not on_device(out) or device_of(out) != device_of(first):
+        return None
+    if library_name(type(out)) != library_name(type(first)):
+        return None
+    if getattr(out, "requires_grad", False) or getattr(out, "is_neg", bool)():
+        return None
+    view = out.reshape(shape)
+    fits = address_of(view) == address_of(out) and is_rows(view)  # it is no copy
+    if not fits or alignment_of(view) < gcd(LINE, shape[-1] * bytes_each(view)):
+        return None
+    mine = address_of(view)
+    for x in (bare(x) for x in reads if x is not None):
+        low, high = apart(view, x)
+        if low < address_of(x) - mine < high:
+            return None
+    return view
+
+
+def apart(x: Any, y: Any) -> tuple[int, int]:  # noqa: ANN401
+    """Return (low, high): two arrays share memory where the address of y less that of x is in
+    between.
+    """
+    (begin, end), (first, last) = span(x), span(y)
+    return begin - last, end - first
+
+
+# -- calls that were made before
+
+
+def in_place(call: Call, arrays: Sequence[Any], otherwise: Answer) -> Answer | None:
+    """Return the answer to calls like one that was run, for other arrays of the same facts; None
+    where the kernel reads or writes other memory than the caller's.
+
+    Args:
+        call: where it wrote to a new array, that is the result, or is copied to it.
+        arrays: as the user gave them: those of `call.reads`, in this order, then `out`.
+        otherwise: the answer where `out` shares memory with what is read.
+
+    """
+    *given, out = arrays
+    pairs = zip(map(bare, call.reads), map(bare, given), strict=True)
+    if call.workspace or not all(_is_there(x, y) for x, y in pairs if x is not None):
+        return None
+    if call.library.on_host:
+        return _emulated(call)
+    known = launch_of(call.kernel.calls(), call.arguments)
+    if known is None or call.direct is (out is None):
+        return None
+    places = [i for i, x in enumerate(arrays) if x is not None]
+    read = [places.index(i) for i, x in enumerate(call.reads) if x is not None]
+    if out is None:
+        return _into_a_new_array(call, known, read)
+    return _into_the_given_one(call, known, read, arrays, otherwise)
+
+
+def _is_there(x: Any, y: Any) -> bool:  # noqa: ANN401
+    """Tell whether an array that a kernel reads is a view of the one that the user gave."""
+    known = library_name(type(x)) == library_name(type(y))  # y may be a list
+    return known and address_of(x) == address_of(y)
+
+
+def _emulated(call: Call) -> Answer:
+    """Return the answer that runs the plan; NumPy's arrays become views by their strides."""
+    from numpy.lib.stride_tricks import as_strided
+
+    seen = call.kernel.watch.now()
+    place = len(call.reads)
+    views = [x if x is None else (x.shape, x.strides) for x in call.reads]
+    view = call.result.shape, call.result.strides
+    form, kind = call.made.shape, dtype_of(call.made)
+    like = replace(call, reads=(), result=None, made=None, out=None, inputs=None, known=call.plan())
+
+    def answer(args: Any, _addresses: Any, numbers: tuple[float, ...]) -> Any:  # noqa: ANN401
+        if like.kernel.watch.now() is not seen:
+            return None
+        reads = [v if v is None else as_strided(x, *v) for x, v in zip(args, views, strict=False)]
+        made = like.library.empty(form, kind)
+        return replace(
+            like,
+            reads=tuple(reads),
+            result=as_strided(made, *view),
+            numbers=tuple(map(float, numbers)),
+            made=made,
+            out=args[place],
+        ).run()
+
+    return answer
+
+
+def _into_the_given_one(
+    call: Call, known: Known, read: list[int], arrays: Sequence[Any], otherwise: Answer
+) -> Answer:
+    holds, launch = known.holds, known.launch.go
+    seen = [x for x in arrays if x is not None]
+    bounds = [(i, *apart(seen[-1], bare(seen[i]))) for i in read]
+    whole = len(read) == len(seen) - 1
+    place, note = len(call.reads), call.library.note
+
+    def answer(args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:  # noqa: ANN401
+        if not holds():
+            return None
+        mine = addresses[-1]
+        for i, low, high in bounds:
+            if low < addresses[i] - mine < high:
+                return otherwise(args, addresses, numbers)
+        if not whole:
+            addresses = (*[addresses[i] for i in read], mine)
+        launch((*addresses, *numbers))
+        out = args[place]
+        if note is not None:
+            note(out)
+        return out
+
+    return answer
+
+
+def _into_a_new_array(call: Call, known: Known, read: list[int]) -> Answer:
+    holds, launch = known.holds, known.launch.go
+    make = call.library.maker(call.shape, dtype_of(call.result))
+    address_in, aligned = address_reader(type(bare(call.result))), address_of(call.result) % LINE
+
+    def answer(_args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:  # noqa: ANN401
+        if not holds():
+            return None
+        made = make()
+        mine = address_in(made)
+        if mine % LINE != aligned:
+            return None
+        launch((*[addresses[i] for i in read], mine, *numbers))
+        return made
+
+    return answer

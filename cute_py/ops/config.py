@@ -1,0 +1,399 @@
+"""Which configuration a product gets: its instruction and copies by types and memory, and its tile
+by its size, on a GPU also by what that has.
+
+The rules for GPUs are from measurements on an H200 (docs/performance.md); a smaller GPU takes the
+first option that its shared memory holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import gcd
+from operator import itemgetter
+from typing import NamedTuple
+
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import CuteError, refusal
+from cute_py.kernels.config import ATOMS
+from cute_py.kernels.gemm import GemmConfig, Side
+from cute_py.layout.tuples import ceil_div
+from cute_py.ops.libraries import Gpu
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.dtypes.table import Dtype, DtypeLike
+
+VECTOR_BYTES = 16  # the widest load, and the chunk of a swizzle
+K_BYTES = {"f64": 128, "f32": 32}  # of a tile's K: of FMA all of it is in registers; others 64
+LARGEST = {8: 64}  # bytes of an accumulator -> most of M and N; others 128
+
+FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
+KNOWN = (*FLOATS, "s8", "u8")
+
+# -- by types, memory and size
+
+
+def choose_config(
+    M: int,
+    N: int,
+    K: int,
+    dtype: DtypeLike | tuple[DtypeLike, DtypeLike],
+    majors: tuple[str, str] = ("K", "K"),
+    alignment: int | tuple[int, int] = VECTOR_BYTES,
+) -> GemmConfig:
+    """Return the configuration for D (M,N) = A (M,K) B (N,K)^T; its `explain()` lists the rules.
+
+    Args:
+        M: rows of A and D.
+        N: rows of B, columns of D.
+        K: columns of A and B.
+        dtype: of the operands, or one for each.
+        majors: which mode of A and of B is contiguous: "K", or "MN".
+        alignment: what divides the address of every row of A and of B (bytes), or one number for
+            both.
+
+    Raises DtypeError where no instruction multiplies these types.
+
+    >>> print(choose_config(512, 512, 512, "bf16"))
+    SM80_16x8x16_F32BF16BF16F32_TN tile=128x128x32 warps=2x2 stages=4 A=Kx8 B=Kx8 cp.async
+    """
+    kinds = dtype if isinstance(dtype, tuple) else (dtype, dtype)
+    a, b = (as_dtype(kind) for kind in kinds)
+    aligned = alignment if isinstance(alignment, tuple) else (alignment, alignment)
+    atom, why_atom = _atom(a, b)
+    simt = atom.startswith("UniversalFMA")
+    tile, why_tile = _tile(M, N, a)
+    sides = [_side(*parts, simt) for parts in zip((a, b), majors, aligned, strict=True)]
+    vectors = [side.vector * kind.bits // 8 for side, kind in zip(sides, (a, b), strict=True)]
+    asynchronous = min(vectors) >= 4
+    stages, why_stages = _stages(ceil_div(max(K, 1), tile[2]), asynchronous)
+    reasons = (
+        why_atom,
+        why_tile,
+        _why_copies(sides, vectors, asynchronous),
+        why_stages,
+    )
+    return GemmConfig(
+        atom, tile, _warps(tile, simt), stages, sides[0], sides[1], asynchronous, reasons
+    )
+
+
+def _atom(a: Dtype, b: Dtype) -> tuple[str, str]:
+    name = ATOMS.get((a.name, b.name))
+    if name is None or not {a.name, b.name} <= set(KNOWN):
+        known = ", ".join(KNOWN)
+        raise refusal("ops-dtype", operation="cute.ops.gemm", a=a, b=b, known=known)
+    if a.name == "f32":
+        return name, "f32: no matrix instruction keeps 24 bits, so FMA"
+    return name, f"{a}, {b}: the largest mma.sync of these types"
+
+
+def _tile(M: int, N: int, kind: Dtype) -> tuple[tuple[int, int, int], str]:
+    most = LARGEST.get(kind.bits // 8, 128)
+    m, n = (next(t for t in (32, 64, 128) if extent <= t or t == most) for extent in (M, N))
+    k = K_BYTES.get(kind.name, 64) * 8 // kind.bits
+    why = f"tile: M={M} and N={N} get the least of 32, 64, 128 that holds them, at most {most}"
+    return (m, n, k), f"{why}; K {k * kind.bits // 8} bytes"
+
+
+def _warps(tile: tuple[int, int, int], simt: bool) -> tuple[int, int]:
+    """Return 2 x 2 warps; or threads of 8 x 8 elements each, a warp at least."""
+    if not simt:
+        return 2, 2
+    m, n, _k = tile
+    return (8, 8) if m == n == 32 else (m // 8, n // 8)
+
+
+def _side(kind: Dtype, major: str, alignment: int, simt: bool) -> Side:
+    if simt and major == "K":
+        return Side("K", 1)
+    vector = gcd(alignment, VECTOR_BYTES) * 8 // kind.bits
+    return Side("K" if major == "K" else "MN", max(vector, 1))
+
+
+def _why_copies(sides: list[Side], vectors: list[int], asynchronous: bool) -> str:
+    found = ", ".join(
+        f"{name} along {s.major} by {v} bytes"
+        for name, s, v in zip("AB", sides, vectors, strict=True)
+    )
+    how = "cp.async" if asynchronous else "through registers: cp.async moves at least 4 bytes"
+    return f"copies: {found}, what alignment allows; {how}"
+
+
+def _stages(tiles: int, asynchronous: bool) -> tuple[int, str]:
+    if not asynchronous:
+        return 2, "stages: 2, the next tile waits in registers"
+    stages = 2 if tiles <= 2 else 3 if tiles < 8 else 4
+    return stages, f"stages: {stages} for {tiles} tiles of K"
+
+
+# -- parts given as text
+
+_PARTS = {"tile": 3, "warps": 2} | dict.fromkeys(
+    ("stages", "band", "store", "min_blocks", "spill_bytes", "stmatrix", "pdl", "prefetch"), 1
+)
+
+
+def changed(config: GemmConfig, text: str) -> GemmConfig:
+    """Return a configuration with parts given as text: `tile=64x64x32,stages=3`.
+
+    >>> print(changed(choose_config(512, 512, 512, "f16"), "tile=64x128x32,stages=3"))
+    SM80_16x8x16_F32F16F16F32_TN tile=64x128x32 warps=2x2 stages=3 A=Kx8 B=Kx8 cp.async
+    """
+    parts: dict[str, object] = {}
+    for word in text.split(","):
+        name, _, value = word.strip().partition("=")
+        numbers = value.split("x")
+        wanted = _PARTS.get(name)
+        if wanted != len(numbers) or not all(n.isdecimal() for n in numbers):
+            raise refusal("gemm-config-text", operation="config", text=text)
+        parts[name] = tuple(map(int, numbers)) if wanted > 1 else int(value)
+    try:
+        return replace(config, **parts, reasons=(*config.reasons, f"given: {text}"))  # type: ignore[arg-type]
+    except CuteError as error:
+        raise error.inside(f"config({text})") from None
+
+
+# -- by what a GPU has
+
+BANDS = (2048, 1024, 512)  # rows; those that do not divide M would leave blocks without work
+FULL = 0.9  # of the multiprocessors: with fewer blocks than that a smaller tile is better
+SHORT_K = 1024  # a block is done before the next one has filled its stages: two share a processor
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the rows of `TILES` ask of a product.
+
+    Attributes:
+        M: rows of D.
+        N: columns of D.
+        K: length of the sums.
+        batch: how many products.
+        config: what `choose_config` chose.
+        kind: of the operands.
+        result: type of D.
+        gpu: where it runs.
+    """
+
+    M: int
+    N: int
+    K: int
+    batch: int
+    config: GemmConfig
+    kind: Dtype
+    result: Dtype
+    gpu: Gpu
+
+    def blocks(self, m: int, n: int) -> int:
+        """Return how many tiles of m x n the product has."""
+        return ceil_div(self.M, m) * ceil_div(self.N, n) * self.batch  # type: ignore[no-any-return]
+
+    def fills(self, m: int, n: int) -> bool:
+        """Tell whether blocks of m x n give (nearly) all multiprocessors work."""
+        return self.blocks(m, n) >= FULL * self.gpu.multiprocessors
+
+    def longest(self, m: int, n: int) -> int:
+        """Return how many elements of D the multiprocessor with the most tiles of m x n has."""
+        rounds: int = ceil_div(self.blocks(m, n), self.gpu.multiprocessors)
+        return rounds * m * n
+
+    @property
+    def simt(self) -> bool:
+        """Whether threads multiply, without matrix instructions."""
+        return self.config.simt
+
+    @property
+    def bits(self) -> int:
+        """Of an operand's element."""
+        return self.kind.bits
+
+    @property
+    def along_k(self) -> bool:
+        """Whether both operands are contiguous along K."""
+        return self.config.a.major == self.config.b.major == "K"
+
+    @property
+    def is_large_half(self) -> bool:
+        """Whether it is a product of f16 or bf16 along K that large tiles share out well."""
+        return self.bits == 16 and self.along_k and self.K > SHORT_K and self.fills(256, 128)
+
+
+class Option(NamedTuple):
+    """Parts of a configuration, as an option among others.
+
+    Attributes:
+        m, n: of the tile.
+        warps, stages, min_blocks, spill_bytes: as in `GemmConfig`.
+        k: of the tile; 0: 128 bytes.
+        time: of a product of the same size, relative to the others; of those that stand together
+            the one is taken that is done first.
+    """
+
+    m: int
+    n: int
+    warps: tuple[int, int]
+    stages: int
+    min_blocks: int = 1
+    spill_bytes: int = 0
+    k: int = 0
+    time: float = 1.0
+
+
+# of f16 and bf16 along K, where each multiprocessor has blocks to do (H200, K of 2,560 to 10,240)
+LARGE = (
+    Option(128, 256, (2, 4), 3, spill_bytes=128),
+    Option(256, 128, (4, 2), 3, spill_bytes=128, time=1.007),
+    Option(160, 256, (2, 4), 3, spill_bytes=384, time=1.03),
+)
+# two blocks share a multiprocessor; slower where rows begin within a line of 128 bytes
+SHARED = Option(128, 128, (2, 2), 3, 2, spill_bytes=128, time=1.045)
+TWO = Option(128, 128, (2, 2), 3, 2)
+
+# (which products, their tiles, the best first); with no option the tile stays. What spills is used
+# outside of the main loop, but for 14 words of 160x256.
+TILES: tuple[tuple[Callable[[_Asked], bool], tuple[Option | tuple[Option, ...], ...]], ...] = (
+    # tiles pass through registers
+    (lambda p: not p.config.asynchronous and p.simt, ()),
+    (lambda p: not p.config.asynchronous, (Option(64, 64, (2, 2), 2, k=32),)),
+    # what was chosen holds them
+    (lambda p: min(p.M, p.N) <= 64, ()),
+    # f32 by FMA
+    (lambda p: p.simt and p.fills(128, 128), (Option(128, 128, (16, 16), 3, 2, 256, 16),)),
+    (lambda p: p.simt, (Option(64, 64, (8, 8), 3, 4, 256, 16),)),
+    # f64
+    (
+        lambda p: p.bits == 64 and p.fills(128, 128),
+        (Option(128, 128, (4, 2), 3, k=16), Option(64, 64, (2, 2), 4, k=16)),
+    ),
+    (lambda p: p.bits == 64, (Option(64, 64, (2, 2), 4, k=16),)),
+    # bytes along K
+    (
+        lambda p: p.bits == 8 and p.fills(128, 128) and p.along_k and not p.kind.is_float,
+        (Option(128, 128, (2, 2), 3, 2, k=128), Option(128, 128, (2, 2), 4, k=64)),
+    ),
+    # bytes: those that are not along K take more registers, and so do 8-bit floats
+    (lambda p: p.bits == 8 and p.fills(128, 128), (Option(128, 128, (2, 4), 4, k=64),)),
+    (lambda p: p.bits == 8 and p.along_k, (Option(128, 64, (2, 2), 4, 2, k=64),)),
+    (lambda p: p.bits == 8, (Option(64, 64, (2, 2), 4, k=64),)),
+    # f16, bf16, tf32
+    (lambda p: p.is_large_half and p.K % 64 == 0, ((*LARGE, SHARED), SHARED)),
+    (lambda p: p.is_large_half, (LARGE, SHARED)),
+    (
+        lambda p: p.K > SHORT_K and p.fills(128, 256),
+        (Option(128, 256, (2, 4), 4), Option(128, 256, (2, 4), 3), TWO),
+    ),
+    (lambda p: p.fills(128, 128), (TWO,)),
+    (lambda p: True, (Option(64, 128, (2, 2), 4, 2),)),
+)
+
+
+def for_gpu(
+    config: GemmConfig,
+    problem: tuple[int, int, int, int],
+    kind: Dtype,
+    result: Dtype,
+    gpu: Gpu,
+) -> GemmConfig:
+    """Return the configuration with the tile that suits a GPU.
+
+    Args:
+        config: what `choose_config` chose: it says the instruction and the copies.
+        problem: (M, N, K, batch).
+        kind: of the operands.
+        result: type of D, whose rows lie one behind the other.
+        gpu: where it runs.
+
+    """
+    if kind.bits == 64 and not config.simt and gpu.capability == (9, 0):
+        config = replace(config, atom="SM90_16x8x8_F64F64F64F64_TN")
+    asked = _Asked(*problem, config, kind, result, gpu)
+    found = next(options for holds, options in TILES if holds(asked))
+    for group in found:
+        together = (group,) if isinstance(group, Option) else group
+        made = [(option, _made(asked, option)) for option in together]
+        fitting = [
+            (option.time * asked.longest(option.m, option.n), config)
+            for option, config in made
+            if config is not None
+        ]
+        if fitting:
+            return min(fitting, key=itemgetter(0))[1]
+    return overlapping(config, problem, result, gpu)
+
+
+def _made(asked: _Asked, option: Option) -> GemmConfig | None:
+    """Return the configuration with an option; None where the GPU cannot hold it, or the copies do
+    not cover the tile evenly.
+    """
+    problem = asked.M, asked.N, asked.K, asked.batch
+    tile = option.m, option.n, option.k or 64 * 16 // max(asked.bits, 16)
+    blocks = asked.blocks(option.m, option.n)
+    banded = blocks > asked.gpu.multiprocessors * option.min_blocks and not asked.simt
+    try:
+        made = replace(
+            asked.config,
+            tile=tile,
+            warps=option.warps,
+            stages=option.stages,
+            min_blocks=option.min_blocks,
+            spill_bytes=option.spill_bytes,
+            band=_band(asked.M, option.m) if banded else 0,
+            store=_store(asked),
+            reasons=(
+                *asked.config.reasons,
+                "tile, warps, stages: those that this GPU is fast with",
+            ),
+        )
+        made = overlapping(made, problem, asked.result, asked.gpu)
+    except CuteError:
+        return None
+    return made if shared_bytes(made, asked.kind, asked.result) <= asked.gpu.smem else None
+
+
+def _store(asked: _Asked) -> int:
+    """Return how many elements of D one store by way of shared memory takes; 0: straight."""
+    if asked.simt or asked.bits == 64:  # a thread has neighbours, and stores them in vectors
+        return 0
+    bits = asked.result.bits
+    return max(gcd(VECTOR_BYTES, asked.N * bits // 8) * 8 // bits, 1)
+
+
+def _is_one_wave(config: GemmConfig, problem: tuple[int, int, int, int], gpu: Gpu) -> bool:
+    """Tell whether all blocks run at the same time."""
+    M, N, _K, batch = problem
+    blocks: int = ceil_div(M, config.tile[0]) * ceil_div(N, config.tile[1]) * batch
+    return blocks <= gpu.multiprocessors * config.min_blocks
+
+
+def overlapping(
+    config: GemmConfig, problem: tuple[int, int, int, int], result: Dtype, gpu: Gpu
+) -> GemmConfig:
+    """Return a configuration with what sm_90 has: stmatrix, and a begin beside the kernel before.
+
+    Blocks of the first wave have time to bring their tiles near before they wait for that kernel.
+    """
+    if gpu.capability < (9, 0):
+        return config
+    first = _is_one_wave(config, problem, gpu) and not config.simt
+    return replace(
+        config,
+        pdl=1,
+        prefetch=config.stages - 1 if first else 0,
+        stmatrix=int(config.store > 0 and result.bits == 16),
+    )
+
+
+def _band(M: int, m: int) -> int:
+    """Return how many tiles of m rows blocks that run together cover, 0 for all of them."""
+    tiles, bands = ceil_div(M, m), [rows // m for rows in BANDS]
+    return next((band for band in bands if tiles % band == 0 and tiles > band), 0)
+
+
+def shared_bytes(config: GemmConfig, kind: Dtype, result: Dtype) -> int:
+    """Return about how much shared memory a block takes (bytes): the stages, or the tile of D."""
+    (m, n, k), size = config.tile, kind.bits // 8
+    stages = config.stages * (m + n + 8) * k * size
+    padded = n + max(8, 128 // result.bits)
+    return max(stages, m * padded * result.bits // 8 if config.store else 0)

@@ -1,0 +1,226 @@
+"""Views of a tensor: partitions, the part that a block or a thread has, and `recast`, the same
+memory in another dtype.
+
+A partition divides the tensor by a tiler into ((tile...), (rest...)) and slices: an inner partition
+keeps the tile at one place, an outer partition keeps one element of every tile. All take a Tensor,
+and give a Tensor; or a layout, and give (layout, offset) as `slice_and_offset` does. Source:
+cutlass include/cute/tensor_impl.hpp, pointer_base.hpp.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.integers import ints
+from cute_py.layout import AbstractTensor
+from cute_py.layout.algebra.divide import zipped_divide
+from cute_py.layout.algebra.recast import downcast, upcast
+from cute_py.layout.layout import INTS, Layout
+from cute_py.layout.modes import unflatten
+from cute_py.layout.queries import get_flat_coord, rank, size
+from cute_py.layout.slicing import slice_and_offset
+from cute_py.layout.tuples import _, is_underscore, product_each, show
+from cute_py.tensor.tensor import Tensor, derived, require_tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cute_py.dtypes.table import DtypeLike
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Tiler
+
+
+def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
+    """Return the tile at `coord` of the rest: all that lies inside of the tiler there.
+
+    Args:
+        x: a Tensor, Layout or ComposedLayout.
+        tiler: what `zipped_divide` takes.
+        coord: an index of the rest, or a tuple with one entry a mode; missing entries are `_`.
+
+    Law: inner_partition(x, tiler, r)[t] == zipped_divide(x, tiler)[t, r].
+
+    >>> print(*inner_partition(Layout((8, 6)), (4, 3), (1, 0)))
+    (4,3):(1,8) 4
+    """
+    tiled = zipped_divide(x, tiler)
+    tile, rest = rank(tiled, 0), rank(tiled, 1)
+    return _part((_whole(tile), _filled(coord, rest)), tiled)
+
+
+def outer_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
+    """Return the elements at `coord` of every tile: all that lies outside of the tiler.
+
+    Arguments as for `inner_partition`, with a coordinate of the tile.
+    Law: outer_partition(x, tiler, t)[r] == zipped_divide(x, tiler)[t, r].
+
+    >>> print(*outer_partition(Layout((8, 6)), (4, 3), (1, 0)))
+    (2,2):(4,24) 1
+    """
+    tiled = zipped_divide(x, tiler)
+    tile, rest = rank(tiled, 0), rank(tiled, 1)
+    return _part((_filled(coord, tile), _whole(rest)), tiled)
+
+
+def local_tile(x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = None) -> Alike:
+    """Return the tile of a block: `inner_partition` at its coordinate.
+
+    Args:
+        x: a Tensor, Layout or ComposedLayout.
+        tiler: what `zipped_divide` takes, or by `proj` more.
+        coord: the block's coordinate among the tiles; `_` keeps the tiles of that mode.
+        proj: a tuple in which `_` drops that entry of tiler and coord, so that one tiler and one
+            coordinate of a whole problem (M, N, K) serve all its operands; 1 keeps.
+
+    Law: the tiles of all coordinates cover x once where the tiler divides it.
+
+    >>> from cute_py.layout.tuples import _
+    >>> print(*local_tile(Layout((128, 64)), (32, 64, 16), (1, 0, _), (1, _, 1)))
+    (32,16,4):(1,128,2048) 32
+    """
+    if proj is not None:
+        tiler, coord = (_projected("local_tile", proj, entries) for entries in (tiler, coord))
+    return inner_partition(x, tiler, coord)
+
+
+def local_partition(x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTuple = None) -> Alike:
+    """Return what a thread has where the shape of `thr_layout` is repeated over x.
+
+    Args:
+        x: a Tensor, Layout or ComposedLayout.
+        thr_layout: a compact layout of thread indices.
+        index: the thread, from 0, below the size of thr_layout.
+        proj: a tuple in which `_` drops that mode of thr_layout, as in `local_tile`.
+
+    Law: the partitions of all threads cover x once where the shape divides it and nothing is
+    dropped. Raises CoordinateError for a thread out of range; LayoutError where thr_layout is not
+    compact.
+
+    >>> print(*local_partition(Layout((8, 32)), Layout((2, 16), (16, 1)), 18))
+    (4,2):(2,128) 17
+    """
+    if thr_layout.__class__ is not Layout:
+        kind = type(thr_layout).__name__
+        raise refusal("not-a-layout", operation="local_partition", value=thr_layout, type=kind)
+    index = ints.normalize(index, "local_partition")
+    count = size(thr_layout)
+    if ints.less(index, 0) or ints.leq(count, index):
+        facts = {"index": index, "layout": thr_layout, "count": count}
+        raise refusal("thread-range", operation="local_partition", **facts)
+    coord, tile = get_flat_coord(thr_layout, index), product_each(thr_layout.shape)
+    if proj is not None:
+        tile, coord = (_projected("local_partition", proj, part) for part in (tile, coord))
+    return outer_partition(x, tile, coord)
+
+
+def _projected(operation: str, proj: IntTuple, entries: Tiler) -> IntTuple:
+    """Return the entries that face no `_` in the projection; refuse what does not face it."""
+    entries = entries if entries.__class__ is tuple else (entries,)
+    if proj.__class__ is not tuple or len(entries) != len(proj):
+        raise refusal("profile-mismatch", operation=operation, a=show(proj), b=show(entries))
+    return tuple([entry for p, entry in zip(proj, entries, strict=True) if not is_underscore(p)])
+
+
+def _part(coord: IntTuple, tiled: AnyLayout) -> Alike:
+    if isinstance(tiled, AbstractTensor):
+        return tiled.slice(coord)
+    return slice_and_offset(coord, tiled)
+
+
+def _whole(modes: int) -> IntTuple:
+    """Return the coordinate that keeps so many modes; one mode keeps its brackets, as in CuTe."""
+    return _ if modes == 1 else (_,) * modes
+
+
+def _filled(coord: IntTuple, modes: int) -> IntTuple:
+    """Return a tuple with `_` added up to the number of modes; an index as it is."""
+    if coord.__class__ is not tuple or is_underscore(coord):
+        return coord
+    return coord + (_,) * (modes - len(coord))
+
+
+# -- recast
+
+
+def recast(tensor: Tensor, dtype: DtypeLike) -> Tensor:
+    """Return the tensor that reads the same memory in elements of `dtype`.
+
+    Args:
+        tensor: a Tensor of any engine but coordinates.
+        dtype: the new type of the elements; its size may differ, also by less than a byte.
+
+    Law: the bits of element c of the result are the bits of the elements of `tensor` at c // group
+    (wider) or c * group (narrower), lowest first. Raises what `upcast` and `downcast` raise, and
+    LayoutError for an origin inside of a new element. Source: cutlass tensor_impl.hpp `recast`,
+    layout.hpp `recast_layout`.
+
+    >>> import numpy as np
+    >>> from cute_py import make_tensor
+    >>> words = make_tensor(np.array([0x03020100, 0x07060504], np.uint32))
+    >>> print(recast(words, "u8").to_numpy(), recast(words, "u4").layout)
+    [0 1 2 3 4 5 6 7] (16):(1)
+    """
+    require_tensor(tensor, "recast")
+    row = as_dtype(dtype)
+    if row.kind == "void":
+        raise refusal("dtype-void", operation="recast")
+    if tensor.dtype is None:
+        raise refusal("recast-engine", operation="recast", engine=tensor.engine)
+    old, new = tensor.dtype.bits, row.bits
+    up, down = new // gcd(old, new), old // gcd(old, new)
+    layout, offset = tensor.layout, tensor.engine.offset
+    if up > 1:
+        offset = _coarser_origin(tensor, layout, offset, up)
+        layout = upcast(layout, up)
+    if down > 1:
+        layout = _one_unit(layout)
+        offset = _finer_origin(layout, offset, down)
+        layout = downcast(layout, down)
+    return derived(tensor.engine.recast(row, offset), layout)
+
+
+def _coarser_origin(tensor: Tensor, layout: AnyLayout, offset: Leaf, n: int) -> Leaf:
+    """Return the origin in elements n times as large. Where a stride runs backwards inside of a
+    new element, the old origin is not its first part.
+    """
+    first = ints.sub(offset, _backwards(layout, n))
+    if ints.divides(n, first) is not True:
+        raise refusal("recast-origin", operation="recast", tensor=tensor, offset=first, n=n)
+    return ints.div(first, n)
+
+
+def _backwards(layout: Alike, n: int) -> int:
+    """Return how far negative strides reach back inside of a new element (old elements)."""
+    plain = layout
+    while plain.__class__ is not Layout:
+        plain = plain.inner
+    if plain._kind != INTS:
+        return 0
+    back = 0
+    for extent, step in zip(plain._s, plain._d, strict=True):
+        if -n < step < 0:
+            back += (min(extent, n // -step) - 1) * -step
+    if back and layout is not plain:
+        raise refusal("recast-backwards", operation="recast", layout=layout, n=n)
+    return back
+
+
+def _one_unit(layout: AnyLayout) -> Alike:
+    """Return the layout with stride 0 for modes of extent 1 that another mode of stride 1 makes
+    redundant: `downcast` splits every mode of stride 1.
+    """
+    if layout.__class__ is not Layout or layout._kind != INTS:
+        return layout
+    units = [k for k, step in enumerate(layout._d) if abs(step) == 1]
+    kept = max(units, key=lambda k: layout._s[k], default=None)
+    redundant = [k for k in units if k != kept and layout._s[k] == 1]
+    steps = tuple([0 if k in redundant else step for k, step in enumerate(layout._d)])
+    return Layout(layout.shape, unflatten(steps, layout.shape)) if redundant else layout
+
+
+def _finer_origin(layout: AnyLayout, offset: Leaf, n: int) -> Leaf:
+    """Return the origin in elements n times as small: the first part of an old element, or the last
+    where the mode of stride -1 is split.
+    """
+    backwards = layout.__class__ is Layout and -1 in layout._d
+    return ints.add(ints.mul(offset, n), n - 1 if backwards else 0)

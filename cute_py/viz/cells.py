@@ -1,0 +1,314 @@
+"""Cells of pictures: grids from the values of a layout, and who holds which element of a tile.
+
+An element that several threads hold shows all of them: `T0,64 V1` is value 1 of threads 0 and 64,
+`T0-127 V5` value 5 of all threads from 0 to 127, `T0-240/16 V0` value 0 of every 16th thread. The
+colour is that of the first thread, modulo 8, as in CuTe's own pictures.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cute_py.errors import refusal
+from cute_py.layout import tuples
+from cute_py.layout.bits.f2_layout import F2Layout
+from cute_py.layout.bits.swizzle import Swizzle
+from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.layout import INTS, Layout
+from cute_py.layout.queries import is_static, size
+from cute_py.viz.picture import COLOURS, Cell, Grid, Picture
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, TypeAlias
+
+    from cute_py.layout.types import AnyLayout, IntTuple, Tiler
+
+    Grids: TypeAlias = tuple[tuple[Grid, ...], ...]
+    Labels: TypeAlias = Sequence[str]
+
+MOST_CELLS = 1 << 18
+MOST_PAIRS = 1 << 22  # threads often share elements: 128 hold each of a warpgroup's A
+MOST_MODES = 4
+COLUMNS = 16  # cells in a line of a rank-1 layout
+
+
+class Cells(NamedTuple):
+    """Cells one after the other: the lines of each, and the index of the colour of each."""
+
+    lines: tuple[tuple[str, ...], ...]
+    colours: tuple[int | None, ...]
+
+    def part(self, where: slice) -> Cells:
+        """Return some of the cells."""
+        return Cells(self.lines[where], self.colours[where])
+
+
+def is_layout(x: object) -> bool:
+    """Return whether x is a layout of any kind."""
+    return x.__class__ in (Layout, ComposedLayout, F2Layout)
+
+
+def require_numbers(layout: AnyLayout, operation: str) -> None:
+    """Refuse a layout with symbols."""
+    if layout.__class__ is not F2Layout and not is_static(layout):
+        raise refusal("tools-symbols", operation=operation, layout=layout)
+
+
+def require_small(x: object, count: int, what: str = "cells") -> None:
+    """Refuse more cells, or more pairs of thread and value, than a picture may have."""
+    most = MOST_CELLS if what == "cells" else MOST_PAIRS
+    if count > most:
+        raise refusal(
+            "viz-size", operation="picture_of", value=x, count=count, what=what, most=most
+        )
+
+
+def values_of(layout: AnyLayout) -> list[Any]:
+    """Return what the layout yields, in colexicographical order."""
+    if layout.__class__ is Layout and layout._kind == INTS:
+        return _offsets(layout)
+    if layout.__class__ is ComposedLayout:
+        inner, outer, offset = values_of(layout.inner), layout.outer, layout.offset
+        if inner[0].__class__ is int:
+            offsets = [offset + value for value in inner]
+            if outer.__class__ is Swizzle:
+                return swizzled(outer, offsets)
+            return [outer(each) for each in offsets]
+    return [layout(i) for i in range(size(layout))]
+
+
+def _offsets(layout: Layout) -> list[int]:
+    """Return the offsets of an all-int layout by outer sums, without NumPy and its loading time."""
+    offsets = [0]
+    modes = list(zip(tuples.leaves(layout.shape), tuples.leaves(layout.stride), strict=True))
+    for extent, stride in reversed(modes):
+        terms = [i * stride for i in range(extent)]
+        offsets = [offset + term for offset in offsets for term in terms]
+    return offsets
+
+
+def swizzled(swizzle: Swizzle, offsets: list[int]) -> list[int]:
+    """Return the swizzled offsets; all that agree in the bits that are read change alike."""
+    read = swizzle.yyy_msk
+    change = {bits: swizzle(bits) ^ bits for bits in {offset & read for offset in offsets}}
+    return [offset ^ change[offset & read] for offset in offsets]
+
+
+def value_cells(values: list[Any]) -> Cells:
+    """Return the cells of offsets or of coordinates."""
+    whole = values[0].__class__ is int
+    texts = map(str if whole else tuples.show, values)
+    sums = values if whole else [sum(tuples.leaves(value)) for value in values]
+    return Cells(tuple(zip(texts)), tuple([each % len(COLOURS) for each in sums]))
+
+
+def slabs(x: object, cells: Cells, shape: tuple[int, ...], labels: list[list[str]]) -> Grids:
+    """Return one grid, or one for each coordinate of modes 2 (downwards) and 3 (to the right).
+
+    Args:
+        x: what is drawn, for refusals.
+        cells: in colexicographical order.
+        shape: one extent for each mode.
+        labels: of each mode, one text for each coordinate.
+
+    """
+    if len(shape) > MOST_MODES:
+        raise refusal("viz-rank", operation="picture_of", value=x, rank=len(shape), most=MOST_MODES)
+    if len(shape) < 2:
+        return ((_line(cells, labels[0] if labels else [""]),),)
+    rows, columns, *rest = shape
+    depth, slabs = (*rest, 1, 1)[:2]
+    area = rows * columns
+    grids = [
+        table(_slab_title(rest, k), cells.part(slice(area * k, area * (k + 1))), *labels[:2])
+        for k in range(depth * slabs)
+    ]
+    return tuple(tuple(grids[k::depth]) for k in range(depth))
+
+
+def _slab_title(rest: list[int], index: int) -> str:
+    if not rest:
+        return ""
+    if len(rest) == 1:
+        return f"(_,_,{index})"
+    return f"(_,_,{index % rest[0]},{index // rest[0]})"
+
+
+def table(title: str, cells: Cells, rows: Labels, columns: Labels) -> Grid:
+    """Return the grid of cells that come column by column."""
+    height = len(rows)
+    parts = [cells.part(slice(i, None, height)) for i in range(height)]
+    return grid_of(title, parts, rows, columns)
+
+
+def grid_of(title: str, parts: list[Cells], rows: Labels, columns: Labels) -> Grid:
+    """Return the grid of these rows of cells."""
+    lines, colours = zip(*parts, strict=True)
+    return Grid(title, lines, colours, tuple(rows), tuple(columns))
+
+
+def _line(cells: Cells, labels: Labels) -> Grid:
+    """Return the grid of one mode: a line, or lines of 16 cells, each labelled by its first."""
+    count = len(labels)
+    width = COLUMNS if count > 2 * COLUMNS else count
+    starts = range(0, count, width)
+    spare = -count % width
+    padded = Cells(cells.lines + ((),) * spare, cells.colours + (None,) * spare)
+    parts = [padded.part(slice(i, i + width)) for i in starts]
+    if len(starts) == 1:
+        return grid_of("", parts, [""], labels)
+    return grid_of("", parts, [labels[i] for i in starts], numbered(width))
+
+
+def numbered(n: int) -> list[str]:
+    """Return the labels 0 to n - 1."""
+    return [str(i) for i in range(n)]
+
+
+# -- who holds which element: the cells of a thread-value layout over a tile
+
+NOBODY = Cell(("-",))  # an element that no thread holds
+
+
+def picture_tv(tv: AnyLayout, tile: Tiler) -> Picture:
+    """Return the tile with the threads and values that hold each element.
+
+    Args:
+        tv: (thread, value) -> index in the tile, the first mode of the tile fastest; or ->
+            coordinate in the tile, as a partition of an identity layout has it.
+        tile: its shape, of 1 to 4 modes (elements); a mode may be a layout, whose values label it.
+
+    Law: with coordinates, the picture is that of the indices of these coordinates. Raises
+    LayoutError for a `tv` of another rank, and where it leaves the tile.
+
+    >>> from cute_py import Layout
+    >>> picture_tv(Layout((2, 2), (1, 2)), (2, 2)).grids[0][0].cells[1]
+    (Cell(lines=('T1 V0',), colour=1), Cell(lines=('T1 V1',), colour=1))
+    >>> from cute_py import E
+    >>> by_coordinate = Layout((2, 2), (E(0), E(1)))
+    >>> picture_tv(by_coordinate, (2, 2)).grids == picture_tv(Layout((2, 2)), (2, 2)).grids
+    True
+    """
+    threads = _require_tv(tv)
+    tile_text = tuples.show(tile)
+    shape, labels = tile_of(tile)
+    nested = tuple([m.shape if m.__class__ is Layout else m for m in tuples.wrap(tile)])
+    cells = held(tv, {t: t for t in range(threads)}, nested)
+    return Picture(f"{tv} over {tile_text}", slabs(tv, cells, shape, labels))
+
+
+def _require_tv(tv: AnyLayout) -> int:
+    """Return the number of threads of a static thread-value layout."""
+    if not is_layout(tv):
+        raise refusal("viz-type", operation="picture_tv", value=tv, type=type(tv).__name__)
+    require_numbers(tv, "picture_tv")
+    if tuples.rank(tv.shape) != 2:
+        raise refusal("viz-tv", operation="picture_tv", layout=tv, rank=tuples.rank(tv.shape))
+    return size(tv, 0)  # type: ignore[no-any-return]
+
+
+def tile_of(tile: Tiler) -> tuple[tuple[int, ...], list[list[str]]]:
+    """Return the extents of a tile, and the coordinates of each mode."""
+    modes = tuples.wrap(tile)
+    shape = tuple([size(mode) for mode in modes])
+    return shape, [
+        [tuples.show(mode(i)) for i in range(n)] if mode.__class__ is Layout else numbered(n)
+        for mode, n in zip(modes, shape, strict=True)
+    ]
+
+
+def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple) -> Cells:
+    """Return the cell of each element of a tile.
+
+    Args:
+        tv: (thread, value) -> index or coordinate in the tile.
+        threads: thread coordinate of tv -> number of the thread.
+        shape: of the tile; its modes may nest, as coordinates then do.
+
+    """
+    elements = tuples.product(shape)
+    require_small(tv, elements)
+    require_small(tv, size(tv), "pairs of thread and value")
+    indices = values_of(tv)
+    count = size(tv, 0)
+    holders: list[dict[int, list[int]]] = [{} for _ in range(elements)]
+    for value in range(size(tv, 1)):
+        for t, thread in threads.items():
+            place = indices[t + count * value]
+            index = place if place.__class__ is int else _index(place, shape)
+            if not 0 <= index < elements:
+                raise refusal(
+                    "viz-tile",
+                    operation="picture_tv",
+                    layout=tv,
+                    shape=tuples.show(shape),
+                    thread=thread,
+                    value=value,
+                    index=tuples.show(place),
+                )
+            holders[index].setdefault(value, []).append(thread)
+    cells = [_holder_cell(each) for each in holders]
+    return Cells(tuple([cell.lines for cell in cells]), tuple([cell.colour for cell in cells]))
+
+
+def _index(coord: IntTuple, shape: IntTuple) -> int:
+    """Return the index of a coordinate in a tile, -1 outside of it.
+
+    The coordinate may have fewer modes than the shape: E(0) alone moves along mode 0.
+    """
+    if coord.__class__ is int:
+        return coord if 0 <= coord < tuples.product(shape) else -1
+    if shape.__class__ is int or tuples.rank(coord) > tuples.rank(shape):
+        return -1
+    index, step = 0, 1
+    for entry, extent in zip(coord, shape, strict=False):
+        inner = _index(entry, extent)
+        if inner < 0:
+            return -1
+        index, step = index + step * inner, step * tuples.product(extent)
+    return index
+
+
+def _holder_cell(values: dict[int, list[int]]) -> Cell:
+    """Return the cell of an element, a line for each set of threads that holds it."""
+    if not values:
+        return NOBODY
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for value, threads in values.items():
+        groups.setdefault(tuple(threads), []).append(value)
+    lines = tuple(f"T{spans(threads)} V{spans(held)}" for threads, held in groups.items())
+    return Cell(lines, min(map(min, groups)) % len(COLOURS))
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """Return numbers as text, runs of three or more in short.
+
+    >>> spans([0, 64]), spans([0, 1, 2, 3, 8, 9]), spans(range(0, 256, 16))
+    ('0,64', '0-3,8,9', '0-240/16')
+    """
+    if len(numbers) == 1:
+        return str(numbers[0])
+    parts = []
+    start = 0
+    while start < len(numbers):
+        end = _run(numbers, start)
+        step = numbers[start + 1] - numbers[start] if end > start + 1 else 0
+        if step and end - start >= (3 if step == 1 else 5):
+            parts.append(f"{numbers[start]}-{numbers[end - 1]}" + (f"/{step}" if step > 1 else ""))
+            start = end
+        else:
+            parts.append(str(numbers[start]))
+            start += 1
+    return ",".join(parts)
+
+
+def _run(numbers: Sequence[int], start: int) -> int:
+    """Return where the equal steps upwards that begin at `start` end."""
+    end = start + 1
+    if end < len(numbers) and numbers[end] > numbers[start]:
+        step = numbers[end] - numbers[start]
+        while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
+            end += 1
+    return end

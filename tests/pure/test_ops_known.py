@@ -1,0 +1,509 @@
+"""Known requests of `cute.ops.gemm`: launched with new addresses, and never by a stale choice."""
+
+import random
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py.calls import arrays
+from cute_py.codegen.driver import streams
+from cute_py.kernels.epilogue import Epilogue
+from cute_py.kernels.gemm import GemmConfig, gemm
+from cute_py.ops import libraries, product
+from cute_py.ops.product import KNOWN
+from tests import fake_gpu
+
+
+class Matrix:
+    """A matrix of a GPU, without memory; its views and copies are such, too."""
+
+    is_cuda, requires_grad, made = True, False, []
+
+    def __init__(self, shape, kind=np.float16, strides=None, address=1 << 20):
+        self.dtype, self.shape, self.address = np.dtype(kind), tuple(shape), address
+        size = self.dtype.itemsize
+        compact = [size * int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+        self.strides, self.itemsize = tuple(strides or compact), size
+        self.device = DEVICE
+
+    def like(self, shape, strides):
+        return type(self)(shape, self.dtype, strides, self.address)
+
+    def swapaxes(self, _first, _second):
+        return self.like(
+            (*self.shape[:-2], *self.shape[:-3:-1]), (*self.strides[:-2], *self.strides[:-3:-1])
+        )
+
+    def reshape(self, shape):
+        more = len(shape) - len(self.shape)
+        if more < 0:
+            return self.like(shape, self.strides[-len(shape) :])
+        return self.like(shape, (0,) * more + self.strides)
+
+    def transpose(self, *modes):
+        modes = modes[0] if isinstance(modes[0], tuple) else modes
+        return self.like([self.shape[i] for i in modes], [self.strides[i] for i in modes])
+
+    def copy(self):
+        return made(self.shape, self.dtype)
+
+    def __getitem__(self, index):
+        if index == slice(None, 1):
+            return self.like((1, *self.shape[1:]), self.strides)
+        assert index == 0
+        return self.like(self.shape[1:], self.strides[1:])
+
+    def __setitem__(self, index, value):
+        Matrix.made.append("copied to")
+
+
+class Followed(Matrix):
+    requires_grad = True
+
+
+class Device:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_error):
+        pass
+
+
+DEVICE = Device()
+
+
+def made(shape, kind):
+    """Return a new matrix at an address of its own."""
+    Matrix.made.append("made")
+    return Matrix(shape, kind, address=(1 << 30) + (len(Matrix.made) << 24))
+
+
+def spread(x, shape):
+    more = len(shape) - len(x.shape)
+    sizes = zip(x.shape, shape[more:], x.strides, strict=True)
+    return x.like(shape, (0,) * more + tuple(s if n == m else 0 for n, m, s in sizes))
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """The machine; its launches are (device, grid, stream, words)."""
+    fake = fake_gpu.install(monkeypatch)
+    facts = (("dtype",), ("shape",), ("strides",), ("requires_grad",))
+    library = arrays.Library(
+        "fake", ("address",), facts, lambda x: 0, lambda d: lambda: fake.stream, lambda: 0
+    )
+    for kind in (Matrix, Followed):
+        monkeypatch.setitem(arrays.LIBRARIES, kind, library)
+        monkeypatch.setitem(arrays.READERS, kind, library.reader())
+    cupy = SimpleNamespace(empty=lambda shape, kind: made(shape, kind), broadcast_to=spread)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(fake_gpu.LIMITS, "MULTIPROCESSOR_COUNT", 132)
+    monkeypatch.setattr(libraries, "driver", lambda: streams.driver())
+    monkeypatch.setattr(gemm, "_calls", None)
+    monkeypatch.setattr(Matrix, "made", [])
+    KNOWN.clear()
+    return fake
+
+
+@pytest.fixture
+def steps(gpu, monkeypatch):
+    """The names of what is done to prepare requests: choices, and requests that are read."""
+    found = []
+
+    def noted(owner, name):
+        real = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *x, **y: (found.append(name), real(*x, **y))[1])
+
+    noted(GemmConfig, "__init__")
+    noted(GemmConfig, "__str__")
+    noted(Epilogue, "__init__")
+    noted(product, "taken")
+    return found
+
+
+M, N, K = 128, 256, 64
+
+
+def operands(**named):
+    return Matrix((M, K), address=1 << 21, **named), Matrix((K, N), address=1 << 22)
+
+
+def known():
+    return sum(len(alike.known) for alike in KNOWN.kept.values())
+
+
+def words(gpu):
+    return gpu.raw.launches[-1][3]
+
+
+def test_a_thousand_calls_keep_one_entry(gpu, steps):
+    a, b, out = *operands(), Matrix((M, N), address=1 << 23)
+    cute.ops.gemm(a, b, alpha=0.5, out=out)
+    steps.clear()
+    for i in range(1000):
+        a, b, out = (Matrix(x.shape, address=x.address + 4096 * i) for x in (a, b, out))
+        assert cute.ops.gemm(a, b, alpha=1.5 + i, out=out) is out
+        x = words(gpu)
+        assert [x.count(y.address) for y in (a, b, out)] == [1, 1, 1]
+        assert x[-2] == np.float64(1.5 + i).view(np.uint64)
+    assert steps == []  # no configuration, no epilogue, no request
+    assert known() == KNOWN.count == 1
+    assert sum(len(alike.known) for alike in gemm.calls().kept.values()) == 1
+    assert len(gpu.raw.launches) == 1001
+    assert Matrix.made == []
+
+
+def test_the_launch_is_the_one_of_the_first_call(gpu):
+    a, b, c, bias = *operands(), Matrix((M, N), np.float32), Matrix((N,), np.float32)
+    c.address, bias.address = 1 << 24, 1 << 25
+    out = Matrix((M, N), address=1 << 23)
+    for named in (
+        {},
+        {"c": c, "beta": 2.0},
+        {"c": c},
+        {"bias": bias},
+        {"c": c, "beta": 1, "bias": bias},
+    ):
+        cute.ops.gemm(a, b, out=out, **named)
+        cute.ops.gemm(a, b, out=out, **named)
+        first, second = gpu.raw.launches[-2:]
+        assert first == second
+        used = {"c": c.address in first[3], "bias": bias.address in first[3]}
+        assert used == {"c": bool(named.get("beta")), "bias": "bias" in named}
+
+
+def test_new_results_are_new_arrays(gpu, steps):
+    a, b = operands()
+    found = [cute.ops.gemm(a, b) for _ in range(3)]
+    assert len({x.address for x in found}) == 3
+    assert [
+        launch[3].count(x.address) for launch, x in zip(gpu.raw.launches, found, strict=True)
+    ] == [1] * 3
+    assert {x.shape for x in found} == {(M, N)}
+    assert {x.dtype for x in found} == {np.dtype(np.float16)}
+    assert steps.count("taken") == 1
+
+
+OTHERS = {
+    "shape": lambda: {"a": Matrix((M + 8, K)), "out": Matrix((M + 8, N), address=1 << 23)},
+    "type": lambda: {"out": Matrix((M, N), np.float32, address=1 << 23)},
+    "strides": lambda: {"a": Matrix((M, K), strides=(4 * K, 2))},
+    "alignment": lambda: {"a": Matrix((M, K), address=(1 << 21) + 8)},
+    "autograd": lambda: {"out": Followed((M, N), address=1 << 23)},
+    "alpha": lambda: {"alpha": 2.0},
+    "activation": lambda: {"activation": "relu"},
+    "configuration": lambda: {"config": "stages=2"},
+    "no out": lambda: {"out": None},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_facts_go_the_whole_way(gpu, steps, name):
+    a, b = operands()
+    usual = {"a": a, "b": b, "out": Matrix((M, N), address=1 << 23)}
+    cute.ops.gemm(**usual)
+    steps.clear()
+    other = usual | OTHERS[name]()
+    cute.ops.gemm(**other)
+    assert "taken" in steps
+    wanted = words(gpu)
+    steps.clear()
+    cute.ops.gemm(**usual)
+    assert steps == []
+    cute.ops.gemm(**other)
+    assert "__init__" not in steps
+    if name not in ("autograd", "no out"):  # whose results are new
+        assert words(gpu) == wanted
+
+
+def test_a_configuration_is_known_by_identity(gpu, steps):
+    a, b, out = *operands(), Matrix((M, N), address=1 << 23)
+    first = cute.ops.choose_config(M, N, K, "f16", ("K", "MN"))
+    second = cute.ops.choose_config(M, N, K, "f16", ("K", "MN"))
+    for config in (first, second):
+        cute.ops.gemm(a, b, out=out, config=config)
+        steps.clear()
+        cute.ops.gemm(a, b, out=out, config=config)
+        assert steps == []
+    assert known() == 2
+
+
+def test_an_out_that_is_read_is_noticed_each_time(gpu):
+    a, b = operands()
+    apart, same = Matrix((M, M), address=1 << 23), Matrix((M, M), address=a.address)
+    b = Matrix((K, M), address=1 << 22)
+    partly = Matrix((M, M), address=a.address + 2 * K * M - 16)
+    behind = Matrix((M, M), address=a.address + 2 * K * M)
+    for out, direct in (
+        (apart, True),
+        (same, False),
+        (apart, True),
+        (partly, False),
+        (behind, True),
+    ):
+        Matrix.made.clear()
+        cute.ops.gemm(a, b, out=out)
+        assert (
+            out.address in words(gpu)[2:] or words(gpu).count(out.address) == 1
+        ) is direct or out is same
+        assert Matrix.made == ([] if direct else ["made", "copied to"])
+    assert known() == 1
+
+
+def test_the_first_call_with_an_out_that_is_read_does_not_decide_for_others(gpu, steps):
+    a, b = operands()
+    b = Matrix((K, M), address=1 << 22)
+    cute.ops.gemm(a, b, out=Matrix((M, M), address=a.address))
+    steps.clear()
+    out = Matrix((M, M), address=1 << 23)
+    cute.ops.gemm(a, b, out=out)
+    assert steps == ["taken"]
+    cute.ops.gemm(a, b, out=out)
+    assert steps == ["taken"]
+    assert out.address in words(gpu)
+
+
+def test_copies_are_made_each_time_and_nothing_else_is(gpu, steps):
+    a, b = operands(strides=(4 * K, 4))
+    a.strides = (8 * K, 4)
+    results = [cute.ops.gemm(a, b) for _ in range(3)]
+    assert Matrix.made == ["made", "made"] * 3
+    assert steps.count("__init__") == len(
+        [x for x in steps[: steps.index("taken", 1)] if x == "__init__"]
+    )
+    assert len({x.address for x in results}) == 3
+
+
+def test_whole_factors_of_integers_are_told_from_others(gpu):
+    a, b = Matrix((M, K), np.int8, address=1 << 21), Matrix((K, N), np.int8, address=1 << 22)
+    out = Matrix((M, N), np.int32, address=1 << 23)
+    functions = []
+    launch = gpu.raw.cuLaunchKernelEx
+    gpu.raw.cuLaunchKernelEx = lambda c, function, *x: (
+        functions.append(function),
+        launch(c, function, *x),
+    )[1]
+    for alpha in (2.0, 3.0, 2.5, 3.5, 2.0**31, 2.0):
+        cute.ops.gemm(a, b, alpha=alpha, out=out)
+    whole, other = functions[0], functions[2]
+    assert whole != other
+    assert functions == [whole, whole, other, other, other, whole]
+    assert known() == 1
+
+
+@pytest.mark.parametrize("alpha", [np.float32(2), np.int64(2), True])
+def test_factors_of_other_types_are_taken_and_never_known(gpu, steps, alpha):
+    a, b, out = *operands(), Matrix((M, N), address=1 << 23)
+    cute.ops.gemm(a, b, alpha=2.0, out=out)
+    for _ in range(2):
+        steps.clear()
+        cute.ops.gemm(a, b, alpha=alpha, out=out)
+        assert "taken" in steps
+        assert words(gpu)[-2] == np.float64(alpha).view(np.uint64)
+
+
+def test_a_stale_kernel_is_noticed(gpu, steps, monkeypatch):
+    a, b, out = *operands(), Matrix((M, N), address=1 << 23)
+    cute.ops.gemm(a, b, out=out)
+    from cute_py.kernels import gemm as module
+
+    monkeypatch.setattr(module, "_matrix", lambda x, batch: x)
+    steps.clear()
+    cute.ops.gemm(a, b, out=out)
+    assert "taken" in steps
+    steps.clear()
+    cute.ops.gemm(a, b, out=out)
+    assert steps == []
+
+
+def test_no_array_is_kept_alive(gpu):
+    import gc
+    import weakref
+
+    a, b, out = *operands(), Matrix((M, N), address=1 << 23)
+    cute.ops.gemm(a, b, out=out)
+    cute.ops.gemm(a, b)
+    held = [weakref.ref(x) for x in (a, b, out)]
+    gpu.raw.calls.clear()
+    del a, b, out
+    gc.collect()
+    assert [x() for x in held] == [None] * 3
+
+
+def test_host_arrays_go_the_same_way(steps):
+    KNOWN.clear()
+    rng = np.random.default_rng(0)
+    for i in range(3):
+        a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((40, 24), (24, 56)))
+        out = np.zeros((40, 56), np.float16)
+        assert cute.ops.gemm(a, b, alpha=2.0 + i, out=out) is out
+        np.testing.assert_array_equal(out, (2 + i) * (a.astype(float) @ b))
+        wanted = (2 + i) * (a.astype(float) @ b)
+        np.testing.assert_array_equal(cute.ops.gemm(a, b, alpha=2.0 + i), wanted)
+    assert steps.count("taken") == 2
+    out.flags.writeable = False
+    with pytest.raises(cute.CuteError) as caught:
+        cute.ops.gemm(a, b, alpha=2.0, out=out)
+    assert caught.value.code == "ops-read-only"
+
+
+def drawn(rng):
+    """Return the arguments of a request: of few facts, and of many addresses and factors."""
+    kind = rng.choice([np.float16, np.int8])
+    result = np.int32 if kind is np.int8 else kind
+    a, b, c = Matrix((M, K), kind), Matrix((K, N), kind), Matrix((M, N), np.float32)
+    out = rng.choice([None, Matrix((M, N), result), Matrix((M, N), result)])
+    at = 16 * rng.randrange(256, 300)
+    a.address, b.address, c.address = (1 << 21) + at, (1 << 22) + 2 * at, (1 << 24) + at
+    if out is not None:
+        out.address = rng.choice([(1 << 23) + at, 1 << 23, a.address, b.address + 64, c.address])
+    alpha, beta = rng.choice([1, 1.0, 2.0, 2.5, 3]), rng.choice([0, 0.0, 1.0, 0.5])
+    return {"a": a, "b": b, "c": c, "out": out, "alpha": alpha, "beta": beta}
+
+
+def launched(gpu, requests, forget):
+    """Return what requests launch, and how many arrays each makes."""
+    KNOWN.clear()
+    found = []
+    Matrix.made.clear()
+    for request in requests:
+        if forget:
+            KNOWN.clear()
+        before = len(Matrix.made)
+        cute.ops.gemm(**request)
+        found.append((gpu.raw.launches[-1], Matrix.made[before:]))
+    return found
+
+
+def test_a_known_request_launches_what_it_would_if_it_were_not_known(gpu, steps):
+    """Of few facts and many addresses: with what is known, and with nothing."""
+    rng = random.Random(1)
+    requests = [drawn(rng) for _ in range(150)]
+    wanted = launched(gpu, requests, True)
+    cold = steps.count("taken")
+    assert launched(gpu, requests, False) == wanted
+    assert cold == len(requests)
+    assert known() <= 2 * 2 * 2 * 2  # types, with out, alpha is 1, beta is 0
+    assert steps.count("taken") - cold < cold  # those whose out is read are prepared each time
+
+
+# -- torch
+
+
+class Kind:
+    """A torch.dtype."""
+
+    __module__ = "torch"
+
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return f"torch.{self.name}"
+
+
+HALF = Kind("float16")
+
+
+class Tensor:
+    """A tensor of torch on a GPU, without memory."""
+
+    __module__ = "torch"
+    is_cuda, device, dtype, itemsize, requires_grad = True, "cuda:0", HALF, 2, False
+
+    def __init__(self, shape, steps=None, address=1 << 20):
+        self.shape, self.address = tuple(shape), address
+        compact = [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
+        self.steps = tuple(compact if steps is None else steps)
+
+    def stride(self):
+        return self.steps
+
+    def data_ptr(self):
+        return self.address
+
+    def get_device(self):
+        return 0
+
+    def is_neg(self):
+        return False
+
+    def swapaxes(self, _first, _second):
+        return type(self)(self.shape[::-1], self.steps[::-1], self.address)
+
+    def expand(self, shape):
+        more = len(shape) - len(self.shape)
+        return Tensor(shape, (0,) * more + self.steps, self.address)
+
+    def reshape(self, shape):
+        return Tensor(shape, (0, *self.steps)[-len(shape) :], self.address)
+
+    def __getitem__(self, index):
+        assert index == 0
+        return Tensor(self.shape[1:], self.steps[1:], self.address)
+
+
+class Parameter(Tensor):
+    __module__ = "torch"
+    requires_grad = True
+
+
+def facts_of(x):
+    return isinstance(x, Tensor) and (type(x), x.shape, x.steps, x.requires_grad)
+
+
+@pytest.fixture
+def told(gpu, monkeypatch):
+    """What autograd is told of; the library compares arrays by guards."""
+    written, made = [], []
+
+    def empty(shape, dtype, device):
+        assert (dtype, device) == (HALF, "cuda:0")
+        made.append(Tensor(shape, address=(1 << 30) + (len(made) << 24)))
+        return made[-1]
+
+    graph = SimpleNamespace(increment_version=written.append)
+    autograd = SimpleNamespace(graph=graph)
+    torch = SimpleNamespace(empty=empty, float16=HALF, autograd=autograd)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+    def alike(given):
+        facts = [facts_of(x) for x in given]
+        return lambda *more: [facts_of(x) for x in more] == facts
+
+    facts = (("dtype",), ("shape",), ("stride", "()"), ("requires_grad",))
+    library = arrays.Library(
+        "torch",
+        ("data_ptr", "()"),
+        facts,
+        lambda x: 0,
+        lambda d: lambda: gpu.stream,
+        lambda: 0,
+        alike,
+    )
+    for kind in (Tensor, Parameter):
+        monkeypatch.setitem(arrays.LIBRARIES, kind, library)
+        monkeypatch.setitem(arrays.READERS, kind, library.reader())
+    return written
+
+
+def test_tensors_of_torch_are_known_by_guards_and_autograd_is_told(gpu, told, steps):
+    b = Parameter((K, N), address=1 << 22)
+    for i in range(4):
+        a, out = Tensor((M, K), address=(1 << 21) + 512 * i), Tensor((M, N), address=1 << 23)
+        gpu.stream = 7 * i
+        assert cute.ops.gemm(a, b, out=out) is out
+        assert told.pop() is out
+        assert gpu.raw.launches[-1][2] == 7 * i
+        assert [words(gpu).count(x.address) for x in (a, b, out)] == [1, 1, 1]
+        made = cute.ops.gemm(a, b)
+        assert (made.shape, words(gpu).count(made.address)) == ((M, N), 1)
+    assert told == []
+    assert steps.count("taken") == 2
+    wide = Tensor((M, N), (2 * N, 1), 1 << 23)
+    cute.ops.gemm(a, b, out=wide)
+    assert steps.count("taken") == 3
+    assert words(gpu).count(2 * N) == 1

@@ -1,0 +1,125 @@
+"""The house: no large circle of imports inside of cute_py, no long function.
+
+Tables of what is left may only shrink: a row that is met with room to spare fails, too.
+"""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "cute_py"
+FILES_OF_A_CIRCLE = 3
+LINES_OF_A_FUNCTION = 60
+
+# The modules below a package that import each other, and how many they are.
+CIRCLES = {"cute_py.layout": 26}
+
+# What a reader has to take in at once, by its module and name; a kernel may be longer.
+LONG_FUNCTIONS: dict[str, int] = {}
+
+
+@cache
+def files():
+    """Return {dotted name: file} of all modules."""
+    found = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+@cache
+def trees():
+    return {name: ast.parse(file.read_text(encoding="utf-8")) for name, file in files().items()}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _read_once():
+    trees()
+
+
+def imports(node):
+    """Yield the import statements that may run, those inside of functions too."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            yield from imports(ast.Module(child.orelse, []))
+        else:
+            yield from imports(child)
+
+
+def imported(name):
+    """Return the modules of cute_py that a module imports; a name of a package is the package."""
+    found = set()
+    for each in imports(trees()[name]):
+        if isinstance(each, ast.Import):
+            wanted = [alias.name for alias in each.names]
+        else:
+            assert each.level == 0, f"{name}:{each.lineno}: a relative import"
+            wanted = [f"{each.module}.{alias.name}" for alias in each.names]
+        for path in wanted:
+            while path and path not in files():
+                path = path.rpartition(".")[0]
+            found.add(path)
+    return found - {"", name}
+
+
+def circles(graph):
+    """Return the sets of modules that import each other, directly or by others."""
+    reached = {name: set() for name in graph}
+    for name in graph:
+        waiting = [name]
+        while waiting:
+            new = graph[waiting.pop()] - reached[name]
+            reached[name] |= new
+            waiting += new
+    return {
+        frozenset(other for other in reached[name] if name in reached[other])
+        for name in graph
+        if name in reached[name]
+    }
+
+
+def test_circles_are_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a", "e"}, "e": {"d"}, "f": {"a"}}
+    assert circles(graph) == {frozenset("abc"), frozenset("de")}
+    assert circles({"a": {"b"}, "b": {"f"}, "f": set()}) == set()
+
+
+def test_imports_are_those_that_may_run():
+    text = (
+        "import a\nfrom b import c\nif TYPE_CHECKING:\n    import d\nelse:\n    import e\n"
+        "def f():\n    if f:\n        from g import h\n"
+    )
+    found = [ast.unparse(each) for each in imports(ast.parse(text))]
+    assert found == ["import a", "from b import c", "import e", "from g import h"]
+    assert "cute_py.layout.tuples" in imported("cute_py.viz.build")
+    assert "cute_py.tiled.tiled_mma" in imported("cute_py.viz.build")  # in a function
+
+
+def test_no_more_than_three_files_import_each_other():
+    large = {}
+    for circle in circles({name: imported(name) for name in files()}):
+        if len(circle) > FILES_OF_A_CIRCLE:
+            homes = {".".join(name.split(".")[:2]) for name in circle}
+            assert len(homes) == 1, sorted(circle)
+            large[homes.pop()] = sorted(circle)
+    sizes = {home: len(circle) for home, circle in large.items()}
+    assert sizes == CIRCLES, "\n".join(f"{home}: {', '.join(large[home])}" for home in large)
+
+
+def test_no_function_is_long():
+    """From `def` to its last line, its docstring with it."""
+    long = {}
+    for name, tree in trees().items():
+        if name.startswith("cute_py.kernels."):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = node.end_lineno - node.lineno + 1
+                if lines > LINES_OF_A_FUNCTION:
+                    long[f"{name}.{node.name}"] = lines
+    assert long == LONG_FUNCTIONS
