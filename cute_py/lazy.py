@@ -36,7 +36,7 @@ def lazy(
             name, _, there = each.partition("=")
             places[name] = (module, there or name)
 
-    def get(name: str) -> Any:  # noqa: ANN401
+    def get(name: str) -> Any:
         if name not in places:
             value = found(name)
             if value is None and name == "__all__":
@@ -67,7 +67,6 @@ class Unknown(AttributeError):
     """
 
     def __init__(self, package: str, name: str, known: Callable[[], Iterable[str]]) -> None:
-        """Keep the names that may be meant."""
         # without name and obj: the interpreter would add a guess of its own to the traceback
         super().__init__(f"module {package!r} has no attribute {name!r}", name=None, obj=None)
         self._asked, self._known = name, known

@@ -45,7 +45,6 @@ class Operand(Value):
     vector: bool
 
     def __init__(self, count: int, ptx_type: str, vector: bool = True) -> None:
-        """Freeze count, type and form."""
         self.count = count
         self.ptx_type = ptx_type
         self.vector = vector

@@ -87,7 +87,7 @@ def spec(
     return Spec(divisible_by, (shape,) if isinstance(shape, int) else shape, alignment)
 
 
-def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # noqa: ANN401  (any array)
+def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # any array
     """Return an array to be read as tf32, s4, u4, b1 ..., which NumPy has no type for.
 
     Its own type must be the one that holds values of `dtype` (`dtype.numpy`).
@@ -119,7 +119,7 @@ class ArrayFacts:
 _known_facts: dict[Any, ArrayFacts] = {}  # by what `READERS` say of arrays, and the promise
 
 
-def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
+def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     """Return the facts of an array, checked against what was promised."""
     if bare(x).__class__ not in LIBRARIES or LINE % (promise.alignment or 1):
         return _array_facts(x, promise, name)
@@ -132,7 +132,7 @@ def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
     return found
 
 
-def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:  # noqa: ANN401
+def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     dtype = dtype_of(x)
     array = bare(x)
     require_plain_values(array, name)
@@ -213,7 +213,7 @@ class Argument:
     keys: tuple[Any, ...] = ()
 
     @property
-    def key(self) -> Any:  # noqa: ANN401  (hashable)
+    def key(self) -> Any:  # hashable
         """What a plan depends on, beside `statics`."""
         if self.kind == "group":
             keys = tuple([static_key(key) for key in self.keys])
@@ -238,7 +238,7 @@ class Argument:
 
 def classify(
     name: str,
-    value: Any,  # noqa: ANN401
+    value: Any,
     annotation: object,
     taken: set[str] | None = None,
 ) -> Argument:
@@ -292,7 +292,7 @@ def _unused(name: str, rank: int, taken: set[str]) -> str:
     return name
 
 
-def _parts(value: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401
+def _parts(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, (tuple, list)):
         return list(enumerate(value))
     if isinstance(value, dict):
@@ -311,7 +311,7 @@ def _note(value: object, key: object, annotation: object) -> object:
 
 
 @lru_cache(maxsize=1024)  # a dataclass is annotated once, a kernel is called often
-def _field_note(cls: Any, key: object) -> object:  # noqa: ANN401  (a dataclass)
+def _field_note(cls: Any, key: object) -> object:  # a dataclass
     note = next(f.type for f in fields(cls) if f.name == key)
     if isinstance(note, str):
         note = _evaluated(note, vars(sys.modules.get(cls.__module__, builtins)))
@@ -323,7 +323,7 @@ def _require_no_arrays(name: str, value: object) -> None:
         raise refusal("argument-hidden", operation=name, type=type(value).__name__)
 
 
-def rebuilt(argument: Argument, made: dict[str, object]) -> Any:  # noqa: ANN401
+def rebuilt(argument: Argument, made: dict[str, object]) -> Any:
     """Return what the kernel's function gets: tensors and run-time integers for the leaves."""
     if argument.kind != "group":
         return argument.value if argument.kind == "static" else made[argument.name]

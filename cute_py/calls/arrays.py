@@ -99,7 +99,7 @@ def library_of(x: object) -> Library | None:
     return LIBRARIES.get(kind)
 
 
-def bare(x: Any) -> Any:  # noqa: ANN401
+def bare(x: Any) -> Any:
     """Return the array itself, without the type that it is to be read as."""
     return x.array if isinstance(x, TypedArray) else x
 
@@ -158,7 +158,7 @@ def _torch_alike() -> Callable[[Sequence[Any]], Callable[..., bool]] | None:
     except ImportError:
         return None
 
-    def guard(*arrays: Any) -> Callable[..., bool]:  # noqa: ANN401
+    def guard(*arrays: Any) -> Callable[..., bool]:
         made = TensorGuards(*arrays, dynamic_dims_sizes=[], dynamic_dims_strides=[])
         check: Callable[..., bool] = made.check
         return check
@@ -247,7 +247,7 @@ def on_device(x: object) -> bool:
     return hasattr(array, "__cuda_array_interface__") and not hasattr(array, "__array_interface__")
 
 
-def dtype_of(x: Any) -> Dtype:  # noqa: ANN401
+def dtype_of(x: Any) -> Dtype:
     """Return the type of an array's elements."""
     if isinstance(x, TypedArray):
         return x.dtype
@@ -282,7 +282,7 @@ _TORCH = {
 }
 
 
-def strides_of(x: Any) -> tuple[int, ...]:  # noqa: ANN401
+def strides_of(x: Any) -> tuple[int, ...]:
     """Return the strides of an array (elements)."""
     if callable(getattr(x, "stride", None)):  # torch
         return tuple(x.stride())
@@ -296,7 +296,7 @@ def strides_of(x: Any) -> tuple[int, ...]:  # noqa: ANN401
     return tuple([d // size for d in strides])
 
 
-def _byte_strides(x: Any) -> tuple[int, ...]:  # noqa: ANN401
+def _byte_strides(x: Any) -> tuple[int, ...]:
     """Return the strides of an array (bytes); an interface that leaves them out means compact."""
     strides: tuple[int, ...] | None = getattr(x, "strides", None)
     if strides is not None:
@@ -313,7 +313,7 @@ def _byte_strides(x: Any) -> tuple[int, ...]:  # noqa: ANN401
     return tuple(reversed(found))
 
 
-def address_of(x: Any) -> int:  # noqa: ANN401
+def address_of(x: Any) -> int:
     """Return the address of the first element (bytes)."""
     reader = READERS.get(type(x))
     if reader is not None:
@@ -324,7 +324,7 @@ def address_of(x: Any) -> int:  # noqa: ANN401
     return int(interface["data"][0])
 
 
-def require_plain_values(x: Any, name: str) -> None:  # noqa: ANN401
+def require_plain_values(x: Any, name: str) -> None:
     """Refuse an array whose memory does not hold its values as they are."""
     if getattr(x, "is_neg", bool)():  # a lazily negated view, `z.conj().imag` of torch
         raise refusal("argument-negated", operation="kernel", name=name)
@@ -335,7 +335,7 @@ def require_plain_values(x: Any, name: str) -> None:  # noqa: ANN401
         raise refusal("argument-masked", operation="kernel", name=name)
 
 
-def is_read_only(x: Any) -> bool:  # noqa: ANN401
+def is_read_only(x: Any) -> bool:
     """Tell whether the interface of a device array says that its memory may not be written."""
     if type(x) in LIBRARIES or hasattr(x, "is_cuda"):
         return False
@@ -348,7 +348,7 @@ _CPU, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13  # DLDeviceType in dlpack.h
 _OTHERS = ("strides", "stride", "__cuda_array_interface__")
 
 
-def taken_in(x: Any) -> Any:  # noqa: ANN401
+def taken_in(x: Any) -> Any:
     """Return x; as a view by NumPy, torch or CuPy where it tells about its memory through DLPack
     alone.
     """
@@ -367,7 +367,7 @@ def taken_in(x: Any) -> Any:  # noqa: ANN401
     return np.from_dlpack(x)
 
 
-def _by_gpu_library(x: Any) -> Any:  # noqa: ANN401
+def _by_gpu_library(x: Any) -> Any:
     """Return a view of an array on a GPU by torch or CuPy: the one in use, else one installed."""
     import sys
     from importlib import import_module

@@ -93,7 +93,7 @@ class Memo:
         self.count = 0
         self.again: Again = self.find  # of the call before; it asks `find` for others
 
-    def find(self, *args: Any) -> Any:  # noqa: ANN401
+    def find(self, *args: Any) -> Any:
         """Answer a known call that is not like the one before."""
         alike = self.kept.get(self._types(args))
         if alike is None or not self._has_numbers(args):
@@ -128,7 +128,7 @@ class Memo:
     def _has_numbers(self, args: tuple[Any, ...]) -> bool:
         return all(type(args[i]) in NUMBERS for i in self.numbers)
 
-    def _is_exact(self, place: int, x: Any) -> bool:  # noqa: ANN401
+    def _is_exact(self, place: int, x: Any) -> bool:
         if place < self.arrays and x is not None:
             return _is_host(type(x)) or (type(x) in READERS and type(bare(x)) in LIBRARIES)
         return place in self.numbers or is_frozen(x)
@@ -140,7 +140,6 @@ class Answered:
     __slots__ = ("again", "alive", "answer")
 
     def __init__(self, answer: Answer, alive: Sequence[Any]) -> None:
-        """Keep both."""
         self.answer, self.alive = answer, alive
         self.again: Again | None = None
 
@@ -171,7 +170,6 @@ class Alike:
     """
 
     def __init__(self, types: tuple[type, ...], arrays: int, numbers: Mapping[int, float]) -> None:
-        """Make the function that reads."""
         self.known: dict[Hashable, Answered] = {}
         self.makers: dict[bool, Callable[..., Again]] = {}
         self.scope: dict[str, Any] = dict(SCOPE)

@@ -166,7 +166,7 @@ class Calls:
             self.count += 1
 
 
-def _is_exact(x: Any, argument: Argument) -> bool:  # noqa: ANN401
+def _is_exact(x: Any, argument: Argument) -> bool:
     if argument.kind == "array":
         return argument.value is x and bare(x).__class__ in LIBRARIES and x.__class__ in READERS
     if argument.kind == "number":
@@ -184,7 +184,7 @@ def _number(kind: Dtype) -> Number:
     if not kind.is_float:
         return lambda x: x if x.__class__ is int and low <= x <= most else None
 
-    def real(x: Any) -> float | None:  # noqa: ANN401
+    def real(x: Any) -> float | None:
         if x.__class__ is float:
             return x if -most <= x <= most or not isfinite(x) else None
         return float(x) if x.__class__ is int and -most <= x <= most else None

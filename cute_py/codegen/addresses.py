@@ -51,11 +51,11 @@ class Addresses:
             before, self.bases[-1] = chain
             self.parts.append(apart(before))  # found as number -1
 
-    def last(self) -> Any:  # noqa: ANN401
+    def last(self) -> Any:
         """Return the address of the last base."""
         return self.base(len(self.x.bases) - 1)
 
-    def base(self, number: int) -> Any:  # noqa: ANN401
+    def base(self, number: int) -> Any:
         """Return the address of one base without its constant part: of 64 bits in global, of 32 in
         shared memory.
         """
@@ -71,12 +71,12 @@ class Addresses:
             self.bases[number] = address
         return self.bases[number]
 
-    def bytes(self, offset: Scalar) -> Any:  # noqa: ANN401
+    def bytes(self, offset: Scalar) -> Any:
         """Return an offset in bytes, as wide as addresses are."""
         scalars = self.e.scalars
         return self._scaled(scalars.value(offset) if self.wide else scalars.narrow(offset))
 
-    def _scaled(self, elements: Any) -> Any:  # noqa: ANN401
+    def _scaled(self, elements: Any) -> Any:
         """Return elements in bytes; vectors of narrow elements begin at whole bytes."""
         b, kind = self.e.b, elements.type
         if self.bits >= 8:
@@ -94,7 +94,7 @@ class Addresses:
         step: Any = ints.sub(self.parts[number][0], self.parts[number - 1][0])
         return None if varies(step) else step
 
-    def swizzled(self, static: int) -> Any:  # noqa: ANN401
+    def swizzled(self, static: int) -> Any:
         """Return swizzle(inner + static) in bytes, for a static part below the period."""
         if static not in self.inside:
             e = self.e
@@ -122,13 +122,13 @@ class Addresses:
         return address, (outside + beyond) * self.bits // 8
 
 
-def begin(e: Emit, walk: Walk) -> Any:  # noqa: ANN401
+def begin(e: Emit, walk: Walk) -> Any:
     """Return the address where a walk begins, without its constant part."""
     addresses = Addresses(e, walk.source)
     return e.b.add(e.address("gmem", walk.source.storage), addresses.bytes(walk.begin))
 
 
-def advance(e: Emit, walk: Walk) -> Any:  # noqa: ANN401
+def advance(e: Emit, walk: Walk) -> Any:
     """Return the address of the next pass. The compiler cannot take it apart: it would hold each
     row's way from the first pass in a register pair of its own.
     """
@@ -150,7 +150,7 @@ class Guards:
         self.rows = [_row(guard) for guard in x.guards]
         self.shared = Counter(row[0] for row in self.rows if row)
 
-    def __getitem__(self, vector: int) -> Any:  # noqa: ANN401  (a flag of 32 bits, or None)
+    def __getitem__(self, vector: int) -> Any:  # a flag of 32 bits, or None
         mask = self.x.masks[vector] if self.x.masks else ()
         if not mask:
             return None
@@ -161,7 +161,7 @@ class Guards:
             self.known[mask] = self.e.b.zext(total, I32)
         return self.known[mask]
 
-    def _holds(self, number: int) -> Any:  # noqa: ANN401
+    def _holds(self, number: int) -> Any:
         row = self.rows[number]
         if row is None or self.shared[row[0]] < 2:
             return self.e.scalars.holds(self.x.guards[number])
@@ -170,7 +170,7 @@ class Guards:
             self.limits[limit] = self._clamped(limit)
         return self.e.b.icmp_signed(">", self.limits[limit], ir.Constant(I32, threshold))
 
-    def _clamped(self, x: Scalar) -> Any:  # noqa: ANN401
+    def _clamped(self, x: Scalar) -> Any:
         """Return a scalar as 32 bits, the nearest such number where it does not fit."""
         b, value = self.e.b, self.e.scalars.value(x)
         low, high = bounds(terms_of(x)) if isinstance(x, SymInt) else (x, x)

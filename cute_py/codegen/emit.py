@@ -52,7 +52,7 @@ class Emit:
 
     def __init__(
         self,
-        b: Any,  # noqa: ANN401  (an llvmlite IRBuilder)
+        b: Any,  # an llvmlite IRBuilder
         env: dict[str, Any],
         words: dict[str, list[Any]],
         starts: dict[tuple[str, str], Any],
@@ -73,16 +73,16 @@ class Emit:
         """Return the refusal of something that has no PTX here."""
         return refusal("codegen-op", operation="cute.compile", name=what, where=self.where)
 
-    def address(self, space: str, storage: str) -> Any:  # noqa: ANN401
+    def address(self, space: str, storage: str) -> Any:
         """Return the address of a storage's first element."""
         return self.starts[space, storage]
 
     def emit(
         self,
         what: str | MMA_Atom | Copy_Op,
-        *values: Any,  # noqa: ANN401
+        *values: Any,
         results: list[Any] | None = None,
-        guard: Any = None,  # noqa: ANN401
+        guard: Any = None,
         unless: bool = False,
         old: Sequence[Any] = (),
         **modes: object,
@@ -162,7 +162,7 @@ class Emit:
             return [found]
         return [self.b.extract_value(found, i) for i in range(len(outs))]
 
-    def opaque(self, value: Any) -> Any:  # noqa: ANN401
+    def opaque(self, value: Any) -> Any:
         """Return a value of 64 bits that the compiler cannot take apart: it is not hoisted."""
         return self.emit("opaque", old=[value])[0]
 
@@ -176,7 +176,7 @@ class Emit:
         """Return the bit image of a number; of a flag, whether it is not 0."""
         return int(bool(value)) if dtype.name == "b1" else _image(value, dtype)
 
-    def constant(self, value: float, dtype: Dtype) -> Any:  # noqa: ANN401
+    def constant(self, value: float, dtype: Dtype) -> Any:
         """Return a number as an element of a storage: its bits for types below 32 bits."""
         if dtype.name == "b1":
             return ir.Constant(I1, int(bool(value)))
@@ -185,7 +185,7 @@ class Emit:
         return ir.Constant(ir.IntType(dtype.bits), _image(value, dtype))
 
 
-def _bits(kind: Any) -> int:  # noqa: ANN401
+def _bits(kind: Any) -> int:
     return {F32: 32, F64: 64}.get(kind) or int(kind.width)
 
 

@@ -78,7 +78,7 @@ def _renamed(ptx: str, name: str) -> tuple[str, str]:
     return re.sub(rf"\b{entry}", wanted, ptx), wanted
 
 
-def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:  # noqa: ANN401
+def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:
     """Return the kernel as a function, compiled from a file that profilers and tracebacks find."""
     scope = dict(calls)
     try:
@@ -105,7 +105,7 @@ def _file(name: str, text: str) -> str:
     return path
 
 
-def _compiled(plan: Plan, function: Any, arch: str) -> str:  # noqa: ANN401
+def _compiled(plan: Plan, function: Any, arch: str) -> str:
     from numba import cuda
     from numba.cuda import types
 
@@ -166,7 +166,7 @@ def _with_log(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a method of a CompilationUnit whose errors of NVVM hold its log as a note."""
     from numba.cuda.cudadrv.nvvm import nvvmError
 
-    def called(unit: Any) -> Any:  # noqa: ANN401
+    def called(unit: Any) -> Any:
         try:
             return method(unit)
         except nvvmError as error:

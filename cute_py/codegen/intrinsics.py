@@ -85,7 +85,7 @@ class Intrinsics:
             self.alike[op] = made
         return made
 
-    def condition(self, cond: Any) -> Call:  # noqa: ANN401
+    def condition(self, cond: Any) -> Call:
         """Return the call that evaluates a condition."""
         return self._made("holds", cond, (), lambda e: e.scalars.holds(cond), types.boolean)
 
@@ -110,16 +110,16 @@ class Intrinsics:
     def _made(
         self,
         name: str,
-        x: Any,  # noqa: ANN401
-        written: Any,  # noqa: ANN401
+        x: Any,
+        written: Any,
         emit: Callable[[Emit], Any],
-        number: Any,  # noqa: ANN401
+        number: Any,
         chain: Chain | None = None,
     ) -> Call:
         face = self._face(x, written, number, chain)
         place = x.where if isinstance(x, ops.Op) else ""
 
-        def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
+        def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:
             e = self._emit(b, face, dict(zip(face.arguments, args, strict=True)), place)
             found = emit(e)
             return found if number is not None else face.packed(context, b, sig.return_type, e)
@@ -127,7 +127,7 @@ class Intrinsics:
         function = _intrinsic(name, face.kinds, face.gives, codegen)
         return Call(function, face.arguments, (*face.results, *face.moved))
 
-    def _face(self, x: Any, written: Any, number: Any, chain: Chain | None) -> _Face:  # noqa: ANN401
+    def _face(self, x: Any, written: Any, number: Any, chain: Chain | None) -> _Face:
         """Return what an intrinsic takes and gives by what its op uses."""
         used = _Names(x if chain is None else (x, chain.before))
         results = {reg.storage: self._tuple(reg.storage) for reg in written}
@@ -144,14 +144,14 @@ class Intrinsics:
         arguments = (*symbols, *pointers, *smem, *storages)
         return _Face(used, chain, storages, arguments, kinds, results, number)
 
-    def _scalar(self, name: str) -> Any:  # noqa: ANN401
+    def _scalar(self, name: str) -> Any:
         bits = self.floats.get(name)
         return types.int64 if bits is None else types.float64 if bits == 64 else types.float32
 
-    def _tuple(self, storage: str) -> Any:  # noqa: ANN401
+    def _tuple(self, storage: str) -> Any:
         return types.UniTuple(types.uint32, self.storages[storage])
 
-    def _emit(self, b: Any, face: _Face, values: dict[str, Any], place: str) -> Emit:  # noqa: ANN401
+    def _emit(self, b: Any, face: _Face, values: dict[str, Any], place: str) -> Emit:
         """Return what the emission of an op needs, with the values of its arguments."""
         words = {n: cgutils.unpack_tuple(b, values[n]) for n in face.storages}
         starts = self._starts(b, face.used, values)
@@ -161,7 +161,7 @@ class Intrinsics:
             link = chain.before, values[chain.name]
         return Emit(b, env, words, starts, place, self.loose, link)
 
-    def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:  # noqa: ANN401
+    def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:
         starts = {("gmem", name): values[name] for name in used.parameters}
         for name in used.shared:
             offset = ir.Constant(I32, self.shared[name])
@@ -197,7 +197,7 @@ class _Face:
         return (self.chain.name,) if self.chain is not None and self.chain.moves else ()
 
     @property
-    def gives(self) -> Any:  # noqa: ANN401
+    def gives(self) -> Any:
         """The Numba type of its result."""
         if self.number is not None:
             return self.number
@@ -206,7 +206,7 @@ class _Face:
             return types.void
         return parts[0] if len(parts) == 1 else types.Tuple(parts)
 
-    def packed(self, context: Any, b: Any, kind: Any, e: Emit) -> Any:  # noqa: ANN401
+    def packed(self, context: Any, b: Any, kind: Any, e: Emit) -> Any:
         """Return its result, of type `kind`, after the emission of its op."""
         made = [context.make_tuple(b, t, e.words.words[n]) for n, t in self.results.items()]
         made += [e.reached for _ in self.moved]
@@ -218,7 +218,7 @@ class _Face:
 class _Names:
     """The names that an op, a condition or an integer uses."""
 
-    def __init__(self, x: Any) -> None:  # noqa: ANN401
+    def __init__(self, x: Any) -> None:
         self.symbols: set[str] = set()
         self.storages: set[str] = set()
         self.parameters: set[str] = set()
@@ -233,7 +233,7 @@ class _Names:
                 self.symbols.update(s.name for s in symbols_of(terms_of(part)))
 
 
-def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:  # noqa: ANN401
+def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:
     """Return an intrinsic of fixed argument types; Numba asks for a function of fixed arity."""
     signature = result(*kinds)
     names = ", ".join(f"a{i}" for i in range(len(kinds)))
@@ -261,16 +261,16 @@ def make_runtime(block: tuple[int, int, int]) -> dict[str, Any]:
     }
 
 
-def _special(b: Any, register: str) -> Any:  # noqa: ANN401
+def _special(b: Any, register: str) -> Any:
     (found,) = Emit(b, {}, {}, {}).emit("special", register=register)
     return b.zext(found, I64)
 
 
-def _thread_index(block: tuple[int, int, int]) -> Any:  # noqa: ANN401
+def _thread_index(block: tuple[int, int, int]) -> Any:
     """Return the intrinsic that numbers the threads of a block of this shape."""
     units = (("y", block[1], block[0]), ("z", block[2], block[0] * block[1]))
 
-    def codegen(ctx: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
+    def codegen(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
         total = _special(b, "tid.x")
         for letter, extent, unit in units:
             if extent > 1:
@@ -291,7 +291,7 @@ def block_index(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     return types.UniTuple(types.int64, 3)(), _block_index
 
 
-def _block_index(ctx: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
+def _block_index(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
     parts = [_special(b, f"ctaid.{letter}") for letter in "xyz"]
     return ctx.make_tuple(b, sig.return_type, parts)
 
@@ -302,7 +302,7 @@ def shared_memory(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN2
     return types.uint32(), _shared_memory
 
 
-def _shared_memory(ctx: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
+def _shared_memory(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
     memory = b.module.globals.get(SHARED)
     if memory is None:
         memory = ir.GlobalVariable(b.module, ir.ArrayType(I8, 0), SHARED, addrspace=3)
@@ -318,6 +318,6 @@ def undefined(context, count):  # type: ignore[no-untyped-def] # noqa: ANN001, A
     return types.UniTuple(types.uint32, count.literal_value)(count), _undefined
 
 
-def _undefined(ctx: Any, b: Any, sig: Any, args: Any) -> Any:  # noqa: ANN401
+def _undefined(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
     kind = sig.return_type
     return ctx.make_tuple(b, kind, [ir.Constant(I32, ir.Undefined)] * kind.count)

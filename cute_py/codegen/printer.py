@@ -76,7 +76,6 @@ class Names:
     """Gives names that stand for nothing else in a plan."""
 
     def __init__(self, plan: Plan, parameters: list[str]) -> None:
-        """Take the plan's own names."""
         self.taken = {"tid", "bid_x", "bid_y", "bid_z", *parameters, *names_in(plan)}
         for name in self.taken:
             if not name.isidentifier() or iskeyword(name):

@@ -30,27 +30,27 @@ _FITS, _END = 1 << 31, 1 << 63
 class Scalars:
     """Evaluates scalars and conditions with the values of their symbols."""
 
-    def __init__(self, b: Any, env: dict[str, Any], words: Words) -> None:  # noqa: ANN401
+    def __init__(self, b: Any, env: dict[str, Any], words: Words) -> None:
         """Keep the builder, symbol -> LLVM value of 64 bits, and the registers."""
         self.b, self.env, self.words = b, env, words
         self.known: dict[Atom, Any] = {}  # what an op computes once; its code has no branches
 
-    def value(self, x: Scalar) -> Any:  # noqa: ANN401
+    def value(self, x: Scalar) -> Any:
         """Return a scalar as 64 bits."""
         return ir.Constant(I64, x) if isinstance(x, int) else self._sum(terms_of(x))
 
-    def narrow(self, x: Scalar) -> Any:  # noqa: ANN401
+    def narrow(self, x: Scalar) -> Any:
         """Return a scalar as 32 bits."""
         return ir.Constant(I32, x) if isinstance(x, int) else self.b.trunc(self.value(x), I32)
 
-    def _sum(self, p: Polynomial) -> Any:  # noqa: ANN401
+    def _sum(self, p: Polynomial) -> Any:
         """Return the sum of the terms, those of loops last: what is before them is hoisted."""
         total = ir.Constant(I64, p.get((), 0))
         for monomial in sorted((m for m in p if m), key=lambda m: (_varies(m), order(m))):
             total = self.b.add(total, self._term(monomial, p[monomial]))
         return total
 
-    def _term(self, monomial: tuple[Atom, ...], c: int) -> Any:  # noqa: ANN401
+    def _term(self, monomial: tuple[Atom, ...], c: int) -> Any:
         product = None
         for atom in monomial:
             if isinstance(atom, Symbol):
@@ -66,12 +66,12 @@ class Scalars:
         assert product is not None
         return product if c == 1 else self.b.mul(product, ir.Constant(I64, c))
 
-    def _atom(self, atom: Atom) -> Any:  # noqa: ANN401
+    def _atom(self, atom: Atom) -> Any:
         if atom not in self.known:
             self.known[atom] = self._computed(atom)
         return self.known[atom]
 
-    def _computed(self, atom: Atom) -> Any:  # noqa: ANN401
+    def _computed(self, atom: Atom) -> Any:
         if isinstance(atom, FloorDiv):
             return self._floor(atom)
         assert isinstance(atom, Min)
@@ -81,7 +81,7 @@ class Scalars:
             least = self.b.select(self.b.icmp_signed("<", other, least), other, least)
         return least
 
-    def _floor(self, atom: FloorDiv) -> Any:  # noqa: ANN401
+    def _floor(self, atom: FloorDiv) -> Any:
         """Return a quotient. The normal form of (a - b)//n is (a + (n-1)*b)//n - b, of which the
         product may leave 64 bits: b is taken out again.
         """
@@ -91,7 +91,7 @@ class Scalars:
         rest = plus(p, times(whole, atom.divisor), -1)
         return self.b.add(self._sum(whole), self._quotient(rest, atom.divisor))
 
-    def _quotient(self, numerator: Polynomial, divisor: Polynomial) -> Any:  # noqa: ANN401
+    def _quotient(self, numerator: Polynomial, divisor: Polynomial) -> Any:
         b = self.b
         p, d = self._sum(numerator), self._sum(divisor)
         (low, high), (least, most) = bounds(numerator), bounds(divisor)
@@ -107,7 +107,7 @@ class Scalars:
 
     # -- conditions
 
-    def holds(self, cond: Cond) -> Any:  # noqa: ANN401
+    def holds(self, cond: Cond) -> Any:
         """Return a condition as one bit."""
         if isinstance(cond, Compare):
             sign = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}[cond.test]

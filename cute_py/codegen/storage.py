@@ -52,7 +52,7 @@ class Words:
 
     def __init__(
         self,
-        b: Any,  # noqa: ANN401
+        b: Any,
         words: dict[str, list[Any]],
         loose: frozenset[str] = frozenset(),
     ) -> None:
@@ -63,13 +63,13 @@ class Words:
         """Return how many bits of its storage an element takes."""
         return 32 if reg.storage in self.loose else reg.dtype.bits
 
-    def get(self, reg: Reg, k: int) -> Any:  # noqa: ANN401
+    def get(self, reg: Reg, k: int) -> Any:
         """Return element k of a register operand, in its `element_type`."""
         bits = self.slot_bits(reg)
         raw = self._bits_at(self.words[reg.storage], place_of(reg.index[k], bits), bits)
         return self._as_element(raw, reg.dtype)
 
-    def _bits_at(self, words: list[Any], place: tuple[int, int], bits: int) -> Any:  # noqa: ANN401
+    def _bits_at(self, words: list[Any], place: tuple[int, int], bits: int) -> Any:
         """Return an element that begins at a word and a bit in it, as an integer."""
         b, (word, shift) = self.b, place
         if bits == 64:
@@ -79,13 +79,13 @@ class Words:
             return words[word]
         return b.trunc(b.lshr(words[word], ir.Constant(I32, shift)), ir.IntType(bits))
 
-    def _as_element(self, raw: Any, dtype: Dtype) -> Any:  # noqa: ANN401
+    def _as_element(self, raw: Any, dtype: Dtype) -> Any:
         kind = element_type(dtype)
         if kind == I1 and raw.type != I1:
             return self.b.icmp_unsigned("!=", raw, ir.Constant(I32, 0))
         return self.b.bitcast(raw, kind) if kind in (F32, F64) else raw
 
-    def put(self, reg: Reg, k: int, value: Any) -> None:  # noqa: ANN401
+    def put(self, reg: Reg, k: int, value: Any) -> None:
         """Set element k of a register operand."""
         b, bits, words = self.b, self.slot_bits(reg), self.words[reg.storage]
         word, shift = place_of(reg.index[k], bits)
@@ -103,13 +103,13 @@ class Words:
             wide = b.zext(value, I32) if wide is None else wide
             words[word] = b.or_(kept, b.shl(wide, ir.Constant(I32, shift)))
 
-    def _as_bits(self, value: Any) -> Any:  # noqa: ANN401
+    def _as_bits(self, value: Any) -> Any:
         """Return a float as the integer of its bits, and integers as they are."""
         if value.type not in (F32, F64):
             return value
         return self.b.bitcast(value, I32 if value.type == F32 else I64)
 
-    def _halves(self, value: Any) -> list[Any]:  # noqa: ANN401
+    def _halves(self, value: Any) -> list[Any]:
         """Return the two words of 64 bits."""
         b = self.b
         low = b.trunc(value, I32)

@@ -25,7 +25,7 @@ BLOCK = 1 << 15  # values at a time: the temporaries stay in the cache
 
 def convert(
     x: ArrayLike, dtype: DtypeLike, rounding: str = "to_nearest", saturate: bool = False
-) -> Any:  # noqa: ANN401  (a NumPy array, or a NumPy scalar for a scalar)
+) -> Any:  # a NumPy array, or a NumPy scalar for a scalar
     """Return x converted to dtype, each value rounded once from its exact value.
 
     Float to float follows `rounding`; overflow goes to inf (e4m3: NaN), under directed rounding to
@@ -65,7 +65,7 @@ def convert(
 
 def encode(
     x: ArrayLike, dtype: DtypeLike, rounding: str = "to_nearest", saturate: bool = False
-) -> Any:  # noqa: ANN401  (a NumPy array, or a NumPy scalar for a scalar)
+) -> Any:  # a NumPy array, or a NumPy scalar for a scalar
     """Return the bit images of x converted to dtype, in the smallest unsigned type that holds them.
 
     Arguments and refusals as for `convert`. A negative integer's image is its two's complement in
@@ -77,7 +77,7 @@ def encode(
     return encoded(x, as_dtype(dtype), rounding, saturate, "encode")
 
 
-def decode(image: ArrayLike, dtype: DtypeLike) -> Any:  # noqa: ANN401  (array or scalar, as image is)
+def decode(image: ArrayLike, dtype: DtypeLike) -> Any:  # array or scalar, as image is
     """Return the values of dtype that have these bit images.
 
     Args:
@@ -151,7 +151,9 @@ def _exact(x: ArrayLike, floats: Array, operation: str) -> tuple[Array, Dtype]:
     return floats, from_numpy(floats.dtype)
 
 
-def encoded(x: ArrayLike, to: Dtype, rounding: str, saturate: bool, operation: str) -> Any:  # noqa: ANN401  (array or scalar, as x is)
+def encoded(
+    x: ArrayLike, to: Dtype, rounding: str, saturate: bool, operation: str
+) -> Any:  # array or scalar, as x is
     """Return `encode` of x for a dtype that is looked up already, in the name of `operation`."""
     import numpy as np
 

@@ -177,7 +177,6 @@ class SubbyteReference:
     __slots__ = ("dtype", "index", "mask", "shift", "word", "words")
 
     def __init__(self, words: Array, index: SupportsIndex, dtype: DtypeLike) -> None:
-        """Find the word, and the element's place in it."""
         row = as_dtype(dtype)
         word_bits = _words(words, "SubbyteReference").itemsize * 8
         if not row.bits or word_bits % row.bits:
@@ -208,7 +207,7 @@ class SubbyteReference:
         """Return the place and what stands there."""
         return f"<{self.dtype} {self.get()!r} at bit {self.shift} of word {self.word}>"
 
-    def get(self) -> Any:  # noqa: ANN401  (int, bool or float, by the dtype)
+    def get(self) -> Any:  # int, bool or float, by the dtype
         """Return the value, as a Python number."""
         value = decode((int(self.words[self.word]) >> self.shift) & self.mask, self.dtype)
         return float(value) if self.dtype.is_float else value.item()

@@ -70,7 +70,6 @@ class Parts:
     def __init__(
         self, negative: Array, mantissa: Array, exponent: Array, nan: Array, inf: Array
     ) -> None:
-        """Keep the arrays."""
         self.negative = negative
         self.mantissa = mantissa
         self.exponent = exponent

@@ -30,7 +30,7 @@ MEMORY = 1 << 30
 
 def emulate(
     plan: Plan,
-    *args: Any,  # noqa: ANN401
+    *args: Any,
     checks: bool = True,
     report: bool = False,
     order: str | int = "forward",
@@ -81,7 +81,7 @@ __all__ = ["HANDLERS", "Report", "emulate"]
 
 
 class _Door(ModuleType):
-    def __call__(self, plan: Plan, *args: Any, **named: Any) -> Report | None:  # noqa: ANN401
+    def __call__(self, plan: Plan, *args: Any, **named: Any) -> Report | None:
         """Run a plan on NumPy arrays; see `emulate`."""
         return emulate(plan, *args, **named)
 

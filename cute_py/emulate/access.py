@@ -95,7 +95,7 @@ class Located(Vectors):
             c.span.cache[key] = place
         return place
 
-    def _key(self, c: Cohort) -> Any:  # noqa: ANN401
+    def _key(self, c: Cohort) -> Any:
         if not self.keeps or self.names is None or c.mask is not None:
             return None
         values = tuple(c.env[name] for name in self.names)
@@ -391,7 +391,7 @@ class Located(Vectors):
         c.batch.smem.data[...] = np.packbits(memory, axis=1, bitorder="little")
 
 
-def _spread(value: Value) -> Any:  # noqa: ANN401
+def _spread(value: Value) -> Any:
     """Return a value with an axis for vectors."""
     return value[..., None] if isinstance(value, np.ndarray) else np.full((1, 1, 1, 1), value)
 

@@ -39,7 +39,6 @@ class Resources:
     """
 
     def __init__(self, plan: Plan, checks: bool) -> None:
-        """Look through the ops of a plan."""
         self.plan, self.checks = plan, checks
         self.threads = plan.launch.threads
         self.warps = -(-self.threads // LANES)
@@ -93,7 +92,6 @@ class Batch:
         blocks: int,
         first: int,
     ) -> None:
-        """Make it: nothing is written, nobody has arrived."""
         self.blocks, self.warps, self.report = blocks, needs.warps, report
         self.arrays, self.numbers = given.arrays, given.numbers
         self.agents = agents = needs.agents
@@ -137,7 +135,6 @@ class Barriers:
     def __init__(
         self, blocks: int, warps: int, agents: int, shadow: Shadow | None, faults: Faults
     ) -> None:
-        """Begin a batch: nobody has arrived."""
         self.warps, self.shadow, self.faults = warps, shadow, faults
         self.arrived = np.zeros((blocks, self.COUNT), np.int64)  # threads
         self.phase = np.zeros((blocks, self.COUNT), np.int64)

@@ -45,7 +45,6 @@ class Wait:
     whole = False  # whether all warps of a block must come
 
     def __init__(self, op: Op) -> None:
-        """Keep the op that waits."""
         self.op = op
 
     def ready(self, c: Cohort) -> bool | Array:

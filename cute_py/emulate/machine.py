@@ -27,7 +27,6 @@ class Machine:
     """Runs the blocks of a batch together."""
 
     def __init__(self, program: Program, batch: Batch, order: str | int) -> None:
-        """Put all threads at the beginning of the program."""
         self.batch, self.order = batch, order
         self.random = random.Random(order if isinstance(order, int) else 0)
         self.ended = np.zeros((batch.blocks, batch.warps), np.bool_)

@@ -99,11 +99,11 @@ class Program:
         """Return whether any op in these blocks may have to wait for other threads."""
         return any(op.waits for block in blocks for op in every(block))
 
-    def scalar(self, x: Any) -> Evaluated:  # noqa: ANN401
+    def scalar(self, x: Any) -> Evaluated:
         """Compile a scalar."""
         return scalar(self.statics, x)
 
-    def condition(self, cond: Any) -> Condition:  # noqa: ANN401
+    def condition(self, cond: Any) -> Condition:
         """Compile a condition."""
         return condition(self.statics, cond, lambda reg: flag(self.resources, reg))
 
@@ -121,7 +121,7 @@ class Program:
         """Compile an access; `counted` if the report counts its requests."""
         return Located(self.resources, self.statics, access, op, unit, counted)
 
-    def operand(self, value: Any, dtype: Dtype, op: ops.Op) -> Callable[[Cohort], Array]:  # noqa: ANN401
+    def operand(self, value: Any, dtype: Dtype, op: ops.Op) -> Callable[[Cohort], Array]:
         """Compile a value of `Map`: an array [block, warp, lane, element] that broadcasts."""
         if isinstance(value, Reg):
             return self.reader(value, op)

@@ -26,7 +26,6 @@ class View:
     """A `Reg`, compiled: what is read and written of its storage."""
 
     def __init__(self, storage: Storage, reg: Reg) -> None:
-        """Compile the index."""
         self.storage, self.reg, self.dtype, self.own = storage, reg, reg.dtype, storage.dtype
         self.count = len(reg.index)
         own = storage.dtype
@@ -76,7 +75,7 @@ class View:
         bits = to_bits(np.ascontiguousarray(own), self.own)
         return from_bits(bits[..., self.bit_index], self.dtype)
 
-    def put(self, c: Cohort, values: Any, where: Array | None = None) -> None:  # noqa: ANN401
+    def put(self, c: Cohort, values: Any, where: Array | None = None) -> None:
         """Write values (broadcast) for the lanes that take part, and of these where `where` holds.
 
         `where` is an array [block, warp, lane, element], broadcast.
@@ -86,7 +85,7 @@ class View:
             self._soil(c)
         self.put_raw(c, values, where)
 
-    def put_raw(self, c: Cohort, values: Any, where: Array | None = None) -> None:  # noqa: ANN401
+    def put_raw(self, c: Cohort, values: Any, where: Array | None = None) -> None:
         """Write values, in flight or not."""
         file = self.file(c)
         if file.open:
@@ -112,7 +111,7 @@ class View:
         own[..., self.index] = values
         whole[span.key] = own
 
-    def _widened(self, c: Cohort, values: Any, where: Array | None) -> tuple[Array, Array | None]:  # noqa: ANN401
+    def _widened(self, c: Cohort, values: Any, where: Array | None) -> tuple[Array, Array | None]:
         """Return values of the storage's own type with these bits put in."""
         span = c.span
         own = self.file(c).as_(self.held)[span.key][..., self.index]
@@ -239,7 +238,7 @@ def flag(resources: Resources, reg: Reg) -> Callable[[Cohort], Array]:
     return lambda c: read(c)[..., 0].astype(np.bool_)
 
 
-def selection(index: tuple[int, ...]) -> Any:  # noqa: ANN401
+def selection(index: tuple[int, ...]) -> Any:
     """Return a slice for evenly ascending numbers, else an array."""
     if len(index) == 1:
         return slice(index[0], index[0] + 1)

@@ -59,7 +59,6 @@ class Report:
     """Counts by source line: `report.lines[file, line]`, `report.total`; `str` is a table."""
 
     def __init__(self, plan: Plan) -> None:
-        """Begin with nothing, for each line of the plan."""
         self.plan = plan
         self.lines: dict[tuple[str, int], Counts] = {op.line: Counts() for op in plan.ops}
 

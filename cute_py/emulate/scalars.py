@@ -117,7 +117,6 @@ class Statics:
     """Expressions in thread, block and parameters, each compiled once; values are kept by span."""
 
     def __init__(self, symbols: Collection[str]) -> None:
-        """Keep the names of these symbols."""
         self.symbols = frozenset(symbols)
         self.numbers: dict[str, int] = {}
         self.codes: list[tuple[Callable[..., Value], tuple[str, ...]]] = []
@@ -146,7 +145,6 @@ class Expression:
     __slots__ = ("call", "names", "numbers", "statics")
 
     def __init__(self, statics: Statics, written: ast.expr) -> None:
-        """Compile the tree of an expression."""
         self.statics = statics
         hoist = _Hoist(statics)
         moving = hoist.rest(written)
@@ -169,7 +167,6 @@ class Number:
     __slots__ = ("names", "value")
 
     def __init__(self, value: int) -> None:
-        """Keep it."""
         self.value = value
         self.names: tuple[str, ...] = ()
 
@@ -318,7 +315,7 @@ def _union(terms: list[Condition]) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def _fold(both: Any, values: list[Value], test: str) -> Value:  # noqa: ANN401
+def _fold(both: Any, values: list[Value], test: str) -> Value:
     result: Value = test == "and"
     for value in values:
         plain = isinstance(value, bool | np.bool_) or isinstance(result, bool | np.bool_)

@@ -98,7 +98,6 @@ class Shadow:
     """The clocks and the last accesses of a batch: nothing written."""
 
     def __init__(self, agents: Agents, grain: Grain, blocks: int, faults: Faults) -> None:
-        """Make the tables."""
         self.words, self.faults, self.blocks = agents, faults, blocks
         self.warps, self.agents = agents.warps, agents.count
         self.granule, self.granules = grain.size, grain.granules

@@ -61,7 +61,6 @@ class Spans:
     """
 
     def __init__(self, blocks: int, warps: int, symbols: dict[str, Value]) -> None:
-        """Begin with none."""
         self.blocks, self.warps, self.symbols = blocks, warps, symbols
         self.known: dict[tuple[bytes, bytes], Span] = {}
 

@@ -36,7 +36,6 @@ class Global:
     """An array that the kernel is given."""
 
     def __init__(self, param: TensorParam, array: Array, plan: Plan) -> None:
-        """Check the array against the parameter."""
         self.name, self.dtype = param.name, param.dtype
         self.param = param
         held = numpy_type(param.dtype)
@@ -115,7 +114,6 @@ class SharedMemory:
     """The bytes of all shared storages, for every block of a batch: not yet written."""
 
     def __init__(self, blocks: int, stride: int) -> None:
-        """Make so many bytes for each block."""
         self.data: Array = np.zeros((blocks, stride), np.uint8)
         self.items: dict[int, Array] = {}
 
@@ -154,7 +152,6 @@ class RegisterFile:
     """The registers of one storage, for all threads of a batch: undefined."""
 
     def __init__(self, storage: Storage, blocks: int, warps: int) -> None:
-        """Make the array."""
         self.storage, self.shape = storage, (blocks, warps, LANES)
         held = numpy_type(storage.dtype)
         self.views: dict[Any, Array] = {held: np.zeros((*self.shape, storage.padded), held)}
@@ -174,7 +171,7 @@ class RegisterFile:
             found = self.views[held] = self.views[numpy_type(self.storage.dtype)].view(held)
         return found
 
-    def settle(self, index: Any) -> None:  # noqa: ANN401
+    def settle(self, index: Any) -> None:
         """Know that all threads have written these units."""
         self.known[index] = True
         self.open = self.storage.units - int(np.count_nonzero(self.known))
@@ -202,7 +199,6 @@ class Vectors:
     """
 
     def __init__(self, access: Access, op: Op, shared: dict[str, Shared]) -> None:
-        """Keep the facts."""
         self.access, self.op = access, op
         self.width, self.dtype, self.count = access.width, access.dtype, len(access.table)
         self.bits = access.width * access.dtype.bits
@@ -230,7 +226,6 @@ class Place:
     __slots__ = ("active", "extra", "guard", "items", "offsets")
 
     def __init__(self, offsets: Array, guard: Array | None, active: Array | None) -> None:
-        """Keep offsets and guards."""
         self.offsets, self.guard, self.active = offsets, guard, active
         self.items = offsets
         self.extra: dict[Any, Any] = {}
@@ -243,7 +238,6 @@ class Arguments:
     """What a plan is given: arrays and numbers by name, and the values of its symbols."""
 
     def __init__(self, plan: Plan, args: tuple[Any, ...]) -> None:
-        """Check the arguments against the parameters."""
         if len(args) != len(plan.params):
             names = ", ".join(param.name for param in plan.params)
             raise refusal(

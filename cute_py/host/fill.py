@@ -144,7 +144,7 @@ def _count(tensor: Tensor) -> int:
     return ints.as_int(tensor.size(), "tensor_fill")
 
 
-def _in_order(tensor: Tensor, values: Any) -> Tensor:  # noqa: ANN401
+def _in_order(tensor: Tensor, values: Any) -> Tensor:
     """Store values given in colexicographical order, converted to the dtype."""
     from cute_py.dtypes.conversion import convert
 

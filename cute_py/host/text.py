@@ -42,7 +42,7 @@ def _view(table: Array) -> str:
     return between.join([_view(part) for part in table])
 
 
-def _number(value: Any) -> str:  # noqa: ANN401
+def _number(value: Any) -> str:
     """Return a number as C++ streams write it: six digits of a float, b1 as 0 or 1."""
     if getattr(value, "dtype", None) is not None and value.dtype.kind in "iub":
         return str(int(value))
@@ -96,7 +96,7 @@ def _slabs(table: Array, row: Dtype | None) -> list[str]:
     return lines
 
 
-def _cell(value: Any, row: Dtype | None) -> str:  # noqa: ANN401
+def _cell(value: Any, row: Dtype | None) -> str:
     """Return one element in the width of cute's pretty_print."""
     if row is None:
         return f"  {show(value)}"

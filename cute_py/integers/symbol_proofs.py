@@ -75,7 +75,6 @@ class Proof(Record):
         counterexample: dict[str, int] | None = None,
         assumption: str | None = None,
     ) -> None:
-        """Freeze an answer with what belongs to it."""
         self.answer = answer
         self.reason = reason
         self.counterexample = counterexample

@@ -35,25 +35,25 @@ if TYPE_CHECKING:
     class Hand(Protocol):
         """What writes the parts of an expression: as text here, as code in `code`."""
 
-        def number(self, n: int) -> Any:  # noqa: ANN401
+        def number(self, n: int) -> Any:
             """Write a number that is not negative."""
 
-        def size(self, symbol: Symbol) -> Any:  # noqa: ANN401
+        def size(self, symbol: Symbol) -> Any:
             """Write the declared size of a symbol."""
 
-        def sum(self, terms: Sequence[tuple[int, Any]]) -> Any:  # noqa: ANN401
+        def sum(self, terms: Sequence[tuple[int, Any]]) -> Any:
             """Write terms by their signs, those that are added first."""
 
-        def product(self, factors: Sequence[Any]) -> Any:  # noqa: ANN401
+        def product(self, factors: Sequence[Any]) -> Any:
             """Write the product of one or more factors."""
 
-        def infix(self, a: Any, operator: str, b: Any) -> Any:  # noqa: ANN401
+        def infix(self, a: Any, operator: str, b: Any) -> Any:
             """Write `a // b` or `a % b`."""
 
-        def function(self, name: str, arguments: Sequence[Any]) -> Any:  # noqa: ANN401
+        def function(self, name: str, arguments: Sequence[Any]) -> Any:
             """Write `ceil_div` of two numbers, or `min` of two or more."""
 
-        def length(self, written: Any) -> int:  # noqa: ANN401
+        def length(self, written: Any) -> int:
             """Return how long something is to read."""
 
 
@@ -77,15 +77,14 @@ class Writer:
     """Writes polynomials in declared sizes by a hand: it says what is written, the hand how."""
 
     def __init__(self, hand: Hand) -> None:
-        """Keep the hand."""
         self.hand = hand
 
-    def expression(self, p: Polynomial) -> Any:  # noqa: ANN401  (of the hand)
+    def expression(self, p: Polynomial) -> Any:  # of the hand
         """Write p, with a sum before a quotient where that is shorter than one inside of it."""
         plain, whole = self.sum(p), _absorb(p)
         return min(plain, self.sum(whole), key=self.hand.length) if whole else plain
 
-    def sum(self, p: Polynomial) -> Any:  # noqa: ANN401
+    def sum(self, p: Polynomial) -> Any:
         """Write p as a sum of terms; the constant comes last."""
         p, remainders = extract_remainders(p)
         terms = [self.term(p[m], m) for m in sorted(p, key=order)]
@@ -124,7 +123,7 @@ class Writer:
         options = [self.expression(scaled(option, s)) for option in atom.options]
         return c // s, self.hand.function("min", options)
 
-    def floor(self, atom: FloorDiv) -> Any:  # noqa: ANN401
+    def floor(self, atom: FloorDiv) -> Any:
         """Write a quotient, rounded up where that is shorter."""
         p, d = atom.numerator, atom.divisor
         n = value(d)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cute_py.integers.polynomial import Atom, Polynomial
 
 
-def to_sympy(x: Leaf) -> Any:  # noqa: ANN401 (SymPy ships no types)
+def to_sympy(x: Leaf) -> Any:  # SymPy ships no types
     """Return x as a SymPy expression over integer symbols with the declared signs.
 
     Args:
@@ -46,7 +46,7 @@ def latex(x: Leaf) -> str:
     return str(sympy.latex(to_sympy(x)))
 
 
-def _sum(p: Polynomial) -> Any:  # noqa: ANN401
+def _sum(p: Polynomial) -> Any:
     import sympy
 
     p, remainders = extract_remainders(p)
@@ -58,7 +58,7 @@ def _sum(p: Polynomial) -> Any:  # noqa: ANN401
     return total
 
 
-def _factor(atom: Atom) -> Any:  # noqa: ANN401
+def _factor(atom: Atom) -> Any:
     import sympy
 
     if isinstance(atom, Symbol):

@@ -116,7 +116,7 @@ class Output:
 # -- what arrays allow
 
 
-def facts_of(array: Any) -> tuple[cute.Dtype, int, int]:  # noqa: ANN401  (any array)
+def facts_of(array: Any) -> tuple[cute.Dtype, int, int]:  # any array
     """Return (type, contiguous mode, bits of the widest vectors) of an array of two modes.
 
     Every vector of a row must be whole and aligned, in every row.
@@ -136,7 +136,7 @@ def facts_of(array: Any) -> tuple[cute.Dtype, int, int]:  # noqa: ANN401  (any a
     return facts.dtype, mode, whole * facts.dtype.bits
 
 
-def tile_copy(tile: tuple[int, int], threads: int, *arrays: Any) -> cute.TiledCopy:  # noqa: ANN401
+def tile_copy(tile: tuple[int, int], threads: int, *arrays: Any) -> cute.TiledCopy:
     """Return the copy of a tile between arrays, in vectors that all of them allow."""
     found = [facts_of(array) for array in arrays]
     dtype, mode, bits = found[0]
@@ -154,7 +154,7 @@ def next_power(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def row_copy(*arrays: Any) -> tuple[tuple[int, int], cute.TiledCopy] | None:  # noqa: ANN401
+def row_copy(*arrays: Any) -> tuple[tuple[int, int], cute.TiledCopy] | None:
     """Return a tile (1,BN) that holds a row of arrays (M,N), and how a block shares it so that the
     row stays in registers; None where it is too long for them.
 
@@ -198,7 +198,7 @@ def _copy(
 
 def smem_atom(
     dtype: cute.Dtype, mode: int, extent: int, swizzled: bool = True, least: bool = False
-) -> Any:  # noqa: ANN401  (a layout)
+) -> Any:  # a layout
     """Return a layout of 8 rows that `tile_to_shape` repeats, of a tile contiguous along `mode`.
 
     Swizzled, ldmatrix reads its rows without bank conflicts, and 16-byte stores are none either.
@@ -241,7 +241,7 @@ def reader_of(dtype: cute.Dtype, mode: int, values: int) -> cute.Copy_Atom:
 
 
 def operand(
-    array: Any,  # noqa: ANN401  (any array)
+    array: Any,  # any array
     tile: tuple[int, int],
     stages: int,
     threads: int,
@@ -292,8 +292,8 @@ def tiled_mma(
 
 
 def choose(
-    A: Any,  # noqa: ANN401  (any array)
-    B: Any,  # noqa: ANN401
+    A: Any,  # any array
+    B: Any,
     tile: tuple[int, int] = (128, 128),
     stages: int = 3,
     atoms: tuple[int, int, int] = (2, 2, 1),
@@ -344,7 +344,7 @@ def flagship(dtype: str = "f16", stages: int = 3) -> Config:
     return Config(mma, (128, 128, 32), stages, both, both)
 
 
-def epilogue(cfg: Config, *outputs: Any, activation: str = "") -> Output:  # noqa: ANN401
+def epilogue(cfg: Config, *outputs: Any, activation: str = "") -> Output:
     """Return the epilogue for arrays C and D: vectors that both allow; rows of shared memory are
     padded, which keeps the fragments' pairs of eight rows in different banks.
     """

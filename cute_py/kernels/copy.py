@@ -45,7 +45,7 @@ def copy_tiles(A: cute.Tensor, B: cute.Tensor, copy: cute.TiledCopy) -> None:
 
 
 @cute.kernel
-def copy_vectors(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:  # noqa: ANN401
+def copy_vectors(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:
     """B = A for arrays (M,N), a tile (BM,BN) for each block, which the copy divides."""
     (M, N), (bM, bN) = A.shape, tile
     across = cute.ceil_div(N, bN)
@@ -59,7 +59,7 @@ def copy_vectors(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy
     cute.copy(copy, held, tBgB)
 
 
-def choose(A: Any, B: Any) -> tuple[tuple[int, int], cute.TiledCopy]:  # noqa: ANN401
+def choose(A: Any, B: Any) -> tuple[tuple[int, int], cute.TiledCopy]:
     """Return the tile of `copy_vectors` for two arrays, long along the contiguous mode, and how
     its threads share it.
     """
@@ -70,7 +70,7 @@ def choose(A: Any, B: Any) -> tuple[tuple[int, int], cute.TiledCopy]:  # noqa: A
     return tile, tile_copy(tile, THREADS, A, B)
 
 
-def copy_any(A: Any, B: Any) -> None:  # noqa: ANN401
+def copy_any(A: Any, B: Any) -> None:
     """B = A for arrays (M,N) of one shape and type."""
     copy_vectors(A, B, *choose(A, B))
 

@@ -43,7 +43,7 @@ class Epilogue:
         return not self.source and (few or self.activation in (None, "relu"))
 
 
-def activated(x: Any, name: str | None) -> Any:  # noqa: ANN401  (a Tensor in registers)
+def activated(x: Any, name: str | None) -> Any:  # a Tensor in registers
     """Return an activation of x, element by element; gelu is the one with erf."""
     if name == "relu":
         return cute.where(x < 0, 0, x)  # NaN passes
@@ -56,20 +56,20 @@ def activated(x: Any, name: str | None) -> Any:  # noqa: ANN401  (a Tensor in re
     return x if name is None else cute.tanh(x)
 
 
-def converted(x: Tensor, dtype: Any) -> Tensor:  # noqa: ANN401
+def converted(x: Tensor, dtype: Any) -> Tensor:
     """Return x in another type, clamped to its finite range if that has 8 bits."""
     kind = cute.dtype(dtype)
     return x if x.dtype is kind else x.to(kind, saturate=kind.bits == 8)
 
 
-def loaded(part: Tensor, dtype: Any) -> Tensor:  # noqa: ANN401
+def loaded(part: Tensor, dtype: Any) -> Tensor:
     """Return elements of memory in registers, in another type."""
     held = cute.make_rmem_tensor(part.shape, part.dtype)
     cute.copy(part, held)
     return converted(held, dtype)
 
 
-def row_part(thr: Any, row: Tensor, tile: tuple[int, int], by: Any) -> tuple[Tensor, Layout]:  # noqa: ANN401
+def row_part(thr: Any, row: Tensor, tile: tuple[int, int], by: Any) -> tuple[Tensor, Layout]:
     """Return a row that all rows of a tile of D share, from a thread's first element on, and where
     its accumulators (MMA, MMA_M, MMA_N) lie there.
 
@@ -84,7 +84,7 @@ def row_part(thr: Any, row: Tensor, tile: tuple[int, int], by: Any) -> tuple[Ten
     return cute.domain_offset(first, cute.local_tile(row, tile[1:], (by,))), columns
 
 
-def loaded_row(part: tuple[Tensor, Layout], coord: Any, like: Tensor) -> Tensor:  # noqa: ANN401
+def loaded_row(part: tuple[Tensor, Layout], coord: Any, like: Tensor) -> Tensor:
     """Return what accumulators need of a `row_part`, each element loaded once.
 
     Args:

@@ -102,7 +102,7 @@ class GemmConfig:
     # -- what follows from the parts
 
     @property
-    def mma_atom(self) -> Any:  # noqa: ANN401  (an MMA_Atom)
+    def mma_atom(self) -> Any:  # an MMA_Atom
         """The MMA atom."""
         from cute_py.atoms.registry import get
 
@@ -118,7 +118,7 @@ class GemmConfig:
         """Threads of a block."""
         return self.warps[0] * self.warps[1] * (1 if self.simt else 32)
 
-    def tiled_mma(self) -> Any:  # noqa: ANN401  (a TiledMMA)
+    def tiled_mma(self) -> Any:  # a TiledMMA
         """Return the atom over the threads of a block."""
         atom = self.mma_atom
         if self.simt:
@@ -212,7 +212,7 @@ def _covers(rows: int, k: int, side: Side, threads: int) -> bool:
 # -- memory
 
 
-def shared_layout(config: GemmConfig, rows: int, dtype: Any, side: Side) -> AnyLayout:  # noqa: ANN401
+def shared_layout(config: GemmConfig, rows: int, dtype: Any, side: Side) -> AnyLayout:
     """Return where a tile (rows, bK) of each stage lies in shared memory.
 
     Tensor cores: in the order of global memory, swizzled so that what a warp reads at a time lies
@@ -227,7 +227,7 @@ def shared_layout(config: GemmConfig, rows: int, dtype: Any, side: Side) -> AnyL
     return cute.tile_to_shape(atom, (rows, k, stages))  # type: ignore[no-any-return]
 
 
-def global_copy(config: GemmConfig, rows: int, dtype: Any, side: Side) -> Any:  # noqa: ANN401
+def global_copy(config: GemmConfig, rows: int, dtype: Any, side: Side) -> Any:
     """Return the tiled copy of a tile (rows, bK) from global to shared memory."""
     bits = side.vector * dtype.bits
     if config.asynchronous:
@@ -243,7 +243,7 @@ def global_copy(config: GemmConfig, rows: int, dtype: Any, side: Side) -> Any:  
     return cute.make_tiled_copy(cute.Copy_Atom(name, dtype), threads, values)
 
 
-def matrix_load(config: GemmConfig, dtype: Any, side: Side) -> str | None:  # noqa: ANN401
+def matrix_load(config: GemmConfig, dtype: Any, side: Side) -> str | None:
     """Return the ldmatrix that fills fragments; None where only plain loads can.
 
     The transposing form moves 16-bit elements, the plain one any that are contiguous along K.
@@ -255,7 +255,7 @@ def matrix_load(config: GemmConfig, dtype: Any, side: Side) -> str | None:  # no
     return "SM75_U16x8_LDSM_T" if dtype.bits == 16 else None
 
 
-def stored_layout(config: GemmConfig, dtype: Any) -> cute.Layout:  # noqa: ANN401  (a Dtype)
+def stored_layout(config: GemmConfig, dtype: Any) -> cute.Layout:  # a Dtype
     """Return where a tile of D (bM, bN) lies in shared memory: rows, padded so that the pairs of
     neighbours that eight rows of a fragment hold lie in different banks.
     """
@@ -263,7 +263,7 @@ def stored_layout(config: GemmConfig, dtype: Any) -> cute.Layout:  # noqa: ANN40
     return cute.Layout((m, n), (n + max(8, 128 // dtype.bits), 1))
 
 
-def row_copy(config: GemmConfig, dtype: Any) -> Any:  # noqa: ANN401  (a TiledCopy)
+def row_copy(config: GemmConfig, dtype: Any) -> Any:  # a TiledCopy
     """Return the tiled copy that writes a tile of D (bM, bN) along its rows."""
     side = Side("K", config.store)
     along, across = _spread(config.tile[0], config.tile[1], side, config.threads)
@@ -275,7 +275,7 @@ def row_copy(config: GemmConfig, dtype: Any) -> Any:  # noqa: ANN401  (a TiledCo
 # -- the kernel
 
 
-def _operand(config: GemmConfig, tiles: Tensor, side: Side, mma: Any, name: str) -> cute.Operand:  # noqa: ANN401
+def _operand(config: GemmConfig, tiles: Tensor, side: Side, mma: Any, name: str) -> cute.Operand:
     """Return an operand of the main loop: its tiles (BLK, BLK_K, k) and how they are copied."""
     rows, dtype = config.tile["AB".index(name)], tiles.dtype
     shared = cute.smem(dtype, shared_layout(config, rows, dtype, side), name=f"s{name}")
@@ -287,11 +287,11 @@ def _operand(config: GemmConfig, tiles: Tensor, side: Side, mma: Any, name: str)
 
 @cute.kernel
 def gemm(
-    A: Any,  # noqa: ANN401
-    B: Any,  # noqa: ANN401
-    C: Any,  # noqa: ANN401
-    bias: Any,  # noqa: ANN401
-    D: Any,  # noqa: ANN401
+    A: Any,
+    B: Any,
+    C: Any,
+    bias: Any,
+    D: Any,
     alpha: cute.f64,
     beta: cute.f64,
     config: GemmConfig,
@@ -322,7 +322,7 @@ def gemm(
     if config.store:
         cute.syncthreads()  # all have read the tiles that D takes the place of
 
-    def part(matrix: Tensor) -> Any:  # noqa: ANN401  (a Tensor)
+    def part(matrix: Tensor) -> Any:  # a Tensor
         return thr.partition_C(cute.local_tile(matrix, (bM, bN), (bx, by)))  # (MMA, MMA_M, MMA_N)
 
     tCgC = part(_matrix(C, bz)) if epilogue.source else None
@@ -372,12 +372,12 @@ def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
     return band * config.band + x, y, batch
 
 
-def _matrix(x: Tensor, batch: Any) -> Tensor:  # noqa: ANN401  (an integer)
+def _matrix(x: Tensor, batch: Any) -> Tensor:  # an integer
     """Return one matrix of a batch; what has two modes is one."""
     return x if cute.rank(x) == 2 else x[_, _, batch]
 
 
-def _store_matrices(mma: Any, x: Tensor, sD: Tensor) -> None:  # noqa: ANN401  (a TiledMMA)
+def _store_matrices(mma: Any, x: Tensor, sD: Tensor) -> None:  # a TiledMMA
     """Store accumulators (MMA, MMA_M, MMA_N) of 16 bits to a tile of D, 8x8 matrices at a time."""
     copy = cute.make_tiled_copy_C(cute.Copy_Atom("SM90_U32x4_STSM_N", x.dtype), mma)
     mine = copy.get_slice(cute.thread_idx())

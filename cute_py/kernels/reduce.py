@@ -51,7 +51,7 @@ def block_sum(x: cute.Tensor, partial: cute.Tensor) -> cute.Tensor:
 
 
 @cute.kernel
-def row_sum(A: cute.Tensor, out: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:  # noqa: ANN401
+def row_sum(A: cute.Tensor, out: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:
     """out[m] = the sum of A[m, :], added up in the type of `out`; a block keeps a row."""
     cute.launch(grid=A.shape[0], block=copy.size())
     row, tid = cute.block_idx(), cute.thread_idx()
@@ -64,7 +64,7 @@ def row_sum(A: cute.Tensor, out: cute.Tensor, tile: Any, copy: cute.TiledCopy) -
         out[row] = total
 
 
-def sum_any(A: Any, out: Any) -> None:  # noqa: ANN401
+def sum_any(A: Any, out: Any) -> None:
     """out[m] = the sum of A[m, :], added up in the type of `out`."""
     chosen = row_copy(A)
     if chosen is None:

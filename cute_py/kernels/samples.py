@@ -19,13 +19,13 @@ Sizes = tuple[int, int, int]
 Call = tuple[cute.Kernel, tuple[Any, ...]]
 
 
-def zeros(kind: cute.Dtype, *shape: int) -> Any:  # noqa: ANN401  (an array)
+def zeros(kind: cute.Dtype, *shape: int) -> Any:  # an array
     """Return an array of zeros of a type; tf32 lies in memory as f32."""
     array = np.zeros(shape, kind.numpy)
     return cute.typed(array, kind) if kind.name == "tf32" else array
 
 
-def _sums(kind: cute.Dtype, *shape: int) -> Any:  # noqa: ANN401  (an array)
+def _sums(kind: cute.Dtype, *shape: int) -> Any:  # an array
     """Return zeros of the type that products of a type are added up in."""
     wide = "f64" if kind.name == "f64" else "f32" if kind.is_float else "s32"
     return zeros(cute.dtype(wide), *shape)

@@ -57,7 +57,7 @@ def over_block(fn: str, x: cute.Tensor, partial: cute.Tensor) -> cute.Tensor:
 
 
 @cute.kernel
-def row_softmax(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:  # noqa: ANN401
+def row_softmax(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy) -> None:
     """B[m, :] = exp(A[m, :] - max) / sum, computed in f32; a block keeps a row in registers."""
     cute.launch(grid=A.shape[0], block=copy.size())
     row, thread = cute.block_idx(), copy.get_slice(cute.thread_idx())
@@ -73,7 +73,7 @@ def row_softmax(A: cute.Tensor, B: cute.Tensor, tile: Any, copy: cute.TiledCopy)
     cute.copy((e * scale).to(B.dtype), tBgB)
 
 
-def softmax_any(A: Any, B: Any) -> None:  # noqa: ANN401
+def softmax_any(A: Any, B: Any) -> None:
     """B[m, :] = exp(A[m, :] - max) / sum: rows stay in registers if they fit and A has -inf."""
     dtype, chosen = facts_of(A)[0], row_copy(A, B)
     if chosen is None or dtype.name not in ("f16", "bf16", "f32", "f64"):

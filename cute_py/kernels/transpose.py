@@ -73,7 +73,7 @@ def transpose_vectors(A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
     cute.copy(column, tBgB)
 
 
-def transpose_any(A: Any, B: Any) -> None:  # noqa: ANN401
+def transpose_any(A: Any, B: Any) -> None:
     """B (N,M) = transposed A (M,N): by vectors where rows of both are made of whole ones."""
     if all(facts_of(x)[1:] == (1, 128) for x in (A, B)):
         transpose_vectors(A, B, 256)

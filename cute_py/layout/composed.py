@@ -52,7 +52,6 @@ class ComposedLayout(Value, AbstractComposed):
     inner: Any
 
     def __init__(self, outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> None:
-        """Check and freeze outer, offset and inner."""
         if not callable(outer) or isinstance(outer, type):  # type: ignore[redundant-expr]
             raise refusal(
                 "composed-outer", operation="ComposedLayout", value=outer, type=type(outer).__name__

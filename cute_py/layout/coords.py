@@ -42,7 +42,6 @@ class Major(Value):
     name: str
 
     def __init__(self, name: str) -> None:
-        """Name the order."""
         self.name = name
 
     def __repr__(self) -> str:

@@ -56,7 +56,6 @@ class Layout(Value, Mapped):
     _why: tuple[Any, ...] | None
 
     def __init__(self, shape: IntTuple, stride: IntTuple = None) -> None:
-        """Check and freeze shape:stride."""
         if stride is None or stride.__class__.__name__ == "Major":
             shape, stride = _compact(shape, stride)
         s: list[Any] = []
@@ -148,7 +147,7 @@ class Layout(Value, Mapped):
 
         return offsets(self)
 
-    def formula(self) -> Any:  # noqa: ANN401 (SymPy ships no types)
+    def formula(self) -> Any:  # SymPy ships no types
         """Return the offset as a SymPy expression of the coordinates; see `proofs.formula`."""
         from cute_py.layout.algebra.proofs import formula
 

@@ -95,7 +95,7 @@ def _with_zeros(coord: IntTuple) -> IntTuple:
     return 0 if is_underscore(coord) else coord
 
 
-def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:  # noqa: ANN401 (see below)
+def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:
     """Return (layout, offset) of a layout whose origin is moved to `coord`; a composed layout keeps
     the offset inside. Of a tensor, the tensor so moved, also to outside of its shape.
 

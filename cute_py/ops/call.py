@@ -68,7 +68,7 @@ class Call:
     report: Any = None
 
     @property
-    def config(self) -> Any:  # noqa: ANN401
+    def config(self) -> Any:
         """How the result is computed."""
         return self.statics[0]
 
@@ -86,7 +86,7 @@ class Call:
         """Return the plan that is run."""
         return self.known or cute.trace(self.kernel, *self.arguments)
 
-    def run(self, **options: Any) -> Any:  # noqa: ANN401
+    def run(self, **options: Any) -> Any:
         """Return the result, in `out` if there is one.
 
         Args:
@@ -107,7 +107,7 @@ class Call:
 # -- the caller's array for the result
 
 
-def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:  # noqa: ANN401
+def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:
     """Return `out` as [L, M, N] if a kernel can write there as it writes to a new array, else None.
 
     Its rows are contiguous, apart from each other and as aligned as those of a new array, and it
@@ -133,7 +133,7 @@ def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:  # 
     return view
 
 
-def apart(x: Any, y: Any) -> tuple[int, int]:  # noqa: ANN401
+def apart(x: Any, y: Any) -> tuple[int, int]:
     """Return (low, high): two arrays share memory where the address of y less that of x is in
     between.
     """
@@ -170,7 +170,7 @@ def in_place(call: Call, arrays: Sequence[Any], otherwise: Answer) -> Answer | N
     return _into_the_given_one(call, known, read, arrays, otherwise)
 
 
-def _is_there(x: Any, y: Any) -> bool:  # noqa: ANN401
+def _is_there(x: Any, y: Any) -> bool:
     """Tell whether an array that a kernel reads is a view of the one that the user gave."""
     known = library_name(type(x)) == library_name(type(y))  # y may be a list
     return known and address_of(x) == address_of(y)
@@ -187,7 +187,7 @@ def _emulated(call: Call) -> Answer:
     form, kind = call.made.shape, dtype_of(call.made)
     like = replace(call, reads=(), result=None, made=None, out=None, inputs=None, known=call.plan())
 
-    def answer(args: Any, _addresses: Any, numbers: tuple[float, ...]) -> Any:  # noqa: ANN401
+    def answer(args: Any, _addresses: Any, numbers: tuple[float, ...]) -> Any:
         if like.kernel.watch.now() is not seen:
             return None
         reads = [v if v is None else as_strided(x, *v) for x, v in zip(args, views, strict=False)]
@@ -213,7 +213,7 @@ def _into_the_given_one(
     whole = len(read) == len(seen) - 1
     place, note = len(call.reads), call.library.note
 
-    def answer(args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:  # noqa: ANN401
+    def answer(args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:
         if not holds():
             return None
         mine = addresses[-1]
@@ -236,7 +236,7 @@ def _into_a_new_array(call: Call, known: Known, read: list[int]) -> Answer:
     make = call.library.maker(call.shape, dtype_of(call.result))
     address_in, aligned = address_reader(type(bare(call.result))), address_of(call.result) % LINE
 
-    def answer(_args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:  # noqa: ANN401
+    def answer(_args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:
         if not holds():
             return None
         made = make()

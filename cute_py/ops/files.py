@@ -57,7 +57,6 @@ class Replacement:
     """
 
     def __init__(self, path: str) -> None:
-        """Keep the path."""
         self.path, self.saved = path, False
 
     def __enter__(self) -> Replacement:

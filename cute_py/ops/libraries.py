@@ -79,7 +79,6 @@ class Library:
     note: Callable[[Any], object] | None = None  # is told of arrays that a kernel wrote to
 
     def __init__(self, operation: str) -> None:
-        """Keep who asks."""
         self.operation = operation
 
     def inside(self) -> AbstractContextManager[Any]:
@@ -88,46 +87,46 @@ class Library:
 
     # -- arrays that are given
 
-    def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:  # noqa: ANN401
+    def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, and the type that its elements are to be read as."""
         kind = dtype_of(x) if dtype is None else as_dtype(dtype)
         return bare(x if dtype_of(x) is kind else typed(bare(x), kind)), kind
 
-    def converted(self, x: Any, kind: Dtype) -> Any:  # noqa: ANN401
+    def converted(self, x: Any, kind: Dtype) -> Any:
         """Return what `read` gave, in the type that it named."""
         return x
 
-    def steps(self, x: Any) -> tuple[int, ...] | None:  # noqa: ANN401
+    def steps(self, x: Any) -> tuple[int, ...] | None:
         """Return the strides (elements); None where no kernel can read along them."""
         found = strides_of(x)
         return found if min(found, default=0) >= 0 else None
 
-    def is_read_only(self, x: Any) -> bool:  # noqa: ANN401
+    def is_read_only(self, x: Any) -> bool:
         """Tell whether an array must not be written; a launch asks that of others itself."""
         return False
 
     # -- views and new arrays
 
-    def spread(self, x: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
+    def spread(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with modes of size 1 repeated."""
         raise NotImplementedError
 
-    def ordered(self, x: Any, modes: tuple[int, ...]) -> Any:  # noqa: ANN401
+    def ordered(self, x: Any, modes: tuple[int, ...]) -> Any:
         """Return a view with the modes in another order."""
         return x.transpose(modes)
 
-    def contiguous(self, x: Any) -> Any:  # noqa: ANN401
+    def contiguous(self, x: Any) -> Any:
         """Return a copy whose last mode is contiguous."""
         return x.copy()
 
-    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:  # noqa: ANN401
+    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:
         """Return a new array whose last mode is contiguous; to be called `inside`."""
         raise NotImplementedError
 
     def maker(self, shape: tuple[int, ...], kind: Dtype) -> Callable[[], Any]:
         """Return a function that does the same, anywhere."""
 
-        def make() -> Any:  # noqa: ANN401
+        def make() -> Any:
             with self.inside():
                 return self.empty(shape, kind)
 
@@ -135,24 +134,24 @@ class Library:
 
     # -- the work
 
-    def gpu(self, x: Any) -> Gpu | None:  # noqa: ANN401
+    def gpu(self, x: Any) -> Gpu | None:
         """Return what rules ask of the GPU where an array lies; None for the host."""
         return gpu_holding(x)
 
     def require_room(self, *parts: tuple[tuple[int, ...], int]) -> None:
         """Refuse arrays that do not fit, each given as (shape, bits of an element)."""
 
-    def run(self, call: Call, **options: Any) -> Any:  # noqa: ANN401
+    def run(self, call: Call, **options: Any) -> Any:
         """Run a call; the options are those of `cute.emulate`."""
         assert not options, "a GPU has none"
         call.kernel(*call.arguments)
 
-    def written(self, x: Any) -> None:  # noqa: ANN401
+    def written(self, x: Any) -> None:
         """Tell the library that a kernel wrote to an array, where it looks for that."""
         if self.note is not None:
             self.note(x)
 
-    def given_back(self, result: Any, like: Any) -> Any:  # noqa: ANN401
+    def given_back(self, result: Any, like: Any) -> Any:
         """Return a new array as one of the library of `like`, on the same memory."""
         return given_back(result, like, self.operation)
 
@@ -160,8 +159,7 @@ class Library:
 class Torch(Library):
     """torch, which goes by its arrays wherever they are."""
 
-    def __init__(self, operation: str, device: Any) -> None:  # noqa: ANN401  (a torch.device)
-        """Keep the device of new arrays."""
+    def __init__(self, operation: str, device: Any) -> None:  # a torch.device
         import torch
 
         super().__init__(operation)
@@ -169,19 +167,19 @@ class Torch(Library):
         # autograd looks for that; torch 2.2 and newer
         self.note = getattr(torch.autograd.graph, "increment_version", None)
 
-    def spread(self, x: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
+    def spread(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with modes of size 1 repeated."""
         return x.expand(shape)
 
-    def ordered(self, x: Any, modes: tuple[int, ...]) -> Any:  # noqa: ANN401
+    def ordered(self, x: Any, modes: tuple[int, ...]) -> Any:
         """Return a view with the modes in another order."""
         return x.permute(modes)
 
-    def contiguous(self, x: Any) -> Any:  # noqa: ANN401
+    def contiguous(self, x: Any) -> Any:
         """Return an array whose last mode is contiguous."""
         return x.contiguous()
 
-    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:  # noqa: ANN401
+    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:
         """Return a new array, on the device of the library."""
         return self.maker(shape, kind)()
 
@@ -195,8 +193,7 @@ class Torch(Library):
 class CuPy(Library):
     """CuPy, which allocates and copies on the current device, wherever its arrays are."""
 
-    def __init__(self, operation: str, device: Any) -> None:  # noqa: ANN401  (a cupy.cuda.Device)
-        """Keep the device."""
+    def __init__(self, operation: str, device: Any) -> None:  # a cupy.cuda.Device
         import cupy
 
         super().__init__(operation)
@@ -207,11 +204,11 @@ class CuPy(Library):
         found: AbstractContextManager[Any] = self.device
         return found
 
-    def spread(self, x: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
+    def spread(self, x: Any, shape: tuple[int, ...]) -> Any:
         """Return a view with modes of size 1 repeated."""
         return self.cupy.broadcast_to(x, shape)
 
-    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:  # noqa: ANN401
+    def empty(self, shape: tuple[int, ...], kind: Dtype) -> Any:
         """Return a new array on the current device."""
         return self.cupy.empty(shape, kind.numpy)
 
@@ -221,7 +218,7 @@ class NumPy(Library):
 
     on_host = True
 
-    def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:  # noqa: ANN401
+    def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, not yet converted, and the type that is asked for, or its own."""
         array, kind = np.asarray(bare(x)), x.dtype if isinstance(x, TypedArray) else None
         if array.dtype.hasobject or array.dtype.kind in "USMmc":
@@ -270,7 +267,7 @@ class NumPy(Library):
         """Refuse arrays that do not fit into the memory that is free."""
         require_arrays(self.operation, *parts)
 
-    def run(self, call: Call, **options: Any) -> Any:  # noqa: ANN401
+    def run(self, call: Call, **options: Any) -> Any:
         """Return the report of the emulator, if that is asked for; without `checks=True` only
         addresses are checked.
         """
@@ -302,7 +299,7 @@ def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, An
     return arrays | views, (Torch if is_torch else CuPy)(operation, first.device)
 
 
-def gpu_holding(array: Any) -> Gpu:  # noqa: ANN401
+def gpu_holding(array: Any) -> Gpu:
     """Return what rules ask of the GPU where an array lies."""
     device = device_of(array)
 
@@ -324,7 +321,7 @@ def library_name(kind: type) -> str:
     return kind.__module__.partition(".")[0]
 
 
-def adopted(x: Any, operation: str) -> Any:  # noqa: ANN401
+def adopted(x: Any, operation: str) -> Any:
     """Return a device array as one of torch or CuPy, on the same memory; None stays None.
 
     What its own library put into a stream is waited for, on the GPU.
@@ -341,7 +338,7 @@ def adopted(x: Any, operation: str) -> Any:  # noqa: ANN401
     return view
 
 
-def _view(x: Any, operation: str) -> Any:  # noqa: ANN401
+def _view(x: Any, operation: str) -> Any:
     for name in sorted(LENDERS, key=lambda name: name not in sys.modules):
         try:
             library = import_module(name)
@@ -357,7 +354,7 @@ def _wait(device: int, stream: int, other: int) -> None:
             driver().wait(stream, other)
 
 
-def given_back(result: Any, like: Any, operation: str) -> Any:  # noqa: ANN401
+def given_back(result: Any, like: Any, operation: str) -> Any:
     """Return a result as an array of the library of `like`, on the same memory."""
     if library_name(type(bare(like))) != "numba":
         return result

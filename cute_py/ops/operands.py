@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
 
 
-def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:  # noqa: ANN401
+def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:
     """Return (..., rows, columns) as [L, rows, columns] that a kernel can read; L counts the batch.
 
     One of the last two modes must be contiguous, the other one may not overlap it, and nothing may
@@ -35,12 +35,12 @@ def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:  # noqa: ANN
     return library.contiguous(x)
 
 
-def ready_row(library: Library, x: Any) -> Any:  # noqa: ANN401
+def ready_row(library: Library, x: Any) -> Any:
     """Return a row whose elements are neighbours."""
     return x if library.steps(x) == (1,) else library.contiguous(x)
 
 
-def padded(library: Library, x: Any, kind: Any) -> Any:  # noqa: ANN401
+def padded(library: Library, x: Any, kind: Any) -> Any:
     """Return [L, rows, K] in new memory along K, K rounded up to whole vectors by zeros."""
     whole = x.shape[0]
     if strides_of(x)[0] == 0:  # one matrix for the whole batch
@@ -56,12 +56,12 @@ def padded(library: Library, x: Any, kind: Any) -> Any:  # noqa: ANN401
 # -- facts
 
 
-def major_of(x: Any) -> str:  # noqa: ANN401
+def major_of(x: Any) -> str:
     """Return which of the modes [batch, rows, K] is contiguous: "K" or "MN"."""
     return "K" if strides_of(x)[-1] == 1 else "MN"
 
 
-def alignment_of(x: Any) -> int:  # noqa: ANN401
+def alignment_of(x: Any) -> int:
     """Return what divides the address of every run of contiguous elements, and its length
     (bytes), at most 16.
     """
@@ -70,12 +70,12 @@ def alignment_of(x: Any) -> int:  # noqa: ANN401
     return gcd(16, address_of(x), x.shape[along] * size, strides[across] * size, strides[0] * size)
 
 
-def bytes_each(x: Any) -> int:  # noqa: ANN401
+def bytes_each(x: Any) -> int:
     """Return the size of an element (bytes)."""
     return int(x.itemsize if hasattr(x, "itemsize") else x.element_size())
 
 
-def is_rows(x: Any) -> bool:  # noqa: ANN401
+def is_rows(x: Any) -> bool:
     """Tell whether [L, rows, columns] has rows of neighbours, none of which meet."""
     (count, rows, columns), (by_batch, by_row, by_column) = x.shape, strides_of(x)
     apart = rows == 1 or by_row >= columns
@@ -83,7 +83,7 @@ def is_rows(x: Any) -> bool:  # noqa: ANN401
     return by_column == 1 and apart and alone
 
 
-def span(x: Any) -> tuple[int, int]:  # noqa: ANN401
+def span(x: Any) -> tuple[int, int]:
     """Return where an array begins and ends, from the address of its first element on (bytes)."""
     steps = [(n - 1) * step for n, step in zip(x.shape, strides_of(x), strict=True)]
     size = bytes_each(x)
@@ -91,7 +91,7 @@ def span(x: Any) -> tuple[int, int]:  # noqa: ANN401
     return low * size, (high + 1) * size
 
 
-def shown(x: Any) -> str:  # noqa: ANN401  (a shape)
+def shown(x: Any) -> str:  # a shape
     """Return a shape as text.
 
     >>> shown((3, 4)), shown((5,))

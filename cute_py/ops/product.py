@@ -64,20 +64,20 @@ KNOWN = Memo(len(ARRAYS), {5: 1, 6: 0})  # alpha and beta
 
 
 def gemm(
-    a: Any,  # noqa: ANN401
-    b: Any,  # noqa: ANN401
-    c: Any = None,  # noqa: ANN401
+    a: Any,
+    b: Any,
+    c: Any = None,
     alpha: float = 1,
     beta: float = 0,
-    bias: Any = None,  # noqa: ANN401
+    bias: Any = None,
     activation: str | None = None,
     out_dtype: DtypeLike | None = None,
     backend: str = "auto",
     config: GemmConfig | str | None = None,
     *,
     dtype: DtypeLike | None = None,
-    out: Any = None,  # noqa: ANN401
-) -> Any:  # noqa: ANN401  (an array of the operands' library)
+    out: Any = None,
+) -> Any:  # an array of the operands' library
     """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes.
 
     Args:
@@ -123,7 +123,7 @@ def gemm(
     )
 
 
-def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None) -> Any:  # noqa: ANN401
+def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None) -> Any:
     """Return the result of a request, by the choices for one like it, if there are any."""
     request, library = taken(given)
     with library.inside():
@@ -135,7 +135,7 @@ def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None
     return library.given_back(result, given.a) if given.out is None else given.out
 
 
-def _by(statics: Any) -> Answer:  # noqa: ANN401
+def _by(statics: Any) -> Answer:
     """Return the answer to requests that are prepared anew, but for these choices."""
     return lambda args, _addresses, _numbers: _answered(Request(*args), statics)
 
@@ -233,7 +233,7 @@ class Product:
             return A, B
         return padded(library, A, first), padded(library, B, second)
 
-    def _side(self, x: Any) -> Any:  # noqa: ANN401
+    def _side(self, x: Any) -> Any:
         if 0 in self.shape:  # the result is empty; any stand-in will do
             return np.zeros((1, 1, 1), x.dtype)
         if self.K == 0:
@@ -271,7 +271,7 @@ class Product:
             raise wrong_shape(name, found, shape)
         return x, kind
 
-    def _known(self, x: Any, kind: Dtype) -> Any:  # noqa: ANN401
+    def _known(self, x: Any, kind: Dtype) -> Any:
         """Return an array of the host in a type that the kernel converts from."""
         if x is None or kind.name in OUT or not self.library.on_host:
             return x
@@ -325,7 +325,7 @@ class Product:
             inputs=self,
         )
 
-    def _modes(self, x: Any) -> Any:  # noqa: ANN401
+    def _modes(self, x: Any) -> Any:
         """Return [L, rows, columns] as the kernel counts it: (rows, columns, L); a GPU gets two
         modes for L = 1.
         """
@@ -370,7 +370,7 @@ def _batch(library: Library, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[in
         raise refusal("ops-shapes", operation=OPERATION, a=shown(a), b=shown(b)) from None
 
 
-def _require_side(side: Side, x: Any, kind: Dtype) -> None:  # noqa: ANN401
+def _require_side(side: Side, x: Any, kind: Dtype) -> None:
     """Refuse a given configuration that reads an operand as it does not lie in memory."""
     major, most = major_of(x), max(alignment_of(x) * 8 // kind.bits, 1)
     if side.major != major or side.vector > most:

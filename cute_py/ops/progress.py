@@ -19,7 +19,6 @@ class Bar:
     """
 
     def __init__(self, text: str, unit: str) -> None:
-        """Show nothing yet."""
         self.text, self.unit = text, unit
         self.start = perf_counter()
         self.shown: Any = None

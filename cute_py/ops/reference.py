@@ -95,7 +95,7 @@ def bound(call: Call, expected: Array) -> Array:
     return np.asarray(rounded + _ulp(expected, product.kind))
 
 
-def _ulp(x: Array, kind: Dtype) -> Any:  # noqa: ANN401
+def _ulp(x: Array, kind: Dtype) -> Any:
     if not kind.is_float:
         return 1.0  # halves round to even
     values = np.abs(x.astype(np.float64))

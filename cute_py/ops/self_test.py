@@ -68,7 +68,7 @@ def _plan() -> Plan:
     return cute.trace(copy_elements, a, a.copy())
 
 
-def _require_equal(a: Any, b: Any) -> None:  # noqa: ANN401  (arrays)
+def _require_equal(a: Any, b: Any) -> None:  # arrays
     wrong = int((a != b).sum())
     if wrong:
         raise SelfTestError(f"{wrong} of {a.size} elements are wrong")

@@ -57,7 +57,7 @@ class Outline:
         return cls.compact((columns, rows), kind).swapaxes(0, 1)
 
     @property
-    def dtype(self) -> Any:  # noqa: ANN401  (a NumPy dtype)
+    def dtype(self) -> Any:  # a NumPy dtype
         """The type, as NumPy holds it."""
         return self.kind.numpy
 
@@ -100,7 +100,6 @@ class Outlines(Library):
     """Outlines as a library of arrays, on a GPU of these facts."""
 
     def __init__(self, gpu: Gpu) -> None:
-        """Keep what the GPU has."""
         super().__init__(OPERATION)
         self.facts = gpu
 

@@ -46,11 +46,11 @@ class Function:
     public: str = ""
 
 
-def _least(a: Any, b: Any) -> Any:  # noqa: ANN401
+def _least(a: Any, b: Any) -> Any:
     return b if a != a else a if b != b else min(a, b)
 
 
-def _greatest(a: Any, b: Any) -> Any:  # noqa: ANN401
+def _greatest(a: Any, b: Any) -> Any:
     return b if a != a else a if b != b else max(a, b)
 
 

@@ -44,11 +44,11 @@ def roles_of(x: Node) -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...]:  # noqa: ANN401  (a class)
+def _names(kind: Any) -> tuple[str, ...]:  # a class
     return tuple([f.name for f in fields(kind)])
 
 
 @cache
-def _roles(kind: Any) -> tuple[tuple[str, str], ...]:  # noqa: ANN401  (a class)
+def _roles(kind: Any) -> tuple[tuple[str, str], ...]:  # a class
     found = [(f.name, f.metadata.get(_ROLE, "")) for f in fields(kind) if f.name != "line"]
     return tuple([(n, role) for n, role in found if role != "fixed" and n not in kind.blocks])

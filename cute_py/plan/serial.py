@@ -92,7 +92,7 @@ def _op_text(op: ops.Op, depth: int) -> str:
     return indent + "{" + ", ".join(parts) + "}"
 
 
-def _encoded(x: Any) -> Any:  # noqa: ANN401  (what JSON holds)
+def _encoded(x: Any) -> Any:  # what JSON holds
     if isinstance(x, tuple):
         return [_encoded(part) for part in x]
     if isinstance(x, SymInt):
@@ -148,7 +148,7 @@ def loads(text: str) -> plan.Plan:
     return read
 
 
-def _decoded(x: Any, names: dict[str, Leaf]) -> Any:  # noqa: ANN401  (a record)
+def _decoded(x: Any, names: dict[str, Leaf]) -> Any:  # a record
     if isinstance(x, list):
         return tuple([_decoded(part, names) for part in x])
     if not isinstance(x, dict):

@@ -169,7 +169,7 @@ def _coordinates(tensor: Tensor) -> Array:
     return np.stack(columns, axis=-1)
 
 
-def as_array(tensor: Tensor, dtype: Any, copy: bool | None) -> Array:  # noqa: ANN401
+def as_array(tensor: Tensor, dtype: Any, copy: bool | None) -> Array:
     """Return the elements for NumPy's `__array__`; always a copy, so copy=False is refused."""
     if copy is False:
         raise refusal("tensor-no-view", operation="numpy.asarray", tensor=tensor)
@@ -177,7 +177,7 @@ def as_array(tensor: Tensor, dtype: Any, copy: bool | None) -> Array:  # noqa: A
     return table if dtype is None else table.astype(dtype)
 
 
-def stored(values: Any, dtype: Dtype, engine: Engine) -> Array:  # noqa: ANN401
+def stored(values: Any, dtype: Dtype, engine: Engine) -> Array:
     """Return values as the array that the dtype stores: floats rounded to nearest even, integers
     in range as they are; refuse others.
     """
@@ -195,7 +195,7 @@ def stored(values: Any, dtype: Dtype, engine: Engine) -> Array:  # noqa: ANN401
     return np.asarray(values).astype(dtype.numpy)
 
 
-def assign(tensor: Tensor, source: Any) -> None:  # noqa: ANN401
+def assign(tensor: Tensor, source: Any) -> None:
     """Store all elements; see `Tensor.copy_`."""
     import numpy as np
 

@@ -139,7 +139,6 @@ class Pointer(Engine):
     base: Any
 
     def __init__(self, dtype: DtypeLike, base: Leaf, space: str = "gmem", offset: Leaf = 0) -> None:
-        """Check and freeze the address."""
         row = as_dtype(dtype)
         address = ints.normalize(base, "Pointer")
         size = max(row.bits // 8, 1)
@@ -195,7 +194,6 @@ class Memory(Engine):
     def __init__(
         self, name: str, dtype: DtypeLike, count: Leaf = None, space: str = "smem", offset: Leaf = 0
     ) -> None:
-        """Check and freeze the storage."""
         if not str(name).isidentifier():
             raise refusal("symbol-name", operation="Memory", name=name)
         size = None if count is None else ints.normalize(count, "Memory", ", or None")
@@ -243,7 +241,6 @@ class Coordinates(Engine):
     space = "coordinates"
 
     def __init__(self, start: IntTuple) -> None:
-        """Check and freeze the start."""
         self.dtype = None
         self.offset = canonical(start, "Coordinates")
 

@@ -31,7 +31,6 @@ class _HostEngine(Engine):
     space = "host"
 
     def __init__(self, memory: Array, dtype: Dtype, offset: int = 0) -> None:
-        """Freeze the parts, which are known to fit."""
         self.memory = memory
         self.dtype = dtype
         self.offset = offset
@@ -89,7 +88,7 @@ class ArrayEngine(_HostEngine):
         """The distance from one element to the next (bits)."""
         return 8 * self.memory.itemsize  # type: ignore[no-any-return]
 
-    def read(self, offset: IntTuple) -> Any:  # noqa: ANN401  (a NumPy scalar)
+    def read(self, offset: IntTuple) -> Any:  # a NumPy scalar
         """Return the element, a NumPy scalar."""
         return self.memory[self._place(offset)]
 
@@ -131,11 +130,11 @@ class PackedEngine(_HostEngine):
 
         return SubbyteReference(self.memory, self._place(offset), self.dtype)
 
-    def read(self, offset: IntTuple) -> Any:  # noqa: ANN401  (int, bool or float, by the dtype)
+    def read(self, offset: IntTuple) -> Any:  # int, bool or float, by the dtype
         """Return the element, a Python number."""
         return self.reference(offset).get()
 
-    def write(self, offset: IntTuple, value: Any) -> None:  # noqa: ANN401
+    def write(self, offset: IntTuple, value: Any) -> None:
         """Store one value of the dtype; the other bits of its word stay."""
         self.reference(offset).set(value)
 

@@ -67,7 +67,6 @@ class Tensor(Operators, Record, AbstractTensor):
     layout: Alike  # a Layout or a ComposedLayout
 
     def __init__(self, engine: Engine | Array, layout: LayoutLike) -> None:
-        """Check and freeze engine and layout."""
         source = engine if isinstance(engine, Engine) else _engine_of(engine, None)[0]
         layout = as_layout(layout, "Tensor")
         if isinstance(source, Coordinates):
@@ -83,7 +82,7 @@ class Tensor(Operators, Record, AbstractTensor):
     def __reduce__(self) -> tuple[object, ...]:
         return derived, (self.engine, self.layout)
 
-    def __eq__(self, other: object) -> Any:  # noqa: ANN401  (a bool, or a Tensor)
+    def __eq__(self, other: object) -> Any:  # a bool, or a Tensor
         """Return whether other is the same view of the same memory; see `tensor_equals` for the
         elements. In a kernel, registers are compared element by element.
         """
@@ -111,7 +110,7 @@ class Tensor(Operators, Record, AbstractTensor):
         return self.layout.stride
 
     @property
-    def dtype(self) -> Any:  # noqa: ANN401  (Dtype, or None for coordinates)
+    def dtype(self) -> Any:  # Dtype, or None for coordinates
         """The type of the elements; None for coordinates."""
         return self.engine.dtype
 
@@ -157,17 +156,17 @@ class Tensor(Operators, Record, AbstractTensor):
 
     # -- elements and parts
 
-    def __getitem__(self, coord: IntTuple) -> Any:  # noqa: ANN401  (an element, or a Tensor)
+    def __getitem__(self, coord: IntTuple) -> Any:  # an element, or a Tensor
         """Return the element at a coordinate or index, or the tensor that `_` leaves free."""
         if has_underscore(coord):
             return self.slice(coord)
         return self.engine.read(self._offset(coord))
 
-    def __call__(self, *coord: IntTuple) -> Any:  # noqa: ANN401
+    def __call__(self, *coord: IntTuple) -> Any:
         """Return tensor[coord]."""
         return self[coord[0] if len(coord) == 1 else coord]
 
-    def __setitem__(self, coord: IntTuple, value: Any) -> None:  # noqa: ANN401
+    def __setitem__(self, coord: IntTuple, value: Any) -> None:
         """Store an element; or, where the coordinate has `_` (`...`: everywhere), all elements of
         that part: an array of its shape, a tensor, or one value for all.
         """
@@ -230,7 +229,7 @@ class Tensor(Operators, Record, AbstractTensor):
 
     # -- all elements at once
 
-    def to_numpy(self) -> Any:  # noqa: ANN401  (an array of the dtype)
+    def to_numpy(self) -> Any:  # an array of the dtype
         """Return a copy of the elements as an array with one axis for each top-level mode.
 
         Coordinates lie along one more axis, their leaves flat. Raises LayoutError for device
@@ -240,7 +239,7 @@ class Tensor(Operators, Record, AbstractTensor):
 
         return to_numpy(self)
 
-    def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:  # noqa: ANN401
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:
         """Return the elements for `numpy.asarray`."""
         from cute_py.tensor.elements import as_array
 

@@ -177,7 +177,6 @@ class ThrCopy(Record):
     thr_idx: Leaf
 
     def __init__(self, tiled_copy: TiledCopy, thr_idx: Leaf) -> None:
-        """Check the thread."""
         self.tiled_copy = tiled_copy
         threads = get(tiled_copy.layout_tv, 0)
         self.thr_idx = require_thread(thr_idx, size(threads), threads)

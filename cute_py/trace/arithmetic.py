@@ -46,7 +46,7 @@ def new_registers(dtype: Dtype, shape: IntTuple, name: str = "r") -> Tensor:
 # -- functions
 
 
-def apply(name: str, *operands: Any) -> Tensor:  # noqa: ANN401  (tensors, integers, numbers)
+def apply(name: str, *operands: Any) -> Tensor:  # tensors, integers, numbers
     """Record a function of `functions.FUNCTIONS` and return its result in new registers.
 
     Raises LeafTypeError for operands of two types, and LayoutError for two shapes.
@@ -125,7 +125,7 @@ def shapes_face(a: IntTuple, b: IntTuple) -> bool:
     return p == q or (min(len(p), len(q)) < 2 and size(a) == size(b))
 
 
-def _value(x: Any, kind: Dtype, name: str) -> Value:  # noqa: ANN401
+def _value(x: Any, kind: Dtype, name: str) -> Value:
     """Return an operand as the plan holds it, checked against the type of the others."""
     if is_register(x):
         return register(x, name)
@@ -152,7 +152,7 @@ def integer_register(value: Leaf, dtype: DtypeLike) -> Tensor:
     return convert_registers(integer_register(value, s32 if small else s64), kind)
 
 
-def _flag(x: Any) -> Value:  # noqa: ANN401
+def _flag(x: Any) -> Value:
     """Return a b1 operand: registers, a bool, or a condition put into a register."""
     if is_register(x):
         if x.dtype is not b1:
@@ -189,7 +189,7 @@ def test_register(tensor: Tensor) -> Reg:
 # -- assignment, conversion, reduction
 
 
-def assign(target: Tensor, value: Any) -> None:  # noqa: ANN401
+def assign(target: Tensor, value: Any) -> None:
     """Record target[...] = value: a register tensor of the same shape and type, or a number."""
     dst = register(target, "assignment")
     if hasattr(value, "item") or (isinstance(value, (int, float)) and not isinstance(value, bool)):

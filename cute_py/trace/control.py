@@ -156,7 +156,6 @@ class while_:
     """
 
     def __init__(self, condition: Callable[[], object]) -> None:
-        """Take a function that gives a condition."""
         if not callable(condition):
             raise refusal("kernel-while", operation="cute.while_", value=condition, where=where())
         self.condition = condition
@@ -244,7 +243,6 @@ class when:
     """
 
     def __init__(self, condition: object) -> None:
-        """Take a condition."""
         self.truth = as_condition(condition, "cute.when")
 
     def __enter__(self) -> None:
@@ -379,7 +377,6 @@ class Var:
     __slots__ = ("high", "low", "name", "scope")
 
     def __init__(self, value: Leaf, low: int | None = None, high: int | None = None) -> None:
-        """Declare a variable with its first value."""
         trace = current()
         self.name = trace.name_for("v")
         self.low, self.high = low, high

@@ -41,7 +41,7 @@ class How:
 
 
 def copy(
-    *args: Any,  # noqa: ANN401  (an atom or nothing, and two tensors)
+    *args: Any,  # an atom or nothing, and two tensors
     pred: object = True,
     fill: float = 0,
     cache: str = "",

@@ -42,7 +42,7 @@ class KernelEngine(Engine):
     name: str
     scope: Scope  # the block of the trace that made it
 
-    def read(self, offset: IntTuple) -> Any:  # noqa: ANN401  (a Tensor of one register)
+    def read(self, offset: IntTuple) -> Any:  # a Tensor of one register
         """Record a load of one element, and return it in a register of its own."""
         return current().record.load_element(self, offset)
 
@@ -88,7 +88,6 @@ class GlobalMemory(KernelEngine):
     def __init__(
         self, name: str, dtype: Dtype, alignment: int, scope: Scope, offset: Leaf = 0
     ) -> None:
-        """Freeze a view of a parameter."""
         _set(self, "name", name)
         _set(self, "dtype", dtype)
         _set(self, "alignment", alignment)
@@ -167,7 +166,6 @@ class Guarded(KernelEngine):
     def __init__(
         self, memory: GlobalMemory, shape: IntTuple, stride: IntTuple, offset: IntTuple
     ) -> None:
-        """Freeze a view of a parameter by coordinates."""
         _set(self, "memory", memory)
         _set(self, "dtype", memory.dtype)
         _set(self, "name", memory.name)
@@ -205,7 +203,6 @@ class SharedMemory(KernelEngine):
     count: int
 
     def __init__(self, name: str, dtype: Dtype, count: int, scope: Scope, offset: Leaf = 0) -> None:
-        """Freeze a view of a storage."""
         _set(self, "name", name)
         _set(self, "dtype", dtype)
         _set(self, "count", count)
@@ -259,7 +256,6 @@ class Register(KernelEngine):
         offset: Leaf = 0,
         copied: bool = False,
     ) -> None:
-        """Freeze a view of a storage."""
         _set(self, "copied", copied)
         _set(self, "name", name)
         _set(self, "dtype", dtype)
@@ -293,7 +289,7 @@ class Register(KernelEngine):
         count = self.count * self.dtype.bits // dtype.bits
         return Register(self.name, dtype, count, self.scope, offset)
 
-    def read(self, offset: IntTuple) -> Any:  # noqa: ANN401
+    def read(self, offset: IntTuple) -> Any:
         """Return a copy of one element: later writes to the storage do not change it."""
         return copied_element(current().record.apply("copy", self.element(offset)))
 
@@ -303,11 +299,11 @@ class Register(KernelEngine):
             raise refusal("kernel-element", operation="tensor", where=where())
         current().record.assign(self.element(offset), value)
 
-    def element(self, offset: IntTuple) -> Any:  # noqa: ANN401
+    def element(self, offset: IntTuple) -> Any:
         """Return the tensor of one element, an alias."""
         return derived(self.moved(offset), Layout(1))
 
-    def operate(self, name: str, *operands: Any) -> Alike:  # noqa: ANN401
+    def operate(self, name: str, *operands: Any) -> Alike:
         """Record a function, element by element, and return its result in new registers."""
         record = current().record
         if name.startswith("i") and name[1:] in FUNCTIONS:
@@ -327,7 +323,7 @@ class Register(KernelEngine):
         return current().record.as_test(tensor)
 
 
-def copied_element(tensor: Any) -> Any:  # noqa: ANN401  (a Tensor)
+def copied_element(tensor: Any) -> Any:  # a Tensor
     """Return a register tensor of one element as the copy that tensor[coord] gives."""
     x = tensor.engine
     return derived(Register(x.name, x.dtype, x.count, x.scope, x.offset, True), tensor.layout)

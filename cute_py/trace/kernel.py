@@ -270,7 +270,7 @@ def _located(error: CuteError, kernel: tuple[str, int]) -> CuteError:
     return type(error)(f"{error.args[0]} ({place})", error.code, dict(error.facts))
 
 
-def _parameter(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401  (a Tensor, or an Int)
+def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int
     if leaf.kind == "number":
         return _number(state, leaf)
     facts, name = leaf.facts, leaf.name
@@ -301,11 +301,11 @@ def _extent(state: Trace, name: str, divisor: int, fixed: int | None, low: int) 
     return fixed if fixed is not None else new_symbol(state, name, divisor, low)
 
 
-def _bare(x: Leaf) -> Any:  # noqa: ANN401  (a Scalar)
+def _bare(x: Leaf) -> Any:  # a Scalar
     return x if x.__class__ is int else x.value
 
 
-def _number(state: Trace, leaf: Argument) -> Any:  # noqa: ANN401
+def _number(state: Trace, leaf: Argument) -> Any:
     """Return a run-time number: an integer as an `Int`, others in a register."""
     kind = leaf.facts
     state.params[leaf.name] = ScalarParam(leaf.name, kind)

@@ -104,7 +104,7 @@ def static_offsets(layout: Alike, operation: str) -> list[int]:
 # -- memory
 
 
-def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:  # noqa: ANN401
+def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:
     """Return the vectors of `width` elements that a tensor in memory names.
 
     Raises LayoutError where the elements of a vector are not neighbours, where its address may be
@@ -230,7 +230,7 @@ def _outside(offset: Scalar, period: int) -> tuple[Scalar, Scalar]:
     return _scalar(outer), _scalar(inner)
 
 
-def _scalar(terms: Any) -> Scalar:  # noqa: ANN401  (a polynomial)
+def _scalar(terms: Any) -> Scalar:  # a polynomial
     if not terms or set(terms) == {()}:
         return int(terms.get((), 0))
     return SymInt(terms)
@@ -346,7 +346,7 @@ def _paths(shape: IntTuple, path: tuple[int, ...] = ()) -> list[tuple[int, ...]]
 
 
 def _axis(
-    stride: Any,  # noqa: ANN401  (a stride)
+    stride: Any,  # a stride
     axis: dict[tuple[int, ...], int],
     layout: AnyLayout,
     operation: str,

@@ -62,7 +62,7 @@ def _recording(name: str, row: Function) -> Callable[..., Tensor]:
 globals().update({name: _recording(name, row) for name, row in PUBLIC.items()})
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401
+def __getattr__(name: str) -> Any:
     """Refuse a function that there is not; type checkers read here what the others are."""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

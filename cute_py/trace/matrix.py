@@ -129,7 +129,6 @@ class Operand:
     def __init__(
         self, source: Tensor, shared: Tensor, g2s: TiledCopy, s2r: TiledCopy | None = None
     ) -> None:
-        """Keep the parts."""
         self.source, self.shared, self.g2s, self.s2r = source, shared, g2s, s2r
 
 
@@ -263,7 +262,7 @@ class _MainLoop:
         for part in self.parts:
             part.load(block, stage)
 
-    def multiply(self, block: int, beside: Any = None) -> None:  # noqa: ANN401  (a function)
+    def multiply(self, block: int, beside: Any = None) -> None:  # a function
         """Add the product of one k-block, some rows at a time; `beside` is called before each."""
         a, b = (part.fragment[_, _, block] for part in self.parts)
         cut = _rows_of(a) if len(self.rows) > 1 else [a]
@@ -303,7 +302,7 @@ class _MainLoop:
         if self.blocks > 1:
             self.load(0, stage)
 
-    def _tile(self, stage: Leaf, beside: Any = None, last: Any = None) -> None:  # noqa: ANN401
+    def _tile(self, stage: Leaf, beside: Any = None, last: Any = None) -> None:
         """Multiply all k-blocks of a stage, each while the next one is loaded.
 
         Args:
@@ -355,7 +354,7 @@ class _MainLoop:
         self._tile((self.tiles - 1) % self.stages)
 
 
-def _is_less(a: Leaf, b: Leaf) -> Any:  # noqa: ANN401  (a bool or a Condition)
+def _is_less(a: Leaf, b: Leaf) -> Any:  # a bool or a Condition
     return compare("lt", a, b)
 
 

@@ -29,7 +29,6 @@ class Pipeline:
     """
 
     def __init__(self, stages: int) -> None:
-        """Begin with all stages empty."""
         _require_stages(stages)
         self.stages = stages
         self._write = Var(0, 0, stages - 1)
@@ -110,7 +109,9 @@ def _advance(stage: Var, parity: Var, stages: int) -> None:
     stage.set(index % stages)
 
 
-def pipeline(stages: int, bytes: int | None = None, consumers: int | None = None) -> Any:  # noqa: ANN401  (a Pipeline, or a TmaPipeline)
+def pipeline(
+    stages: int, bytes: int | None = None, consumers: int | None = None
+) -> Any:  # a Pipeline, or a TmaPipeline
     """Return a ring of stages for asynchronous copies.
 
     Args:

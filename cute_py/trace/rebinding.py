@@ -28,7 +28,6 @@ class Rebinding:
     """The names of a frame at the entry of a block, to be compared at its exit."""
 
     def __init__(self, frame: FrameType, operation: str, kind: str = "branch") -> None:
-        """Keep the names, and what they hold."""
         self.operation, self.kind = operation, kind
         self.line = frame.f_lineno
         self.entry = frame.f_lasti
@@ -63,7 +62,6 @@ class Iterations:
     """The names of the frame of a `for` statement, compared after each run of its body."""
 
     def __init__(self, frame: FrameType) -> None:
-        """Keep the names before the loop."""
         self.frame = frame
         self.line, self.entry = frame.f_lineno, frame.f_lasti
         self.seen = [names_of(frame)]
@@ -321,7 +319,6 @@ class Contents:
     __slots__ = ("parts", "value")
 
     def __init__(self, value: object, parts: dict[Any, Any]) -> None:
-        """Keep the container and its parts."""
         self.value, self.parts = value, parts
 
 
@@ -341,7 +338,7 @@ def _is_own(value: object) -> bool:
     return type(value).__module__.partition(".")[0] == _OWN
 
 
-def contents(value: Any, depth: int) -> object:  # noqa: ANN401
+def contents(value: Any, depth: int) -> object:
     """Return what a value holds now, to be compared later: the value itself if it cannot change."""
     if depth == 0 or isinstance(value, _PLAIN) or _is_own(value):
         return value
@@ -366,7 +363,7 @@ def changed(before: dict[str, object], after: dict[str, object]) -> list[str]:
     return [name for name, x in after.items() if name not in before or not same(before[name], x)]
 
 
-def same(a: Any, b: Any) -> bool:  # noqa: ANN401
+def same(a: Any, b: Any) -> bool:
     """Tell whether a value is what it was. What an object has got in addition does not count: it
     may keep what it computed.
     """

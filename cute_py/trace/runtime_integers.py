@@ -84,7 +84,6 @@ class Int(_RunTime):
     scope: Scope
 
     def __init__(self, value: SymInt, scope: Scope) -> None:
-        """Freeze value and scope."""
         _set(self, "value", value)
         _set(self, "scope", scope)
 
@@ -282,8 +281,8 @@ class Condition(_RunTime):
     __ne__ = __eq__
 
 
-def _no_number(name: str) -> Any:  # noqa: ANN401  (a method)
-    def method(self: Condition, other: object = None) -> Any:  # noqa: ANN401
+def _no_number(name: str) -> Any:  # a method
+    def method(self: Condition, other: object = None) -> Any:
         if not hasattr(other, "engine"):
             self._refuse(
                 "arithmetic or comparison", "cute.where(condition, 1, 0), and p&q, p|q, ~p"

@@ -125,7 +125,7 @@ def _launched(operation: str) -> Launch:
     return shape
 
 
-def thread_idx() -> Any:  # noqa: ANN401  (an integer, or a tuple as `launch` was given)
+def thread_idx() -> Any:  # an integer, or a tuple as `launch` was given
     """Return the thread's index in its block: an integer, or (x, y, ...) if `block` was a tuple."""
     shape, tid = _launched("cute.thread_idx"), thread_idx_linear()
     count = current().profiles[1]
@@ -141,7 +141,7 @@ def thread_idx_linear() -> Leaf:
     return _root_symbol("tid", _launched("cute.thread_idx").threads, "thread")
 
 
-def block_idx() -> Any:  # noqa: ANN401
+def block_idx() -> Any:
     """Return the block's index in the grid: an integer, or (x, y, ...) if `grid` was a tuple."""
     shape = _launched("cute.block_idx")
     count = current().profiles[0]

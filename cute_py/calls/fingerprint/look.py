@@ -56,7 +56,7 @@ _EXACT = frozenset({bool, int, str, bytes, CodeType, type(None)})
 _OF_ARRAYS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
 
-def static_key(value: Any) -> Hashable:  # noqa: ANN401
+def static_key(value: Any) -> Hashable:
     """Return the key of a compile-time value by itself: of the classes of its objects, only what
     the value's own code names counts.
 
@@ -105,7 +105,6 @@ class Same:
     __slots__ = ("value",)
 
     def __init__(self, value: object) -> None:
-        """Stand for an object."""
         self.value = value
 
     def __eq__(self, other: object) -> bool:
@@ -148,7 +147,7 @@ class Look:
         self.again(function)
         return self.function(function, names), tuple(map(self.key, values))
 
-    def key(self, value: Any) -> Hashable:  # noqa: ANN401
+    def key(self, value: Any) -> Hashable:
         """Return the key of a value."""
         kind: Any = type(value)
         if kind in _EXACT:
@@ -174,7 +173,7 @@ class Look:
         self.alive.append(value)
         return None
 
-    def deep(self, value: Any) -> Hashable:  # noqa: ANN401
+    def deep(self, value: Any) -> Hashable:
         """Return the key of what refers to other values."""
         if type(value) is tuple:
             return tuple, tuple(map(self.key, value))
@@ -199,7 +198,7 @@ class Look:
 
     # -- code
 
-    def function(self, value: Any, names: tuple[str, ...] = ()) -> Hashable:  # noqa: ANN401
+    def function(self, value: Any, names: tuple[str, ...] = ()) -> Hashable:
         """Return the key of a function: its code, and what that takes from around it."""
         code, more = value.__code__, value.__kwdefaults__
         self.functions.append((value, code, value.__defaults__, more))
@@ -216,7 +215,7 @@ class Look:
             self.named(vars(value)) if vars(value) else (),
         )
 
-    def closure(self, value: Any) -> Hashable:  # noqa: ANN401
+    def closure(self, value: Any) -> Hashable:
         """Return the key of what the cells of a function hold."""
         found = []
         for cell in value.__closure__ or ():
@@ -235,7 +234,7 @@ class Look:
                 found.append((name, self.key(value)))
         return tuple(found)
 
-    def foreign(self, value: Any) -> Hashable:  # noqa: ANN401
+    def foreign(self, value: Any) -> Hashable:
         """Return the key of a function that is none of the user's, but may wrap one that is."""
         cells = [content(cell) for cell in value.__closure__ or ()]
         inner = [x for x in cells if isinstance(x, (FunctionType, MethodType, partial))]
@@ -253,7 +252,7 @@ class Look:
         self.sizes.append((held, len(held)))
         return self.items(held, sorted(self.names & held.keys()))
 
-    def of_class(self, value: Any) -> Hashable:  # noqa: ANN401
+    def of_class(self, value: Any) -> Hashable:
         """Return the key of a class: what the code names of it and its special methods."""
         if is_foreign(value) and all(map(is_foreign, value.__mro__)):
             return Same(value)
@@ -269,7 +268,7 @@ class Look:
 
     # -- objects
 
-    def object(self, value: Any) -> Hashable:  # noqa: ANN401
+    def object(self, value: Any) -> Hashable:
         """Return the key of an object: its class and what it holds."""
         kind = type(value)
         if is_array(value):
@@ -288,7 +287,7 @@ class Look:
         parts = tuple([(self.key(k), self.key(x)) for k, x in (plain or ())])
         return cls, parts, tuple([(name, self.key(x)) for name, x in held.items()])
 
-    def own(self, value: Any) -> Hashable:  # noqa: ANN401
+    def own(self, value: Any) -> Hashable:
         """Return the key of an object of this package: by content where it compares so."""
         wrapped = tuple([self.key(x) for x in wrapped_in(value)])
         if by_identity(value):
@@ -300,7 +299,7 @@ class Look:
             return type(value), tuple([(k, self.key(x)) for k, x in attributes(value).items()])
         return type(value), value
 
-    def leaf(self, value: Any, cls: Hashable) -> Hashable:  # noqa: ANN401
+    def leaf(self, value: Any, cls: Hashable) -> Hashable:
         """Return the key of an object that holds nothing that can be seen."""
         foreign = is_foreign(type(value))
         if not foreign or by_identity(value):
@@ -314,7 +313,7 @@ class Look:
             return Same(value)
         return type(value), value
 
-    def array(self, value: Any) -> Hashable:  # noqa: ANN401
+    def array(self, value: Any) -> Hashable:
         """Return the key of an array or a scalar of NumPy: its type, shape and bytes."""
         scalar = not hasattr(value, "__setitem__")
         self.settled = self.settled and scalar

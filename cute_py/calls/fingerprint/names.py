@@ -58,7 +58,7 @@ def _inner(code: CodeType) -> list[CodeType]:
 # -- whose it is
 
 
-def is_foreign(value: Any) -> bool:  # noqa: ANN401  (a function, class or module)
+def is_foreign(value: Any) -> bool:  # a function, class or module
     """Tell whether a function, class or module is none of the user's.
 
     >>> import math

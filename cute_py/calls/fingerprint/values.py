@@ -33,7 +33,7 @@ DEPTH = 8  # of values in values that are looked at to tell whether they can cha
 _EXACT = (bool, int, str, bytes, CodeType, type, ModuleType, type(None))
 
 
-def is_frozen(value: Any, depth: int = DEPTH) -> bool:  # noqa: ANN401
+def is_frozen(value: Any, depth: int = DEPTH) -> bool:
     """Tell whether a value can never change, to its leaves: then one key holds as long as it lives,
     and the code of its class is what it was.
 
@@ -57,7 +57,7 @@ def is_frozen(value: Any, depth: int = DEPTH) -> bool:  # noqa: ANN401
 
 
 @lru_cache(maxsize=1024)
-def is_frozen_record(kind: Any) -> bool:  # noqa: ANN401  (a class)
+def is_frozen_record(kind: Any) -> bool:  # a class
     """Tell whether a class is a frozen dataclass that keeps its fields itself: no property is one,
     and its objects have room for nothing else but what `__dict__` holds.
     """
@@ -74,7 +74,7 @@ def is_frozen_record(kind: Any) -> bool:  # noqa: ANN401  (a class)
 # -- what objects hold
 
 
-def attributes(value: Any) -> dict[str, Any]:  # noqa: ANN401
+def attributes(value: Any) -> dict[str, Any]:
     """Return what an object holds under names: in its slots and in its `__dict__`."""
     found = {}
     kind: Any = type(value)
@@ -87,14 +87,14 @@ def attributes(value: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 @lru_cache(maxsize=4096)
-def slots_of(kind: Any) -> tuple[MemberDescriptorType, ...]:  # noqa: ANN401  (a class)
+def slots_of(kind: Any) -> tuple[MemberDescriptorType, ...]:  # a class
     """Return the slots of a class and of those that it is made of, but for those of Python."""
     held = [(n, x) for cls in kind.__mro__ for n, x in vars(cls).items() if n[-2:] != "__"]
     return tuple([x for _name, x in held if isinstance(x, MemberDescriptorType)])
 
 
 def arrays_in(
-    value: Any,  # noqa: ANN401
+    value: Any,
     is_array: Callable[[object], bool],
     depth: int = DEPTH,
 ) -> Iterator[object]:
@@ -106,7 +106,7 @@ def arrays_in(
             yield from arrays_in(part, is_array, depth - 1)
 
 
-def _held(value: Any) -> list[Any]:  # noqa: ANN401
+def _held(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())
     if isinstance(value, (tuple, list, set, frozenset)):
@@ -119,7 +119,7 @@ def _held(value: Any) -> list[Any]:  # noqa: ANN401
 # -- where to look
 
 
-def content(cell: Any) -> object:  # noqa: ANN401  (a cell)
+def content(cell: Any) -> object:  # a cell
     """Return what a cell of a closure holds; MISSING before it was given a value."""
     try:
         return cell.cell_contents
@@ -127,7 +127,7 @@ def content(cell: Any) -> object:  # noqa: ANN401  (a cell)
         return MISSING
 
 
-def wrapped_in(value: Any) -> list[Any]:  # noqa: ANN401
+def wrapped_in(value: Any) -> list[Any]:
     """Return the functions that something was made of."""
     if isinstance(value, property):
         return [value.fget, value.fset]
@@ -145,7 +145,7 @@ def is_read(name: str, value: object, names: frozenset[str]) -> bool:
     return special or name in names
 
 
-def contents(value: Any) -> list[tuple[Any, Any]] | None:  # noqa: ANN401
+def contents(value: Any) -> list[tuple[Any, Any]] | None:
     """Return what a container holds, by key; of a number or text with a class of its own, that."""
     from collections import deque
     from collections.abc import Mapping, MappingView
@@ -168,7 +168,7 @@ def contents(value: Any) -> list[tuple[Any, Any]] | None:  # noqa: ANN401
     return None
 
 
-def is_fixed(value: Any, is_container: bool = False) -> bool:  # noqa: ANN401
+def is_fixed(value: Any, is_container: bool = False) -> bool:
     """Tell whether an object always holds the same parts; these may change."""
     kind: Any = type(value)
     if isinstance(value, Enum) or kind in (frozenset, range, slice):
@@ -181,7 +181,7 @@ def is_fixed(value: Any, is_container: bool = False) -> bool:  # noqa: ANN401
     return issubclass(kind, tuple) or (is_foreign(kind) and not made and not is_container)
 
 
-def is_opaque(value: Any) -> bool:  # noqa: ANN401
+def is_opaque(value: Any) -> bool:
     """Tell whether what an object holds says nothing about a plan: a log."""
     logging = sys.modules.get("logging")
     return logging is not None and isinstance(value, logging.Logger)

@@ -31,7 +31,6 @@ class Key:
     __slots__ = ("code", "parts")
 
     def __init__(self, parts: Hashable) -> None:
-        """Hash what the key is made of."""
         self.parts, self.code = parts, hash(parts)
 
     def __eq__(self, other: object) -> bool:
@@ -127,7 +126,6 @@ class Watch:
     __slots__ = ("calls", "function", "last", "names")
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Find the names in the annotations."""
         notes = getattr(function, "__annotations__", {}).values()
         self.function = function
         self.names: tuple[str, ...] = sum([_names_of_text(x) for x in notes], ())

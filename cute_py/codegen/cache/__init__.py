@@ -35,7 +35,7 @@ def cached(
     build: Callable[[], Compiled],
     plan: Plan,
     arch: str,
-    **options: Any,  # noqa: ANN401
+    **options: Any,
 ) -> Compiled:
     """Return a compiled plan from the cache, or build it and keep it.
 

@@ -60,7 +60,7 @@ def key_of(plan: Plan, arch: str, options: dict[str, Any]) -> str | None:
 # -- the plan
 
 
-def canonical(x: Any) -> str:  # noqa: ANN401  (a plan, or a part of one)
+def canonical(x: Any) -> str:  # a plan, or a part of one
     """Return text that is the same exactly for equal plans with equal source lines.
 
     It is no `Plan.save`: that takes 7 times as long, and writes atoms by name alone, where a row
@@ -72,7 +72,7 @@ def canonical(x: Any) -> str:  # noqa: ANN401  (a plan, or a part of one)
     return _text(x, {})
 
 
-def _text(x: Any, known: dict[int, str]) -> str:  # noqa: ANN401
+def _text(x: Any, known: dict[int, str]) -> str:
     kind = type(x)
     if kind is tuple:
         return f"({','.join([_text(part, known) for part in x])})"
@@ -90,7 +90,7 @@ def _text(x: Any, known: dict[int, str]) -> str:  # noqa: ANN401
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...]:  # noqa: ANN401  (a class)
+def _names(kind: Any) -> tuple[str, ...]:  # a class
     """Return the fields of a record; none for layouts, whose repr says all."""
     if kind in (MMA_Atom, Operand):
         return tuple(kind.__slots__)

@@ -53,7 +53,7 @@ def arch_of(capability: tuple[int, int]) -> str:
     return SPECIFIC.get(capability, f"sm_{major}{minor}")
 
 
-def load() -> Any:  # noqa: ANN401  (a ctypes library)
+def load() -> Any:  # a ctypes library
     """Return the driver's library; raises DriverError where there is none."""
     reasons = []
     for name in LIBRARIES:
@@ -69,14 +69,14 @@ def _checked(call: str, status: int) -> None:
         raise DriverError(f"{call} returns {status}" + (": no GPU" if status == NO_DEVICE else ""))
 
 
-def cuda_version(library: Any) -> tuple[int, int]:  # noqa: ANN401
+def cuda_version(library: Any) -> tuple[int, int]:
     """Return the CUDA version that the driver supports."""
     number = ctypes.c_int()
     _checked("cuDriverGetVersion", library.cuDriverGetVersion(ctypes.byref(number)))
     return number.value // 1000, number.value % 1000 // 10
 
 
-def devices(library: Any) -> list[Device]:  # noqa: ANN401
+def devices(library: Any) -> list[Device]:
     """Return the GPUs that this process may use; raises DriverError where there is none."""
     _checked("cuInit", library.cuInit(0))
     count = ctypes.c_int()
@@ -84,7 +84,7 @@ def devices(library: Any) -> list[Device]:  # noqa: ANN401
     return [_device(library, i) for i in range(count.value)]
 
 
-def _device(library: Any, i: int) -> Device:  # noqa: ANN401
+def _device(library: Any, i: int) -> Device:
     handle, memory, name = ctypes.c_int(), ctypes.c_size_t(), ctypes.create_string_buffer(256)
     _checked("cuDeviceGet", library.cuDeviceGet(ctypes.byref(handle), i))
     _checked("cuDeviceGetName", library.cuDeviceGetName(name, 256, handle))

@@ -22,14 +22,13 @@ STICKY = {700, 702, 710, 713, 714, 715, 716, 717, 718, 719}
 class Driver:
     """What is needed of the driver; `raw` is `cuda.bindings.driver`, or a stand-in of a test."""
 
-    def __init__(self, raw: Any) -> None:  # noqa: ANN401
-        """Start the driver."""
+    def __init__(self, raw: Any) -> None:
         self.raw = raw
         self.contexts: dict[int, Any] = {}
         self.limits: dict[tuple[int, str], int] = {}
         self.call("cuInit", 0)
 
-    def call(self, name: str, *args: Any) -> Any:  # noqa: ANN401
+    def call(self, name: str, *args: Any) -> Any:
         """Return what a function of the driver gives; refuse where it does not succeed."""
         answer = getattr(self.raw, name)(*args)
         if int(answer[0]):
@@ -54,7 +53,7 @@ class Driver:
             self.limits[key] = int(self.call("cuDeviceGetAttribute", kind, handle))
         return self.limits[key]
 
-    def attribute(self, function: Any, name: str) -> int:  # noqa: ANN401
+    def attribute(self, function: Any, name: str) -> int:
         """Return an attribute of a loaded kernel, by the end of its name: NUM_REGS."""
         kind = getattr(self.raw.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
         return int(self.call("cuFuncGetAttribute", kind, function))
@@ -66,7 +65,7 @@ class Driver:
         answer = self.raw.cuCtxGetDevice()
         return None if int(answer[0]) else int(answer[1])
 
-    def primary(self, device: int) -> Any:  # noqa: ANN401
+    def primary(self, device: int) -> Any:
         """Return the primary context of a device, the one that torch, CuPy and Numba use."""
         if device not in self.contexts:
             handle = self.call("cuDeviceGet", device)
@@ -93,7 +92,7 @@ class Driver:
 
     # -- launches
 
-    def launch(self, config: Any, function: Any, parameters: int) -> Callable[[], int]:  # noqa: ANN401
+    def launch(self, config: Any, function: Any, parameters: int) -> Callable[[], int]:
         """Return the function that launches a kernel and gives the status.
 
         Args:

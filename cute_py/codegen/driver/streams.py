@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 
-def read(x: Any) -> tuple[Hashable, int]:  # noqa: ANN401
+def read(x: Any) -> tuple[Hashable, int]:
     """Return (exact facts, address) of a device array; see `calls.arrays.Library`."""
     array = bare(x)
     if library_of(array) is not None:
@@ -29,7 +29,7 @@ def read(x: Any) -> tuple[Hashable, int]:  # noqa: ANN401
     return (kind, *sizes, *usable, address & 15, device_of(array), interface.get("stream")), address
 
 
-def device_of(array: Any) -> int:  # noqa: ANN401
+def device_of(array: Any) -> int:
     """Return the device where an array lies; for memory of the host, the device that maps it."""
     library = library_of(array)
     if library is not None:
@@ -44,7 +44,7 @@ def device_of(array: Any) -> int:  # noqa: ANN401
     return device
 
 
-def own_stream(array: Any) -> int | None:  # noqa: ANN401
+def own_stream(array: Any) -> int | None:
     """Return the stream that an array's interface asks to be waited for: None if none."""
     if library_of(array) is not None or hasattr(array, "is_cuda"):
         return None
@@ -52,7 +52,7 @@ def own_stream(array: Any) -> int | None:  # noqa: ANN401
     return None if stream is None else int(stream)
 
 
-def current_stream(array: Any, device: int) -> Callable[[], int]:  # noqa: ANN401
+def current_stream(array: Any, device: int) -> Callable[[], int]:
     """Return a function that gives the stream to launch on: the current one of the array's library,
     else the array's own, else the default stream.
     """
@@ -67,13 +67,13 @@ def current_stream(array: Any, device: int) -> Callable[[], int]:  # noqa: ANN40
     return lambda: own
 
 
-def current_device(array: Any) -> Callable[[], int | None]:  # noqa: ANN401
+def current_device(array: Any) -> Callable[[], int | None]:
     """Return a function that gives the number of the current device."""
     library = library_of(array)
     return driver().device if library is None else library.current
 
 
-def stream_number(stream: Any) -> int:  # noqa: ANN401
+def stream_number(stream: Any) -> int:
     """Return the number of a stream of any library.
 
     >>> stream_number(7)

@@ -75,7 +75,7 @@ class Launcher:
             status, said = int(str(facts["number"])), str(facts["status"])
             raise fault(status, said, compiled, grid, known=False) from None
 
-    def _loaded(self) -> Any:  # noqa: ANN401  (a CUfunction)
+    def _loaded(self) -> Any:  # a CUfunction
         call, smem = self.driver.call, self.compiled.plan.smem_bytes
         self.module = call("cuModuleLoadData", self.compiled.cubin)
         function = call("cuModuleGetFunction", self.module, self.compiled.entry.encode())
@@ -86,7 +86,7 @@ class Launcher:
             call("cuFuncSetAttribute", function, most, smem)
         return function
 
-    def __call__(self, *args: Any, stream: int | None = None) -> None:  # noqa: ANN401
+    def __call__(self, *args: Any, stream: int | None = None) -> None:
         """Launch with an array or number for each parameter of the plan.
 
         Args:
@@ -120,7 +120,7 @@ class Launcher:
             found = self.kept[tuple(key)] = self._prepare(args)
         return found, values
 
-    def _read(self, name: str, arg: Any) -> tuple[Hashable, int]:  # noqa: ANN401
+    def _read(self, name: str, arg: Any) -> tuple[Hashable, int]:
         if not on_device(arg):
             kind, plan = type(bare(arg)).__name__, self.compiled.plan
             raise refusal("launch-host", operation=plan.name, name=name, type=kind)
@@ -197,7 +197,7 @@ class Launcher:
                     device=self.device,
                 )
 
-    def _require_fit(self, p: TensorParam, arg: Any) -> None:  # noqa: ANN401
+    def _require_fit(self, p: TensorParam, arg: Any) -> None:
         """Refuse an array that is not what the plan was traced for."""
         array = bare(arg)
         require_plain_values(array, p.name)
@@ -235,7 +235,7 @@ class Launcher:
         return refusal("launch-argument", operation=plan.name, name=name, found=found)
 
 
-def _sizes(name: str, array: Any) -> dict[str, int]:  # noqa: ANN401
+def _sizes(name: str, array: Any) -> dict[str, int]:
     shape = {f"{name}_shape{i}": int(n) for i, n in enumerate(array.shape)}
     return shape | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides_of(array))}
 

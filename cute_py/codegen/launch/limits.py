@@ -14,7 +14,7 @@ PORTABLE = 8  # blocks of a cluster on every device that has clusters
 LARGEST = 16  # on sm_90, if asked for
 
 
-def require_fit(driver: Driver, compiled: Compiled, function: Any, device: int) -> None:  # noqa: ANN401
+def require_fit(driver: Driver, compiled: Compiled, function: Any, device: int) -> None:
     """Refuse a kernel whose block or cluster the device cannot run.
 
     Args:
@@ -37,7 +37,7 @@ def require_fit(driver: Driver, compiled: Compiled, function: Any, device: int) 
     _require_cluster(driver, compiled, function, device)
 
 
-def _require_cluster(driver: Driver, compiled: Compiled, function: Any, device: int) -> None:  # noqa: ANN401
+def _require_cluster(driver: Driver, compiled: Compiled, function: Any, device: int) -> None:
     x, y, z = compiled.plan.launch.cluster
     if (blocks := x * y * z) == 1:
         return

@@ -46,7 +46,7 @@ class Block:
 
     launch: Callable[[], int]
 
-    def __init__(self, config: Any, kinds: Sequence[str], fixed: dict[int, int]) -> None:  # noqa: ANN401
+    def __init__(self, config: Any, kinds: Sequence[str], fixed: dict[int, int]) -> None:
         """Make it for parameters of these kinds; `fixed` are values by place."""
         self.config, self.stream = config, 0
         written = [i for i in range(len(kinds)) if i not in fixed]
@@ -85,7 +85,7 @@ class Prepared:
         self,
         driver: Driver,
         compiled: Compiled,
-        function: Any,  # noqa: ANN401  (a CUfunction)
+        function: Any,  # a CUfunction
         device: int,
         grid: Grid | Callable[[Sequence[Any]], Grid],
         kinds: Sequence[str],
@@ -212,7 +212,6 @@ class Ordered:
     """A prepared launch whose stream waits for the streams that arrays were made in."""
 
     def __init__(self, launch: Prepared, streams: Sequence[int]) -> None:
-        """Keep both."""
         self.launch, self.streams = launch, streams
 
     def go(self, values: Sequence[Any], stream: int | None = None) -> None:
@@ -236,12 +235,12 @@ class Nothing:
     __call__ = go
 
 
-def _signed(value: Any) -> Any:  # noqa: ANN401
+def _signed(value: Any) -> Any:
     """Return the signed number with the same 64 bits."""
     return value - (1 << 64) if isinstance(value, int) and value >> 63 > 0 else value
 
 
-def _pdl(raw: Any) -> Any:  # noqa: ANN401
+def _pdl(raw: Any) -> Any:
     """Return the attribute of programmatic dependent launch."""
     attribute, value = raw.CUlaunchAttribute(), raw.CUlaunchAttributeValue()
     attribute.id = raw.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
@@ -250,7 +249,7 @@ def _pdl(raw: Any) -> Any:  # noqa: ANN401
     return attribute
 
 
-def _cluster(raw: Any, cluster: Grid) -> Any:  # noqa: ANN401
+def _cluster(raw: Any, cluster: Grid) -> Any:
     attribute, value = raw.CUlaunchAttribute(), raw.CUlaunchAttributeValue()
     attribute.id = raw.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
     value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = cluster

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cute_py.plan.plan import Plan
 
 
-def run(plan: Plan, *args: Any, stream: Any = None) -> None:  # noqa: ANN401
+def run(plan: Plan, *args: Any, stream: Any = None) -> None:
     """Launch a plan on device arrays, compiled for their device; kernels are kept by plan.
 
     Registers may spill here: the kernel is slower then, and right. `compile` refuses them; here

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cute_py.plan import ops
 
 
-def let(e: Emit, op: ops.Let) -> Any:  # noqa: ANN401
+def let(e: Emit, op: ops.Let) -> Any:
     """Return the value of a Let on scalars or a register, of 64 bits."""
     b = e.b
     if op.kind == "reg":

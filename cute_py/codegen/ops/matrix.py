@@ -31,7 +31,7 @@ def mma(e: Emit, op: ops.Mma) -> None:
         _put(e, atom.registers[0], op.d, d * held, held, e.emit(atom, *regs))
 
 
-def _registers(e: Emit, operand: Operand, reg: Any, start: int, count: int) -> list[Any]:  # noqa: ANN401
+def _registers(e: Emit, operand: Operand, reg: Any, start: int, count: int) -> list[Any]:
     """Return a fragment as the registers that the instruction takes."""
     if operand.ptx_type == "f64":
         return [e.words.get(reg, start + k) for k in range(count)]
@@ -39,7 +39,7 @@ def _registers(e: Emit, operand: Operand, reg: Any, start: int, count: int) -> l
     return [e.b.bitcast(w, F32) for w in words] if operand.ptx_type == "f32" else words
 
 
-def _put(e: Emit, operand: Operand, reg: Any, start: int, count: int, found: list[Any]) -> None:  # noqa: ANN401
+def _put(e: Emit, operand: Operand, reg: Any, start: int, count: int, found: list[Any]) -> None:
     if operand.ptx_type == "f64":
         for k, value in enumerate(found):
             e.words.put(reg, start + k, value)
@@ -70,11 +70,11 @@ def _multiply_add(e: Emit, op: ops.Mma) -> None:
         e.words.put(op.d, d, value)
 
 
-def _as(e: Emit, value: Any, kind: Any) -> Any:  # noqa: ANN401
+def _as(e: Emit, value: Any, kind: Any) -> Any:
     return e.b.fpext(value, kind) if value.type == F32 and kind == F64 else value
 
 
-def _extended(e: Emit, value: Any, kind: Any, reg: Any) -> Any:  # noqa: ANN401
+def _extended(e: Emit, value: Any, kind: Any, reg: Any) -> Any:
     if value.type == kind:
         return value
     return (e.b.sext if reg.dtype.kind == "int" else e.b.zext)(value, kind)

@@ -55,7 +55,7 @@ def _load_vector(
     e: Emit,
     x: Access,
     address: tuple[Any, int],
-    guard: Any,  # noqa: ANN401
+    guard: Any,
     order: str,
     old: list[Any] | None,
 ) -> list[Any]:

@@ -85,7 +85,7 @@ def _floors(x: Scalar, var: str) -> list[FloorDiv]:
     return [a for a in atoms if isinstance(a, FloorDiv) and any(s.name == var for s in a.symbols)]
 
 
-def _rewritten(x: Any, var: str, d: int, rest: SymInt) -> Any:  # noqa: ANN401
+def _rewritten(x: Any, var: str, d: int, rest: SymInt) -> Any:
     """Return an op, an access or a block of ops with the remainder in its addresses."""
     if isinstance(x, Access):
         bases = tuple(_by_remainder(base, var, d, rest) for base in x.bases)

@@ -169,7 +169,7 @@ def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar
     return None if varies(step) else (begin, step)
 
 
-def _at(x: Scalar, k: Symbol, value: Scalar) -> Any:  # noqa: ANN401  (a Scalar)
+def _at(x: Scalar, k: Symbol, value: Scalar) -> Any:  # a Scalar
     """Return x at another value of a loop's variable."""
     p = substitute(terms_of(x), {k: terms_of(value)})
     number = value_of(p)

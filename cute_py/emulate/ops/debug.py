@@ -41,7 +41,7 @@ def print_(program: Program, op: ops.Print) -> Run:
     return run
 
 
-def _spread(program: Program, value: Any) -> Any:  # noqa: ANN401
+def _spread(program: Program, value: Any) -> Any:
     if isinstance(value, bool | float):
         return lambda c: np.full((1, 1, 1, 1), value)
     evaluate = program.scalar(value)

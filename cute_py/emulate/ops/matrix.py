@@ -153,7 +153,7 @@ def _fragments(values: Array, which: tuple[int, ...], n: int) -> Array:
     return parts[:, :, :, list(which)]
 
 
-def _product(atom: MMA_Atom, r: Round) -> Any:  # noqa: ANN401
+def _product(atom: MMA_Atom, r: Round) -> Any:
     """Return the function that gives the sums of products of a round in the order of C's
     registers: [block, warp, lane, fragment, value], fragments of D ascending.
     """

@@ -325,7 +325,6 @@ class Box:
     """A box of a tensor in global memory."""
 
     def __init__(self, program: Program, op: ops.TmaLoad | ops.TmaStore) -> None:
-        """Compile the coordinates."""
         self.name = op.tensor
         self.coord = [program.scalar(x) for x in op.coord]
         n = len(op.box)

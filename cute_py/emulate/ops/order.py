@@ -300,7 +300,6 @@ class PhaseWait(Wait):
     """A wait for a phase of an mbarrier."""
 
     def __init__(self, op: ops.Op, located: Located, parity: Evaluated) -> None:
-        """Keep the operands."""
         super().__init__(op)
         self.located, self.parity = located, parity
 

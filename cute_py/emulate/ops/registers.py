@@ -30,7 +30,7 @@ def fill(program: Program, op: ops.Fill) -> Run:
     return lambda c: dst.put(c, held)
 
 
-def _own(value: Any) -> Any:  # noqa: ANN401
+def _own(value: Any) -> Any:
     return from_numpy(np.asarray(value).dtype)
 
 
@@ -87,7 +87,7 @@ def shuffle(program: Program, op: ops.Shuffle) -> Run:
     start = own // op.width * op.width
     last = start + op.width - 1
 
-    def source(by: Any) -> Any:  # noqa: ANN401
+    def source(by: Any) -> Any:
         if op.kind == "idx":
             return start + by % op.width
         if op.kind == "bfly":

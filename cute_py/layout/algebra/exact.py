@@ -35,7 +35,6 @@ class Departs(Exception):
         coord: list[int] | None = None,
         mode: tuple[int, int, int] | None = None,
     ) -> None:
-        """Note both values and the first place that departs."""
         super().__init__(got, fitted, coord, mode)
         self.got = got
         self.fitted = fitted
@@ -51,7 +50,6 @@ class Misfit:
     __slots__ = ("fitted", "got", "index")
 
     def __init__(self, index: int, got: int, fitted: int) -> None:
-        """Note the first index that departs and both values."""
         self.index = index
         self.got = got
         self.fitted = fitted

@@ -328,7 +328,9 @@ def _extents(shape: IntTuple) -> IntTuple:
     return tuples.transform_leaf(lambda x: ints.as_int(x, "fit"), canonical(shape, "fit"))
 
 
-def _read(table: Any, shape: IntTuple, coshape: IntTuple) -> tuple[Array, IntTuple]:  # noqa: ANN401  (what a user has)
+def _read(
+    table: Any, shape: IntTuple, coshape: IntTuple
+) -> tuple[Array, IntTuple]:  # what a user has
     if isinstance(table, Mapped):
         return offsets(table), table.shape
     if hasattr(table, "keys"):
@@ -393,7 +395,7 @@ def _of_array(table: object, coshape: IntTuple) -> tuple[Array, IntTuple]:
     return array.reshape(-1, *rows, order="F"), axes[0] if len(axes) == 1 else axes
 
 
-def _integers(table: Any) -> Array:  # noqa: ANN401  (what a user has)
+def _integers(table: Any) -> Array:  # what a user has
     """Return a NumPy int64 array; refuse all but integers that it holds."""
     import numpy as np
 

@@ -32,7 +32,7 @@ TRIED_ASSIGNMENTS = 512
 TRIED_INDICES = 4096
 
 
-def formula(layout: AnyLayout) -> Any:  # noqa: ANN401 (SymPy ships no types)
+def formula(layout: AnyLayout) -> Any:  # SymPy ships no types
     """Return the offset of `layout` as a SymPy expression of its coordinates, which notebooks show
     as LaTeX.
 

@@ -46,7 +46,6 @@ class F2Map(Value):
     _moves: tuple[tuple[int, int], ...]
 
     def __init__(self, columns: Iterable[int]) -> None:
-        """Check and freeze the columns."""
         given = images(columns, "F2Map")
         self.columns = _trimmed(given)
         self._moves = _moves(self.columns)

@@ -46,7 +46,6 @@ class F2Layout(Value, AbstractF2):
     offset: int
 
     def __init__(self, shape: IntTuple, bases: Iterable[int], offset: int = 0) -> None:
-        """Check and freeze shape, bases and offset."""
         shape = canonical(shape, "F2Layout")
         bits = sum([_bits(extent, shape) for extent in leaves(shape)])
         checked = images(bases, "F2Layout")

@@ -45,7 +45,6 @@ class Swizzle(Value):
     num_shft: int
 
     def __init__(self, num_bits: int, num_base: int, num_shft: int) -> None:
-        """Check and freeze B, M and S."""
         b, m, s = (
             ints.as_int(ints.normalize(x, "Swizzle"), "Swizzle")
             for x in (num_bits, num_base, num_shft)

@@ -119,7 +119,6 @@ class Notation(Reader):
         symbols: Mapping[str, Leaf] | None = None,
         limit: int = MAX_TEXT,
     ) -> None:
-        """Stand before the text."""
         super().__init__(text, operation, limit)
         given = symbols or {}
         self.symbols = {name: ints.normalize(given[name], operation) for name in given}

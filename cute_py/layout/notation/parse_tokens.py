@@ -35,7 +35,6 @@ class Token:
     __slots__ = ("end", "kind", "start", "text")
 
     def __init__(self, kind: str, text: str, start: int, end: int) -> None:
-        """Note the word and its place."""
         self.kind = kind
         self.text = text
         self.start = start

@@ -50,7 +50,7 @@ def _as_it_is(op: ops.Map) -> bool:
     return FUNCTIONS[op.fn].moves or (op.fn == "fma" and op.dtype.is_float and op.dtype.bits < 32)
 
 
-def _source(e: Emit, x: Any, k: int, op: ops.Map) -> Any:  # noqa: ANN401
+def _source(e: Emit, x: Any, k: int, op: ops.Map) -> Any:
     kind = op.dtype
     if isinstance(x, Reg):
         value = e.words.get(x, k if len(x) > 1 else 0)
@@ -66,14 +66,14 @@ def _source(e: Emit, x: Any, k: int, op: ops.Map) -> Any:  # noqa: ANN401
     return _integer(e, value, element_type(kind))
 
 
-def _integer(e: Emit, value: Any, kind: Any) -> Any:  # noqa: ANN401
+def _integer(e: Emit, value: Any, kind: Any) -> Any:
     """Return an integer of the plan as an element; a flag is whether it is not 0."""
     if kind == I1:
         return e.b.icmp_unsigned("!=", value, ir.Constant(I64, 0))
     return value if kind == I64 else e.b.trunc(value, kind)
 
 
-def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:  # noqa: ANN401
+def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:
     if op.fn == "copy":
         return values[0]
     if op.fn == "where":
@@ -105,7 +105,7 @@ def reduce(e: Emit, op: ops.Reduce) -> None:
         e.words.put(op.dst, i, value)
 
 
-def _combined(e: Emit, op: ops.Reduce, a: Any, b: Any) -> Any:  # noqa: ANN401
+def _combined(e: Emit, op: ops.Reduce, a: Any, b: Any) -> Any:
     kind = op.src.dtype
     if not kind.is_float:
         return INTEGER[op.fn](e, kind.kind == "int", a, b)

@@ -34,7 +34,7 @@ def convert(e: Emit, op: ops.Convert) -> None:
         e.words.put(op.dst, k, _converted(e, value, op))
 
 
-def _converted(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+def _converted(e: Emit, value: Any, op: ops.Convert) -> Any:
     src, dst = op.src.dtype, op.dst.dtype
     if src.is_float:
         wide = widened(e, value, src)
@@ -47,7 +47,7 @@ def _converted(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
 # -- between storage and arithmetic
 
 
-def widened(e: Emit, value: Any, dtype: Dtype) -> Any:  # noqa: ANN401
+def widened(e: Emit, value: Any, dtype: Dtype) -> Any:
     """Return an element in the type that it is computed in: f32 for narrower floats."""
     if not dtype.is_float or dtype.bits >= 32:
         return value
@@ -62,14 +62,14 @@ def widened(e: Emit, value: Any, dtype: Dtype) -> Any:  # noqa: ANN401
     raise e.unsupported(f"arithmetic on {dtype}")
 
 
-def narrowed(e: Emit, value: Any, dtype: Dtype) -> Any:  # noqa: ANN401
+def narrowed(e: Emit, value: Any, dtype: Dtype) -> Any:
     """Return an f32 as an element of a narrower float type, rounded to nearest even."""
     if not dtype.is_float or value.type != F32 or dtype.bits >= 32:
         return value
     return rounded(e, value, dtype)
 
 
-def fused(e: Emit, dtype: Dtype, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401
+def fused(e: Emit, dtype: Dtype, a: Any, b: Any, c: Any) -> Any:
     """Return a*b + c of three floats below 32 bits, rounded once: in f32 it would be rounded twice.
     Of floats of 8 bits it is exact in f64.
     """
@@ -84,7 +84,7 @@ def fused(e: Emit, dtype: Dtype, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401
 # -- to floats
 
 
-def rounded(e: Emit, wide: Any, dst: Dtype, rounding: str = "rn") -> Any:  # noqa: ANN401
+def rounded(e: Emit, wide: Any, dst: Dtype, rounding: str = "rn") -> Any:
     """Return an f32 or f64 as an element of a float type, overflow as infinity (e4m3: NaN)."""
     if dst.name == "f64":
         return wide if wide.type == F64 else e.b.fpext(wide, F64)
@@ -107,7 +107,7 @@ def rounded(e: Emit, wide: Any, dst: Dtype, rounding: str = "rn") -> Any:  # noq
     raise e.unsupported(f"conversion to {dst}")
 
 
-def _from_float(e: Emit, wide: Any, dst: Dtype, op: ops.Convert) -> Any:  # noqa: ANN401
+def _from_float(e: Emit, wide: Any, dst: Dtype, op: ops.Convert) -> Any:
     if op.saturate:
         if dst.name == "f64" and wide.type == F32:  # an infinity is beyond what f32 holds
             wide = e.b.fpext(wide, F64)
@@ -115,7 +115,7 @@ def _from_float(e: Emit, wide: Any, dst: Dtype, op: ops.Convert) -> Any:  # noqa
     return rounded(e, wide, dst, op.rounding)
 
 
-def _bounded(e: Emit, wide: Any, dst: Dtype) -> Any:  # noqa: ANN401
+def _bounded(e: Emit, wide: Any, dst: Dtype) -> Any:
     """Return a float clamped to the finite range of a type; NaN stays."""
     most = float(min(dst.max, float(np.finfo(np.float32).max)) if wide.type == F32 else dst.max)
     for sign, bound in ((">", most), ("<", -most)):
@@ -124,11 +124,11 @@ def _bounded(e: Emit, wide: Any, dst: Dtype) -> Any:  # noqa: ANN401
     return wide
 
 
-def _float(value: Any) -> str:  # noqa: ANN401
+def _float(value: Any) -> str:
     return "f64" if value.type == F64 else "f32"
 
 
-def _odd_single(e: Emit, wide: Any) -> Any:  # noqa: ANN401
+def _odd_single(e: Emit, wide: Any) -> Any:
     """Return an f64 as f32, rounded to odd; an f32 as it is."""
     if wide.type == F32:
         return wide
@@ -138,7 +138,7 @@ def _odd_single(e: Emit, wide: Any) -> Any:  # noqa: ANN401
     return b.bitcast(b.or_(b.bitcast(single, I32), b.zext(inexact, I32)), F32)
 
 
-def _upper(e: Emit, single: Any, dst: Dtype, rounding: str) -> Any:  # noqa: ANN401
+def _upper(e: Emit, single: Any, dst: Dtype, rounding: str) -> Any:
     """Return an f32 rounded to its upper bits: bf16, or tf32 with zeros below."""
     b, low = e.b, 32 - _KEPT[dst.name]
     rest, one = (1 << low) - 1, ir.Constant(I32, 1)
@@ -162,7 +162,7 @@ def _upper(e: Emit, single: Any, dst: Dtype, rounding: str) -> Any:  # noqa: ANN
     return b.trunc(b.select(nan, ir.Constant(I32, _NAN["bf16"]), top), I16)
 
 
-def _byte(e: Emit, single: Any, dst: Dtype) -> Any:  # noqa: ANN401
+def _byte(e: Emit, single: Any, dst: Dtype) -> Any:
     """Return an f32 as e4m3 or e5m2. PTX can only clamp; overflow becomes NaN or infinity here.
 
     464 lies in the middle of 448 and the next step of e4m3, and goes to the even 448; 61440 in that
@@ -181,7 +181,7 @@ def _byte(e: Emit, single: Any, dst: Dtype) -> Any:  # noqa: ANN401
 # -- integers to floats
 
 
-def _from_int(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+def _from_int(e: Emit, value: Any, op: ops.Convert) -> Any:
     src, dst = op.src.dtype, op.dst.dtype
     signed, b = src.kind == "int", e.b
     if src.bits <= 16:
@@ -198,7 +198,7 @@ def _from_int(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
     return _from_float(e, double, dst, op)
 
 
-def _odd_double(e: Emit, double: Any, value: Any, name: str) -> Any:  # noqa: ANN401
+def _odd_double(e: Emit, double: Any, value: Any, name: str) -> Any:
     """Return the f64 that was cut off from an integer of 64 bits, rounded to odd."""
     b = e.b
     (back,) = e.emit("cvt.int.float", double, rounding="rz", dst=name, src="f64")
@@ -209,7 +209,7 @@ def _odd_double(e: Emit, double: Any, value: Any, name: str) -> Any:  # noqa: AN
 # -- to integers
 
 
-def _to_int(e: Emit, wide: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+def _to_int(e: Emit, wide: Any, op: ops.Convert) -> Any:
     """Round to an integer and clamp, as cvt does; NaN gives what cvt of that width gives."""
     dst, b = op.dst.dtype, e.b
     if dst.name == "b1":
@@ -222,7 +222,7 @@ def _to_int(e: Emit, wide: Any, op: ops.Convert) -> Any:  # noqa: ANN401
     return b.trunc(value, element_type(dst)) if dst.bits < 32 else value
 
 
-def _int_to_int(e: Emit, value: Any, op: ops.Convert) -> Any:  # noqa: ANN401
+def _int_to_int(e: Emit, value: Any, op: ops.Convert) -> Any:
     src, dst, b = op.src.dtype, op.dst.dtype, e.b
     signed, kind, target = src.kind == "int", value.type, element_type(op.dst.dtype)
     if target == I1:

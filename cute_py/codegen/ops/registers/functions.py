@@ -49,7 +49,7 @@ def _one(name: str) -> Callable[..., Any]:
     """Return a rule that is one instruction, by the name of its row."""
     typed = TABLE[name].allowed("type")
 
-    def rule(e: Emit, *values: Any) -> Any:  # noqa: ANN401
+    def rule(e: Emit, *values: Any) -> Any:
         kind = "f64" if values[0].type == F64 else "f32"
         if kind == "f64" and not typed:
             raise e.unsupported(f"{name} of f64")
@@ -59,7 +59,7 @@ def _one(name: str) -> Callable[..., Any]:
     return rule
 
 
-def erf(e: Emit, x: Any) -> Any:  # noqa: ANN401
+def erf(e: Emit, x: Any) -> Any:
     """Emit erf of f32, within 2 ulp; NaN and signed zeros pass, infinities give 1 and -1."""
     b = e.b
     (a,) = e.emit("abs", x, type="f32")
@@ -71,22 +71,22 @@ def erf(e: Emit, x: Any) -> Any:  # noqa: ANN401
     return b.select(b.fcmp_ordered("<", a, _number(CUT)), near, _signed(e, far, x))
 
 
-def _horner(e: Emit, x: Any, coefficients: Sequence[float]) -> Any:  # noqa: ANN401
+def _horner(e: Emit, x: Any, coefficients: Sequence[float]) -> Any:
     total = _number(coefficients[-1])
     for each in coefficients[-2::-1]:
         total = _fma(e, total, x, _number(each))
     return total
 
 
-def _fma(e: Emit, a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401
+def _fma(e: Emit, a: Any, b: Any, c: Any) -> Any:
     return e.emit("fma", a, b, c, type="f32")[0]
 
 
-def _number(value: float) -> Any:  # noqa: ANN401
+def _number(value: float) -> Any:
     return ir.Constant(F32, value)
 
 
-def _signed(e: Emit, x: Any, sign: Any) -> Any:  # noqa: ANN401
+def _signed(e: Emit, x: Any, sign: Any) -> Any:
     """Return a positive x with the sign of another number."""
     b = e.b
     bit = b.and_(b.bitcast(sign, I32), ir.Constant(I32, 1 << 31))
@@ -99,7 +99,7 @@ def _signed(e: Emit, x: Any, sign: Any) -> Any:  # noqa: ANN401
 def _libdevice(name: str) -> Callable[..., Any]:
     """Return a rule that calls NVIDIA's library of mathematical functions, which NVVM links."""
 
-    def rule(e: Emit, x: Any) -> Any:  # noqa: ANN401
+    def rule(e: Emit, x: Any) -> Any:
         module = e.b.module
         function = module.globals.get(f"__nv_{name}")
         if function is None:
@@ -109,7 +109,7 @@ def _libdevice(name: str) -> Callable[..., Any]:
     return rule
 
 
-def _rsqrt(e: Emit, x: Any) -> Any:  # noqa: ANN401
+def _rsqrt(e: Emit, x: Any) -> Any:
     return _one("rcp")(e, _one("sqrt")(e, x))
 
 
@@ -132,7 +132,7 @@ def _scaled(name: str, factor: float, after: bool = False) -> Callable[..., Any]
     """Return a rule for exp and log by base 2: the factor goes before or after the instruction."""
     single = float(np.float32(factor))
 
-    def rule(e: Emit, x: Any) -> Any:  # noqa: ANN401
+    def rule(e: Emit, x: Any) -> Any:
         if x.type != F32:
             raise e.unsupported(f"{name} of f64")
         constant = ir.Constant(F32, single)
@@ -144,7 +144,7 @@ def _scaled(name: str, factor: float, after: bool = False) -> Callable[..., Any]
 
 
 def _compare(sign: str) -> Callable[..., Any]:
-    def rule(e: Emit, a: Any, b: Any) -> Any:  # noqa: ANN401
+    def rule(e: Emit, a: Any, b: Any) -> Any:
         compare = e.b.fcmp_unordered if sign == "!=" else e.b.fcmp_ordered
         return compare(sign, a, b)
 
@@ -179,13 +179,13 @@ def rule_of(fn: str, kind: Dtype) -> Callable[..., Any]:
 # -- shifts
 
 
-def shifted(e: Emit, shift: Callable[..., Any], a: Any, b: Any) -> Any:  # noqa: ANN401
+def shifted(e: Emit, shift: Callable[..., Any], a: Any, b: Any) -> Any:
     """Emit a shift to the left or an unsigned one to the right; by the width or more it gives 0."""
     fits = e.b.icmp_unsigned("<", b, ir.Constant(b.type, a.type.width))
     return e.b.select(fits, shift(a, b), ir.Constant(a.type, 0))
 
 
-def sign_shifted(e: Emit, a: Any, b: Any) -> Any:  # noqa: ANN401
+def sign_shifted(e: Emit, a: Any, b: Any) -> Any:
     """Emit a signed shift to the right; by the width or more it gives 0 or -1."""
     most = ir.Constant(b.type, a.type.width - 1)
     return e.b.ashr(a, e.b.select(e.b.icmp_unsigned("<", b, most), b, most))
@@ -195,7 +195,7 @@ def sign_shifted(e: Emit, a: Any, b: Any) -> Any:  # noqa: ANN401
 
 
 def _least(sign: str) -> Callable[..., Any]:
-    def rule(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+    def rule(e: Emit, signed: bool, a: Any, b: Any) -> Any:
         compare = e.b.icmp_signed if signed else e.b.icmp_unsigned
         return e.b.select(compare(sign, a, b), a, b)
 
@@ -203,13 +203,13 @@ def _least(sign: str) -> Callable[..., Any]:
 
 
 def _ordered(sign: str) -> Callable[..., Any]:
-    def rule(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+    def rule(e: Emit, signed: bool, a: Any, b: Any) -> Any:
         return (e.b.icmp_signed if signed else e.b.icmp_unsigned)(sign, a, b)
 
     return rule
 
 
-def _divided(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+def _divided(e: Emit, signed: bool, a: Any, b: Any) -> Any:
     """Return a // b, rounded down: 0 for a divisor of 0, -a (of its width) for -1.
 
     LLVM's divisions have no meaning there, and what has none changes other results. So they get a
@@ -226,13 +226,13 @@ def _divided(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
     return e.b.select(zero, ir.Constant(a.type, 0), quotient)
 
 
-def _rest(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+def _rest(e: Emit, signed: bool, a: Any, b: Any) -> Any:
     """Return a % b, with the sign of b: 0 for a divisor of 0 or -1."""
     divisor = _safe(e, signed, b)
     return e.b.sub(a, e.b.mul(_floor(e, signed, a, divisor), divisor))
 
 
-def _safe(e: Emit, signed: bool, b: Any) -> Any:  # noqa: ANN401
+def _safe(e: Emit, signed: bool, b: Any) -> Any:
     """Return a divisor, 1 in place of 0 and (signed) -1; a number that is neither as it is."""
     kind = b.type
     if isinstance(b, ir.Constant) and b.constant not in (0, _mask(kind) if signed else 0):
@@ -243,11 +243,11 @@ def _safe(e: Emit, signed: bool, b: Any) -> Any:  # noqa: ANN401
     return e.b.select(e.b.icmp_unsigned("<=", e.b.add(b, one), one), one, b)
 
 
-def _mask(kind: Any) -> int:  # noqa: ANN401
+def _mask(kind: Any) -> int:
     return int((1 << kind.width) - 1)
 
 
-def _floor(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
+def _floor(e: Emit, signed: bool, a: Any, b: Any) -> Any:
     """Return a // b for a divisor that `_safe` gives."""
     if not signed:
         return e.b.udiv(a, b)
@@ -261,7 +261,7 @@ def _floor(e: Emit, signed: bool, a: Any, b: Any) -> Any:  # noqa: ANN401
 def _of_bits(emit: Callable[..., Any]) -> Callable[..., Any]:
     """Return a rule of 32 or 64 bits; `emit` is told how many of them a narrow type lacks."""
 
-    def rule(e: Emit, _signed: bool, a: Any) -> Any:  # noqa: ANN401
+    def rule(e: Emit, _signed: bool, a: Any) -> Any:
         lacks = max(0, 32 - a.type.width)
         wide = e.b.zext(a, I32) if lacks else a
         found = emit(e, wide, ir.Constant(wide.type, lacks))
