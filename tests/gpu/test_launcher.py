@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -450,7 +451,11 @@ except cute.CuteError as error:
 def test_an_illegal_address_is_reported_with_the_name_of_the_kernel(tmp_path, when, code):
     script = tmp_path / "broken.py"
     script.write_text(BROKEN)
-    env = {**os.environ, "CUTE_PY_SYNC": "1" if when == "now" else "0"}
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[2]),  # where the package is not installed
+        "CUTE_PY_SYNC": "1" if when == "now" else "0",
+    }
     done = subprocess.run(
         [sys.executable, str(script), when], capture_output=True, text=True, env=env, check=False
     )
