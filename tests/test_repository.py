@@ -297,11 +297,14 @@ def small_suite(tmp_path):
         "def test_golden(golden):\n    golden('a.txt', 'text')\n"
     )
 
+    # with CI set, pytest's summary repeats whole messages
+    plain = {name: value for name, value in os.environ.items() if name != "CI"}
+
     def run(*options):
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options],
             cwd=tmp_path,
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            env=plain | {"CUDA_VISIBLE_DEVICES": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             capture_output=True,
             encoding="utf-8",
         )

@@ -48,7 +48,8 @@ def product(a, b):
     return a.astype(np.float32) @ b.astype(np.float32).T
 
 
-@fewer(2)
+@pytest.mark.parametrize("asynchronous", [False, True])
+@fewer(6)
 @given(
     m=st.sampled_from([1, 64, 65]),
     n=st.sampled_from([7, 64]),
@@ -56,7 +57,6 @@ def product(a, b):
     rest=st.sampled_from([0, 8]),
     stages=st.integers(2, 5),
     depth=st.sampled_from([16, 32]),
-    asynchronous=st.booleans(),
 )
 def test_every_tile_is_multiplied_once(m, n, tiles, rest, stages, depth, asynchronous):
     a, b, c = matrices(m, n, max(tiles * depth - rest, 8))
