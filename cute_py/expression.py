@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from cute_py.errors import CuteError, ParseError
 from cute_py.layout import Mapped
+from cute_py.layout.algebra.composition import composition
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
@@ -211,8 +212,6 @@ class Expression(Notation):
 
     def applied(self, outer: Value, inner: Value, sign: Token) -> Value:
         """Return `outer o inner`, their composition."""
-        from cute_py.layout.algebra.composition import composition
-
         if not callable(outer):
             raise self.fail("a layout or a map on both sides of 'o'", sign)
         return self.checked(self.apply(sign, composition, [outer, inner], {}), sign)

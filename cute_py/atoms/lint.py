@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from cute_py.atoms.arch import ARCHS, number
+from cute_py.atoms.sparse import chunk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,8 +102,6 @@ def _bits(part: Part) -> Iterator[str]:
 def _metadata(atom: MMA_Atom) -> Iterator[str]:
     """Check that metadata describes each place, equally often, and fills its registers."""
     import numpy as np
-
-    from cute_py.atoms.sparse import chunk
 
     if not atom.sparse:
         return

@@ -6,6 +6,8 @@ Warpgroup rows that differ only in N share a line of the table.
 from __future__ import annotations
 
 from cute_py.atoms import registry
+from cute_py.atoms.arch import ARCHS
+from cute_py.atoms.registry import copy_rows
 from cute_py.dtypes.table import dtype
 
 TYPE_CHECKING = False
@@ -141,8 +143,6 @@ def _registers(atom: MMA_Atom, last: MMA_Atom) -> str:
 
 def _archs(archs: tuple[str, ...]) -> str:
     """Return "75-89,120" for the architectures in between and that one."""
-    from cute_py.atoms.arch import ARCHS
-
     runs: list[list[str]] = []
     for arch in archs:
         follows = runs and arch in ARCHS and ARCHS.index(arch) == ARCHS.index(runs[-1][-1]) + 1
@@ -158,8 +158,6 @@ def listed(arch: str | None = None) -> tuple[list[MMA_Atom], list[Copy_Op]]:
     >>> print(*mmas, *copies[:2])
     UniversalFMA<f32,f32,f32,f32> SM61_DP4A SM61_DP2A UniversalCopy<8> UniversalCopy<16>
     """
-    from cute_py.atoms.registry import copy_rows
-
     mmas = [atom for atom in registry.rows() if arch is None or atom.support(arch)]
     return mmas, [op for op in copy_rows() if arch is None or op.support(arch)]
 

@@ -18,7 +18,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cute_py.codegen.cache import files
 from cute_py.codegen.driver import devices
+from cute_py.codegen.toolchain import places, tool
 from cute_py.errors import CuteError
 
 if TYPE_CHECKING:
@@ -213,8 +215,6 @@ def _short(version: Version) -> str:
 
 def _nvvm_library() -> str | None:
     """Return where NVVM is: among the packages, where Numba looks first, or in a toolkit."""
-    from cute_py.codegen.toolchain import places
-
     names = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*", "lib64/libnvvm.so*")
     for folder in sorted(places(), key=lambda place: not _is_packaged(place)):
         for name in names:
@@ -242,8 +242,6 @@ def nvvm_version(library: str) -> Version:
 
 def _tool(name: str, needed: str, fix: str) -> Generator[Fact, None, Version]:
     """Yield the fact of a CUDA tool, and return its version."""
-    from cute_py.codegen.toolchain import tool
-
     try:
         path = tool(name)
     except CuteError:
@@ -354,8 +352,6 @@ def _cupy() -> Iterator[Fact]:
 
 def _cache() -> Iterator[Fact]:
     """Yield the fact of the cache; without one kernels run too, compiled in each process."""
-    from cute_py.codegen.cache import files
-
     if not files.is_on():
         yield Fact("cache", OK, "off, by CUTE_PY_CACHE=0")
         return

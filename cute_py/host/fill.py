@@ -7,7 +7,9 @@ reference/host/tensor_fill.h.
 
 from __future__ import annotations
 
+from cute_py.dtypes.conversion import convert
 from cute_py.errors import refusal
+from cute_py.integers import ints
 from cute_py.tensor.elements import axes
 from cute_py.tensor.tensor import Tensor, require_tensor
 
@@ -139,15 +141,11 @@ def _rounded(values: Array) -> Array:
 
 
 def _count(tensor: Tensor) -> int:
-    from cute_py.integers import ints
-
     return ints.as_int(tensor.size(), "tensor_fill")
 
 
 def _in_order(tensor: Tensor, values: Any) -> Tensor:
     """Store values given in colexicographical order, converted to the dtype."""
-    from cute_py.dtypes.conversion import convert
-
     if tensor.dtype is not None:
         values = convert(values, tensor.dtype)
     return tensor.copy_(values.reshape(axes(tensor), order="F"))

@@ -6,6 +6,7 @@ Source: cutlass reference/host/tensor_compare.h, tensor_elementwise.h, gemm.h.
 
 from __future__ import annotations
 
+from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.tensor.elements import axes
@@ -57,8 +58,6 @@ def tensor_map2(
     [4 6 1]
     """
     import numpy as np
-
-    from cute_py.dtypes.conversion import convert
 
     target = make_tensor_like(a) if out is None else out
     shapes = [axes(require_tensor(tensor, "tensor_map2")) for tensor in (a, b, target)]
@@ -233,8 +232,6 @@ def _accumulator(a: Tensor, b: Tensor) -> Dtype:
 def _float_sums(a: Tensor, b: Tensor, row: Dtype) -> Array:
     import numpy as np
 
-    from cute_py.dtypes.conversion import convert
-
     x, y = (convert(tensor.to_numpy(), row) for tensor in (a, b))
     sums = np.zeros((len(x), len(y)), row.numpy)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -247,8 +244,6 @@ def _float_sums(a: Tensor, b: Tensor, row: Dtype) -> Array:
 def _integer_sums(a: Tensor, b: Tensor, row: Dtype) -> Array:
     import numpy as np
 
-    from cute_py.dtypes.conversion import convert
-
     tables = []
     for tensor in (a, b):
         if tensor.dtype.is_float:
@@ -260,8 +255,6 @@ def _integer_sums(a: Tensor, b: Tensor, row: Dtype) -> Array:
 def _scaled(sums: Array, alpha: float, old: Array | None, beta: float, row: Dtype) -> Array:
     """Return alpha * sums + beta * old in the type `row`, or exactly where all are integers."""
     import numpy as np
-
-    from cute_py.dtypes.conversion import convert
 
     terms = [(alpha, sums)] + ([] if old is None else [(beta, old)])
     if row.is_float:
@@ -285,8 +278,6 @@ def _is_whole(factor: float) -> bool:
 def _final(values: Array, row: Dtype) -> Array:
     """Return the results as values of `row`: floats rounded, integers clamped."""
     import numpy as np
-
-    from cute_py.dtypes.conversion import convert
 
     if values.dtype == object:
         if row.is_float:

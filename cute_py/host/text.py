@@ -6,6 +6,7 @@ Source: cutlass util/tensor_view_io.h; cute/util/print_tensor.hpp, print.hpp.
 from __future__ import annotations
 
 from cute_py.errors import refusal
+from cute_py.layout.coords import coordinates
 from cute_py.layout.tuples import show
 from cute_py.tensor.elements import axes
 from cute_py.tensor.tensor import Tensor, require_tensor
@@ -110,8 +111,6 @@ def _cell(value: Any, row: Dtype | None) -> str:
 def _table(tensor: Tensor, operation: str) -> Array:
     """Return the elements as an array; coordinates as tuples."""
     import numpy as np
-
-    from cute_py.layout.coords import coordinates
 
     require_tensor(tensor, operation)
     if tensor.dtype is not None:

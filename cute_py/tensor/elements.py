@@ -8,12 +8,13 @@ enumerated, to name the first coordinate that does.
 
 from __future__ import annotations
 
+from cute_py.dtypes.packing import exact_image
 from cute_py.errors import refusal
 from cute_py.layout import AbstractTensor, tuples
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.layout import BASIS, INTS, Layout
-from cute_py.layout.offsets import offsets
+from cute_py.layout.offsets import MOST, offsets
 from cute_py.layout.tuples import show
 from cute_py.tensor.engine import Coordinates
 
@@ -107,8 +108,6 @@ def _first_outside(layout: Alike, low: int, high: int) -> int | None:
     """Return the first index whose offset is not in low ... high - 1, or None; of a layout too
     large to enumerate, the index of an extreme offset.
     """
-    from cute_py.layout.offsets import MOST
-
     if layout.__class__ is Layout and layout.size() > MOST:
         highest = extremes(layout)[1] >= high  # type: ignore[index]
         return _corner(layout, 1 if highest else -1)
@@ -189,8 +188,6 @@ def stored(values: Any, dtype: Dtype, engine: Engine) -> Array:
         from cute_py.dtypes.conversion import convert
 
         return np.asarray(convert(values, dtype))
-    from cute_py.dtypes.packing import exact_image
-
     exact_image(values, dtype, "Tensor")
     return np.asarray(values).astype(dtype.numpy)
 

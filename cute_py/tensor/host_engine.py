@@ -7,6 +7,8 @@ less than a byte in words of 8, 16 or 32 bits, low element first, as `dtypes.pac
 
 from __future__ import annotations
 
+from cute_py.dtypes.conversion import decode
+from cute_py.dtypes.packing import SubbyteReference, exact_image, storage_bytes
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.dtypes.table import from_numpy
 from cute_py.errors import refusal
@@ -126,8 +128,6 @@ class PackedEngine(_HostEngine):
 
     def reference(self, offset: IntTuple) -> SubbyteReference:
         """Return the reference to one element."""
-        from cute_py.dtypes.packing import SubbyteReference
-
         return SubbyteReference(self.memory, self._place(offset), self.dtype)
 
     def read(self, offset: IntTuple) -> Any:  # int, bool or float, by the dtype
@@ -140,8 +140,6 @@ class PackedEngine(_HostEngine):
 
     def gather(self, offsets: Array) -> Array:
         """Return the elements at all offsets."""
-        from cute_py.dtypes.conversion import decode
-
         word, place = self._places(offsets)
         mask = (1 << self.dtype.bits) - 1
         return decode(self.memory[word] >> place & mask, self.dtype)  # type: ignore[no-any-return]
@@ -149,8 +147,6 @@ class PackedEngine(_HostEngine):
     def scatter(self, offsets: Array, values: Array) -> None:
         """Store the elements at all offsets, which differ; the other bits of their words stay."""
         import numpy as np
-
-        from cute_py.dtypes.packing import exact_image
 
         self.require_writeable()
         word, place = self._places(offsets)
@@ -215,8 +211,6 @@ def _between(array: Array, before: int, count: int) -> Array:
 
 def packed_engine(words: Array, row: Dtype) -> PackedEngine:
     """Return the engine over packed words; refuse what A14's addressing does not cover."""
-    from cute_py.dtypes.packing import SubbyteReference
-
     SubbyteReference(words, 0, row)  # has the checks of words and width
     if not words.flags.c_contiguous:
         step, size = words.strides[0], words.itemsize
@@ -227,8 +221,6 @@ def packed_engine(words: Array, row: Dtype) -> PackedEngine:
 def allocate(dtype: DtypeLike, count: int) -> Engine:
     """Return an engine over fresh zeros: `count` elements, packed if they are below a byte."""
     import numpy as np
-
-    from cute_py.dtypes.packing import storage_bytes
 
     row = as_dtype(dtype)
     if row.is_subbyte:

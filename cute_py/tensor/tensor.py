@@ -15,7 +15,7 @@ from cute_py.layout.build import fragment_layout, make_identity_layout, make_lay
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
-from cute_py.layout.queries import inner_of
+from cute_py.layout.queries import coprofile, inner_of
 from cute_py.layout.slicing import check_coordinate, slice_and_offset
 from cute_py.layout.tuples import has_underscore, show
 from cute_py.records import Record
@@ -346,8 +346,6 @@ def make_coord_tensor(layout: LayoutLike) -> Tensor:
     >>> print(make_coord_tensor(Layout(4, 3))[2])
     6
     """
-    from cute_py.layout.queries import coprofile
-
     return Tensor(Coordinates(coprofile(layout)), layout)
 
 

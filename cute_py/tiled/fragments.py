@@ -4,6 +4,7 @@ shared memory.
 
 from __future__ import annotations
 
+from cute_py.atoms.gmma import gmma_fragment
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout import Mapped, tuples
@@ -106,8 +107,6 @@ def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayou
     """Return `gmma_fragment`; refuse elements of another width, and name the major if only that is
     wrong.
     """
-    from cute_py.atoms.gmma import gmma_fragment
-
     dtype, major = _dtype(atom, operand), getattr(atom, f"major_{operand.lower()}")
     facts: Any = {"operation": f"make_fragment_{operand}", "atom": atom, "operand": operand}
     held = getattr(part, "dtype", None)
@@ -123,8 +122,6 @@ def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayou
 
 
 def _is_canonical(layout: AnyLayout, dtype: Dtype, major: str) -> bool:
-    from cute_py.atoms.gmma import gmma_fragment
-
     try:
         gmma_fragment(layout, dtype, major)
     except LayoutError:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from cute_py.atoms.copy import Copy_Atom, value_type
 from cute_py.atoms.registry import get_copy
-from cute_py.errors import refusal
+from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout import tuples
 from cute_py.layout.layout import Layout
@@ -106,8 +106,6 @@ def _lanes_across(row: int, rows: int, threads: int, bits: int, unit: int) -> in
 
 def _atom(op: Copy_Op | str, bits: int, value: DtypeLike) -> Copy_Atom | None:
     """Return the atom that moves `bits`; None where the instruction has another width."""
-    from cute_py.errors import LayoutError
-
     try:
         row = get_copy(op, bits) if isinstance(op, str) else op
     except LayoutError as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from html import escape
 
+from cute_py.errors import CuteError
 from cute_py.viz.build import picture_of
 from cute_py.viz.picture import PAD, RGB
 
@@ -210,9 +211,6 @@ def register(shell: Shell) -> None:
 
 def _svg(x: object) -> str | None:
     """Return the picture, or None (the text is shown) where there is none or it is too large."""
-    from cute_py.errors import CuteError
-    from cute_py.viz.build import picture_of
-
     try:
         drawn = picture_of(x)
     except CuteError:
