@@ -13,6 +13,8 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt
+from cute_py.layout import AbstractTensor
+from cute_py.layout.basis import ScaledBasis
 from cute_py.plan.conditions import BITS, MOST, Compare, Logic, Not, Test
 from cute_py.plan.ops.control import Let, let_bounds
 from cute_py.plan.uniform import uniformity
@@ -283,7 +285,7 @@ class Condition(_RunTime):
 
 def _no_number(name: str) -> Any:  # a method
     def method(self: Condition, other: object = None) -> Any:
-        if not hasattr(other, "engine"):
+        if not isinstance(other, AbstractTensor):
             self._refuse(
                 "arithmetic or comparison", "cute.where(condition, 1, 0), and p&q, p|q, ~p"
             )
@@ -345,9 +347,12 @@ _ARITHMETIC = {
 _QUESTIONS = {"same": ints.same, "less": ints.less, "divides": ints.divides}
 
 
+_KNOWING = (AbstractTensor, ScaledBasis)  # what knows itself what an integer does to it
+
+
 def _operate(op: str, a: object, b: object) -> Leaf:
-    if hasattr(a, "path") or hasattr(b, "path") or hasattr(a, "engine") or hasattr(b, "engine"):
-        return NotImplemented  # type: ignore[no-any-return]  # a coordinate stride or a tensor: it knows integers
+    if isinstance(a, _KNOWING) or isinstance(b, _KNOWING):
+        return NotImplemented  # type: ignore[no-any-return]
     x, y = ints.normalize(a, op), ints.normalize(b, op)
     return _wrap(_ARITHMETIC[op](_bare(x), _bare(y)), scope_of(x, y))
 
@@ -359,7 +364,7 @@ def _is_number(x: object) -> bool:
 
 def _compared(test: str, a: object, b: object) -> Truth:
     """Return a test of an Int and something else; a tensor is asked itself."""
-    if hasattr(a, "engine") or hasattr(b, "engine"):
+    if isinstance(a, AbstractTensor) or isinstance(b, AbstractTensor):
         return NotImplemented  # type: ignore[no-any-return]
     return compare(test, a, b)
 
@@ -436,7 +441,7 @@ def _shifted(kind: str, a: object, b: Int) -> Leaf:
 
 
 def _shift(kind: str, op: str, a: Int, b: object) -> Leaf:
-    if hasattr(b, "engine"):
+    if isinstance(b, AbstractTensor):
         return NotImplemented  # type: ignore[no-any-return]
     y = ints.normalize(b, kind)
     if y.__class__ is int and 0 <= y < BITS - 1:  # 2**63 is no integer of a plan
