@@ -196,32 +196,28 @@ def _copy(
 # -- operands
 
 
-def smem_atom(
-    dtype: cute.Dtype, mode: int, extent: int, swizzled: bool = True, least: bool = False
-) -> Any:  # a layout
+def smem_atom(dtype: cute.Dtype, mode: int, extent: int, swizzled: bool = True) -> Any:  # a layout
     """Return a layout of 8 rows that `tile_to_shape` repeats, of a tile contiguous along `mode`.
 
-    Swizzled, ldmatrix reads its rows without bank conflicts, and 16-byte stores are none either.
+    Swizzled, by as many bits as a row has chunks of 16 bytes: ldmatrix reads its rows without bank
+    conflicts, and 16-byte stores are none either. Lanes load elements of 8 bytes, and of 4 along
+    mode 0, themselves; full rows of these are swizzled by 32 bytes.
 
     Args:
         dtype: of the elements.
         mode: that is contiguous.
         extent: of the tile along it.
         swizzled: whether it is.
-        least: swizzle only as many bits as a row has, and by 32 bytes where lanes load elements
-            of 8 bytes, or of 4 along mode 0, themselves.
 
     >>> from cute_py.dtypes import f16
-    >>> print(smem_atom(f16, 1, 32), "|", smem_atom(f16, 1, 32, least=True))
-    Sw<3,3,3> o 0 o (8,32):(32,1) | Sw<2,3,3> o 0 o (8,32):(32,1)
+    >>> print(smem_atom(f16, 1, 32), "|", smem_atom(f16, 1, 64))
+    Sw<2,3,3> o 0 o (8,32):(32,1) | Sw<3,3,3> o 0 o (8,64):(64,1)
     """
     row = min(extent, LINE // dtype.bits)
     layout = cute.Layout((8, row), (row, 1)) if mode else cute.Layout((row, 8), (1, row))
     if not swizzled:
         return layout
     chunk = (CHUNK // dtype.bits).bit_length() - 1
-    if not least:
-        return cute.composition(cute.Swizzle(3, chunk, 3), layout)
     by_lanes = dtype.bits == 64 or (dtype.bits == 32 and mode == 0)
     if by_lanes and row * dtype.bits == LINE:
         return cute.composition(cute.Swizzle(2, chunk + 1, 2), layout)
@@ -338,8 +334,7 @@ def flagship(dtype: str = "f16", stages: int = 3) -> Config:
         cute.Layout((32, 4), (4, 1)),
         cute.Layout((1, 8)),
     )
-    atom = cute.composition(cute.Swizzle(3, 3, 3), cute.Layout((8, 32), (32, 1)))
-    smem = cute.tile_to_shape(atom, (128, 32, stages))
+    smem = cute.tile_to_shape(smem_atom(cute.dtype(dtype), 1, 32), (128, 32, stages))
     both = Operand(smem, g2s, cute.Copy_Atom("SM75_U32x4_LDSM_N", dtype))
     return Config(mma, (128, 128, 32), stages, both, both)
 

@@ -223,7 +223,7 @@ def shared_layout(config: GemmConfig, rows: int, dtype: Any, side: Side) -> AnyL
         pitch = rows + 16 // bytes_ if side.major == "K" else rows
         return cute.Layout((rows, k, stages), (1, pitch, pitch * k))
     along_k = side.major == "K"
-    atom = smem_atom(dtype, int(along_k), k if along_k else rows, least=True)
+    atom = smem_atom(dtype, int(along_k), k if along_k else rows)
     return cute.tile_to_shape(atom, (rows, k, stages))  # type: ignore[no-any-return]
 
 

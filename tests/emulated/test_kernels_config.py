@@ -22,7 +22,7 @@ def test_a_configuration_prints_what_was_chosen():
         "tile 64x64x32, 3 stages, 128 threads",
         "  SM80_16x8x16_F32F16F16F32_TN in (2, 2, 1)",
         "  A: SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128> -> "
-        "Sw<3,3,3> o 0 o ((8,8),(32,1),(1,3)):((32,256),(1,0),(0,2048)) -> SM75_U32x4_LDSM_N",
+        "Sw<2,3,3> o 0 o ((8,8),(32,1),(1,3)):((32,256),(1,0),(0,2048)) -> SM75_U32x4_LDSM_N",
         "  B: UniversalCopy<16> -> "
         "Sw<3,3,3> o 0 o ((64,1),(8,4),(1,3)):((1,0),(64,512),(0,2048)) -> SM75_U16x8_LDSM_T",
     ]
