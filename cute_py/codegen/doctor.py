@@ -18,9 +18,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cute_py.codegen import toolchain
 from cute_py.codegen.cache import files
 from cute_py.codegen.driver import devices
-from cute_py.codegen.toolchain import places, tool
 from cute_py.errors import CuteError
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _short(version: Version) -> str:
 def _nvvm_library() -> str | None:
     """Return where NVVM is: among the packages, where Numba looks first, or in a toolkit."""
     names = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*", "lib64/libnvvm.so*")
-    for folder in sorted(places(), key=lambda place: not _is_packaged(place)):
+    for folder in sorted(toolchain.places(), key=lambda place: not _is_packaged(place)):
         for name in names:
             found = sorted(Path(folder).parent.glob(name))
             if found:
@@ -243,7 +243,7 @@ def nvvm_version(library: str) -> Version:
 def _tool(name: str, needed: str, fix: str) -> Generator[Fact, None, Version]:
     """Yield the fact of a CUDA tool, and return its version."""
     try:
-        path = tool(name)
+        path = toolchain.tool(name)
     except CuteError:
         yield Fact(name, MISSING, "not found in CUDA_HOME, the packages or PATH", needed, fix)
         return ()
