@@ -14,7 +14,6 @@ from cute_py.errors import format_mode, refusal
 from cute_py.layout.algebra.coalesce import coalesce, coalesced_beyond
 from cute_py.layout.algebra.exact import ENUMERATED, Departs, check_carry, fit_mode, peaks
 from cute_py.layout.layout import INTS, Layout, made, make_layout, raw
-from cute_py.layout.queries import leaf_path
 from cute_py.layout.tuples import is_underscore, unflatten
 
 TYPE_CHECKING = False
@@ -241,6 +240,8 @@ def refuse(
     """Raise the refusal of composition(a, b), with its witness and the repairs that were tried and
     hold. `given` is what the user passed where a stands for it, `shown` turns a's values back.
     """
+    from cute_py.layout.queries import leaf_path  # a refusal alone needs it
+
     coord, sign = _place(departs, b)
     mode = next((k for k in reversed(range(len(coord))) if coord[k]), 0)
     index = 0
@@ -282,6 +283,8 @@ def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:
     """Yield changes of one extent, of b's mode or of a coalesced mode of a, with which the
     composition exists.
     """
+    from cute_py.layout.queries import leaf_path  # a refusal alone needs it
+
     path = leaf_path(b.shape, leaf)
     where = f"mode {'.'.join(map(str, path))} of b" if path else "b"
     old = b._s[leaf]
