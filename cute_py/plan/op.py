@@ -29,6 +29,8 @@ class Op(Node):
     """What plans and printed kernels call it."""
     purpose: ClassVar[str]
     """What it does, in a few words, for the head of a printed kernel."""
+    instruction: ClassVar[str | None] = None
+    """The instruction that it always needs, by its PTX name; None where all targets have it."""
     repeats: ClassVar[bool] = False
     """Whether it runs its blocks several times."""
     bulk: ClassVar[bool] = False
@@ -87,7 +89,7 @@ class Op(Node):
         """Return the instruction that it is compiled to, by its PTX name or the atom's row; None
         where every architecture has it.
         """
-        return None
+        return self.instruction
 
     def __str__(self) -> str:
         """Return it as one line, without the blocks that it holds."""

@@ -1,1 +1,1 @@
-"""The fingerprint of a call: what its plan depends on beside its arrays, found and watched."""
+"""The fingerprint of a call: what its plan depends on besides its arrays, found and watched."""

@@ -261,7 +261,7 @@ def _cluster(raw: Any, cluster: Grid) -> Any:
 
 
 def is_synchronous() -> bool:
-    """Tell whether each launch shall wait until its kernel has ended: CUTE_PY_SYNC=1."""
+    """Tell whether each launch must wait until its kernel has ended: CUTE_PY_SYNC=1."""
     return os.environ.get("CUTE_PY_SYNC", "0") not in ("", "0")
 
 

@@ -113,10 +113,7 @@ class WgFence(Op):
 
     word: ClassVar[str] = "wgmma_fence"
     purpose: ClassVar[str] = "wgmma.fence"
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "wgmma.fence"
+    instruction: ClassVar[str | None] = "wgmma.fence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +122,7 @@ class WgCommit(Op):
 
     word: ClassVar[str] = "wgmma_commit"
     purpose: ClassVar[str] = "wgmma.commit_group"
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "wgmma.commit_group"
+    instruction: ClassVar[str | None] = "wgmma.commit_group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +133,8 @@ class WgWait(Op):
 
     word: ClassVar[str] = "wgmma_wait"
     purpose: ClassVar[str] = "wgmma.wait_group"
+    instruction: ClassVar[str | None] = "wgmma.wait_group"
 
     def problem(self) -> str:
         """No less than 0 groups."""
         return "" if self.n >= 0 else f"{self.n} groups"
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "wgmma.wait_group"

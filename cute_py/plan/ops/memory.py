@@ -126,10 +126,7 @@ class CpCommit(Op):
 
     word: ClassVar[str] = "cp_async_commit"
     purpose: ClassVar[str] = "cp.async.commit_group"
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "cp.async.commit_group"
+    instruction: ClassVar[str | None] = "cp.async.commit_group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +137,11 @@ class CpWait(Op):
 
     word: ClassVar[str] = "cp_async_wait"
     purpose: ClassVar[str] = "cp.async.wait_group"
+    instruction: ClassVar[str | None] = "cp.async.wait_group"
 
     def problem(self) -> str:
         """No less than 0 groups."""
         return _groups(self.n)
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "cp.async.wait_group"
 
     def __str__(self) -> str:
         return f"cp_async_wait {self.n}"
@@ -249,15 +243,12 @@ class TmaLoad(Op):
 
     word: ClassVar[str] = "tma_load"
     purpose: ClassVar[str] = "cp.async.bulk.tensor: a box of a tensor to shared memory"
+    instruction: ClassVar[str | None] = "cp.async.bulk.tensor"
     bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
         """A coordinate for each mode of the box, and an element of shared memory for each of it."""
         return _box(self.coord, self.box, self.dst)
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "cp.async.bulk.tensor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,15 +265,12 @@ class TmaStore(Op):
 
     word: ClassVar[str] = "tma_store"
     purpose: ClassVar[str] = "cp.async.bulk.tensor: shared memory to a box of a tensor"
+    instruction: ClassVar[str | None] = "cp.async.bulk.tensor"
     bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
         """A coordinate for each mode of the box, and an element of shared memory for each of it."""
         return _box(self.coord, self.box, self.src)
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "cp.async.bulk.tensor"
 
 
 def _box(coord: tuple[Scalar, ...], box: tuple[int, ...], tile: Access) -> str:
@@ -297,10 +285,7 @@ class BulkCommit(Op):
 
     word: ClassVar[str] = "bulk_commit"
     purpose: ClassVar[str] = "cp.async.bulk.commit_group"
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "cp.async.bulk.commit_group"
+    instruction: ClassVar[str | None] = "cp.async.bulk.commit_group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,14 +297,11 @@ class BulkWait(Op):
 
     word: ClassVar[str] = "bulk_wait"
     purpose: ClassVar[str] = "cp.async.bulk.wait_group"
+    instruction: ClassVar[str | None] = "cp.async.bulk.wait_group"
 
     def problem(self) -> str:
         """No less than 0 groups."""
         return _groups(self.n)
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "cp.async.bulk.wait_group"
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,14 +110,11 @@ class MbarInit(Op):
 
     word: ClassVar[str] = "mbarrier_init"
     purpose: ClassVar[str] = "mbarrier.init"
+    instruction: ClassVar[str | None] = "mbarrier"
 
     def problem(self) -> str:
         """8 bytes of shared memory."""
         return _mbarrier(self.bar)
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "mbarrier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +148,11 @@ class CpArrive(Op):
 
     word: ClassVar[str] = "cp_async_arrive"
     purpose: ClassVar[str] = "cp.async.mbarrier.arrive.noinc"
+    instruction: ClassVar[str | None] = "cp.async.mbarrier.arrive"
 
     def problem(self) -> str:
         """8 bytes of shared memory."""
         return _mbarrier(self.bar)
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "cp.async.mbarrier.arrive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +164,7 @@ class MbarWait(Op):
 
     word: ClassVar[str] = "mbarrier_wait"
     purpose: ClassVar[str] = "mbarrier.try_wait.parity"
+    instruction: ClassVar[str | None] = "mbarrier.try_wait"
 
     @property
     def waits(self) -> bool:
@@ -179,10 +174,6 @@ class MbarWait(Op):
     def problem(self) -> str:
         """8 bytes of shared memory."""
         return _mbarrier(self.bar)
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "mbarrier.try_wait"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +208,8 @@ class SetMaxNReg(Op):
 
     word: ClassVar[str] = "setmaxnreg"
     purpose: ClassVar[str] = "setmaxnreg"
+    instruction: ClassVar[str | None] = "setmaxnreg"
 
     def problem(self) -> str:
         """A multiple of 8 from 24 to 256."""
         return "" if self.n % 8 == 0 and 24 <= self.n <= 256 else f"{self.n} registers"
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "setmaxnreg"

@@ -218,6 +218,7 @@ class Redux(Op):
 
     word: ClassVar[str] = "redux"
     purpose: ClassVar[str] = "redux.sync: combines an integer of all lanes of the warp"
+    instruction: ClassVar[str | None] = "redux.sync"
 
     @property
     def stem(self) -> str:
@@ -230,7 +231,3 @@ class Redux(Op):
             return f"the reduction {self.fn} of a warp"
         alike = self.dst.dtype is self.src.dtype and self.src.dtype.name in ("s32", "u32")
         return _same_length(self.dst, self.src) if alike else f"lanes of {self.src.dtype}"
-
-    def needs(self) -> str:
-        """The instruction itself."""
-        return "redux.sync"
