@@ -70,10 +70,10 @@ WHEN = {
         "divide would leave elements in no tile"
     ),
     "coordinate-strides": (
-        "an inverse, a complement or a proof of bijectivity is asked of a layout that yields "
+        "a run of contiguous elements or a proof of bijectivity is asked of a layout that yields "
         "coordinates"
     ),
-    "left-inverse": "strides overlap, or are no multiples of each other",
+    "left-inverse": "strides overlap, or no layout gives the index of every offset",
     "tile-to-shape": "the block does not divide the shape",
     "not-compact": "a coordinate is sought for an offset that the layout does not hit that way",
     "upcast-stride": "a stride neither divides the factor nor is a multiple of it",

@@ -111,7 +111,7 @@ class Layout(Value, Mapped):
         """
         c = coord[0] if len(coord) == 1 else coord
         if c.__class__ is int and c >= 0 and not self._kind:
-            return _offset(c, self._s, self._d)
+            return offset_of(c, self._s, self._d)
         return self._at(c)
 
     def _at(self, coord: IntTuple) -> IntTuple:
@@ -238,11 +238,75 @@ def raw(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], kind: int
     return layout
 
 
-def raw_flat(s: list[Any], d: list[Any], kind: int = INTS) -> Layout:
+def raw_flat(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
     """Return the depth-1 layout of the leaves, an integer shape if there is only one."""
+    kind = kind_of(s, d) if kind is None else kind
     if len(s) == 1:
         return raw(s[0], d[0], s, d, kind)
     return raw(tuple(s), tuple(d), s, d, kind)
+
+
+def with_strides(layout: Layout, d: list[Any]) -> Layout:
+    """Return the shape of a layout with other strides, leaf by leaf."""
+    shape = layout.shape
+    if shape.__class__ is not tuple:
+        return raw(shape, d[0], layout._s, d, kind_of(layout._s, d))
+    flat = len(shape) == len(d) and tuple not in map(type, shape)
+    stride = tuple(d) if flat else _renested(shape, iter(d))
+    return raw(shape, stride, layout._s, d, kind_of(layout._s, d))
+
+
+def _renested(shape: tuple[Any, ...], leaves: Iterator[Any]) -> tuple[Any, ...]:
+    return tuple([_renested(x, leaves) if x.__class__ is tuple else next(leaves) for x in shape])
+
+
+def nested(layout: Layout, modes: list[list[tuple[Any, Any]]]) -> Layout:
+    """Return the profile of a layout with each leaf replaced by modes (extent, stride); several
+    become a tuple.
+    """
+    s = [extent for mode in modes for extent, _ in mode]
+    d = [step for mode in modes for _, step in mode]
+    if len(s) == len(modes):
+        parts = [s, d]
+    else:
+        parts = [
+            [m[0][k] if len(m) == 1 else tuple([x[k] for x in m]) for m in modes] for k in (0, 1)
+        ]
+    if layout.shape.__class__ is not tuple:
+        return raw(parts[0][0], parts[1][0], s, d, kind_of(s, d))
+    shape, stride = [_renested(layout.shape, iter(part)) for part in parts]
+    return raw(shape, stride, s, d, kind_of(s, d))
+
+
+def nested_in(by_path: dict[tuple[int, ...], list[tuple[Any, Any]]]) -> Layout:
+    """Return the layout whose mode at each path has these modes (extent, stride); a path that is
+    missing has extent 1.
+
+    >>> print(nested_in({(0,): [(4, 1)], (2, 1): [(2, 4), (3, 8)]}))
+    (4,1,(1,(2,3))):(1,0,(0,(4,8)))
+    """
+    if () in by_path:
+        return of_modes(by_path[()])
+    modes = []
+    for k in range(1 + max(path[0] for path in by_path)):
+        inner = {path[1:]: mode for path, mode in by_path.items() if path[0] == k}
+        modes.append(nested_in(inner or {(): [(1, 0)]}))
+    shape, stride = tuple([m.shape for m in modes]), tuple([m.stride for m in modes])
+    s, d = [x for m in modes for x in m._s], [x for m in modes for x in m._d]
+    return raw(shape, stride, s, d, kind_of(s, d))
+
+
+def kind_of(s: list[Any], d: list[Any]) -> int:
+    """Return the kind of a layout with these leaves."""
+    kinds = {*map(type, s), *map(type, d)}
+    if kinds <= {int}:
+        return INTS
+    return max(map(leaf_kind, s, d))
+
+
+def of_modes(modes: list[tuple[Any, Any]]) -> Layout:
+    """Return the flat layout of modes (extent, stride)."""
+    return raw_flat([extent for extent, _ in modes], [step for _, step in modes])
 
 
 def made(layout: Layout, operation: str, *operands: object) -> Layout:
@@ -313,7 +377,8 @@ def _too_deep(shape: tuple[Any, ...]) -> bool:
     return True
 
 
-def _offset(index: int, s: list[int], d: list[int]) -> int:
+def offset_of(index: int, s: list[int], d: list[int]) -> int:
+    """Return the offset of an index of at least 0 in flat leaves; the last mode runs on."""
     offset = 0
     if not s:
         return 0

@@ -165,7 +165,8 @@ WORDINGS: dict[str, Wording] = {
     "left-inverse": (
         LayoutError,
         "{layout}: stride {stride} above a mode of stride {below} that fills {filled} offsets",
-        "strides that are multiples of the stride below and reach past what is filled",
+        "strides that are multiples of the stride below and reach past what is filled, or others "
+        "that some layout undoes",
         "use a stride of {filled} or more that {below} divides, or filter the layout first",
     ),
     "tile-to-shape": (

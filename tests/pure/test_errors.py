@@ -116,12 +116,12 @@ EXAMPLES = {
         "mode 0 has stride 6, no multiple of the 4 offsets",
     ),
     "coordinate-strides": (
-        lambda: cute.complement(make_identity_layout((4, 8)), 32),
+        lambda: cute.max_common_vector(make_identity_layout((4, 8)), Layout(32)),
         "coordinate stride 1@0; required: integer strides",
     ),
     "left-inverse": (
-        lambda: cute.left_inverse(Layout((2, 2), (2, 3))),
-        "stride 3 above a mode of stride 2 that fills 4 offsets",
+        lambda: cute.left_inverse(Layout((3, 3), (2, 3))),
+        "stride 3 above a mode of stride 2 that fills 6 offsets",
     ),
     "tile-to-shape": (
         lambda: cute.tile_to_shape(Layout((4, 4)), (10, 8)),

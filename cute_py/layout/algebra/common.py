@@ -14,9 +14,10 @@ from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce, coalesced
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.inverse import right_inverse
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import compact_col_major
 from cute_py.layout.layout import Layout, made, require_layout
-from cute_py.layout.tuples import flatten, read, wrap
+from cute_py.layout.tuples import flatten, is_shaped, read, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
         from cute_py.layout.bits.swizzle import max_common_layout_special
 
         return max_common_layout_special(a, b)  # type: ignore[no-any-return]
+    require_offsets("max_common_layout", a, b)
     inverse = right_inverse(b)
     run = _leading_run(a, inverse)
     result = composition(inverse, Layout(run))
@@ -57,7 +59,18 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
         from cute_py.layout.bits.swizzle import max_common_vector_special
 
         return max_common_vector_special(a, b)
+    require_offsets("max_common_vector", a, b)
     return _leading_run(a, right_inverse(b))
+
+
+def require_offsets(operation: str, *layouts: Layout) -> None:
+    """Refuse layouts that yield coordinates."""
+    for layout in layouts:
+        for stride in layout._d:
+            if stride.__class__ is ScaledBasis:
+                raise refusal(
+                    "coordinate-strides", operation=operation, layout=layout, stride=stride
+                )
 
 
 def _leading_run(a: Layout, inverse: Layout) -> IntTuple:
@@ -173,6 +186,11 @@ def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:
     from cute_py.layout.algebra.product import raked_product
     from cute_py.layout.tuples import product_each
 
+    for layout in (thr, val):
+        if not is_shaped(layout):
+            require_layout(layout, "make_layout_tv")
+        if layout.__class__ is Layout:
+            require_offsets("make_layout_tv", layout)
     mn = raked_product(thr, val)
     tv = right_inverse(mn).with_shape((thr.size(), val.size()))
     return product_each(mn.shape), tv

@@ -10,7 +10,7 @@ coordinate that departs" a search for the first carry.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout.layout import Layout, _offset, raw
+from cute_py.layout.layout import Layout, offset_of, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _misfit(value: Callable[[int], int], modes: list[tuple[int, int]], count: in
     """Return the first index < count that departs from the modes, the last one running on."""
     s, d = [m[0] for m in modes], [m[1] for m in modes]
     for index in range(count):
-        fitted, got = _offset(index, s, d), value(index)
+        fitted, got = offset_of(index, s, d), value(index)
         if got != fitted:
             return Misfit(index, got, fitted)
     return None
@@ -96,7 +96,7 @@ def fit_mode(
     """
 
     def value(i: int) -> int:
-        return _offset(i * step, extents, strides)
+        return offset_of(i * step, extents, strides)
 
     modes: list[tuple[int, int]] = []
     found: list[int] = []  # indices that depart; the modes of the rest may depart before a carry
@@ -116,8 +116,8 @@ def fit_mode(
         hop, rest = hop * run, rest // run
     if found:
         s, d = [m[0] for m in modes], [m[1] for m in modes]
-        index = next(i for i in sorted(found) if value(i) != _offset(i, s, d))
-        raise Departs(value(index), _offset(index, s, d), mode=(extent, step, index))
+        index = next(i for i in sorted(found) if value(i) != offset_of(i, s, d))
+        raise Departs(value(index), offset_of(index, s, d), mode=(extent, step, index))
     return modes
 
 
@@ -188,15 +188,15 @@ def check_carry(b: Layout, extents: list[int], strides: list[int], result: Layou
 def _try_coordinate(
     coord: list[int], b: Layout, extents: list[int], strides: list[int], result: Layout
 ) -> None:
-    got = odd_offset(_dot(coord, b._d), extents, strides)
+    got = oddoffset_of(_dot(coord, b._d), extents, strides)
     fitted = _at(coord, result, b)
     if got != fitted:
         raise Departs(got, fitted, coord)
 
 
-def odd_offset(index: int, extents: list[int], strides: list[int]) -> int:
+def oddoffset_of(index: int, extents: list[int], strides: list[int]) -> int:
     """Return A(index), with A(-index) = -A(index) as C++'s truncating division has it."""
-    return -_offset(-index, extents, strides) if index < 0 else _offset(index, extents, strides)
+    return -offset_of(-index, extents, strides) if index < 0 else offset_of(index, extents, strides)
 
 
 def _dot(coord: list[int], strides: list[int]) -> int:
@@ -213,7 +213,7 @@ def _at(coord: list[int], result: Layout, b: Layout) -> int:
         while size < extent or leaf == first:
             size *= result._s[leaf]
             leaf += 1
-        offset += _offset(c, result._s[first:leaf], result._d[first:leaf])
+        offset += offset_of(c, result._s[first:leaf], result._d[first:leaf])
     return offset
 
 

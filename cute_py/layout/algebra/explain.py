@@ -294,7 +294,7 @@ def _refusal(error: CuteError) -> Iterator[str]:
 
 def _departure(a: Layout, b: Layout, index: Leaf, fitted: Leaf) -> Iterator[str]:
     first = max(0, index - SHOWN + 1)
-    from cute_py.layout.algebra.exact import odd_offset
+    from cute_py.layout.algebra.carries import odd_offset
 
     extents, strides = coalesced_beyond(a)
     visited = [b(i) for i in range(first, index + 1)]

@@ -23,7 +23,7 @@ from cute_py.layout.bits.f2_convert import (
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.coords import coordinates, idx2crd
-from cute_py.layout.layout import Layout, _offset, raw_flat
+from cute_py.layout.layout import Layout, offset_of, raw_flat
 from cute_py.layout.offsets import MOST, look_up, offsets, outer_sums
 from cute_py.layout.tuples import canonical, leaves, product, show, transform_leaf
 
@@ -225,7 +225,7 @@ def _no_form(values: Array, profile: IntTuple, modes: list[Modes]) -> CuteError:
     wrong = _run_on(extents, modes) + origin != values
     index = int(wrong.argmax())
     coord = idx2crd(index, tuple(extents))
-    parts = [_offset(c, *_split(part)) for c, part in zip(coord, modes, strict=True)]
+    parts = [offset_of(c, *_split(part)) for c, part in zip(coord, modes, strict=True)]
     fitted = sum(parts) + origin
     seen = [_seen(c, part) for c, part in zip(coord, modes, strict=True)]
     layout = str(_built(profile, seen, IDENTITY, 0))

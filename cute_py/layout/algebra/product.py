@@ -9,16 +9,24 @@ from cute_py.errors import refusal
 from cute_py.layout import tuples
 from cute_py.layout.algebra.complement import hull
 from cute_py.layout.algebra.composition import composition
-from cute_py.layout.algebra.divide import as_layout, check_rank, through_inner, tile_unzip, unpacked
+from cute_py.layout.algebra.divide import (
+    as_layout,
+    by_mode,
+    check_rank,
+    side_by_side,
+    through_inner,
+    zipped,
+)
 from cute_py.layout.composed import ComposedLayout, product_with_composed
 from cute_py.layout.coords import LayoutLeft, compact_order
 from cute_py.layout.layout import Layout, make_layout, step
-from cute_py.layout.modes import append, zip_
+from cute_py.layout.modes import append, modes_of, zip_
 from cute_py.layout.queries import cosize
 from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, product_each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cute_py.layout.algebra.divide import Pair
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Tiler
 
 
@@ -41,23 +49,22 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> Alike:
         return through_inner(logical_product, block, tiler)
     if tiler.__class__ is ComposedLayout:
         return product_with_composed(block, tiler)
-    if tiler.__class__ is Layout:
-        return step("logical_product", (block, tiler), lambda: _repeated(block, tiler))
-    if tiler.__class__ is tuple:
-        check_rank("logical_product", block, tiler)
-        return step("logical_product", (block, tiler), lambda: _repeated_by_mode(block, tiler))
     if is_underscore(tiler):
         return block
-    return logical_product(block, as_layout(tiler, "logical_product"))
+    if tiler.__class__ is tuple:
+        check_rank("logical_product", block, tiler)
+    elif tiler.__class__ is not Layout:
+        tiler = as_layout(tiler, "logical_product")
+    return step(
+        "logical_product",
+        (block, tiler),
+        lambda: by_mode("logical_product", block, tiler, _block_and_copies),
+    )
 
 
-def _repeated(block: Layout, tiler: Layout) -> Layout:
-    return make_layout(block, composition(hull(block, cosize(tiler)), tiler))
-
-
-def _repeated_by_mode(block: Layout, tiler: tuple[Tiler, ...]) -> Layout:
-    parts = [logical_product(m, t) for m, t in zip(block, tiler, strict=False)]
-    return make_layout(*parts, *list(block)[len(tiler) :])
+def _block_and_copies(block: Layout, tiler: Tiler) -> Pair:
+    tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "logical_product")
+    return block, composition(hull(block, cosize(tiler)), tiler)
 
 
 def zipped_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -68,9 +75,19 @@ def zipped_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(zipped_product, block, tiler)
-    return step(
-        "zipped_product", (block, tiler), lambda: tile_unzip(logical_product(block, tiler), tiler)
-    )
+    return step("zipped_product", (block, tiler), lambda: make_layout(*_zipped(block, tiler)))
+
+
+def _zipped(block: Layout, tiler: Tiler) -> Pair:
+    return zipped("logical_product", block, tiler, _block_and_copies, _as_pair)
+
+
+def _as_pair(mode: Layout) -> Pair:
+    """Return the halves of a mode that faces `_`, as `tile_unzip` reads it; refuse others."""
+    halves = modes_of(mode)
+    if mode.shape.__class__ is not tuple or len(halves) != 2:
+        raise refusal("profile-mismatch", operation="tile_unzip", a=mode.shape, b=None)
+    return halves[0], halves[1]
 
 
 def tiled_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -82,12 +99,7 @@ def tiled_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(tiled_product, block, tiler)
-    return step("tiled_product", (block, tiler), lambda: _unzipped(block, tiler, flat=False))
-
-
-def _unzipped(block: Layout, tiler: Tiler, *, flat: bool) -> Layout:
-    blocks, copies = zipped_product(block, tiler)
-    return make_layout(*(unpacked(blocks) if flat else [blocks]), *unpacked(copies))
+    return step("tiled_product", (block, tiler), lambda: side_by_side(_zipped(block, tiler)))
 
 
 def flat_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -99,7 +111,9 @@ def flat_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(flat_product, block, tiler)
-    return step("flat_product", (block, tiler), lambda: _unzipped(block, tiler, flat=True))
+    return step(
+        "flat_product", (block, tiler), lambda: side_by_side(_zipped(block, tiler), flat=True)
+    )
 
 
 def blocked_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -137,7 +151,7 @@ def _ranked_product(block: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
     tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "product")
     rank = max(len(block), len(tiler))
     padded = append(block, None, rank), append(tiler, None, rank)
-    blocks, copies = logical_product(*padded)
+    blocks, copies = _block_and_copies(*padded)
     if all(part.shape.__class__ is not tuple for part in padded):
         # integers are one mode each, also where the copies jump over gaps of the block
         return make_layout(blocks), make_layout(copies)
