@@ -110,8 +110,14 @@ class Layout(Value, Mapped):
         another profile.
         """
         c = coord[0] if len(coord) == 1 else coord
-        if c.__class__ is int and c >= 0 and not self._kind:
-            return offset_of(c, self._s, self._d)
+        if not self._kind:
+            if c.__class__ is int:
+                if c >= 0:
+                    return offset_of(c, self._s, self._d)
+            elif c.__class__ is tuple:
+                offset = _offset_inside(c, self.shape, self.stride)
+                if offset is not None:
+                    return offset
         return self._at(c)
 
     def _at(self, coord: IntTuple) -> IntTuple:
@@ -246,36 +252,40 @@ def raw_flat(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
     return raw(tuple(s), tuple(d), s, d, kind)
 
 
-def with_strides(layout: Layout, d: list[Any]) -> Layout:
+def with_strides(layout: Layout, d: list[Any], kind: int | None = None) -> Layout:
     """Return the shape of a layout with other strides, leaf by leaf."""
-    shape = layout.shape
+    kind = kind_of(layout._s, d) if kind is None else kind
+    return raw(layout.shape, _renested(layout.shape, d), layout._s, d, kind)
+
+
+def _renested(shape: IntTuple, parts: list[Any]) -> IntTuple:
+    """Return the parts, one for each leaf, nested like the shape."""
     if shape.__class__ is not tuple:
-        return raw(shape, d[0], layout._s, d, kind_of(layout._s, d))
-    flat = len(shape) == len(d) and tuple not in map(type, shape)
-    stride = tuple(d) if flat else _renested(shape, iter(d))
-    return raw(shape, stride, layout._s, d, kind_of(layout._s, d))
+        return parts[0]
+    if len(shape) == len(parts) and tuple not in map(type, shape):
+        return tuple(parts)
+    rest = iter(parts)
+
+    def visit(part: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([visit(x) if x.__class__ is tuple else next(rest) for x in part])
+
+    return visit(shape)
 
 
-def _renested(shape: tuple[Any, ...], leaves: Iterator[Any]) -> tuple[Any, ...]:
-    return tuple([_renested(x, leaves) if x.__class__ is tuple else next(leaves) for x in shape])
-
-
-def nested(layout: Layout, modes: list[list[tuple[Any, Any]]]) -> Layout:
+def nested(
+    layout: Layout, modes: list[list[tuple[Any, Any]]], kind: int | None = None
+) -> Layout:
     """Return the profile of a layout with each leaf replaced by modes (extent, stride); several
     become a tuple.
     """
     s = [extent for mode in modes for extent, _ in mode]
     d = [step for mode in modes for _, step in mode]
+    kind = kind_of(s, d) if kind is None else kind
     if len(s) == len(modes):
-        parts = [s, d]
-    else:
-        parts = [
-            [m[0][k] if len(m) == 1 else tuple([x[k] for x in m]) for m in modes] for k in (0, 1)
-        ]
-    if layout.shape.__class__ is not tuple:
-        return raw(parts[0][0], parts[1][0], s, d, kind_of(s, d))
-    shape, stride = [_renested(layout.shape, iter(part)) for part in parts]
-    return raw(shape, stride, s, d, kind_of(s, d))
+        return raw(_renested(layout.shape, s), _renested(layout.shape, d), s, d, kind)
+    pairs = [mode[0] if len(mode) == 1 else tuple(zip(*mode, strict=True)) for mode in modes]
+    shape = _renested(layout.shape, [pair[0] for pair in pairs])
+    return raw(shape, _renested(layout.shape, [pair[1] for pair in pairs]), s, d, kind)
 
 
 def nested_in(by_path: dict[tuple[int, ...], list[tuple[Any, Any]]]) -> Layout:
@@ -356,15 +366,16 @@ def make_layout(*parts: object) -> Layout:
     kind = 0
     layouts: Any = parts
     for part in layouts:
-        require_layout(part, "make_layout")
+        if part.__class__ is not Layout:
+            require_layout(part, "make_layout")
         s += part._s
         d += part._d
         kind |= part._kind
     shape = tuple([part.shape for part in layouts])
     stride = tuple([part.stride for part in layouts])
-    if _too_deep(shape):
+    if tuple in map(type, shape) and _too_deep(shape):
         raise refusal("too-deep", operation="make_layout", limit=MAX_DEPTH)
-    return raw(shape, stride, s, d, min(kind, SYMBOLS))
+    return raw(shape, stride, s, d, kind if kind < SYMBOLS else SYMBOLS)
 
 
 def _too_deep(shape: tuple[Any, ...]) -> bool:
@@ -386,6 +397,45 @@ def offset_of(index: int, s: list[int], d: list[int]) -> int:
         index, digit = divmod(index, s[k])
         offset += digit * d[k]
     return offset + index * d[-1]
+
+
+def _offset_inside(coord: tuple[Any, ...], shape: IntTuple, stride: IntTuple) -> int | None:
+    """Return the offset of a coordinate of ints inside of the shape; None for any other."""
+    if shape.__class__ is not tuple or len(coord) != len(shape):
+        return None
+    offset = 0
+    for c, extent, step in zip(coord, shape, stride):  # noqa: B905 (hot; equal lengths)
+        if c.__class__ is int:
+            if extent.__class__ is not int:
+                inner, c = _nested_offset(c, extent, step)
+                if c:
+                    return None
+                offset += inner
+            elif 0 <= c < extent:
+                offset += c * step
+            else:
+                return None
+        else:
+            part = _offset_inside(c, extent, step) if c.__class__ is tuple else None
+            if part is None:
+                return None
+            offset += part
+    return offset
+
+
+def _nested_offset(
+    index: int, shape: tuple[Any, ...], stride: tuple[Any, ...]
+) -> tuple[int, int]:
+    """Return the offset of an index in a nested mode, and what of it is past the mode; -1 past 0."""
+    offset = 0
+    for extent, step in zip(shape, stride):  # noqa: B905 (hot; equal lengths)
+        if extent.__class__ is int:
+            index, digit = divmod(index, extent)
+            offset += digit * step
+        else:
+            inner, index = _nested_offset(index, extent, step)
+            offset += inner
+    return offset, index
 
 
 def _product(s: list[int]) -> int:

@@ -41,19 +41,15 @@ def modes_of(layout: Layout) -> list[Layout]:
     """Return the modes of a layout; a layout of an integer shape is its own only mode."""
     if layout.shape.__class__ is not tuple:
         return [layout]
-    if layout._kind == INTS and len(layout.shape) == len(layout._s) and _is_flat(layout.shape):
+    if layout._kind == INTS and tuple not in map(type, layout.shape):
         return [raw(s, d, [s], [d]) for s, d in zip(layout._s, layout._d, strict=True)]
     modes, first = [], 0
     for shape, stride in zip(layout.shape, layout.stride, strict=True):
-        last = first + sum(1 for _ in tuples.leaves(shape))
+        last = first + tuples.count(shape)
         s, d = layout._s[first:last], layout._d[first:last]
         modes.append(raw(shape, stride, s, d, kind_of(s, d) if layout._kind else INTS))
         first = last
     return modes
-
-
-def _is_flat(shape: tuple[Any, ...]) -> bool:
-    return tuple not in map(type, shape)
 
 
 def take(x: LayoutLike, begin: int, end: int) -> Alike:

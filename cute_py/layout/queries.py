@@ -107,6 +107,8 @@ def cosize(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     """
     if layout.__class__ is not Layout:
         return query_composed("cosize", layout, mode)
+    if layout._kind == INTS and mode == ():
+        return 1 + sum([(s - 1) * abs(d) for s, d in zip(layout._s, layout._d, strict=True)])
     return tuples.product(coshape(layout, mode))
 
 

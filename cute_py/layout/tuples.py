@@ -73,6 +73,13 @@ def leaves(x: IntTuple) -> Iterator[Any]:
         yield x
 
 
+def count(x: IntTuple) -> int:
+    """Return the number of leaves."""
+    if x.__class__ is not tuple:
+        return 1
+    return sum(map(count, x)) if tuple in map(type, x) else len(x)
+
+
 def rank(x: IntTuple) -> int:
     """Return the number of top-level modes of an int tuple; an integer has rank 1.
 

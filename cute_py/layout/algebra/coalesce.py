@@ -108,7 +108,7 @@ def _through(
 
 def coalesced(layout: Layout) -> Leaves:
     """Return the leaves of coalesce(layout): extents and strides, never empty."""
-    return _merge(layout._s, layout._d, layout._kind)
+    return merged(layout._s, layout._d, layout._kind)
 
 
 def coalesced_beyond(layout: Layout) -> Leaves:
@@ -118,11 +118,12 @@ def coalesced_beyond(layout: Layout) -> Leaves:
     """
     s, d = layout._s, layout._d
     if s and ints.is_one(s[-1]):
-        return _merge([*s[:-1], 2], d, layout._kind)
-    return _merge(s, d, layout._kind)
+        return merged([*s[:-1], 2], d, layout._kind)
+    return merged(s, d, layout._kind)
 
 
-def _merge(s: list[Any], d: list[Any], kind: int) -> Leaves:
+def merged(s: list[Any], d: list[Any], kind: int) -> Leaves:
+    """Return the leaves coalesced, never empty; `kind` is that of their layout."""
     if kind != INTS:
         return _merge_leaves(s, d)
     extents: list[int] = []

@@ -11,13 +11,14 @@ layouts"; for coordinates NVIDIA's cutlass_compiler, test/Dialect `complement.ml
 from __future__ import annotations
 
 from itertools import pairwise
+from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import INTS, SYMBOLS, Layout, made, nested_in, raw_flat
 from cute_py.layout.queries import leaf_path
-from cute_py.layout.tuples import ceil_div, leaves, product, read
+from cute_py.layout.tuples import leaves, product, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,29 +68,36 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
 
 def _plain(layout: Layout, target: IntTuple) -> Layout | None:
     """The shortcut for ints whose gaps are whole; None where the body decides."""
+    gaps = _whole_gaps(layout)
+    if gaps is None:
+        return None
+    s, d, filled = gaps
+    copies = _copies(filled, target)
+    if not ints.is_one(copies):
+        s.append(copies)
+        d.append(filled)
+    return raw_flat(s or [1], d or [0], INTS if copies.__class__ is int else SYMBOLS)
+
+
+def _whole_gaps(layout: Layout) -> tuple[list[Any], list[Any], int] | None:
     s, d, filled = [], [], 1
     for stride, extent in sorted(zip(layout._d, layout._s)):  # noqa: B905 (hot; equal lengths)
         if stride != 0 and extent != 1:
             if stride < filled or stride % filled:
                 return None
-            s.append(stride // filled)
-            d.append(filled)
+            if stride > filled:
+                s.append(stride // filled)
+                d.append(filled)
             filled = stride * extent
-    if target.__class__ is tuple:
-        if not target or target[0].__class__ is not int or target[0] % filled:
-            return None
-        target = product(target)
-    s.append(1 if target is None else -(-target // filled))
-    d.append(filled)
-    return without_ones(s, d) if target is None or target.__class__ is int else None
+    return s, d, filled
 
 
-def without_ones(s: list[Any], d: list[Any]) -> Layout:
+def without_ones(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
     """Return the flat layout of the modes whose extents are not 1, or 1:0."""
-    kept = [k for k, extent in enumerate(s) if not ints.is_one(extent)]
-    if len(kept) < len(s):
+    if any(map(ints.is_one, s)):
+        kept = [k for k, extent in enumerate(s) if not ints.is_one(extent)]
         s, d = [s[k] for k in kept] or [1], [d[k] for k in kept] or [0]
-    return raw_flat(s, d)
+    return raw_flat(s, d, kind)
 
 
 # -- the body: component by component, through the integer protocol
@@ -248,16 +256,22 @@ def _refuse(layout: Layout, stride: Leaf, extent: Leaf, filled: Leaf) -> None:
     )
 
 
-def _copies(filled: Leaf, target: IntTuple) -> IntTuple:
+def _copies(filled: Leaf, target: IntTuple) -> Leaf:
     """Return how often `filled` offsets must repeat; a shape is rounded up mode by mode if that is
     enough.
     """
     if target is None:
         return 1
-    whole = ints.ceil_div(product(target), filled)
     if target.__class__ is not tuple:
-        return whole
-    by_mode = product(ceil_div(target, filled))
+        return ints.ceil_div(target, filled)
+    by_mode: Any = 1
+    size: Any = 1
+    left = filled
+    for extent in leaves(target):
+        by_mode = ints.mul(by_mode, ints.ceil_div(extent, left))
+        left = ints.ceil_div(left, extent)
+        size = ints.mul(size, extent)
+    whole = ints.ceil_div(size, filled)
     return whole if ints.less(by_mode, whole) else by_mode
 
 
@@ -304,6 +318,12 @@ def hull(block: Layout, count: Leaf) -> Layout:
     Raises LayoutError where block overlaps itself. Gaps that are no multiples only leave holes
     between the copies.
     """
+    gaps = _whole_gaps(block) if block._kind == INTS else None
+    if gaps is not None and count.__class__ is int:
+        s, d, filled = gaps
+        copies = max(-(-block.size() * count // filled), -(-count // prod(s)))
+        s, d = (s, d) if copies == 1 else ([*s, copies], [*d, filled])
+        return raw_flat(s or [1], d or [0], INTS)
     parts = components(block, "complement") or [((), [])]
     found: Modes = []
     for path, modes in parts:

@@ -10,13 +10,15 @@ and (3).
 
 from __future__ import annotations
 
+from operator import lt
+
 from cute_py.errors import format_mode, refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.carries import Departs, departure, fit_mode, odd_offset, peaks
 from cute_py.layout.algebra.coalesce import coalesce, coalesced_beyond
 from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import BASIS, INTS, Layout, made, make_layout, nested, raw, with_strides
-from cute_py.layout.modes import get
+from cute_py.layout.modes import get, modes_of
 from cute_py.layout.queries import leaf_path
 from cute_py.layout.tuples import is_underscore, show, unflatten
 
@@ -54,8 +56,7 @@ def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
     """
     if a.__class__ is Layout:
         if b.__class__ is Layout:
-            plain = _plain(a, b) if a._kind == INTS == b._kind else None
-            return made(composed_leaves(a, b) if plain is None else plain, "composition", a, b)
+            return made(_composed(a, b), "composition", a, b)
         if b.__class__ is int:
             return composition(a, Layout(b, 1))
         if b.__class__ is tuple:
@@ -83,24 +84,52 @@ def _by_mode(a: Layout, tiler: tuple[Any, ...]) -> Layout:
         )
     if not tiler:
         return raw((), (), [], [])
-    modes = [composition(mode, part) for mode, part in zip(a, tiler, strict=False)]
+    single = a._kind == INTS and len(a._s) == len(a)
+    if single and all(part.__class__ is Layout and part._kind == INTS for part in tiler):
+        pairs = zip(a._d, tiler, strict=False)
+        modes = [with_strides(b, [step * d for d in b._d], INTS) for step, b in pairs]
+    else:
+        modes = [composition(mode, b) for mode, b in zip(modes_of(a), tiler, strict=False)]
     return made(make_layout(*modes), "composition", a, tiler)
 
 
+def _composed(a: Layout, b: Layout) -> Layout:
+    if a._kind == INTS == b._kind:
+        plain = _plain(a, b)
+        if plain is not None:
+            return plain
+    return composed_leaves(a, b)
+
+
 def _plain(a: Layout, b: Layout) -> Layout | None:
-    """The shortcut for ints where each leaf of b stays in one digit of a; None elsewhere."""
+    """The shortcut for ints that divide and do not carry; None where the body decides."""
     extents, strides = coalesced_beyond(a)
-    last, d, used = len(extents) - 1, [], [0] * len(extents)
+    if len(extents) == 1:
+        return with_strides(b, [step * strides[0] for step in b._d], INTS)
+    used, modes = [0] * len(extents), []
     for extent, step in zip(b._s, b._d):  # noqa: B905 (hot; equal lengths)
-        k = 0
-        while k < last and step % extents[k] == 0:
-            step //= extents[k]
-            k += 1
-        used[k] += (extent - 1) * step
-        if extent == 1 or step < 1 or (k < last and used[k] >= extents[k]):
+        mode = _split(extent, step, extents, strides, used) if step else [(extent, 0)]
+        if not mode:
             return None
-        d.append(step * strides[k])
-    return with_strides(b, d)
+        modes.append(mode)
+    return nested(b, modes, INTS) if all(map(lt, used[:-1], extents)) else None
+
+
+def _split(
+    extent: int, step: int, extents: list[int], strides: list[int], used: list[int]
+) -> Modes | None:
+    """`walk` of ints where all divides; else None, or no modes."""
+    modes, k, last = [], 0, len(extents) - 1
+    while extent > 1 and step > 0:
+        while k < last and step % extents[k] == 0:
+            step, k = step // extents[k], k + 1
+        run = extent if k == last or (extent - 1) * step < extents[k] else extents[k] // step
+        if run < extent and (extents[k] % step or extent % run):
+            return None
+        modes.append((run, step * strides[k]))
+        used[k] += (run - 1) * step
+        extent, step, k = extent // run, 1, k + 1
+    return modes
 
 
 def composed_leaves(a: Layout, b: Layout) -> Layout:

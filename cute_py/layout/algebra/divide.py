@@ -51,16 +51,16 @@ def logical_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     return step(
         "logical_divide",
         (layout, tiler),
-        lambda: by_mode("logical_divide", layout, tiler, _tile_and_rest),
+        lambda: by_mode("logical_divide", layout, tiler, _divided),
     )
 
 
 def by_mode(
-    operation: str, layout: Layout, tiler: Tiler, split: Callable[[Layout, Tiler], Pair]
+    operation: str, layout: Layout, tiler: Tiler, split: Callable[[Layout, Tiler], Layout]
 ) -> Layout:
     """Return `split(mode, its tiler)` in the place of each mode that has one."""
     if tiler.__class__ is not tuple:
-        return layout if is_underscore(tiler) else make_layout(*split(layout, tiler))
+        return layout if is_underscore(tiler) else split(layout, tiler)
     check_rank(operation, layout, tiler)
     modes = modes_of(layout)
     parts = [
@@ -93,24 +93,34 @@ def gathered(modes: list[Layout]) -> Layout:
     return make_layout(*modes) if modes else raw((), (), [], [])
 
 
-def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
-    """Return composition(layout, (tiler, complement)); a single mode only scales the two."""
-    single = layout.shape.__class__ is int and layout._kind == INTS
-    if single and tiler.__class__ is int and tiler > 0:
-        return _counted(layout.shape, layout.stride, tiler)
+def halves(layout: Layout) -> Pair:
+    """Return the two modes of a layout."""
+    first, second = modes_of(layout)
+    return first, second
+
+
+def _divided(layout: Layout, tiler: Tiler) -> Layout:
+    """Return composition(layout, (tiler, complement))."""
+    if layout.shape.__class__ is int and layout._kind == INTS:
+        return make_layout(*_tile_and_rest(layout, tiler))
     tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "logical_divide")
-    rest = _rest(layout, tiler)
-    if single and tiler._kind == INTS:
-        stride = layout.stride
-        return tuple([with_strides(x, [d * stride for d in x._d]) for x in (tiler, rest)])  # type: ignore[return-value]
-    return tuple(modes_of(composition(layout, make_layout(tiler, rest))))  # type: ignore[return-value]
+    return composition(layout, make_layout(tiler, _rest(layout, tiler)))  # type: ignore[no-any-return]
 
 
-def _counted(extent: int, stride: int, n: int) -> Pair:
-    """The shortcut for a mode of ints by n: n elements, and as many steps of n as cover it."""
-    tile, count, hop = (stride if n > 1 else 0), -(-extent // n), n * stride
-    count, hop = (count, hop) if count > 1 else (1, 0)
-    return raw(n, tile, [n], [tile]), raw(count, hop, [count], [hop])
+def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
+    """Return the two modes of `_divided`; a single mode of ints only scales tiler and complement."""
+    if layout.shape.__class__ is not int or layout._kind != INTS:
+        return halves(_divided(layout, tiler))
+    extent, stride = layout.shape, layout.stride
+    if tiler.__class__ is int and tiler > 0:
+        step, count = stride if tiler > 1 else 0, -(-extent // tiler)
+        hop = tiler * stride if count > 1 else 0
+        return raw(tiler, step, [tiler], [step]), raw(count, hop, [count], [hop])
+    tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "logical_divide")
+    pair = tiler, _rest(layout, tiler)
+    if tiler._kind != INTS:
+        return halves(composition(layout, make_layout(*pair)))
+    return tuple([with_strides(x, [d * stride for d in x._d], INTS) for x in pair])  # type: ignore[return-value]
 
 
 def _rest(layout: Layout, tiler: Layout) -> Layout:
@@ -205,8 +215,13 @@ def side_by_side(pair: Pair, *, flat: bool = False) -> Layout:
     """Return (first, seconds...), or the modes of both. A part of rank 1 counts as one mode,
     brackets and all, as in CuTe.
     """
-    first, second = [modes_of(x) if len(x) > 1 else [x] for x in pair]
-    return make_layout(*(first if flat else pair[:1]), *second)
+    first, second = pair
+    parts = []
+    for one, others in ((first.shape, second.shape), (first.stride, second.stride)):
+        front = one if flat and len(first) > 1 else (one,)
+        parts.append((*front, *(others if len(second) > 1 else (others,))))
+    kind = max(first._kind, second._kind)
+    return raw(*parts, first._s + second._s, first._d + second._d, kind)
 
 
 def tile_unzip(layout: AnyLayout, tiler: Tiler) -> Alike:

@@ -14,7 +14,7 @@ from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout.algebra.coalesce import coalesced
+from cute_py.layout.algebra.coalesce import coalesced, merged
 from cute_py.layout.algebra.complement import by_stride
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import compact_col_major
@@ -50,13 +50,13 @@ def right_inverse(layout: AnyLayout) -> Alike:
     """
     if layout.__class__ is not Layout:
         return layout if is_underscore(layout) else _composed("right_inverse", layout)
-    result = _plain(layout) if layout._kind == INTS else None
+    result = _plain_right(layout) if layout._kind == INTS else None
     if result is None:
         result = _by_component(layout, _run_from_zero, "right_inverse")
     return made(Layout(1, 0) if result is NOWHERE else result, "right_inverse", layout)
 
 
-def _plain(layout: Layout) -> Layout | None:
+def _plain_right(layout: Layout) -> Layout | None:
     """The shortcut for ints of different strides; None where the body decides."""
     place: dict[int, tuple[int, int]] = {}
     prefix = 1
@@ -119,6 +119,8 @@ def _by_component(
     for path, modes in sorted(parts.items()):
         inverse = coalesced(of_modes(invert(layout, modes) or [(1, 0)]))
         inverses[path] = list(zip(*inverse, strict=True))
+    if list(inverses) == [()]:
+        return of_modes(inverses[()])
     return nested_in(inverses) if inverses else NOWHERE
 
 
@@ -138,10 +140,29 @@ def left_inverse(layout: AnyLayout) -> Alike:
     """
     if layout.__class__ is not Layout:
         return layout if is_underscore(layout) else _composed("left_inverse", layout)
-    result = _by_component(layout, _filled_up, "left_inverse")
+    result = _plain_left(layout) if layout._kind == INTS else None
+    if result is None:
+        result = _by_component(layout, _filled_up, "left_inverse")
     if result is NOWHERE:
         result = Layout(layout.size(), 0)
     return made(result, "left_inverse", layout)
+
+
+def _plain_left(layout: Layout) -> Layout | None:
+    """The shortcut for ints whose strides are multiples of each other; else None."""
+    modes, prefix = [], 1
+    for extent, stride in zip(layout._s, layout._d):  # noqa: B905 (hot; equal lengths)
+        if extent != 1 and stride:
+            modes.append((stride, extent, prefix))
+        prefix *= extent
+    s, d, below, filled = [], [0], 1, 1
+    for stride, extent, prefix in sorted(modes):
+        if stride < filled or stride % below:
+            return None
+        s.append(stride // below)
+        d.append(prefix)
+        below, filled = stride, stride * extent
+    return raw_flat(*merged([*s, filled // below], d, INTS), INTS) if modes else None
 
 
 def _filled_up(layout: Layout, modes: Moving) -> Modes:

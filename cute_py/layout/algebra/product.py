@@ -13,19 +13,22 @@ from cute_py.layout.algebra.divide import (
     as_layout,
     by_mode,
     check_rank,
+    halves,
     side_by_side,
     through_inner,
     zipped,
 )
-from cute_py.layout.composed import ComposedLayout, product_with_composed
+from cute_py.layout.composed import ComposedLayout, on_inner, product_with_composed
 from cute_py.layout.coords import LayoutLeft, compact_order
 from cute_py.layout.layout import Layout, make_layout, step
-from cute_py.layout.modes import append, modes_of, zip_
+from cute_py.layout.modes import append, zip_
 from cute_py.layout.queries import cosize
 from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, product_each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cute_py.layout.algebra.divide import Pair
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Tiler
 
@@ -58,8 +61,12 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> Alike:
     return step(
         "logical_product",
         (block, tiler),
-        lambda: by_mode("logical_product", block, tiler, _block_and_copies),
+        lambda: by_mode("logical_product", block, tiler, _repeated),
     )
+
+
+def _repeated(block: Layout, tiler: Tiler) -> Layout:
+    return make_layout(*_block_and_copies(block, tiler))
 
 
 def _block_and_copies(block: Layout, tiler: Tiler) -> Pair:
@@ -75,7 +82,17 @@ def zipped_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(zipped_product, block, tiler)
-    return step("zipped_product", (block, tiler), lambda: make_layout(*_zipped(block, tiler)))
+    return _arranged("zipped_product", block, tiler, lambda pair: make_layout(*pair))
+
+
+def _arranged(
+    operation: str, block: Layout, tiler: Tiler, arrange: Callable[[Pair], Layout]
+) -> Alike:
+    """Return what `arrange` makes of blocks and copies; under its swizzle where tiler has one."""
+    if tiler.__class__ is ComposedLayout:
+        product = logical_product(block, tiler)
+        return on_inner(operation, lambda inner: arrange(halves(inner)), product)
+    return step(operation, (block, tiler), lambda: arrange(_zipped(block, tiler)))
 
 
 def _zipped(block: Layout, tiler: Tiler) -> Pair:
@@ -84,10 +101,9 @@ def _zipped(block: Layout, tiler: Tiler) -> Pair:
 
 def _as_pair(mode: Layout) -> Pair:
     """Return the halves of a mode that faces `_`, as `tile_unzip` reads it; refuse others."""
-    halves = modes_of(mode)
-    if mode.shape.__class__ is not tuple or len(halves) != 2:
+    if mode.shape.__class__ is not tuple or len(mode.shape) != 2:
         raise refusal("profile-mismatch", operation="tile_unzip", a=mode.shape, b=None)
-    return halves[0], halves[1]
+    return halves(mode)
 
 
 def tiled_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -99,7 +115,7 @@ def tiled_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(tiled_product, block, tiler)
-    return step("tiled_product", (block, tiler), lambda: side_by_side(_zipped(block, tiler)))
+    return _arranged("tiled_product", block, tiler, side_by_side)
 
 
 def flat_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -111,9 +127,7 @@ def flat_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(flat_product, block, tiler)
-    return step(
-        "flat_product", (block, tiler), lambda: side_by_side(_zipped(block, tiler), flat=True)
-    )
+    return _arranged("flat_product", block, tiler, lambda pair: side_by_side(pair, flat=True))
 
 
 def blocked_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -175,8 +189,6 @@ def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLef
     ((2,2),(2,3)):((1,4),(2,8)) ((2,2),(2,3)):((1,12),(2,4))
     """
     if block.__class__ is not Layout:
-        from cute_py.layout.composed import on_inner
-
         return on_inner("tile_to_shape", lambda inner: tile_to_shape(inner, shape, order), block)
     shape = tuples.read(shape, "tile_to_shape")
     rank = tuples.rank(shape)
