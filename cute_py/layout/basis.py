@@ -121,6 +121,8 @@ def sum_steps(steps: list[tuple[Leaf, Leaf]]) -> object:
     Missing entries of the coordinate are 0 and it is as short as the strides allow, as in CuTe.
     Raises LayoutError when integer and coordinate strides meet (only the stride 0 fits both).
     """
+    if all(x.__class__ is int and d.__class__ is int for x, d in steps):
+        return sum([x * d for x, d in steps])
     by_path: dict[tuple[int, ...], Leaf] = {}
     for coefficient, stride in steps:
         basis = stride.__class__ is ScaledBasis

@@ -74,8 +74,13 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTup
     coord, shape = read(coord, "crd2idx"), read(shape, "crd2idx")
     if stride is None:
         return _horner(coord, shape)
+    return offset_at(coord, shape, read(stride, "crd2idx"))
+
+
+def offset_at(coord: IntTuple, shape: IntTuple, stride: IntTuple) -> IntTuple:
+    """Return crd2idx of parts that are int tuples already."""
     steps: list[tuple[Any, Any]] = []
-    _steps(coord, shape, read(stride, "crd2idx"), steps)
+    _steps(coord, shape, stride, steps)
     return sum_steps(steps)
 
 

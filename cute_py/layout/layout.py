@@ -125,10 +125,10 @@ class Layout(Value, Mapped):
             from cute_py.layout.slicing import slice_and_offset
 
             return slice_and_offset(coord, self)[0]
-        from cute_py.layout.coords import crd2idx
+        from cute_py.layout.coords import offset_at
         from cute_py.layout.slicing import check_coordinate
 
-        return crd2idx(check_coordinate(coord, self.shape), self.shape, self.stride)
+        return offset_at(check_coordinate(coord, self.shape), self.shape, self.stride)
 
     def size(self) -> IntTuple:
         """Return the number of coordinates (elements)."""
@@ -467,6 +467,8 @@ def _walk(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], level: 
 
 
 def _compact(shape: IntTuple, major: Major | None) -> tuple[Any, Any]:
+    if major is None and shape.__class__ is int and shape > 0:
+        return shape, 1 if shape > 1 else 0
     from cute_py.layout.coords import LayoutLeft, compact_major
     from cute_py.layout.tuples import canonical
 

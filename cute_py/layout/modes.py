@@ -196,7 +196,10 @@ def _interval(name: str, x: LayoutLike, begin: int, end: int) -> None:
 def each(x: LayoutLike, name: str, change: Callable[[Any], Any], *operands: object) -> Alike:
     """Apply `change` to shape and stride alike."""
     if x.__class__ is Layout:
-        return made(Layout(change(x.shape), change(x.stride)), name, x, *operands)
+        shape, stride = change(x.shape), change(x.stride)
+        s, d = list(tuples.leaves(shape)), list(tuples.leaves(stride))
+        kind = kind_of(s, d) if x._kind else INTS
+        return made(raw(shape, stride, s, d, kind), name, x, *operands)
     return _through(x, lambda part: each(part, name, change, *operands), change)
 
 

@@ -45,7 +45,7 @@ def size(x: LayoutLike, mode: Mode = ()) -> IntTuple:
     >>> size(Layout((4, 8))), size((4, (2, 3)), 1)
     (32, 6)
     """
-    return tuples.product(shape(x, mode))
+    return x.size() if x.__class__ is Layout and mode == () else tuples.product(shape(x, mode))
 
 
 def rank(x: LayoutLike, mode: Mode = ()) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import AbstractTensor, tuples
-from cute_py.layout.coords import crd2idx
+from cute_py.layout.coords import offset_at
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import each
 from cute_py.layout.tuples import is_underscore, show
@@ -86,7 +86,7 @@ def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
 
         return slice_composed(coord, x)
     fixed = _with_zeros(check_coordinate(coord, x.shape))
-    return slice_(coord, x), crd2idx(fixed, x.shape, x.stride)
+    return slice_(coord, x), offset_at(fixed, x.shape, x.stride)
 
 
 def _with_zeros(coord: IntTuple) -> IntTuple:

@@ -8,6 +8,8 @@ include/cute/int_tuple.hpp, stride.hpp, underscore.hpp.
 
 from __future__ import annotations
 
+from math import prod
+
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.ints import add, divides, less, mul, same
@@ -66,11 +68,21 @@ def canonical(x: IntTuple, operation: str, level: int = 0) -> IntTuple:
 
 def leaves(x: IntTuple) -> Iterator[Any]:
     """Yield the leaves of `x` from left to right."""
-    if x.__class__ is tuple:
-        for mode in x:
-            yield from leaves(mode)
-    else:
-        yield x
+    if x.__class__ is not tuple:
+        return iter((x,))
+    if tuple not in map(type, x):
+        return iter(x)
+    found: list[Any] = []
+    _collect(x, found)
+    return iter(found)
+
+
+def _collect(x: tuple[Any, ...], found: list[Any]) -> None:
+    for mode in x:
+        if mode.__class__ is tuple:
+            _collect(mode, found)
+        else:
+            found.append(mode)
 
 
 def count(x: IntTuple) -> int:
@@ -106,9 +118,10 @@ def product(x: IntTuple) -> IntTuple:
     >>> product((2, (3, 4))), product(())
     (24, 1)
     """
-    x = read(x, "product")
+    if x.__class__ is tuple and x and set(map(type, x)) == {int}:
+        return prod(x)
     total: Any = 1
-    for leaf in leaves(x):
+    for leaf in leaves(read(x, "product")):
         total = mul(total, leaf)
     return total
 
@@ -468,7 +481,9 @@ def read(x: IntTuple, operation: str) -> IntTuple:
     Refuses what is no int tuple, and nests that are too deep. Every public function reads its
     operands by this.
     """
-    return x if x.__class__ is int else canonical(shape_of(x), operation)
+    if x.__class__ is int:
+        return x
+    return x.shape if is_shaped(x) else canonical(x, operation)
 
 
 def index_of(x: IntTuple, operation: str) -> int:

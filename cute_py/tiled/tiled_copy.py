@@ -61,11 +61,12 @@ class TiledCopy(Value):
     `make_tiled_copy_A` along N).
     """
 
-    __slots__ = ("atom", "layout_tv", "tiler_mn")
+    __slots__ = ("_places", "atom", "layout_tv", "tiler_mn")
     __match_args__ = ("atom", "layout_tv", "tiler_mn")
     atom: Copy_Atom
     layout_tv: Layout
     tiler_mn: tuple[Tiler, ...]
+    _places: _Places
 
     def __init__(self, atom: Copy_Atom, layout_tv: Layout, tiler_mn: Tiler) -> None:
         """Check that the maps stay in the tile, and that the atom divides them."""
@@ -77,6 +78,7 @@ class TiledCopy(Value):
         self.atom = atom
         self.layout_tv = tv
         self.tiler_mn = tiler
+        self._places = _Places(atom, tv)
 
     def __str__(self) -> str:
         lines = [
@@ -127,11 +129,7 @@ class TiledCopy(Value):
 
     def _tile_to_threads(self, side: str, tiled: Layout) -> Layout:
         """Return ((TileM,TileN,...),Rest) as (Thr,(FrgV,FrgX),Rest)."""
-        part = self.atom.val_src_tv if side == "S" else self.atom.val_dst_tv
-        to_reference = composition(right_inverse(self.atom.val_ref_tv), part)
-        atoms = zipped_divide(self.layout_tv, (self.atom.num_threads, self.atom.num_values))
-        by_part = composition(atoms, (to_reference, _))  # ((thr,val),(rest_thr,rest_val))
-        thrval = coalesce(zip_(by_part), (1, (1, 1)))  # ((thr,rest_thr),(val,rest_val)) -> (m,n)
+        thrval = self._places[side]
         return slice_(((_, _), _), composition(tiled, (thrval, _)))  # type: ignore[no-any-return]
 
     def get_layoutS_TV(self) -> Layout:
@@ -166,6 +164,24 @@ class TiledCopy(Value):
         The first size(V) values of the thread-value layout must be those of the fragment.
         """
         return on_layout(lambda layout: retile_layout(self, layout), fragment)
+
+
+class _Places(dict[str, Layout]):
+    """Side -> ((thr,rest_thr),(val,rest_val)) -> index in the tile, made when it is first asked."""
+
+    def __init__(self, atom: Copy_Atom, layout_tv: Layout) -> None:
+        super().__init__()
+        self.atom = atom
+        self.layout_tv = layout_tv
+
+    def __missing__(self, side: str) -> Layout:
+        atom = self.atom
+        part = atom.val_src_tv if side == "S" else atom.val_dst_tv
+        to_reference = composition(right_inverse(atom.val_ref_tv), part)
+        atoms = zipped_divide(self.layout_tv, (atom.num_threads, atom.num_values))
+        by_part = composition(atoms, (to_reference, _))  # ((thr,val),(rest_thr,rest_val))
+        self[side] = coalesce(zip_(by_part), (1, (1, 1)))
+        return self[side]
 
 
 class ThrCopy(Record):

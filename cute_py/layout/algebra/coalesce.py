@@ -9,6 +9,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.layout import INTS, Layout, made, make_layout, raw_flat
+from cute_py.layout.modes import modes_of
 from cute_py.layout.tuples import repeat_like, show
 
 TYPE_CHECKING = False
@@ -94,8 +95,9 @@ def by_profile(
     """
     if len(profile) > len(layout):
         raise refusal("profile-rank", operation=name, profile=show(profile), layout=layout)
-    modes = [operation(mode, part) for mode, part in zip(layout, profile, strict=False)]
-    return make_layout(*modes, *list(layout)[len(profile) :]) if modes else layout
+    whole = modes_of(layout)
+    modes = [operation(mode, part) for mode, part in zip(whole, profile, strict=False)]
+    return make_layout(*modes, *whole[len(profile) :]) if modes else layout
 
 
 def _through(
