@@ -35,6 +35,8 @@ WHEN = {
     "divide-by-zero": "a divisor became 0",
     # -- layout.wordings
     "extent-not-positive": "an extent, target, tile or factor is 0 or negative",
+    "layout-text": "a text is given where a layout is built",
+    "layout-list": "a list is given where a tuple is required",
     "not-congruent": "shape and stride nest differently",
     "too-deep": "a tuple nests deeper than 64 levels",
     "not-a-layout": "a layout is required, and something else is given",
@@ -264,7 +266,7 @@ WHEN = {
     "copy-atom": "a copy is tiled from something other than a Copy_Atom",
     "copy-threads": "a thread layout does not hold whole copy atoms",
     "copy-values": "a value layout does not hold whole copy atoms",
-    "copy-map": "a thread or value layout is no bijection onto its indices",
+    "copy-map": "the raked product of thread and value layout leaves indices out or gives them twice",
     "copy-tv": "a thread-value layout has other modes than threads and values",
     "copy-outside": "a thread-value layout reaches outside of its tile",
     "copy-writers": "several threads or values would write one element of memory",

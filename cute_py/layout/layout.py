@@ -272,9 +272,7 @@ def _renested(shape: IntTuple, parts: list[Any]) -> IntTuple:
     return visit(shape)
 
 
-def nested(
-    layout: Layout, modes: list[list[tuple[Any, Any]]], kind: int | None = None
-) -> Layout:
+def nested(layout: Layout, modes: list[list[tuple[Any, Any]]], kind: int | None = None) -> Layout:
     """Return the profile of a layout with each leaf replaced by modes (extent, stride); several
     become a tuple.
     """
@@ -423,9 +421,7 @@ def _offset_inside(coord: tuple[Any, ...], shape: IntTuple, stride: IntTuple) ->
     return offset
 
 
-def _nested_offset(
-    index: int, shape: tuple[Any, ...], stride: tuple[Any, ...]
-) -> tuple[int, int]:
+def _nested_offset(index: int, shape: tuple[Any, ...], stride: tuple[Any, ...]) -> tuple[int, int]:
     """Return the offset of an index in a nested mode, and what of it is past the mode; -1 past 0."""
     offset = 0
     for extent, step in zip(shape, stride):  # noqa: B905 (hot; equal lengths)
@@ -472,14 +468,25 @@ def _compact(shape: IntTuple, major: Major | None) -> tuple[Any, Any]:
     from cute_py.layout.coords import LayoutLeft, compact_major
     from cute_py.layout.tuples import canonical
 
+    _refuse_texts(shape)
     shape = canonical(shape, "Layout")
     return shape, compact_major(shape, 1, LayoutLeft if major is None else major)
+
+
+def _refuse_texts(*parts: object) -> None:
+    """Refuse a text or a list, which have a way to a layout of their own."""
+    for part in parts:
+        if isinstance(part, str):
+            raise refusal("layout-text", operation="Layout", value=part)
+        if isinstance(part, list):
+            raise refusal("layout-list", operation="Layout", value=part)
 
 
 def _checked(shape: IntTuple, stride: IntTuple) -> tuple[Any, Any, list[Any], list[Any], int]:
     """Normalise and check the parts leaf by leaf; raise for the first offence, naming its mode."""
     from cute_py.layout.tuples import canonical
 
+    _refuse_texts(shape, stride)
     shape, stride = canonical(shape, "Layout"), canonical(stride, "Layout")
     s: list[Any] = []
     d: list[Any] = []

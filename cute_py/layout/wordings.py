@@ -15,6 +15,18 @@ WORDINGS: dict[str, Wording] = {
         "extents of at least 1",
         "drop the mode, or give it extent 1 and stride 0",
     ),
+    "layout-text": (
+        LeafTypeError,
+        "the text {value!r}",
+        "a shape, or a shape and a stride: integers (Python or NumPy), symbols, or tuples of these",
+        "read the text with parse_layout({value!r})",
+    ),
+    "layout-list": (
+        LeafTypeError,
+        "the list {value!r}",
+        "integers (Python or NumPy) or symbols, or a tuple of these",
+        "write tuple({value!r}); lists in it must be tuples, too",
+    ),
     "not-congruent": (
         LayoutError,
         "shape {shape} with stride {stride}{at}",

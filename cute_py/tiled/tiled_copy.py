@@ -7,7 +7,7 @@ Source: cutlass include/cute/atom/copy_atom.hpp.
 from __future__ import annotations
 
 from cute_py.atoms.copy import Copy_Atom
-from cute_py.errors import refusal
+from cute_py.errors import LayoutError, refusal
 from cute_py.layout import tuples
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.algebra.composition import composition
@@ -29,7 +29,8 @@ from cute_py.tiled.tiles import (
     checked_atom,
     checked_tiler,
     checked_tv,
-    compact_map,
+    index_map,
+    not_one_to_one,
     require_divides,
     require_inside,
     require_one_writer,
@@ -235,8 +236,10 @@ def make_tiled_copy(
     `val_layout` values.
 
     Both map a coordinate (m,n) of the tile to a thread or value index, one to one onto 0 to size -
-    1; their raked product is the tile. Raises LayoutError where they are not, and where threads or
-    values are no multiple of the atom's. Source: cutlass copy_atom.hpp `make_tiled_copy`.
+    1; their raked product is the tile. Indices may be left out where the copies of the other layout
+    fill them, so that the raked product is one to one as in CuTe. Raises LayoutError where it is
+    not, and where threads or values are no multiple of the atom's. Source: cutlass copy_atom.hpp
+    `make_tiled_copy`.
 
     >>> from cute_py.atoms.copy import Copy_Atom
     >>> atom = Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL", 16)
@@ -244,10 +247,16 @@ def make_tiled_copy(
     >>> copy.tile_shape, copy.get_slice(5).partition_S(Layout((128, 32), (32, 1)))[1]
     ((32, 32), 40)
     """
-    threads = compact_map(thr_layout, "make_tiled_copy", "thread")
-    values = compact_map(val_layout, "make_tiled_copy", "value")
-    layout_mn = raked_product(threads, values)
-    layout_tv = right_inverse(layout_mn).with_shape((size(threads), size(values)))
+    threads = index_map(thr_layout, "make_tiled_copy", "thread")
+    values = index_map(val_layout, "make_tiled_copy", "value")
+    try:
+        layout_mn = raked_product(threads, values)
+    except LayoutError:
+        raise not_one_to_one(threads, values, "make_tiled_copy") from None
+    inverse = right_inverse(layout_mn)
+    if size(inverse) != size(layout_mn):
+        raise not_one_to_one(threads, values, "make_tiled_copy")
+    layout_tv = inverse.with_shape((size(threads), size(values)))
     return TiledCopy(atom, layout_tv, tuples.product_each(layout_mn.shape))
 
 

@@ -57,6 +57,11 @@ EXAMPLES = {
     "extent-not-positive": (lambda: Layout((4, 0)), "extent 0 in mode 1"),
     "not-congruent": (lambda: Layout((4, 8), (1,)), "shape (4,8) with stride (1)"),
     "too-deep": (lambda: Layout(nested(65)), "at most 64 levels"),
+    "layout-text": (
+        lambda: Layout("(4,8):(8,1)"),
+        "the text '(4,8):(8,1)'; required: a shape, or a shape and a stride",
+    ),
+    "layout-list": (lambda: Layout([4, 8]), "the list [4, 8]; required: integers"),
     "not-a-layout": (lambda: cute.complement(5), "complement: given 5 (int); required: a layout"),
     "basis-path": (lambda: E(-1), "E: given path (-1,)"),
     "mixed-strides": (
