@@ -266,7 +266,7 @@ WHEN = {
     "copy-atom": "a copy is tiled from something other than a Copy_Atom",
     "copy-threads": "a thread layout does not hold whole copy atoms",
     "copy-values": "a value layout does not hold whole copy atoms",
-    "copy-map": "the raked product of thread and value layout leaves indices out or gives them twice",
+    "copy-map": "the raked product of threads and values leaves indices out or gives them twice",
     "copy-tv": "a thread-value layout has other modes than threads and values",
     "copy-outside": "a thread-value layout reaches outside of its tile",
     "copy-writers": "several threads or values would write one element of memory",

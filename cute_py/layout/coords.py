@@ -23,6 +23,7 @@ from cute_py.layout.tuples import (
     transform_leaf,
     unflatten,
     wrap,
+    wrong_argument,
 )
 from cute_py.records import Value
 
@@ -74,7 +75,17 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTup
     coord, shape = read(coord, "crd2idx"), read(shape, "crd2idx")
     if stride is None:
         return _horner(coord, shape)
-    return offset_at(coord, shape, read(stride, "crd2idx"))
+    return offset_at(coord, shape, _strides(stride, shape, "crd2idx"))
+
+
+def _strides(stride: IntTuple, shape: IntTuple, operation: str) -> IntTuple:
+    """Return a stride as an int tuple; refuse one that nests otherwise than the shape."""
+    stride = read(stride, operation)
+    if not congruent(stride, shape):
+        raise refusal(
+            "not-congruent", operation=operation, shape=show(shape), stride=show(stride), at=""
+        )
+    return stride
 
 
 def offset_at(coord: IntTuple, shape: IntTuple, stride: IntTuple) -> IntTuple:
@@ -144,7 +155,7 @@ def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
     ((1, 2), (1, 1), (3, (1, 2)))
     """
     index, shape = read(index, "idx2crd"), read(shape, "idx2crd")
-    stride = None if stride is None else read(stride, "idx2crd")
+    stride = None if stride is None else _strides(stride, shape, "idx2crd")
     if index.__class__ is tuple:
         if shape.__class__ is not tuple or len(index) != len(shape):
             raise refusal(
@@ -172,6 +183,8 @@ def _split(index: Leaf, shape: IntTuple) -> IntTuple:
 def _digit(index: Leaf, extent: Leaf, stride: IntTuple) -> IntTuple:
     if ints.is_one(extent):
         return 0
+    if ints.is_zero(stride):
+        raise refusal("divide-by-zero", operation="idx2crd", a=index, b=stride)
     return mod(div(index, stride), extent)
 
 
@@ -206,16 +219,14 @@ def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTu
     ((0, (1, 2)), (0, 0))
     """
     coord, shape = read(coord, "increment"), read(shape, "increment")
-    if not congruent(coord, shape):
+    if not congruent(coord, shape) or _has_basis(coord) or _has_basis(shape):
         raise refusal(
             "coordinate-profile", operation="increment", coord=show(coord), shape=show(shape)
         )
-    basis = list(leaves(make_basis_like(shape))) if order is None else list(order)
     paths = [_path(leaf) for leaf in leaves(make_basis_like(shape))]
     values = dict(zip(paths, leaves(coord), strict=True))
     extents = dict(zip(paths, leaves(shape), strict=True))
-    for leaf in basis:
-        path = _path(leaf)
+    for path in paths if order is None else _order(order, paths):
         values[path] += 1
         if values[path] < extents[path]:
             break
@@ -229,6 +240,20 @@ def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTu
 
 def _path(step: Leaf) -> tuple[int, ...]:
     return step.path if step.__class__ is ScaledBasis else ()
+
+
+def _has_basis(x: IntTuple) -> bool:
+    return any(leaf.__class__ is ScaledBasis for leaf in leaves(x))
+
+
+def _order(order: object, paths: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return the paths that an order of coordinate strides names."""
+    steps = list(order) if isinstance(order, (tuple, list)) else [order]
+    named = [_path(step) if isinstance(step, (int, ScaledBasis)) else None for step in steps]
+    if any(path not in paths for path in named):
+        wanted = "coordinate strides that name modes of the shape"
+        raise wrong_argument("increment", order, wanted, "write (E(1), E(0)) for mode 1 first")
+    return named  # type: ignore[return-value]
 
 
 def coordinates(shape: IntTuple) -> Iterator[Any]:

@@ -345,24 +345,25 @@ def _forgotten(x: object) -> IntTuple:
     return raw(x.shape, x.stride, x._s, x._d, x._kind) if x.__class__ is Layout else x
 
 
-def make_layout(*parts: object) -> Layout:
+def make_layout(first: object, *parts: object) -> Layout:
     """Return the layout of a shape (and stride or order), or the layout whose modes are the given
     layouts.
 
     Args:
-        parts: `shape`, `shape, stride`, `shape, LayoutLeft | LayoutRight`, or one or more layouts.
+        first: a shape, or the first layout.
+        parts: a stride, `LayoutLeft` or `LayoutRight`; or more layouts.
 
     Raises what `Layout` raises. Source: cutlass layout.hpp `make_layout`.
 
     >>> print(make_layout((4, 8)), make_layout(Layout(4, 1), Layout((2, 2), (4, 8))))
     (4,8):(1,4) (4,(2,2)):(1,(4,8))
     """
-    if not parts or parts[0].__class__ is not Layout:
-        return Layout(*parts)
+    if first.__class__ is not Layout and len(parts) < 2:
+        return Layout(first, *parts)  # type: ignore[arg-type]  # which refuses it
     s: list[Any] = []
     d: list[Any] = []
     kind = 0
-    layouts: Any = parts
+    layouts: Any = (first, *parts)
     for part in layouts:
         if part.__class__ is not Layout:
             require_layout(part, "make_layout")
@@ -422,7 +423,7 @@ def _offset_inside(coord: tuple[Any, ...], shape: IntTuple, stride: IntTuple) ->
 
 
 def _nested_offset(index: int, shape: tuple[Any, ...], stride: tuple[Any, ...]) -> tuple[int, int]:
-    """Return the offset of an index in a nested mode, and what of it is past the mode; -1 past 0."""
+    """Return the offset of an index in a nested mode, and what of it is past the mode."""
     offset = 0
     for extent, step in zip(shape, stride):  # noqa: B905 (hot; equal lengths)
         if extent.__class__ is int:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, IntTuple, LayoutLike, Mode
 
 
+MOST_MODES = 1 << 16  # that append and prepend add
+
+
 def get(x: LayoutLike, mode: Mode) -> Alike:
     """Return the mode at an index or path, as a layout (or int tuple).
 
@@ -132,7 +135,10 @@ def prepend(x: LayoutLike, mode: Mode = None, up_to_rank: int | None = None) -> 
 
 def _extend(name: str, x: LayoutLike, mode: Mode, target: int | None, *, front: bool) -> Alike:
     mode = Layout(1, 0) if mode is None and not isinstance(x, (int, tuple)) else mode
+    target = None if target is None else tuples.index_of(target, name)
     count = 1 if target is None else target - rank(x)
+    if count > MOST_MODES:
+        raise refusal("tools-size", operation=name, layout=x, size=target, limit=MOST_MODES)
     if count < 0:
         raise refusal("rank-target", operation=name, rank=target, layout=x, has=rank(x))
     if count == 0 or target == 1:
@@ -176,7 +182,7 @@ def zip_(x: LayoutLike, other: LayoutLike | None = None) -> Alike:
 
 
 def _transpose(part: IntTuple) -> IntTuple:
-    if part.__class__ is not tuple:
+    if part.__class__ is not tuple or not part:
         return part
     if part[0].__class__ is not tuple:
         return (part,)

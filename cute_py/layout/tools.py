@@ -11,11 +11,12 @@ from math import gcd
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.layout import Mapped
 from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.composed import ComposedLayout
-from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout
+from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout, require_layout
 from cute_py.layout.offsets import (
     MOST,
     components,
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 
 
 # -- injective
+
+
+def _require_layout(x: object, operation: str) -> None:
+    if not isinstance(x, Mapped):
+        require_layout(x, operation)
 
 
 def is_injective(layout: AnyLayout) -> bool:
@@ -156,6 +162,7 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
 
 def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
     """Return how many offsets are asked for: the codomain given, else the cosize."""
+    _require_layout(layout, operation)
     if layout.__class__ is Layout and layout._kind != INTS:
         components(layout, operation)  # refuses symbols
         raise refusal("tools-basis", operation=operation, layout=layout)
@@ -254,6 +261,7 @@ def is_permutation(layout: AnyLayout) -> bool:
     >>> is_permutation(Layout((4, 8), (8, 1))), is_permutation(Layout((4, 8), (0, 1)))
     (True, False)
     """
+    _require_layout(layout, "is_permutation")
     coordinates = layout.__class__ is Layout and layout._kind != INTS
     return is_bijective(layout, None if coordinates else layout.size())
 
@@ -276,6 +284,8 @@ def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
     """
     if a.__class__ is Layout and b.__class__ is Layout:
         return _same_leaves(a, b)
+    _require_layout(a, "equivalent")
+    _require_layout(b, "equivalent")
     if a == b:
         return True
     if a.size() != b.size():

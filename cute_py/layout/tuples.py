@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from cute_py.errors import CuteError
+
     from cute_py.layout.types import IntTuple, Leaf
 
 MAX_DEPTH = 64
@@ -212,14 +214,21 @@ def unflatten(flat: IntTuple, profile: IntTuple) -> IntTuple:
     return transform_leaf(lambda _leaf: next(rest), profile)
 
 
-def transform_leaf(f: Callable[..., Any], *operands: IntTuple) -> IntTuple:
-    """Return the profile of the first operand with `f` of the facing parts at its leaves.
+def transform_leaf(f: Callable[..., Any], x: IntTuple, *operands: IntTuple) -> IntTuple:
+    """Return the profile of x with `f` of the facing parts of x and the operands at its leaves.
 
     Raises LayoutError when a facing part has another rank.
 
     >>> transform_leaf(lambda a, b: a * b, (1, (2, 3)), (4, (5, 6)))
     (4, (10, 18))
     """
+    if not callable(f):
+        wanted, remedy = "a function of the facing leaves", "pass a function, or a lambda"
+        raise wrong_argument("transform_leaf", f, wanted, remedy)
+    return _transformed(f, (x, *operands))
+
+
+def _transformed(f: Callable[..., Any], operands: tuple[IntTuple, ...]) -> IntTuple:
     first = operands[0]
     if first.__class__ is not tuple:
         return f(*operands)
@@ -228,7 +237,15 @@ def transform_leaf(f: Callable[..., Any], *operands: IntTuple) -> IntTuple:
             raise refusal(
                 "profile-mismatch", operation="transform_leaf", a=show(first), b=show(other)
             )
-    return tuple([transform_leaf(f, *parts) for parts in zip(*operands, strict=True)])
+    return tuple([_transformed(f, parts) for parts in zip(*operands, strict=True)])
+
+
+def wrong_argument(operation: str, value: object, wanted: str, remedy: str) -> CuteError:
+    """Return the refusal of an argument that is no operand: a function, a mapping, an order."""
+    kind = type(value).__name__
+    return refusal(
+        "argument-type", operation=operation, value=value, type=kind, wanted=wanted, remedy=remedy
+    )
 
 
 def repeat_like(x: IntTuple, value: Leaf) -> IntTuple:

@@ -45,6 +45,12 @@ WORDINGS: dict[str, Wording] = {
         "a layout here",
         "build one with Layout(shape, stride)",
     ),
+    "argument-type": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "{wanted}",
+        "{remedy}",
+    ),
     "basis-path": (
         LeafTypeError,
         "path {path!r}",

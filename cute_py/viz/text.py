@@ -166,7 +166,7 @@ def print_tv(tv: AnyLayout | str, tile: Tiler, *, ansi: bool = False) -> None:
 
 
 def print_mma(mma: MMA_Atom | TiledMMA | str, *, ansi: bool = False) -> None:
-    """Print who holds A (left), B (top) and C (corner) of an MMA atom, of its name or of a TiledMMA.
+    """Print who holds A (left), B (top) and C (corner) of an MMA atom, its name or a TiledMMA.
 
     What is wider than 132 columns is printed in a narrower form: see `to_text`.
 

@@ -108,7 +108,7 @@ def _divided(layout: Layout, tiler: Tiler) -> Layout:
 
 
 def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
-    """Return the two modes of `_divided`; a single mode of ints only scales tiler and complement."""
+    """Return the two modes of `_divided`; one mode of ints only scales tiler and complement."""
     if layout.shape.__class__ is not int or layout._kind != INTS:
         return halves(_divided(layout, tiler))
     extent, stride = layout.shape, layout.stride

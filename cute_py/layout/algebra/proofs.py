@@ -252,6 +252,9 @@ def substitute(x: IntTuple, values: dict[str, int]) -> Alike:
     >>> print(substitute(Layout((sym("M"), 8)), {"M": 4}))
     (4,8):(1,4)
     """
+    if not isinstance(values, dict):
+        wanted = "a dict from names of symbols to numbers"
+        raise tuples.wrong_argument("substitute", values, wanted, 'write {"M": 4}')
     if x.__class__ is Layout:
         return Layout(substitute(x.shape, values), substitute(x.stride, values))
     if x.__class__ is tuple:
