@@ -59,9 +59,9 @@ _HOME = {
         "blocked_product flat_product logical_product raked_product tile_to_shape tiled_product "
         "zipped_product"
     ),
-    "layout.bits.swizzle": "Swizzle make_swizzle",
+    "layout.bits.swizzle": "Swizzle compose_swizzles make_swizzle",
     "layout.composed": "ComposedLayout make_composed_layout",
-    "layout.bits.f2": "F2Map compose_swizzles",
+    "layout.bits.f2": "F2Map",
     "layout.bits.f2_layout": "F2Layout",
     "layout.bits.f2_convert": (
         "compose_f2 f2_kernel f2_matrix f2_rank from_f2 from_f2_matrix from_linear_bases to_f2 "
