@@ -31,7 +31,7 @@ _HOME = {
         "product_like repeat_like round_up shape_div transform_leaf unwrap weakly_compatible "
         "weakly_congruent wrap"
     ),
-    "layout.basis": "E ScaledBasis make_basis_like",
+    "layout.basis": "E ScaledBasis add_coordinates make_basis_like",
     "layout.coords": (
         "GenColMajor GenRowMajor LayoutLeft LayoutRight compact_col_major compact_major "
         "compact_order compact_row_major coordinates crd2crd crd2idx idx2crd increment"
@@ -77,7 +77,7 @@ _HOME = {
         "common_refinement domain_distribute layout_add make_layout_tv max_common_layout "
         "max_common_vector"
     ),
-    "tensor.engine": "Coordinates Engine Memory Pointer add_coordinates",
+    "tensor.engine": "Coordinates Engine Memory Pointer",
     "tensor.host_engine": "ArrayEngine PackedEngine",
     "tensor.tensor": (
         "Tensor make_coord_tensor make_fragment_like make_host_tensor make_identity_tensor "

@@ -88,7 +88,9 @@ def from_f2(draw, x, values):
 
 def right_inverse(draw, x, values):
     result = answer(cute.right_inverse, x)
-    if sorted(values) == list(range(len(values))) and (result is None or result.size() < len(values)):
+    if sorted(values) == list(range(len(values))) and (
+        result is None or result.size() < len(values)
+    ):
         return "no inverse of a bijection"
     return result is not None and [x(k) for k in table(result)] != list(range(result.size()))
 
@@ -148,7 +150,10 @@ def cosize(draw, x, values):
 
 
 def questions(draw, x, values):
-    distinct, onto = len(set(values)) == len(values), sorted(set(values)) == list(range(max(values) + 1))
+    distinct, onto = (
+        len(set(values)) == len(values),
+        sorted(set(values)) == list(range(max(values) + 1)),
+    )
     return (cute.is_injective(x), cute.is_bijective(x)) != (distinct, distinct and onto)
 
 
@@ -178,7 +183,9 @@ def logical_product(draw, x, values):
     ordered = [at[value] for value in sorted(at)]
     repeats = table(result) == [cell + move for move in moves for cell in cells]
     distinct = {cell + at[value] for cell in cells for value in at}
-    return not (repeats and ordered == sorted(ordered) and len(distinct) == len(set(cells)) * len(at))
+    return not (
+        repeats and ordered == sorted(ordered) and len(distinct) == len(set(cells)) * len(at)
+    )
 
 
 def products_agree(draw, x, values):

@@ -10,10 +10,12 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import AbstractComposed, AbstractTensor
+from cute_py.layout.basis import add_coordinates
 from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.bits.swizzle import Swizzle, compose_swizzles
+from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
-from cute_py.layout.tuples import has_underscore, is_underscore
+from cute_py.layout.tuples import canonical, has_underscore, is_underscore, show
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import Array
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Mode, OffsetMap, Tiler
 
+
 class ComposedLayout(Value, AbstractComposed):
     """The map c -> outer(offset + inner(c)).
 
     Args:
         outer: a Swizzle, Layout or F2 map, applied last.
-        offset: an integer added to the inner offset (elements).
+        offset: an integer added to the inner offset (elements); a coordinate of the outer layout
+            where the inner one yields coordinates.
         inner: a Layout (or ComposedLayout), which has the domain: shape, size and rank are its own.
 
     There is no stride: the map is not linear. Raises LayoutError or LeafTypeError for parts of
@@ -38,6 +42,9 @@ class ComposedLayout(Value, AbstractComposed):
     >>> tile = ComposedLayout(Swizzle(2, 0, 3), 0, Layout((8, 8), (8, 1)))
     >>> print(tile, tile(1, 0), tile(1, 1))
     Sw<2,0,3> o 0 o (8,8):(8,1) 9 8
+    >>> from cute_py import make_identity_layout
+    >>> print(ComposedLayout(Layout((6, 8)), (2, 4), make_identity_layout((4, 4)))(1, 1))
+    33
     """
 
     __slots__ = ("inner", "offset", "outer")
@@ -46,7 +53,7 @@ class ComposedLayout(Value, AbstractComposed):
     offset: Any
     inner: Any
 
-    def __init__(self, outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> None:
+    def __init__(self, outer: OffsetMap, offset: IntTuple, inner: AnyLayout) -> None:
         if not callable(outer) or isinstance(outer, type):  # type: ignore[redundant-expr]
             raise refusal(
                 "composed-outer", operation="ComposedLayout", value=outer, type=type(outer).__name__
@@ -56,12 +63,13 @@ class ComposedLayout(Value, AbstractComposed):
                 "not-a-layout", operation="ComposedLayout", value=inner, type=type(inner).__name__
             )
         self.outer = outer
-        self.offset = ints.normalize(offset, "ComposedLayout")
+        read = ints.normalize if isinstance(outer, F2Map) else canonical
+        self.offset = read(offset, "ComposedLayout")
         self.inner = inner
 
     def __str__(self) -> str:
         outer = f"({self.outer})" if self.outer.__class__ is ComposedLayout else str(self.outer)
-        return f"{outer} o {self.offset} o {self.inner}"
+        return f"{outer} o {show(self.offset)} o {self.inner}"
 
     @property
     def shape(self) -> IntTuple:
@@ -88,7 +96,7 @@ class ComposedLayout(Value, AbstractComposed):
         c = coord[0] if len(coord) == 1 else coord
         if has_underscore(c):
             return slice_composed(c, self)[0]
-        return self.outer(ints.add(self.offset, self.inner(c)))
+        return applied(self.outer, add_coordinates(self.offset, self.inner(c)))
 
     def size(self) -> IntTuple:
         """Return the number of coordinates (elements)."""
@@ -119,7 +127,7 @@ class ComposedLayout(Value, AbstractComposed):
         return composed(self.outer, self.offset, self.inner.tile(*tilers))
 
 
-def make_composed_layout(outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> ComposedLayout:
+def make_composed_layout(outer: OffsetMap, offset: IntTuple, inner: AnyLayout) -> ComposedLayout:
     """Return outer o offset o inner as it is, also where a plain layout would do; see
     `ComposedLayout`.
 
@@ -129,7 +137,7 @@ def make_composed_layout(outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> Co
     return ComposedLayout(outer, offset, inner)
 
 
-def composed(outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> Alike:
+def composed(outer: OffsetMap, offset: IntTuple, inner: AnyLayout) -> Alike:
     """Return outer o offset o inner; the inner layout itself where outer is Sw<0,...> and the
     offset 0, as in CuTe.
     """
@@ -137,6 +145,18 @@ def composed(outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> Alike:
     if identity and ints.is_zero(offset):
         return inner
     return ComposedLayout(outer, offset, inner)
+
+
+def applied(outer: OffsetMap, at: IntTuple) -> IntTuple:
+    """Return outer(at); a coordinate of a layout may lie past its shape, and lack its last modes."""
+    if at.__class__ is not tuple:
+        return outer(at)
+    if outer.__class__ is ComposedLayout:
+        return applied(outer.outer, add_coordinates(outer.offset, applied(outer.inner, at)))
+    if outer.__class__ is not Layout:
+        return outer(at)
+    missing = len(outer) - len(at)
+    return crd2idx(at + (0,) * missing, outer.shape, outer.stride)
 
 
 def require_composed(x: object, operation: str) -> ComposedLayout:
@@ -213,7 +233,7 @@ def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
 
     x = require_composed(x, "slice_")
     free, fixed = slice_and_offset(coord, x.inner)
-    total = ints.add(x.offset, fixed)
+    total = add_coordinates(x.offset, fixed)
     if is_underscore(coord) or (coord.__class__ is tuple and _all_free(coord)):
         return composed(x.outer, x.offset, slice_(coord, x.inner)), 0
     if x.outer.__class__ is Swizzle and free.__class__ is Layout and total.__class__ is int:
@@ -234,7 +254,7 @@ def offset_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, int]:
     of the outer map.
     """
     x = require_composed(x, "domain_offset")
-    return ComposedLayout(x.outer, ints.add(x.offset, x.inner(coord)), x.inner), 0
+    return ComposedLayout(x.outer, add_coordinates(x.offset, x.inner(coord)), x.inner), 0
 
 
 # -- queries and inverses

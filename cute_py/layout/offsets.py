@@ -204,9 +204,9 @@ def _of_components(layout: Layout) -> Array:
 def _of_composed(layout: Alike) -> Array:
     """Return outer(offset + inner) for all coordinates."""
     values = offsets(layout.inner)
-    if layout.offset.__class__ is not int:
+    if any(leaf.__class__ is not int for leaf in tuples.leaves(layout.offset)):
         raise refusal("tools-symbols", operation="offsets", layout=layout)
-    if values.ndim > 1:
+    if values.ndim > 1 or layout.offset.__class__ is tuple:
         return _one_by_one(layout, range(len(values)), layout)
     if layout.inner.__class__ is Layout:
         largest = reach(layout.inner._s, layout.inner._d)

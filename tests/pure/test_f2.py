@@ -169,7 +169,10 @@ def test_two_swizzles_compose_into_a_swizzle_exactly_if_one_fits(a, b):
 
 @given(maps_and_swizzles, maps_and_swizzles, maps_and_swizzles)
 def test_composition_of_maps_is_associative(a, b, c):
-    left, right = compose_swizzles(compose_swizzles(a, b), c), compose_swizzles(a, compose_swizzles(b, c))
+    left, right = (
+        compose_swizzles(compose_swizzles(a, b), c),
+        compose_swizzles(a, compose_swizzles(b, c)),
+    )
     assert left == right
 
 

@@ -291,7 +291,11 @@ def f2_matrix(x: AnyLayout | Swizzle | F2Map) -> Array:
     import numpy as np
 
     columns = f2_columns(x, "f2_matrix")
-    rows = x.bits if isinstance(x, F2Map) else max([column.bit_length() for column in columns], default=0)
+    rows = (
+        x.bits
+        if isinstance(x, F2Map)
+        else max([column.bit_length() for column in columns], default=0)
+    )
     bits = [[column >> row & 1 for column in columns] for row in range(rows)]
     return np.array(bits, dtype=np.uint8).reshape(rows, len(columns))
 

@@ -105,7 +105,7 @@ class Swizzle(F2Map):
     def recast(self, shift: int) -> F2Map:
         """Return the swizzle of elements 2**shift times as large, with the same S."""
         base = self.num_base - shift
-        if base < 0 and self.num_shft < 0 and self.num_bits:
+        if base < 0 and self.num_shft < 0 and shift < self.bits:
             return super().recast(shift)
         return Swizzle(max(self.num_bits + min(base, 0), 0), max(base, 0), self.num_shft)
 

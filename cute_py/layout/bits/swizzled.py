@@ -46,7 +46,7 @@ def through(layout: Layout, f: F2Map, count: Leaf) -> Alike:
     F2Map o layout, and where no map does it, layout o 0 o f o 0 o shape.
     """
     g = passed(layout, f, count)
-    cut = layout if ints.same(layout.size(), count) else _composition(layout, Layout(count))
+    cut = layout if ints.same(layout.size(), count) else _composition(layout, Layout(count, 1))
     return _shortest(g, 0, cut, ComposedLayout(layout, 0, composed(f, 0, Layout(cut.shape))))
 
 
@@ -86,19 +86,25 @@ def passed(
     else:
         tries.insert(0, (_named(layout, f), images, reads))
     named = tries[0][0]
-    if named is not None and not _involved(f, tries[0][2]) and not beside:
-        lowest = min([mask & -mask for mask, _shift in named._moves], default=1)
-        if _most(layout, count) < lowest:
-            return named  # nothing has a bit that either of them reads
     found = None
     for g, parts, bits in tries:
         others = [] if bits == below & used or not below & used & ~reads else above
-        if g is None or others is None or not _serves(g, parts, f, bits, others + (beside or [])):
+        if g is None:
             continue
+        if others is None or not _serves(g, parts, f, bits, others + (beside or [])):
+            if g is not named or beside or not _holds(g, layout, f, count, used):
+                continue
         if g.__class__ is Swizzle:
             return g
         found = found or g
     return found
+
+
+def _holds(g: F2Map, layout: Layout, f: F2Map, count: Leaf, used: int) -> bool:
+    """Try all indices, if they are few."""
+    if count.__class__ is not int or count > TRIED or layout._kind != INTS:
+        return False
+    return all(g(layout(k)) == layout(f(k)) for k in range(count) if not k & ~used)
 
 
 def _index_bits(layout: Layout, bits: int, count: Leaf) -> tuple[list[int], Modes | None]:
@@ -122,15 +128,6 @@ def _index_bits(layout: Layout, bits: int, count: Leaf) -> tuple[list[int], Mode
         above.append((ints.ceil_div(extent, 1 << room), ints.mul(step, 1 << room)))
         rest = ints.ceil_div(rest, extent)
     return images, above if len(images) == bits else None
-
-
-def _most(layout: Layout, count: Leaf) -> Leaf:
-    """Return a bound of the offsets of the indices below count, infinity if there is none."""
-    if layout._kind != INTS or count.__class__ is not int or min(layout._d, default=0) < 0:
-        return float("inf")
-    *extents, _ = layout._s or [1]
-    counts = [*extents, -(-count // product(tuple(extents)))]
-    return sum([(extent - 1) * step for extent, step in zip(counts, layout._d, strict=False)])
 
 
 def _named(layout: Layout, f: F2Map) -> F2Map | None:
@@ -180,17 +177,25 @@ def _serves(g: F2Map, images: list[int], f: F2Map, bits: int, others: Modes) -> 
         return True
     if max(involved, bits).bit_length() > len(images):
         return False
-    every = [images[bit] for bit in _set_bits(involved | bits)]
-    idle: Modes = []
-    if gf2.disjoint(every):
-        involved |= bits
-    else:
-        idle = [(2, images[bit]) for bit in _set_bits(bits & ~involved)]
-        every = [images[bit] for bit in _set_bits(involved)]
-    touched = sum([mask | (mask >> shift if shift >= 0 else mask << -shift) for mask, shift in g._moves])
-    if not gf2.disjoint(every) or not _is_clear([*idle, *others], touched | sum(every)):
+    reads = 0
+    touched = 0
+    for mask, shift in g._moves:
+        reads |= mask
+        touched |= mask | (mask >> shift if shift >= 0 else mask << -shift)
+    idle = {bit: images[bit] for bit in _set_bits(bits & ~involved)}
+    if not involved and _is_clear([*[(2, image) for image in idle.values()], *others], reads):
+        return True
+    apart = [images[bit] for bit in _set_bits(involved)]
+    if not gf2.disjoint(apart):
         return False
-    return all(
+    for bit, image in list(idle.items()):
+        if gf2.disjoint([image, *apart]) and not any(
+            image & other for k, other in idle.items() if k != bit
+        ):
+            involved |= 1 << bit
+            apart.append(idle.pop(bit))
+    rest = [*[(2, image) for image in idle.values()], *others]
+    return _is_clear(rest, touched | sum(apart)) and all(
         g(images[bit]) == gf2.apply(images, f(1 << bit)) for bit in _set_bits(involved & bits)
     )
 
@@ -206,43 +211,39 @@ def _pairs(image: int, change: int) -> list[tuple[int, int]]:
 
 
 def _is_clear(modes: Modes, touched: int) -> bool:
-    """Return whether sums of these modes are known to leave the bits of `touched` alone: each steps
-    by a multiple of a power of two above them, or has bits that no other one has.
+    """Return whether sums of these modes are known to leave the bits of `touched` alone."""
+    mask = _bits_of(modes, touched.bit_length())
+    return mask >= 0 and not mask & touched
+
+
+def _bits_of(modes: Modes, period: int) -> int:
+    """Return the bits below `period` that sums of these modes can set, or more; -1 if that is not
+    known. Where two modes share bits, a sum can carry into all of those up to the largest.
     """
-    period = 1 << touched.bit_length()
-    seen = touched
+    groups: list[tuple[int, int]] = []  # (lowest bit, largest sum)
     for extent, step in modes:
-        if ints.is_one(extent) or ints.divides(period, step):
+        if ints.is_one(extent) or ints.divides(1 << period, step):
             continue
-        mask = bit_mask(extent, step)
-        if mask is None or mask & seen:
-            return False
-        seen |= mask
-    return True
+        if extent.__class__ is not int or step.__class__ is not int or step < 0:
+            return -1
+        low, top = step & -step, (extent - 1) * step
+        while met := [group for group in groups if _span(low, top) & _span(*group)]:
+            groups.remove(met[0])
+            low, top = min(low, met[0][0]), top + met[0][1]
+        groups.append((low, top))
+    return sum([_span(*group) for group in groups])
 
 
-def bit_mask(extent: Leaf, stride: IntTuple) -> int | None:
-    """Return the bits that i*stride can set for i < extent, or a few more; None for a negative
-    stride and for symbols.
-    """
-    if extent.__class__ is not int or stride.__class__ is not int or stride < 0:
-        return None
-    if extent == 1 or stride == 0:
-        return 0
-    low = (stride & -stride).bit_length() - 1
-    high = ((extent - 1) * stride).bit_length()
-    return (1 << high) - (1 << low)
+def _span(low: int, top: int) -> int:
+    return (1 << top.bit_length()) - low
 
 
 def _mask_of(offset: Leaf, inner: Layout) -> int:
     """Return the bits that offset + inner(c) can set, or more; -1, all, if that is not known."""
-    masks = [bit_mask(*mode) for mode in zip(inner._s, inner._d, strict=True)]
-    if offset.__class__ is not int or None in masks or offset < 0:
+    if offset.__class__ is not int or inner._kind != INTS:
         return -1
-    if gf2.disjoint([offset, *masks]):  # type: ignore[list-item]
-        return sum(masks, offset)  # type: ignore[arg-type]
-    low = min([mask & -mask for mask in (offset, *masks) if mask])  # type: ignore[operator]
-    return (1 << (offset + inner.cosize() - 1).bit_length()) - low
+    modes = [*zip(inner._s, inner._d, strict=True), (2, offset)]
+    return _bits_of([mode for mode in modes if mode[1]], inner.cosize().bit_length() + 64)
 
 
 def _set_bits(mask: int) -> Iterator[int]:
@@ -321,7 +322,7 @@ def right_inverse_of(x: AnyLayout) -> Alike:
     if ints.is_zero(x.offset) and x.outer.is_bijective():
         back = x.outer.inverse()
         plain = right_inverse(x.inner)
-        kept = plain.size() if _runs_on(x.inner, plain) else _kept(back, plain)
+        kept = plain.size() if _inverts(plain, x.inner, back) else _kept(back, plain)
     linear = None if ints.same(kept, x.size()) else _linear(x)
     if linear is not None:
         whole = linear.right_inverse()
@@ -356,6 +357,9 @@ def left_inverse_of(x: AnyLayout) -> Alike:
         used = used if used < 0 else used | gf2.union(x.outer.columns, used)
         top = _top_run(x)
         g = passed(plain, back, count if top is None else _top(x, *top), used)
+        named = _named(plain, back)
+        if named is not None and named != g and _undoes(named, plain, x):
+            g = named
     if g.__class__ is Swizzle:
         return composed(g, 0, plain)
     linear = _linear(x)
@@ -368,12 +372,35 @@ def left_inverse_of(x: AnyLayout) -> Alike:
     return ComposedLayout(plain, ints.neg(x.offset), composed(back, 0, Layout(count)))
 
 
-def _runs_on(layout: Layout, inverse: Layout) -> bool:
-    """Return whether layout(inverse(k)) == k beyond the size of the inverse too: the last modes of
-    both run on into each other.
+def _undoes(g: F2Map, plain: Layout, x: ComposedLayout) -> bool:
+    """Return whether g(plain(x(i))) is an index of x with the same offset, for every i; tried where
+    they are few.
+    """
+    size = x.size()
+    if size.__class__ is not int or size > TRIED or x.inner._kind != INTS:
+        return False
+    values = [x(i) for i in range(size)]
+    indices = [g(plain(value)) for value in values]
+    return max(indices) < size and [x(i) for i in indices] == values
+
+
+def _inverts(inverse: Layout, layout: Layout, f: F2Map) -> bool:
+    """Return whether layout(inverse(f(k))) == f(k) for every k below the size of the inverse, also
+    where f(k) is not: there both run on.
     """
     size = inverse.size()
-    return size.__class__ is int and ints.same(layout(inverse(size)), size) is True
+    if size.__class__ is not int or layout._kind != INTS:
+        return False
+    place = inverse(size)
+    if place % product(tuple(layout._s[:-1])) == 0 and layout(place) == size:
+        return True  # their last modes run on into each other
+    bits = (1 << (size - 1).bit_length()) - 1
+    places, _ = _index_bits(inverse, max(f.bits, bits.bit_length()), 1)
+    needed = list(_set_bits(bits | _involved(f, bits)))
+    if len(places) <= max(needed, default=-1) or any(s.bit_count() > 1 for s in layout._s):
+        return False
+    disjoint = gf2.disjoint([places[bit] for bit in needed])
+    return disjoint and all(layout(places[bit]) == 1 << bit for bit in needed)
 
 
 def _kept(back: F2Map, plain: Layout) -> Leaf:
@@ -395,7 +422,6 @@ def _kept(back: F2Map, plain: Layout) -> Leaf:
     return whole * back.period + kept
 
 
-
 # -- what two layouts share
 
 
@@ -407,16 +433,16 @@ def common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
 
     common = max_common_layout(*_inner_layouts(a, b, "max_common_layout"))
     for x in (a, b):
-        if x.__class__ is ComposedLayout and (
-            not isinstance(x.outer, F2Map) or ints.is_zero(x.offset) is not True
-        ):
+        if x.__class__ is Layout:
+            continue
+        if not (is_swizzled(x) and ints.is_zero(x.offset) and x.outer.is_bijective()):
             raise refusal("inverse-offset", operation="max_common_layout", layout=x)
     if not _alike(a, b):
         limit = _unmoved(a, b)
-        return common if limit >= common.size() else _composition(common, Layout(limit))
+        return common if limit >= common.size() else _composition(common, Layout(limit, 1))
     back = a.outer.inverse()
-    runs_on = all(_runs_on(x.inner, common) for x in (a, b))
-    kept = common.size() if runs_on else _kept(back, common)
+    inverts = all(_inverts(common, x.inner, back) for x in (a, b))
+    kept = common.size() if inverts else _kept(back, common)
     below = (1 << (kept - 1).bit_length()) - 1 if kept.__class__ is int else -1
     moves = _involved(back, below & back.period - 1)
     return through(common, back if moves else Swizzle(0, 0, 0), kept)
@@ -501,7 +527,7 @@ def product_over(block: Layout, tiler: ComposedLayout) -> Alike:
     from cute_py.layout.algebra.complement import hull
 
     if not is_swizzled(tiler):
-        raise refusal("composition-offset", operation="logical_product", a=block, b=tiler)
+        raise refusal("swizzle-through", operation="logical_product", block=block, tiler=tiler)
     f, inner, offset = tiler.outer, tiler.inner, tiler.offset
     reach = ints.add(inner.cosize(), offset)
     positions = hull(block, ints.mul(ints.ceil_div(reach, f.period), f.period))
@@ -510,7 +536,7 @@ def product_over(block: Layout, tiler: ComposedLayout) -> Alike:
     reads = [f(1 << bit) if used >> bit & 1 else 1 << bit for bit in range(f.bits)]
     g = passed(positions, f2_map(reads), reach, used, modes)
     if g is None:
-        raise refusal("swizzle-through", operation="logical_product", layout=block, swizzle=tiler)
+        raise refusal("swizzle-through", operation="logical_product", block=block, tiler=tiler)
     moved, places = _moved(hull(block, reach), offset, inner)
     return composed(g, moved, make_layout(block, places))
 
@@ -584,12 +610,15 @@ def sliced(f: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
     acts on each part alone. Where the images of the free bits do not overlap either, each of them
     adds or takes away what it changes of the image of the offset.
     """
-    masks = [bit_mask(s, d) for s, d in zip(free._s, free._d, strict=True)]
-    if total < 0 or free._kind or None in masks or not gf2.disjoint([total, *masks]):  # type: ignore[list-item]
+    steps = [(s, d) for s, d in zip(free._s, free._d, strict=True) if d and not ints.is_one(s)]
+    if total < 0 or free._kind != INTS or min(free._d, default=0) < 0:
+        return composed(f, total, free), 0
+    masks = [_span(d & -d, (s - 1) * d) for s, d in steps]
+    if not gf2.disjoint([total, *masks]):
         return composed(f, total, free), 0
     inside = total & f.swizzle_code
     outside = total ^ inside
-    active = sum(masks) & f.swizzle_code  # type: ignore[arg-type]
+    active = sum(masks) & f.swizzle_code
     if not gf2.disjoint([f(1 << bit) for bit in _set_bits(active)]):
         return composed(f, inside, free), outside
     origin = f(inside)
@@ -615,7 +644,8 @@ def recast_special(operation: str, x: AnyLayout | F2Map | Leaf, n: int) -> Alike
         if n.bit_count() != 1:
             raise refusal("swizzle-factor", operation=operation, swizzle=x, n=n)
         shift = n.bit_length() - 1
-        return x.recast(shift if operation == "upcast" else -shift)
+        result = x.recast(shift if operation == "upcast" else -shift)
+        return result if result.__class__ is Swizzle else f2_map(result.columns)
     if ints.is_leaf(x):
         if operation == "downcast":
             return ints.mul(x, n)
@@ -640,4 +670,6 @@ def alignment_of(x: AnyLayout | F2Map | Leaf) -> int:
     if ints.is_leaf(x) or hasattr(x, "__index__"):
         return abs(ints.as_int(ints.normalize(x, "max_alignment"), "max_alignment"))
     x = require_composed(x, "max_alignment")
+    if x.outer.__class__ is not Swizzle:
+        return 1
     return gcd(*[alignment_of(part) for part in (x.outer, x.offset)], max_alignment(x.inner))

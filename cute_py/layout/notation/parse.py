@@ -161,7 +161,7 @@ class Notation(Reader):
             raise self.fail("a layout after it", last)
         while parts:
             part = parts.pop()
-            if ints.is_leaf(part) and parts:
+            if (ints.is_leaf(part) or _is_int_tuple(part)) and parts:
                 result = make_composed_layout(parts.pop(), part, result)
             elif part.__class__ is Pointer and parts:
                 result = swizzled(self, part, parts.pop(), result)
