@@ -559,7 +559,7 @@ def more():
     from cute_py.expression import evaluate
     from cute_py.integers import ints
     from cute_py.integers.symbols import subs
-    from cute_py.layout.bits.f2 import compose_maps
+    from cute_py.layout.bits.swizzle import compose_swizzles
     from cute_py.ops import gemm
     from tests.opaque import Opaque
 
@@ -593,7 +593,7 @@ def more():
         lambda: evaluate("f16"),
         lambda: evaluate("4:1 o 18446744073709551616:1"),
         lambda: cute.from_f2_matrix([0, 1]),
-        lambda: compose_maps(Layout(4), cute.Swizzle(1, 0, 1)),
+        lambda: compose_swizzles(Layout(4), cute.Swizzle(1, 0, 1)),
         # atoms
         lambda: atoms.find(arch="ampere"),
         lambda: atoms.get("SM90_64x12x16_F32F16F16_SS"),

@@ -36,9 +36,9 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     8:4
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        from cute_py.layout.bits.swizzle import max_common_layout_special
+        from cute_py.layout.bits.swizzled import common_layout
 
-        return max_common_layout_special(a, b)  # type: ignore[no-any-return]
+        return common_layout(a, b)
     require_offsets("max_common_layout", a, b)
     inverse = right_inverse(b)
     run = _leading_run(a, inverse)
@@ -56,9 +56,9 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
     8
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        from cute_py.layout.bits.swizzle import max_common_vector_special
+        from cute_py.layout.bits.swizzled import common_vector
 
-        return max_common_vector_special(a, b)
+        return common_vector(a, b)
     require_offsets("max_common_vector", a, b)
     return _leading_run(a, right_inverse(b))
 

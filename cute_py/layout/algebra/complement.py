@@ -52,9 +52,9 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
     (2,3):(4@0,5@1)
     """
     if layout.__class__ is not Layout:
-        from cute_py.layout.composed import complement_composed
+        from cute_py.layout.bits.swizzled import complement_of
 
-        return complement_composed(layout, target)
+        return complement_of(layout, target)
     if target is not None and target.__class__ is not int:
         target = read(target, "complement")
     for extent in () if target is None else leaves(target):

@@ -18,7 +18,7 @@ from cute_py.layout.algebra.divide import (
     through_inner,
     zipped,
 )
-from cute_py.layout.composed import ComposedLayout, on_inner, product_with_composed
+from cute_py.layout.composed import ComposedLayout, on_inner
 from cute_py.layout.coords import LayoutLeft, compact_order
 from cute_py.layout.layout import Layout, make_layout, step
 from cute_py.layout.modes import append, zip_
@@ -51,7 +51,9 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> Alike:
     if block.__class__ is not Layout:
         return through_inner(logical_product, block, tiler)
     if tiler.__class__ is ComposedLayout:
-        return product_with_composed(block, tiler)
+        from cute_py.layout.bits.swizzled import product_over
+
+        return product_over(block, tiler)
     if is_underscore(tiler):
         return block
     if tiler.__class__ is tuple:
