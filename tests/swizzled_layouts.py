@@ -3,7 +3,7 @@
 import random
 
 import cute_py as cute
-from cute_py import F2Layout, F2Map, Layout, Swizzle
+from cute_py import F2Map, Layout, Swizzle
 
 
 def nested(draw, parts):

@@ -15,6 +15,7 @@ from cute_py.layout.tuples import (
     congruent,
     flatten,
     is_shaped,
+    is_underscore,
     leaves,
     product,
     product_like,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from cute_py.layout.types import IntTuple, Leaf
+    from cute_py.layout.types import Alike, IntTuple, Leaf
 
 
 class Major(Value):
@@ -141,6 +142,55 @@ def _steps(
 def _with_last(modes: IntTuple, count: int) -> Iterator[tuple[bool, Any]]:
     for i, mode in enumerate(modes):
         yield i == count - 1, mode
+
+
+def check_coordinate(coord: IntTuple, shape: IntTuple) -> IntTuple:
+    """Return `coord` normalised; refuse one that is negative, out of range or of another profile.
+
+    A whole index may run past the size, a part of a tuple may not.
+    """
+    if coord.__class__ is tuple or is_underscore(coord):
+        return _check_part(coord, shape, coord, shape, ())
+    index = ints.normalize(coord, "layout", ", or tuples of these, or _")
+    if ints.less(index, 0):
+        _refuse_coordinate(coord, shape, index, (), shape)
+    return index
+
+
+def _check_part(
+    coord: IntTuple, part: IntTuple, whole: IntTuple, shape: IntTuple, mode: tuple[int, ...]
+) -> Alike:
+    if coord.__class__ is tuple:
+        if part.__class__ is not tuple or len(part) != len(coord):
+            raise refusal(
+                "coordinate-profile", operation="layout", coord=show(whole), shape=show(shape)
+            )
+        return tuple(
+            [
+                _check_part(c, p, whole, shape, (*mode, i))
+                for i, (c, p) in enumerate(zip(coord, part, strict=True))
+            ]
+        )
+    if is_underscore(coord):
+        return coord
+    index = ints.normalize(coord, "layout", ", or tuples of these, or _")
+    if ints.less(index, 0) or ints.leq(product(part), index):
+        _refuse_coordinate(whole, shape, index, mode, part)
+    return index
+
+
+def _refuse_coordinate(
+    coord: IntTuple, shape: IntTuple, value: Leaf, mode: tuple[int, ...], part: IntTuple
+) -> None:
+    raise refusal(
+        "coordinate-range",
+        operation="layout",
+        coord=show(coord),
+        shape=show(shape),
+        value=value,
+        mode=mode,
+        size=product(part),
+    )
 
 
 def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:

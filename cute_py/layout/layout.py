@@ -7,10 +7,13 @@ Representation and Algebra" (arXiv 2603.02298); cutlass include/cute/layout.hpp.
 
 from __future__ import annotations
 
+import cute_py  # its functions, which stand above, are what the methods call
 from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
-from cute_py.layout import Mapped
-from cute_py.layout.tuples import MAX_DEPTH, has_underscore, show
+from cute_py.layout import AbstractComposed, AbstractTensor, Mapped
+from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.coords import LayoutLeft, Major, check_coordinate, compact_major, offset_at
+from cute_py.layout.tuples import MAX_DEPTH, canonical, has_underscore, show
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -18,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from cute_py.layout.coords import Major
-    from cute_py.layout.types import Alike, IntTuple, Leaf, Mode, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Mode, Tiler
 
 # _kind: all int; int extents with coordinate strides; symbols somewhere
 INTS, BASIS, SYMBOLS = 0, 1, 2
@@ -56,7 +58,7 @@ class Layout(Value, Mapped):
     _why: tuple[Any, ...] | None
 
     def __init__(self, shape: IntTuple, stride: IntTuple = None) -> None:
-        if stride is None or stride.__class__.__name__ == "Major":
+        if stride is None or stride.__class__ is Major:
             shape, stride = _compact(shape, stride)
         s: list[Any] = []
         d: list[Any] = []
@@ -93,13 +95,10 @@ class Layout(Value, Mapped):
 
     def __getitem__(self, mode: Mode) -> Layout:
         """Return one mode (int, or a path such as (1, 0)), or a run of modes (slice)."""
-        from cute_py.layout import modes
-
         if isinstance(mode, slice):
             begin, end, step = mode.indices(len(self))
-            mode = list(range(begin, end, step))
-            return modes.select(self, mode)  # type: ignore[no-any-return]
-        return modes.get(self, mode)  # type: ignore[no-any-return]
+            return cute_py.select(self, list(range(begin, end, step)))  # type: ignore[no-any-return]
+        return cute_py.get(self, mode)  # type: ignore[no-any-return]
 
     def __call__(self, *coord: IntTuple) -> IntTuple:
         """Return the offset of a coordinate or index, or the sublayout where the coordinate has
@@ -122,12 +121,7 @@ class Layout(Value, Mapped):
 
     def _at(self, coord: IntTuple) -> IntTuple:
         if has_underscore(coord):
-            from cute_py.layout.slicing import slice_and_offset
-
-            return slice_and_offset(coord, self)[0]
-        from cute_py.layout.coords import offset_at
-        from cute_py.layout.slicing import check_coordinate
-
+            return cute_py.slice_and_offset(coord, self)[0]
         return offset_at(check_coordinate(coord, self.shape), self.shape, self.stride)
 
     def size(self) -> IntTuple:
@@ -141,81 +135,58 @@ class Layout(Value, Mapped):
 
     def cosize(self) -> IntTuple:
         """Return one more than the largest |offset| that the strides can reach; see `cosize`."""
-        from cute_py.layout.queries import cosize
-
-        return cosize(self)
+        return cute_py.cosize(self)
 
     def offsets(self) -> IntTuple:
         """Return all offsets as a NumPy int64 array in colexicographical order; see
         `tools.offsets`.
         """
-        from cute_py.layout.tools import offsets
-
-        return offsets(self)
+        return cute_py.offsets(self)
 
     def formula(self) -> Any:  # SymPy ships no types
         """Return the offset as a SymPy expression of the coordinates; see `proofs.formula`."""
-        from cute_py.layout.algebra.proofs import formula
-
-        return formula(self)
+        return cute_py.formula(self)
 
     def why(self) -> str:
         """Return, step by step as text, how this layout was derived; see `explain`."""
-        from cute_py.layout.algebra.explain import why
-
-        return why(self)
+        return cute_py.explain(self)
 
     def compose(self, *tilers: Tiler) -> Layout:
         """Return composition(self, tiler); several arguments are a by-mode tiler."""
-        from cute_py.layout.algebra.composition import composition
-
-        tiler = tilers[0] if len(tilers) == 1 else tilers
-        return composition(self, tiler)  # type: ignore[no-any-return]
+        return cute_py.compose(self, *tilers)  # type: ignore[no-any-return]
 
     def with_shape(self, *shape: IntTuple) -> Layout:
         """Return this layout read with another shape: composition(self, Layout(shape))."""
-        from cute_py.layout.algebra.composition import composition
-
         other = Layout(shape[0] if len(shape) == 1 else shape)
-        return composition(self, other)  # type: ignore[no-any-return]
+        return cute_py.composition(self, other)  # type: ignore[no-any-return]
 
     def tile(self, *tilers: Tiler) -> Layout:
         """Return tiled_divide(self, tiler); several arguments are a by-mode tiler."""
-        from cute_py.layout.algebra.divide import tiled_divide
-
         tiler = tilers[0] if len(tilers) == 1 else tilers
-        return tiled_divide(self, tiler)  # type: ignore[no-any-return]
+        return cute_py.tiled_divide(self, tiler)  # type: ignore[no-any-return]
 
     def get_hier_coord(self, index: Leaf) -> IntTuple:
         """Return the coordinate, congruent to the shape, whose offset is `index`. The layout must
         be compact.
         """
-        from cute_py.layout.queries import get_hier_coord
-
-        return get_hier_coord(self, index)
+        return cute_py.get_hier_coord(self, index)
 
     def get_flat_coord(self, index: Leaf) -> IntTuple:
         """Return the coordinate with one index per mode whose offset is `index`. The layout must be
         compact.
         """
-        from cute_py.layout.queries import get_flat_coord
-
-        return get_flat_coord(self, index)
+        return cute_py.get_flat_coord(self, index)
 
     def get_1d_coord(self, index: Leaf) -> IntTuple:
         """Return the index whose offset is `index`. The layout must be compact."""
-        from cute_py.layout.queries import get_1d_coord
-
-        return get_1d_coord(self, index)
+        return cute_py.get_1d_coord(self, index)
 
     @staticmethod
     def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alike:
         """Return what computes `table` (offsets in colexicographical order, or an n-d array); see
         `fit`.
         """
-        from cute_py.layout.algebra.fit import fit
-
-        return fit(table, shape, coshape)
+        return cute_py.fit(table, shape, coshape)
 
 
 # the slots' own setters: the fastest way to fill an object
@@ -228,6 +199,13 @@ def require_layout(x: object, operation: str) -> None:
     """Refuse what is no Layout."""
     if x.__class__ is not Layout:
         raise refusal("not-a-layout", operation=operation, value=x, type=type(x).__name__)
+
+
+def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> Alike:
+    """Return x, a composed layout or a tensor, with its layout changed; refuse what is neither."""
+    if isinstance(x, (AbstractComposed, AbstractTensor)):
+        return x.changed(change, operation)
+    raise refusal("not-a-layout", operation=operation, value=x, type=type(x).__name__)
 
 
 def raw(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], kind: int = INTS) -> Layout:
@@ -360,7 +338,7 @@ def make_layout(first: object, *parts: object) -> Layout:
     (4,8):(1,4) (4,(2,2)):(1,(4,8))
     """
     if first.__class__ is not Layout and len(parts) < 2:
-        return Layout(first, *parts)  # type: ignore[arg-type]  # which refuses it
+        return Layout(first, *parts)
     s: list[Any] = []
     d: list[Any] = []
     kind = 0
@@ -467,9 +445,6 @@ def _walk(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], level: 
 def _compact(shape: IntTuple, major: Major | None) -> tuple[Any, Any]:
     if major is None and shape.__class__ is int and shape > 0:
         return shape, 1 if shape > 1 else 0
-    from cute_py.layout.coords import LayoutLeft, compact_major
-    from cute_py.layout.tuples import canonical
-
     _refuse_texts(shape)
     shape = canonical(shape, "Layout")
     return shape, compact_major(shape, 1, LayoutLeft if major is None else major)
@@ -486,8 +461,6 @@ def _refuse_texts(*parts: object) -> None:
 
 def _checked(shape: IntTuple, stride: IntTuple) -> tuple[Any, Any, list[Any], list[Any], int]:
     """Normalise and check the parts leaf by leaf; raise for the first offence, naming its mode."""
-    from cute_py.layout.tuples import canonical
-
     _refuse_texts(shape, stride)
     shape, stride = canonical(shape, "Layout"), canonical(stride, "Layout")
     s: list[Any] = []
@@ -521,7 +494,5 @@ def leaf_kind(extent: Leaf, stride: IntTuple) -> int:
     """Return the kind of a leaf pair: INTS, BASIS (a coordinate stride of ints) or SYMBOLS."""
     if extent.__class__ is int and stride.__class__ is int:
         return INTS
-    from cute_py.layout.basis import ScaledBasis
-
     step = stride.value if stride.__class__ is ScaledBasis else stride
     return BASIS if extent.__class__ is int and step.__class__ is int else SYMBOLS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import tuples
-from cute_py.layout.layout import INTS, Layout, kind_of, made, raw
+from cute_py.layout.layout import INTS, Layout, kind_of, made, on_inner, raw
 from cute_py.layout.queries import at_path, rank
 from cute_py.layout.tuples import show
 
@@ -225,6 +225,4 @@ def _through(
 ) -> Alike:
     if isinstance(x, (int, tuple)) or ints.is_leaf(x):
         return on_tuple(tuples.read(x, "modes"))
-    from cute_py.layout.composed import on_inner
-
     return on_inner("modes", on_layout, x)

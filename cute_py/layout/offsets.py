@@ -47,8 +47,6 @@ def offsets(layout: Alike) -> Array:
     if isinstance(layout, AbstractComposed):
         return _of_composed(layout)
     if isinstance(layout, AbstractF2):
-        from cute_py.layout.bits.f2_convert import xor_table
-
         _require_countable(layout, layout.size())
         require_range(layout, layout.cosize())
         return xor_table(layout.offset, layout.bases)
@@ -167,6 +165,16 @@ def outer_sums(s: list[int], d: list[int]) -> Array:
     for k in range(row):
         np.add(high, low[k], out=sums[:, k])
     return sums.reshape(-1)
+
+
+def xor_table(origin: int, bases: Sequence[int]) -> Array:
+    """Return origin ^ (XOR of the bases at i's bits) for every i, as a NumPy int64 array."""
+    import numpy as np
+
+    table = np.full(1 << len(bases), origin, dtype=np.int64)
+    for bit, image in enumerate(bases):
+        np.bitwise_xor(table[: 1 << bit], image, out=table[1 << bit : 2 << bit])
+    return table
 
 
 def components(layout: Layout, operation: str) -> list[Layout]:

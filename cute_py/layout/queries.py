@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, AbstractTensor, tuples
+from cute_py.layout import AbstractComposed, AbstractTensor, above, tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
@@ -192,9 +192,7 @@ def inner_of(layout: Alike) -> Alike:
 
 def query_composed(name: str, layout: AnyLayout, mode: Mode) -> IntTuple:
     """Return `name` of a composed layout, which enumerates it."""
-    from cute_py.layout import composed
-
-    return composed.query_composed(name, layout, mode)
+    return above("query_composed")(name, layout, mode)
 
 
 # -- the inverse direction, for compact layouts

@@ -11,12 +11,10 @@ from math import gcd
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import Mapped
+from cute_py.layout import AbstractComposed, AbstractF2, Mapped
 from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import F2Map
-from cute_py.layout.bits.f2_layout import F2Layout
-from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout, require_layout
 from cute_py.layout.offsets import (
     MOST,
@@ -61,9 +59,9 @@ def is_injective(layout: AnyLayout) -> bool:
         moving = sum([len(_steps(part)) for part in parts])
         broadcasts = moving < sum([extent > 1 for extent in layout._s])
         return not broadcasts and all(_is_one_to_one(_steps(part), layout) for part in parts)
-    if layout.__class__ is F2Layout:
+    if isinstance(layout, AbstractF2):
         return not gf2.eliminate(layout.bases)[1]
-    if layout.__class__ is ComposedLayout and _is_bijection(layout.outer):
+    if isinstance(layout, AbstractComposed) and _is_bijection(layout.outer):
         return is_injective(layout.inner)
     table = offsets(layout)
     return len(distinct(table)) == len(table)
@@ -151,7 +149,7 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     count = _count(layout, codomain, "is_surjective")
     if layout.__class__ is Layout:
         return _is_onto(layout, count)
-    if layout.__class__ is F2Layout:
+    if isinstance(layout, AbstractF2):
         return _xors_onto(layout, count)
     filled = _filled_aligned(layout)
     if filled:
@@ -167,7 +165,7 @@ def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
         raise refusal("tools-basis", operation=operation, layout=layout)
     if codomain is not None:
         return ints.as_int(ints.normalize(codomain, operation), operation)
-    if layout.__class__ is not ComposedLayout:
+    if not isinstance(layout, AbstractComposed):
         return int(layout.cosize())
     return _filled_aligned(layout) or 1 + int(abs(one_axis(layout, operation)).max())
 
@@ -207,7 +205,7 @@ def _hits_all(table: Array, low: int, count: int) -> bool:
     return count <= len(table) and bool(marks(table, low, max(count, 0)).all())
 
 
-def _xors_onto(layout: F2Layout, count: int) -> bool:
+def _xors_onto(layout: AbstractF2, count: int) -> bool:
     """Decide for an F2Layout: what is closed under XOR has all below 2**n if it has 1, 2, 4, ..."""
     if count <= 0:
         return True
@@ -221,7 +219,7 @@ def _filled_aligned(layout: AnyLayout) -> int:
     """Return the n for which a composed layout hits 0 .. n - 1 and nothing else, because the inner
     layout does and the outer map permutes aligned runs that make up n; 0 if that is not known.
     """
-    if layout.__class__ is not ComposedLayout or layout.inner.__class__ is not Layout:
+    if not isinstance(layout, AbstractComposed) or layout.inner.__class__ is not Layout:
         return 0
     inner = layout.inner
     if inner._kind != INTS or layout.offset != 0 or not _is_bijection(layout.outer):
@@ -287,7 +285,7 @@ def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
         return True
     if a.size() != b.size():
         return False
-    if a.__class__ is F2Layout and b.__class__ is F2Layout:
+    if isinstance(a, AbstractF2) and isinstance(b, AbstractF2):
         return bool(a.bases == b.bases and a.offset == b.offset)
     one, other = offsets(a), offsets(b)
     return one.shape == other.shape and bool((one == other).all())

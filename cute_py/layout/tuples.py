@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.errors import CuteError
-
-    from cute_py.layout.types import IntTuple, Leaf
+    from cute_py.layout.types import Alike, IntTuple, Leaf
 
 MAX_DEPTH = 64
 
@@ -214,7 +213,7 @@ def unflatten(flat: IntTuple, profile: IntTuple) -> IntTuple:
     return transform_leaf(lambda _leaf: next(rest), profile)
 
 
-def transform_leaf(f: Callable[..., Any], x: IntTuple, *operands: IntTuple) -> IntTuple:
+def transform_leaf(f: Alike, x: IntTuple, *operands: IntTuple) -> IntTuple:
     """Return the profile of x with `f` of the facing parts of x and the operands at its leaves.
 
     Raises LayoutError when a facing part has another rank.
@@ -283,7 +282,7 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
     (3, (1, 2), (3, 4))
     """
     if is_shaped(b):
-        from cute_py.layout.algebra.complement import complement
+        from cute_py import complement  # which stands above
 
         return complement(b, read(a, "ceil_div")).shape
     a, b = read(a, "ceil_div"), read(b, "ceil_div")

@@ -14,8 +14,7 @@ from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import zipped_divide
 from cute_py.layout.algebra.inverse import left_inverse, right_inverse
 from cute_py.layout.algebra.product import raked_product
-from cute_py.layout.composed import on_inner
-from cute_py.layout.layout import Layout, make_layout
+from cute_py.layout.layout import Layout, make_layout, on_inner
 from cute_py.layout.modes import get, zip_
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_

@@ -20,9 +20,8 @@ from cute_py.layout.algebra.inverse import left_inverse, right_inverse
 from cute_py.layout.algebra.product import logical_product
 from cute_py.layout.algebra.recast import upcast
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.composed import on_inner
 from cute_py.layout.coords import crd2idx
-from cute_py.layout.layout import INTS, Layout, make_layout
+from cute_py.layout.layout import INTS, Layout, make_layout, on_inner
 from cute_py.layout.modes import prepend, replace
 from cute_py.layout.queries import cosize, get_flat_coord, size
 from cute_py.layout.slicing import slice_

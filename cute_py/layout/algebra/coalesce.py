@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout.layout import INTS, Layout, made, make_layout, raw_flat
+from cute_py.layout.layout import INTS, Layout, made, make_layout, on_inner, raw_flat
 from cute_py.layout.modes import modes_of
 from cute_py.layout.tuples import repeat_like, show
 
@@ -103,8 +103,6 @@ def by_profile(
 def _through(
     name: str, operation: Callable[..., Any], layout: AnyLayout, profile: IntTuple
 ) -> Alike:
-    from cute_py.layout.composed import on_inner
-
     return on_inner(name, lambda inner: operation(inner, profile), layout)
 
 

@@ -11,6 +11,7 @@ from math import gcd
 
 from cute_py.errors import LayoutError, UndecidedError, refusal
 from cute_py.integers import ints
+from cute_py.layout import above
 from cute_py.layout.algebra.coalesce import coalesce, coalesced
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.inverse import right_inverse
@@ -36,9 +37,7 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     8:4
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        from cute_py.layout.bits.swizzled import common_layout
-
-        return common_layout(a, b)
+        return above("common_layout")(a, b)  # type: ignore[no-any-return]
     require_offsets("max_common_layout", a, b)
     inverse = right_inverse(b)
     run = _leading_run(a, inverse)
@@ -56,9 +55,7 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
     8
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        from cute_py.layout.bits.swizzled import common_vector
-
-        return common_vector(a, b)
+        return above("common_vector")(a, b)
     require_offsets("max_common_vector", a, b)
     return _leading_run(a, right_inverse(b))
 

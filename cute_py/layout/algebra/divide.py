@@ -11,7 +11,17 @@ from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.algebra.complement import rest_of
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.layout import INTS, SYMBOLS, Layout, made, make_layout, raw, step, with_strides
+from cute_py.layout.layout import (
+    INTS,
+    SYMBOLS,
+    Layout,
+    made,
+    make_layout,
+    on_inner,
+    raw,
+    step,
+    with_strides,
+)
 from cute_py.layout.modes import modes_of
 from cute_py.layout.tuples import is_underscore, product, wrap
 
@@ -216,12 +226,14 @@ def side_by_side(pair: Pair, *, flat: bool = False) -> Layout:
     brackets and all, as in CuTe.
     """
     first, second = pair
-    parts = []
-    for one, others in ((first.shape, second.shape), (first.stride, second.stride)):
+
+    def joined(one: IntTuple, other: IntTuple) -> IntTuple:
         front = one if flat and len(first) > 1 else (one,)
-        parts.append((*front, *(others if len(second) > 1 else (others,))))
+        return (*front, *(other if len(second) > 1 else (other,)))
+
+    shape, stride = joined(first.shape, second.shape), joined(first.stride, second.stride)
     kind = max(first._kind, second._kind)
-    return raw(*parts, first._s + second._s, first._d + second._d, kind)
+    return raw(shape, stride, first._s + second._s, first._d + second._d, kind)
 
 
 def tile_unzip(layout: AnyLayout, tiler: Tiler) -> Alike:
@@ -251,6 +263,4 @@ def _unzip(part: IntTuple, guide: Tiler) -> Alike:
 
 def through_inner(operation: Callable[[Any, Any], Any], layout: AnyLayout, tiler: Tiler) -> Alike:
     """Divide the inner layout of a ComposedLayout; refuse anything else."""
-    from cute_py.layout.composed import on_inner
-
     return on_inner(operation.__name__, lambda inner: operation(inner, tiler), layout)

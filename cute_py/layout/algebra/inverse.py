@@ -14,6 +14,7 @@ from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.layout import above
 from cute_py.layout.algebra.coalesce import coalesced, merged
 from cute_py.layout.algebra.complement import by_stride
 from cute_py.layout.basis import ScaledBasis
@@ -314,6 +315,4 @@ def nullspace(layout: AnyLayout) -> Alike:
 
 
 def _composed(name: str, layout: AnyLayout) -> Alike:
-    from cute_py.layout import composed
-
-    return getattr(composed, f"{name}_composed")(layout)
+    return above(f"{name}_composed")(layout)

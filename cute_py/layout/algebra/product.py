@@ -6,7 +6,7 @@ Source: cutlass include/cute/layout.hpp; Cecka, arXiv 2603.02298.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import tuples
+from cute_py.layout import AbstractComposed, above, tuples
 from cute_py.layout.algebra.complement import hull
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import (
@@ -18,9 +18,8 @@ from cute_py.layout.algebra.divide import (
     through_inner,
     zipped,
 )
-from cute_py.layout.composed import ComposedLayout, on_inner
 from cute_py.layout.coords import LayoutLeft, compact_order
-from cute_py.layout.layout import Layout, make_layout, step
+from cute_py.layout.layout import Layout, make_layout, on_inner, step
 from cute_py.layout.modes import append, zip_
 from cute_py.layout.queries import cosize
 from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, product_each
@@ -50,10 +49,8 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(logical_product, block, tiler)
-    if tiler.__class__ is ComposedLayout:
-        from cute_py.layout.bits.swizzled import product_over
-
-        return product_over(block, tiler)
+    if isinstance(tiler, AbstractComposed):
+        return above("product_over")(block, tiler)
     if is_underscore(tiler):
         return block
     if tiler.__class__ is tuple:
@@ -91,7 +88,7 @@ def _arranged(
     operation: str, block: Layout, tiler: Tiler, arrange: Callable[[Pair], Layout]
 ) -> Alike:
     """Return what `arrange` makes of blocks and copies; under its swizzle where tiler has one."""
-    if tiler.__class__ is ComposedLayout:
+    if isinstance(tiler, AbstractComposed):
         product = logical_product(block, tiler)
         return on_inner(operation, lambda inner: arrange(halves(inner)), product)
     return step(operation, (block, tiler), lambda: arrange(_zipped(block, tiler)))

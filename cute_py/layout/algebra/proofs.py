@@ -243,7 +243,7 @@ def symbols_of_layout(layout: AnyLayout) -> list[Any]:
     return [found[name] for name in sorted(found)]
 
 
-def substitute(x: IntTuple, values: dict[str, int]) -> Alike:
+def substitute(x: IntTuple, values: Alike) -> Alike:
     """Return a layout, int tuple or integer with symbols replaced by numbers (or expressions).
 
     Raises LayoutError for a value that the declaration of its symbol does not admit.

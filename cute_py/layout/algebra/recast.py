@@ -9,6 +9,7 @@ from math import gcd
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
+from cute_py.layout import above
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.algebra.common import require_offsets
 from cute_py.layout.algebra.divide import logical_divide
@@ -196,6 +197,4 @@ def _factor(n: Leaf, operation: str) -> int:
 
 
 def _special(name: str, x: AnyLayout | Swizzle | int, n: Leaf) -> Alike:
-    from cute_py.layout.bits.swizzled import alignment_of, recast_special
-
-    return alignment_of(x) if n is None else recast_special(name, x, n)
+    return above("alignment_of")(x) if n is None else above("recast_special")(name, x, n)

@@ -13,9 +13,9 @@ from cute_py.layout.bits.f2 import F2Map, images
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
-from cute_py.layout.coords import crd2idx, idx2crd
+from cute_py.layout.coords import check_coordinate, crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout
-from cute_py.layout.slicing import check_coordinate
+from cute_py.layout.offsets import xor_table
 from cute_py.layout.tuples import leaves, product, show, transform_leaf, wrap
 
 TYPE_CHECKING = False
@@ -138,16 +138,6 @@ def table_bases(table: Sequence[int] | Array) -> tuple[int, list[int]]:
     origin = int(table[0])
     bits = len(table).bit_length() - 1
     return origin, [int(table[1 << bit]) ^ origin for bit in range(bits)]
-
-
-def xor_table(origin: int, bases: Sequence[int]) -> Array:
-    """Return origin ^ (XOR of the bases at i's bits) for every i, as a NumPy int64 array."""
-    import numpy as np
-
-    table = np.full(1 << len(bases), origin, dtype=np.int64)
-    for bit, image in enumerate(bases):
-        np.bitwise_xor(table[: 1 << bit], image, out=table[1 << bit : 2 << bit])
-    return table
 
 
 def table_misfit(table: Array) -> tuple[int, int, int] | None:

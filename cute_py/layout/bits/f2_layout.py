@@ -6,12 +6,13 @@ this kind. Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819).
 
 from __future__ import annotations
 
+import cute_py
 from cute_py.errors import refusal
 from cute_py.layout import AbstractF2, tuples
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import images
-from cute_py.layout.coords import crd2idx
-from cute_py.layout.slicing import check_coordinate, slice_
+from cute_py.layout.coords import check_coordinate, crd2idx
+from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, leaves, show
 from cute_py.records import Value
 
@@ -131,15 +132,11 @@ class F2Layout(Value, AbstractF2):
 
     def offsets(self) -> Array:
         """Return all offsets as a NumPy int64 array in colexicographical order; see `offsets`."""
-        from cute_py.layout.tools import offsets
-
-        return offsets(self)
+        return cute_py.offsets(self)
 
     def compose(self, inner: Tiler) -> F2Layout:
         """Return the layout c -> self(inner(c)); see `compose_f2`."""
-        from cute_py.layout.bits.f2_convert import compose_f2
-
-        return compose_f2(self, inner)
+        return cute_py.compose_f2(self, inner)
 
     def right_inverse(self) -> F2Layout:
         """Return the R of the most offsets with self(R(k)) == k for every k < R.size().
