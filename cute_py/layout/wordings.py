@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from cute_py.errors import CoordinateError, LayoutError, LeafTypeError, ParseError
+from cute_py.errors import (
+    CoordinateError,
+    LayoutError,
+    LeafTypeError,
+    ParseError,
+    UndecidedError,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,13 +155,13 @@ WORDINGS: dict[str, Wording] = {
         "compose mode by mode with a tuple of tilers",
     ),
     "composition-symbols": (
-        LayoutError,
+        UndecidedError,
         "{step} and {size}, of which neither is known to divide the other",
         "extents and strides that divide",
         "declare the symbol with multiple_of=, or use numbers",
     ),
     "composition-carry": (
-        LayoutError,
+        UndecidedError,
         "a={a} and b={b}: the modes of b add up to {used} in a digit of a of extent {size}",
         "modes of b that stay below the extent together",
         "shrink a mode of b, or use numbers, for which every carry is judged",

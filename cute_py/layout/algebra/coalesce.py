@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import INTS, Layout, made, make_layout, on_inner, raw_flat
 from cute_py.layout.modes import modes_of
 from cute_py.layout.tuples import repeat_like, show
@@ -68,7 +69,8 @@ def _without(guide: IntTuple, shape: IntTuple) -> IntTuple:
                 "profile-mismatch", operation="filter_zeros", a=show(guide), b=show(shape)
             )
         return tuple([_without(g, s) for g, s in zip(guide, shape, strict=True)])
-    return repeat_like(shape, 1) if ints.is_zero(guide) else shape
+    guide = guide.value if guide.__class__ is ScaledBasis else guide
+    return repeat_like(shape, 1) if ints.settle(ints.same, guide, 0, "filter_zeros") else shape
 
 
 def filter(layout: AnyLayout, profile: IntTuple = None) -> Alike:

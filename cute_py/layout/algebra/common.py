@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from cute_py.errors import LayoutError, UndecidedError, refusal
+from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout import above
 from cute_py.layout.algebra.coalesce import coalesce, coalesced
@@ -74,9 +74,9 @@ def _leading_run(a: Layout, inverse: Layout) -> IntTuple:
     """Return the largest n with a(inverse(i)) == i for all i < n."""
     try:
         extents, strides = coalesced(composition(a, inverse))
-    except UndecidedError:
-        raise
-    except LayoutError:  # no layout computes a o inverse; its first values are still there
+    except LayoutError as error:  # no layout computes a o inverse; its first values are still there
+        if error.code == "undecided":
+            raise
         run = 1
         while run < inverse.size() and a(inverse(run)) == run:
             run += 1

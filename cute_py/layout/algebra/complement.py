@@ -227,6 +227,8 @@ def _gaps(layout: Layout, modes: Modes, told: list[str] | None = None) -> tuple[
             _refuse(layout, stride, extent, filled)
         if not ints.settle(ints.divides, filled, stride, "complement"):
             loose = loose or (stride, extent, filled)
+            if ints.is_one(extent) is None:  # without it there were no hole
+                ints.settle(ints.less, 1, extent, "complement")
         gap = ints.div(stride, filled)
         room = "follows at once" if ints.is_one(gap) else f"leaves room: mode {gap}:{filled}"
         note(f"offsets filled: {filled}; stride {stride} {room}")
@@ -271,7 +273,7 @@ def _copies(filled: Leaf, target: IntTuple) -> Leaf:
         left = ints.ceil_div(left, extent)
         size = ints.mul(size, extent)
     whole = ints.ceil_div(size, filled)
-    return whole if ints.less(by_mode, whole) else by_mode
+    return whole if ints.settle(ints.less, by_mode, whole, "complement") else by_mode
 
 
 def by_stride(modes: list[Any]) -> list[Any]:

@@ -167,7 +167,8 @@ def _walked(a: Layout, b: Layout) -> Layout:
         return result
     if not numbers:
         k = carried or 0
-        facts = {"used": used[k], "size": extents[k]}
+        assumption = f"{used[k]} < {extents[k]}"
+        facts = {"used": used[k], "size": extents[k], "assumption": assumption}
         raise refusal("composition-carry", operation="composition", a=a, b=b, **facts)
     coord = departure(b._s, b._d, extents, strides)
     if coord is not None:
@@ -262,7 +263,8 @@ def _divides(a: Leaf, b: Leaf, numbers: bool) -> bool:
     """Decide whether b is a multiple of a; refuse symbols for which it is not."""
     if numbers or ints.settle(ints.divides, a, b, "composition"):
         return bool(ints.divides(a, b))
-    raise refusal("composition-symbols", operation="composition", step=a, size=b)
+    facts = {"step": a, "size": b, "assumption": f"{a} divides {b}"}
+    raise refusal("composition-symbols", operation="composition", **facts)
 
 
 def _unsettled(hop: Leaf, size: Leaf, k: int) -> str:

@@ -105,7 +105,8 @@ def _by_component(
     """Return the modes that `invert` gives for each component of what the layout yields, coalesced
     and nested like these.
     """
-    parts: dict[tuple[int, ...], Moving] = {}
+    units = [step for step in layout._d if step.__class__ is ScaledBasis]
+    parts: dict[tuple[int, ...], Moving] = {unit.path: [] for unit in units}
     prefix: Any = 1
     for extent, step in zip(*coalesced(layout), strict=True):
         basis = step.__class__ is ScaledBasis
@@ -114,8 +115,8 @@ def _by_component(
             parts.setdefault(step.path if basis else (), []).append((extent, stride, prefix))
         prefix = ints.mul(prefix, extent)
     if () in parts and len(parts) > 1:
-        units = {"value": parts[()][0][1], "basis": layout}
-        raise refusal("mixed-strides", operation=operation, **units)
+        value = parts[()][0][1]
+        raise refusal("mixed-strides", operation=operation, value=value, basis=layout)
     inverses = {}
     for path, modes in sorted(parts.items()):
         inverse = coalesced(of_modes(invert(layout, modes) or [(1, 0)]))
@@ -176,7 +177,10 @@ def _filled_up(layout: Layout, modes: Moving) -> Modes:
     for extent, stride, prefix in by_stride(modes):
         fits = ints.settle(ints.divides, below, stride, "left_inverse")
         if not fits or not ints.settle(ints.leq, filled, stride, "left_inverse"):
-            other = None if layout._kind == SYMBOLS else _searched(modes)
+            if layout._kind == SYMBOLS:
+                question = f"some layout undoes {layout}"
+                ints.require(None, "left_inverse", question, "numbers stand for its symbols")
+            other = _searched(modes)
             if other is not None:
                 return other
             facts = {"stride": stride, "below": below, "filled": filled}

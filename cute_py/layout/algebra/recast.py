@@ -63,6 +63,8 @@ def _below(layout: Layout, leaf: int, extent: Leaf, step: Leaf, n: int) -> int:
     if ints.divides(n, step):
         return 0
     if not ints.settle(ints.divides, step, n, "upcast"):
+        if ints.is_one(extent) is None:
+            ints.settle(ints.less, 1, extent, "upcast")
         from cute_py.layout.queries import leaf_path
 
         raise refusal(
@@ -112,8 +114,9 @@ def downcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     if x.__class__ is not Layout:
         return _special("downcast", x, n)
     units = [k for k, d in enumerate(x._d) if _is_unit(d)]
-    wide = [k for k in units if not ints.is_one(x._s[k])]
-    if not units or (n > 1 and len(wide) > 1):
+    several = n > 1 and len(units) > 1
+    wide = [k for k in units if several and ints.settle(ints.less, 1, x._s[k], "downcast")]
+    if not units or len(wide) > 1:
         raise refusal("downcast-unit", operation="downcast", layout=x, n=n, count=len(units))
     leaf = (wide or units)[0]
     s = [ints.mul(extent, n) if k == leaf else extent for k, extent in enumerate(x._s)]
@@ -128,7 +131,8 @@ def _like(leaves: list[Leaf], profile: IntTuple) -> IntTuple:
 
 def _is_unit(step: Leaf) -> bool:
     step = getattr(step, "value", step)
-    return bool(ints.is_one(step) or ints.same(step, -1))
+    unit = ints.same(step, -1) if ints.less(step, 0) else ints.is_one(step)
+    return ints.settle(ints.same, step, 1, "downcast") if unit is None else unit
 
 
 def recast_layout(x: AnyLayout | Swizzle | int, old: object, new: object) -> Alike:
