@@ -319,12 +319,22 @@ def hull(block: Layout, count: Leaf) -> Layout:
     Raises LayoutError where block overlaps itself. Gaps that are no multiples only leave holes
     between the copies.
     """
-    gaps = _whole_gaps(block) if block._kind == INTS else None
-    if gaps is not None and count.__class__ is int:
-        s, d, filled = gaps
-        copies = max(-(-block.size() * count // filled), -(-count // prod(s)))
-        s, d = (s, d) if copies == 1 else ([*s, copies], [*d, filled])
-        return raw_flat(s or [1], d or [0], INTS)
+    plain = _plain_hull(block, count) if block._kind == INTS else None
+    return _open_ended(block, count) if plain is None else plain
+
+
+def _plain_hull(block: Layout, count: Leaf) -> Layout | None:
+    """The shortcut for ints whose gaps are whole; None where the body decides."""
+    gaps = _whole_gaps(block)
+    if gaps is None or count.__class__ is not int:
+        return None
+    s, d, filled = gaps
+    copies = max(-(-block.size() * count // filled), -(-count // prod(s)))
+    s, d = (s, d) if copies == 1 else ([*s, copies], [*d, filled])
+    return raw_flat(s or [1], d or [0], INTS)
+
+
+def _open_ended(block: Layout, count: Leaf) -> Layout:
     parts = components(block, "complement") or [((), [])]
     found: Modes = []
     for path, modes in parts:

@@ -53,7 +53,9 @@ def right_inverse(layout: AnyLayout) -> Alike:
         return layout if is_underscore(layout) else _composed("right_inverse", layout)
     result = _plain_right(layout) if layout._kind == INTS else None
     if result is None:
-        result = _by_component(layout, _run_from_zero, "right_inverse")
+        steps = [d for s, d in zip(layout._s, layout._d, strict=True) if not ints.is_one(s)]
+        leaves = (layout._s, layout._d) if _differ(steps) else coalesced(layout)
+        result = _by_component(layout, leaves, _run_from_zero, "right_inverse")
     return made(Layout(1, 0) if result is NOWHERE else result, "right_inverse", layout)
 
 
@@ -79,6 +81,12 @@ def _plain_right(layout: Layout) -> Layout | None:
     return raw_flat(s[1:] or s, d[1:] or d, INTS)
 
 
+def _differ(steps: list[Any]) -> bool:
+    """Return whether no two strides are known to be the same; zeros stay out of account."""
+    moving = [step for step in steps if not ints.is_zero(getattr(step, "value", step))]
+    return not any(ints.same(a, b) for k, a in enumerate(moving) for b in moving[:k])
+
+
 def _run_from_zero(layout: Layout, modes: Moving) -> Modes:
     """Return the modes that count 0, 1, 2, ..., each from where the one before it ends; of several
     that do, the one that CuTe's exchange sort by stride puts first.
@@ -100,15 +108,18 @@ def _run_from_zero(layout: Layout, modes: Moving) -> Modes:
 
 
 def _by_component(
-    layout: Layout, invert: Callable[[Layout, Moving], Modes], operation: str
+    layout: Layout,
+    leaves: tuple[list[Any], list[Any]],
+    invert: Callable[[Layout, Moving], Modes],
+    operation: str,
 ) -> Layout:
-    """Return the modes that `invert` gives for each component of what the layout yields, coalesced
-    and nested like these.
+    """Return the modes that `invert` gives for each component of what the leaves of a layout yield,
+    coalesced and nested like these.
     """
     units = [step for step in layout._d if step.__class__ is ScaledBasis]
     parts: dict[tuple[int, ...], Moving] = {unit.path: [] for unit in units}
     prefix: Any = 1
-    for extent, step in zip(*coalesced(layout), strict=True):
+    for extent, step in zip(*leaves, strict=True):
         basis = step.__class__ is ScaledBasis
         stride = step.value if basis else step
         if not ints.is_zero(stride) and not ints.is_one(extent):
@@ -144,7 +155,7 @@ def left_inverse(layout: AnyLayout) -> Alike:
         return layout if is_underscore(layout) else _composed("left_inverse", layout)
     result = _plain_left(layout) if layout._kind == INTS else None
     if result is None:
-        result = _by_component(layout, _filled_up, "left_inverse")
+        result = _by_component(layout, coalesced(layout), _filled_up, "left_inverse")
     if result is NOWHERE:
         result = Layout(layout.size(), 0)
     return made(result, "left_inverse", layout)
