@@ -333,13 +333,20 @@ def compact_major(shape: IntTuple, current: IntTuple = 1, major: Major = LayoutL
                 "profile-mismatch", operation="compact_major", a=show(shape), b=show(current)
             )
         return tuple([compact_major(s, c, major) for s, c in zip(shape, current, strict=True)])
+    return packed_strides(shape, current, major)
+
+
+def packed_strides(shape: IntTuple, current: Leaf, major: Major) -> IntTuple:
+    """Return compact_major of a shape that is an int tuple already."""
     extents = list(leaves(shape))
     strides: list[Any] = [0] * len(extents)
     for i in range(len(extents)) if major is LayoutLeft else reversed(range(len(extents))):
         if not ints.is_one(extents[i]):
             strides[i] = current
             current = mul(current, extents[i])
-    return unflatten(tuple(strides), shape) if shape.__class__ is tuple else strides[0]
+    if shape.__class__ is not tuple:
+        return strides[0]
+    return unflatten(tuple(strides), shape) if tuple in map(type, shape) else tuple(strides)
 
 
 def compact_col_major(shape: IntTuple, current: IntTuple = 1) -> IntTuple:

@@ -12,7 +12,7 @@ from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
 from cute_py.layout import AbstractComposed, AbstractTensor, Mapped
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.coords import LayoutLeft, Major, check_coordinate, compact_major, offset_at
+from cute_py.layout.coords import LayoutLeft, Major, check_coordinate, offset_at, packed_strides
 from cute_py.layout.tuples import MAX_DEPTH, canonical, has_underscore, show
 from cute_py.records import Value
 
@@ -447,7 +447,7 @@ def _compact(shape: IntTuple, major: Major | None) -> tuple[Any, Any]:
         return shape, 1 if shape > 1 else 0
     _refuse_texts(shape)
     shape = canonical(shape, "Layout")
-    return shape, compact_major(shape, 1, LayoutLeft if major is None else major)
+    return shape, packed_strides(shape, 1, LayoutLeft if major is None else major)
 
 
 def _refuse_texts(*parts: object) -> None:

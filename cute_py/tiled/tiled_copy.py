@@ -14,7 +14,7 @@ from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import zipped_divide
 from cute_py.layout.algebra.inverse import left_inverse, right_inverse
 from cute_py.layout.algebra.product import raked_product
-from cute_py.layout.layout import Layout, make_layout, on_inner
+from cute_py.layout.layout import Layout, make_layout, on_inner, raw
 from cute_py.layout.modes import get, zip_
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
@@ -130,7 +130,9 @@ class TiledCopy(Value):
     def _tile_to_threads(self, side: str, tiled: Layout) -> Layout:
         """Return ((TileM,TileN,...),Rest) as (Thr,(FrgV,FrgX),Rest)."""
         thrval = self._places[side]
-        return slice_(((_, _), _), composition(tiled, (thrval, _)))  # type: ignore[no-any-return]
+        placed = composition(tiled, (thrval, _))
+        shape, stride = (*placed.shape[0], placed.shape[1]), (*placed.stride[0], placed.stride[1])
+        return raw(shape, stride, placed._s, placed._d, placed._kind)
 
     def get_layoutS_TV(self) -> Layout:
         """Return (thread, value) -> index in the tile, as the source is read."""
