@@ -3,7 +3,7 @@
 import random
 
 import cute_py as cute
-from cute_py import F2Layout, F2Map, Layout, Swizzle
+from cute_py import F2Map, Layout, Swizzle
 
 
 def nested(draw, parts):
@@ -20,7 +20,7 @@ def nested(draw, parts):
 
 
 def layout(draw, most=64):
-    """Draw a layout of 1 to 5 modes of powers of two: compact, with gaps, broadcasts or overlaps."""
+    """Draw a layout of powers of two: compact, with gaps, broadcasts or overlaps."""
     extents = [1 << draw.choice((0, 1, 1, 2, 2, 3)) for _ in range(draw.randint(1, 5))]
     while cute.product(tuple(extents)) > most:
         extents[draw.randrange(len(extents))] = 1

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from cute_py.dtypes.table import Array
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Mode, OffsetMap, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Mode, OffsetMap, Tiler
 
 
 class ComposedLayout(Value, AbstractComposed):
@@ -148,7 +148,7 @@ def composed(outer: OffsetMap, offset: IntTuple, inner: AnyLayout) -> Alike:
 
 
 def applied(outer: OffsetMap, at: IntTuple) -> IntTuple:
-    """Return outer(at); a coordinate of a layout may lie past its shape, and lack its last modes."""
+    """Return outer(at); a coordinate may lie past the shape of a layout, and lack last modes."""
     if at.__class__ is not tuple:
         return outer(at)
     if outer.__class__ is ComposedLayout:
@@ -195,10 +195,10 @@ def compose_special(a: AnyLayout | F2Map, b: Tiler) -> Alike:
         return composed(a.outer, a.offset, composition(a.inner, b))
     if a.__class__ is not Layout:
         raise refusal("not-a-layout", operation="composition", value=a, type=type(a).__name__)
-    if b.__class__ is ComposedLayout or isinstance(b, F2Map):
+    if isinstance(b, (ComposedLayout, F2Map)):
         from cute_py.layout.bits import swizzled
 
-        if b.__class__ is ComposedLayout:
+        if isinstance(b, ComposedLayout):
             return swizzled.composed_after(a, b)
         return swizzled.through(a, b, a.size())
     from cute_py.layout.algebra.divide import as_layout

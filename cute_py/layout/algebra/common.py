@@ -37,7 +37,7 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     if a.__class__ is not Layout or b.__class__ is not Layout:
         from cute_py.layout.bits.swizzled import common_layout
 
-        return common_layout(a, b)
+        return common_layout(a, b)  # type: ignore[no-any-return]
     inverse = right_inverse(b)
     run = _leading_run(a, inverse)
     result = composition(inverse, Layout(run))

@@ -84,8 +84,10 @@ def _affine_part(layout: AnyLayout) -> tuple[F2Map, int, list[int]] | None:
     offset + sums is affine over F2 exactly if what each step changes shares no bit with what
     another one does: on a shared bit the sum of both differs from their XOR by twice that bit.
     """
-    outer, offset, inner = Swizzle(0, 0, 0), 0, layout
-    if layout.__class__ is ComposedLayout:
+    outer: Any = Swizzle(0, 0, 0)
+    offset: Any = 0
+    inner: Any = layout
+    if isinstance(layout, ComposedLayout):
         outer, offset, inner = layout.outer, layout.offset, layout.inner
         if not isinstance(outer, F2Map) or inner.__class__ is not Layout:
             return None
@@ -134,7 +136,7 @@ def _tabulated(layout: AnyLayout) -> F2Layout:
 
 
 def table_bases(table: Sequence[int] | Array) -> tuple[int, list[int]]:
-    """Return the first entry of a table of 2**n offsets, and by what those of 1, 2, 4 ... differ."""
+    """Return the first of a table of 2**n offsets, and by what those of 1, 2, 4 ... differ."""
     origin = int(table[0])
     bits = len(table).bit_length() - 1
     return origin, [int(table[1 << bit]) ^ origin for bit in range(bits)]
@@ -243,7 +245,7 @@ def swizzled(swizzle: Swizzle, offset: int, layout: Layout) -> Alike:
 # -- composition
 
 
-def compose_f2(outer: AnyLayout | Swizzle, inner: AnyLayout | Swizzle) -> F2Layout:
+def compose_f2(outer: AnyLayout | F2Map, inner: AnyLayout) -> F2Layout:
     """Return the F2Layout R with R(c) == outer(inner(c)), of the shape of `inner`.
 
     Args:
@@ -304,7 +306,7 @@ def f2_columns(x: AnyLayout | Swizzle | F2Map, operation: str) -> Sequence[int]:
     """Return the columns of the bit matrix of a layout or map, as ints."""
     if isinstance(x, F2Map):
         return x.columns
-    f2 = to_f2(x)  # type: ignore[arg-type]  # no map
+    f2 = to_f2(x)
     if f2.offset:
         raise refusal("f2-affine", operation=operation, layout=x, offset=f2.offset)
     return f2.bases
@@ -361,7 +363,7 @@ def f2_kernel(x: AnyLayout | Swizzle | F2Map) -> list[int]:
 
 
 def _linear_part(x: AnyLayout | Swizzle | F2Map) -> Sequence[int]:
-    return f2_columns(x, "f2_kernel") if isinstance(x, F2Map) else to_f2(x).bases  # type: ignore[arg-type]
+    return f2_columns(x, "f2_kernel") if isinstance(x, F2Map) else to_f2(x).bases
 
 
 # -- layouts as Triton's linear layouts list them: for every mode the images of 1, 2, 4, ... Source:

@@ -167,7 +167,8 @@ def compose_swizzles(a: F2Map, b: F2Map) -> F2Map:
     >>> print(compose_swizzles(Swizzle(1, 0, 1), Swizzle(1, 1, 1)))
     F2[3x3: 1,3,7]
     """
-    for operand in (a, b):
+    operands: tuple[object, ...] = (a, b)
+    for operand in operands:
         if not isinstance(operand, F2Map):
             kind = type(operand).__name__
             raise refusal("f2-no-map", operation="composition", value=operand, type=kind)

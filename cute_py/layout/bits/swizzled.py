@@ -22,7 +22,8 @@ from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle, f2_map, make_swizzle
 from cute_py.layout.composed import ComposedLayout, composed, require_composed
 from cute_py.layout.coords import crd2idx
-from cute_py.layout.layout import INTS, Layout, make_layout
+from cute_py.layout.layout import INTS, Layout, make_layout, require_layout
+from cute_py.layout.queries import inner_of
 from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
@@ -63,8 +64,7 @@ def _shortest(g: F2Map | None, offset: Leaf, inner: Layout, whole: ComposedLayou
 def passed(
     layout: Layout, f: F2Map, count: Leaf, used: int = -1, beside: Modes | None = None
 ) -> F2Map | None:
-    """Return the map g with g(layout(k) + x) == layout(f(k)) + x, a Swizzle if there is one; None
-    where no map is known.
+    """Return the map g with g(layout(k) + x) == layout(f(k)) + x; None where no map is known.
 
     Args:
         layout: a Layout, whose last mode runs on.
@@ -74,30 +74,21 @@ def passed(
         beside: modes whose values are the x; 0 alone if left out.
 
     """
-    images, above = _index_bits(layout, f.bits, count)
-    reads = (1 << f.bits) - 1
     below = (1 << (count - 1).bit_length()) - 1 if count.__class__ is int else -1
-    tries = [(_conjugate(images, f, bits), images, bits) for bits in (reads, reads & below)]
-    if below & used >= 0:
-        every, _ = _index_bits(layout, (below & used).bit_length(), 1)
-        every = max(every, images, key=len)
-        tries.insert(0, (_named(layout, f), every, below & used))
-        tries.append((_conjugate(every, f, below & used), every, below & used))
-    else:
-        tries.insert(0, (_named(layout, f), images, reads))
-    named = tries[0][0]
-    found = None
-    for g, parts, bits in tries:
-        others = [] if bits == below & used or not below & used & ~reads else above
-        if g is None:
-            continue
-        if others is None or not _serves(g, parts, f, bits, others + (beside or [])):
-            if g is not named or beside or not _holds(g, layout, f, count, used):
-                continue
-        if g.__class__ is Swizzle:
-            return g
-        found = found or g
-    return found
+    bits = below & used
+    others = list(beside or [])
+    images, above = _index_bits(layout, max(f.bits, 0 if bits < 0 else bits.bit_length()), count)
+    if bits < 0 or bits.bit_length() > len(images):  # what is above is not made of bits
+        images, above = _index_bits(layout, f.bits, count)
+        bits, others = bits & (1 << f.bits) - 1, [*others, *([(2, -1)] if above is None else above)]
+    named = _named(layout, f)
+    if named is not None and (
+        _serves(named, images, f, bits, others)
+        or (not beside and _holds(named, layout, f, count, used))
+    ):
+        return named
+    g = _conjugate(images, f, bits)
+    return g if g is not None and _serves(g, images, f, bits, others) else None
 
 
 def _holds(g: F2Map, layout: Layout, f: F2Map, count: Leaf, used: int) -> bool:
@@ -169,34 +160,29 @@ def _involved(f: F2Map, bits: int) -> int:
 
 
 def _serves(g: F2Map, images: list[int], f: F2Map, bits: int, others: Modes) -> bool:
-    """Return whether g does to the images of the bits of `bits` what f does to these bits, and
-    leaves alone what `others` add.
+    """Return whether g is known to do to the images of the bits of `bits` what f does to these
+    bits, and to leave alone what `others` add.
+
+    Images that share no bit with another one are a matrix, which is compared; no sum of the rest
+    may set or carry into a bit of these.
     """
     involved = _involved(f, bits)
-    if not involved and not g.bits:
-        return True
     if max(involved, bits).bit_length() > len(images):
-        return False
-    reads = 0
-    touched = 0
-    for mask, shift in g._moves:
-        reads |= mask
-        touched |= mask | (mask >> shift if shift >= 0 else mask << -shift)
+        return not involved and not g.bits
     idle = {bit: images[bit] for bit in _set_bits(bits & ~involved)}
+    reads, touched = g.masks
     if not involved and _is_clear([*[(2, image) for image in idle.values()], *others], reads):
         return True
     apart = [images[bit] for bit in _set_bits(involved)]
-    if not gf2.disjoint(apart):
-        return False
     for bit, image in list(idle.items()):
-        if gf2.disjoint([image, *apart]) and not any(
-            image & other for k, other in idle.items() if k != bit
-        ):
+        if not any(image & other for other in [*apart, *[idle[k] for k in idle if k != bit]]):
             involved |= 1 << bit
             apart.append(idle.pop(bit))
     rest = [*[(2, image) for image in idle.values()], *others]
-    return _is_clear(rest, touched | sum(apart)) and all(
-        g(images[bit]) == gf2.apply(images, f(1 << bit)) for bit in _set_bits(involved & bits)
+    return (
+        gf2.disjoint(apart)
+        and _is_clear(rest, touched | sum(apart))
+        and all(g(images[k]) == gf2.apply(images, f(1 << k)) for k in _set_bits(involved & bits))
     )
 
 
@@ -264,7 +250,7 @@ def _linear(x: AnyLayout) -> F2Layout | None:
 
 
 def composed_after(a: Layout, b: ComposedLayout) -> Alike:
-    """Return composition(a, b): g o offset o layout where a map passes through a, else a o 0 o b."""
+    """Return composition(a, b): g o offset o layout where a map passes a, else a o 0 o b."""
     whole = ComposedLayout(a, 0, b)
     if not isinstance(b.outer, F2Map) or not ints.is_leaf(b.offset):
         return whole
@@ -296,7 +282,7 @@ def _moved(a: Layout, offset: Leaf, inner: Layout) -> tuple[Leaf, Layout]:
     return both._d[-1], both[0]
 
 
-def is_swizzled(x: AnyLayout) -> bool:
+def is_swizzled(x: object) -> bool:
     """Return whether x is an F2 map of offset + Layout."""
     return (
         x.__class__ is ComposedLayout
@@ -309,20 +295,19 @@ def is_swizzled(x: AnyLayout) -> bool:
 # -- inverses
 
 
-def right_inverse_of(x: AnyLayout) -> Alike:
+def right_inverse_of(x: ComposedLayout) -> Alike:
     """Return the largest R that is known with x(R(k)) == k: the right inverse of the inner layout
     after the inverse of the map, or that of the matrix of x. See `right_inverse`.
     """
     from cute_py.layout.algebra.inverse import right_inverse
 
     if not is_swizzled(x):
-        linear = to_f2(x)
-        return from_f2(linear.right_inverse())
+        return from_f2(to_f2(x).right_inverse())
     plain, kept, back = Layout(1, 0), 0, x.outer
     if ints.is_zero(x.offset) and x.outer.is_bijective():
         back = x.outer.inverse()
         plain = right_inverse(x.inner)
-        kept = plain.size() if _inverts(plain, x.inner, back) else _kept(back, plain)
+        kept = _kept(back, plain, x.inner)
     linear = None if ints.same(kept, x.size()) else _linear(x)
     if linear is not None:
         whole = linear.right_inverse()
@@ -333,7 +318,7 @@ def right_inverse_of(x: AnyLayout) -> Alike:
     return through(plain, back, kept)
 
 
-def left_inverse_of(x: AnyLayout) -> Alike:
+def left_inverse_of(x: ComposedLayout) -> Alike:
     """Return R with R(x(i)) == i, up to broadcast modes: the left inverse of the inner layout after
     the inverse of the map, or that of the matrix of x. See `left_inverse`.
     """
@@ -384,35 +369,20 @@ def _undoes(g: F2Map, plain: Layout, x: ComposedLayout) -> bool:
     return max(indices) < size and [x(i) for i in indices] == values
 
 
-def _inverts(inverse: Layout, layout: Layout, f: F2Map) -> bool:
-    """Return whether layout(inverse(f(k))) == f(k) for every k below the size of the inverse, also
-    where f(k) is not: there both run on.
-    """
-    size = inverse.size()
-    if size.__class__ is not int or layout._kind != INTS:
-        return False
-    place = inverse(size)
-    if place % product(tuple(layout._s[:-1])) == 0 and layout(place) == size:
-        return True  # their last modes run on into each other
-    bits = (1 << (size - 1).bit_length()) - 1
-    places, _ = _index_bits(inverse, max(f.bits, bits.bit_length()), 1)
-    needed = list(_set_bits(bits | _involved(f, bits)))
-    if len(places) <= max(needed, default=-1) or any(s.bit_count() > 1 for s in layout._s):
-        return False
-    disjoint = gf2.disjoint([places[bit] for bit in needed])
-    return disjoint and all(layout(places[bit]) == 1 << bit for bit in needed)
-
-
-def _kept(back: F2Map, plain: Layout) -> Leaf:
-    """Return the largest n such that back(k) < plain.size() for every k < n, or that of the first
-    modes where the size is a symbol that leaves it open.
+def _kept(back: F2Map, plain: Layout, *layouts: Layout) -> Leaf:
+    """Return the largest known n such that layout(plain(back(k))) == back(k) for every k < n: for
+    back(k) below the size of `plain`, and beyond where both run on.
     """
     size = plain.size()
     if ints.divides(back.period, size):
         return size
-    if size.__class__ is not int:
+    if size.__class__ is not int:  # the first modes alone are known
         known = [extent.__class__ is int for extent in plain._s]
         size = product(tuple(plain._s[: known.index(False)]))
+    elif size <= TRIED and all(x._kind == INTS for x in layouts):
+        values = [back(k) for k in range(size)]
+        if all(x(plain(value)) == value for x in layouts for value in values):
+            return size
     whole, rest = divmod(size, back.period)
     kept = 0
     for bit in reversed(range(back.bits)):
@@ -425,7 +395,7 @@ def _kept(back: F2Map, plain: Layout) -> Leaf:
 # -- what two layouts share
 
 
-def common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
+def common_layout(a: Alike, b: Alike) -> Alike:
     """Return `max_common_layout` where a or b is swizzled: that of the inner layouts, before the
     inverse of the map that both have, or cut to the run that neither map moves.
     """
@@ -441,14 +411,13 @@ def common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
         limit = _unmoved(a, b)
         return common if limit >= common.size() else _composition(common, Layout(limit, 1))
     back = a.outer.inverse()
-    inverts = all(_inverts(common, x.inner, back) for x in (a, b))
-    kept = common.size() if inverts else _kept(back, common)
+    kept = _kept(back, common, a.inner, b.inner)
     below = (1 << (kept - 1).bit_length()) - 1 if kept.__class__ is int else -1
     moves = _involved(back, below & back.period - 1)
     return through(common, back if moves else Swizzle(0, 0, 0), kept)
 
 
-def common_vector(a: AnyLayout, b: AnyLayout) -> int:
+def common_vector(a: Alike, b: Alike) -> int:
     """Return `max_common_vector` where a or b is swizzled: that of the inner layouts, cut to what
     stays contiguous.
     """
@@ -458,33 +427,31 @@ def common_vector(a: AnyLayout, b: AnyLayout) -> int:
     return vector if _alike(a, b) else min(vector, _unmoved(a, b))
 
 
-def _inner_layouts(a: AnyLayout, b: AnyLayout, operation: str) -> tuple[AnyLayout, AnyLayout]:
-    from cute_py.layout.layout import require_layout
-    from cute_py.layout.queries import inner_of
-
-    for x in (a, b):
-        require_layout(inner_of(x), operation)
-    return inner_of(a), inner_of(b)
+def _inner_layouts(a: Alike, b: Alike, operation: str) -> list[Layout]:
+    parts = [inner_of(x) for x in (a, b)]
+    for part in parts:
+        require_layout(part, operation)
+    return parts
 
 
-def _alike(a: AnyLayout, b: AnyLayout) -> bool:
+def _alike(a: Alike, b: Alike) -> bool:
     """Return whether both are the same map of different inner layouts."""
     both = a.__class__ is ComposedLayout and b.__class__ is ComposedLayout
     return both and a.outer == b.outer and a.offset == b.offset
 
 
-def _unmoved(a: AnyLayout, b: AnyLayout) -> int:
+def _unmoved(a: Alike, b: Alike) -> int:
     """Return how many elements stay contiguous under the maps of both."""
-    runs = [_run(x) for x in (a, b) if x.__class__ is ComposedLayout]
-    return min(runs)
-
-
-def _run(x: AnyLayout) -> int:
-    if x.outer.__class__ is not Swizzle:
-        return 1
-    run = 1 << x.outer.num_base
-    while x.offset % run:
-        run //= 2
+    run = gcd(
+        *[
+            1 << x.outer.num_base if x.outer.__class__ is Swizzle else 1
+            for x in (a, b)
+            if x.__class__ is ComposedLayout
+        ]
+    )
+    for x in (a, b):
+        while x.__class__ is ComposedLayout and x.offset % run:
+            run //= 2
     return run
 
 
@@ -634,7 +601,7 @@ def sliced(f: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
 # -- other element sizes
 
 
-def recast_special(operation: str, x: AnyLayout | F2Map | Leaf, n: int) -> Alike:
+def recast_special(operation: str, x: Alike, n: int) -> Alike:
     """Return the map, offset or composed layout in elements n times as large (`upcast`) or as small
     (`downcast`).
 
@@ -659,7 +626,7 @@ def recast_special(operation: str, x: AnyLayout | F2Map | Leaf, n: int) -> Alike
     return ComposedLayout(change(x.outer, n), change(x.offset, n), change(x.inner, n))
 
 
-def alignment_of(x: AnyLayout | F2Map | Leaf) -> int:
+def alignment_of(x: Alike) -> int:
     """Return how many elements a map, an offset or a composed layout always keeps contiguous (0 for
     offset 0: all).
     """
