@@ -6,6 +6,10 @@ import cute_py as cute
 from cute_py import F2Map, Layout, Swizzle
 
 
+def seeded(name, seed):
+    return random.Random(f"{name} {seed}")
+
+
 def nested(draw, parts):
     """Nest two lists of leaves alike, at random."""
     shape, stride = (list(part) for part in parts)
@@ -246,7 +250,7 @@ LAWS = (
 
 def broken(law, seed):
     """Return what breaks the law for the layout that a seed draws, False if nothing does."""
-    draw = random.Random(f"{law.__name__} {seed}")
+    draw = seeded(law.__name__, seed)
     x = swizzled(draw)
     try:
         found = law(draw, x, table(x))

@@ -7,7 +7,6 @@ is linear over F2; only there (two numbers that share a bit have another sum tha
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.integers import ints
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import F2Map, images
 from cute_py.layout.bits.f2_layout import F2Layout
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.dtypes.table import Array
-    from cute_py.errors import CuteError
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 
 TRIED = 1 << 16  # values that are compared at most
@@ -52,50 +50,62 @@ def to_f2(layout: AnyLayout | Swizzle) -> F2Layout:
         return layout
     if layout.__class__ is not ComposedLayout and layout.__class__ is not Layout:
         raise refusal("not-a-layout", operation="to_f2", value=layout, type=type(layout).__name__)
-    require_powers(layout.shape, "to_f2")
-    known = _affine_part(layout)
-    if known is None:
+    found = linear_or_reason(layout)
+    if found.__class__ is F2Layout:
+        return found
+    code, facts = found
+    raise refusal(code, operation="to_f2", layout=layout, **facts)
+
+
+def linear_or_reason(layout: Alike) -> Alike:
+    """Return the F2Layout that is the same function as a Layout or ComposedLayout, or why there is
+    none: the code of the refusal, and its facts.
+
+    offset + sums is affine over F2 exactly if what each bit of the index changes shares no bit with
+    what another one does: on a shared bit the sum of both differs from their XOR by twice that bit.
+    """
+    bad = _no_power(layout.shape)
+    if bad is not None:
+        return "f2-extent", {"extent": bad, "shape": show(layout.shape)}
+    outer: Any = Swizzle(0, 0, 0)
+    offset, inner = 0, layout
+    if layout.__class__ is ComposedLayout:
+        outer, offset, inner = layout.outer, layout.offset, layout.inner
+    if not isinstance(outer, F2Map) or inner.__class__ is not Layout:
         return _tabulated(layout)
-    outer, offset, steps = known
+    if inner._kind != INTS:
+        return "f2-strides", {"stride": show(inner.stride)}
+    if offset.__class__ is not int:
+        return "tools-symbols", {}
+    pairs = zip(inner._s, inner._d, strict=True)
+    steps = [d << k for s, d in pairs for k in range(s.bit_length() - 1)]
     changes = [(offset + step) ^ offset for step in steps]
-    images([offset, *[offset ^ change for change in changes]], "to_f2")
+    negative = [value for value in (offset, *[offset ^ x for x in changes]) if value < 0]
+    if negative:
+        return "f2-negative", {"value": negative[0]}
     if gf2.disjoint(changes):
-        origin = outer(offset)
-        return F2Layout(layout.shape, [outer(change) for change in changes], origin)
+        return F2Layout(layout.shape, [outer(change) for change in changes], outer(offset))
     if not outer.is_bijective():
         return _tabulated(layout)
     index = _first_carry(changes)
-    bits = [bit for bit in range(len(steps)) if index >> bit & 1]
-    got = outer(offset + sum([steps[bit] for bit in bits]))
-    raise _not_linear(layout, index, got, outer(offset ^ gf2.apply(changes, index)))
+    got = outer(offset + sum([step for bit, step in enumerate(steps) if index >> bit & 1]))
+    fitted = outer(offset ^ gf2.apply(changes, index))
+    return "f2-not-linear", {"index": index, "got": got, "fitted": fitted}
+
+
+def _no_power(shape: IntTuple) -> Leaf:
+    """Return the first extent that is no power of two, None if all are."""
+    for extent in leaves(shape):
+        if extent.__class__ is not int or extent.bit_count() != 1:
+            return extent
+    return None
 
 
 def require_powers(shape: IntTuple, operation: str) -> None:
     """Refuse a shape with an extent that is no power of two."""
-    for extent in leaves(shape):
-        if extent.__class__ is not int or extent < 1 or extent & (extent - 1):
-            raise refusal("f2-extent", operation=operation, shape=show(shape), extent=extent)
-
-
-def _affine_part(layout: AnyLayout) -> tuple[F2Map, int, list[int]] | None:
-    """Return the outer map, the offset and what the bits of the index add, of a map of a Layout;
-    None for other outer parts.
-
-    offset + sums is affine over F2 exactly if what each step changes shares no bit with what
-    another one does: on a shared bit the sum of both differs from their XOR by twice that bit.
-    """
-    outer: Any = Swizzle(0, 0, 0)
-    offset: Any = 0
-    inner: Any = layout
-    if isinstance(layout, ComposedLayout):
-        outer, offset, inner = layout.outer, layout.offset, layout.inner
-        if not isinstance(outer, F2Map) or inner.__class__ is not Layout:
-            return None
-    if inner._kind != INTS:
-        raise refusal("f2-strides", operation="to_f2", layout=layout, stride=show(inner.stride))
-    offset = ints.as_int(offset, "to_f2")
-    pairs = zip(inner._s, inner._d, strict=True)
-    return outer, offset, [d << k for s, d in pairs for k in range(s.bit_length() - 1)]
+    bad = _no_power(shape)
+    if bad is not None:
+        raise refusal("f2-extent", operation=operation, shape=show(shape), extent=bad)
 
 
 def _first_carry(changes: list[int]) -> int:
@@ -110,28 +120,23 @@ def _first_carry(changes: list[int]) -> int:
     raise AssertionError("the changes are disjoint")
 
 
-def _not_linear(layout: AnyLayout, index: int, got: int, fitted: int) -> CuteError:
-    return refusal(
-        "f2-not-linear", operation="to_f2", layout=layout, index=index, got=got, fitted=fitted
-    )
-
-
-def _tabulated(layout: AnyLayout) -> F2Layout:
-    """Return a layout of any outer part, if all its values say that it is linear."""
+def _tabulated(layout: Alike) -> Alike:
+    """Return what `linear_or_reason` does for any outer part: all values are compared."""
     size = layout.size()
     if size > TRIED:
-        raise refusal("tools-size", operation="to_f2", layout=layout, size=size, limit=TRIED)
+        return "tools-size", {"size": size, "limit": TRIED}
     values = [layout(i) for i in range(size)]
     if any(value.__class__ is not int for value in values):
-        raise refusal("f2-strides", operation="to_f2", layout=layout, stride="coordinates")
-    images([min(values)], "to_f2")
+        return "f2-strides", {"stride": "coordinates"}
+    if min(values) < 0:
+        return "f2-negative", {"value": min(values)}
     origin, bases = table_bases(values)
     linear = [origin]
     for base in bases:
         linear += [base ^ value for value in linear]
     for index, (got, fitted) in enumerate(zip(values, linear, strict=True)):
         if got != fitted:
-            raise _not_linear(layout, index, got, fitted)
+            return "f2-not-linear", {"index": index, "got": got, "fitted": fitted}
     return F2Layout(layout.shape, bases, origin)
 
 

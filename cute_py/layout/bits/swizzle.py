@@ -120,13 +120,21 @@ def make_swizzle(yyy_msk: int, zzz_msk: int) -> Swizzle:
     Sw<1,2,1> Sw<2,1,5>
     """
     yyy_msk, zzz_msk = index_of(yyy_msk, "make_swizzle"), index_of(zzz_msk, "make_swizzle")
+    found = swizzle_of(yyy_msk, zzz_msk)
+    if found is None:
+        raise refusal("swizzle-masks", operation="make_swizzle", y=bin(yyy_msk), z=bin(zzz_msk))
+    return found
+
+
+def swizzle_of(yyy_msk: int, zzz_msk: int) -> Swizzle | None:
+    """Return the swizzle of two masks, None where there is none."""
     bits = yyy_msk.bit_count()
     low_y, low_z = _trailing_zeros(yyy_msk), _trailing_zeros(zzz_msk)
     base, shift = min(low_y, low_z) % 32, low_y - low_z
     valid = bits == zzz_msk.bit_count() and abs(shift) >= bits
     if valid and Swizzle(bits, base, shift).swizzle_code == yyy_msk | zzz_msk:
         return Swizzle(bits, base, shift)
-    raise refusal("swizzle-masks", operation="make_swizzle", y=bin(yyy_msk), z=bin(zzz_msk))
+    return None
 
 
 def _trailing_zeros(mask: int) -> int:

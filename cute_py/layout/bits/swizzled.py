@@ -17,9 +17,9 @@ from cute_py.errors import CuteError, LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import F2Map
-from cute_py.layout.bits.f2_convert import TRIED, from_f2, to_f2
+from cute_py.layout.bits.f2_convert import TRIED, from_f2, linear_or_reason, to_f2
 from cute_py.layout.bits.f2_layout import F2Layout
-from cute_py.layout.bits.swizzle import Swizzle, f2_map, make_swizzle
+from cute_py.layout.bits.swizzle import Swizzle, f2_map, swizzle_of
 from cute_py.layout.composed import ComposedLayout, composed, require_composed
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import INTS, Layout, make_layout, require_layout
@@ -127,11 +127,8 @@ def _named(layout: Layout, f: F2Map) -> F2Map | None:
     """
     if f.__class__ is not Swizzle:
         return None
-    images = [crd2idx(mask, layout.shape, layout.stride) for mask in (f.yyy_msk, f.zzz_msk)]
-    try:
-        return make_swizzle(*images)
-    except CuteError:
-        return None
+    y, z = [crd2idx(mask, layout.shape, layout.stride) for mask in (f.yyy_msk, f.zzz_msk)]
+    return swizzle_of(y, z) if y.__class__ is z.__class__ is int and min(y, z) >= 0 else None
 
 
 def _conjugate(images: list[int], f: F2Map, bits: int) -> F2Map | None:
@@ -238,12 +235,10 @@ def _set_bits(mask: int) -> Iterator[int]:
         mask &= mask - 1
 
 
-def _linear(x: AnyLayout) -> F2Layout | None:
+def _linear(x: ComposedLayout) -> F2Layout | None:
     """Return x as an F2Layout, None where it is none."""
-    try:
-        return to_f2(x)
-    except CuteError:
-        return None
+    found = linear_or_reason(x)
+    return found if found.__class__ is F2Layout else None
 
 
 # -- composition
