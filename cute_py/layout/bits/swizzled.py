@@ -1,12 +1,7 @@
 """What the algebra makes of swizzled layouts, f o offset o inner for an F2 map f.
 
-Two facts carry all of it. A map of period P commutes with multiples of P, f(x + k*P) == f(x) + k*P,
-so modes that step by whole periods take no part and may have any extent, symbols too. And where a
-layout takes the bits of an index to bits of an offset that do not overlap, it is a matrix there:
-f before the layout is another map g after it, g(layout(k)) == layout(f(k)).
-
-Source: cutlass include/cute/swizzle_layout.hpp for what the operations are; the split and the
-matrices are our own.
+Source: cutlass include/cute/swizzle_layout.hpp for what the operations are; how they are found is
+our own (see `conjugate`).
 """
 
 from __future__ import annotations
@@ -16,24 +11,29 @@ from math import gcd
 from cute_py.errors import CuteError, LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout.bits import gf2
+from cute_py.layout.bits.conjugate import (
+    involved_bits,
+    is_clear,
+    mask_of,
+    named_by_masks,
+    passed,
+    set_bits,
+    span,
+)
 from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.bits.f2_convert import TRIED, from_f2, linear_or_reason, to_f2
 from cute_py.layout.bits.f2_layout import F2Layout
-from cute_py.layout.bits.swizzle import Swizzle, f2_map, swizzle_of
+from cute_py.layout.bits.swizzle import Swizzle, f2_map
 from cute_py.layout.composed import ComposedLayout, composed, require_composed
-from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import INTS, Layout, make_layout, require_layout
 from cute_py.layout.queries import inner_of
 from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Tiler
-
-    Modes = list[tuple[Any, Any]]  # (extent, stride)
 
 
 # -- a map before a layout as a map after it
@@ -61,180 +61,6 @@ def _shortest(g: F2Map | None, offset: Leaf, inner: Layout, whole: ComposedLayou
     return whole if g is None else composed(g, offset, inner)
 
 
-def passed(
-    layout: Layout, f: F2Map, count: Leaf, used: int = -1, beside: Modes | None = None
-) -> F2Map | None:
-    """Return the map g with g(layout(k) + x) == layout(f(k)) + x; None where no map is known.
-
-    Args:
-        layout: a Layout, whose last mode runs on.
-        f: the map that comes first.
-        count: for all k below it.
-        used: and of these for those with bits in this mask alone.
-        beside: modes whose values are the x; 0 alone if left out.
-
-    """
-    below = (1 << (count - 1).bit_length()) - 1 if count.__class__ is int else -1
-    bits = below & used
-    others = list(beside or [])
-    images, above = _index_bits(layout, max(f.bits, 0 if bits < 0 else bits.bit_length()), count)
-    if bits < 0 or bits.bit_length() > len(images):  # what is above is not made of bits
-        images, above = _index_bits(layout, f.bits, count)
-        bits, others = bits & (1 << f.bits) - 1, [*others, *([(2, -1)] if above is None else above)]
-    named = _named(layout, f)
-    if named is not None and (
-        _serves(named, images, f, bits, others)
-        or (not beside and _holds(named, layout, f, count, used))
-    ):
-        return named
-    g = _conjugate(images, f, bits)
-    return g if g is not None and _serves(g, images, f, bits, others) else None
-
-
-def _holds(g: F2Map, layout: Layout, f: F2Map, count: Leaf, used: int) -> bool:
-    """Try all indices, if they are few."""
-    if count.__class__ is not int or count > TRIED or layout._kind != INTS:
-        return False
-    return all(g(layout(k)) == layout(f(k)) for k in range(count) if not k & ~used)
-
-
-def _index_bits(layout: Layout, bits: int, count: Leaf) -> tuple[list[int], Modes | None]:
-    """Return the offsets of the indices 1, 2, 4, ... below 2**bits, as far as modes are made of
-    whole bits, and the modes of all indices above; None where the bits end before.
-    """
-    images: list[int] = []
-    above: Modes = []
-    last = len(layout._s) - 1
-    rest = count
-    for k, (extent, step) in enumerate(zip(layout._s, layout._d, strict=True)):
-        extent = rest if k == last else extent
-        room = bits - len(images)
-        if room and step.__class__ is not int:
-            return images, None
-        if k < last and extent.__class__ is int and extent.bit_count() == 1:
-            room = min(room, extent.bit_length() - 1)
-        elif k < last and ints.divides(1 << room, extent) is not True:
-            return images, None
-        images += [step << bit for bit in range(room)]
-        above.append((ints.ceil_div(extent, 1 << room), ints.mul(step, 1 << room)))
-        rest = ints.ceil_div(rest, extent)
-    return images, above if len(images) == bits else None
-
-
-def _named(layout: Layout, f: F2Map) -> F2Map | None:
-    """Return the swizzle of the images of all bits that a swizzle reads and of those that it
-    changes, as CuTe names the result.
-    """
-    if f.__class__ is not Swizzle:
-        return None
-    y, z = [crd2idx(mask, layout.shape, layout.stride) for mask in (f.yyy_msk, f.zzz_msk)]
-    return swizzle_of(y, z) if y.__class__ is z.__class__ is int and min(y, z) >= 0 else None
-
-
-def _conjugate(images: list[int], f: F2Map, bits: int) -> F2Map | None:
-    """Return the map that does to the images of the bits of `bits` what f does to these bits."""
-    involved = _involved(f, bits)
-    if involved.bit_length() > len(images):
-        return None
-    parts = [images[bit] for bit in _set_bits(involved)]
-    if min(parts, default=0) < 0:
-        return None
-    columns = [1 << bit for bit in range(sum(parts).bit_length())]
-    for bit in _set_bits(bits & involved):
-        change = gf2.apply(images, f(1 << bit)) ^ images[bit]
-        for source, target in _pairs(images[bit], change):
-            columns[source] ^= target
-    return f2_map(columns)
-
-
-def _involved(f: F2Map, bits: int) -> int:
-    """Return which bits f reads or changes when only those of `bits` may be set."""
-    involved = 0
-    for bit in _set_bits(bits):
-        column = f(1 << bit)
-        involved |= column | 1 << bit if column != 1 << bit else 0
-    return involved
-
-
-def _serves(g: F2Map, images: list[int], f: F2Map, bits: int, others: Modes) -> bool:
-    """Return whether g is known to do to the images of the bits of `bits` what f does to these
-    bits, and to leave alone what `others` add.
-
-    Images that share no bit with another one are a matrix, which is compared; no sum of the rest
-    may set or carry into a bit of these.
-    """
-    involved = _involved(f, bits)
-    if max(involved, bits).bit_length() > len(images):
-        return not involved and not g.bits
-    idle = {bit: images[bit] for bit in _set_bits(bits & ~involved)}
-    reads, touched = g.masks
-    if not involved and _is_clear([*[(2, image) for image in idle.values()], *others], reads):
-        return True
-    apart = [images[bit] for bit in _set_bits(involved)]
-    for bit, image in list(idle.items()):
-        if not any(image & other for other in [*apart, *[idle[k] for k in idle if k != bit]]):
-            involved |= 1 << bit
-            apart.append(idle.pop(bit))
-    rest = [*[(2, image) for image in idle.values()], *others]
-    return (
-        gf2.disjoint(apart)
-        and _is_clear(rest, touched | sum(apart))
-        and all(g(images[k]) == gf2.apply(images, f(1 << k)) for k in _set_bits(involved & bits))
-    )
-
-
-def _pairs(image: int, change: int) -> list[tuple[int, int]]:
-    """Return (bit, what it changes) such that all bits of the image together change `change`: bit
-    by bit if there are as many, as a swizzle does.
-    """
-    sources, targets = list(_set_bits(image)), list(_set_bits(change))
-    if len(sources) == len(targets):
-        return [(s, 1 << t) for s, t in zip(sources, targets, strict=True)]
-    return [(sources[0], change)] if image and change else []
-
-
-def _is_clear(modes: Modes, touched: int) -> bool:
-    """Return whether sums of these modes are known to leave the bits of `touched` alone."""
-    mask = _bits_of(modes, touched.bit_length())
-    return mask >= 0 and not mask & touched
-
-
-def _bits_of(modes: Modes, period: int) -> int:
-    """Return the bits below `period` that sums of these modes can set, or more; -1 if that is not
-    known. Where two modes share bits, a sum can carry into all of those up to the largest.
-    """
-    groups: list[tuple[int, int]] = []  # (lowest bit, largest sum)
-    for extent, step in modes:
-        if ints.is_one(extent) or ints.divides(1 << period, step):
-            continue
-        if extent.__class__ is not int or step.__class__ is not int or step < 0:
-            return -1
-        low, top = step & -step, (extent - 1) * step
-        while met := [group for group in groups if _span(low, top) & _span(*group)]:
-            groups.remove(met[0])
-            low, top = min(low, met[0][0]), top + met[0][1]
-        groups.append((low, top))
-    return sum([_span(*group) for group in groups])
-
-
-def _span(low: int, top: int) -> int:
-    return (1 << top.bit_length()) - low
-
-
-def _mask_of(offset: Leaf, inner: Layout) -> int:
-    """Return the bits that offset + inner(c) can set, or more; -1, all, if that is not known."""
-    if offset.__class__ is not int or inner._kind != INTS:
-        return -1
-    modes = [*zip(inner._s, inner._d, strict=True), (2, offset)]
-    return _bits_of([mode for mode in modes if mode[1]], inner.cosize().bit_length() + 64)
-
-
-def _set_bits(mask: int) -> Iterator[int]:
-    while mask:
-        yield (mask & -mask).bit_length() - 1
-        mask &= mask - 1
-
-
 def _linear(x: ComposedLayout) -> F2Layout | None:
     """Return x as an F2Layout, None where it is none."""
     found = linear_or_reason(x)
@@ -257,7 +83,7 @@ def composed_after(a: Layout, b: ComposedLayout) -> Alike:
     except CuteError:  # no layout is a(offset + inner(c))
         return _shortest(None, 0, a, whole)
     reach = ints.add(b.inner.cosize(), b.offset)
-    g = passed(a, b.outer, reach, _mask_of(b.offset, b.inner))
+    g = passed(a, b.outer, reach, mask_of(b.offset, b.inner))
     return _shortest(g, offset, inner, whole)
 
 
@@ -333,11 +159,11 @@ def left_inverse_of(x: ComposedLayout) -> Alike:
     count = ints.mul(runs, back.period)
     g = None
     if ints.is_zero(x.offset):
-        used = _mask_of(0, x.inner)
+        used = mask_of(0, x.inner)
         used = used if used < 0 else used | gf2.union(x.outer.columns, used)
         top = _top_run(x)
         g = passed(plain, back, count if top is None else _top(x, *top), used)
-        named = _named(plain, back)
+        named = named_by_masks(plain, back)
         if named is not None and named != g and _undoes(named, plain, x):
             g = named
     if g.__class__ is Swizzle:
@@ -398,17 +224,18 @@ def common_layout(a: Alike, b: Alike) -> Alike:
 
     common = max_common_layout(*_inner_layouts(a, b, "max_common_layout"))
     for x in (a, b):
-        if x.__class__ is Layout:
-            continue
-        if not (is_swizzled(x) and ints.is_zero(x.offset) and x.outer.is_bijective()):
+        if x.__class__ is ComposedLayout and not (
+            ints.is_leaf(x.offset) and ints.is_zero(x.offset)
+        ):
             raise refusal("inverse-offset", operation="max_common_layout", layout=x)
-    if not _alike(a, b):
-        limit = _unmoved(a, b)
+    alike = _alike(a, b)
+    if not alike or not isinstance(a.outer, F2Map) or not a.outer.is_bijective():
+        limit = 1 if alike else _unmoved(a, b)
         return common if limit >= common.size() else _composition(common, Layout(limit, 1))
     back = a.outer.inverse()
     kept = _kept(back, common, a.inner, b.inner)
     below = (1 << (kept - 1).bit_length()) - 1 if kept.__class__ is int else -1
-    moves = _involved(back, below & back.period - 1)
+    moves = involved_bits(back, below & back.period - 1)
     return through(common, back if moves else Swizzle(0, 0, 0), kept)
 
 
@@ -461,9 +288,9 @@ def complement_of(x: AnyLayout, target: IntTuple) -> Alike:
     result = complement(x.inner, x.inner.cosize() if target is None else target)
     moves = list(zip(result._s, result._d, strict=True)) if result.__class__ is Layout else []
     if is_swizzled(x) and x.outer.is_bijective():
-        mask = _mask_of(x.offset, x.inner)
+        mask = mask_of(x.offset, x.inner)
         image = mask if mask < 0 else gf2.union(x.outer.columns, mask) | mask
-        if _is_clear(moves, (x.outer.period - 1) if image < 0 else image):
+        if is_clear(moves, (x.outer.period - 1) if image < 0 else image):
             return result
     count = x.size() * result.size()
     require_tried("complement", x, count)
@@ -494,7 +321,7 @@ def product_over(block: Layout, tiler: ComposedLayout) -> Alike:
     reach = ints.add(inner.cosize(), offset)
     positions = hull(block, ints.mul(ints.ceil_div(reach, f.period), f.period))
     modes = list(zip(block._s, block._d, strict=True))
-    used = _mask_of(offset, inner)
+    used = mask_of(offset, inner)
     reads = [f(1 << bit) if used >> bit & 1 else 1 << bit for bit in range(f.bits)]
     g = passed(positions, f2_map(reads), reach, used, modes)
     if g is None:
@@ -575,13 +402,13 @@ def sliced(f: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
     steps = [(s, d) for s, d in zip(free._s, free._d, strict=True) if d and not ints.is_one(s)]
     if total < 0 or free._kind != INTS or min(free._d, default=0) < 0:
         return composed(f, total, free), 0
-    masks = [_span(d & -d, (s - 1) * d) for s, d in steps]
+    masks = [span(d & -d, (s - 1) * d) for s, d in steps]
     if not gf2.disjoint([total, *masks]):
         return composed(f, total, free), 0
     inside = total & f.swizzle_code
     outside = total ^ inside
     active = sum(masks) & f.swizzle_code
-    if not gf2.disjoint([f(1 << bit) for bit in _set_bits(active)]):
+    if not gf2.disjoint([f(1 << bit) for bit in set_bits(active)]):
         return composed(f, inside, free), outside
     origin = f(inside)
     steps = [f(inside ^ 1 << bit) - origin for bit in range(f.bits)]
