@@ -23,7 +23,9 @@ def right_inverse(layout: AnyLayout) -> Alike:
     """Return the largest layout R with layout(R(k)) == k for every k < size(R).
 
     R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode
-    has stride 1. With symbols it goes as far as the strides are known to continue.
+    has stride 1. With symbols it goes as far as the strides are known to continue. Every swizzled
+    bijection of powers of two has its inverse. R of a swizzled layout may lie past its size, where
+    its last mode runs on. Raises LayoutError where a swizzled layout hits no offset 0.
 
     >>> print(right_inverse(Layout((4, 8), (8, 1))), right_inverse(Layout((4, 8), (1, 5))))
     (8,4):(4,1) 4:1
@@ -110,8 +112,9 @@ def left_inverse(layout: AnyLayout) -> Alike:
 
     Law: layout(R(layout(i))) == layout(i) for every i; with no stride-0 mode R(layout(i)) == i.
     Between the offsets that the layout hits, R is whatever its strides give. Raises LayoutError,
-    naming the modes, where modes overlap or a stride is no multiple of the one below. Source:
-    cutlass layout.hpp `left_inverse`.
+    naming the modes, where modes overlap or a stride is no multiple of the one below; of swizzled
+    layouts of powers of two, where two indices have one offset. Source: cutlass layout.hpp
+    `left_inverse`.
 
     >>> print(left_inverse(Layout((4, 8), (8, 1))), left_inverse(Layout((4, 2), (1, 16))))
     (8,4):(4,1) (16,2):(1,4)
