@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from cute_py.integers import ints
 from cute_py.layout.bits import gf2
-from cute_py.layout.bits.f2_convert import TRIED
+from cute_py.layout.bits.f2 import TRIED
 from cute_py.layout.bits.swizzle import Swizzle, f2_map, swizzle_of
-from cute_py.layout.coords import crd2idx
-from cute_py.layout.layout import INTS, Layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.bits.f2 import F2Map
+    from cute_py.layout.layout import Layout
     from cute_py.layout.types import Leaf
 
     Modes = list[tuple[Any, Any]]  # (extent, stride)
@@ -58,7 +57,7 @@ def passed(
 
 def _holds(g: F2Map, layout: Layout, f: F2Map, count: Leaf, used: int) -> bool:
     """Try all indices, if they are few."""
-    if count.__class__ is not int or count > TRIED or layout._kind != INTS:
+    if count.__class__ is not int or count > TRIED or layout._kind:
         return False
     return all(g(layout(k)) == layout(f(k)) for k in range(count) if not k & ~used)
 
@@ -92,7 +91,7 @@ def named_by_masks(layout: Layout, f: F2Map) -> F2Map | None:
     """
     if f.__class__ is not Swizzle:
         return None
-    y, z = [crd2idx(mask, layout.shape, layout.stride) for mask in (f.yyy_msk, f.zzz_msk)]
+    y, z = layout(f.yyy_msk), layout(f.zzz_msk)
     return swizzle_of(y, z) if y.__class__ is z.__class__ is int and min(y, z) >= 0 else None
 
 
@@ -184,7 +183,7 @@ def span(low: int, top: int) -> int:
 
 def mask_of(offset: Leaf, inner: Layout) -> int:
     """Return the bits that offset + inner(c) can set, or more; -1, all, if that is not known."""
-    if offset.__class__ is not int or inner._kind != INTS:
+    if offset.__class__ is not int or inner._kind:
         return -1
     modes = [*zip(inner._s, inner._d, strict=True), (2, offset)]
     return bits_of([mode for mode in modes if mode[1]], inner.cosize().bit_length() + 64)

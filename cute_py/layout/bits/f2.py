@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 ARRAY_BITS = 63  # of int64, the sign left out
+TRIED = 1 << 16  # indices that a check runs through at most
 
 
 class F2Map(Value):

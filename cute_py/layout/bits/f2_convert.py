@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout.bits import gf2
-from cute_py.layout.bits.f2 import F2Map, images
+from cute_py.layout.bits.f2 import TRIED, F2Map, images
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Array
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
-
-
-TRIED = 1 << 16  # values that are compared at most
 
 
 def to_f2(layout: AnyLayout | Swizzle) -> F2Layout:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.bits.f2 import F2Map
-from cute_py.layout.tuples import index_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,10 +118,11 @@ def make_swizzle(yyy_msk: int, zzz_msk: int) -> Swizzle:
     >>> print(make_swizzle(0b1000, 0b0100), make_swizzle(0b11000000, 0b00000110))
     Sw<1,2,1> Sw<2,1,5>
     """
-    yyy_msk, zzz_msk = index_of(yyy_msk, "make_swizzle"), index_of(zzz_msk, "make_swizzle")
-    found = swizzle_of(yyy_msk, zzz_msk)
+    operation = "make_swizzle"
+    y, z = [ints.as_int(ints.normalize(x, operation), operation) for x in (yyy_msk, zzz_msk)]
+    found = swizzle_of(y, z)
     if found is None:
-        raise refusal("swizzle-masks", operation="make_swizzle", y=bin(yyy_msk), z=bin(zzz_msk))
+        raise refusal("swizzle-masks", operation=operation, y=bin(y), z=bin(z))
     return found
 
 

@@ -20,8 +20,8 @@ from cute_py.layout.bits.conjugate import (
     set_bits,
     span,
 )
-from cute_py.layout.bits.f2 import F2Map
-from cute_py.layout.bits.f2_convert import TRIED, from_f2, linear_or_reason, to_f2
+from cute_py.layout.bits.f2 import TRIED, F2Map
+from cute_py.layout.bits.f2_convert import from_f2, linear_or_reason, to_f2
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle, f2_map
 from cute_py.layout.composed import ComposedLayout, composed, require_composed
