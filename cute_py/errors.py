@@ -15,6 +15,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     # class, given, required, fix; the last three are format strings
     Wording = tuple[type["CuteError"], str, str, str]
 
@@ -161,3 +163,40 @@ def format_mode(path: object) -> str:
     if isinstance(path, tuple):
         return ".".join(str(step) for step in path) if path else "the whole layout"
     return str(path)
+
+
+COMPLETIONS = 24  # names that a refusal lists
+
+
+def meant(text: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return what an unknown name may mean, for the fix of a refusal; "" where nothing is close.
+
+    Args:
+        text: the name, or the beginning of one.
+        known: the names that there are.
+        cutoff: how close a name must be, from 0 to 1 (equal), as `difflib` measures it.
+
+    >>> meant("gem", ["gemm_01", "gemm_02", "copy"])
+    'write one of the 2 that begin so: gemm_01, gemm_02'
+    >>> meant("cpoy", ["gemm_01", "gemm_02", "copy"]), meant("zzz", ["copy"])
+    ('did you mean copy?', '')
+    """
+    from difflib import get_close_matches
+
+    names = list(dict.fromkeys(known))
+    small = {name.lower(): name for name in names}
+    begun = [name for name in names if text and name.lower().startswith(text.lower())]
+    if len(begun) > 1:
+        return f"write one of the {len(begun)} that begin so: {_completions(begun, len(text))}"
+    close = begun or get_close_matches(text, names, 3, cutoff)
+    close = close or [small[x] for x in get_close_matches(text.lower(), small, 3, cutoff)]
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+def _completions(names: list[str], known: int) -> str:
+    """Return names as text; of very many, the parts up to the next "_" after `known` letters."""
+    if len(names) > COMPLETIONS:
+        ends = ((name, name.find("_", known) + 1) for name in names)
+        names = list(dict.fromkeys(f"{name[:end]}..." if end else name for name, end in ends))
+    more = f" and {len(names) - COMPLETIONS} more" if len(names) > COMPLETIONS else ""
+    return ", ".join(names[:COMPLETIONS]) + more

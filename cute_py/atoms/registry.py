@@ -10,7 +10,7 @@ from importlib import import_module
 
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.dtypes.table import Dtype
-from cute_py.errors import CuteError, refusal
+from cute_py.errors import CuteError, meant, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,10 +158,7 @@ def _read(value: Argument | Dtype) -> Argument | Dtype:
 
 
 def _unknown(name: str) -> CuteError:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, names(), 3, 0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else "find(a=..., arch=...) lists what fits"
+    hint = meant(name, names()) or "find(a=..., arch=...) lists what fits"
     return refusal("atom-unknown", operation="atoms.get", name=name, hint=hint)
 
 
@@ -274,6 +271,4 @@ def _tables() -> list[Table]:
 
 
 def _nearest(name: str) -> str:
-    from difflib import get_close_matches
-
-    return ", ".join(get_close_matches(name, copy_names(), 3, 0.5)) or "copy_rows()"
+    return meant(name, map(str, copy_rows()), 0.5) or "copy_rows() lists them"

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from time import perf_counter
 
-from cute_py.cli.gemm_command import add_numbers, add_product, extent, require_some
-from cute_py.cli.output import count, refuse
+from cute_py.analysis.resources import occupancy
+from cute_py.atoms.arch import CHIPS
+from cute_py.cli.arguments import count, extent
+from cute_py.cli.gemm_command import add_numbers, add_product, require_some
+from cute_py.codegen.build import compile, source
 from cute_py.errors import CuteError, refusal
+from cute_py.kernels.samples import sample
+from cute_py.ops.product import require_choices
+from cute_py.ops.without_gpu import call_on, gpu_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace, _SubParsersAction
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
 
     from cute_py.codegen.build import Compiled
@@ -27,18 +34,20 @@ TILE = (
     "the operator chooses by sizes, types and what GPUs of --arch have; --config changes it. The "
     "emulator has another one: cute-py plan gemm shows it."
 )
+MOST_ELEMENTS = 2**56  # of an array: NumPy cannot count the bytes of many more
 TOLD = ("MMA", "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "MUFU", "FFMA", "DFMA")  # in the report
 
 
-def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
-    """Add the commands `source` and `compile`."""
-    command = commands.add_parser("source", help="print the Numba kernel of a plan")
+def add_source(command: ArgumentParser) -> None:
+    """Add the arguments of `source`."""
     for each in _kernels(command):
-        each.set_defaults(run=_source, command="source")
+        each.set_defaults(run=_source)
 
-    command = commands.add_parser("compile", help="compile a kernel for a GPU, without having one")
+
+def add_compile(command: ArgumentParser) -> None:
+    """Add the arguments of `compile`."""
     for each in _kernels(command):
-        each.set_defaults(run=_compile, command="compile")
+        each.set_defaults(run=_compile)
         if each.get_default("plan") is _sample:
             _add_arch(each)
         each.add_argument("--ptx", action="store_true", help="print what NVVM makes")
@@ -98,9 +107,6 @@ def _add_arch(command: ArgumentParser) -> None:
 
 def _operator(given: Namespace) -> Shown:
     """Return the kernel that cute.ops.gemm runs on a GPU of an architecture."""
-    from cute_py.ops.product import require_choices
-    from cute_py.ops.without_gpu import call_on, gpu_of
-
     problem = given.m, given.n, given.k
     require_choices("gpu", given.activation)
     require_some(problem, given.command)
@@ -121,8 +127,6 @@ def _operator(given: Namespace) -> Shown:
 
 def _gpu_text(given: Namespace, gpu: Gpu) -> str:
     """Return for which product and GPU a tile is: that of the operator, or a changed one."""
-    from cute_py.atoms.arch import CHIPS
-
     M, N, K = given.m, given.n, given.k
     chip = CHIPS.get(f"sm_{gpu.capability[0]}{gpu.capability[1]}")
     usual = chip is not None and chip.multiprocessors == gpu.multiprocessors
@@ -132,41 +136,21 @@ def _gpu_text(given: Namespace, gpu: Gpu) -> str:
 
 
 def _sample(given: Namespace) -> Shown:
-    from cute_py.kernels.samples import sample
-
+    if max(given.m, given.n) * max(given.n, given.k) > MOST_ELEMENTS:
+        raise MemoryError
     return sample(given.kernel, given.m, given.n, given.k, given.dtype), {}
 
 
 # -- the commands
 
 
-def _answered(command: Callable[[Namespace], str], given: Namespace) -> int:
-    """Print what a command says; or its refusal, in one line."""
-    try:
-        sys.stdout.write(command(given))
-    except CuteError as error:
-        return refuse(str(error).splitlines()[0])
-    return 0
-
-
-def _source(given: Namespace) -> int:
-    return _answered(_source_text, given)
-
-
-def _source_text(given: Namespace) -> str:
-    from cute_py.codegen.build import source
-
+def _source(given: Namespace) -> None:
     plan, how = given.plan(given)
-    return "".join(f"# {label}: {text}\n" for label, text in how.items()) + source(plan)
+    lines = [f"# {label}: {text}\n" for label, text in how.items()]
+    sys.stdout.write("".join(lines) + source(plan))
 
 
-def _compile(given: Namespace) -> int:
-    return _answered(_compiled_text, given)
-
-
-def _compiled_text(given: Namespace) -> str:
-    from cute_py.codegen.build import compile
-
+def _compile(given: Namespace) -> None:
     start = perf_counter()
     plan, how = given.plan(given)
     traced = perf_counter()
@@ -176,7 +160,7 @@ def _compiled_text(given: Namespace) -> str:
     lines = [f"{label:<13}{text}\n" for label, text in told]
     lines += [f"{'wrote':<13}{path}\n" for path in _written(compiled, given.out)]
     stages = [given.ptx and compiled.ptx, given.sass and compiled.sass]
-    return "".join(lines) + "".join(f"\n{text.rstrip()}\n" for text in stages if text)
+    sys.stdout.write("".join([*lines, *[f"\n{text.rstrip()}\n" for text in stages if text]]))
 
 
 # -- what there is to say
@@ -202,8 +186,6 @@ def _told(question: Callable[[], str]) -> str:
 
 
 def _occupancy(compiled: Compiled) -> str:
-    from cute_py.analysis.resources import occupancy
-
     found, threads = compiled.resources, compiled.plan.launch.threads
     return str(occupancy(compiled.arch, threads, max(found.registers, 1), found.smem_bytes))
 
@@ -220,8 +202,6 @@ def _instructions(compiled: Compiled) -> str:
 
 def _written(compiled: Compiled, folder: str | None) -> Iterator[str]:
     """Write the stages to files in a folder, and yield their paths."""
-    from pathlib import Path
-
     if folder is None:
         return
     stages = {

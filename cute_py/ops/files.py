@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 def header(path: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and type of the array in a .npy file, without reading the array."""
     try:
+        if (odd := _odd(os.stat(path).st_mode)) is not None:
+            raise _unread(path, f"{odd}, no plain file")
         with open(path, "rb") as file:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0
@@ -32,6 +35,13 @@ def header(path: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if kind.hasobject:
         raise _unread(path, "an array of Python objects, which is never unpickled")
     return shape, kind
+
+
+def _odd(mode: int) -> str | None:
+    """Return what is at a path that is neither a plain file nor a folder, else None."""
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    kinds |= dict.fromkeys((stat.S_IFCHR, stat.S_IFBLK), "a device")
+    return kinds.get(stat.S_IFMT(mode))
 
 
 def load(path: str) -> Array:
@@ -52,32 +62,47 @@ def _unread(path: str, reason: str) -> CuteError:
 class Replacement:
     """`with Replacement(path) as file: file.save(array)` puts a file in place in one step.
 
-    The new file is made beside the old one when the block begins, so that what cannot be written is
-    refused at once; without `save`, nothing is left behind.
+    The new file is made next to the old one when the block begins, so that what cannot be written
+    is refused at once; without `save`, nothing is left behind. A link stays: the file that it leads
+    to is replaced, and keeps its permissions. What is no plain file is refused.
     """
 
     def __init__(self, path: str) -> None:
         self.path, self.saved = path, False
+        self.target = os.path.realpath(path)
 
     def __enter__(self) -> Replacement:
-        if os.path.isdir(self.path):
-            raise self._refused("Is a directory")
-        if os.path.exists(self.path) and not os.access(self.path, os.W_OK):
-            raise self._refused("Permission denied")
+        self.mode = self._mode()
         try:
-            folder, name = os.path.split(os.path.abspath(self.path))
-            self.file, self.temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+            folder = os.path.dirname(self.target)
+            self.file, self.temporary = tempfile.mkstemp(prefix=".cute-py.", dir=folder)
         except OSError as error:
             raise self._refused(error.strerror) from None
         return self
+
+    def _mode(self) -> int:
+        """Return the permissions of the file; refuse what cannot be replaced by a plain file."""
+        if not os.path.basename(self.path) or os.path.isdir(self.path):
+            raise self._refused("Is a directory" if self.path else "an empty name")
+        try:
+            mode = os.stat(self.path).st_mode
+        except FileNotFoundError:
+            return 0o666 & ~_umask()
+        except OSError as error:
+            raise self._refused(error.strerror) from None
+        if (odd := _odd(mode)) is not None:
+            raise refusal("cli-odd-file", operation="-o", path=self.path, kind=odd)
+        if not os.access(self.path, os.W_OK):
+            raise self._refused("Permission denied")
+        return stat.S_IMODE(mode)
 
     def save(self, array: Array) -> None:
         """Write an array and put the file in place."""
         try:
             with os.fdopen(os.dup(self.file), "wb") as file:
                 np.save(file, array, allow_pickle=False)
-            os.chmod(self.temporary, 0o666 & ~_umask())
-            os.replace(self.temporary, self.path)
+            os.chmod(self.temporary, self.mode)
+            os.replace(self.temporary, self.target)
             self.saved = True
         except OSError as error:
             raise self._refused(error.strerror) from None

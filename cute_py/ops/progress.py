@@ -7,19 +7,22 @@ from time import perf_counter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 SOON = 1.0  # seconds that no one needs a bar for
+LONG = 5.0  # seconds that are worth a line where there is no terminal
 
 
 class Bar:
     """`with Bar(text, unit) as bar: bar.update(done, total)` shows a bar on the error output.
 
-    It appears only on a terminal, and once more than a second is left.
+    It appears only on a terminal, and once more than a second is left. Elsewhere `tell` is called
+    once, with the seconds that are left, where there are many.
     """
 
-    def __init__(self, text: str, unit: str) -> None:
-        self.text, self.unit = text, unit
+    def __init__(self, text: str, unit: str, tell: Callable[[float], None] | None = None) -> None:
+        self.text, self.unit, self.tell = text, unit, tell
         self.start = perf_counter()
         self.shown: Any = None
 
@@ -30,25 +33,30 @@ class Bar:
         if self.shown is not None:
             self.shown.stop()
 
-    def update(self, done: int, total: int) -> None:
-        """Say how much of the work is done."""
+    def update(self, done: float, total: int) -> None:
+        """Say how much of the work is done, in units."""
+        spent = perf_counter() - self.start
+        left = spent * (total - done) / done if done else 0.0
+        if self.shown is None and not sys.stderr.isatty():
+            if self.tell is not None and spent > SOON and left > LONG:
+                self.tell(left)
+                self.tell = None
+            return
         if self.shown is None:
-            spent = perf_counter() - self.start
-            if not sys.stderr.isatty() or spent * (total - done) < SOON * done:
+            if left < SOON:
                 return
             self._show(total)
-        left = (perf_counter() - self.start) * (total - done) / max(done, 1)
         self.shown.update(self.task, completed=done, left=f"about {left:.0f} s left")
 
     def _show(self, total: int) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress
+        from rich.progress import BarColumn, Progress, TaskProgressColumn
 
         columns = (
             "{task.description}",
             BarColumn(),
-            MofNCompleteColumn(),
-            self.unit,
+            TaskProgressColumn(),
+            f"of {total} {self.unit}",
             "{task.fields[left]}",
         )
         self.shown = Progress(*columns, console=Console(stderr=True), transient=True)

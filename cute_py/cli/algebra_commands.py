@@ -1,0 +1,148 @@
+"""`cute-py eval`, `layout` and `functions`: the layout algebra."""
+
+from __future__ import annotations
+
+import sys
+
+from cute_py.cli.arguments import count
+from cute_py.errors import CuteError, refusal
+from cute_py.expression import evaluate, functions, show
+from cute_py.integers.symbols import sym
+from cute_py.layout import Mapped, queries
+from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.algebra.explain import explain
+from cute_py.layout.algebra.proofs import prove_bijective
+from cute_py.layout.bits.f2_layout import F2Layout
+from cute_py.layout.bits.swizzle import Swizzle
+from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.layout import INTS, SYMBOLS, Layout
+from cute_py.layout.notation.grid import COLUMNS, ROWS, text_grid
+from cute_py.layout.notation.parse import parse_layout
+from cute_py.layout.tools import is_bijective, is_injective
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Iterator
+
+    from cute_py.layout.types import AnyLayout, Leaf, OffsetMap
+
+
+def add_eval(command: ArgumentParser) -> None:
+    """Add the arguments of `eval`."""
+    command.set_defaults(run=_eval, marked=True)
+    command.add_argument("text", metavar="EXPR", help="the expression; - reads it from the input")
+    command.add_argument("--why", action="store_true", help="explain how the value comes about")
+    _add_symbols(command)
+
+
+def add_layout(command: ArgumentParser) -> None:
+    """Add the arguments of `layout`."""
+    command.set_defaults(run=_layout, marked=True)
+    command.add_argument(
+        "text", metavar="TEXT", help="what a CuTe prints; - reads it from the input"
+    )
+    command.add_argument("--rows", type=count, default=ROWS, help="at most (%(default)s)")
+    command.add_argument("--columns", type=count, default=COLUMNS, help="at most (%(default)s)")
+    _add_symbols(command)
+
+
+def add_functions(command: ArgumentParser) -> None:
+    """Add the arguments of `functions`: none."""
+    command.set_defaults(run=lambda given: print("\n".join(functions())))
+
+
+def _add_symbols(command: ArgumentParser) -> None:
+    command.add_argument(
+        "--symbol",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="declare a symbolic size; M%%8 declares a multiple of 8",
+    )
+
+
+def _symbols(declared: list[str]) -> dict[str, Leaf]:
+    symbols = {}
+    for each in declared:
+        name, _, multiple = each.partition("%")
+        symbols[name] = sym(name, multiple_of=evaluate(multiple) if multiple else 1)
+    return symbols
+
+
+def _text(given: Namespace) -> str:
+    if given.text != "-":
+        return str(given.text)
+    if sys.stdin is None:
+        raise refusal("cli-stream", operation=given.command, reason="an input that is closed")
+    return sys.stdin.read()
+
+
+# -- eval
+
+
+def _eval(given: Namespace) -> None:
+    if not given.why:
+        print(show(evaluate(_text(given), _symbols(given.symbol))))
+        return
+    try:
+        value = evaluate(_text(given), _symbols(given.symbol))
+    except CuteError as error:
+        raise type(error)(explain(error), error.code, error.facts) from None
+    print(explain(value) if isinstance(value, Layout) else show(value))
+
+
+# -- layout
+
+
+def _layout(given: Namespace) -> None:
+    layout = parse_layout(_text(given), _symbols(given.symbol))
+    for label, text in _facts(layout):
+        print(f"{label:<10} {text}")
+    if isinstance(layout, Mapped):
+        print()
+        print(_answer(lambda: text_grid(layout, given.rows, given.columns)))
+
+
+def _facts(layout: OffsetMap) -> Iterator[tuple[str, str]]:
+    """Yield what there is to say of a layout or of a map of offsets, line by line."""
+    if isinstance(layout, Mapped):
+        yield from _layout_facts(layout)
+        return
+    yield "map", str(layout)
+    if layout.__class__ is Swizzle:
+        yield "reads", f"bits {layout.yyy_msk:#b}"
+        yield "changes", f"bits {layout.zzz_msk:#b}"
+        yield "period", str(layout.period)
+
+
+def _layout_facts(layout: AnyLayout) -> Iterator[tuple[str, str]]:
+    yield "layout", str(layout)
+    yield "size", _answer(layout.size)
+    yield "cosize", _answer(layout.cosize)
+    yield "rank", _answer(lambda: queries.rank(layout.shape))
+    yield "depth", _answer(lambda: queries.depth(layout.shape))
+    if layout.__class__ is not F2Layout:
+        yield "coalesced", _answer(lambda: coalesce(layout))
+    if not _is_symbolic(layout):
+        yield "injective", _answer(lambda: is_injective(layout))
+        yield "bijective", _answer(lambda: is_bijective(layout))
+    else:
+        yield "bijective", _answer(lambda: prove_bijective(layout))
+
+
+def _is_symbolic(layout: AnyLayout) -> bool:
+    while layout.__class__ is ComposedLayout:
+        layout = layout.inner
+    return getattr(layout, "_kind", INTS) == SYMBOLS
+
+
+def _answer(question: Callable[[], object]) -> str:
+    """Return the answer as text, or why there is none."""
+    try:
+        answer = question()
+    except CuteError as error:
+        return f"not known: {error}"
+    if answer.__class__ is bool:
+        return "yes" if answer else "no"
+    return show(answer)
