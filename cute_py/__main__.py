@@ -1,4 +1,4 @@
-"""`python -m cute_py`: the same as `cute-py`."""
+"""`python -m cute_py`, the same as `cute-py`."""
 
 import sys
 

@@ -177,26 +177,33 @@ def meant(text: str, known: Iterable[str], cutoff: float = 0.6) -> str:
         cutoff: how close a name must be, from 0 to 1 (equal), as `difflib` measures it.
 
     >>> meant("gem", ["gemm_01", "gemm_02", "copy"])
-    'write one of the 2 that begin so: gemm_01, gemm_02'
+    'one of the 2 that begin so: gemm_01, gemm_02'
     >>> meant("cpoy", ["gemm_01", "gemm_02", "copy"]), meant("zzz", ["copy"])
     ('did you mean copy?', '')
     """
     from difflib import get_close_matches
 
-    names = list(dict.fromkeys(known))
+    names = list(known)
     small = {name.lower(): name for name in names}
-    begun = [name for name in names if text and name.lower().startswith(text.lower())]
-    if len(begun) > 1:
-        return f"write one of the {len(begun)} that begin so: {_completions(begun, len(text))}"
-    close = begun or get_close_matches(text, names, 3, cutoff)
+    begun = completions(text, names)
+    close = get_close_matches(text, names, 3, cutoff)
     close = close or [small[x] for x in get_close_matches(text.lower(), small, 3, cutoff)]
-    return f"did you mean {' or '.join(close)}?" if close else ""
+    return begun or (f"did you mean {' or '.join(close)}?" if close else "")
 
 
-def _completions(names: list[str], known: int) -> str:
-    """Return names as text; of very many, the parts up to the next "_" after `known` letters."""
-    if len(names) > COMPLETIONS:
-        ends = ((name, name.find("_", known) + 1) for name in names)
+def completions(text: str, known: Iterable[str]) -> str:
+    """Return the names that begin as `text`, in capitals or not, for the fix of a refusal; "" where
+    there are none. Of very many, the parts up to the next "_" are told.
+
+    >>> completions("co", ["copy", "gemm"]), completions("x", ["copy", "gemm"])
+    ('did you mean copy?', '')
+    """
+    names = [name for name in dict.fromkeys(known) if name.lower().startswith(text.lower())]
+    if len(names) < 2 or not text:
+        return f"did you mean {names[0]}?" if names and text else ""
+    count = len(names)
+    if count > COMPLETIONS:
+        ends = ((name, name.find("_", len(text)) + 1) for name in names)
         names = list(dict.fromkeys(f"{name[:end]}..." if end else name for name, end in ends))
     more = f" and {len(names) - COMPLETIONS} more" if len(names) > COMPLETIONS else ""
-    return ", ".join(names[:COMPLETIONS]) + more
+    return f"one of the {count} that begin so: {', '.join(names[:COMPLETIONS])}{more}"

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.dtypes.table import Dtype
-from cute_py.errors import CuteError, meant, refusal
+from cute_py.errors import CuteError, completions, meant, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def get(name: str) -> MMA_Atom:
     atom = _cache.get(name)
     if atom is None:
         base, bracket, rest = name.partition("<")
+        if bracket and not rest.endswith(">"):
+            raise _unknown(name)
         arguments = rest.removesuffix(">").split(",") if bracket else []
         atom = _make(base.strip(), tuple(each.strip() for each in arguments), {})
         atom = _cache[name] = _cache.setdefault(str(atom), atom)
@@ -238,10 +240,16 @@ def _split(name: str) -> tuple[str, tuple[int, ...]]:
         raise refusal("copy-op", operation="get_copy", value=name, type=type(name).__name__)
     base, bracket, inside = name.partition("<")
     parts = inside.removesuffix(">").split(",") if bracket else []
-    if all(part.strip().isdecimal() for part in parts):
+    whole = not bracket or inside.endswith(">")
+    if whole and all(part.strip().isdecimal() for part in parts):
         own = tuple(int(part) for part in parts)
     else:
-        raise refusal("copy-unknown", operation="get_copy", name=name, nearest=_nearest(base))
+        raise refusal(
+            "copy-unknown",
+            operation="get_copy",
+            name=name,
+            nearest=_nearest(base if whole else name),
+        )
     head, _, last = base.rpartition("_")
     if head.startswith("SM80_CP_ASYNC") and last[-1:] == "B" and last[:-1].isdecimal():
         return head, (8 * int(last[:-1]),)
@@ -271,4 +279,7 @@ def _tables() -> list[Table]:
 
 
 def _nearest(name: str) -> str:
-    return meant(name, map(str, copy_rows()), 0.5) or "copy_rows() lists them"
+    from difflib import get_close_matches
+
+    near = ", ".join(get_close_matches(name, copy_names(), 3, 0.5))
+    return completions(name, map(str, copy_rows())) or f"one of {near or 'copy_rows()'}"

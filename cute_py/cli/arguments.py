@@ -68,3 +68,13 @@ def whole(least: int, most: int | None = MOST) -> Callable[[str], int]:
 
 
 count, extent = whole(1), whole(0)
+
+
+def real(text: str) -> float:
+    """Return a number; the type of an option."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError(
+            f"given {text!r}; required: a number; fix: write 0.5, for example"
+        ) from None

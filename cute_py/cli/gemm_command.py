@@ -9,7 +9,7 @@ from time import perf_counter
 
 import numpy as np
 
-from cute_py.cli.arguments import extent, whole
+from cute_py.cli.arguments import extent, real, whole
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.ops.files import Replacement, header, load
@@ -99,8 +99,8 @@ def add_numbers(command: ArgumentParser, dtype: str = DTYPE, result: str | None 
     command.add_argument("--dtype", help=dtype)
     default = "as cute.ops.gemm has it by default" if result is None else result
     command.add_argument("--out-dtype", default=result, help=f"of the result ({default})")
-    command.add_argument("--alpha", type=float, default=1.0, help="factor of A B (%(default)s)")
-    command.add_argument("--beta", type=float, default=0.0, help="factor of C (%(default)s)")
+    command.add_argument("--alpha", type=real, default=1.0, help="factor of A B (%(default)s)")
+    command.add_argument("--beta", type=real, default=0.0, help="factor of C (%(default)s)")
     command.add_argument("--activation", help="relu, gelu, silu, tanh or sigmoid")
     command.add_argument("--config", help="changes to the choice: tile=64x64x32,stages=2")
 
@@ -140,9 +140,10 @@ def _gemm(given: Namespace) -> int:
 
 def _plan(given: Namespace) -> None:
     call = _planned(given)
+    plan = call.plan()
     for line in call.config.explain().splitlines():
         print(f"# {line}")
-    print(call.plan())
+    print(plan)
 
 
 def _planned(given: Namespace) -> Call:
@@ -219,8 +220,9 @@ def _asked(given: Namespace, arrays: list[Any], dtype: DtypeLike | None) -> Call
 def _operands(given: Namespace) -> list[Any]:
     """Return A, B, C and bias: read from files, or drawn; after a look at the free memory."""
     _require_source(given)
-    paths = [given.a, given.b, given.c, given.bias]
-    shapes = [None if path is None else _shape_of(path, i < 2) for i, path in enumerate(paths)]
+    names = "a", "b", "c", "bias"
+    paths = [getattr(given, name) for name in names]
+    shapes = [x if x is None else _shape_of(x, name) for x, name in zip(paths, names, strict=True)]
     if given.a is None:
         shapes[:2] = [(given.m, given.k), (given.k, given.n)]
     _require_memory([s for s in shapes if s is not None])
@@ -234,18 +236,20 @@ def _operands(given: Namespace) -> list[Any]:
     return arrays
 
 
-def _shape_of(path: str, is_operand: bool) -> tuple[int, ...]:
+def _shape_of(path: str, name: str) -> tuple[int, ...]:
     """Return the shape of the array in a file; refuse other values than numbers, and an operand
     of fewer than two modes.
     """
     shape, kind = header(path)
+    is_operand = name in ("a", "b")
     if kind.kind in NUMBERS and not (is_operand and len(shape) < 2):
         return shape
-    found, fix = f"an array of shape {_sizes(shape)}", "save array.reshape(1, -1), which is a row"
+    found, fix = f"shape {_sizes(shape)}", "save array.reshape(1, -1), which is a row"
     if kind.kind not in NUMBERS:
-        found, fix = f"values of {kind}", "convert them before they are saved: array.astype('f4')"
+        found, fix = str(kind), "convert it before it is saved: array.astype('f4')"
     wanted = "a matrix of numbers" if is_operand else "an array of numbers"
-    raise refusal("cli-matrix", operation="gemm", path=path, found=found, wanted=wanted, fix=fix)
+    facts = {"path": path, "name": name, "found": found, "wanted": wanted, "fix": fix}
+    raise refusal("cli-matrix", operation="gemm", **facts)
 
 
 def _require_memory(shapes: list[tuple[int, ...]]) -> None:

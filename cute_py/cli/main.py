@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, marked = "cute-py", False
     try:
         if sys.stdout is None:
-            raise OSError("the standard output is closed")
+            raise refusal("cli-stream", operation=name, reason="a standard output that is closed")
         given = _parser(words).parse_args(words)
         name, marked = given.command or name, given.marked
         code = int(given.run(given) or 0)
@@ -126,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CuteError as error:
         code = refuse(error if marked else str(error).splitlines()[0])
     except MemoryError:
-        code = refuse(refusal("cli-memory", operation=name))
+        code = refuse(refusal("cli-memory", operation=name, what=_asked_for(name)))
     except (OSError, UnicodeError) as error:
         _drop_output()
         code = refuse(refusal("cli-stream", operation=name, reason=_reason(error)))
@@ -135,18 +135,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def refuse(error: object) -> int:
     """Print a refusal to the standard error; return the exit code."""
-    print(error, file=sys.stderr)
+    if sys.stderr is not None:
+        print(error, file=sys.stderr)
     return REFUSED
 
 
+def _asked_for(command: str) -> str:
+    return "a product" if command in ("gemm", "plan") else "sizes"
+
+
 def _reason(error: OSError | UnicodeError) -> str:
-    """Return what went wrong with a file, the input or the output."""
+    """Return what the input or the output failed with."""
     if isinstance(error, UnicodeDecodeError):
         return f"an input that is not text in {error.encoding}"
     if isinstance(error, UnicodeError):
         return f"text that the output cannot hold: {error}"
-    text = error.strerror or str(error)
-    return f"{error.filename}: {text}" if error.filename else text
+    return f"the system error {error.strerror or str(error)!r}"
 
 
 def _drop_output() -> None:

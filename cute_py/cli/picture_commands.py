@@ -140,7 +140,8 @@ def _require_arch(arch: str) -> None:
     """Refuse what is no architecture, with or without one suffix."""
     base = arch[:-1] if arch.endswith(("a", "f")) else arch
     if base not in ARCHS:
-        hint = meant(arch, ARCHS) or "cute-py atoms without --arch lists all"
+        hint = meant(arch, ARCHS)
+        hint = f", or {hint}" if hint else ""
         raise refusal("cli-arch", operation="atoms", arch=arch, known=", ".join(ARCHS), hint=hint)
 
 

@@ -13,7 +13,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "the architecture {arch}",
         "one of {known}, with or without a suffix",
-        "{hint}",
+        "leave out --arch to list all{hint}",
     ),
     "cli-layout": (
         LayoutError,
@@ -23,13 +23,13 @@ WORDINGS: dict[str, Wording] = {
     ),
     "cli-memory": (
         CuteError,
-        "sizes for which memory ran out",
+        "{what} for which memory ran out",
         "more free memory",
-        "choose smaller sizes, multiply in parts along M or N, or use narrower types",
+        "multiply in parts along M or N, or use narrower types",
     ),
     "cli-matrix": (
         CuteError,
-        "{path}: {found}",
+        "ndarray of {found} as {name}, read from {path}",
         "{wanted}",
         "{fix}",
     ),
