@@ -40,7 +40,7 @@ def add_layout(command: ArgumentParser) -> None:
     """Add the arguments of `layout`."""
     command.set_defaults(run=_layout, marked=True)
     command.add_argument(
-        "text", metavar="TEXT", help="what a CuTe prints; - reads it from the input"
+        "text", metavar="TEXT", help="a layout as CuTe prints it; - reads it from the input"
     )
     command.add_argument("--rows", type=count, default=ROWS, help="at most (%(default)s)")
     command.add_argument("--columns", type=count, default=COLUMNS, help="at most (%(default)s)")
@@ -105,7 +105,7 @@ def _layout(given: Namespace) -> None:
 
 
 def _facts(layout: OffsetMap) -> Iterator[tuple[str, str]]:
-    """Yield what there is to say of a layout or of a map of offsets, line by line."""
+    """Yield the properties of a layout or of a map of offsets as (label, text)."""
     if isinstance(layout, Mapped):
         yield from _layout_facts(layout)
         return

@@ -1,4 +1,4 @@
-"""What the commands share to read their arguments: the parser, and the types of numbers."""
+"""How the commands read their arguments: the parser, and the types of numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cute-py source KERNEL` and `cute-py compile KERNEL`: the stages of the GPU compiler."""
+"""`cute-py source KERNEL` and `cute-py compile KERNEL`: what the GPU compiler makes of a kernel."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     Shown = tuple[Plan, dict[str, str]]  # a kernel, and how it was chosen, by label
 
 SIZE = 256  # of M, N and K
-OPERATOR = "what cute.ops.gemm runs on a GPU"
+OPERATOR = "the kernel that cute.ops.gemm runs on a GPU"
 TILE = (
     "The kernel that cute.ops.gemm runs on a GPU for arrays like these. Its tile is the one that "
-    "the operator chooses by sizes, types and what GPUs of --arch have; --config changes it. The "
-    "emulator has another one: cute-py plan gemm shows it."
+    "the operator chooses by sizes, types and the GPUs of --arch; --config changes it. The emulator "
+    "uses another one: cute-py plan gemm shows it."
 )
 MOST_ELEMENTS = 2**56  # of an array: NumPy cannot count the bytes of many more
 TOLD = ("MMA", "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "MUFU", "FFMA", "DFMA")  # in the report
@@ -50,30 +50,36 @@ def add_compile(command: ArgumentParser) -> None:
         each.set_defaults(run=_compile)
         if each.get_default("plan") is _sample:
             _add_arch(each)
-        each.add_argument("--ptx", action="store_true", help="print what NVVM makes")
-        each.add_argument("--sass", action="store_true", help="print what ptxas makes")
+        each.add_argument("--ptx", action="store_true", help="also print the PTX")
         each.add_argument(
-            "--spill-bytes", type=extent, help="of local memory allowed (what the kernel states)"
+            "--sass", action="store_true", help="also print the SASS, the machine code"
         )
-        each.add_argument("--out", metavar="DIR", help="write each stage to a file there")
+        each.add_argument(
+            "--spill-bytes",
+            type=extent,
+            help="bytes of a thread that may spill to local memory (default: as the kernel states)",
+        )
+        each.add_argument(
+            "--out", metavar="DIR", help="write source, PTX, SASS and cubin to files there"
+        )
 
 
 # -- which kernel
 
 LADDER = {  # the names of kernels.samples.SAMPLES, which needs NumPy
-    "copy": "a matrix, tile by tile",
-    "transpose": "a matrix, through swizzled shared memory",
-    "reduce": "the sums of rows",
-    "softmax": "of rows",
-    "gemm_01": "a product, an element a thread",
-    "gemm_02": "tiles in shared memory",
-    "gemm_03": "tiles in registers",
-    "gemm_04": "vectors and double buffers",
-    "gemm_05": "tensor cores",
-    "gemm_06": "ldmatrix and swizzles",
-    "gemm_07": "cp.async and a pipeline of stages",
-    "gemm_08": "an epilogue through shared memory",
-    "splitk": "K split over blocks that take turns",
+    "copy": "copy a matrix tile by tile",
+    "transpose": "transpose a matrix through swizzled shared memory",
+    "reduce": "add up each row",
+    "softmax": "softmax of each row",
+    "gemm_01": "a matrix product, one element per thread",
+    "gemm_02": "with tiles in shared memory",
+    "gemm_03": "with tiles in registers",
+    "gemm_04": "with vectors and double buffers",
+    "gemm_05": "with tensor cores",
+    "gemm_06": "with ldmatrix and swizzles",
+    "gemm_07": "with cp.async and a pipeline of stages",
+    "gemm_08": "with an epilogue through shared memory",
+    "splitk": "with K split over blocks that take turns",
 }
 
 
@@ -87,17 +93,17 @@ def _kernels(command: ArgumentParser) -> Iterator[ArgumentParser]:
         "--multiprocessors",
         type=count,
         metavar="N",
-        help="what the GPU has (default: what the usual one of --arch has)",
+        help="multiprocessors of the GPU (default: those of the usual GPU of --arch)",
     )
     add_product(each, SIZE)
-    add_numbers(each, "of A and B (bf16)", None)
+    add_numbers(each, "type of A and B (bf16)", None)
     yield each
     for name, what in LADDER.items():
         each = kinds.add_parser(name, help=what)
         each.set_defaults(plan=_sample, kernel=name)
         for size, meaning in (("m", "rows"), ("n", "columns"), ("k", "columns of A")):
             each.add_argument(f"--{size}", type=count, default=SIZE, help=f"{meaning} ({SIZE})")
-        each.add_argument("--dtype", help="of the operands")
+        each.add_argument("--dtype", help="type of the operands")
         yield each
 
 
@@ -126,7 +132,7 @@ def _operator(given: Namespace) -> Shown:
 
 
 def _gpu_text(given: Namespace, gpu: Gpu) -> str:
-    """Return for which product and GPU a tile is: that of the operator, or a changed one."""
+    """Return the product and the GPU that a tile is for, as text."""
     M, N, K = given.m, given.n, given.k
     chip = CHIPS.get(f"sm_{gpu.capability[0]}{gpu.capability[1]}")
     usual = chip is not None and chip.multiprocessors == gpu.multiprocessors
@@ -163,7 +169,7 @@ def _compile(given: Namespace) -> None:
     sys.stdout.write("".join([*lines, *[f"\n{text.rstrip()}\n" for text in stages if text]]))
 
 
-# -- what there is to say
+# -- the report
 
 
 def report(compiled: Compiled) -> Iterator[tuple[str, str]]:

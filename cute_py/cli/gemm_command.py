@@ -36,30 +36,36 @@ FILES = ("f32", "f64", "f16", "s32", "s8", "u8")  # what plain numpy.load knows
 def add_gemm(command: ArgumentParser) -> None:
     """Add the arguments of `gemm`."""
     command.set_defaults(run=_gemm)
-    command.add_argument("a", metavar="A.npy", nargs="?", help="(..., M, K)")
-    command.add_argument("b", metavar="B.npy", nargs="?", help="(..., K, N)")
+    command.add_argument("a", metavar="A.npy", nargs="?", help="A (..., M, K)")
+    command.add_argument("b", metavar="B.npy", nargs="?", help="B (..., K, N)")
     command.add_argument("-o", dest="output", metavar="D.npy", help="write the result, as f32")
     _add_sizes(command)
     seed = whole(0, None)
-    command.add_argument("--seed", type=seed, default=0, help="of generated data (%(default)s)")
-    command.add_argument("--c", metavar="C.npy", help="(..., M, N)")
-    command.add_argument("--bias", metavar="BIAS.npy", help="(N), added to each row")
+    command.add_argument(
+        "--seed", type=seed, default=0, help="seed of generated data (%(default)s)"
+    )
+    command.add_argument("--c", metavar="C.npy", help="C (..., M, N)")
+    command.add_argument("--bias", metavar="BIAS.npy", help="bias (N), added to each row")
     add_numbers(command)
     _add_backend(command)
     command.add_argument(
-        "--check", action="store_true", help="look for races, and exit with 1 beyond the bound"
+        "--check",
+        action="store_true",
+        help="look for races, and exit with 1 if the error is beyond the bound",
     )
-    command.add_argument("--report", action="store_true", help="count by line of the kernel")
+    command.add_argument(
+        "--report", action="store_true", help="count the instructions of each line of the kernel"
+    )
 
 
 def add_plan(command: ArgumentParser) -> None:
     """Add the arguments of `plan`."""
     kinds = command.add_subparsers(title="kernels", required=True, metavar="KERNEL")
-    told = "The kernel of the command gemm, with the tile that the emulator has; on a GPU "
+    told = "The kernel of the command gemm, with the tile that the emulator uses; on a GPU "
     command = kinds.add_parser(
         "gemm",
         help="the kernel of the command gemm",
-        description=f"{told}cute.ops.gemm has another one: cute-py source gemm shows it.",
+        description=f"{told}cute.ops.gemm uses another one: cute-py source gemm shows it.",
     )
     command.set_defaults(run=_plan, a=None, b=None)
     add_product(command)
@@ -68,14 +74,15 @@ def add_plan(command: ArgumentParser) -> None:
 
 
 def add_product(command: ArgumentParser, size: int | None = None) -> None:
-    """Add the options that say of which product a plan is; `size`: of M, N and K by default."""
+    """Add the options that describe a product; `size` is the default of M, N and K."""
     _add_sizes(command, size)
     command.add_argument(
-        "--majors", type=majors, default=("K", "MN"), help="contiguous in A and B: K,MN (default)"
+        "--majors",
+        type=majors,
+        default=("K", "MN"),
+        help="which mode is contiguous in A and in B (default: K,MN)",
     )
-    command.add_argument(
-        "--bias", action="store_true", help="with numbers, of f32, added to each row"
-    )
+    command.add_argument("--bias", action="store_true", help="add a bias of f32 to each row")
 
 
 def _add_sizes(command: ArgumentParser, size: int | None = None) -> None:
@@ -92,17 +99,19 @@ def add_numbers(command: ArgumentParser, dtype: str = DTYPE, result: str | None 
 
     Args:
         command: to add them to.
-        dtype: what there is to say of --dtype.
+        dtype: the help of --dtype.
         result: its default type; None: the operator's.
 
     """
     command.add_argument("--dtype", help=dtype)
     default = "as cute.ops.gemm has it by default" if result is None else result
-    command.add_argument("--out-dtype", default=result, help=f"of the result ({default})")
+    command.add_argument("--out-dtype", default=result, help=f"type of the result ({default})")
     command.add_argument("--alpha", type=real, default=1.0, help="factor of A B (%(default)s)")
     command.add_argument("--beta", type=real, default=0.0, help="factor of C (%(default)s)")
     command.add_argument("--activation", help="relu, gelu, silu, tanh or sigmoid")
-    command.add_argument("--config", help="changes to the choice: tile=64x64x32,stages=2")
+    command.add_argument(
+        "--config", help="changes to the chosen configuration: tile=64x64x32,stages=2"
+    )
 
 
 def _add_backend(command: ArgumentParser) -> None:
@@ -147,7 +156,7 @@ def _plan(given: Namespace) -> None:
 
 
 def _planned(given: Namespace) -> Call:
-    """Return the product whose plan is asked for: of zeros, which no plan looks at."""
+    """Return the product to plan: of zeros, since a plan does not depend on values."""
     _require_source(given)
     kind = as_dtype(given.dtype or "bf16")
     shapes = (given.m, given.k), (given.k, given.n)
@@ -162,13 +171,13 @@ def _planned(given: Namespace) -> Call:
 
 
 def require_some(shape: tuple[int, ...], command: str) -> None:
-    """Refuse the plan of an empty product: it has none."""
+    """Refuse to plan an empty product, which has no kernel."""
     if 0 in shape:
         raise refusal("cli-gemm", operation=command, given="an empty product")
 
 
 def summary(call: Call) -> str:
-    """Return what a plan is, in one line: launch shape, memory, registers, ops."""
+    """Return a plan in one line: launch shape, memory, registers, ops."""
     if 0 in call.inputs.shape:
         return "none: the result is empty"
     plan: Plan = call.plan()
@@ -218,7 +227,7 @@ def _asked(given: Namespace, arrays: list[Any], dtype: DtypeLike | None) -> Call
 
 
 def _operands(given: Namespace) -> list[Any]:
-    """Return A, B, C and bias: read from files, or drawn; after a look at the free memory."""
+    """Return A, B, C and bias, from files or generated, if the free memory holds them."""
     _require_source(given)
     names = "a", "b", "c", "bias"
     paths = [getattr(given, name) for name in names]

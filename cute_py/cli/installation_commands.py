@@ -1,5 +1,5 @@
-"""`cute-py doctor`, `cache` and `completion`: what is installed and works, what to install, what
-the cache of compiled kernels holds, and what a shell needs to complete commands.
+"""`cute-py doctor`, `cache` and `completion`: what works here, what to install, what the cache of
+compiled kernels holds, and what a shell needs to complete commands.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The `cute-py` command: `COMMANDS` names the module of each of its commands.
 
-A module is imported when its command is called. It has a function for each of its commands,
-`add_gemm(command)` for gemm, which adds the arguments and sets `run`: a function of the arguments
-that prints, and returns the exit code; None is 0. A refusal goes to the standard error, without a
+A module is imported when one of its commands is called. For each command it has a function such as
+`add_gemm(command)`, which adds the arguments and sets `run`. That takes the arguments, prints the
+result and returns the exit code, None for 0. A refusal goes to the standard error, without a
 traceback.
 """
 
@@ -31,7 +31,7 @@ COMMANDS = {
     ),
     "layout": (
         "algebra_commands",
-        "print what a layout is, and its offsets",
+        "describe a layout and print its offsets",
         'cute-py layout "Sw<3,4,3> o 0 o (8,64):(64,1)"',
     ),
     "functions": (
@@ -41,22 +41,22 @@ COMMANDS = {
     ),
     "tv": (
         "picture_commands",
-        "draw who holds one operand of an MMA atom",
+        "draw which threads hold one operand of an MMA atom",
         "cute-py tv SM70_8x8x4_F32F16F16F32_TN --operand C",
     ),
     "mma": (
         "picture_commands",
-        "draw who holds A, B and C of an MMA, tiled or not",
+        "draw which threads hold A, B and C of an MMA, tiled or not",
         "cute-py mma SM70_8x8x4_F32F16F16F32_TN --atoms 2,2",
     ),
     "copy": (
         "picture_commands",
-        "draw who reads and who writes in a copy",
+        "draw which threads read and which write in a copy",
         'cute-py copy "UniversalCopy<32>" --thr "(4,8):(8,1)" --bits 32',
     ),
     "atoms": (
         "picture_commands",
-        "list the instructions",
+        "list the instructions of MMAs and copies",
         "cute-py atoms --arch sm_80",
     ),
     "gemm": (
@@ -66,12 +66,12 @@ COMMANDS = {
     ),
     "plan": (
         "gemm_command",
-        "print what a kernel does, op by op",
+        "print the plan of a kernel, op by op",
         "cute-py plan gemm --m 512 --n 512 --k 512",
     ),
     "source": (
         "compile_commands",
-        "print the Numba kernel of a plan",
+        "print the Numba source of a kernel",
         "cute-py source gemm --arch sm_90a",
     ),
     "compile": (
@@ -81,17 +81,17 @@ COMMANDS = {
     ),
     "doctor": (
         "installation_commands",
-        "tell what is installed, and what to install",
+        "show what is installed, and what to install",
         "cute-py doctor --quick",
     ),
     "cache": (
         "installation_commands",
-        "tell what the cache of compiled kernels holds",
+        "show what the cache of compiled kernels holds, or empty it",
         "cute-py cache",
     ),
     "completion": (
         "installation_commands",
-        "print a script by which a shell completes commands and names",
+        "print a script that lets a shell complete commands and names",
         "cute-py completion bash > ~/.local/share/bash-completion/completions/cute-py",
     ),
 }

@@ -1,4 +1,4 @@
-"""What the commands share to write: JSON, and text to a file or the terminal."""
+"""How the commands write: JSON, and text to a file or to the terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cute_py.errors import refusal
 
 
 def as_json(data: object) -> str:
-    """Return data as a line of JSON; what JSON does not know as text."""
+    """Return data as one line of JSON; values that JSON lacks become text."""
     return json.dumps(data, default=str) + "\n"
 
 

@@ -1,4 +1,6 @@
-"""`cute-py tv`, `mma`, `copy` and `atoms`: pictures of who holds what, and the instructions."""
+"""`cute-py tv`, `mma`, `copy` and `atoms`: pictures of which threads hold what, and the list of
+instructions.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ def add_mma(command: ArgumentParser) -> None:
     """Add the arguments of `mma`."""
     command.set_defaults(run=_drawn, picture=_mma)
     command.add_argument("atom", metavar="ATOM", help=ATOM)
-    command.add_argument("--atoms", metavar="LAYOUT", help="how many in M,N,K: 2,2,1")
+    command.add_argument("--atoms", metavar="LAYOUT", help="number of atoms in M,N,K: 2,2,1")
     command.add_argument("--perm", metavar="TILE", help="the tile in M,N,K: 32,32,16; _ for none")
     _add_output(command, "text", "svg", "latex", "json")
 
@@ -56,14 +58,16 @@ def add_copy(command: ArgumentParser) -> None:
     command.add_argument("op", metavar="OP", help=f"the instruction: {ATOM}")
     command.add_argument("--thr", metavar="LAYOUT", help="threads over the tile: (32,4):(4,1)")
     command.add_argument("--val", metavar="LAYOUT", help="values of a thread: (1,8)")
-    command.add_argument("--bits", type=count, default=16, help="of a value (%(default)s)")
+    command.add_argument("--bits", type=count, default=16, help="bits of a value (%(default)s)")
     _add_output(command, "text", "svg", "latex", "json")
 
 
 def add_atoms(command: ArgumentParser) -> None:
     """Add the arguments of `atoms`."""
     command.set_defaults(run=_atoms)
-    command.add_argument("--arch", help="only those that it runs: sm_80, sm_90a, ...")
+    command.add_argument(
+        "--arch", help="only those that this architecture runs: sm_80, sm_90a, ..."
+    )
     _add_output(command, "text", "json")
 
 
