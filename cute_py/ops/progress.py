@@ -1,4 +1,4 @@
-"""`Bar`: how far a long computation is, on a terminal."""
+"""`Bar`: a progress bar on a terminal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-SOON = 1.0  # seconds that no one needs a bar for
-LONG = 5.0  # seconds that are worth a line where there is no terminal
+SOON = 1.0  # seconds: shorter waits need no bar
+LONG = 5.0  # seconds: where there is no terminal, shorter waits need no line
 
 
 class Bar:
-    """`with Bar(text, unit) as bar: bar.update(done, total)` shows a bar on the error output.
+    """`with Bar(text, unit) as bar: bar.update(done, total)` shows a bar on stderr.
 
     It appears only on a terminal, and once more than a second is left. Elsewhere `tell` is called
-    once, with the seconds that are left, where there are many.
+    once with the seconds that are left, if there are many.
     """
 
     def __init__(self, text: str, unit: str, tell: Callable[[float], None] | None = None) -> None:
@@ -34,7 +34,7 @@ class Bar:
             self.shown.stop()
 
     def update(self, done: float, total: int) -> None:
-        """Say how much of the work is done, in units."""
+        """Update how much of the work is done, in units."""
         spent = perf_counter() - self.start
         left = spent * (total - done) / done if done else 0.0
         if self.shown is None and not sys.stderr.isatty():
