@@ -63,8 +63,8 @@ class Replacement:
     """`with Replacement(path) as file: file.save(array)` puts a file in place in one step.
 
     The new file is made next to the old one when the block begins, so that a path that cannot be
-    written is refused at once; without `save`, nothing is left behind. A link stays: the file that it leads
-    to is replaced, and keeps its permissions. What is no plain file is refused.
+    written is refused at once; without `save`, nothing is left behind. A link stays: the file that
+    it leads to is replaced, and keeps its permissions. What is no plain file is refused.
     """
 
     def __init__(self, path: str) -> None:
