@@ -31,8 +31,8 @@ SIZE = 256  # of M, N and K
 OPERATOR = "the kernel that cute.ops.gemm runs on a GPU"
 TILE = (
     "The kernel that cute.ops.gemm runs on a GPU for arrays like these. Its tile is the one that "
-    "the operator chooses by sizes, types and the GPUs of --arch; --config changes it. The emulator "
-    "uses another one: cute-py plan gemm shows it."
+    "the operator chooses by sizes, types and the GPUs of --arch; --config changes it. The "
+    "emulator uses another one: cute-py plan gemm shows it."
 )
 MOST_ELEMENTS = 2**56  # of an array: NumPy cannot count the bytes of many more
 TOLD = ("MMA", "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "MUFU", "FFMA", "DFMA")  # in the report

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 from cute_py.cli.arguments import Parser
@@ -25,17 +26,17 @@ REFUSED, INTERRUPTED, BROKEN_PIPE = 2, 130, 141  # the last two as shells count:
 # name -> the module in this package, what the command does, and an example
 COMMANDS = {
     "eval": (
-        "algebra_commands",
+        "expression_commands",
         "print the value of an expression",
         'cute-py eval "composition((6,2):(8,2), (4,3):(3,1))"',
     ),
     "layout": (
-        "algebra_commands",
+        "layout_command",
         "describe a layout and print its offsets",
         'cute-py layout "Sw<3,4,3> o 0 o (8,64):(64,1)"',
     ),
     "functions": (
-        "algebra_commands",
+        "expression_commands",
         "list the functions that eval knows",
         "cute-py functions",
     ),
@@ -154,9 +155,12 @@ def _reason(error: OSError | UnicodeError) -> str:
 
 
 def _drop_output() -> None:
-    """Send the rest of the output nowhere: Python would fail to write it once more at its end."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Send an output that fails to the null device: Python would fail to flush it at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):  # a stream of Python, without a file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser(words: Sequence[str] | None = None) -> ArgumentParser:

@@ -51,7 +51,7 @@ def load(path: str) -> Array:
         return np.asarray(np.load(path, allow_pickle=False))
     except OSError as error:
         raise _unread(path, error.strerror or "cannot be read") from None
-    except (ValueError, EOFError):
+    except (ValueError, EOFError, OverflowError):
         raise _unread(path, "the file is shorter than its header says") from None
 
 

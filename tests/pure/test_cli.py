@@ -15,7 +15,7 @@ from hypothesis import given
 import cute_py as cute
 from cute_py import E, Layout, sym
 from cute_py.atoms.registry import names
-from cute_py.cli import algebra_commands
+from cute_py.cli import expression_commands
 from cute_py.cli import main as command
 from cute_py.cli.main import BROKEN_PIPE, COMMANDS, INTERRUPTED, REFUSED, main
 from cute_py.layout.notation.grid import text_grid
@@ -304,7 +304,7 @@ def test_one_command_loads_its_own_module_alone(monkeypatch):
         command, "import_module", lambda name: loaded.append(name) or import_module(name)
     )
     main(["functions"])
-    assert loaded == ["cute_py.cli.algebra_commands"]
+    assert loaded == ["cute_py.cli.expression_commands"]
 
 
 # -- names: the beginning of one, and misspelled ones
@@ -444,7 +444,7 @@ def test_interrupt_ends_without_a_traceback(run, monkeypatch):
     def interrupted(given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(algebra_commands, "_eval", interrupted)
+    monkeypatch.setattr(expression_commands, "_eval", interrupted)
     assert run("eval", "4:1") == (INTERRUPTED, "", "")
 
 

@@ -1,21 +1,18 @@
-"""`cute-py eval`, `layout` and `functions`: the layout algebra."""
+"""`cute-py layout`: the properties of a layout, and the table of its offsets."""
 
 from __future__ import annotations
 
-import sys
-
 from cute_py.cli.arguments import count
-from cute_py.errors import CuteError, refusal
-from cute_py.expression import evaluate, functions, show
-from cute_py.integers.symbols import sym
+from cute_py.cli.expression_commands import add_symbols, symbols_of, text_of
+from cute_py.errors import CuteError
+from cute_py.expression import show
 from cute_py.layout import Mapped, queries
 from cute_py.layout.algebra.coalesce import coalesce
-from cute_py.layout.algebra.explain import explain
 from cute_py.layout.algebra.proofs import prove_bijective
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout
-from cute_py.layout.layout import INTS, SYMBOLS, Layout
+from cute_py.layout.layout import INTS, SYMBOLS
 from cute_py.layout.notation.grid import COLUMNS, ROWS, text_grid
 from cute_py.layout.notation.parse import parse_layout
 from cute_py.layout.tools import is_bijective, is_injective
@@ -25,15 +22,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
 
-    from cute_py.layout.types import AnyLayout, Leaf, OffsetMap
-
-
-def add_eval(command: ArgumentParser) -> None:
-    """Add the arguments of `eval`."""
-    command.set_defaults(run=_eval, marked=True)
-    command.add_argument("text", metavar="EXPR", help="the expression; - reads it from the input")
-    command.add_argument("--why", action="store_true", help="explain how the value comes about")
-    _add_symbols(command)
+    from cute_py.layout.types import AnyLayout, OffsetMap
 
 
 def add_layout(command: ArgumentParser) -> None:
@@ -44,59 +33,11 @@ def add_layout(command: ArgumentParser) -> None:
     )
     command.add_argument("--rows", type=count, default=ROWS, help="at most (%(default)s)")
     command.add_argument("--columns", type=count, default=COLUMNS, help="at most (%(default)s)")
-    _add_symbols(command)
-
-
-def add_functions(command: ArgumentParser) -> None:
-    """Add the arguments of `functions`: none."""
-    command.set_defaults(run=lambda given: print("\n".join(functions())))
-
-
-def _add_symbols(command: ArgumentParser) -> None:
-    command.add_argument(
-        "--symbol",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="declare a symbolic size; M%%8 declares a multiple of 8",
-    )
-
-
-def _symbols(declared: list[str]) -> dict[str, Leaf]:
-    symbols = {}
-    for each in declared:
-        name, _, multiple = each.partition("%")
-        symbols[name] = sym(name, multiple_of=evaluate(multiple) if multiple else 1)
-    return symbols
-
-
-def _text(given: Namespace) -> str:
-    if given.text != "-":
-        return str(given.text)
-    if sys.stdin is None:
-        raise refusal("cli-stream", operation=given.command, reason="an input that is closed")
-    return sys.stdin.read()
-
-
-# -- eval
-
-
-def _eval(given: Namespace) -> None:
-    if not given.why:
-        print(show(evaluate(_text(given), _symbols(given.symbol))))
-        return
-    try:
-        value = evaluate(_text(given), _symbols(given.symbol))
-    except CuteError as error:
-        raise type(error)(explain(error), error.code, error.facts) from None
-    print(explain(value) if isinstance(value, Layout) else show(value))
-
-
-# -- layout
+    add_symbols(command)
 
 
 def _layout(given: Namespace) -> None:
-    layout = parse_layout(_text(given), _symbols(given.symbol))
+    layout = parse_layout(text_of(given), symbols_of(given.symbol))
     for label, text in _facts(layout):
         print(f"{label:<10} {text}")
     if isinstance(layout, Mapped):
