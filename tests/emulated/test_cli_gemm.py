@@ -303,6 +303,33 @@ def test_what_is_no_matrix_of_numbers_is_refused_before_it_is_read(run, monkeypa
         assert "as c, read from odd.npy; required: an array of numbers" in refused(run, *terms)
 
 
+HEADER = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }"
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 9])
+@pytest.mark.parametrize(
+    "head",
+    [
+        *[HEADER % x for x in ("-3, 4", "2.5, 4", "0, 99999999999999999999", "10**9, 4", "4, 400")],
+        *("(" * 2000, "{'descr'", "", HEADER % "4, 4" + "}", "a\n  b\n c", "\0" * 9),
+    ],
+    ids=lambda x: x[-20:] if isinstance(x, str) else x,
+)
+def test_files_with_a_broken_header_are_refused(run, head, version):
+    saved(a=integers(4, 4))
+    length = len(head).to_bytes(2 if version == 1 else 4, "little")
+    Path("b.npy").write_bytes(b"\x93NUMPY" + bytes([version, 0]) + length + head.encode() + b"1234")
+    assert "given b.npy: " in refused(run, "a.npy", "b.npy")
+
+
+def test_a_truncated_file_is_refused(run):
+    saved(a=integers(4, 4))
+    whole = Path("a.npy").read_bytes()
+    for size in (*range(0, 140, 7), len(whole) - 1):
+        Path("b.npy").write_bytes(whole[:size])
+        assert "given b.npy: " in refused(run, "a.npy", "b.npy")
+
+
 PIPES = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 
 
