@@ -931,7 +931,7 @@ RECORDED = {
         },
     ),
     "cli-shtab": ("completion", {"found": "no package shtab", "shell": "bash"}),
-    "cli-stream": ("atoms", {"reason": "the system error 'No space left on device'"}),
+    "cli-stream": ("cute-py", {"reason": "the system error 'No space left on device'"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
     "emulate-padding": (
         "kernel",

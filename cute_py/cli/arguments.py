@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 
 from cute_py.errors import meant
@@ -37,6 +38,12 @@ class Parser(ArgumentParser):
         hint = meant(str(value), known) or "choose one of these"
         name = action.metavar or "/".join(action.option_strings)
         self.error(f"{name}: given {value!r}; required: one of {', '.join(known)}; fix: {hint}")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write a message; argparse would hide that it cannot be written."""
+        stream = file or sys.stderr
+        if message and stream is not None:
+            stream.write(message)
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and a message in one line to the standard error; exit with 2."""

@@ -55,7 +55,7 @@ def text_of(given: Namespace) -> str:
     if given.text != "-":
         return str(given.text)
     if sys.stdin is None:
-        raise refusal("cli-stream", operation=given.command, reason="an input that is closed")
+        raise refusal("cli-stream", operation="cute-py", reason="an input that is closed")
     return sys.stdin.read()
 
 

@@ -108,41 +108,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     ((2,2),3):((24,2),8)
     0
     """
-    words = sys.argv[1:] if argv is None else argv
-    name, marked = "cute-py", False
+    if sys.stdout is None:
+        return refuse(_no_stream("a standard output that is closed"))
     try:
-        if sys.stdout is None:
-            raise refusal("cli-stream", operation=name, reason="a standard output that is closed")
-        given = _parser(words).parse_args(words)
-        name, marked = given.command or name, given.marked
-        code = int(given.run(given) or 0)
+        code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
-    except SystemExit as stop:  # argparse has written its message
-        code = stop.code if isinstance(stop.code, int) else REFUSED
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:  # the reader, head for example, has seen enough
         _drop_output()
         code = BROKEN_PIPE
-    except CuteError as error:
-        code = refuse(error if marked else str(error).splitlines()[0])
-    except MemoryError:
-        code = refuse(refusal("cli-memory", operation=name, what=_asked_for(name)))
     except (OSError, UnicodeError) as error:
         _drop_output()
-        code = refuse(refusal("cli-stream", operation=name, reason=_reason(error)))
+        code = refuse(_no_stream(_reason(error)))
     return code
+
+
+def _run(words: Sequence[str]) -> int:
+    try:
+        given = _parser(words).parse_args(words)
+    except SystemExit as stop:  # argparse has written its message
+        return stop.code if isinstance(stop.code, int) else REFUSED
+    try:
+        return int(given.run(given) or 0)
+    except CuteError as error:
+        return refuse(error if given.marked else str(error).splitlines()[0])
+    except MemoryError:
+        what = "a product" if given.command in ("gemm", "plan") else "sizes"
+        return refuse(refusal("cli-memory", operation=given.command, what=what))
 
 
 def refuse(error: object) -> int:
     """Print a refusal to the standard error; return the exit code."""
-    if sys.stderr is not None:
-        print(error, file=sys.stderr)
+    with suppress(OSError):
+        if sys.stderr is not None:
+            print(error, file=sys.stderr)
     return REFUSED
 
 
-def _asked_for(command: str) -> str:
-    return "a product" if command in ("gemm", "plan") else "sizes"
+def _no_stream(reason: str) -> CuteError:
+    return refusal("cli-stream", operation="cute-py", reason=reason)
 
 
 def _reason(error: OSError | UnicodeError) -> str:

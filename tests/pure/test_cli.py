@@ -373,11 +373,12 @@ def piped(arguments, **streams):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device of a full disk")
-def test_an_output_that_is_full_is_refused_in_one_line():
+@pytest.mark.parametrize("arguments", [["functions"], ["--help"], [], ["eval", "4:1"]])
+def test_an_output_that_is_full_is_refused_in_one_line(arguments):
     with open("/dev/full", "w") as full:
-        code, error = piped(["functions"], stdout=full)
+        code, error = piped(arguments, stdout=full)
     assert code == REFUSED
-    assert error.startswith("functions: given the system error 'No space left on device'; required")
+    assert error.startswith("cute-py: given the system error 'No space left on device'; required")
     assert error.count("\n") == 1
 
 
@@ -449,8 +450,9 @@ def test_interrupt_ends_without_a_traceback(run, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes close otherwise on Windows")
-def test_closed_output_ends_without_a_traceback():
-    process = in_a_process("layout", "(32,16):(16,1)", stderr=subprocess.PIPE)
+@pytest.mark.parametrize("arguments", [("layout", "(32,16):(16,1)"), ("--help",), ()])
+def test_closed_output_ends_without_a_traceback(arguments):
+    process = in_a_process(*arguments, stderr=subprocess.PIPE)
     process.stdout.close()
     error = process.stderr.read()
     process.stderr.close()
