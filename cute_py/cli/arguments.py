@@ -30,6 +30,15 @@ class Parser(ArgumentParser):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"formatter_class": _Lines} | options)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and refuse what is left: here, since the parser of a command knows its options."""
+        given, rest = super().parse_known_args(args, namespace)
+        if rest:
+            known = sorted(self._option_string_actions)
+            hint = meant(rest[0].partition("=")[0], known) or f"{self.prog} --help lists them"
+            self.error(f"given {rest[0]!r}; required: an argument of {self.prog}; fix: {hint}")
+        return given, rest
+
     def _check_value(self, action: Action, value: Any) -> None:
         """Refuse what is not among the choices; argparse calls this."""
         if action.choices is None or value in action.choices:

@@ -35,7 +35,7 @@ TILE = (
     "emulator uses another one: cute-py plan gemm shows it."
 )
 MOST_ELEMENTS = 2**56  # of an array: NumPy cannot count the bytes of many more
-TOLD = ("MMA", "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "MUFU", "FFMA", "DFMA")  # in the report
+SHOWN = ("MMA", "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "MUFU", "FFMA", "DFMA")  # in the report
 
 
 def add_source(command: ArgumentParser) -> None:
@@ -162,8 +162,8 @@ def _compile(given: Namespace) -> None:
     traced = perf_counter()
     compiled = compile(plan, given.arch, given.spill_bytes)
     seconds = f"{traced - start:.2f} s to trace, {perf_counter() - traced:.2f} s to compile"
-    told = [*how.items(), *report(compiled), ("time", seconds)]
-    lines = [f"{label:<13}{text}\n" for label, text in told]
+    rows = [*how.items(), *report(compiled), ("time", seconds)]
+    lines = [f"{label:<13}{text}\n" for label, text in rows]
     lines += [f"{'wrote':<13}{path}\n" for path in _written(compiled, given.out)]
     stages = [given.ptx and compiled.ptx, given.sass and compiled.sass]
     sys.stdout.write("".join([*lines, *[f"\n{text.rstrip()}\n" for text in stages if text]]))
@@ -199,10 +199,10 @@ def _occupancy(compiled: Compiled) -> str:
 def _instructions(compiled: Compiled) -> str:
     """Return the counts of what moves and multiplies; the rest in one number."""
     counts = compiled.resources.instructions
-    told = [name for name in counts if name.startswith(TOLD) or name.endswith(TOLD[0])]
-    told.sort(key=lambda name: (-counts[name], name))
-    rest = sum(counts.values()) - sum(counts[name] for name in told)
-    words = [*[f"{counts[name]} {name}" for name in told], f"{rest} others"]
+    shown = [name for name in counts if name.startswith(SHOWN) or name.endswith(SHOWN[0])]
+    shown.sort(key=lambda name: (-counts[name], name))
+    rest = sum(counts.values()) - sum(counts[name] for name in shown)
+    words = [*[f"{counts[name]} {name}" for name in shown], f"{rest} others"]
     return f"{sum(counts.values())}: {', '.join(words)}"
 
 

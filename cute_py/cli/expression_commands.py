@@ -21,7 +21,7 @@ def add_eval(command: ArgumentParser) -> None:
     """Add the arguments of `eval`."""
     command.set_defaults(run=_eval, marked=True)
     command.add_argument("text", metavar="EXPR", help="the expression; - reads it from the input")
-    command.add_argument("--why", action="store_true", help="explain how the value comes about")
+    command.add_argument("--why", action="store_true", help="explain how the value is computed")
     add_symbols(command)
 
 

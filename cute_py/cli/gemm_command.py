@@ -61,11 +61,11 @@ def add_gemm(command: ArgumentParser) -> None:
 def add_plan(command: ArgumentParser) -> None:
     """Add the arguments of `plan`."""
     kinds = command.add_subparsers(title="kernels", required=True, metavar="KERNEL")
-    told = "The kernel of the command gemm, with the tile that the emulator uses; on a GPU "
+    sentence = "The kernel of the command gemm, with the tile that the emulator uses; on a GPU "
     command = kinds.add_parser(
         "gemm",
         help="the kernel of the command gemm",
-        description=f"{told}cute.ops.gemm uses another one: cute-py source gemm shows it.",
+        description=f"{sentence}cute.ops.gemm uses another one: cute-py source gemm shows it.",
     )
     command.set_defaults(run=_plan, a=None, b=None)
     add_product(command)

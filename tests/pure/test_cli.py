@@ -361,6 +361,23 @@ def test_very_many_completions_are_told_by_their_next_part(run):
     assert len(error) < 1000
 
 
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("gemm", "--bais", "x.npy"), "cute-py gemm; fix: did you mean --bias"),
+        (("source", "gemm", "--archs=sm_80"), "cute-py source gemm; fix: did you mean --arch"),
+        (("eval", "4:1", "4:1"), "cute-py eval; fix: cute-py eval --help lists them"),
+        (("--versoin",), "cute-py; fix: did you mean --version?"),
+        (("--foo", "functions"), "cute-py; fix: cute-py --help lists them"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, tuple) else "",
+)
+def test_an_unknown_option_is_answered_by_its_command(run, arguments, meant):
+    code, output, error = run(*arguments)
+    assert (code, output) == (REFUSED, "")
+    assert f"; required: an argument of {meant}" in error
+
+
 # -- streams
 
 
