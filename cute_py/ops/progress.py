@@ -11,20 +11,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 SOON = 1.0  # seconds: shorter waits need no bar
+OFTEN = 0.1  # seconds: an iteration is shorter than the bar takes to draw
 LONG = 5.0  # seconds: where there is no terminal, shorter waits need no line
 
 
 class Bar:
     """`with Bar(text, unit) as bar: bar.update(done, total)` shows a bar on stderr.
 
-    It appears only on a terminal, and once more than a second is left. Elsewhere `tell` is called
-    once with the seconds that are left, if there are many.
+    It appears only on a terminal, after a second, if more than another is left. Elsewhere `tell` is
+    called once with the seconds that are left, if there are many.
     """
 
     def __init__(self, text: str, unit: str, tell: Callable[[float], None] | None = None) -> None:
         self.text, self.unit, self.tell = text, unit, tell
         self.start = perf_counter()
         self.shown: Any = None
+        self.due = 0.0  # seconds from the start
 
     def __enter__(self) -> Bar:
         return self
@@ -43,9 +45,12 @@ class Bar:
                 self.tell = None
             return
         if self.shown is None:
-            if left < SOON:
+            if min(spent, left) < SOON:
                 return
             self._show(total)
+        if spent < self.due:
+            return
+        self.due = spent + OFTEN
         self.shown.update(self.task, completed=done, left=f"about {left:.0f} s left")
 
     def _show(self, total: int) -> None:

@@ -206,6 +206,15 @@ def test_a_bar_appears_on_a_terminal_if_much_is_left(capsys, monkeypatch):
     assert "multiplying" in capsys.readouterr().err
 
 
+def test_no_bar_in_the_first_second(monkeypatch):
+    """The first iteration is slow: what it says of the rest is no ground for a bar."""
+    monkeypatch.setattr(sys, "stderr", Terminal(sys.stderr))
+    with progress.Bar("multiplying", "blocks") as bar:
+        bar.start -= 0.5
+        bar.update(0.001, 1)
+        assert bar.shown is None
+
+
 def test_no_bar_without_a_terminal(capsys):
     with progress.Bar("multiplying", "blocks") as bar:
         bar.start -= 100
