@@ -41,9 +41,9 @@ class Parser(ArgumentParser):
 
     def _check_value(self, action: Action, value: Any) -> None:
         """Refuse what is not among the choices; argparse calls this."""
-        if action.choices is None or value in action.choices:
+        known = [str(each) for each in action.choices or ()]
+        if action.choices is None or value in known:
             return
-        known = [str(each) for each in action.choices]
         hint = meant(str(value), known) or "choose one of these"
         name = action.metavar or "/".join(action.option_strings)
         self.error(f"{name}: given {value!r}; required: one of {', '.join(known)}; fix: {hint}")

@@ -165,6 +165,8 @@ def test_bad_input_is_refused_in_one_line(run, arguments, words):
     [
         ("tv",),
         ("tv", AMPERE, "--operand", "D"),
+        ("tv", AMPERE, "--operand", "AB"),
+        ("tv", AMPERE, "--operand", ""),
         ("mma", AMPERE, "--format", "png"),
         ("copy", "UniversalCopy<64>", "--bits", "0"),
         ("atoms", "--format", "svg"),
