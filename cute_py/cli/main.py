@@ -129,6 +129,8 @@ def _run(words: Sequence[str]) -> int:
         given = _parser(words).parse_args(words)
     except SystemExit as stop:  # argparse has written its message
         return stop.code if isinstance(stop.code, int) else REFUSED
+    except ImportError as error:
+        return refuse(refusal("cli-package", operation="cute-py", reason=error))
     try:
         return int(given.run(given) or 0)
     except CuteError as error:

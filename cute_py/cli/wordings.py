@@ -37,7 +37,13 @@ WORDINGS: dict[str, Wording] = {
         CuteError,
         "{found}",
         "the package shtab, which writes what {shell} reads",
-        "pip install -U 'cute-py[completion]'",
+        'pip install -U "cute-py[completion]"',
+    ),
+    "cli-package": (
+        CuteError,
+        "a package that cannot be imported: {reason}",
+        "the packages that cute-py needs",
+        "cute-py doctor lists what to install",
     ),
     "cli-stream": (
         CuteError,

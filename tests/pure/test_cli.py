@@ -415,6 +415,16 @@ def test_streams_that_are_closed_are_refused(run, monkeypatch, capsys):
     assert "given a standard output that is closed" in capsys.readouterr().err
 
 
+def test_a_missing_package_is_refused(run, monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'numpy'")
+
+    monkeypatch.setattr(command, "import_module", missing)
+    code, output, error = run("gemm", "--help")
+    assert (code, output) == (REFUSED, "")
+    assert "given a package that cannot be imported: No module named 'numpy'; required" in error
+
+
 # -- numbers
 
 

@@ -30,7 +30,7 @@ def test_without_shtab_the_refusal_says_what_to_install(run, monkeypatch, shell)
     given, required, fix = error.split("; ")
     assert given == "completion: given no package shtab"
     assert required == f"required: the package shtab, which writes what {shell} reads"
-    assert fix == "fix: pip install -U 'cute-py[completion]'\n"
+    assert fix == 'fix: pip install -U "cute-py[completion]"\n'
 
 
 def test_a_shtab_that_does_not_know_the_shell_is_refused(run, monkeypatch):
