@@ -28,72 +28,64 @@ COMMANDS = {
     "eval": (
         "expression_commands",
         "print the value of an expression",
-        'cute-py eval "composition((6,2):(8,2), (4,3):(3,1))"',
+        'eval "composition((6,2):(8,2), (4,3):(3,1))"',
     ),
     "layout": (
         "layout_command",
         "describe a layout and print its offsets",
-        'cute-py layout "Sw<3,4,3> o 0 o (8,64):(64,1)"',
+        'layout "Sw<3,4,3> o 0 o (8,64):(64,1)"',
     ),
-    "functions": (
-        "expression_commands",
-        "list the functions that eval knows",
-        "cute-py functions",
-    ),
+    "functions": ("expression_commands", "list the functions that eval knows", "functions"),
     "tv": (
         "picture_commands",
         "draw which threads hold one operand of an MMA atom",
-        "cute-py tv SM70_8x8x4_F32F16F16F32_TN --operand C",
+        "tv SM70_8x8x4_F32F16F16F32_TN --operand C",
     ),
     "mma": (
         "picture_commands",
         "draw which threads hold A, B and C of an MMA, tiled or not",
-        "cute-py mma SM70_8x8x4_F32F16F16F32_TN --atoms 2,2",
+        "mma SM70_8x8x4_F32F16F16F32_TN --atoms 2,2",
     ),
     "copy": (
         "picture_commands",
         "draw which threads read and which write in a copy",
-        'cute-py copy "UniversalCopy<32>" --thr "(4,8):(8,1)" --bits 32',
+        'copy "UniversalCopy<32>" --thr "(4,8):(8,1)" --bits 32',
     ),
-    "atoms": (
-        "picture_commands",
-        "list the instructions of MMAs and copies",
-        "cute-py atoms --arch sm_80",
-    ),
+    "atoms": ("picture_commands", "list the instructions of MMAs and copies", "atoms --arch sm_80"),
     "gemm": (
         "gemm_command",
         "multiply matrices on the emulator",
-        "cute-py gemm a.npy b.npy -o d.npy\n  cute-py gemm --m 64 --n 64 --k 64 --check",
+        "gemm a.npy b.npy -o d.npy\ngemm --m 64 --n 64 --k 64 --check",
     ),
     "plan": (
         "gemm_command",
         "print the plan of a kernel, op by op",
-        "cute-py plan gemm --m 512 --n 512 --k 512",
+        "plan gemm --m 512 --n 512 --k 512",
     ),
     "source": (
         "compile_commands",
         "print the Numba source of a kernel",
-        "cute-py source gemm --arch sm_90a",
+        "source gemm --arch sm_90a",
     ),
     "compile": (
         "compile_commands",
         "compile a kernel for a GPU, without having one",
-        "cute-py compile gemm --arch sm_80 --sass",
+        "compile gemm --arch sm_80 --sass",
     ),
     "doctor": (
         "installation_commands",
         "show what is installed, and what to install",
-        "cute-py doctor --quick",
+        "doctor --quick",
     ),
     "cache": (
         "installation_commands",
         "show what the cache of compiled kernels holds, or empty it",
-        "cute-py cache",
+        "cache",
     ),
     "completion": (
         "installation_commands",
         "print a script that lets a shell complete commands and names",
-        "cute-py completion bash > ~/.local/share/bash-completion/completions/cute-py",
+        "completion bash > ~/.local/share/bash-completion/completions/cute-py",
     ),
 }
 
@@ -181,7 +173,7 @@ def _parser(words: Sequence[str] | None = None) -> ArgumentParser:
     called = next((word for word in words or () if not word.startswith("-")), None)
     for name, (module, does, example) in COMMANDS.items():
         sentence = f"{does[0].upper()}{does[1:]}."
-        examples = f"example:\n  {example}"
+        examples = "\n  cute-py ".join(["example:", *example.splitlines()])
         command = commands.add_parser(name, help=does, description=sentence, epilog=examples)
         if words is None or name == called:
             getattr(import_module(f"cute_py.cli.{module}"), f"add_{name}")(command)
