@@ -8,7 +8,7 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of
 from cute_py.integers.symbols import terms_of
-from cute_py.plan.conditions import MOST, Reg
+from cute_py.plan.conditions import MOST, SCOPES, Reg
 from cute_py.plan.ops import (
     GridDep,
     If,
@@ -17,7 +17,6 @@ from cute_py.plan.ops import (
     Op,
     While,
 )
-from cute_py.plan.ops.control import SCOPES
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
 
 TYPE_CHECKING = False

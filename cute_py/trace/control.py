@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from cute_py.calls.places import kernel_line, where
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.plan.conditions import bounds_of
+from cute_py.plan.conditions import bounds_of, uniformity
 from cute_py.plan.ops import If, Leave, Let, Loop, Set, WaitUntil, While
-from cute_py.plan.uniform import uniformity
 from cute_py.plan.walk import every
 from cute_py.tensor.tensor import require_tensor
 from cute_py.trace.lower import access

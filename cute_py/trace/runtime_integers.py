@@ -15,9 +15,8 @@ from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt
 from cute_py.layout import AbstractTensor
 from cute_py.layout.basis import ScaledBasis
-from cute_py.plan.conditions import BITS, MOST, Compare, Logic, Not, Test
+from cute_py.plan.conditions import BITS, MOST, Compare, Logic, Not, Test, uniformity
 from cute_py.plan.ops.control import Let, let_bounds
-from cute_py.plan.uniform import uniformity
 from cute_py.trace.state import current
 
 TYPE_CHECKING = False

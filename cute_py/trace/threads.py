@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cute_py.calls.numbers import number
+from cute_py.calls.arguments import number
 from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import b1, f32, s32, u32
 from cute_py.errors import refusal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cute_py.calls.arguments import number
 from cute_py.calls.arrays import (
     LINE,
     address_of,
@@ -14,7 +15,6 @@ from cute_py.calls.arrays import (
     require_plain_values,
     strides_of,
 )
-from cute_py.calls.numbers import number
 from cute_py.codegen.driver.driver import driver
 from cute_py.codegen.driver.streams import (
     current_device,
