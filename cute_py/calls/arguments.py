@@ -29,10 +29,9 @@ from cute_py.calls.arrays import (
 )
 from cute_py.calls.fingerprint.look import is_plain, static_key
 from cute_py.calls.fingerprint.values import arrays_in
-from cute_py.calls.places import where
 from cute_py.dtypes.table import Dtype, b1
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal
+from cute_py.errors import refusal, where
 from cute_py.integers import ints
 
 TYPE_CHECKING = False

@@ -13,7 +13,7 @@ from cute_py.dtypes.table import Dtype
 from cute_py.integers.polynomial import FloorDiv, Min, Symbol, value
 from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbols import SymInt, terms_of
-from cute_py.plan.node import FIXED, Node
+from cute_py.plan.op import FIXED, Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class Test(Node):
 
 
 Cond: TypeAlias = Compare | Logic | Not | Test
+Value: TypeAlias = Reg | Scalar | float | bool  # of an op: registers, or a number for them
 
 _SIGNS = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 

@@ -11,7 +11,7 @@ from cute_py.errors import refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import Scalar
-from cute_py.plan.node import Node
+from cute_py.plan.op import Node
 from cute_py.plan.ops import Block, Op, While
 from cute_py.plan.walk import blocks_of, computed_with, every, reads, writes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from cute_py.errors import refusal
+from cute_py.errors import place_text, refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of
 from cute_py.integers.symbols import terms_of
@@ -180,8 +180,7 @@ def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None
 
 
 def _line(op: Op) -> str:
-    file, number = op.line
-    return f"{file.rpartition('/')[2]}:{number}"
+    return place_text(op.line)
 
 
 def _require_barriers_together(plan: Plan) -> None:
@@ -194,7 +193,10 @@ def _barriers(block: Block, scope: str, cause: Op | None) -> None:
         if op.together and scope != "block":
             assert cause is not None
             raise refusal(
-                "plan-divergent", operation="syncthreads", branch=_line(cause), where=_line(op)
+                "plan-divergent",
+                operation="syncthreads",
+                branch=_line(cause),
+                where=_line(op),
             )
         if isinstance(op, (If, Loop, While)):
             inner = max(scope, op.scope, key=SCOPES.index)

@@ -7,10 +7,9 @@ tensor. Types do not mix by themselves: convert one. Assigning writes in place.
 from __future__ import annotations
 
 from cute_py.calls.arguments import number
-from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import b1, f32, s32, s64
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal
+from cute_py.errors import kernel_line, refusal, where
 from cute_py.integers import ints
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size

@@ -10,8 +10,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 
-from cute_py.calls.places import kernel_line, where
-from cute_py.errors import refusal
+from cute_py.errors import kernel_line, place_text, refusal, where
 from cute_py.integers import ints
 from cute_py.plan.conditions import bounds_of, uniformity
 from cute_py.plan.ops import If, Leave, Let, Loop, Set, WaitUntil, While
@@ -136,14 +135,12 @@ def _require_same(first: list[Op], second: list[Op]) -> None:
 
 
 def _refuse_change(a: Op, b: Op | None) -> None:
-
-    file, number = a.line
     raise refusal(
         "trace-changes",
         operation="cute.range",
         first=str(a),
         second="nothing" if b is None else str(b),
-        where=f"{file.rpartition('/')[2]}:{number}",
+        where=place_text(a.line),
     )
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from math import copysign
 
 from cute_py.atoms.copy import Copy_Atom
-from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import b1
-from cute_py.errors import refusal
+from cute_py.errors import kernel_line, refusal, where
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg, Test
 from cute_py.plan.ops import CpAsync, LdMatrix, Load, Map, Prefetch, StMatrix, Store

@@ -6,9 +6,8 @@ a parameter, which know its extents: tiles that reach past them are predicated b
 
 from __future__ import annotations
 
-from cute_py.calls.places import where
 from cute_py.dtypes.table import Dtype
-from cute_py.errors import refusal
+from cute_py.errors import refusal, where
 from cute_py.integers import ints
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.coords import crd2idx

@@ -8,9 +8,8 @@ include/cute/arch/copy_sm90_tma.hpp, mma_sm90_gmma.hpp.
 from __future__ import annotations
 
 from cute_py.atoms.gmma import byte_swizzle, make_gmma_desc
-from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import u64
-from cute_py.errors import refusal
+from cute_py.errors import kernel_line, refusal, where
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout

@@ -6,8 +6,7 @@ order; what depends on the thread, the block or a loop goes to the bases, all el
 
 from __future__ import annotations
 
-from cute_py.calls.places import where
-from cute_py.errors import LayoutError, refusal
+from cute_py.errors import LayoutError, refusal, where
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt, terms_of

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cute_py.atoms.mma import MMA_Atom
-from cute_py.calls.places import kernel_line, where
-from cute_py.errors import refusal
+from cute_py.errors import kernel_line, refusal, where
 from cute_py.integers import ints
 from cute_py.layout.algebra.divide import logical_divide
 from cute_py.layout.queries import rank, size

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal
+from cute_py.errors import kernel_line, refusal, where
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import cosize
 from cute_py.plan.conditions import Reg

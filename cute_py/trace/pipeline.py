@@ -6,8 +6,7 @@ through `cute.range`. Source: cutlass include/cutlass/pipeline/pipeline.hpp.
 
 from __future__ import annotations
 
-from cute_py.calls.places import where
-from cute_py.errors import refusal
+from cute_py.errors import refusal, where
 from cute_py.trace.control import Var, branch
 from cute_py.trace.hopper import Mbarriers, fence_mbarrier_init, tma_load
 from cute_py.trace.threads import cp_async_fence, cp_async_wait, syncthreads, thread_idx_linear

@@ -8,8 +8,7 @@ using it outside of the run-time loop or branch that made it.
 
 from __future__ import annotations
 
-from cute_py.calls.places import kernel_line, where
-from cute_py.errors import refusal
+from cute_py.errors import kernel_line, refusal, where
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt

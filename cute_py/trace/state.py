@@ -11,8 +11,7 @@ import sys
 import threading
 from contextlib import contextmanager
 
-from cute_py.calls.places import place_text, where
-from cute_py.errors import refusal
+from cute_py.errors import place_text, refusal, where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

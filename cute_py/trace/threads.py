@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from cute_py.calls.arguments import number
-from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import b1, f32, s32, u32
-from cute_py.errors import refusal
+from cute_py.errors import kernel_line, refusal, where
 from cute_py.integers import ints
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
