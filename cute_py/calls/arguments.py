@@ -27,7 +27,7 @@ from cute_py.calls.arrays import (
     strides_of,
     taken_in,
 )
-from cute_py.calls.fingerprint.look import is_plain, static_key
+from cute_py.calls.fingerprint import is_plain, static_key
 from cute_py.calls.fingerprint.values import arrays_in
 from cute_py.dtypes.table import Dtype, b1
 from cute_py.dtypes.table import dtype as as_dtype
