@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def without_waits(plan: Plan, arch: str) -> Plan:
-    """Return the plan without its waits for earlier grids if the architecture runs one kernel after another."""
+    """Return the plan without its waits for earlier grids, if no grid begins before the one before
+    it has ended on the architecture.
+    """
     return plan if overlaps(arch) else replace(plan, body=rebuilt(plan.body, _dropped))
 
 
