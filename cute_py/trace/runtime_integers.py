@@ -20,13 +20,16 @@ from cute_py.trace.state import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from collections.abc import Callable
+    from typing import Any, NoReturn, TypeAlias
 
     from cute_py.dtypes.table import DtypeLike
     from cute_py.integers.ints import Leaf
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.tensor.tensor import Tensor
     from cute_py.trace.state import Scope, Trace
+
+    Binary: TypeAlias = Callable[["Int", object], Leaf]
 
 _set = object.__setattr__
 
@@ -70,6 +73,17 @@ class _RunTime:
         self._refuse("@", "cute.gemm")
 
     __rmatmul__ = __matmul__
+
+
+def _forms(op: str) -> tuple[Binary, Binary]:
+    """Return an operator of a run-time integer, and the same with the integer on its right."""
+    return lambda self, other: _operate(op, self, other), lambda self, other: _operate(
+        op, other, self
+    )
+
+
+def _bitwise_form(kind: str) -> Binary:
+    return lambda self, other: _bitwise(kind, self, other)
 
 
 class Int(_RunTime):
@@ -125,35 +139,11 @@ class Int(_RunTime):
 
     # -- arithmetic
 
-    def __add__(self, other: object) -> Leaf:
-        return _operate("add", self, other)
-
-    def __radd__(self, other: object) -> Leaf:
-        return _operate("add", other, self)
-
-    def __sub__(self, other: object) -> Leaf:
-        return _operate("sub", self, other)
-
-    def __rsub__(self, other: object) -> Leaf:
-        return _operate("sub", other, self)
-
-    def __mul__(self, other: object) -> Leaf:
-        return _operate("mul", self, other)
-
-    def __rmul__(self, other: object) -> Leaf:
-        return _operate("mul", other, self)
-
-    def __floordiv__(self, other: object) -> Leaf:
-        return _operate("div", self, other)
-
-    def __rfloordiv__(self, other: object) -> Leaf:
-        return _operate("div", other, self)
-
-    def __mod__(self, other: object) -> Leaf:
-        return _operate("mod", self, other)
-
-    def __rmod__(self, other: object) -> Leaf:
-        return _operate("mod", other, self)
+    __add__, __radd__ = _forms("add")
+    __sub__, __rsub__ = _forms("sub")
+    __mul__, __rmul__ = _forms("mul")
+    __floordiv__, __rfloordiv__ = _forms("div")
+    __mod__, __rmod__ = _forms("mod")
 
     def __divmod__(self, other: object) -> tuple[Leaf, Leaf]:
         return self // other, self % other
@@ -173,18 +163,8 @@ class Int(_RunTime):
     def __round__(self, digits: None = None) -> Leaf:
         return self
 
-    def __and__(self, other: object) -> Leaf:
-        return _bitwise("and", self, other)
-
-    def __or__(self, other: object) -> Leaf:
-        return _bitwise("or", self, other)
-
-    def __xor__(self, other: object) -> Leaf:
-        return _bitwise("xor", self, other)
-
-    __rand__ = __and__
-    __ror__ = __or__
-    __rxor__ = __xor__
+    __and__, __or__, __xor__ = map(_bitwise_form, ("and", "or", "xor"))
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __lshift__(self, other: object) -> Leaf:
         return _shift("shl", "mul", self, other)
