@@ -23,6 +23,7 @@ from cute_py.records import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from cute_py.atoms.mma import Array
     from cute_py.dtypes.table import DtypeLike
@@ -63,8 +64,9 @@ class Copy_Op:
         runnable: False for rows that are data for exploration.
         note: what a reader must know beside; "" if nothing.
 
-    >>> from cute_py.atoms.copy_sm80 import SM75_U32x4_LDSM_N
-    >>> print(SM75_U32x4_LDSM_N, SM75_U32x4_LDSM_N.src_tv, SM75_U32x4_LDSM_N.dst_tv)
+    >>> from cute_py.atoms import get_copy
+    >>> op = get_copy("SM75_U32x4_LDSM_N")
+    >>> print(op, op.src_tv, op.dst_tv)
     SM75_U32x4_LDSM_N (32,128):(128,1) (32,(32,4)):(32,(1,1024))
     """
 
@@ -120,8 +122,8 @@ class Copy_Op:
         Law: table("src")[thread, bit] == src_tv(thread, bit); the bits of 32 threads count through
         the whole copy, in an order that is common to its sides.
 
-        >>> from cute_py.atoms.copy_sm80 import SM75_U32x1_LDSM_N
-        >>> SM75_U32x1_LDSM_N.table("dst")[5, ::16].tolist()
+        >>> from cute_py.atoms import get_copy
+        >>> get_copy("SM75_U32x1_LDSM_N").table("dst")[5, ::16].tolist()
         [160, 176]
         """
         return offset_grid(getattr(self, f"{side}_tv")).reshape(self.num_threads, -1)
@@ -140,8 +142,9 @@ class Copy_Op:
     def support(self, arch: str) -> str:
         """Return "native" or "" (absent) for an architecture.
 
-        >>> from cute_py.atoms.copy_sm90 import SM90_U32x4_STSM_N
-        >>> SM90_U32x4_STSM_N.support("sm_90a"), SM90_U32x4_STSM_N.support("sm_80")
+        >>> from cute_py.atoms import get_copy
+        >>> op = get_copy("SM90_U32x4_STSM_N")
+        >>> op.support("sm_90a"), op.support("sm_80")
         ('native', '')
         """
         return "native" if holds(self.native, arch) else ""
@@ -375,3 +378,25 @@ def require_width(name: str, bits: object, widths: tuple[int, ...]) -> None:
     """Refuse a width that the instruction does not have."""
     if type(bits) is not int or bits not in widths:
         raise refusal("copy-width", operation=name, bits=bits, widths=" or ".join(map(str, widths)))
+
+
+# -- rows of one kind
+
+
+def of_one_thread(
+    name: str, bits: int, spaces: tuple[str, str], min_arch: str, source: str, **more: Any
+) -> Copy_Op:
+    """Return the row of an instruction by which one thread moves contiguous bits from a memory to
+    another; `more`: the other fields.
+    """
+    tv = Layout((1, bits), (0, 1))
+    given = {"args": (bits,), "alignment_bits": bits, **more}
+    return Copy_Op(name, ONE_THREAD, tv, tv, tv, *spaces, min_arch=min_arch, source=source, **given)
+
+
+def between(registers: Operand, address: Operand, load: bool) -> tuple[tuple[str, Operand], ...]:
+    """Return the operands of a load from memory to registers, or of a store."""
+    return (
+        ("dst", registers if load else address),
+        ("src", address if load else registers),
+    )
