@@ -144,52 +144,6 @@ def _refuse_change(a: Op, b: Op | None) -> None:
     )
 
 
-class while_:
-    """`with cute.while_(lambda: x.get() < n):` repeats the body while the condition holds.
-
-    The condition is asked again before each iteration, so it must be a function, of `cute.var`s or
-    of memory. What the body does to Python values is as for `cute.when`.
-    """
-
-    def __init__(self, condition: Callable[[], object]) -> None:
-        if not callable(condition):
-            raise refusal("kernel-while", operation="cute.while_", value=condition, where=where())
-        self.condition = condition
-
-    def __enter__(self) -> None:
-        self._begin(sys._getframe(1)).refuse_leaving(sys._getframe(1))
-
-    def _begin(self, frame: FrameType) -> Rebinding:
-        trace, self.line = current(), kernel_line()
-        with trace.block("loop", self.line) as test:
-            truth = as_condition(self.condition(), "cute.while_")
-            if isinstance(truth, bool):
-                raise refusal("kernel-while", operation="cute.while_", value=truth, where=where())
-        self.test, self.cond = tuple(test.ops), truth.cond
-        self.body = _Body(trace, "loop", self.line)
-        self.guard = Rebinding(frame, "cute.while_", "loop")
-        return self.guard
-
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        if self.body.end(kind, "cute.while_"):
-            self._record(sys._getframe(1))
-
-    def _record(self, frame: FrameType) -> None:
-        self.guard.check(frame)
-        ops, trace = self.body.ops, self.body.trace
-        if not self.test and not any(isinstance(op, Leave) for op in every(ops)):
-            raise refusal("kernel-while", operation="cute.while_", value=self.cond, where=where())
-        scope = uniformity(trace.uniform, self.cond)
-        trace.emit(While(self.test, self.cond, ops, scope, line=self.line))
-
-    def __call__(self, body: Callable[[], object]) -> None:
-        """`@cute.while_(condition)` above a function without arguments records it as the body."""
-        self._begin(sys._getframe(1))
-        with self.body.ending("cute.while_"):
-            body()
-        self._record(sys._getframe(1))
-
-
 class _Body:
     """The block of a `with` statement that is being recorded."""
 
@@ -226,10 +180,75 @@ class _Body:
         return tuple(self.inner.ops)
 
 
+class _Recorded:
+    """A statement that records the block of a `with`, or the body of the function below it."""
+
+    operation: str
+    body: _Body
+    guard: Rebinding  # of the names around it
+
+    def _begin(self, frame: FrameType) -> None:
+        """Open the block: set `body` and `guard`."""
+        raise NotImplementedError
+
+    def _record(self) -> None:
+        """Record the op that holds what the block has recorded."""
+        raise NotImplementedError
+
+    def __enter__(self) -> None:
+        self._begin(sys._getframe(1))
+        self.guard.refuse_leaving(sys._getframe(1))
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if self.body.end(kind, self.operation):
+            self.guard.check(sys._getframe(1))
+            self._record()
+
+    def __call__(self, body: Callable[[], object]) -> None:
+        """`@cute.when(condition)` above a function without arguments records it as the block."""
+        self._begin(sys._getframe(1))
+        with self.body.ending(self.operation):
+            body()
+        self.guard.check(sys._getframe(1))
+        self._record()
+
+
+class while_(_Recorded):
+    """`with cute.while_(lambda: x.get() < n):` repeats the body while the condition holds.
+
+    The condition is asked again before each iteration, so it must be a function, of `cute.var`s or
+    of memory. What the body does to Python values is as for `cute.when`.
+    """
+
+    operation = "cute.while_"
+
+    def __init__(self, condition: Callable[[], object]) -> None:
+        if not callable(condition):
+            raise refusal("kernel-while", operation="cute.while_", value=condition, where=where())
+        self.condition = condition
+
+    def _begin(self, frame: FrameType) -> None:
+        trace, self.line = current(), kernel_line()
+        with trace.block("loop", self.line) as test:
+            truth = as_condition(self.condition(), "cute.while_")
+            if isinstance(truth, bool):
+                raise refusal("kernel-while", operation="cute.while_", value=truth, where=where())
+        self.test, self.cond = tuple(test.ops), truth.cond
+        self.body = _Body(trace, "loop", self.line)
+        self.guard = Rebinding(frame, "cute.while_", "loop")
+
+    def _record(self) -> None:
+        ops, trace = self.body.ops, self.body.trace
+        if not self.test and not any(isinstance(op, Leave) for op in every(ops)):
+            raise refusal("kernel-while", operation="cute.while_", value=self.cond, where=where())
+        scope = uniformity(trace.uniform, self.cond)
+        trace.emit(While(self.test, self.cond, ops, scope, line=self.line))
+
+
 # -- branches
 
 
-class when:
+class when(_Recorded):
     """`with cute.when(condition):` records what only those threads do for whom it holds.
 
     A name that is rebound inside and used after, a list or object that is changed inside and used
@@ -238,35 +257,21 @@ class when:
     or left out.
     """
 
+    operation = "cute.when"
+
     def __init__(self, condition: object) -> None:
         self.truth = as_condition(condition, "cute.when")
 
-    def __enter__(self) -> None:
-        self._begin(sys._getframe(1)).refuse_leaving(sys._getframe(1))
-
-    def _begin(self, frame: FrameType) -> Rebinding:
+    def _begin(self, frame: FrameType) -> None:
         if isinstance(self.truth, Condition):
             bare_condition(self.truth)
         self.body = _Body(current(), "branch", kernel_line())
         self.guard = Rebinding(frame, "cute.when")
-        return self.guard
 
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        if self.body.end(kind, "cute.when"):
-            self._record(sys._getframe(1))
-
-    def _record(self, frame: FrameType) -> None:
-        self.guard.check(frame)
+    def _record(self) -> None:
         body, truth = self.body, self.truth
         record_branch(truth, body.ops, body.line)
         body.trace.branch = body.outer, len(body.outer.ops), truth
-
-    def __call__(self, body: Callable[[], object]) -> None:
-        """`@cute.when(condition)` above a function without arguments records it as the branch."""
-        self._begin(sys._getframe(1))
-        with self.body.ending("cute.when"):
-            body()
-        self._record(sys._getframe(1))
 
 
 def record_branch(truth: bool | Condition, ops: tuple[Op, ...], line: tuple[str, int]) -> None:
@@ -289,13 +294,12 @@ def branch(truth: bool | Condition) -> Iterator[None]:
     record_branch(truth, body.ops, body.line)
 
 
-class otherwise:
+class otherwise(_Recorded):
     """`with cute.otherwise():` right after a `cute.when` records what the other threads do."""
 
-    def __enter__(self) -> None:
-        self._begin(sys._getframe(1)).refuse_leaving(sys._getframe(1))
+    operation = "cute.otherwise"
 
-    def _begin(self, frame: FrameType) -> Rebinding:
+    def _begin(self, frame: FrameType) -> None:
         trace = current()
         outer, position, truth = trace.branch or (None, 0, False)
         self.truth: bool | Condition = truth
@@ -304,14 +308,8 @@ class otherwise:
             raise refusal("kernel-otherwise", operation="cute.otherwise", where=where())
         self.body = _Body(trace, "branch", kernel_line())
         self.guard = Rebinding(frame, "cute.otherwise")
-        return self.guard
 
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        if self.body.end(kind, "cute.otherwise"):
-            self._record(sys._getframe(1))
-
-    def _record(self, frame: FrameType) -> None:
-        self.guard.check(frame)
+    def _record(self) -> None:
         ops, outer = self.body.ops, self.body.outer
         if isinstance(self.truth, bool):
             record_branch(not self.truth, ops, self.body.line)
@@ -319,13 +317,6 @@ class otherwise:
         last = outer.ops.pop()
         assert isinstance(last, If)
         outer.ops.append(If(last.cond, last.then, ops, last.scope, line=last.line))
-
-    def __call__(self, body: Callable[[], object]) -> None:
-        """`@cute.otherwise()` above a function without arguments."""
-        self._begin(sys._getframe(1))
-        with self.body.ending("cute.otherwise"):
-            body()
-        self._record(sys._getframe(1))
 
 
 def bare_condition(condition: Condition) -> Condition:
