@@ -190,6 +190,11 @@ def is_own(frame: FrameType) -> bool:
     return bool(module == "contextlib")
 
 
+def refusal_here(code: str, *, operation: str, **facts: object) -> CuteError:
+    """Return the error of `code` with the line of the kernel; see `refusal`."""
+    return refusal(code, operation=operation, where=where(), **facts)
+
+
 def where() -> str:
     """Return "file:line" of the kernel, for a refusal."""
     return place_text(kernel_line())

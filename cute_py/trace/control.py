@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 
-from cute_py.errors import kernel_line, place_text, refusal, where
+from cute_py.errors import kernel_line, place_text, refusal, refusal_here
 from cute_py.integers import ints
 from cute_py.plan.conditions import bounds_of, uniformity
 from cute_py.plan.ops import If, Leave, Let, Loop, Set, WaitUntil, While
@@ -19,7 +19,7 @@ from cute_py.tensor.tensor import require_tensor
 from cute_py.trace.lower import access
 from cute_py.trace.rebinding import Iterations, Rebinding, asks_for_statement
 from cute_py.trace.runtime_integers import Condition, as_condition, bare, new_symbol
-from cute_py.trace.state import Scope, current, require_choice
+from cute_py.trace.state import Scope, current, emit, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,21 +52,21 @@ class range_:
         self.stop = ints.normalize(stop, "cute.range")
         self.step = ints.as_int(ints.normalize(step, "cute.range"), "cute.range")
         if self.step == 0:
-            raise refusal("kernel-step", operation="cute.range", where=where())
+            raise refusal_here("kernel-step", operation="cute.range")
 
     def __iter__(self) -> Iterator[Leaf]:
         trace = current()
         trace.require_sound()
         if not asks_for_statement(sys._getframe(1)):
-            raise refusal("trace-iterated", operation="cute.range", where=where())
+            raise refusal_here("trace-iterated", operation="cute.range")
         return _loop(trace, self, kernel_line())
 
     def __len__(self) -> int:
         """Refuse: the trip count is known at run time only."""
-        raise refusal("trace-iterated", operation="cute.range", where=where())
+        raise refusal_here("trace-iterated", operation="cute.range")
 
     def __getitem__(self, *index: object) -> NoReturn:
-        raise refusal("trace-iterated", operation="cute.range", where=where())
+        raise refusal_here("trace-iterated", operation="cute.range")
 
     __contains__ = __reversed__ = __getitem__
 
@@ -94,7 +94,7 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
             finished = trace.scope is inner
             trace.close(inner, outer)
         if not finished:
-            raise refusal("trace-interleaved", operation="cute.range", where=where())
+            raise refusal_here("trace-interleaved", operation="cute.range")
         trace.require_sound()
         runs.append(inner.ops)
         names.again()
@@ -161,7 +161,7 @@ class _Body:
             self.trace.leave(self.inner.kind, self.line)
             return False
         if not whole:
-            raise refusal("trace-interleaved", operation=operation, where=where())
+            raise refusal_here("trace-interleaved", operation=operation)
         return True
 
     @contextmanager
@@ -224,7 +224,7 @@ class while_(_Recorded):
 
     def __init__(self, condition: Callable[[], object]) -> None:
         if not callable(condition):
-            raise refusal("kernel-while", operation="cute.while_", value=condition, where=where())
+            raise refusal_here("kernel-while", operation="cute.while_", value=condition)
         self.condition = condition
 
     def _begin(self, frame: FrameType) -> None:
@@ -232,7 +232,7 @@ class while_(_Recorded):
         with trace.block("loop", self.line) as test:
             truth = as_condition(self.condition(), "cute.while_")
             if isinstance(truth, bool):
-                raise refusal("kernel-while", operation="cute.while_", value=truth, where=where())
+                raise refusal_here("kernel-while", operation="cute.while_", value=truth)
         self.test, self.cond = tuple(test.ops), truth.cond
         self.body = _Body(trace, "loop", self.line)
         self.guard = Rebinding(frame, "cute.while_", "loop")
@@ -240,7 +240,7 @@ class while_(_Recorded):
     def _record(self) -> None:
         ops, trace = self.body.ops, self.body.trace
         if not self.test and not any(isinstance(op, Leave) for op in every(ops)):
-            raise refusal("kernel-while", operation="cute.while_", value=self.cond, where=where())
+            raise refusal_here("kernel-while", operation="cute.while_", value=self.cond)
         scope = uniformity(trace.uniform, self.cond)
         trace.emit(While(self.test, self.cond, ops, scope, line=self.line))
 
@@ -305,7 +305,7 @@ class otherwise(_Recorded):
         self.truth: bool | Condition = truth
         trace.branch = None
         if outer is not trace.scope or position != len(trace.scope.ops):
-            raise refusal("kernel-otherwise", operation="cute.otherwise", where=where())
+            raise refusal_here("kernel-otherwise", operation="cute.otherwise")
         self.body = _Body(trace, "branch", kernel_line())
         self.guard = Rebinding(frame, "cute.otherwise")
 
@@ -343,13 +343,13 @@ def _leave(condition: object, target: str, operation: str) -> None:
         while scope is not None and scope.kind != "loop":
             scope = scope.parent
         if scope is None:
-            raise refusal("kernel-break", operation=operation, where=where())
+            raise refusal_here("kernel-break", operation=operation)
     if truth is False:
         return
     if truth is True:
-        raise refusal("kernel-always", operation=operation, where=where())
+        raise refusal_here("kernel-always", operation=operation)
     bare_condition(truth)
-    trace.emit(Leave(truth.cond, target, uniformity(trace.uniform, truth.cond), line=kernel_line()))
+    emit(Leave, truth.cond, target, uniformity(trace.uniform, truth.cond))
 
 
 # -- variables, and waiting for one in memory
@@ -368,20 +368,20 @@ class Var:
         self.name = trace.name_for("v")
         self.low, self.high = low, high
         self.scope = trace.scope
-        trace.emit(Set(self.name, bare(value, "cute.var"), line=kernel_line()))
+        emit(Set, self.name, bare(value, "cute.var"))
 
     def get(self) -> Leaf:
         """Return the present value."""
         trace = current()
         self.scope.require_open(self)
         name = trace.name_for("n")
-        trace.emit(Let(name, "var", (self.name,), line=kernel_line()))
+        emit(Let, name, "var", (self.name,))
         return new_symbol(trace, name, 1, self.low, self.high, "thread")
 
     def set(self, value: Leaf) -> None:
         """Give it a new value."""
         self.scope.require_open(self)
-        current().emit(Set(self.name, bare(value, "cute.var"), line=kernel_line()))
+        emit(Set, self.name, bare(value, "cute.var"))
 
     def __str__(self) -> str:
         return f"the variable {self.name}"
@@ -390,7 +390,7 @@ class Var:
         self._refuse()
 
     def _refuse(self, *operands: object) -> NoReturn:
-        raise refusal("kernel-variable", operation="cute.var", name=self.name, where=where())
+        raise refusal_here("kernel-variable", operation="cute.var", name=self.name)
 
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift")
@@ -407,4 +407,4 @@ def wait_until(element: Tensor, test: str, value: Leaf) -> None:
     """
     require_choice(test, ("eq", "ne", "ge", "gt", "le", "lt"), "wait_until")
     src = access(require_tensor(element, "wait_until"), 1, "wait_until")
-    current().emit(WaitUntil(src, test, bare(value, "wait_until"), line=kernel_line()))
+    emit(WaitUntil, src, test, bare(value, "wait_until"))

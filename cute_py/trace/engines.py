@@ -7,7 +7,7 @@ a parameter, which know its extents: tiles that reach past them are predicated b
 from __future__ import annotations
 
 from cute_py.dtypes.table import Dtype
-from cute_py.errors import refusal, where
+from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.coords import crd2idx
@@ -55,7 +55,7 @@ class KernelEngine(Engine):
 
     def require_known(self, tensor: Tensor, use: str, instead: str = "") -> None:
         """Refuse: what is in the memory of a kernel is known only when it runs."""
-        raise refusal(
+        raise refusal_here(
             "trace-python",
             operation="kernel",
             value=tensor,
@@ -63,12 +63,11 @@ class KernelEngine(Engine):
             instead=instead
             or "with cute.when(x > 0): ... , cute.where(condition, a, b), cute.minimum, "
             "cute.maximum, p&q, p|q, ~p; cute.sqrt and its like; cute.as_int(x) for an index",
-            where=where(),
         )
 
     def operate(self, name: str, *operands: object) -> Alike:
         """Refuse; memory is no operand."""
-        raise refusal("engine-arithmetic", operation=name, engine=self, where=where())
+        raise refusal_here("engine-arithmetic", operation=name, engine=self)
 
     def __str__(self) -> str:
         moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
@@ -107,7 +106,7 @@ class GlobalMemory(KernelEngine):
     def recast(self, dtype: Dtype, offset: Leaf) -> GlobalMemory:
         """Return the parameter in elements of `dtype`; refuse where either lies unpacked."""
         if dtype is not self.dtype and min(dtype.bits, self.dtype.bits) < 8:
-            raise refusal("kernel-recast", operation="recast", a=self, dtype=dtype, where=where())
+            raise refusal_here("kernel-recast", operation="recast", a=self, dtype=dtype)
         return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset)
 
     def guarded(
@@ -262,7 +261,7 @@ class Register(Storage):
     def at(self, offset: IntTuple) -> Self:
         """Return the storage with its origin at `offset` elements."""
         if offset.__class__ is not int:
-            raise refusal("register-index", operation="Tensor", index=offset, where=where())
+            raise refusal_here("register-index", operation="Tensor", index=offset)
         return super().at(offset)
 
     def read(self, offset: IntTuple) -> Any:
@@ -272,7 +271,7 @@ class Register(Storage):
     def write(self, offset: IntTuple, value: object) -> None:
         """Record the assignment of one element."""
         if self.copied:
-            raise refusal("kernel-element", operation="tensor", where=where())
+            raise refusal_here("kernel-element", operation="tensor")
         current().record.assign(self.element(offset), value)
 
     def element(self, offset: IntTuple) -> Any:
@@ -309,7 +308,7 @@ def allocate_registers(name: str, dtype: Dtype, count: int) -> Register:
     """Return new registers of the kernel in progress."""
     trace = current()
     if count.__class__ is not int:
-        raise refusal("register-count", operation="cute.rmem", count=count, where=where())
+        raise refusal_here("register-count", operation="cute.rmem", count=count)
     label = trace.name_for(name)
     trace.registers[label] = Registers(label, dtype, count)
     return Register(label, dtype, count, trace.scope)

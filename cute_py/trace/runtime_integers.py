@@ -8,7 +8,7 @@ using it outside of the run-time loop or branch that made it.
 
 from __future__ import annotations
 
-from cute_py.errors import kernel_line, refusal, where
+from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt
@@ -16,7 +16,7 @@ from cute_py.layout import AbstractTensor
 from cute_py.layout.basis import ScaledBasis
 from cute_py.plan.conditions import BITS, MOST, Compare, Logic, Not, Test, uniformity
 from cute_py.plan.ops.control import Let, let_bounds
-from cute_py.trace.state import current
+from cute_py.trace.state import current, emit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ class _RunTime:
     __slots__ = ()
 
     def _refuse(self, use: str, instead: str) -> NoReturn:
-        raise refusal(
-            "trace-python", operation="kernel", value=self, use=use, instead=instead, where=where()
-        )
+        raise refusal_here("trace-python", operation="kernel", value=self, use=use, instead=instead)
 
     def __bool__(self) -> bool:
         self._refuse(
@@ -397,9 +395,7 @@ def as_condition(x: object, operation: str) -> Truth:
     if test is not None:
         reg = test(x)
         return Condition(Test(reg), current().scope)
-    raise refusal(
-        "trace-condition", operation=operation, value=x, type=type(x).__name__, where=where()
-    )
+    raise refusal_here("trace-condition", operation=operation, value=x, type=type(x).__name__)
 
 
 def _bitwise(kind: str, a: Int, b: object) -> Leaf:
@@ -455,6 +451,6 @@ def _let(kind: str, a: Leaf, b: Leaf) -> Leaf:
     """Record an integer that no polynomial describes, and return it."""
     trace, operands = current(), (bare(a), bare(b))
     name = trace.name_for("n")
-    trace.emit(Let(name, kind, operands, line=kernel_line()))
+    emit(Let, name, kind, operands)
     scope = uniformity(trace.uniform, *operands)
     return new_symbol(trace, name, 1, *let_bounds(kind, *operands), scope)
