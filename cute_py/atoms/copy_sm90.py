@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from cute_py.atoms.copy import (
-    ADDRESS_32,
-    ADDRESS_64,
-    NUMBER_32,
-    ONE_THREAD,
-    Copy_Op,
-    of_one_thread,
-)
+from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, NUMBER_32, ONE_THREAD, Copy_Op, of_one_thread
 from cute_py.atoms.copy_sm80 import of_halves
 from cute_py.atoms.mma import Operand
 from cute_py.errors import refusal

@@ -234,12 +234,7 @@ class Argument:
         return [] if self.kind == "static" else [self]
 
 
-def classify(
-    name: str,
-    value: Any,
-    annotation: object,
-    taken: set[str] | None = None,
-) -> Argument:
+def classify(name: str, value: Any, annotation: object, taken: set[str] | None = None) -> Argument:
     """Return an argument by what it is and how its parameter is annotated.
 
     Args:

@@ -134,11 +134,7 @@ class Calls:
         return True
 
     def keep(
-        self,
-        args: tuple[Any, ...],
-        arguments: Sequence[Argument],
-        seen: Seen,
-        launch: Launch,
+        self, args: tuple[Any, ...], arguments: Sequence[Argument], seen: Seen, launch: Launch
     ) -> None:
         """Keep a call that was launched, if it is exact.
 

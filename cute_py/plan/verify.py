@@ -9,14 +9,7 @@ from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import MOST, SCOPES, Reg
-from cute_py.plan.ops import (
-    GridDep,
-    If,
-    Leave,
-    Loop,
-    Op,
-    While,
-)
+from cute_py.plan.ops import GridDep, If, Leave, Loop, Op, While
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
 
 TYPE_CHECKING = False
@@ -193,10 +186,7 @@ def _barriers(block: Block, scope: str, cause: Op | None) -> None:
         if op.together and scope != "block":
             assert cause is not None
             raise refusal(
-                "plan-divergent",
-                operation="syncthreads",
-                branch=_line(cause),
-                where=_line(op),
+                "plan-divergent", operation="syncthreads", branch=_line(cause), where=_line(op)
             )
         if isinstance(op, (If, Loop, While)):
             inner = max(scope, op.scope, key=SCOPES.index)

@@ -12,13 +12,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from types import (
-    BuiltinFunctionType,
-    CodeType,
-    FunctionType,
-    MethodType,
-    ModuleType,
-)
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 
 from cute_py.calls.fingerprint.names import (
     OWN,
@@ -136,10 +130,7 @@ class Look:
         self.depth = 0
 
     def roots(
-        self,
-        values: tuple[Any, ...],
-        function: Callable[..., Any] | None,
-        names: tuple[str, ...],
+        self, values: tuple[Any, ...], function: Callable[..., Any] | None, names: tuple[str, ...]
     ) -> Hashable:
         """Return the key of what the look starts from."""
         if function is None:
