@@ -12,7 +12,7 @@ import sys
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
-from math import gcd, isfinite
+from math import gcd, isfinite, lcm
 
 from cute_py.calls.arrays import (
     LIBRARIES,
@@ -149,7 +149,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     for mode, extent in enumerate(shape):
         divisor, fixed = promise.of_mode(mode, len(shape))
         if mode == contiguous:
-            divisor = _lcm(divisor, gcd(extent, unit))
+            divisor = lcm(divisor, gcd(extent, unit))
         extents.append((divisor, fixed))
     steps: list[tuple[int, int | None]] = []
     for mode, stride in enumerate(strides):
@@ -158,10 +158,6 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
         else:
             steps.append((gcd(stride, unit), None))
     return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment)
-
-
-def _lcm(a: int, b: int) -> int:
-    return a * b // gcd(a, b)
 
 
 def _unit_mode(strides: tuple[int, ...]) -> int | None:

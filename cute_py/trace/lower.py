@@ -352,7 +352,7 @@ def _require_neighbours(
     if width == 1:
         return
     first = coords[0]
-    units = [j for j, d in enumerate(strides) if d.__class__ is int and d == 1]
+    units = [j for j, d in enumerate(strides) if _is_one(d)]
     for j in units:
         if coords == [(*first[:j], first[j] + i, *first[j + 1 :]) for i in range(width)]:
             return

@@ -245,7 +245,7 @@ class _MainLoop:
 
     def issue_group(self, group: list[_Piece], tile: Leaf, stage: Leaf) -> None:
         """Begin to copy some pieces of a tile."""
-        there = _is_less(tile, self.tiles)
+        there = compare("lt", tile, self.tiles)
         for piece in group:
             source, stored = piece.source[_, _, _, tile], piece.stored[_, _, _, stage]
             if "ZFILL" in piece.g2s.atom.op.name:
@@ -348,10 +348,6 @@ class _MainLoop:
                 last=lambda k=k: store((k + 1) % self.stages),
             )
         self._tile((self.tiles - 1) % self.stages)
-
-
-def _is_less(a: Leaf, b: Leaf) -> Any:  # a bool or a Condition
-    return compare("lt", a, b)
 
 
 def _stages(a: Operand, b: Operand) -> int:
