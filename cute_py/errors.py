@@ -141,13 +141,15 @@ def refusal(code: str, *, operation: str, where: str | None = None, **facts: obj
         code: a key of `WORDINGS`.
         operation: the public name that the user called, first in the message.
         where: "file.py:line" in kernels, else nothing.
-        facts: the values that the wording names.
+        facts: the values that the wording names; `type` is that of `value` by itself.
 
     Raises:
         KeyError: the code is not in `WORDINGS`, or a fact that its wording names is missing.
 
     """
     kind, given, required, fix = _wording(code)
+    if "value" in facts and "{type}" in given:
+        facts.setdefault("type", type(facts["value"]).__name__)
     shown = {key: format_mode(value) if key == "mode" else value for key, value in facts.items()}
     parts = (text.format(**shown) for text in (given, required, fix))
     message = "{}: given {}; required: {}; fix: {}".format(operation, *parts)

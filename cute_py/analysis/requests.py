@@ -117,9 +117,7 @@ def requests_of(
     if access.__class__ is Access:
         return _of_access(operation, access, layout)
     if access.__class__ is not TiledCopy:
-        raise refusal(
-            "access-subject", operation=operation, value=access, type=type(access).__name__
-        )
+        raise refusal("access-subject", operation=operation, value=access)
     return _of_copy(operation, access, layout, space, side)
 
 

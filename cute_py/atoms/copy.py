@@ -237,7 +237,7 @@ class Copy_Atom(Value):
 
             op = get_copy(op)
         if not isinstance(op, Copy_Op):
-            raise refusal("copy-op", operation="Copy_Atom", value=op, type=type(op).__name__)
+            raise refusal("copy-op", operation="Copy_Atom", value=op)
         value = value_type(dtype, "Copy_Atom")
         self.op = op
         self.dtype = value

@@ -78,7 +78,7 @@ def _layout(x: Alike) -> Alike:
         x = x[0]
     layout = x.layout if isinstance(x, Tensor) else x
     if not isinstance(layout, Mapped):
-        raise refusal("not-a-layout", operation="copy", value=x, type=type(x).__name__)
+        raise refusal("not-a-layout", operation="copy", value=x)
     return layout
 
 
@@ -168,7 +168,7 @@ def check_gemm(mma: TiledMMA | MMA_Atom, a: AnyLayout, b: AnyLayout, *c: AnyLayo
     """
     atom = mma.atom if mma.__class__ is TiledMMA else mma
     if atom.__class__ is not MMA_Atom:
-        raise refusal("mma-atom", operation="gemm", value=mma, type=type(mma).__name__)
+        raise refusal("mma-atom", operation="gemm", value=mma)
     named = [("A", a), ("B", b), *[("C", x) for x in c]]
     for operand, x in named:
         _require_type(atom, operand, x)

@@ -116,9 +116,7 @@ def _arguments(args: tuple[Any, ...]) -> tuple[Copy_Op | None, Tensor, Tensor]:
     src, dst = args[-2:]
     for x in (src, dst):
         if x.__class__ is not Tensor:
-            raise refusal_here(
-                "not-a-tensor", operation="cute.copy", value=x, type=type(x).__name__
-            )
+            raise refusal_here("not-a-tensor", operation="cute.copy", value=x)
     return op, src, dst
 
 

@@ -46,11 +46,7 @@ def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
     atom = mma.atom if isinstance(mma, TiledMMA) else mma
     if not isinstance(atom, MMA_Atom):
         raise refusal_here(
-            "tiled-kind",
-            operation="cute.gemm",
-            value=mma,
-            type=type(mma).__name__,
-            kind="TiledMMA or an MMA_Atom",
+            "tiled-kind", operation="cute.gemm", value=mma, kind="TiledMMA or an MMA_Atom"
         )
     m, n, k = _extents(atom, acc, a, b)
     for name, tensor, kind in (

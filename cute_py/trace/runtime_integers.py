@@ -395,7 +395,7 @@ def as_condition(x: object, operation: str) -> Truth:
     if test is not None:
         reg = test(x)
         return Condition(Test(reg), current().scope)
-    raise refusal_here("trace-condition", operation=operation, value=x, type=type(x).__name__)
+    raise refusal_here("trace-condition", operation=operation, value=x)
 
 
 def _bitwise(kind: str, a: Int, b: object) -> Leaf:
