@@ -104,6 +104,11 @@ class Copy_Op:
         return int(size(self.thr_id))
 
     @property
+    def adapts(self) -> bool:
+        """Whether its width is chosen from the tensors (auto-vectorising)."""
+        return bool(self.src_tv.stride == (0, 0))
+
+    @property
     def src_bits(self) -> int:
         """How many bits a thread names as its part of the source."""
         return int(size(self.src_tv, 1))
@@ -304,7 +309,7 @@ class Copy_Atom(Value):
         """
         bits = self.dtype.bits
         for side, moved in (("source", self.op.src_bits), ("destination", self.op.dst_bits)):
-            if moved % bits and not _adapts(self.op):
+            if moved % bits and not self.op.adapts:
                 raise refusal(
                     "copy-value-bits",
                     operation=operation,
@@ -328,11 +333,6 @@ def value_type(x: DtypeLike | int, operation: str) -> Dtype:
     if found.bits == 0:
         raise refusal("dtype-void", operation=operation)
     return found
-
-
-def _adapts(op: Copy_Op) -> bool:
-    """Return whether the width of the copy is chosen from the tensors (auto-vectorising)."""
-    return bool(op.src_tv.stride == (0, 0))
 
 
 def _in_values(op: Copy_Op, side: str, value: Dtype) -> Layout:

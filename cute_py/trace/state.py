@@ -197,7 +197,7 @@ def _called() -> str:
         if frame.f_globals.get("__name__", "").partition(".")[0] != _HERE:
             return name
         name = frame.f_code.co_name
-        if name.startswith("__") and "self" in frame.f_locals:
+        if name.startswith(("__", "<lambda>")) and "self" in frame.f_locals:  # an operator
             name = type(frame.f_locals["self"]).__name__.rstrip("_")
         frame = frame.f_back
     return name
