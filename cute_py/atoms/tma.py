@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Path = tuple[int, ...]
 
 MOST_DIMENSIONS = 5
-MOST_BOX = 256
+MOST_BOX = 256  # elements of a box along one mode
 # B of the byte swizzle -> (mode of the tensor map, its span and the period of its pattern in bytes)
 SWIZZLE_MODES = {
     0: ("NONE", 0, 128),

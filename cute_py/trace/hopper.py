@@ -8,6 +8,7 @@ include/cute/arch/copy_sm90_tma.hpp, mma_sm90_gmma.hpp.
 from __future__ import annotations
 
 from cute_py.atoms.gmma import byte_swizzle, make_gmma_desc
+from cute_py.atoms.tma import MOST_BOX, SWIZZLE_MODES
 from cute_py.dtypes.table import u64
 from cute_py.errors import refusal_here
 from cute_py.layout.basis import make_basis_like
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from cute_py.plan.access import Access
 
 _MODES = {0: "INTER", 1: "SW128", 2: "SW64", 3: "SW32"}  # layout types of a descriptor
-MOST_BOX = 256  # elements of a box along one mode
 
 
 # -- mbarriers
@@ -204,7 +204,7 @@ def _require_box(engine: Guarded, box: list[int], shared: Tensor, operation: str
     """Refuse a box that no tensor map has: too long, or its rows wider than the swizzle's span."""
     inner = next((i for i, d in enumerate(engine.stride) if d.__class__ is int and d == 1), None)
     swizzle = byte_swizzle(shared.layout, shared.dtype.bits)
-    span = {0: 0, 1: 32, 2: 64, 3: 128}.get(swizzle.num_bits)
+    _mode, span, _period = SWIZZLE_MODES.get(swizzle.num_bits, ("", None, 0))
     row = 0 if inner is None else box[inner] * shared.dtype.bits // 8
     if inner is None or max(box) > MOST_BOX or row % 16 or span is None or (span and row > span):
         raise refusal_here(
