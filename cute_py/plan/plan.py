@@ -151,7 +151,7 @@ class Plan:
 
     @property
     def registers(self) -> int:
-        """About how many 32-bit registers a thread will need; see `estimate`."""
+        """About how many 32-bit registers a thread will need; see `register_estimate`."""
         return register_estimate(self)
 
     def require_signed(self, values: Iterable[object]) -> None:
