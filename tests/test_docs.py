@@ -24,6 +24,7 @@ LANGUAGES = ("python", "console", "sh", "text", "toml")
 PROMISED = {
     "README.md": {"python", "console"},
     "docs/index.md": {"python"},
+    "docs/command_line.md": {"console"},
     "docs/architecture.md": {"python"},
     "docs/glossary.md": {"python"},
 }

@@ -1,8 +1,8 @@
 """new here: a kernel, its launch shape, `cute.when`, and a tile copied by all threads of a block.
 
 `copy_elements` gives each thread one element. `copy_tiles` gives each thread a part of a tile, in
-vectors; tiles that reach past the array are predicated by themselves. `copy_vectors` gives it
-several vectors, all loaded before the first is stored: what waits for memory waits once.
+vectors; tiles that extend past the array are predicated automatically. `copy_vectors` gives it
+several vectors, all loaded before the first is stored, so the thread waits for memory once.
 `copy_any` chooses tile and vectors for any two arrays.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels.config import facts_of, next_power, tile_copy
+from cute_py.kernels.arrays import facts_of, next_power, tile_copy
 
 ROWS, COLUMNS = 8, 32  # the threads of a block of copy_elements
 THREADS, BYTES = 256, 64  # of a block of copy_vectors, and of a thread's part

@@ -15,6 +15,12 @@ WORDINGS: dict[str, Wording] = {
         "a file that can be written",
         "leave the option out to write to the terminal",
     ),
+    "cli-odd-file": (
+        LayoutError,
+        "{path}: {kind}",
+        "a plain file, or the name of a new one",
+        "write to a plain file, and send that on",
+    ),
     "ops-array": (
         LeafTypeError,
         "{value} as {name}",
@@ -37,7 +43,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{name} of shape {shape}",
         "shape {wanted}",
-        "reshape or slice it; bias has one number a column",
+        "reshape or slice it; bias has one number per column",
     ),
     "ops-dtype": (
         DtypeError,
@@ -54,8 +60,8 @@ WORDINGS: dict[str, Wording] = {
     "ops-library": (
         LeafTypeError,
         "an array of {type}",
-        "arrays of torch or CuPy, or one of these installed, to lend its views",
-        "pip install torch or cupy; a kernel itself takes such arrays without",
+        "arrays of torch or CuPy, or one of these libraries installed to view them",
+        "pip install torch or cupy; calling a kernel directly needs neither",
     ),
     "ops-choice": (
         LeafTypeError,
@@ -72,9 +78,9 @@ WORDINGS: dict[str, Wording] = {
     ),
     "ops-chip": (
         LayoutError,
-        "{arch}, of which no usual GPU is known here",
-        "how many multiprocessors the GPU has, by which the tile is chosen",
-        "--multiprocessors N, which cute-py doctor tells on a machine with that GPU",
+        "{arch}, for which no typical GPU is known",
+        "how many multiprocessors the GPU has, which decides the tile",
+        "pass --multiprocessors N; cute-py doctor prints it on a machine with that GPU",
     ),
     "ops-read-only": (
         LayoutError,
@@ -87,12 +93,6 @@ WORDINGS: dict[str, Wording] = {
         "a product that needs about {needed} ({arrays} of arrays, {state} to emulate)",
         "at most the {available} that are free",
         "multiply in parts along M or N, or use narrower types",
-    ),
-    "gemm-config-text": (
-        LayoutError,
-        "{text!r}",
-        "parts like tile=64x64x32, warps=2x2, stages=3, by commas",
-        "leave out what need not change",
     ),
     "cli-npy": (
         CuteError,
