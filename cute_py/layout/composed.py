@@ -277,17 +277,8 @@ def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> IntTuple:
     return reach_of(part, name)
 
 
-def right_inverse_composed(x: AnyLayout | F2Map) -> Alike:
-    """Return R with x(R(k)) == k, of what is no plain Layout (see `right_inverse`)."""
-    return _inverse(x, "right_inverse")
-
-
-def left_inverse_composed(x: AnyLayout | F2Map) -> Alike:
-    """Return R with x(R(x(i))) == x(i), of what is no plain Layout (see `left_inverse`)."""
-    return _inverse(x, "left_inverse")
-
-
-def _inverse(x: AnyLayout | F2Map, name: str) -> Alike:
+def inverse_composed(name: str, x: AnyLayout | F2Map) -> Alike:
+    """Return the right_inverse or left_inverse, by name, of what is no plain Layout."""
     from cute_py.layout.algebra import inverse
     from cute_py.layout.bits import swizzled
     from cute_py.layout.bits.f2_layout import F2Layout
@@ -311,11 +302,3 @@ def _merged(x: ComposedLayout) -> Alike:
             merged = composed(outer, below.offset, below.inner)
             return _merged(merged) if merged.__class__ is ComposedLayout else merged
     return x
-
-
-def nullspace_composed(x: AnyLayout) -> Layout:
-    """Return 1:0: outer maps are one-to-one, but what cancels in a composed layout is not looked
-    for, as in CuTe.
-    """
-    require_composed(x, "nullspace")
-    return Layout(1, 0)

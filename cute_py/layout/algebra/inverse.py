@@ -9,6 +9,7 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce, coalesced
 from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.composed import inverse_composed, require_composed
 from cute_py.layout.layout import INTS, Layout, made, make_layout, raw_flat
 from cute_py.layout.tuples import is_underscore
 
@@ -31,7 +32,7 @@ def right_inverse(layout: AnyLayout) -> Alike:
     (8,4):(4,1) 4:1
     """
     if layout.__class__ is not Layout:
-        return layout if is_underscore(layout) else _composed("right_inverse", layout)
+        return layout if is_underscore(layout) else inverse_composed("right_inverse", layout)
     if layout._kind != INTS:
         return made(_right_inverse_leaves(layout), "right_inverse", layout)
     place: dict[int, tuple[int, int]] = {}
@@ -120,7 +121,7 @@ def left_inverse(layout: AnyLayout) -> Alike:
     (8,4):(4,1) (16,2):(1,4)
     """
     if layout.__class__ is not Layout:
-        return layout if is_underscore(layout) else _composed("left_inverse", layout)
+        return layout if is_underscore(layout) else inverse_composed("left_inverse", layout)
     from cute_py.layout.algebra.complement import by_stride
 
     modes = _with_prefixes(layout, "left_inverse")
@@ -161,7 +162,8 @@ def nullspace(layout: AnyLayout) -> Alike:
     4:2 1:0
     """
     if layout.__class__ is not Layout:
-        return _composed("nullspace", layout)
+        require_composed(layout, "nullspace")
+        return Layout(1, 0)  # what cancels in a composed layout is not looked for, as in CuTe
     from cute_py.layout.coords import compact_col_major
     from cute_py.layout.tuples import unwrap
 
@@ -172,9 +174,3 @@ def nullspace(layout: AnyLayout) -> Alike:
     shape = unwrap(tuple([layout._s[k] for k in free]))
     stride = unwrap(tuple([prefixes[k] for k in free]))
     return made(Layout(shape, stride), "nullspace", layout)
-
-
-def _composed(name: str, layout: AnyLayout) -> Alike:
-    from cute_py.layout import composed
-
-    return getattr(composed, f"{name}_composed")(layout)

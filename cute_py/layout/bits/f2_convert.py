@@ -11,7 +11,7 @@ from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import TRIED, F2Map, images
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
-from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.composed import ComposedLayout, composed
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.slicing import check_coordinate
@@ -224,7 +224,7 @@ def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) 
         transform_leaf(lambda mode: mode.shape, fitted),
         transform_leaf(lambda mode: mode.stride, fitted),
     )
-    return swizzled(swizzle, offset, layout)
+    return composed(swizzle, offset, layout)
 
 
 def merged(modes: Iterable[tuple[int, int]]) -> Layout:
@@ -235,13 +235,6 @@ def merged(modes: Iterable[tuple[int, int]]) -> Layout:
     pairs = list(modes)
     flat = Layout(tuple([extent for extent, _ in pairs]), tuple([stride for _, stride in pairs]))
     return raw_flat(*coalesced(flat))
-
-
-def swizzled(swizzle: Swizzle, offset: int, layout: Layout) -> Alike:
-    """Return swizzle o offset o layout, the layout itself where both do nothing."""
-    from cute_py.layout.composed import composed
-
-    return composed(swizzle, offset, layout)
 
 
 # -- composition
