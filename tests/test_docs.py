@@ -19,6 +19,7 @@ import sys
 import tomllib
 from dataclasses import dataclass
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,7 @@ PROMISED = {
     "docs/index.md": {"python"},
     "docs/architecture.md": {"python"},
     "docs/glossary.md": {"python"},
+    "docs/pictures.md": {"python", "console"},
 }
 
 
@@ -296,16 +298,23 @@ def test_the_picture_of_the_layers_is_the_import_contract():
 # -- the first screen
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PICTURES = {"mma.svg": "SM80_16x8x8_F32F16F16F32_TN"}
+PICTURES = {  # also in docs/pictures.md
+    "mma.svg": lambda: cute.make_tiled_mma("SM80_16x8x8_F32F16F16F32_TN"),
+    "swizzle.svg": lambda: cute.Swizzle(3, 0, 3),
+}
 
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_are_what_the_library_draws(name, request):
-    file, drawn = ROOT / "docs" / name, cute.to_svg(cute.make_tiled_mma(PICTURES[name]))
+    file, drawn = ROOT / "docs" / name, cute.to_svg(PICTURES[name]())
     if request.config.getoption("--update-golden"):
         file.write_text(drawn, encoding="utf-8", newline="\n")
     assert file.read_text(encoding="utf-8") == drawn, "pytest --update-golden draws it"
-    assert f"docs/{name}" in README
+    assert f"({name})" in (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_has_one_picture():
+    assert re.findall(r"!\[.*\]\((.*)\)", README) == ["docs/mma.svg"]
 
 
 def test_the_first_kernel_runs_with_the_barrier_that_the_readme_adds():
@@ -337,6 +346,38 @@ def test_the_readme_counts_features_as_the_coverage_does():
     page = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
     claim = "Today {} rows work, {} work in part, {} are planned."
     assert claim.format(*counts) in page
+
+
+# -- the map of the names
+
+INDEX = ROOT / "docs" / "index.md"
+BEGIN, END = "<!-- map: begin -->\n", "<!-- map: end -->\n"
+
+
+def linked(match):
+    """Return the link to a page by its title."""
+    page = (ROOT / match[0]).read_text(encoding="utf-8")
+    return f"[{page.splitlines()[0].removeprefix('# ')}]({match[1]})"
+
+
+def test_the_index_begins_with_the_map_that_help_shows(request):
+    head, _, rest = INDEX.read_text(encoding="utf-8").partition(BEGIN)
+    wanted = head + BEGIN + re.sub(r"docs/(\w+\.md)", linked, cute.__doc__) + END
+    wanted += rest.partition(END)[2]
+    if request.config.getoption("--update-golden"):
+        INDEX.write_text(wanted, encoding="utf-8", newline="\n")
+    assert INDEX.read_text(encoding="utf-8") == wanted, "pytest --update-golden writes it"
+    assert head.split() == ["#", "cute_py"]
+
+
+def test_the_map_names_what_there_is_and_links_each_use():
+    uses = cute.__doc__.partition("\n- ")[2].split("\n- ")
+    assert [each.split()[0] for each in uses] == ["Explore", "Print", "Write", "Multiply"]
+    for use in uses:
+        names = re.findall(r"`([\w.]+)`", use)
+        assert names
+        assert all(callable(attrgetter(name)(cute)) for name in names)
+        assert re.findall(r"docs/\w+\.md", use)
 
 
 @pytest.mark.parametrize("page", PROMISED)
