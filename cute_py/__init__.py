@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from time import time_ns as _now
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _loaded_at = _now()  # a module that is newer may not be the one that runs; see codegen.cache.key
 
 # module -> the public names that it defines; `range=range_` is spelled otherwise there
