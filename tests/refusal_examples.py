@@ -806,7 +806,7 @@ RECORDED = {
     "argument-device": ("kernel", {"type": "Foreign", "device": "10"}),
     "argument-dlpack": ("kernel", {"type": "Foreign"}),
     "config-types": (
-        "kernels.config",
+        "choose_config",
         {
             "a": "f16",
             "b": "f32",
@@ -816,7 +816,7 @@ RECORDED = {
             ),
         },
     ),
-    "config-bits": ("kernels.config", {"dtype": "b1", "mode": "1", "bits": "4"}),
+    "config-bits": ("choose", {"dtype": "b1", "mode": "1", "bits": "4"}),
     "codegen-name": ("cute.compile", {"name": "<lambda>"}),
     "codegen-op": ("cute.compile", {"name": "MbarInit"}),
     "codegen-missing": ("cute.compile", {"name": "numba-cuda"}),

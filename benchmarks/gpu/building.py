@@ -70,7 +70,7 @@ def arguments(candidate: Candidate, row: Row, arrays: list[Any]) -> list[Any]:
 
         return [*inputs, arrays[-1], choose(arrays[0], arrays[1])]
     if candidate.kernel in ("copy_tiles", "copy_vectors", "row_softmax", "row_sum"):
-        from cute_py.kernels.config import tile_copy
+        from cute_py.kernels.arrays import tile_copy
 
         tile, threads = candidate.values
         copy = tile_copy(tile, threads, *[x for x in arrays if len(x.shape) == 2])

@@ -1,25 +1,31 @@
-"""Configurations: which instruction, tile, copies and shared-memory layouts fit some arrays.
+"""Configurations of GEMM kernels: which instruction, tile, copies and shared-memory layouts.
 
 The rules, in order: the instruction by the types (`ATOMS`); vectors as wide as the rows of the
 array allow, along its contiguous mode; cp.async from 4 bytes on, else through registers; ldmatrix
 for rows along K, its transposing form for 2-byte elements along M or N, else loads of single
-elements. Print a configuration to see what was chosen.
+elements. A configuration is data: `replace(config, tile=...)` changes a part of it, and
+`explain()` says what follows from the parts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
 import cute_py as cute
-from cute_py.calls.arguments import Spec, array_facts
-from cute_py.errors import refusal
+from cute_py import _
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import CuteError, refusal
+from cute_py.kernels.arrays import facts_of, narrowed
+from cute_py.layout.tuples import ceil_div
+from cute_py.tiled.suggest import lanes_across
 
 if TYPE_CHECKING:
-    Number = cute.Tensor  # what a kernel gets: one register
-else:
-    Number = cute.f64  # the annotation of a run-time number
+    from collections.abc import Iterable
+
+    from cute_py.dtypes.table import Dtype, DtypeLike
+    from cute_py.layout.types import AnyLayout
 
 # types of A and B -> the instruction
 ATOMS = {
@@ -45,158 +51,277 @@ ATOMS = {
     },
     ("f32", "f32"): "UniversalFMA<f32,f32,f32,f32>",
 }
-K_BYTES = 64  # of a row of a tile along K
-CHUNK = 128  # bits that a swizzle moves as one: a row of ldmatrix
+FMA = "UniversalFMA"
+VECTOR_BYTES = 16  # the widest load, and the chunk of a swizzle
+CHUNK = VECTOR_BYTES * 8  # bits: a row of ldmatrix
 LINE = 1024  # bits: all banks, once
-HELD_BITS = 1024  # of a row, in the registers of a thread
+K_BYTES = {"f64": 128, "f32": 32}  # of a tile's K: of FMA all of it is in registers; others 64
+LARGEST = {8: 64}  # bytes of an accumulator -> most of M and N; others 128
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """How one operand is read.
+
+    Attributes:
+        major: the mode that is contiguous in global memory, "K", or "MN" for M of A, N of B.
+        vector: elements of one load from global memory.
+    """
+
+    major: str = "K"
+    vector: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.major}x{self.vector}"
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """How the tiles of A or B travel.
+    """How tiles of A or B get to the registers, as a configuration says.
 
     Attributes:
-        smem: the layout in shared memory (BLK_MN,BLK_K,stages).
-        g2s: the copy of a tile from global to shared memory.
-        s2r: the instruction from shared memory to registers.
+        smem: the layout in shared memory (BLK_MN, BLK_K, stages).
+        g2s: the tiled copy of a tile from global to shared memory.
+        s2r: the copy atom from shared memory to the fragments: ldmatrix, or a load of one element.
     """
 
-    smem: Any
+    smem: AnyLayout
     g2s: cute.TiledCopy
     s2r: cute.Copy_Atom
 
     def __str__(self) -> str:
         return f"{self.g2s.atom.op} -> {self.smem} -> {self.s2r.op}"
 
+    @property
+    def by_matrix(self) -> bool:
+        """Whether ldmatrix loads the fragments."""
+        return "LDSM" in self.s2r.op.name
+
 
 @dataclass(frozen=True, slots=True)
-class Config:
-    """What a GEMM kernel is built from.
+class GemmConfig:
+    """How a product is computed. Raises LayoutError where the parts do not fit each other.
 
     Attributes:
-        mma: the tiled MMA; its size is the number of threads.
-        tile: (BM,BN,BK) of a block (elements).
-        stages: tiles of A and B in shared memory at a time.
-        a: how tiles of A travel.
-        b: how tiles of B travel.
+        atom: name of the MMA atom; it also says the types.
+        tile: M, N and K of a block (elements).
+        warps: atoms side by side in M and N: warps, or threads of UniversalFMA.
+        stages: tiles of K in shared memory at a time.
+        a: how A is read.
+        b: how B is read.
+        asynchronous: whether cp.async brings tiles, from vectors of 4 bytes on; else they pass
+            through registers.
+        reasons: the rules that led here; not compared.
+        band: tiles of M that blocks which run together cover, for each tile of N; 0: all of M.
+        store: elements of one store of D, by way of shared memory; 0: straight from the
+            accumulators.
+        min_blocks: blocks that shall fit a multiprocessor together.
+        spill_bytes: how much of a thread may go to local memory.
+        stmatrix: 1: 16-bit elements of D that go through shared memory come there by stmatrix,
+            where the epilogue does not take them column by column.
+        pdl: 1: blocks begin while the kernel before is still at work, and wait for its results.
+        prefetch: tiles of K that come to the second-level cache before that wait.
+        ldmatrix: 1: ldmatrix reads the tiles where it can, and shared memory is swizzled for it;
+            0: threads load single elements, and rows are plain.
     """
 
-    mma: cute.TiledMMA
+    atom: str
     tile: tuple[int, int, int]
+    warps: tuple[int, int]
     stages: int
-    a: Operand
-    b: Operand
+    a: Side
+    b: Side
+    asynchronous: bool
+    reasons: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    band: int = 0
+    store: int = 0
+    min_blocks: int = 1
+    spill_bytes: int = 0
+    stmatrix: int = 0
+    pdl: int = 0
+    prefetch: int = 0
+    ldmatrix: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit each other."""
+        for name, wrong in _conflicts(self):
+            if wrong:
+                raise refusal("gemm-config", operation="GemmConfig", config=self, rule=name)
 
     def __str__(self) -> str:
+        way = "cp.async" if self.asynchronous else "through registers"
+        tile, warps = ("x".join(map(str, x)) for x in (self.tile, self.warps))
+        usual = {f.name: f.default for f in fields(self) if isinstance(f.default, int)}
+        more = [f" {n}={getattr(self, n)}" for n, x in usual.items() if getattr(self, n) != x]
+        return (
+            f"{self.atom} tile={tile} warps={warps} stages={self.stages} "
+            f"A={self.a} B={self.b} {way}{''.join(more)}"
+        )
+
+    def explain(self) -> str:
+        """Return the configuration, the rules that led to it, and how A and B travel, a line each.
+
+        >>> print(choose_config(64, 64, 64, "s8").explain().splitlines()[-1].split(" -> ")[-1])
+        SM75_U32x4_LDSM_N
+        """
+        travel = [f"{name}: {x}" for name, x in zip("AB", self.operands(), strict=True)]
+        return "\n".join([str(self), *[f"  {line}" for line in (*self.reasons, *travel)]])
+
+    # -- what follows from the parts
+
+    @property
+    def mma_atom(self) -> Any:  # an MMA_Atom
+        """The MMA atom."""
+        from cute_py.atoms.registry import get
+
+        return get(self.atom)
+
+    @property
+    def simt(self) -> bool:
+        """Whether single threads multiply."""
+        return self.atom.startswith(FMA)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.warps[0] * self.warps[1] * (1 if self.simt else 32)
+
+    def tiled_mma(self) -> Any:  # a TiledMMA
+        """Return the atom over the threads of a block."""
+        atom = self.mma_atom
+        if self.simt:
+            permutation = tuple([_neighbours(t, w) for t, w in zip(self.tile, self.warps)])  # noqa: B905
+            return cute.make_tiled_mma(atom, (*self.warps, 1), (*permutation, _))
+        m, n = self.mma_tile
+        return cute.make_tiled_mma(atom, (*self.warps, 1), (m, n, atom.shape_mnk[2]))
+
+    @property
+    def block_bytes(self) -> int:
+        """About what the emulator keeps of one block (bytes): registers and shared memory."""
         m, n, k = self.tile
-        lines = [
-            f"tile {m}x{n}x{k}, {self.stages} stages, {self.mma.size()} threads",
-            f"  {self.mma.atom} in {self.mma.atom_layout_mnk.shape}",
-            f"  A: {self.a}",
-            f"  B: {self.b}",
-        ]
-        return "\n".join(lines)
+        tiles = (m + n) * k * (self.mma_atom.a_type.bits // 8)
+        fragments = 2 * tiles + 3 * m * n * 8
+        return int(tiles * self.stages * 2 + fragments + 64 * self.threads)
+
+    @property
+    def mma_tile(self) -> tuple[int, int]:
+        """M and N that all threads compute at a time; a warp's part of A and of B has the four
+        matrices of an ldmatrix, and 16 of N.
+        """
+        atom = self.mma_atom
+        m, n, k = atom.shape_mnk
+        if atom.a_type.bits < 64:
+            m, n = (rows * max(1, 4 * LINE // (rows * k * atom.a_type.bits)) for rows in (m, n))
+        return m * self.warps[0], max(n, 16) * self.warps[1]
+
+    def operands(self) -> tuple[Operand, Operand]:
+        """Return how tiles of A and of B travel."""
+        (m, n, _k), atom = self.tile, self.mma_atom
+        return self._operand(m, atom.a_type, self.a), self._operand(n, atom.b_type, self.b)
+
+    def _operand(self, rows: int, dtype: Dtype, side: Side) -> Operand:
+        tile, bits, op = (rows, self.tile[2]), side.vector * dtype.bits, "UniversalCopy"
+        if self.asynchronous and bits >= 32:
+            op = f"SM80_CP_ASYNC_CACHE{'GLOBAL' if bits == 128 else 'ALWAYS'}_ZFILL"
+        return Operand(
+            self._smem(tile, dtype, side.major == "K"),
+            cute.suggest_tiled_copy(tile, dtype, self.threads, side.major, bits, op),
+            cute.Copy_Atom(self._load(dtype, side.major == "K"), dtype),
+        )
+
+    def _smem(self, tile: tuple[int, int], dtype: Dtype, along_k: bool) -> AnyLayout:
+        """Return the layout of all stages. Tensor cores: in the order of global memory. Plain
+        multiply-adds: rows contiguous, padded by one vector.
+        """
+        rows, k = tile
+        if self.simt:
+            pitch = rows + CHUNK // dtype.bits if along_k else rows
+            return cute.Layout((rows, k, self.stages), (1, pitch, pitch * k))
+        atom = smem_atom(dtype, int(along_k), tile[along_k], bool(self.ldmatrix))
+        return cute.tile_to_shape(atom, (*tile, self.stages))  # type: ignore[no-any-return]
+
+    def _load(self, dtype: Dtype, along_k: bool) -> str:
+        """Return the instruction that fills fragments. The transposing ldmatrix moves 16-bit
+        elements, the plain one any that are contiguous along K.
+        """
+        matrix = "SM75_U32x4_LDSM_N" if along_k else "SM75_U16x8_LDSM_T"
+        can = not self.simt and dtype.bits <= 32 and (along_k or dtype.bits == 16)
+        return matrix if self.ldmatrix and can else f"UniversalCopy<{dtype.bits}>"
+
+    # -- a tile of D, by way of shared memory
+
+    def store_layout(self, dtype: Dtype) -> cute.Layout:
+        """Return the layout of a tile of D (BLK_M, BLK_N) in shared memory: rows, padded so that
+        the pairs of neighbours that eight rows of a fragment hold are in different banks.
+        """
+        m, n, _k = self.tile
+        return cute.Layout((m, n), (n + max(8, CHUNK // dtype.bits), 1))
+
+    def store_copy(self, dtype: Dtype) -> cute.TiledCopy:
+        """Return the tiled copy of a tile of D (BLK_M, BLK_N) along its rows."""
+        m, n, _k = self.tile
+        bits = self.store * dtype.bits
+        return cute.suggest_tiled_copy((m, n), dtype, self.threads, "K", bits)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """How results leave a block.
-
-    Attributes:
-        smem: the layout of the accumulators in shared memory (BM,BN).
-        out: the copy of a tile between there and C and D.
-        activation: one of `epilogue.ACTIVATIONS`, or None.
-    """
-
-    smem: Any
-    out: cute.TiledCopy
-    activation: str | None = None
+def _neighbours(tile: int, threads: int) -> AnyLayout:
+    """Return the permutation that gives each thread up to 4 neighbours, one vector load."""
+    width = min(4, tile // threads)
+    return cute.Layout((threads, width), (width, 1))
 
 
-# -- what arrays allow
+def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
+    """Return rules, and whether each is broken."""
+    (m, n, k), threads = config.tile, config.threads
+    per = config.warps if config.simt else config.mma_tile
+    counts = (config.band, config.store, config.spill_bytes, config.prefetch)
+    found = [
+        (
+            "positive sizes, and 1 to 1024 threads",
+            min(m, n, k, *per, threads) < 1 or threads > 1024,
+        ),
+        (
+            "a band, a store, a prefetch and spilled bytes of at least 0, and at least 1 block",
+            min(*counts, config.min_blocks - 1) < 0,
+        ),
+        (
+            "a stmatrix, a pdl and an ldmatrix of 0 or 1",
+            not {config.stmatrix, config.pdl, config.ldmatrix} <= {0, 1},
+        ),
+        (
+            "at least 2 stages, and exactly 2 without cp.async",
+            config.stages < 2 or (config.stages > 2 and not config.asynchronous),
+        ),
+    ]
+    if any(wrong for _rule, wrong in found):
+        return found
+    sides = [(m, k, config.a), (n, k, config.b)]
+    stores = [(m, n, Side("K", config.store))] if config.store else []
+    return [
+        ("a tile that the threads' tile divides", bool(m % per[0] or n % per[1])),
+        ("a K that the atom's K divides", k % config.mma_atom.shape_mnk[2] != 0),
+        ("rows of 16 bytes in shared memory, in groups of 8", not _in_atoms(config, sides)),
+        ("copies that cover the tile evenly", not _cover(sides, threads)),
+        ("stores that cover the tile evenly", not _cover(stores, threads)),
+    ]
 
 
-def facts_of(array: Any) -> tuple[cute.Dtype, int, int]:  # any array
-    """Return (type, contiguous mode, bits of the widest vectors) of an array of two modes.
-
-    Every vector of a row must be whole and aligned, in every row.
-
-    >>> import numpy as np
-    >>> facts_of(np.zeros((4, 6), np.float32))
-    (cute.f32, 1, 64)
-    """
-    facts = array_facts(array, Spec(), "array")
-    modes = [i for i, (_divisor, fixed) in enumerate(facts.strides) if fixed == 1]
-    if not modes:
-        return facts.dtype, len(facts.strides) - 1, facts.dtype.bits
-    mode = modes[-1]
-    whole = gcd(facts.extents[mode][0], min(facts.alignment, 16) * 8 // facts.dtype.bits)
-    for i, (divisor, _fixed) in enumerate(facts.strides):
-        whole = whole if i == mode else gcd(whole, divisor)
-    return facts.dtype, mode, whole * facts.dtype.bits
+def _in_atoms(config: GemmConfig, sides: Iterable[tuple[int, int, Side]]) -> bool:
+    """Tell whether tiles (rows, columns) are made of whole `smem_atom`s; FMA uses none."""
+    chunk = CHUNK // config.mma_atom.a_type.bits
+    by_major = [(k, rows) if side.major == "K" else (rows, k) for rows, k, side in sides]
+    return config.simt or all(row % chunk == 0 and count % 8 == 0 for row, count in by_major)
 
 
-def tile_copy(tile: tuple[int, int], threads: int, *arrays: Any) -> cute.TiledCopy:
-    """Return the copy of a tile between arrays, in vectors that all of them allow."""
-    found = [facts_of(array) for array in arrays]
-    dtype, mode, bits = found[0]
-    if any(other != mode for _dtype, other, _bits in found):
-        bits = dtype.bits
-    return _copy(tile, dtype, threads, mode, min(bits, *[each for *_rest, each in found]), False)
+def _cover(sides: Iterable[tuple[int, int, Side]], threads: int) -> bool:
+    """Tell whether threads share the vectors of tiles (rows, columns) evenly."""
+    return all(
+        lanes_across(*((k, rows) if side.major == "K" else (rows, k)), threads, side.vector, 1)
+        for rows, k, side in sides
+    )
 
 
-def next_power(n: int) -> int:
-    """Return the least power of two that is n or more.
-
-    >>> [next_power(n) for n in (1, 33, 64)]
-    [1, 64, 64]
-    """
-    return 1 << (n - 1).bit_length()
-
-
-def row_copy(*arrays: Any) -> tuple[tuple[int, int], cute.TiledCopy] | None:
-    """Return a tile (1,BN) that holds a row of arrays (M,N), and how a block shares it so that the
-    row stays in registers; None where it is too long for them.
-
-    >>> import numpy as np
-    >>> tile, copy = row_copy(np.zeros((4, 1000), np.float32))
-    >>> tile, copy.size()
-    ((1, 1024), 32)
-    """
-    found = [facts_of(array) for array in arrays]
-    width = min(bits // dtype.bits if mode else 1 for dtype, mode, bits in found)
-    dtype, columns = found[0][0], arrays[0].shape[1]
-    most = HELD_BITS // max(dtype.bits, 32)  # elements of a thread, in f32 at least
-    threads = min(max(next_power(-(-columns // most)), 32), 1024)
-    step = threads * width
-    tile = (1, -(-columns // step) * step)
-    if tile[1] > threads * max(most, width):
-        return None
-    atom = cute.Copy_Atom(f"UniversalCopy<{width * dtype.bits}>", dtype)
-    return tile, cute.make_tiled_copy(atom, cute.Layout((1, threads)), cute.Layout((1, width)))
-
-
-def _copy(
-    tile: tuple[int, int],
-    dtype: cute.Dtype,
-    threads: int,
-    mode: int,
-    bits: int,
-    asynchronous: bool,
-) -> cute.TiledCopy:
-    """Return the widest copy of at most `bits` whose accesses the threads can share evenly."""
-    while bits > dtype.bits and tile[0] * tile[1] * dtype.bits % (bits * threads):
-        bits //= 2
-    op = "UniversalCopy"
-    if asynchronous and bits >= 32:
-        op = f"SM80_CP_ASYNC_CACHE{'GLOBAL' if bits == 128 else 'ALWAYS'}_ZFILL"
-    return cute.suggest_tiled_copy(tile, dtype, threads, mode, bits, op)
-
-
-# -- operands
-
-
-def smem_atom(dtype: cute.Dtype, mode: int, extent: int, swizzled: bool = True) -> Any:  # a layout
+def smem_atom(dtype: Dtype, mode: int, extent: int, swizzled: bool = True) -> Any:  # a layout
     """Return a layout of 8 rows that `tile_to_shape` repeats, of a tile contiguous along `mode`.
 
     Swizzled, by as many bits as a row has chunks of 16 bytes: ldmatrix reads its rows without bank
@@ -213,7 +338,7 @@ def smem_atom(dtype: cute.Dtype, mode: int, extent: int, swizzled: bool = True) 
     >>> print(smem_atom(f16, 1, 32), "|", smem_atom(f16, 1, 64))
     Sw<2,3,3> o 0 o (8,32):(32,1) | Sw<3,3,3> o 0 o (8,64):(64,1)
     """
-    row = min(extent, LINE // dtype.bits)
+    row = gcd(extent, LINE // dtype.bits)
     layout = cute.Layout((8, row), (row, 1)) if mode else cute.Layout((row, 8), (1, row))
     if not swizzled:
         return layout
@@ -225,66 +350,102 @@ def smem_atom(dtype: cute.Dtype, mode: int, extent: int, swizzled: bool = True) 
     return cute.composition(cute.Swizzle(bits, chunk, 3), layout)
 
 
-def reader_of(dtype: cute.Dtype, mode: int, values: int) -> cute.Copy_Atom:
-    """Return the ldmatrix that gives a thread `values` elements, or the greatest part of them; a
-    load of one element where there is none.
-    """
-    words = gcd(values * dtype.bits // 32, 4)
-    if dtype.bits > 32 or not values or (mode == 0 and dtype.bits != 16):
-        return cute.Copy_Atom(f"UniversalCopy<{dtype.bits}>", dtype)
-    name = f"SM75_U32x{words}_LDSM_N" if mode else f"SM75_U16x{2 * words}_LDSM_T"
-    return cute.Copy_Atom(name, dtype)
+# -- which one, by types, memory and size
 
 
-def operand(
-    array: Any,  # any array
-    tile: tuple[int, int],
-    stages: int,
-    threads: int,
-    values: int = 0,
-    swizzled: bool = True,
-    asynchronous: bool = True,
-) -> Operand:
-    """Return how tiles of an array travel.
+def choose_config(
+    M: int,
+    N: int,
+    K: int,
+    dtype: DtypeLike | tuple[DtypeLike, DtypeLike],
+    majors: tuple[str, str] = ("K", "K"),
+    alignment: int | tuple[int, int] = VECTOR_BYTES,
+) -> GemmConfig:
+    """Return the configuration for D (M,N) = A (M,K) B (N,K)^T; its `explain()` lists the rules.
 
     Args:
-        array: A (M,K) or B (N,K).
-        tile: its tile (elements).
-        stages: tiles in shared memory.
-        threads: of the block.
-        values: elements that a thread of the MMA holds of a tile of the MMA; 0: no ldmatrix.
-        swizzled: whether the layout in shared memory is swizzled.
-        asynchronous: whether to use cp.async.
+        M: rows of A and D.
+        N: rows of B, columns of D.
+        K: columns of A and B.
+        dtype: of the operands, or one for each.
+        majors: which mode of A and of B is contiguous: "K", or "MN".
+        alignment: what divides the address of every row of A and of B (bytes), or one number for
+            both.
 
+    Raises DtypeError where no instruction multiplies these types.
+
+    >>> print(choose_config(512, 512, 512, "bf16"))
+    SM80_16x8x16_F32BF16BF16F32_TN tile=128x128x32 warps=2x2 stages=4 A=Kx8 B=Kx8 cp.async
     """
-    dtype, mode, bits = facts_of(array)
-    if dtype.bits < 8 and (mode == 0 or bits < 8):
-        raise refusal("config-bits", operation="kernels.config", dtype=dtype, mode=mode, bits=bits)
-    atom = smem_atom(dtype, mode, tile[mode], swizzled)
-    return Operand(
-        cute.tile_to_shape(atom, (*tile, stages)),
-        _copy(tile, dtype, threads, mode, bits, asynchronous),
-        reader_of(dtype, mode, values),
+    kinds = dtype if isinstance(dtype, tuple) else (dtype, dtype)
+    a, b = (as_dtype(kind) for kind in kinds)
+    aligned = alignment if isinstance(alignment, tuple) else (alignment, alignment)
+    atom, why_atom = _atom(a, b)
+    tile, why_tile = _tile(M, N, a)
+    sides = [_side(*parts, atom) for parts in zip((a, b), majors, aligned, strict=True)]
+    vectors = [side.vector * kind.bits // 8 for side, kind in zip(sides, (a, b), strict=True)]
+    asynchronous = min(vectors) >= 4
+    stages, why_stages = _stages(ceil_div(max(K, 1), tile[2]), asynchronous)
+    reasons = why_atom, why_tile, _why_copies(sides, vectors, asynchronous), why_stages
+    return GemmConfig(
+        atom, tile, _warps(tile, atom), stages, sides[0], sides[1], asynchronous, reasons
     )
 
 
-# -- GEMM
-
-
-def tiled_mma(
-    a: cute.Dtype, b: cute.Dtype, atoms: tuple[int, int, int] = (2, 2, 1)
-) -> cute.TiledMMA:
-    """Return the instruction for two types on atoms[0] x atoms[1] warps, with permutations for
-    ldmatrix of four matrices; or on 16x8 threads where there is none for them.
-    """
+def _atom(a: Dtype, b: Dtype) -> tuple[str, str]:
     name = ATOMS.get((a.name, b.name))
     if name is None:
         known = ", ".join([f"{x}*{y}" for x, y in ATOMS])
-        raise refusal("config-types", operation="kernels.config", a=a, b=b, known=known)
-    if name.startswith("UniversalFMA"):
-        return cute.make_tiled_mma(name, (8 * atoms[0], 4 * atoms[1], atoms[2]))
-    mma = cute.make_tiled_mma(name, atoms)
-    return mma if a.bits > 32 else cute.make_tiled_mma(name, atoms, cute.suggest_permutation(mma))
+        raise refusal("config-types", operation="choose_config", a=a, b=b, known=known)
+    if a.name == "f32":
+        return name, "f32: no matrix instruction keeps 24 bits, so FMA"
+    return name, f"{a}, {b}: the largest mma.sync of these types"
+
+
+def _tile(M: int, N: int, kind: Dtype) -> tuple[tuple[int, int, int], str]:
+    most = LARGEST.get(kind.bits // 8, 128)
+    m, n = (next(t for t in (32, 64, 128) if extent <= t or t == most) for extent in (M, N))
+    k = _tile_k(kind)
+    why = f"tile: M={M} and N={N} get the least of 32, 64, 128 that holds them, at most {most}"
+    return (m, n, k), f"{why}; K {k * kind.bits // 8} bytes"
+
+
+def _tile_k(kind: Dtype) -> int:
+    return K_BYTES.get(kind.name, 64) * 8 // kind.bits
+
+
+def _warps(tile: tuple[int, int, int], atom: str) -> tuple[int, int]:
+    """Return 2 x 2 warps; or threads of 8 x 8 elements each, a warp at least."""
+    if not atom.startswith(FMA):
+        return 2, 2
+    m, n, _k = tile
+    return (8, 8) if m == n == 32 else (m // 8, n // 8)
+
+
+def _side(kind: Dtype, major: str, alignment: int, atom: str) -> Side:
+    if atom.startswith(FMA) and major == "K":
+        return Side("K", 1)
+    vector = gcd(alignment, VECTOR_BYTES) * 8 // kind.bits
+    return Side("K" if major == "K" else "MN", max(vector, 1))
+
+
+def _why_copies(sides: list[Side], vectors: list[int], asynchronous: bool) -> str:
+    found = ", ".join(
+        f"{name} along {s.major} by {v} bytes"
+        for name, s, v in zip("AB", sides, vectors, strict=True)
+    )
+    how = "cp.async" if asynchronous else "through registers: cp.async moves at least 4 bytes"
+    return f"copies: {found}, what alignment allows; {how}"
+
+
+def _stages(tiles: int, asynchronous: bool) -> tuple[int, str]:
+    if not asynchronous:
+        return 2, "stages: 2, the next tile waits in registers"
+    stages = 2 if tiles <= 2 else 3 if tiles < 8 else 4
+    return stages, f"stages: {stages} for {tiles} tiles of K"
+
+
+# -- those of the ladder, for arrays
 
 
 def choose(
@@ -292,60 +453,69 @@ def choose(
     B: Any,
     tile: tuple[int, int] = (128, 128),
     stages: int = 3,
-    atoms: tuple[int, int, int] = (2, 2, 1),
     ldmatrix: bool = True,
     asynchronous: bool = True,
-) -> Config:
-    """Return a configuration for arrays A (M,K) and B (N,K).
+    outputs: Iterable[Any] = (),
+) -> GemmConfig:
+    """Return the configuration of a tile for arrays A (M,K) and B (N,K).
 
     Args:
         A: an array, contiguous along M or K.
         B: an array, contiguous along N or K.
-        tile: (BM,BN); BK is 64 bytes of the wider type.
+        tile: (BM,BN).
         stages: tiles in shared memory at a time.
-        atoms: instructions side by side in M, N and K.
         ldmatrix: whether to use it, and swizzled layouts.
         asynchronous: whether to use cp.async.
+        outputs: arrays (M,N) that are read or written by way of shared memory.
 
+    Raises DtypeError where no instruction multiplies these types, and LayoutError for elements of
+    less than a byte that are not along K in whole bytes.
     """
-    (a, *_), (b, *_) = facts_of(A), facts_of(B)
-    mma = tiled_mma(a, b, atoms)
-    k = max(K_BYTES * 8 // max(a.bits, b.bits), mma.tile_size(2))
-    values = [int(cute.size(tv, 1)) for tv in (mma.get_layoutA_TV(), mma.get_layoutB_TV())]
-    if not ldmatrix or mma.atom.num_threads == 1:
-        values = [0, 0]
-    m, n = tile
-    options = {"swizzled": ldmatrix, "asynchronous": asynchronous}
-    return Config(
-        mma,
-        (m, n, k),
-        stages,
-        operand(A, (m, k), stages, mma.size(), values[0], **options),
-        operand(B, (n, k), stages, mma.size(), values[1], **options),
+    found = facts_of(A), facts_of(B)
+    atom, why = _atom(*[dtype for dtype, _mode, _bits in found])
+    whole = (*tile, _tile_k(found[0][0]))
+    warps = _warps(whole, atom)
+    config = GemmConfig(atom, whole, warps, stages, Side(), Side(), asynchronous, (why,))
+    sides = []
+    for rows, (dtype, mode, bits) in zip(tile, found, strict=True):
+        if dtype.bits < 8 and (mode == 0 or bits < 8):
+            raise refusal("config-bits", operation="choose", dtype=dtype, mode=mode, bits=bits)
+        bits = narrowed(bits, (rows, whole[2]), dtype, config.threads)
+        sides.append(_side(dtype, "K" if mode else "MN", bits // 8, atom))
+    widths = [bits // dtype.bits if mode else 1 for dtype, mode, bits in map(facts_of, outputs)]
+    return replace(
+        config, a=sides[0], b=sides[1], store=min(widths, default=0), ldmatrix=int(ldmatrix)
     )
 
 
-def flagship(dtype: str = "f16", stages: int = 3) -> Config:
+def flagship(dtype: str = "f16", stages: int = 3) -> GemmConfig:
     """Return tile 128x128x32 on 2x2 warps, for 2-byte types in rows along K of whole 16 bytes."""
-    name = f"SM80_16x8x16_F32{dtype.upper()}{dtype.upper()}F32_TN"
-    mma = cute.make_tiled_mma(name, (2, 2, 1), (32, 32, 16))
-    g2s = cute.make_tiled_copy(
-        cute.Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>", dtype),
-        cute.Layout((32, 4), (4, 1)),
-        cute.Layout((1, 8)),
-    )
-    smem = cute.tile_to_shape(smem_atom(cute.dtype(dtype), 1, 32), (128, 32, stages))
-    both = Operand(smem, g2s, cute.Copy_Atom("SM75_U32x4_LDSM_N", dtype))
-    return Config(mma, (128, 128, 32), stages, both, both)
+    atom, side = ATOMS[dtype, dtype], Side("K", 8)
+    return GemmConfig(atom, (128, 128, 32), (2, 2), stages, side, side, True)
 
 
-def epilogue(cfg: Config, *outputs: Any, activation: str = "") -> Output:
-    """Return the epilogue for arrays C and D: vectors that both allow; rows of shared memory are
-    padded, which keeps the fragments' pairs of eight rows in different banks.
+# -- parts given as text
+
+_PARTS = {"tile": 3, "warps": 2} | dict.fromkeys(
+    ("stages", "band", "store", "min_blocks", "spill_bytes", "stmatrix", "pdl", "prefetch"), 1
+)
+
+
+def changed(config: GemmConfig, text: str) -> GemmConfig:
+    """Return a configuration with parts given as text: `tile=64x64x32,stages=3`.
+
+    >>> print(changed(choose_config(512, 512, 512, "f16"), "tile=64x128x32,stages=3"))
+    SM80_16x8x16_F32F16F16F32_TN tile=64x128x32 warps=2x2 stages=3 A=Kx8 B=Kx8 cp.async
     """
-    m, n, _k = cfg.tile
-    out = tile_copy((m, n), cfg.mma.size(), *outputs)
-    pad = CHUNK // cfg.mma.atom.d_type.bits
-    along_rows = facts_of(outputs[0])[1]
-    stride = (n + pad, 1) if along_rows else (1, m + pad)
-    return Output(cute.Layout((m, n), stride), out, activation or None)
+    parts: dict[str, object] = {}
+    for word in text.split(","):
+        name, _, value = word.strip().partition("=")
+        numbers = value.split("x")
+        wanted = _PARTS.get(name)
+        if wanted != len(numbers) or not all(n.isdecimal() for n in numbers):
+            raise refusal("gemm-config-text", operation="config", text=text)
+        parts[name] = tuple(map(int, numbers)) if wanted > 1 else int(value)
+    try:
+        return replace(config, **parts, reasons=(*config.reasons, f"given: {text}"))  # type: ignore[arg-type]
+    except CuteError as error:
+        raise error.inside(f"config({text})") from None

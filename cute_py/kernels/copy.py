@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels.config import facts_of, next_power, tile_copy
+from cute_py.kernels.arrays import facts_of, next_power, tile_copy
 
 ROWS, COLUMNS = 8, 32  # the threads of a block of copy_elements
 THREADS, BYTES = 256, 64  # of a block of copy_vectors, and of a thread's part

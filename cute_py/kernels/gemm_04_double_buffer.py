@@ -16,7 +16,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import tile_copy
+from cute_py.kernels.arrays import tile_copy
 
 BM, BN, BK = 128, 128, 8
 PAD = 4

@@ -10,40 +10,41 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import Config, choose
+from cute_py.kernels.config import GemmConfig, choose
 
 
 @cute.kernel
-def gemm_tensor_core(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: Config) -> None:
+def gemm_tensor_core(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: GemmConfig) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed."""
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = cfg.tile
-    cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=cfg.mma.size())
+    mma, (a, b) = cfg.tiled_mma(), cfg.operands()
+    cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=cfg.threads)
     (bx, by), tid = cute.block_idx(), cute.thread_idx()
     gA = cute.local_tile(A, (bM, bK), (bx, _))  # (BM,BK,k)
     gB = cute.local_tile(B, (bN, bK), (by, _))  # (BN,BK,k)
     gC = cute.local_tile(C, (bM, bN), (bx, by))  # (BM,BN)
-    sA = cute.smem(A.dtype, cfg.a.smem)[_, _, 0]  # (BM,BK)
-    sB = cute.smem(B.dtype, cfg.b.smem)[_, _, 0]  # (BN,BK)
+    sA = cute.smem(A.dtype, a.smem(_, _, 0))  # (BM,BK)
+    sB = cute.smem(B.dtype, b.smem(_, _, 0))  # (BN,BK)
 
-    load_a, load_b = cfg.a.g2s.get_slice(tid), cfg.b.g2s.get_slice(tid)
+    load_a, load_b = a.g2s.get_slice(tid), b.g2s.get_slice(tid)
     tAgA, tAsA = load_a.partition_S(gA), load_a.partition_D(sA)  # (CPY,CPY_M,CPY_K,k), no k
     tBgB, tBsB = load_b.partition_S(gB), load_b.partition_D(sB)  # (CPY,CPY_N,CPY_K,k), no k
 
-    mma = cfg.mma.get_slice(tid)
-    tCsA, tCsB = mma.partition_A(sA), mma.partition_B(sB)  # (MMA,MMA_M,MMA_K), (MMA,MMA_N,MMA_K)
-    tCrA, tCrB = mma.make_fragment_A(tCsA), mma.make_fragment_B(tCsB)
-    tCgC = mma.partition_C(gC)  # (MMA,MMA_M,MMA_N)
-    acc = mma.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
+    thr = mma.get_slice(tid)
+    tCsA, tCsB = thr.partition_A(sA), thr.partition_B(sB)  # (MMA,MMA_M,MMA_K), (MMA,MMA_N,MMA_K)
+    tCrA, tCrB = thr.make_fragment_A(tCsA), thr.make_fragment_B(tCsB)
+    tCgC = thr.partition_C(gC)  # (MMA,MMA_M,MMA_N)
+    acc = thr.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
     acc.fill(0)
 
     for k in cute.range(cute.ceil_div(K, bK)):
-        cute.copy(cfg.a.g2s, tAgA[_, _, _, k], tAsA)
-        cute.copy(cfg.b.g2s, tBgB[_, _, _, k], tBsB)
+        cute.copy(a.g2s, tAgA[_, _, _, k], tAsA)
+        cute.copy(b.g2s, tBgB[_, _, _, k], tBsB)
         cute.syncthreads()
         cute.copy(tCsA, tCrA)
         cute.copy(tCsB, tCrB)
-        cute.gemm(cfg.mma, acc, tCrA, tCrB)
+        cute.gemm(mma, acc, tCrA, tCrB)
         cute.syncthreads()
     cute.copy(acc.to(C.dtype), tCgC)
 
@@ -53,7 +54,7 @@ def check() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, (n, 77)).astype(np.float16) for n in (130, 70))
     c = np.full((130, 70), np.nan, np.float32)
-    gemm_tensor_core(a, b, c, choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False))
+    gemm_tensor_core(a, b, c, choose(a, b, (64, 64), 2, ldmatrix=False, asynchronous=False))
     assert (c == a.astype(np.float32) @ b.astype(np.float32).T).all()
 
 

@@ -10,34 +10,35 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import Config, flagship
+from cute_py.kernels.config import GemmConfig, flagship
 
 
 @cute.kernel
-def gemm_multistage(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: Config) -> None:
+def gemm_multistage(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: GemmConfig) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed."""
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = cfg.tile
-    cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=cfg.mma.size())
+    mma, (a, b) = cfg.tiled_mma(), cfg.operands()
+    cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=cfg.threads)
     (bx, by), tid = cute.block_idx(), cute.thread_idx()
     gA = cute.local_tile(A, (bM, bK), (bx, _))  # (BM,BK,k)
     gB = cute.local_tile(B, (bN, bK), (by, _))  # (BN,BK,k)
     gC = cute.local_tile(C, (bM, bN), (bx, by))  # (BM,BN)
-    sA = cute.smem(A.dtype, cfg.a.smem)  # (BM,BK,stages)
-    sB = cute.smem(B.dtype, cfg.b.smem)  # (BN,BK,stages)
+    sA = cute.smem(A.dtype, a.smem)  # (BM,BK,stages)
+    sB = cute.smem(B.dtype, b.smem)  # (BN,BK,stages)
 
-    load_a, load_b = cfg.a.g2s.get_slice(tid), cfg.b.g2s.get_slice(tid)
+    load_a, load_b = a.g2s.get_slice(tid), b.g2s.get_slice(tid)
     tAgA, tAsA = load_a.partition_S(gA), load_a.partition_D(sA)  # (CPY,CPY_M,CPY_K,k or stages)
     tBgB, tBsB = load_b.partition_S(gB), load_b.partition_D(sB)  # (CPY,CPY_N,CPY_K,k or stages)
 
-    mma = cfg.mma.get_slice(tid)
-    tCrA = mma.partition_fragment_A(sA[_, _, 0])  # (MMA,MMA_M,MMA_K)
-    tCrB = mma.partition_fragment_B(sB[_, _, 0])  # (MMA,MMA_N,MMA_K)
-    tCgC = mma.partition_C(gC)  # (MMA,MMA_M,MMA_N)
-    acc = mma.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
+    thr = mma.get_slice(tid)
+    tCrA = thr.partition_fragment_A(sA[_, _, 0])  # (MMA,MMA_M,MMA_K)
+    tCrB = thr.partition_fragment_B(sB[_, _, 0])  # (MMA,MMA_N,MMA_K)
+    tCgC = thr.partition_C(gC)  # (MMA,MMA_M,MMA_N)
+    acc = thr.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
     acc.fill(0)
-    s2r_a = cute.make_tiled_copy_A(cfg.a.s2r, cfg.mma)
-    s2r_b = cute.make_tiled_copy_B(cfg.b.s2r, cfg.mma)
+    s2r_a = cute.make_tiled_copy_A(a.s2r, mma)
+    s2r_b = cute.make_tiled_copy_B(b.s2r, mma)
     read_a, read_b = s2r_a.get_slice(tid), s2r_b.get_slice(tid)
     tXsA, tXrA = (
         read_a.partition_S(sA),
@@ -52,8 +53,8 @@ def gemm_multistage(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: Config)
 
     def fetch(tile: int) -> None:
         stage = tile % stages
-        cute.copy(cfg.a.g2s, tAgA[_, _, _, tile], tAsA[_, _, _, stage], pred=tile < tiles)
-        cute.copy(cfg.b.g2s, tBgB[_, _, _, tile], tBsB[_, _, _, stage], pred=tile < tiles)
+        cute.copy(a.g2s, tAgA[_, _, _, tile], tAsA[_, _, _, stage], pred=tile < tiles)
+        cute.copy(b.g2s, tBgB[_, _, _, tile], tBsB[_, _, _, stage], pred=tile < tiles)
         cute.cp_async_fence()
 
     def read(block: int, stage: int) -> None:
@@ -70,7 +71,7 @@ def gemm_multistage(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: Config)
         for block in range(blocks):
             if block + 1 < blocks:
                 read(block + 1, tile % stages)
-            cute.gemm(cfg.mma, acc, tCrA[_, _, block], tCrB[_, _, block])
+            cute.gemm(mma, acc, tCrA[_, _, block], tCrB[_, _, block])
     cute.copy(acc.to(C.dtype), tCgC)
 
 

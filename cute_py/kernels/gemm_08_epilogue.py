@@ -11,7 +11,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import Config, Number, Output, choose, epilogue
+from cute_py.kernels.config import GemmConfig, choose
 from cute_py.kernels.epilogue import activated
 
 
@@ -22,37 +22,37 @@ def gemm_epilogue(
     C: cute.Tensor,
     D: cute.Tensor,
     bias: cute.Tensor | None,
-    alpha: Number,
-    beta: Number,
-    cfg: Config,
-    epi: Output,
+    alpha: cute.f64,
+    beta: cute.f64,
+    cfg: GemmConfig,
+    activation: str | None = None,
 ) -> None:
     """D (M,N) = activation(alpha * A (M,K) * B (N,K) transposed + beta * C (M,N) + bias (N))."""
     M, N = D.shape
     bM, bN, bK = cfg.tile
-    cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=cfg.mma.size())
+    mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()
+    cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=cfg.threads)
     (bx, by), tid = cute.block_idx(), cute.thread_idx()
     gA = cute.local_tile(A, (bM, bK), (bx, _))  # (BM,BK,k)
     gB = cute.local_tile(B, (bN, bK), (by, _))  # (BN,BK,k)
-    kind = cfg.mma.atom.d_type
+    kind = mma.atom.d_type
     with cute.union():
         with cute.struct():
-            sA = cute.smem(A.dtype, cfg.a.smem)  # (BM,BK,stages)
-            sB = cute.smem(B.dtype, cfg.b.smem)  # (BN,BK,stages)
-        sC = cute.smem(kind, epi.smem)  # (BM,BN)
+            sA = cute.smem(A.dtype, of_a.smem)  # (BM,BK,stages)
+            sB = cute.smem(B.dtype, of_b.smem)  # (BN,BK,stages)
+        sC = cute.smem(kind, cfg.store_layout(kind))  # (BM,BN)
 
-    mma = cfg.mma.get_slice(tid)
-    tCsC = mma.partition_C(sC)  # (MMA,MMA_M,MMA_N)
-    acc = mma.make_fragment_C(tCsC)  # (MMA,MMA_M,MMA_N)
+    tCsC = mma.get_slice(tid).partition_C(sC)  # (MMA,MMA_M,MMA_N)
+    acc = mma.get_slice(tid).make_fragment_C(tCsC)  # (MMA,MMA_M,MMA_N)
     acc.fill(0)
-    a = cute.Operand(gA, sA, cfg.a.g2s, cute.make_tiled_copy_A(cfg.a.s2r, cfg.mma))
-    b = cute.Operand(gB, sB, cfg.b.g2s, cute.make_tiled_copy_B(cfg.b.s2r, cfg.mma))
-    cute.mainloop(cfg.mma, acc, a, b)
+    a = cute.Operand(gA, sA, of_a.g2s, cute.make_tiled_copy_A(of_a.s2r, mma))
+    b = cute.Operand(gB, sB, of_b.g2s, cute.make_tiled_copy_B(of_b.s2r, mma))
+    cute.mainloop(mma, acc, a, b)
 
     cute.syncthreads()  # all have read sA and sB
     cute.copy(acc, tCsC)
     cute.syncthreads()
-    out = epi.out.get_slice(tid)
+    out = cfg.store_copy(D.dtype).get_slice(tid)
     wide = "f64" if kind.name == "f64" else "f32"
     tDsC = out.partition_S(sC)  # (CPY,CPY_M,CPY_N)
     tDgC = out.partition_S(cute.local_tile(C, (bM, bN), (bx, by)))  # (CPY,CPY_M,CPY_N)
@@ -62,7 +62,7 @@ def gemm_epilogue(
     result = held.to(wide) * alpha.to(wide)
     with cute.when(beta != 0):  # else C is not even read
         before = cute.make_rmem_tensor(tDsC.shape, C.dtype)
-        cute.copy(epi.out, tDgC, before)
+        cute.copy(tDgC, before)
         result += before.to(wide) * beta.to(wide)
     if bias is not None:
         rows = cute.make_tensor(bias.data, cute.Layout((M, N), (0, 1)))  # every row is the bias
@@ -70,7 +70,7 @@ def gemm_epilogue(
         added = cute.make_rmem_tensor(tDsC.shape, bias.dtype)
         cute.copy(tDgb, added)
         result += added.to(wide)
-    cute.copy(epi.out, activated(result, epi.activation).to(D.dtype), tDgD)
+    cute.copy(activated(result, activation).to(D.dtype), tDgD)
 
 
 def check() -> None:
@@ -80,8 +80,8 @@ def check() -> None:
     c = rng.integers(-9, 10, (130, 76)).astype(np.float32)
     bias = rng.integers(-99, 100, 76).astype(np.float32)
     d = np.full_like(c, np.nan)
-    cfg = choose(a, b, (64, 64))
-    gemm_epilogue(a, b, c, d, bias, 0.5, 2.0, cfg, epilogue(cfg, c, d, activation="relu"))
+    cfg = choose(a, b, (64, 64), outputs=(c, d))
+    gemm_epilogue(a, b, c, d, bias, 0.5, 2.0, cfg, "relu")
     product = a.astype(np.float32) @ b.astype(np.float32).T
     assert (d == np.maximum(0.5 * product + 2.0 * c + bias, 0)).all()
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels.config import row_copy
+from cute_py.kernels.arrays import row_copy
 
 THREADS = 128
 WARPS = THREADS // 32

@@ -7,6 +7,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import cute_py as cute
+from cute_py.kernels.arrays import tile_copy
+from cute_py.kernels.config import choose
+from cute_py.kernels.copy import copy_tiles
+from cute_py.kernels.gemm_01_naive import gemm_naive
+from cute_py.kernels.gemm_02_shared import gemm_shared
+from cute_py.kernels.gemm_03_registers import gemm_registers
+from cute_py.kernels.gemm_04_double_buffer import choose as choose_loads
+from cute_py.kernels.gemm_04_double_buffer import sgemm_128x128
+from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
+from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
+from cute_py.kernels.gemm_07_multistage import gemm_multistage
+from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
+from cute_py.kernels.reduce import sum_rows
+from cute_py.kernels.softmax import softmax
+from cute_py.kernels.splitk_serial import gemm_splitk
+from cute_py.kernels.transpose import SWIZZLED, transpose_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,30 +48,21 @@ def _sums(kind: cute.Dtype, *shape: int) -> Any:  # an array
 
 
 def _copy(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.config import tile_copy
-    from cute_py.kernels.copy import copy_tiles
-
     a, b = (zeros(kind, *sizes[:2]) for _ in range(2))
     return copy_tiles, (a, b, tile_copy((32, 32), 128, a, b))
 
 
 def _transpose(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.transpose import SWIZZLED, transpose_shared
-
     m, n, _k = sizes
     return transpose_shared, (zeros(kind, m, n), zeros(kind, n, m), SWIZZLED)
 
 
 def _reduce(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.reduce import sum_rows
-
     m, n, _k = sizes
     return sum_rows, (zeros(kind, m, n), _sums(kind, m))
 
 
 def _softmax(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.softmax import softmax
-
     return softmax, (zeros(kind, *sizes[:2]), zeros(kind, *sizes[:2]))
 
 
@@ -65,71 +72,48 @@ def _product(sizes: Sizes, kind: cute.Dtype) -> tuple[Any, Any, Any]:
 
 
 def _gemm_01(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.gemm_01_naive import gemm_naive
-
     return gemm_naive, _product(sizes, kind)
 
 
 def _gemm_02(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.gemm_02_shared import gemm_shared
-
     return gemm_shared, _product(sizes, kind)
 
 
 def _gemm_03(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.gemm_03_registers import gemm_registers
-
     return gemm_registers, _product(sizes, kind)
 
 
 def _gemm_04(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.gemm_04_double_buffer import choose, sgemm_128x128
-
     a, b, c = _product(sizes, kind)
-    return sgemm_128x128, (a, b, c, choose(a, b))
+    return sgemm_128x128, (a, b, c, choose_loads(a, b))
 
 
 def _gemm_05(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.config import choose
-    from cute_py.kernels.gemm_05_tensor_core import gemm_tensor_core
-
     a, b, c = _product(sizes, kind)
-    plain = choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False)
+    plain = choose(a, b, (64, 64), 2, ldmatrix=False, asynchronous=False)
     return gemm_tensor_core, (a, b, c, plain)
 
 
 def _gemm_06(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.config import choose
-    from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
-
     a, b, c = _product(sizes, kind)
-    return gemm_ldmatrix, (a, b, c, choose(a, b, (64, 64), 1, asynchronous=False))
+    return gemm_ldmatrix, (a, b, c, choose(a, b, (64, 64), 2, asynchronous=False))
 
 
 def _gemm_07(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.config import choose
-    from cute_py.kernels.gemm_07_multistage import gemm_multistage
-
     a, b, c = _product(sizes, kind)
     return gemm_multistage, (a, b, c, choose(a, b))
 
 
 def _gemm_08(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.config import choose, epilogue
-    from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
-
     a, b, d = _product(sizes, kind)
-    c, bias, config = np.zeros_like(d), np.zeros(sizes[1], d.dtype), choose(a, b, (64, 64))
-    last = epilogue(config, c, d, activation="relu")
-    return gemm_epilogue, (a, b, c, d, bias, 1.0, 1.0, config, last)
+    c, bias = np.zeros_like(d), np.zeros(sizes[1], d.dtype)
+    config = choose(a, b, (64, 64), outputs=(c, d))
+    return gemm_epilogue, (a, b, c, d, bias, 1.0, 1.0, config, "relu")
 
 
 def _splitk(sizes: Sizes, kind: cute.Dtype) -> Call:
-    from cute_py.kernels.config import choose
-    from cute_py.kernels.splitk_serial import gemm_splitk
-
     a, b, c = _product(sizes, kind)
-    config = choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False)
+    config = choose(a, b, (64, 64), 2, ldmatrix=False, asynchronous=False)
     m, n, _k = config.tile
     turns = np.zeros((-(-sizes[0] // m), -(-sizes[1] // n)), np.int32)
     return gemm_splitk, (a, b, c, turns, SPLITS, config)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels.config import facts_of, row_copy
+from cute_py.kernels.arrays import facts_of, row_copy
 
 THREADS = 128
 WARPS = THREADS // 32

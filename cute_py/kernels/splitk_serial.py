@@ -11,7 +11,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import Config, choose
+from cute_py.kernels.config import GemmConfig, choose
 
 
 @cute.kernel
@@ -21,37 +21,38 @@ def gemm_splitk(
     C: cute.Tensor,
     turns: cute.Tensor,
     splits: int,
-    cfg: Config,
+    cfg: GemmConfig,
 ) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed; `turns` holds a zero (s32) for each tile of C."""
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = cfg.tile
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
-    cute.launch(grid=(m, n, splits), block=cfg.mma.size())
+    mma, (a, b) = cfg.tiled_mma(), cfg.operands()
+    cute.launch(grid=(m, n, splits), block=cfg.threads)
     (bx, by, z), tid = cute.block_idx(), cute.thread_idx()
     gA = cute.local_tile(A, (bM, bK), (bx, _))  # (BM,BK,k)
     gB = cute.local_tile(B, (bN, bK), (by, _))  # (BN,BK,k)
     gC = cute.local_tile(C, (bM, bN), (bx, by))  # (BM,BN)
-    sA = cute.smem(A.dtype, cfg.a.smem)[_, _, 0]  # (BM,BK)
-    sB = cute.smem(B.dtype, cfg.b.smem)[_, _, 0]  # (BN,BK)
+    sA = cute.smem(A.dtype, a.smem(_, _, 0))  # (BM,BK)
+    sB = cute.smem(B.dtype, b.smem(_, _, 0))  # (BN,BK)
 
-    load_a, load_b = cfg.a.g2s.get_slice(tid), cfg.b.g2s.get_slice(tid)
+    load_a, load_b = a.g2s.get_slice(tid), b.g2s.get_slice(tid)
     tAgA, tAsA = load_a.partition_S(gA), load_a.partition_D(sA)  # (CPY,CPY_M,CPY_K,k), no k
     tBgB, tBsB = load_b.partition_S(gB), load_b.partition_D(sB)  # (CPY,CPY_N,CPY_K,k), no k
-    mma = cfg.mma.get_slice(tid)
-    tCsA, tCsB = mma.partition_A(sA), mma.partition_B(sB)  # (MMA,MMA_M,MMA_K), (MMA,MMA_N,MMA_K)
-    tCrA, tCrB = mma.make_fragment_A(tCsA), mma.make_fragment_B(tCsB)
-    tCgC = mma.partition_C(gC)  # (MMA,MMA_M,MMA_N)
-    acc = mma.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
+    thr = mma.get_slice(tid)
+    tCsA, tCsB = thr.partition_A(sA), thr.partition_B(sB)  # (MMA,MMA_M,MMA_K), (MMA,MMA_N,MMA_K)
+    tCrA, tCrB = thr.make_fragment_A(tCsA), thr.make_fragment_B(tCsB)
+    tCgC = thr.partition_C(gC)  # (MMA,MMA_M,MMA_N)
+    acc = thr.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
     acc.fill(0)
 
     for k in cute.range(z, cute.ceil_div(K, bK), splits):  # tiles z, z + splits, ...
-        cute.copy(cfg.a.g2s, tAgA[_, _, _, k], tAsA)
-        cute.copy(cfg.b.g2s, tBgB[_, _, _, k], tBsB)
+        cute.copy(a.g2s, tAgA[_, _, _, k], tAsA)
+        cute.copy(b.g2s, tBgB[_, _, _, k], tBsB)
         cute.syncthreads()
         cute.copy(tCsA, tCrA)
         cute.copy(tCsB, tCrB)
-        cute.gemm(cfg.mma, acc, tCrA, tCrB)
+        cute.gemm(mma, acc, tCrA, tCrB)
         cute.syncthreads()
 
     turn = cute.local_tile(turns, (1, 1), (bx, by))  # (1,1)
@@ -59,7 +60,7 @@ def gemm_splitk(
         cute.wait_until(turn, "eq", z)
     cute.syncthreads()
     with cute.when(z > 0):
-        before = mma.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
+        before = thr.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
         cute.copy(tCgC, before)
         acc += before
     cute.copy(acc, tCgC)
@@ -76,7 +77,7 @@ def check() -> None:
     a, b = (rng.integers(-4, 5, (n, 200)).astype(np.float16) for n in (70, 40))
     c = np.full((70, 40), np.nan, np.float32)
     turns = np.zeros((2, 1), np.int32)
-    gemm_splitk(a, b, c, turns, 3, choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False))
+    gemm_splitk(a, b, c, turns, 3, choose(a, b, (64, 64), 2, ldmatrix=False, asynchronous=False))
     assert (c == a.astype(np.float32) @ b.astype(np.float32).T).all()
     assert not turns.any()
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import cute_py as cute
-from cute_py.kernels.config import facts_of
+from cute_py.kernels.arrays import facts_of
 
 TILE = 32
 SIDES = {8: 128, 16: 64, 32: 64, 64: 32}  # bits of an element -> side of a tile by vectors

@@ -27,4 +27,10 @@ WORDINGS: dict[str, Wording] = {
         "{rule}",
         "let cute.ops.choose_config choose, and change one part of what it returns",
     ),
+    "gemm-config-text": (
+        LayoutError,
+        "{text!r}",
+        "parts like tile=64x64x32, warps=2x2, stages=3, by commas",
+        "leave out what need not change",
+    ),
 }

@@ -6,14 +6,13 @@ from cute_py.lazy import lazy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.kernels.gemm import GemmConfig as GemmConfig
-    from cute_py.ops.config import choose_config as choose_config
+    from cute_py.kernels.config import GemmConfig as GemmConfig
+    from cute_py.kernels.config import choose_config as choose_config
     from cute_py.ops.product import gemm as gemm
 
 # module -> the public names that it defines
 _HOME = {
-    "kernels.gemm": "GemmConfig",
-    "ops.config": "choose_config",
+    "kernels.config": "GemmConfig choose_config",
     "ops.product": "gemm",
 }
 

@@ -18,14 +18,14 @@ from cute_py.calls.memo import Memo
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
+from cute_py.kernels.config import ATOMS, GemmConfig, Side, changed, choose_config
 from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
-from cute_py.kernels.gemm import GemmConfig, Side
 from cute_py.kernels.gemm import gemm as kernel
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
-from cute_py.ops.config import changed, choose_config, for_gpu
 from cute_py.ops.libraries import of_one_library
 from cute_py.ops.operands import alignment_of, major_of, padded, ready, ready_row, shown
+from cute_py.ops.tuning import for_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 OPERATION = "cute.ops.gemm"
 BACKENDS = ("auto", "emulator", "gpu")
+FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
+TYPES = (*FLOATS, "s8", "u8")  # of operands
 OUT = ("f32", "f64", "f16", "bf16", "e4m3", "e5m2", "s32", "s8", "u8")
 LARGEST = 2**31  # whole factors beyond do not fit s32
 PACKED = 512  # from this size on, a copy with aligned rows costs less than it saves
@@ -336,14 +338,20 @@ class Product:
     def config(self) -> GemmConfig:
         """Choose a configuration, or take the one that is given, or change some of its parts."""
         given, A, B = self.request.config, self.A, self.B
+        names = tuple([kind.name for kind in self.kinds])
+        if names not in ATOMS or not set(names) <= set(TYPES):
+            a, b = self.kinds
+            raise refusal("ops-dtype", operation=OPERATION, a=a, b=b, known=", ".join(TYPES))
         majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
         chosen = choose_config(self.M, self.N, self.K, self.kinds, majors, alignment)
         gpu = self.library.gpu(A)
         if gpu is not None:
             problem = self.M, self.N, A.shape[2], prod(self.batch)
             chosen = for_gpu(chosen, problem, self.kinds[0], self.kind, gpu)
-        if given is None or isinstance(given, str):
-            return chosen if given is None else changed(chosen, given)
+        if given is None:
+            return chosen
+        if isinstance(given, str):
+            return changed(chosen, given)
         for side, x, kind in zip((given.a, given.b), (A, B), self.kinds, strict=True):
             _require_side(side, x, kind)
         return given

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.kernels.gemm import GemmConfig
+    from cute_py.kernels.config import GemmConfig
     from cute_py.ops.call import Call
 
 

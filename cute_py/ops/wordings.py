@@ -88,12 +88,6 @@ WORDINGS: dict[str, Wording] = {
         "at most the {available} that are free",
         "multiply in parts along M or N, or use narrower types",
     ),
-    "gemm-config-text": (
-        LayoutError,
-        "{text!r}",
-        "parts like tile=64x64x32, warps=2x2, stages=3, by commas",
-        "leave out what need not change",
-    ),
     "cli-npy": (
         CuteError,
         "{path}: {reason}",

@@ -59,7 +59,7 @@ def suggest_tiled_copy(
         raise refusal("suggest-major", operation="suggest_tiled_copy", major=major, tile=extents)
     widths = _WIDTHS if vector_bits is None else (_number(vector_bits),)
     for bits in widths:
-        across = _lanes_across(extents[mode], extents[1 - mode], threads, bits, value.bits)
+        across = lanes_across(extents[mode], extents[1 - mode], threads, bits, value.bits)
         atom = None if across is None else _atom(op, bits, value)
         if across is not None and atom is not None:
             rows, vector = threads // across, bits // value.bits
@@ -93,7 +93,7 @@ def _number(x: object) -> int:
     return ints.as_int(ints.normalize(x, "suggest_tiled_copy"), "suggest_tiled_copy")
 
 
-def _lanes_across(row: int, rows: int, threads: int, bits: int, unit: int) -> int | None:
+def lanes_across(row: int, rows: int, threads: int, bits: int, unit: int) -> int | None:
     """Return the most threads along a row such that all threads have whole accesses and rows."""
     if min(row, rows, threads, bits) < 1 or bits % unit or row % (bits // unit):
         return None

@@ -7,16 +7,17 @@ import numpy as np
 
 import cute_py as cute
 from cute_py.kernels import copy, transpose
-from cute_py.kernels.config import choose, flagship, row_copy
+from cute_py.kernels.arrays import row_copy
+from cute_py.kernels.config import choose, choose_config, flagship
 from cute_py.kernels.copy import copy_elements
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.reduce import row_sum
 from cute_py.kernels.samples import sample
 from cute_py.kernels.softmax import row_softmax
 from cute_py.kernels.transpose import transpose_naive
-from cute_py.ops.config import choose_config, for_gpu
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import Product, Request, taken
+from cute_py.ops.tuning import for_gpu
 
 TILE = (64, 64)
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.kernels.config import changed, choose_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
-from cute_py.ops.config import KNOWN, changed, choose_config, for_gpu, shared_bytes
 from cute_py.ops.libraries import Gpu
-from cute_py.ops.product import compute_type, result_type
+from cute_py.ops.product import TYPES, compute_type, result_type
+from cute_py.ops.tuning import for_gpu, shared_bytes
 from tests.compile_only.ladder import HALVES, MATRIX, total, wanted
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
@@ -25,7 +26,7 @@ GPUS = {
 MAJORS = tuple(product(("K", "MN"), repeat=2))
 SIZES = (4096, 1024)
 PICKS = [
-    (arch, kind, size, *m) for arch in GPUS for kind in KNOWN for size in SIZES for m in MAJORS
+    (arch, kind, size, *m) for arch in GPUS for kind in TYPES for size in SIZES for m in MAJORS
 ]
 PICKS = [row for row in PICKS if row[:2] not in product(["sm_80"], HALVES)]
 # those that are compiled: bytes of all majors, as fragments along M or N are put together of bytes;

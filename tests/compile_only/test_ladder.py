@@ -77,7 +77,7 @@ def test_machine_code_is_what_the_plan_asks_for(name, arch):
 )
 def test_turing_has_its_own_instructions(kind, sums, atom, monkeypatch):
     monkeypatch.setitem(config.ATOMS, (kind, kind), atom)
-    plan = tensor_core(gemm_ldmatrix, kind, sums, stages=1, asynchronous=False)
+    plan = tensor_core(gemm_ldmatrix, kind, sums, stages=2, asynchronous=False)
     found = cute.compile(plan, "sm_75").resources
     counts = wanted(plan)
     assert counts[MATRIX[kind]] > 0

@@ -11,7 +11,8 @@ from benchmarks.gpu import kernels
 from benchmarks.gpu.building import arguments, shapes_of
 from benchmarks.gpu.candidates import candidates
 from benchmarks.gpu.cases import ROWS
-from cute_py.kernels.gemm import Epilogue, GemmConfig, Side
+from cute_py.kernels.config import GemmConfig, Side
+from cute_py.kernels.epilogue import Epilogue
 
 
 def integers(shape, dtype=np.float32, seed=0):

@@ -1,6 +1,6 @@
 """Configurations: what is chosen for arrays, what is refused, and that any that fits is exact."""
 
-from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,18 +9,19 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py.errors import CuteError
-from cute_py.kernels.config import Config, choose, facts_of, flagship, operand, tiled_mma
+from cute_py.kernels import config
+from cute_py.kernels.config import ATOMS, GemmConfig, Side, choose, flagship
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from tests.emulated.kernel_data import MAJORS, bits, operands, poisoned, reference, sum_type
 from tests.sampling import fewer
 
 
-def test_a_configuration_prints_what_was_chosen():
+def test_a_configuration_explains_what_was_chosen():
     a = np.zeros((64, 40), np.float16)
     b = np.zeros((40, 33), np.float16).T
-    assert str(choose(a, b, (64, 64))).splitlines() == [
-        "tile 64x64x32, 3 stages, 128 threads",
-        "  SM80_16x8x16_F32F16F16F32_TN in (2, 2, 1)",
+    assert choose(a, b, (64, 64)).explain().splitlines() == [
+        "SM80_16x8x16_F32F16F16F32_TN tile=64x64x32 warps=2x2 stages=3 A=Kx8 B=MNx1 cp.async",
+        "  f16, f16: the largest mma.sync of these types",
         "  A: SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128> -> "
         "Sw<2,3,3> o 0 o ((8,8),(32,1),(1,3)):((32,256),(1,0),(0,2048)) -> SM75_U32x4_LDSM_N",
         "  B: UniversalCopy<16> -> "
@@ -68,23 +69,30 @@ def test_one_plan_serves_all_shapes_of_one_alignment():
 
 @st.composite
 def cases(draw):
-    """A kind, a shape, and a configuration of the kernel for it that the rules would not choose."""
+    """A shape, majors, a configuration for it that the rules would not choose, and a swizzle."""
     kind = draw(st.sampled_from(("f16", "bf16", "tf32", "s8", "e4m3", "f64", "f32")))
-    atoms = draw(st.sampled_from(((1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1), (4, 2, 1))))
-    base = tiled_mma(cute.dtypes.dtype(kind), cute.dtypes.dtype(kind), atoms)
-    grown = (*draw(st.tuples(*[st.sampled_from((1, 2))] * 2)), 1)
-    permutation = tuple(p * g for p, g in zip(base.tile_shape, grown, strict=True))
-    mma = cute.make_tiled_mma(base.atom, base.atom_layout_mnk, permutation)
-    repeats = draw(st.tuples(*[st.integers(1, 2)] * 3))
-    least = (8, 8, max(8, 128 // bits(kind)))  # rows of a layout's atom, a row of ldmatrix
-    tile = tuple(p * r * -(-m // p) for p, r, m in zip(permutation, repeats, least, strict=True))
-    assume(max(tile) <= 256)
-    assume(min(tile[:2]) * tile[2] >= mma.size())
-    stages = draw(st.integers(2, 4))
-    shape = tuple(draw(st.integers(1, 2 * t + 1)) for t in tile)
+    atom = ATOMS[kind, kind]
+    warps = draw(st.sampled_from(((1, 1), (2, 1), (1, 2), (2, 2), (4, 2))))
+    if atom.startswith("UniversalFMA"):
+        warps = 8 * warps[0], 4 * warps[1]
+    m, n = draw(st.sampled_from((16, 32, 64, 96))), draw(st.sampled_from((16, 32, 64, 128)))
+    k = draw(st.sampled_from((128, 256, 512))) // bits(kind) * draw(st.sampled_from((1, 2, 3)))
     majors = draw(st.sampled_from(MAJORS))
+    widths = [draw(st.sampled_from((128, 64, 32))) // bits(kind) or 1 for _side in "ab"]
+    sides = [Side(*side) for side in zip(["K" if x else "MN" for x in majors], widths, strict=True)]
+    more = draw(st.integers(2, 4)), *sides, draw(st.booleans())
+    try:
+        made = GemmConfig(atom, (m, n, k), warps, *more, ldmatrix=draw(st.integers(0, 1)))
+    except CuteError:
+        assume(False)
+    shape = [draw(st.integers(1, 2 * t + 1)) for t in (m, n, k)]
+    for i, side, major in zip((0, 1), sides, majors, strict=True):  # rows of whole vectors
+        mode = 2 if major else i
+        shape[mode] = -(-shape[mode] // side.vector) * side.vector
+    if majors == (1, 1):
+        shape[2] = -(-shape[2] // max(widths)) * max(widths)
     swizzle = draw(st.sampled_from((None, (1, 3), (2, 3), (3, 3), (2, 2), (3, 4), (1, 1))))
-    return kind, shape, majors, mma, tile, stages, swizzle
+    return kind, tuple(shape), majors, made, swizzle
 
 
 def atom_of(kind, mode, extent, swizzle):
@@ -100,17 +108,16 @@ def atom_of(kind, mode, extent, swizzle):
 @fewer(5)
 @given(cases())
 def test_any_configuration_that_fits_is_exact(case):
-    kind, shape, majors, mma, tile, stages, swizzle = case
+    kind, shape, majors, made, swizzle = case
     a, b = operands(np.random.default_rng(0), shape, kind, majors)
-    sides = []
-    for x, mn, tv in ((a, 0, mma.get_layoutA_TV()), (b, 1, mma.get_layoutB_TV())):
-        size, mode = (tile[mn], tile[2]), facts_of(x)[1]
-        values = 0 if mma.atom.num_threads == 1 else int(cute.size(tv, 1))
-        side = operand(x, size, stages, mma.size(), values)
-        atom = atom_of(kind, mode, size[mode], swizzle)
-        sides.append(replace(side, smem=cute.tile_to_shape(atom, (*size, stages))))
     c = poisoned(shape[:2], sum_type(kind))
-    gemm_multistage(a, b, c, Config(mma, tile, stages, *sides))
+
+    def other(dtype, mode, extent, _swizzled):
+        return atom_of(dtype.name, mode, extent, swizzle)
+
+    with mock.patch.object(config, "smem_atom", other):  # any layout, not only the rule's
+        plan = cute.trace(gemm_multistage, a, b, c, made)
+    cute.emulate(plan, a, b, c)
     np.testing.assert_array_equal(c, reference(a, b))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import cute_py as cute
 import cute_py.kernels
-from cute_py.kernels.config import facts_of, tile_copy
+from cute_py.kernels.arrays import facts_of, tile_copy
 from cute_py.kernels.copy import copy_elements, copy_tiles
 from cute_py.kernels.reduce import sum_rows
 from cute_py.kernels.softmax import softmax

@@ -6,7 +6,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.kernels import copy, reduce, softmax, transpose
-from cute_py.kernels.config import row_copy
+from cute_py.kernels.arrays import row_copy
 from tests.emulated.kernel_data import MAJORS, poisoned
 
 SHAPES = ((1, 1), (1, 70), (130, 1), (64, 128), (128, 256), (144, 80), (130, 36), (257, 33))

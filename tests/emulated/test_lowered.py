@@ -9,8 +9,9 @@ import cute_py as cute
 from cute_py.codegen.build import lowered
 from cute_py.integers.polynomial import FloorDiv
 from cute_py.integers.symbols import terms_of
+from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.epilogue import Epilogue
-from cute_py.kernels.gemm import GemmConfig, Side, gemm
+from cute_py.kernels.gemm import gemm
 from cute_py.plan import ops
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import accesses, arrays, every, mbarriers, named

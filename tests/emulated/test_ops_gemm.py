@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py.errors import LayoutError
-from cute_py.ops.config import changed, choose_config
+from cute_py.kernels.config import changed, choose_config
 from cute_py.ops.product import Product, Request, gemm, taken
 from cute_py.ops.reference import error_of, reference
 from tests.sampling import fewer, in_turn, pairwise, quick
@@ -325,6 +325,8 @@ def test_configurations_are_explained():
         "tile",
         "copies",
         "stages",
+        "A",
+        "B",
     ]
 
 

@@ -95,7 +95,7 @@ def test_i06_k34_the_result_may_have_strides_of_both_modes():
 @pytest.mark.parametrize("splits", quick([(1,), (2,), (7,), (20,)], range(1, 21)))
 def test_i09_splits_of_k_in_turn(splits):
     a, b = operands(default_rng(0), (64, 64, 400), "f16")
-    cfg = choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False)
+    cfg = choose(a, b, (64, 64), 2, ldmatrix=False, asynchronous=False)
     turns = np.zeros((1, 1), np.int32)
     for _launch in range(2):  # the second without zeroing `turns`
         c = poisoned((64, 64), np.float32)

@@ -6,7 +6,7 @@ from numpy.random import default_rng
 
 import cute_py as cute
 from cute_py import _
-from cute_py.kernels.config import tile_copy
+from cute_py.kernels.arrays import tile_copy
 from cute_py.kernels.copy import copy_tiles
 from tests.emulated.kernel_data import poisoned, stored
 

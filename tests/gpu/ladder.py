@@ -16,7 +16,7 @@ import numpy as np
 import cute_py as cute
 from cute_py.codegen.driver.devices import arch_of
 from cute_py.kernels import gemm_04_double_buffer as gemm_04
-from cute_py.kernels.config import choose, epilogue
+from cute_py.kernels.config import choose, choose_config
 from cute_py.kernels.epilogue import Epilogue
 from cute_py.kernels.gemm import gemm
 from cute_py.kernels.gemm_01_naive import gemm_naive
@@ -27,9 +27,9 @@ from cute_py.kernels.gemm_06_ldmatrix import gemm_ldmatrix
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
 from cute_py.kernels.splitk_serial import gemm_splitk
-from cute_py.ops.config import choose_config, for_gpu
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.product import compute_type
+from cute_py.ops.tuning import for_gpu
 
 SPILLS = 1 << 16  # bytes of a thread: as `cute.run` allows
 SPLITS = 3
@@ -51,12 +51,12 @@ ODD = (67, 75, 83)
 
 
 def _plain(a, b):
-    return choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False)
+    return choose(a, b, (64, 64), 2, ldmatrix=False, asynchronous=False)
 
 
 def _epilogue(a, b, c):
-    cfg = choose(a, b, (64, 64))
-    return gemm_epilogue, a, b, np.zeros_like(c), c, None, 1.0, 0.0, cfg, epilogue(cfg, c)
+    cfg = choose(a, b, (64, 64), outputs=[c])
+    return gemm_epilogue, a, b, np.zeros_like(c), c, None, 1.0, 0.0, cfg
 
 
 def _splitk(a, b, c):
@@ -77,7 +77,7 @@ KERNELS = {
         a,
         b,
         c,
-        choose(a, b, (64, 64), 1, asynchronous=False),
+        choose(a, b, (64, 64), 2, asynchronous=False),
     ),
     "multistage": lambda a, b, c: (gemm_multistage, a, b, c, choose(a, b, (64, 64))),
     "epilogue": _epilogue,

@@ -21,7 +21,8 @@ def kernels():
 
     import cute_py as cute
     from cute_py.kernels import transpose
-    from cute_py.kernels.config import choose, epilogue, tile_copy
+    from cute_py.kernels.arrays import tile_copy
+    from cute_py.kernels.config import choose
     from cute_py.kernels.copy import copy_any, copy_elements, copy_tiles
     from cute_py.kernels.gemm_01_naive import gemm_naive
     from cute_py.kernels.gemm_02_shared import gemm_shared
@@ -46,22 +47,21 @@ def kernels():
         print("ran", name, flush=True)
 
     def plain(a, b, _c):
-        return choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False)
+        return choose(a, b, (64, 64), 2, ldmatrix=False, asynchronous=False)
 
     for kernel in (gemm_naive, gemm_shared, gemm_registers):
         product(kernel.__name__, kernel, kind=torch.float32)
     product("tensor core", gemm_tensor_core, plain)
     product("tensor core, odd rows", gemm_tensor_core, plain, k=73)
     product(
-        "ldmatrix", gemm_ldmatrix, lambda a, b, _c: choose(a, b, (64, 64), 1, asynchronous=False)
+        "ldmatrix", gemm_ldmatrix, lambda a, b, _c: choose(a, b, (64, 64), 2, asynchronous=False)
     )
     product("multistage", gemm_multistage, lambda a, b, _c: choose(a, b, (64, 64)))
     for m, n, k in ((300, 264, 200), (133, 130, 66)):  # by rows through shared memory; packed
         assert bool((cute.ops.gemm(rows(m, k), rows(n, k).T) == k).all())
         print("ran ops.gemm", m, n, k, flush=True)
     a, b, c = rows(70, 72), rows(40, 72), torch.zeros(70, 40, device="cuda")
-    cfg = choose(a, b, (64, 64))
-    gemm_epilogue(a, b, c, c, None, 1.0, 0.0, cfg, epilogue(cfg, c))
+    gemm_epilogue(a, b, c, c, None, 1.0, 0.0, choose(a, b, (64, 64), outputs=[c]))
     turns = torch.zeros((2, 1), dtype=torch.int32, device="cuda")
     gemm_splitk(a, b, c, turns, 2, plain(a, b, c))
     x, y = torch.randn(33, 70, device="cuda"), torch.zeros(33, 70, device="cuda")

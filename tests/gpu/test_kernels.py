@@ -6,7 +6,7 @@ import pytest
 import cute_py as cute
 from cute_py.kernels import gemm_04_double_buffer as gemm_04
 from cute_py.kernels import transpose
-from cute_py.kernels.config import choose, epilogue
+from cute_py.kernels.config import choose
 from cute_py.kernels.copy import copy_any, copy_elements, copy_tiles
 from cute_py.kernels.gemm_01_naive import gemm_naive
 from cute_py.kernels.gemm_02_shared import gemm_shared
@@ -69,10 +69,10 @@ RUNS = {
     "registers": lambda a, b, c: gemm_registers(a, b, c),
     "double buffer": lambda a, b, c: gemm_04.sgemm_128x128(a, b, c, gemm_04.choose(a, b)),
     "tensor core": lambda a, b, c: gemm_tensor_core(
-        a, b, c, choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False)
+        a, b, c, choose(a, b, (64, 64), 2, ldmatrix=False, asynchronous=False)
     ),
     "ldmatrix": lambda a, b, c: gemm_ldmatrix(
-        a, b, c, choose(a, b, (64, 64), 1, asynchronous=False)
+        a, b, c, choose(a, b, (64, 64), 2, asynchronous=False)
     ),
     "multistage": lambda a, b, c: gemm_multistage(a, b, c, choose(a, b, (64, 64))),
     "epilogue": lambda a, b, c: _epilogue(a, b, c),
@@ -80,8 +80,8 @@ RUNS = {
 
 
 def _epilogue(a, b, c):
-    cfg = choose(a, b, (64, 64))
-    gemm_epilogue(a, b, c, c, None, 1.0, 0.0, cfg, epilogue(cfg, c))
+    cfg = choose(a, b, (64, 64), outputs=[c])
+    gemm_epilogue(a, b, c, c, None, 1.0, 0.0, cfg)
 
 
 CASES = [
@@ -138,7 +138,7 @@ def test_copies(kernel, shape):
     a = matrix(*shape, "f32", integers=False)
     b = torch.full_like(a, float("nan"))
     if kernel is copy_tiles:
-        from cute_py.kernels.config import tile_copy
+        from cute_py.kernels.arrays import tile_copy
 
         kernel(a, b, tile_copy((32, 32), 128, a, b))
     else:
@@ -257,7 +257,7 @@ def test_reductions():
 @pytest.mark.parametrize("splits", [1, 3, 8])
 def test_serial_split_k_waits_for_other_blocks(splits):
     a, b = matrix(70, 1000, "f16"), matrix(40, 1000, "f16", seed=7)
-    cfg = choose(a, b, (64, 64), 1, ldmatrix=False, asynchronous=False)
+    cfg = choose(a, b, (64, 64), 2, ldmatrix=False, asynchronous=False)
     turns = torch.zeros((2, 1), dtype=torch.int32, device="cuda")
     for _ in range(2):  # the turns end at 0, so a second launch works
         c = poisoned(70, 40, "f16")

@@ -10,8 +10,9 @@ import pytest
 import cute_py as cute
 from cute_py.calls import arrays
 from cute_py.codegen.driver import streams
+from cute_py.kernels.config import GemmConfig
 from cute_py.kernels.epilogue import Epilogue
-from cute_py.kernels.gemm import GemmConfig, gemm
+from cute_py.kernels.gemm import gemm
 from cute_py.ops import libraries, product
 from cute_py.ops.product import KNOWN
 from tests import fake_gpu

@@ -9,8 +9,9 @@ import pytest
 import cute_py as cute
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.kernels import gemm_07_multistage as multistage
+from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.epilogue import Epilogue
-from cute_py.kernels.gemm import GemmConfig, Side, gemm
+from cute_py.kernels.gemm import gemm
 from cute_py.plan import ops
 from cute_py.plan.walk import accesses, every
 

@@ -21,7 +21,7 @@ Parameters:
 Shared memory:
     s0: f16[6144] at byte 0
     s1: f16[6144] at byte 12288
-    s2: f32[4348] at byte 0
+    s2: f32[4600] at byte 0
 
 Registers:
     x0, x1: f64[1] in 2 words
@@ -120,9 +120,9 @@ def gemm_epilogue(
     fragment0 = mma_0(fragment0, fragment1, fragment2)  # line 50  fragment0[0:32] += fragment1[0:8,16:24] * fragm ...
     fragment0 = mma_1(fragment0, fragment1, fragment2)  # line 50  fragment0[0:32] += fragment1[8:16,24:32] * frag ...
     barrier_0()  # line 52  barrier block sync
-    store_0(tid, smem, fragment0)  # line 53  store s2[2*tid+544*(tid//32)+60*(tid//4)-2168*(tid//64) + [0,544,217 ...
+    store_0(tid, smem, fragment0)  # line 53  store s2[2*tid+576*(tid//32)+64*(tid//4)-2296*(tid//64) + [0,576,230 ...
     barrier_0()  # line 54  barrier block sync
-    fragment3 = load_0(tid, smem, fragment3)  # line 61  fragment3[0:32] = load s2[4*(17*tid//16) + [0:4352:544]] x4
+    fragment3 = load_0(tid, smem, fragment3)  # line 61  fragment3[0:32] = load s2[4*tid+8*(tid//16) + [0:4608:576 ...
     r0 = map_copy_2(fragment3, r0)  # line 62  r0[0:32] = copy.f32(fragment3[0:32])
     r1 = to_f32_0(r1, x0)  # line 62  r1[0] = to.f32(x0[0]) rn
     r2 = map_mul_0(r0, r1, r2)  # line 62  r2[0:32] = mul.f32(r0[0:32], r1[0])

@@ -1,0 +1,83 @@
+"""How the kernels here cut arrays into tiles, and tiles into vectors: as wide as rows allow."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+import cute_py as cute
+from cute_py.calls.arguments import Spec, array_facts
+
+HELD_BITS = 1024  # of a row, in the registers of a thread
+
+
+def facts_of(array: Any) -> tuple[cute.Dtype, int, int]:  # any array
+    """Return (type, contiguous mode, bits of the widest vectors) of an array of two modes.
+
+    Every vector of a row must be whole and aligned, in every row.
+
+    >>> import numpy as np
+    >>> facts_of(np.zeros((4, 6), np.float32))
+    (cute.f32, 1, 64)
+    """
+    facts = array_facts(array, Spec(), "array")
+    modes = [i for i, (_divisor, fixed) in enumerate(facts.strides) if fixed == 1]
+    if not modes:
+        return facts.dtype, len(facts.strides) - 1, facts.dtype.bits
+    mode = modes[-1]
+    whole = gcd(facts.extents[mode][0], min(facts.alignment, 16) * 8 // facts.dtype.bits)
+    for i, (divisor, _fixed) in enumerate(facts.strides):
+        whole = whole if i == mode else gcd(whole, divisor)
+    return facts.dtype, mode, whole * facts.dtype.bits
+
+
+def tile_copy(tile: tuple[int, int], threads: int, *arrays: Any) -> cute.TiledCopy:
+    """Return the copy of a tile between arrays, in vectors that all of them allow."""
+    found = [facts_of(array) for array in arrays]
+    dtype, mode, bits = found[0]
+    if any(other != mode for _dtype, other, _bits in found):
+        bits = dtype.bits
+    bits = narrowed(min(bits, *[each for *_rest, each in found]), tile, dtype, threads)
+    return cute.suggest_tiled_copy(tile, dtype, threads, mode, bits)
+
+
+def narrowed(bits: int, tile: tuple[int, int], dtype: cute.Dtype, threads: int) -> int:
+    """Return the most bits, up to `bits`, of accesses to a tile that threads can share evenly.
+
+    >>> narrowed(128, (16, 8), cute.f16, 32)
+    64
+    """
+    while bits > dtype.bits and tile[0] * tile[1] * dtype.bits % (bits * threads):
+        bits //= 2
+    return bits
+
+
+def next_power(n: int) -> int:
+    """Return the least power of two that is n or more.
+
+    >>> [next_power(n) for n in (1, 33, 64)]
+    [1, 64, 64]
+    """
+    return 1 << (n - 1).bit_length()
+
+
+def row_copy(*arrays: Any) -> tuple[tuple[int, int], cute.TiledCopy] | None:
+    """Return a tile (1,BN) that holds a row of arrays (M,N), and how a block shares it so that the
+    row stays in registers; None where it is too long for them.
+
+    >>> import numpy as np
+    >>> tile, copy = row_copy(np.zeros((4, 1000), np.float32))
+    >>> tile, copy.size()
+    ((1, 1024), 32)
+    """
+    found = [facts_of(array) for array in arrays]
+    width = min(bits // dtype.bits if mode else 1 for dtype, mode, bits in found)
+    dtype, columns = found[0][0], arrays[0].shape[1]
+    most = HELD_BITS // max(dtype.bits, 32)  # elements of a thread, in f32 at least
+    threads = min(max(next_power(-(-columns // most)), 32), 1024)
+    step = threads * width
+    tile = (1, -(-columns // step) * step)
+    if tile[1] > threads * max(most, width):
+        return None
+    atom = cute.Copy_Atom(f"UniversalCopy<{width * dtype.bits}>", dtype)
+    return tile, cute.make_tiled_copy(atom, cute.Layout((1, threads)), cute.Layout((1, width)))
