@@ -78,12 +78,12 @@ def loads(a: Any, b: Any, _c: Any) -> tuple[Any, ...]:
 
 def plain(a: Any, b: Any, _c: Any) -> tuple[Any, ...]:
     """Return a configuration without ldmatrix, swizzles and cp.async."""
-    return (config.choose(a, b, TILE, 1, ldmatrix=False, asynchronous=False),)
+    return (config.choose(a, b, TILE, 2, ldmatrix=False, asynchronous=False),)
 
 
 def swizzled(a: Any, b: Any, _c: Any) -> tuple[Any, ...]:
     """Return a configuration with ldmatrix and swizzles."""
-    return (config.choose(a, b, TILE, 1, asynchronous=False),)
+    return (config.choose(a, b, TILE, 2, asynchronous=False),)
 
 
 def multistage(a: Any, b: Any, _c: Any) -> tuple[Any, ...]:
@@ -93,8 +93,7 @@ def multistage(a: Any, b: Any, _c: Any) -> tuple[Any, ...]:
 
 def fused(a: Any, b: Any, c: Any) -> tuple[Any, ...]:
     """Return the same with an epilogue."""
-    chosen = config.choose(a, b, TILE)
-    return chosen, config.epilogue(chosen, c, c, activation="relu")
+    return config.choose(a, b, TILE, outputs=(c,)), "relu"
 
 
 STEPS = (
@@ -274,7 +273,7 @@ def page_with(page: str, result: dict[str, Any] | None) -> str:
     for step in STEPS:
         said = PENDING
         if step.name in found:
-            said = _speed(*found[step.name], last and found[last][0])
+            said = _speed(*found[step.name], found[last][0] if last in found else None)
         mark = f"<!-- {step.name} -->"
         page, count = re.subn(rf"^.*{mark}$", f"{said} {mark}", page, flags=re.MULTILINE)
         assert count == 1, step.name
