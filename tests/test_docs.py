@@ -138,8 +138,11 @@ def commands_of(block):
     return [(command, "\n".join(lines).strip("\n")) for command, lines in pairs]
 
 
-def run_command(command):
-    """Return what `cute-py ...` prints on a plain 100-column terminal."""
+def run_command(command, status=None):
+    """Return what `cute-py ...` prints on a plain 100-column terminal.
+
+    Its exit status must be `status`, if that is given: a page also shows what is refused.
+    """
     program, *arguments = shlex.split(command)
     assert Path(program).name == "cute-py", f"{program!r} is no cute-py command"
     start = "import sys; from cute_py.cli.main import main; sys.exit(main())"
@@ -153,6 +156,7 @@ def run_command(command):
         encoding="utf-8",
         timeout=60,
     )
+    assert status in (None, done.returncode), f"{command}: {done.stdout}"
     return "\n".join(line.rstrip() for line in done.stdout.splitlines()).strip("\n")
 
 
@@ -257,11 +261,23 @@ def typed(block):
     return [line for line in lines if line]
 
 
-@pytest.mark.parametrize("block", SH, ids=name_of)
-def test_sh_block_runs(block):
-    for command in typed(block):
-        if not command.startswith(LONG):
-            assert run_command(command)
+@pytest.fixture
+def answers(request):
+    """Return (command, what is printed) of an sh block, None for what is not run here."""
+    require(request.param)
+    commands = typed(request.param)
+    quick = [None if each.startswith(LONG) else run_command(each, status=0) for each in commands]
+    return list(zip(commands, quick, strict=True))
+
+
+@pytest.mark.parametrize("answers", SH, ids=name_of, indirect=True)
+def test_sh_block_runs(answers):
+    assert answers
+    for command, printed in answers:
+        assert printed != "", command
+        if printed is None:  # what it names is there
+            names = [x for x in shlex.split(command) if "/" in x and not x.startswith(".venv/")]
+            assert all((ROOT / name).is_file() for name in names), command
 
 
 def test_ci_runs_the_first_command_of_the_readme():
@@ -275,13 +291,21 @@ def test_ci_runs_the_first_command_of_the_readme():
     assert 'bash -ec "$first"' in script
 
 
-@pytest.mark.parametrize("block", TEXT, ids=name_of)
-def test_text_block_is_what_its_command_prints(block):
-    if block.text.splitlines()[-1] == LAYERS:
-        return  # the next test
+@pytest.fixture
+def output(request):
+    """Return the command whose output a text block shows, the text, and what is printed."""
+    block = request.param
     before = [each for each in SH if each.page == block.page and each.line < block.line]
     command = typed(before[-1])[-1].rpartition(" && ")[2]
-    check_printed(command, block.text.strip("\n"), run_command(command))
+    return command, block.text.strip("\n"), run_command(command, status=0)
+
+
+OUTPUT = [block for block in TEXT if block.text.splitlines()[-1] != LAYERS]
+
+
+@pytest.mark.parametrize("output", OUTPUT, ids=name_of, indirect=True)
+def test_text_block_is_what_its_command_prints(output):
+    check_printed(*output)
 
 
 def test_the_picture_of_the_layers_is_the_import_contract():

@@ -74,7 +74,7 @@ def texts_of(file):
     """Return (place, text) of a module's docstring, and of all texts of a table of wordings."""
     tree, place = ast.parse(file.read_text(encoding="utf-8")), file.relative_to(ROOT).as_posix()
     texts = [(place, ast.get_docstring(tree, clean=False) or "")]
-    if file.name == "wordings.py":
+    if file.name in ("wordings.py", "expression.py"):
         texts += [
             (f"{place}:{node.lineno}", node.value)
             for node in ast.walk(tree)
