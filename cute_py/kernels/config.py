@@ -3,8 +3,8 @@
 The rules, in order: the instruction by the types (`ATOMS`); vectors as wide as the rows of the
 array allow, along its contiguous mode; cp.async from 4 bytes on, else through registers; ldmatrix
 for rows along K, its transposing form for 2-byte elements along M or N, else loads of single
-elements. A configuration is data: `replace(config, tile=...)` changes a part of it, and
-`explain()` says what follows from the parts.
+elements. A configuration is data: `replace(config, tile=...)` changes one part, and
+`explain()` shows what follows from the parts.
 """
 
 from __future__ import annotations
@@ -111,16 +111,17 @@ class GemmConfig:
         b: how B is read.
         asynchronous: whether cp.async brings tiles, from vectors of 4 bytes on; else they pass
             through registers.
-        reasons: the rules that led here; not compared.
-        band: tiles of M that blocks which run together cover, for each tile of N; 0: all of M.
-        store: elements of one store of D, by way of shared memory; 0: straight from the
-            accumulators.
-        min_blocks: blocks that shall fit a multiprocessor together.
-        spill_bytes: how much of a thread may go to local memory.
-        stmatrix: 1: 16-bit elements of D that go through shared memory come there by stmatrix,
-            where the epilogue does not take them column by column.
-        pdl: 1: blocks begin while the kernel before is still at work, and wait for its results.
-        prefetch: tiles of K that come to the second-level cache before that wait.
+        reasons: why each part was chosen; not compared.
+        band: tiles of M in a band of the rasterization: blocks that run together cover one band of
+            D; 0: all of M.
+        store: elements per store of D, through shared memory; 0: straight from the accumulators.
+        min_blocks: blocks that must fit on a multiprocessor together.
+        spill_bytes: how much each thread may spill to local memory.
+        stmatrix: 1: stmatrix writes 16-bit elements of D to shared memory, unless the epilogue
+            takes them column by column.
+        pdl: 1: blocks start while the previous kernel is still running, and wait for its results
+            (programmatic dependent launch).
+        prefetch: tiles of K prefetched to L2 before that wait.
         ldmatrix: 1: ldmatrix reads the tiles where it can, and shared memory is swizzled for it;
             0: threads load single elements, and rows are plain.
     """
@@ -324,9 +325,9 @@ def _cover(sides: Iterable[tuple[int, int, Side]], threads: int) -> bool:
 def smem_atom(dtype: Dtype, mode: int, extent: int, swizzled: bool = True) -> Any:  # a layout
     """Return a layout of 8 rows that `tile_to_shape` repeats, of a tile contiguous along `mode`.
 
-    Swizzled, by as many bits as a row has chunks of 16 bytes: ldmatrix reads its rows without bank
-    conflicts, and 16-byte stores are none either. Lanes load elements of 8 bytes, and of 4 along
-    mode 0, themselves; full rows of these are swizzled by 32 bytes.
+    Swizzled by as many bits as a row has chunks of 16 bytes, so that neither ldmatrix nor 16-byte
+    stores have bank conflicts. Elements of 8 bytes, and of 4 bytes along mode 0, are loaded one by
+    one; full rows of these are swizzled in units of 32 bytes.
 
     Args:
         dtype: of the elements.

@@ -1,8 +1,8 @@
 """new here: a kernel, its launch shape, `cute.when`, and a tile copied by all threads of a block.
 
 `copy_elements` gives each thread one element. `copy_tiles` gives each thread a part of a tile, in
-vectors; tiles that reach past the array are predicated by themselves. `copy_vectors` gives it
-several vectors, all loaded before the first is stored: what waits for memory waits once.
+vectors; tiles that extend past the array are predicated automatically. `copy_vectors` gives it
+several vectors, all loaded before the first is stored, so the thread waits for memory once.
 `copy_any` chooses tile and vectors for any two arrays.
 """
 

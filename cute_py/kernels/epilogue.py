@@ -36,8 +36,8 @@ class Epilogue:
 
     @property
     def is_in_place(self) -> bool:
-        """Tell whether an element takes few registers beside those of its sum; bias takes those of
-        one row for all.
+        """Tell whether an element needs few registers next to its sum; bias needs those of one row
+        for all.
         """
         few = self.compute == "f32" and self.activation != "silu"  # which divides
         return not self.source and (few or self.activation in (None, "relu"))
@@ -71,7 +71,7 @@ def loaded(part: Tensor, dtype: Any) -> Tensor:
 
 def row_part(thr: Any, row: Tensor, tile: tuple[int, int], by: Any) -> tuple[Tensor, Layout]:
     """Return a row that all rows of a tile of D share, from a thread's first element on, and where
-    its accumulators (MMA, MMA_M, MMA_N) lie there.
+    its accumulators (MMA, MMA_M, MMA_N) are in it.
 
     Args:
         thr: the thread's slice of the tiled MMA.
@@ -88,7 +88,7 @@ def loaded_row(part: tuple[Tensor, Layout], coord: Any, like: Tensor) -> Tensor:
     """Return what accumulators need of a `row_part`, each element loaded once.
 
     Args:
-        part: the row, and where all accumulators of the thread lie there.
+        part: the row, and where all accumulators of the thread are in it.
         coord: which of them.
         like: these accumulators, whose shape and type the result has.
 

@@ -49,7 +49,7 @@ def gemm(
     acc = thr.make_fragment_C(tCgD)  # (MMA, MMA_M, MMA_N)
     acc.fill(0)
     if config.pdl:
-        _prefetch(config, a, b)  # while the kernel before is at work
+        _prefetch(config, a, b)  # while the previous kernel is running
         cute.griddepcontrol_wait()
         cute.griddepcontrol_launch_dependents()
     cute.mainloop(mma, acc, a, b)
@@ -61,7 +61,7 @@ def gemm(
 
     tCgC = part(_matrix(C, bz)) if epilogue.source else None
     shared = row_part(thr, bias, (bM, bN), by) if epilogue.bias else None
-    # all at once, or a column of atoms at a time: few registers beside acc
+    # all at once, or a column of atoms at a time: few registers next to acc
     for j in (_,) if epilogue.is_in_place else range(cute.size(acc, 2)):
         x = converted(acc[_, _, j], epilogue.compute)  # (MMA, MMA_M)
         if epilogue.alpha:
@@ -88,7 +88,7 @@ def _staged(tiles: Tensor, how: Operand, make: Any, mma: Any, name: str) -> cute
 
 
 def _prefetch(config: GemmConfig, *operands: cute.Operand) -> None:
-    """Bring the first tiles of K near."""
+    """Prefetch the first tiles of K to L2."""
     for x in operands:
         mine = x.g2s.get_slice(cute.thread_idx()).partition_S(x.source)  # (CPY, CPY_MN, CPY_K, k)
         for k in range(config.prefetch):
@@ -105,7 +105,7 @@ def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
     if not config.band:
         cute.launch(grid=(m, n, L), block=config.threads, **how)
         return cute.block_idx()  # type: ignore[no-any-return]
-    bands = cute.ceil_div(m, config.band)  # the last one may reach beyond M: nothing is stored
+    bands = cute.ceil_div(m, config.band)  # the last one may extend past M: nothing is stored there
     cute.launch(grid=(config.band, n, bands * L), block=config.threads, **how)
     x, y, z = cute.block_idx()
     band, batch = (z, 0) if cute.rank(D) == 2 else (z % bands, z // bands)
@@ -113,7 +113,7 @@ def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
 
 
 def _matrix(x: Tensor, batch: Any) -> Tensor:  # an integer
-    """Return one matrix of a batch; what has two modes is one."""
+    """Return one matrix of a batch; a tensor of two modes is one already."""
     return x if cute.rank(x) == 2 else x[_, _, batch]
 
 
@@ -128,6 +128,6 @@ def _write_rows(config: GemmConfig, sD: Tensor, gD: Tensor) -> None:
     """Copy a tile (BLK_M, BLK_N) from shared to global memory, a vector of a row at a time."""
     copy = config.store_copy(gD.dtype).get_slice(cute.thread_idx())
     tDsD, tDgD = copy.partition_S(sD), copy.partition_D(gD)  # (CPY, CPY_M, CPY_N)
-    held = cute.make_rmem_tensor(tDsD.shape, gD.dtype)  # of no more registers than the sums
+    held = cute.make_rmem_tensor(tDsD.shape, gD.dtype)  # takes no more registers than the sums
     cute.copy(tDsD, held)
     cute.copy(held, tDgD)

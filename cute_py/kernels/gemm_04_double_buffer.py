@@ -2,7 +2,7 @@
 
 - Each thread loads 4 elements of A and of B at a time where they are neighbours, and holds them in
   registers while the tile before is multiplied. They are stored transposed, so that the outer
-  products read along M and N; four elements of padding keep the stores out of each other's banks.
+  products read along M and N; four elements of padding avoid bank conflicts between the stores.
 - A warp computes 32x64: its 4x8 lanes read 4 neighbours of A and of B at a time, twice.
 - Two stages of shared memory: one barrier a tile. Two fragments: the loads for the next k run under
   the products of this one.

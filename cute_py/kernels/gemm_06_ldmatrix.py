@@ -1,8 +1,8 @@
 """new here: `ldmatrix` and a swizzled shared-memory layout.
 
 A tiled copy derived from the TiledMMA (`make_tiled_copy_A`) loads four 8x8 matrices at a time into
-the same fragments, seen in the copy's order (`retile_D`). Rows that lie 64 bytes apart would meet
-in the banks; the swizzle of the layout keeps them apart, and nothing else in the kernel knows.
+the same fragments, seen in the copy's order (`retile_D`). Rows 64 bytes apart would conflict in
+the banks; the swizzle of the layout prevents it, and nothing else in the kernel changes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""new here: cp.async and several stages, so that loads of later tiles run under the products.
+"""new here: cp.async and several stages, so that later tiles load while this one is multiplied.
 
-`stages - 1` tiles are under way while one is multiplied, and the fragments of the next block of K
+`stages - 1` tiles are in flight while one is multiplied, and the fragments of the next block of K
 are loaded before the product of this one. `config.flagship` is CuTe's configuration of it.
 """
 

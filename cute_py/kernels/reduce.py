@@ -1,8 +1,8 @@
-"""new here: registers that add up in a run-time loop, `warp_reduce`, and a sum across warps.
+"""new here: registers that accumulate in a run-time loop, `warp_reduce`, and a sum across warps.
 
-One block sums one row: its threads add columns, the lanes of a warp meet in a butterfly, and the
-warps meet in shared memory. `row_sum` loads its part of a row in vectors, all at once, and adds
-them up after that; `sum_any` takes it where a row fits the registers.
+One block sums one row: its threads add columns, the lanes of a warp combine in a butterfly, and the
+warps through shared memory. `row_sum` loads its part of a row in vectors, all at once, and adds
+them up afterwards; `sum_any` uses it where a row fits in the registers.
 """
 
 from __future__ import annotations

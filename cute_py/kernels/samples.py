@@ -36,7 +36,7 @@ Call = tuple[cute.Kernel, tuple[Any, ...]]
 
 
 def zeros(kind: cute.Dtype, *shape: int) -> Any:  # an array
-    """Return an array of zeros of a type; tf32 lies in memory as f32."""
+    """Return an array of zeros of a type; tf32 is stored as f32."""
     array = np.zeros(shape, kind.numpy)
     return cute.typed(array, kind) if kind.name == "tf32" else array
 

@@ -2,7 +2,7 @@
 
 A row is read three times: for its maximum, for the sum of exp(x - maximum), and for the result.
 NaN anywhere makes its row NaN, as in NumPy. `row_softmax` reads a row once: it stays in registers,
-in vectors. `softmax_any` takes the one or the other.
+in vectors. `softmax_any` chooses between the two.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def softmax(A: cute.Tensor, B: cute.Tensor) -> None:
 
 
 def over_block(fn: str, x: cute.Tensor, partial: cute.Tensor) -> cute.Tensor:
-    """Return x combined over the threads of a block, by way of an element for each warp."""
+    """Return x combined over the threads of a block, through an element per warp."""
     x = cute.warp_reduce(fn, x)
     with cute.when(cute.lane_idx() == 0):
         partial[cute.warp_idx()] = x

@@ -1,7 +1,7 @@
-"""new here: shared memory, `syncthreads`, and a layout that keeps accesses apart in its banks.
+"""new here: shared memory, `syncthreads`, and a layout without bank conflicts.
 
 Reading rows and writing columns is slow on one side (`transpose_naive`). Through shared memory both
-sides are rows. There a column of the tile must not lie in one bank: pad its rows, or swizzle them.
+sides are rows. There a column of the tile must not be in one bank: pad the rows, or swizzle them.
 `transpose_vectors` reads and writes 16 bytes at a time, and swizzles as much at a time.
 """
 
@@ -17,7 +17,7 @@ from cute_py.kernels.arrays import facts_of
 TILE = 32
 SIDES = {8: 128, 16: 64, 32: 64, 64: 32}  # bits of an element -> side of a tile by vectors
 
-PLAIN = cute.Layout((TILE, TILE), (TILE, 1))  # a column lies in one bank: 32 wavefronts
+PLAIN = cute.Layout((TILE, TILE), (TILE, 1))  # a column is in one bank: 32 wavefronts
 PADDED = cute.Layout((TILE, TILE), (TILE + 1, 1))
 SWIZZLED = cute.composition(cute.Swizzle(5, 0, 5), PLAIN)
 
@@ -55,7 +55,7 @@ def transpose_vectors(A: cute.Tensor, B: cute.Tensor, threads: int) -> None:
     side, width = SIDES[A.dtype.bits], 128 // A.dtype.bits
     cute.launch(grid=tuple([cute.ceil_div(x, side) for x in A.shape]), block=threads)
     bx, by = cute.block_idx()
-    # vectors of a row change places by the group of rows that a vector of a column covers
+    # vectors of a row are permuted by the group of rows that a vector of a column covers
     swizzle = cute.Swizzle(3, width.bit_length() - 1, side.bit_length() - 1)
     s = cute.smem(A.dtype, cute.composition(swizzle, cute.Layout((side, side), (side, 1))))
     turned = s.with_layout(cute.composition(swizzle, cute.Layout((side, side))))  # (SIDE,SIDE)

@@ -1,8 +1,8 @@
-"""`Call`: a kernel with all that it is given, and how calls that were made before are answered.
+"""`Call`: a kernel with all of its arguments, and how repeated calls are answered.
 
-The way of every operator: what the user asks for becomes a `Call`, and that runs. A call with
-equal facts (see `calls.memo`) is not prepared again: where the kernel reads and writes the arrays
-of the user themselves, it is launched with their addresses; else with the choices of before.
+Every operator turns a request into a `Call` and runs it. A call with equal facts (see
+`calls.memo`) is not prepared again: where the kernel reads and writes the user's own arrays, it is
+launched with their addresses; otherwise with the choices made before.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ class Call:
     """A call of a kernel, ready to run.
 
     Attributes:
-        kernel: what is called.
-        library: of the arrays.
-        reads: the arrays that it reads, as it takes them; None for those that are left out.
+        kernel: the kernel to call.
+        library: the library of the arrays.
+        reads: the arrays that it reads, as it takes them; None for those left out.
         result: the array that it writes to, as it takes it.
         numbers: its run-time numbers.
         statics: its compile-time values; a configuration comes first.
         shape: of the result, for the user.
-        made: the new array behind `result`, but for the shape; or `out`.
+        made: the new array behind `result`, before it is reshaped; or `out`.
         out: where the user wants the result, or None.
         direct: whether the kernel writes to `out` itself.
-        workspace: arrays that it needs for itself.
-        blocks, block_bytes: how many blocks it has, and about what the emulator keeps of each.
+        workspace: scratch arrays.
+        blocks, block_bytes: how many blocks it has, and about what the emulator keeps per block.
         inputs: what the arrays and numbers were made of.
-        known: the plan, where it was traced before.
+        known: the plan, if it was traced before.
         report: of the last run, if it was asked for.
     """
 
@@ -110,9 +110,9 @@ class Call:
 def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:
     """Return `out` as [L, M, N] if a kernel can write there as it writes to a new array, else None.
 
-    Its rows are contiguous, apart from each other and as aligned as those of a new array, and it
-    shares no memory with what is read. An array of the host is left alone until all is computed;
-    one whose values are not plain, or that autograd follows, is left to its library.
+    Its rows must be contiguous, disjoint and as aligned as those of a new array, and it must share
+    no memory with what is read. An array on the host stays untouched until everything is computed;
+    one with lazy values, or tracked by autograd, is left to its library.
     """
     first = bare(reads[0])
     if out is None or not on_device(out) or device_of(out) != device_of(first):
@@ -141,12 +141,12 @@ def apart(x: Any, y: Any) -> tuple[int, int]:
     return begin - last, end - first
 
 
-# -- calls that were made before
+# -- repeated calls
 
 
 def in_place(call: Call, arrays: Sequence[Any], otherwise: Answer) -> Answer | None:
     """Return the answer to calls like one that was run, for other arrays of the same facts; None
-    where the kernel reads or writes other memory than the caller's.
+    where the kernel reads or writes memory that is not the caller's.
 
     Args:
         call: where it wrote to a new array, that is the result, or is copied to it.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DeviceArray:
-    """A copy of a NumPy array in the memory of the current device, freed at the block's end.
+    """A copy of a NumPy array in the memory of the current device, freed at the end of the block.
 
     Refused (`launch-status`) where the driver reports an error; nothing stays allocated then.
     """
@@ -53,7 +53,7 @@ class DeviceArray:
         return found
 
     def free(self) -> None:
-        """Give the memory back, whatever the driver says: an error before it says more."""
+        """Free the memory, and ignore the driver's status: an earlier error says more."""
         self.driver.raw.cuMemFree(self.address)
 
     def __enter__(self) -> DeviceArray:

@@ -52,8 +52,8 @@ def _unread(path: str, reason: str) -> CuteError:
 class Replacement:
     """`with Replacement(path) as file: file.save(array)` puts a file in place in one step.
 
-    The new file is made beside the old one when the block begins, so that what cannot be written is
-    refused at once; without `save`, nothing is left behind.
+    The new file is made next to the old one when the block begins, so that a path that cannot be
+    written is refused at once; without `save`, nothing is left behind.
     """
 
     def __init__(self, path: str) -> None:

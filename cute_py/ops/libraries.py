@@ -1,6 +1,6 @@
 """What an operator needs of the library of its arrays: NumPy, torch or CuPy.
 
-Device arrays of other libraries (Numba's, say) are lent views by torch or CuPy, whichever is in
+Device arrays of other libraries (such as Numba) are viewed through torch or CuPy, whichever is in
 use, and results go back to the caller's library.
 """
 
@@ -55,7 +55,7 @@ _TORCH_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """What the rules ask of a GPU.
+    """What the tile rules depend on.
 
     Attributes:
         smem: shared memory that a block can have (bytes).
@@ -69,14 +69,14 @@ class Gpu:
 
 
 class Library:
-    """One library and one place of its arrays; here what those of GPUs have in common.
+    """One library and one place of its arrays; this base holds what GPU libraries share.
 
     Attributes:
-        operation: who asks, for refusals.
+        operation: the operator, for error messages.
     """
 
     on_host = False
-    note: Callable[[Any], object] | None = None  # is told of arrays that a kernel wrote to
+    note: Callable[[Any], object] | None = None  # called with each array that a kernel wrote to
 
     def __init__(self, operation: str) -> None:
         self.operation = operation
@@ -102,7 +102,7 @@ class Library:
         return found if min(found, default=0) >= 0 else None
 
     def is_read_only(self, x: Any) -> bool:
-        """Tell whether an array must not be written; a launch asks that of others itself."""
+        """Tell whether an array must not be written; a launch checks the others."""
         return False
 
     # -- views and new arrays
@@ -135,7 +135,7 @@ class Library:
     # -- the work
 
     def gpu(self, x: Any) -> Gpu | None:
-        """Return what rules ask of the GPU where an array lies; None for the host."""
+        """Return the facts of the GPU that holds an array; None for the host."""
         return gpu_holding(x)
 
     def require_room(self, *parts: tuple[tuple[int, ...], int]) -> None:
@@ -147,7 +147,7 @@ class Library:
         call.kernel(*call.arguments)
 
     def written(self, x: Any) -> None:
-        """Tell the library that a kernel wrote to an array, where it looks for that."""
+        """Tell the library that a kernel wrote to an array, if it tracks that."""
         if self.note is not None:
             self.note(x)
 
@@ -157,14 +157,14 @@ class Library:
 
 
 class Torch(Library):
-    """torch, which goes by its arrays wherever they are."""
+    """torch, whose functions run on the device of their arrays."""
 
     def __init__(self, operation: str, device: Any) -> None:  # a torch.device
         import torch
 
         super().__init__(operation)
         self.torch, self.device = torch, device
-        # autograd looks for that; torch 2.2 and newer
+        # for autograd's version counters; torch 2.2 and newer
         self.note = getattr(torch.autograd.graph, "increment_version", None)
 
     def spread(self, x: Any, shape: tuple[int, ...]) -> Any:
@@ -234,7 +234,7 @@ class NumPy(Library):
             raise refusal("ops-array", operation=self.operation, name=name, value=held) from None
 
     def converted(self, x: Array, kind: Dtype) -> Array:
-        """Return an array in another type, in the order that it has in memory."""
+        """Return an array in another type, keeping its order in memory."""
         if x.dtype == kind.numpy and kind.name != "tf32":
             return x
         if x.ndim > 1 and abs(x.strides[-2]) < abs(x.strides[-1]):
@@ -285,7 +285,7 @@ def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, An
 
     Args:
         arrays: by name; all of the host, or all of one GPU.
-        operation: who asks, for refusals.
+        operation: the operator, for error messages.
 
     """
     given = {name: x for name, x in arrays.items() if x is not None}
@@ -300,7 +300,7 @@ def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, An
 
 
 def gpu_holding(array: Any) -> Gpu:
-    """Return what rules ask of the GPU where an array lies."""
+    """Return the facts of the GPU that holds an array."""
     device = device_of(array)
 
     def limit(name: str) -> int:
@@ -324,7 +324,7 @@ def library_name(kind: type) -> str:
 def adopted(x: Any, operation: str) -> Any:
     """Return a device array as one of torch or CuPy, on the same memory; None stays None.
 
-    What its own library put into a stream is waited for, on the GPU.
+    The GPU waits for what its own library put into a stream.
     """
     if isinstance(x, TypedArray):
         return TypedArray(adopted(x.array, operation), x.dtype)

@@ -9,7 +9,7 @@ from pathlib import Path
 from cute_py.errors import refusal
 
 STATE = 64 << 20  # bytes: blocks run in batches whose registers and shared memory fit into it
-TEMPORARY = 3  # what the emulator computes with beside the state of a batch, as a multiple of it
+TEMPORARY = 3  # what the emulator needs on top of the state of a batch, as a multiple of it
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -17,10 +17,10 @@ def require_memory(operation: str, arrays: int, blocks: int, block: int) -> int:
     """Return how much the state of blocks may take (bytes); refuse what does not fit at all.
 
     Args:
-        operation: who asks, for a refusal.
-        arrays: of the arrays that are yet to be written (bytes).
-        blocks: of the grid.
-        block: about what the emulator keeps of one (bytes).
+        operation: the operator, for error messages.
+        arrays: size of the arrays still to be written (bytes).
+        blocks: in the grid.
+        block: about how much the emulator keeps per block (bytes).
 
     """
     available = available_bytes()
@@ -52,7 +52,7 @@ def _require(operation: str, arrays: int, state: int, available: int) -> None:
 
 
 def available_bytes() -> int | None:
-    """Return how much memory is free for this process (bytes); None where that is not told."""
+    """Return how much memory is free for this process (bytes); None where that is unknown."""
     found = [x for x in (_of_system(), _of_group()) if x is not None]
     return min(found, default=None)
 
@@ -69,7 +69,7 @@ def _of_system() -> int | None:
 
 
 def _of_group() -> int | None:
-    """Return what a container leaves (cgroup v2)."""
+    """Return how much a container has left (cgroup v2)."""
     try:
         limit = (CGROUP / "memory.max").read_text().strip()
         used = int((CGROUP / "memory.current").read_text())
@@ -84,7 +84,7 @@ def bytes_of(*parts: tuple[tuple[int, ...], int]) -> int:
 
 
 def readable(count: int) -> str:
-    """Return a number of bytes for people.
+    """Return a number of bytes in readable units.
 
     >>> readable(512), readable(3 << 20), readable(5 << 30)
     ('512 bytes', '3.0 MiB', '5.0 GiB')

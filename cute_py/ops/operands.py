@@ -1,4 +1,4 @@
-"""Matrices made ready for a kernel: batched, and copied where their strides forbid."""
+"""Matrices made ready for a kernel: batched, and copied where their strides require it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:
     """Return (..., rows, columns) as [L, rows, columns] that a kernel can read; L counts the batch.
 
-    One of the last two modes must be contiguous, the other one may not overlap it, and nothing may
-    run backwards: a view where that holds, else a copy.
+    One of the last two modes must be contiguous, the other must not overlap it, and no stride may
+    be negative: a view where that holds, else a copy.
     """
     rows, columns = x.shape[-2:]
     whole = prod(batch), rows, columns
@@ -36,7 +36,7 @@ def ready(library: Library, x: Any, batch: tuple[int, ...]) -> Any:
 
 
 def ready_row(library: Library, x: Any) -> Any:
-    """Return a row whose elements are neighbours."""
+    """Return a contiguous row."""
     return x if library.steps(x) == (1,) else library.contiguous(x)
 
 
@@ -76,7 +76,7 @@ def bytes_each(x: Any) -> int:
 
 
 def is_rows(x: Any) -> bool:
-    """Tell whether [L, rows, columns] has rows of neighbours, none of which meet."""
+    """Tell whether [L, rows, columns] has contiguous rows, none of which overlap."""
     (count, rows, columns), (by_batch, by_row, by_column) = x.shape, strides_of(x)
     apart = rows == 1 or by_row >= columns
     alone = count == 1 or by_batch >= (rows - 1) * by_row + columns

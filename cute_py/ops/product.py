@@ -1,8 +1,7 @@
 """`gemm`: the matrix product of arrays, with the epilogue of BLAS and of neural networks.
 
-What is asked for, a `Request`, becomes a `Product`: its arrays as the kernel reads them. That gives
-a `Call`, with the configuration and the epilogue that are chosen for it, and the call is run. One
-like it is found again by `KNOWN`.
+A `Request` becomes a `Product`: its arrays as the kernel reads them. That gives a `Call` with the
+configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds repeated requests.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ BACKENDS = ("auto", "emulator", "gpu")
 FLOATS = ("f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2")
 TYPES = (*FLOATS, "s8", "u8")  # of operands
 OUT = ("f32", "f64", "f16", "bf16", "e4m3", "e5m2", "s32", "s8", "u8")
-LARGEST = 2**31  # whole factors beyond do not fit s32
-PACKED = 512  # from this size on, a copy with aligned rows costs less than it saves
+LARGEST = 2**31  # larger whole factors do not fit in s32
+PACKED = 512  # from this size on, copying to aligned rows costs less than it saves
 ARRAYS = ("a", "b", "c", "bias", "out")  # the first fields of a request
 
 
@@ -92,14 +91,14 @@ def gemm(
         bias: (N), added to each row.
         activation: None, "relu", "gelu" (with erf), "silu", "tanh" or "sigmoid".
         out_dtype: of the result; None: that of the operands (f32 for tf32, s32 for integers).
-        backend: "auto": on the GPU where the arrays lie there (torch, CuPy), else on the emulator;
-            or "gpu", "emulator", which arrays elsewhere are refused for.
+        backend: "auto": on the GPU for device arrays (torch, CuPy), else on the emulator;
+            or "gpu" or "emulator", which refuse arrays elsewhere.
         config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
         dtype: of the operands, which are converted to it first.
         out: where the result goes; None: a new array. It may be one of the operands. On a GPU the
-            kernel writes there itself where the rows of `out` are contiguous and as aligned as
-            those of a new array, and it shares no memory with a, b, c and bias; else the result is
-            copied. It is as before where something is refused.
+            kernel writes to `out` directly if its rows are contiguous and as aligned as those of a
+            new array, and it shares no memory with a, b, c and bias; otherwise the result is
+            copied. After a refusal `out` is unchanged.
 
     Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
@@ -143,7 +142,7 @@ def _by(statics: Any) -> Answer:
 
 
 def _for_factors(given: Request, product: Product, answer: Answer) -> Answer:
-    """Return an answer that looks whether factors of integers are whole: others are computed in
+    """Return an answer that checks whether factors of integers are whole: others are computed in
     another type.
     """
     if product.kinds[0].is_float:
@@ -153,8 +152,8 @@ def _for_factors(given: Request, product: Product, answer: Answer) -> Answer:
 
 
 def taken(given: Request) -> tuple[Request, Library]:
-    """Return a request with the arrays of one library, and that library; refuse choices that there
-    are not.
+    """Return a request with the arrays of one library, and that library; refuse choices that do not
+    exist.
     """
     require_choices(given.backend, given.activation)
     config: object = given.config
@@ -168,7 +167,7 @@ def taken(given: Request) -> tuple[Request, Library]:
 
 
 def require_choices(backend: str, activation: str | None) -> None:
-    """Refuse a backend or an activation that there is not."""
+    """Refuse an unknown backend or activation."""
     for name, value, known in (
         ("backend", backend, BACKENDS),
         ("activation", activation, (None, *ACTIVATIONS)),
@@ -181,7 +180,7 @@ def require_choices(backend: str, activation: str | None) -> None:
 
 
 def require_place(given: dict[str, Any], backend: str) -> None:
-    """Refuse arrays that do not lie where the product is computed."""
+    """Refuse arrays that are not where the product is computed."""
     places = {name: on_device(x) for name, x in given.items()}
     device = backend == "gpu" or (backend == "auto" and any(places.values()))
     wrong = [name for name, there in places.items() if there is not device]
@@ -206,7 +205,7 @@ class Product:
     """
 
     def __init__(self, request: Request, library: Library) -> None:
-        """Read the arrays, which `library` holds; refuse those that do not fit each other."""
+        """Read the arrays of `library`; refuse those that do not fit each other."""
         self.request, self.library = request, library
         (a, first), (b, second) = (
             library.read(getattr(request, name), name, request.dtype) for name in "ab"
@@ -357,7 +356,7 @@ class Product:
         return given
 
     def epilogue(self) -> Epilogue:
-        """Return what happens to the sums."""
+        """Return the epilogue."""
         terms = self.c is not None, self.bias is not None
         return Epilogue(self.compute.name, self.alpha != 1, *terms, self.request.activation)
 
@@ -379,7 +378,7 @@ def _batch(library: Library, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[in
 
 
 def _require_side(side: Side, x: Any, kind: Dtype) -> None:
-    """Refuse a given configuration that reads an operand as it does not lie in memory."""
+    """Refuse a given configuration that reads an operand in another order than it has in memory."""
     major, most = major_of(x), max(alignment_of(x) * 8 // kind.bits, 1)
     if side.major != major or side.vector > most:
         rule = f"major {major} and vectors of at most {most} elements here"
@@ -417,7 +416,7 @@ def compute_type(
 
 
 def _are_whole(factors: Sequence[float]) -> bool:
-    """Tell whether factors are integers that s32 holds."""
+    """Tell whether factors are integers that fit in s32."""
     return all(float(x).is_integer() and abs(x) < LARGEST for x in factors)
 
 

@@ -1,4 +1,4 @@
-"""`Bar`: how far a long computation is, on a terminal."""
+"""`Bar`: a progress bar on a terminal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SOON = 1.0  # seconds that no one needs a bar for
+SOON = 1.0  # seconds: shorter waits need no bar
 
 
 class Bar:
-    """`with Bar(text, unit) as bar: bar.update(done, total)` shows a bar on the error output.
+    """`with Bar(text, unit) as bar: bar.update(done, total)` shows a bar on stderr.
 
     It appears only on a terminal, and once more than a second is left.
     """
@@ -31,7 +31,7 @@ class Bar:
             self.shown.stop()
 
     def update(self, done: int, total: int) -> None:
-        """Say how much of the work is done."""
+        """Update how much of the work is done."""
         if self.shown is None:
             spent = perf_counter() - self.start
             if not sys.stderr.isatty() or spent * (total - done) < SOON * done:

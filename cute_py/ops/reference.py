@@ -22,12 +22,12 @@ EPILOGUE = 8  # roundings of the epilogue, functions included
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """How far a result is from the reference; where both are inf or NaN alike, not at all.
+    """How far a result is from the reference; equal inf and NaN count as no error.
 
     Attributes:
         absolute: the largest difference.
         relative: the Frobenius norm of the difference by that of the reference.
-        within: whether each element is within `bound`; None if that was not asked.
+        within: whether each element is within `bound`; None if that was not checked.
     """
 
     absolute: float
@@ -53,7 +53,7 @@ def reference(product: Product) -> Array:
 
 
 def _numbers(x: Array, kind: Dtype) -> Array:
-    if kind.name == "tf32":  # the low bits are not looked at
+    if kind.name == "tf32":  # the low bits are ignored
         image = np.ascontiguousarray(x).view(np.uint32) & np.uint32(0xFFFFE000)
         x = image.view(np.float32)
     return x.astype(np.float64)

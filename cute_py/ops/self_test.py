@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cute_py.plan.plan import Plan
 
-ROWS, COLUMNS = 33, 72  # ragged: the guards of the kernel are at work
+ROWS, COLUMNS = 33, 72  # ragged: the guards of the kernel are exercised
 
 
 class SelfTestError(Exception):
@@ -17,7 +17,7 @@ class SelfTestError(Exception):
 
 
 def emulated() -> str:
-    """Copy a matrix on the emulator; return what was done. Raises where that fails."""
+    """Copy a matrix on the emulator; return what was done. Raises if that fails."""
     import numpy as np
 
     from cute_py.kernels.copy import copy_elements
@@ -31,19 +31,19 @@ def emulated() -> str:
 
 
 def compiled(arch: str) -> str:
-    """Compile the copy for an architecture; return what came out. Raises where that fails."""
+    """Compile the copy for an architecture; return what came out. Raises if that fails."""
     from cute_py.codegen.build import compile
 
     start = perf_counter()
     found = compile(_plan(), arch)
     version = re.search(r"^\.version\s+(\S+)", found.ptx, re.MULTILINE)
-    told = f"PTX {version.group(1)}, " if version else ""
+    ptx = f"PTX {version.group(1)}, " if version else ""
     size = len(found.cubin)
-    return f"a copy for {arch}: {told}cubin of {size} bytes, {perf_counter() - start:.2f} s"
+    return f"a copy for {arch}: {ptx}cubin of {size} bytes, {perf_counter() - start:.2f} s"
 
 
 def launched() -> str:
-    """Copy a matrix on the first GPU and look at the result. Raises where that fails."""
+    """Copy a matrix on the first GPU and check the result. Raises if that fails."""
     import numpy as np
 
     from cute_py.codegen.driver.driver import driver

@@ -21,14 +21,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
 
-BANDS = (2048, 1024, 512)  # rows; those that do not divide M would leave blocks without work
-FULL = 0.9  # of the multiprocessors: with fewer blocks than that a smaller tile is better
+BANDS = (2048, 1024, 512)  # rows; a band that does not divide M would leave blocks without work
+FULL = 0.9  # of the multiprocessors: with fewer blocks than that, a smaller tile is faster
 SHORT_K = 1024  # a block is done before the next one has filled its stages: two share a processor
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the rows of `TILES` ask of a product.
+    """What the rows of `TILES` look at.
 
     Attributes:
         M: rows of D.
@@ -80,7 +80,7 @@ class _Asked:
 
     @property
     def is_large_half(self) -> bool:
-        """Whether it is a product of f16 or bf16 along K that large tiles share out well."""
+        """Whether it is a product of f16 or bf16 along K that large tiles divide evenly."""
         return self.bits == 16 and self.along_k and self.K > SHORT_K and self.fills(256, 128)
 
 
@@ -91,8 +91,8 @@ class Option(NamedTuple):
         m, n: of the tile.
         warps, stages, min_blocks, spill_bytes: as in `GemmConfig`.
         k: of the tile; 0: 128 bytes.
-        time: of a product of the same size, relative to the others; of those that stand together
-            the one is taken that is done first.
+        time: of a product of the same size, relative to the other options of its group; the
+            fastest of a group wins.
     """
 
     m: int
@@ -115,13 +115,13 @@ LARGE = (
 SHARED = Option(128, 128, (2, 2), 3, 2, spill_bytes=128, time=1.045)
 TWO = Option(128, 128, (2, 2), 3, 2)
 
-# (which products, their tiles, the best first); with no option the tile stays. What spills is used
-# outside of the main loop, but for 14 words of 160x256.
+# (which products, their tiles, the best first); with no option the tile stays. Spilled values
+# are used outside of the main loop, except 14 words of 160x256.
 TILES: tuple[tuple[Callable[[_Asked], bool], tuple[Option | tuple[Option, ...], ...]], ...] = (
     # tiles pass through registers
     (lambda p: not p.config.asynchronous and p.simt, ()),
     (lambda p: not p.config.asynchronous, (Option(64, 64, (2, 2), 2, k=32),)),
-    # what was chosen holds them
+    # the tile that was chosen covers them
     (lambda p: min(p.M, p.N) <= 64, ()),
     # f32 by FMA
     (lambda p: p.simt and p.fills(128, 128), (Option(128, 128, (16, 16), 3, 2, 256, 16),)),
@@ -163,10 +163,10 @@ def for_gpu(
     """Return the configuration with the tile that suits a GPU.
 
     Args:
-        config: what `choose_config` chose: it says the instruction and the copies.
+        config: what `choose_config` chose: the instruction and the copies.
         problem: (M, N, K, batch).
         kind: of the operands.
-        result: type of D, whose rows lie one behind the other.
+        result: type of D, whose rows are contiguous in memory.
         gpu: where it runs.
 
     """
@@ -217,8 +217,8 @@ def _made(asked: _Asked, option: Option) -> GemmConfig | None:
 
 
 def _store(asked: _Asked) -> int:
-    """Return how many elements of D one store by way of shared memory takes; 0: straight."""
-    if asked.simt or asked.bits == 64:  # a thread has neighbours, and stores them in vectors
+    """Return how many elements of D one store through shared memory writes; 0: store directly."""
+    if asked.simt or asked.bits == 64:  # a thread holds neighbours, and stores them in vectors
         return 0
     bits = asked.result.bits
     return max(gcd(VECTOR_BYTES, asked.N * bits // 8) * 8 // bits, 1)
@@ -234,9 +234,9 @@ def _is_one_wave(config: GemmConfig, problem: tuple[int, int, int, int], gpu: Gp
 def overlapping(
     config: GemmConfig, problem: tuple[int, int, int, int], result: Dtype, gpu: Gpu
 ) -> GemmConfig:
-    """Return a configuration with what sm_90 has: stmatrix, and a begin beside the kernel before.
+    """Return a configuration with what sm_90 adds: stmatrix, and programmatic dependent launch.
 
-    Blocks of the first wave have time to bring their tiles near before they wait for that kernel.
+    Blocks of the first wave prefetch their tiles before they wait for the previous kernel.
     """
     if gpu.capability < (9, 0):
         return config
@@ -250,7 +250,7 @@ def overlapping(
 
 
 def _band(M: int, m: int) -> int:
-    """Return how many tiles of m rows blocks that run together cover, 0 for all of them."""
+    """Return how many tiles of m rows form a band, 0 for all of them."""
     tiles, bands = ceil_div(M, m), [rows // m for rows in BANDS]
     return next((band for band in bands if tiles % band == 0 and tiles > band), 0)
 

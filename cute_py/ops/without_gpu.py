@@ -1,4 +1,4 @@
-"""The kernel that `cute.ops.gemm` runs on a GPU, where there is none: its arrays are outlines."""
+"""The kernel that `cute.ops.gemm` would run on a GPU, found without one from outlines of arrays."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Outline:
 
 
 class Outlines(Library):
-    """Outlines as a library of arrays, on a GPU of these facts."""
+    """Outlines as a library of arrays, on a GPU with given facts."""
 
     def __init__(self, gpu: Gpu) -> None:
         super().__init__(OPERATION)
@@ -123,12 +123,12 @@ class Outlines(Library):
 
 
 def gpu_of(arch: str, multiprocessors: int | None = None, operation: str = "gpu_of") -> Gpu:
-    """Return what the choice of a tile asks of the GPUs of an architecture.
+    """Return the facts of the GPUs of an architecture that the choice of a tile depends on.
 
     Args:
         arch: "sm_80", "sm_90a", ...
         multiprocessors: how many; None: those of the usual GPU, a row of `CHIPS`.
-        operation: who asks, for a refusal.
+        operation: the operator, for error messages.
 
     Raises LayoutError for an architecture that is not known, or that has no usual GPU.
 
@@ -156,18 +156,18 @@ def call_on(
     out_dtype: DtypeLike | None = None,
     config: GemmConfig | str | None = None,
 ) -> Call:
-    """Return the call of the kernel by which `cute.ops.gemm` multiplies such arrays on a GPU.
+    """Return the call that `cute.ops.gemm` would make for such arrays on a GPU.
 
     Args:
         gpu: where.
         problem: (M, N, K), all at least 1.
-        dtype: of A (M, K) and B (K, N), which lie in memory without gaps.
+        dtype: of A (M, K) and B (K, N), stored without gaps.
         majors: which mode of A and of B is contiguous: "K", or "MN".
         factors: alpha and beta; C (M, N), of f32, is read where beta is not 0.
         has_bias: whether there is one, of f32.
         activation: as `gemm` takes it, and so are the other two.
         out_dtype: type of the result.
-        config: the configuration, or changes to the one that is chosen.
+        config: the configuration, or changes to the chosen one.
 
     >>> print(call_on(gpu_of("sm_90a"), (4096, 4096, 4096), "bf16").config)
     SM80_16x8x16_F32BF16BF16F32_TN tile=128x256x64 warps=2x4 stages=4 A=Kx8 B=MNx8 cp.async ...

@@ -37,7 +37,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{name} of shape {shape}",
         "shape {wanted}",
-        "reshape or slice it; bias has one number a column",
+        "reshape or slice it; bias has one number per column",
     ),
     "ops-dtype": (
         DtypeError,
@@ -54,8 +54,8 @@ WORDINGS: dict[str, Wording] = {
     "ops-library": (
         LeafTypeError,
         "an array of {type}",
-        "arrays of torch or CuPy, or one of these installed, to lend its views",
-        "pip install torch or cupy; a kernel itself takes such arrays without",
+        "arrays of torch or CuPy, or one of these libraries installed to view them",
+        "pip install torch or cupy; calling a kernel directly needs neither",
     ),
     "ops-choice": (
         LeafTypeError,
@@ -72,9 +72,9 @@ WORDINGS: dict[str, Wording] = {
     ),
     "ops-chip": (
         LayoutError,
-        "{arch}, of which no usual GPU is known here",
-        "how many multiprocessors the GPU has, by which the tile is chosen",
-        "--multiprocessors N, which cute-py doctor tells on a machine with that GPU",
+        "{arch}, for which no typical GPU is known",
+        "how many multiprocessors the GPU has, which decides the tile",
+        "pass --multiprocessors N; cute-py doctor prints it on a machine with that GPU",
     ),
     "ops-read-only": (
         LayoutError,
