@@ -15,6 +15,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     # class, given, required, fix; the last three are format strings
     Wording = tuple[type["CuteError"], str, str, str]
 
@@ -161,3 +163,47 @@ def format_mode(path: object) -> str:
     if isinstance(path, tuple):
         return ".".join(str(step) for step in path) if path else "the whole layout"
     return str(path)
+
+
+COMPLETIONS = 24  # names that a refusal lists
+
+
+def meant(text: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return what an unknown name may mean, for the fix of a refusal; "" where nothing is close.
+
+    Args:
+        text: the name, or the beginning of one.
+        known: the names that there are.
+        cutoff: how close a name must be, from 0 to 1 (equal), as `difflib` measures it.
+
+    >>> meant("gem", ["gemm_01", "gemm_02", "copy"])
+    'one of the 2 that begin so: gemm_01, gemm_02'
+    >>> meant("cpoy", ["gemm_01", "gemm_02", "copy"]), meant("zzz", ["copy"])
+    ('did you mean copy?', '')
+    """
+    from difflib import get_close_matches
+
+    names = list(known)
+    small = {name.lower(): name for name in names}
+    begun = completions(text, names)
+    close = get_close_matches(text, names, 3, cutoff)
+    close = close or [small[x] for x in get_close_matches(text.lower(), small, 3, cutoff)]
+    return begun or (f"did you mean {' or '.join(close)}?" if close else "")
+
+
+def completions(text: str, known: Iterable[str]) -> str:
+    """Return the names that begin as `text`, in capitals or not, for the fix of a refusal; "" where
+    there are none. Of very many, the parts up to the next "_" are told.
+
+    >>> completions("co", ["copy", "gemm"]), completions("x", ["copy", "gemm"])
+    ('did you mean copy?', '')
+    """
+    names = [name for name in dict.fromkeys(known) if name.lower().startswith(text.lower())]
+    if len(names) < 2 or not text:
+        return f"did you mean {names[0]}?" if names and text else ""
+    count = len(names)
+    if count > COMPLETIONS:
+        ends = ((name, name.find("_", len(text)) + 1) for name in names)
+        names = list(dict.fromkeys(f"{name[:end]}..." if end else name for name, end in ends))
+    more = f" and {len(names) - COMPLETIONS} more" if len(names) > COMPLETIONS else ""
+    return f"one of the {count} that begin so: {', '.join(names[:COMPLETIONS])}{more}"

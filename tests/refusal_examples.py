@@ -467,6 +467,7 @@ WHEN = {
     "launch-driver": "there is no CUDA driver",
     # -- ops.wordings
     "cli-output": "the file of `-o` cannot be written",
+    "cli-odd-file": "the result of a product is to be written to a pipe, a socket or a device",
     "ops-array": "an operand or a term holds no numbers",
     "ops-rank": "an operand has fewer than two modes",
     "ops-shapes": "the operands' shapes do not fit together",
@@ -494,6 +495,10 @@ WHEN = {
     "cli-arch": "`--arch` names an unknown architecture",
     "cli-layout": "an option holds no layout",
     "cli-memory": "memory runs out in the middle",
+    "cli-matrix": "a file holds no numbers, or an operand that is no matrix",
+    "cli-package": "a package that a command needs is missing or broken",
+    "cli-shtab": "the completion of a shell is asked for where shtab is missing or too old for it",
+    "cli-stream": "the input cannot be read or the output cannot be written",
     "cli-gemm": "a command is given no operands, or both files and sizes",
     "cli-out-dtype": "a result of a type that NumPy lacks is to be written",
     # -- emulate.wordings
@@ -914,7 +919,21 @@ RECORDED = {
         "cute.ops.gemm",
         {"needed": "2.2 MiB", "arrays": "351.6 KiB", "state": "1.9 MiB", "available": "1.1 MiB"},
     ),
-    "cli-memory": ("gemm", {}),
+    "cli-odd-file": ("-o", {"path": "d.npy", "kind": "a pipe"}),
+    "cli-memory": ("gemm", {"what": "a product"}),
+    "cli-matrix": (
+        "gemm",
+        {
+            "found": "shape (4)",
+            "name": "a",
+            "path": "vector.npy",
+            "wanted": "a matrix of numbers",
+            "fix": "save array.reshape(1, -1), which is a row",
+        },
+    ),
+    "cli-package": ("cute-py", {"reason": "No module named 'numpy'"}),
+    "cli-shtab": ("completion", {"found": "no package shtab", "shell": "bash"}),
+    "cli-stream": ("cute-py", {"reason": "the system error 'No space left on device'"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
     "emulate-padding": (
         "kernel",

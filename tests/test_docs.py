@@ -36,6 +36,7 @@ LANGUAGES = ("python", "console", "sh", "text", "toml")
 PROMISED = {
     "README.md": {"python", "console"},
     "docs/index.md": {"python"},
+    "docs/command_line.md": {"console"},
     "docs/architecture.md": {"python"},
     "docs/glossary.md": {"python"},
     "docs/pictures.md": {"python", "console"},
@@ -138,7 +139,10 @@ def commands_of(block):
     return [(command, "\n".join(lines).strip("\n")) for command, lines in pairs]
 
 
-def run_command(command, status=None):
+PLAIN = {"NO_COLOR": "1", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT)}
+
+
+def run_command(command, status=None, folder=ROOT):
     """Return what `cute-py ...` prints on a plain 100-column terminal.
 
     Its exit status must be `status`, if that is given: a page also shows what is refused.
@@ -148,8 +152,8 @@ def run_command(command, status=None):
     start = "import sys; from cute_py.cli.main import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", start, *arguments],
-        cwd=ROOT,
-        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"},
+        cwd=folder,
+        env=os.environ | PLAIN,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -194,7 +198,13 @@ def require(block):
     """Skip where what a block needs is missing: compilers, or a machine without a GPU."""
     if ("cute.compile" in block.text or "cute-py compile" in block.text) and not find_spec("numba"):
         pytest.skip("needs the extra `cuda`")
-    if "cute-py doctor" in block.text and (compute_capability() or not find_spec("numba")):
+    if "cute-py completion" in block.text and not find_spec("shtab"):
+        pytest.skip("needs the extra `completion`")
+    if (
+        "cute-py doctor" in block.text
+        and block.language == "console"
+        and (compute_capability() or not find_spec("numba"))
+    ):
         pytest.skip("shows what is printed with the extra `cuda` and no GPU")
 
 
@@ -249,25 +259,29 @@ def test_what_varies_is_no_excuse():
 
 # What .ci/run runs, and what takes minutes or a GPU, by its beginning; all else is run.
 TWO_COMMANDS = "python3 -m venv .venv && .venv/bin/python -m pip install "
-LONG = (TWO_COMMANDS, ".ci/run", "python -m pytest -m gpu", *CHOSEN)  # docs/kernels.md has these
+LONG = (TWO_COMMANDS, ".ci/run", "python -m pytest -m gpu", "pip install ")
+LONG += CHOSEN  # docs/kernels.md shows what these print
 SH = [block for block in BLOCKS if block.language == "sh"]
 TEXT = [block for block in BLOCKS if block.language == "text"]
 LAYERS = "records   lazy"  # the last line of the picture of the layers
 
 
 def typed(block):
-    """Return the commands of an sh block, without comments."""
-    lines = (line.partition("  #")[0].strip() for line in block.text.splitlines())
+    """Return the commands of an sh block, without comments and without the file of their output."""
+    lines = (re.split(r"  #| > ", line)[0].strip() for line in block.text.splitlines())
     return [line for line in lines if line]
 
 
 @pytest.fixture
-def answers(request):
+def answers(request, tmp_path):
     """Return (command, what is printed) of an sh block, None for what is not run here."""
     require(request.param)
-    commands = typed(request.param)
-    quick = [None if each.startswith(LONG) else run_command(each, status=0) for each in commands]
-    return list(zip(commands, quick, strict=True))
+    for name, shape in (("a", (32, 48)), ("b", (48, 16))):
+        np.save(tmp_path / f"{name}.npy", np.ones(shape, np.float32))
+    return [
+        (each, None if each.startswith(LONG) else run_command(each, 0, tmp_path))
+        for each in typed(request.param)
+    ]
 
 
 @pytest.mark.parametrize("answers", SH, ids=name_of, indirect=True)

@@ -12,6 +12,7 @@ from cute_py.layout.queries import cosize
 from cute_py.plan.conditions import Reg
 from cute_py.plan.ops import Load, Store
 from cute_py.plan.plan import Shared
+from cute_py.plan.verify import MOST_SHARED
 from cute_py.tensor.tensor import Tensor, as_layout, derived
 from cute_py.trace.arithmetic import assign, is_register, new_registers
 from cute_py.trace.engines import SharedMemory, allocate_registers, copied_element
@@ -46,6 +47,11 @@ def smem(dtype: DtypeLike, layout: LayoutLike, alignment: int = 128, name: str =
     label = trace.name_for(name)
     offset = trace.place(alignment)
     trace.shared[label] = shared = Shared(label, kind, count, offset, alignment)
+    if offset + shared.bytes > MOST_SHARED:  # at once: a kernel of many stages is long to trace
+        size = offset + shared.bytes
+        raise refusal(
+            "plan-shared", operation=trace.name, bytes=size, most=MOST_SHARED, where=where()
+        )
     trace.take(offset + shared.bytes)
     return derived(SharedMemory(label, kind, count, trace.root), layout)
 

@@ -213,6 +213,7 @@ def tile_of(tile: Tiler) -> tuple[tuple[int, ...], list[list[str]]]:
     """Return the extents of a tile, and the coordinates of each mode."""
     modes = tuples.wrap(tile)
     shape = tuple([size(mode) for mode in modes])
+    require_small(tile, tuples.product(shape))
     return shape, [
         [tuples.show(mode(i)) for i in range(n)] if mode.__class__ is Layout else numbered(n)
         for mode, n in zip(modes, shape, strict=True)
