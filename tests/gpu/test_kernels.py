@@ -18,7 +18,7 @@ from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
 from cute_py.kernels.reduce import sum_any, sum_rows
 from cute_py.kernels.softmax import softmax, softmax_any
 from cute_py.kernels.splitk_serial import gemm_splitk
-from tests.test_docs import first_kernel
+from tests.test_first_screen import first_kernel
 
 torch = pytest.importorskip("torch", reason="needs torch")
 if not torch.cuda.is_available():
