@@ -21,6 +21,12 @@ def sentence(path):
     return first.replace("|", "\\|")
 
 
+def holds_code(file):
+    """Tell whether a package's own file defines anything."""
+    kinds = ast.FunctionDef | ast.ClassDef
+    return any(isinstance(x, kinds) for x in ast.parse(file.read_text(encoding="utf-8")).body)
+
+
 def index():
     """Return the index: a heading for each layer, a line for each file."""
     lines = [HEAD, "A line each, from below; the sentences are those of the files.\n"]
@@ -28,7 +34,7 @@ def index():
     for layer in LAYERS:
         place = package / layer
         files = [place] if place.is_file() else sorted(place.rglob("*.py"))
-        shown = [file for file in files if file.name != "__init__.py" or len(files) == 1]
+        shown = [file for file in files if file.name != "__init__.py" or holds_code(file)]
         lines += ["", f"**{layer}**", ""] * (not place.is_file())
         lines += [f"- `{file.relative_to(package)}`: {sentence(file)}" for file in shown]
     return "\n".join(lines).rstrip() + "\n"

@@ -237,7 +237,7 @@ def copy_names() -> tuple[str, ...]:
 def _split(name: str) -> tuple[str, tuple[int, ...]]:
     """Return the name without its template arguments, and these."""
     if not isinstance(name, str):
-        raise refusal("copy-op", operation="get_copy", value=name, type=type(name).__name__)
+        raise refusal("copy-op", operation="get_copy", value=name)
     base, bracket, inside = name.partition("<")
     parts = inside.removesuffix(">").split(",") if bracket else []
     whole = not bracket or inside.endswith(">")

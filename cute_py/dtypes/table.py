@@ -269,9 +269,7 @@ def dtype(x: DtypeLike) -> Dtype:
 
         if isinstance(x, np.dtype) or np.generic in getattr(x, "__mro__", ()):
             return from_numpy(x)
-    raise refusal(
-        "dtype-unknown", operation="dtype", value=x, type=type(x).__name__, fix=_repair(x)
-    )
+    raise refusal("dtype-unknown", operation="dtype", value=x, fix=_repair(x))
 
 
 def from_numpy(x: DTypeLike) -> Dtype:

@@ -202,7 +202,7 @@ def picture_tv(tv: AnyLayout, tile: Tiler) -> Picture:
 def _require_tv(tv: AnyLayout) -> int:
     """Return the number of threads of a static thread-value layout."""
     if not is_layout(tv):
-        raise refusal("viz-type", operation="picture_tv", value=tv, type=type(tv).__name__)
+        raise refusal("viz-type", operation="picture_tv", value=tv)
     require_numbers(tv, "picture_tv")
     if tuples.rank(tv.shape) != 2:
         raise refusal("viz-tv", operation="picture_tv", layout=tv, rank=tuples.rank(tv.shape))
