@@ -296,9 +296,8 @@ def inverse_composed(name: str, x: AnyLayout | F2Map) -> Alike:
 def _merged(x: ComposedLayout) -> Alike:
     """Return the layout with one map where two follow each other without an offset between."""
     below = x.inner
-    if below.__class__ is ComposedLayout and ints.is_zero(x.offset):
-        if isinstance(x.outer, F2Map) and isinstance(below.outer, F2Map):
-            outer = compose_swizzles(x.outer, below.outer)
-            merged = composed(outer, below.offset, below.inner)
-            return _merged(merged) if merged.__class__ is ComposedLayout else merged
-    return x
+    both = below.__class__ is ComposedLayout and isinstance(below.outer, F2Map)
+    if not both or not isinstance(x.outer, F2Map) or not ints.is_zero(x.offset):
+        return x
+    merged = composed(compose_swizzles(x.outer, below.outer), below.offset, below.inner)
+    return _merged(merged) if merged.__class__ is ComposedLayout else merged

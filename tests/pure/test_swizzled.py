@@ -211,7 +211,7 @@ def test_huge_layouts_are_answered_at_once(ask, answer):
 
 def test_what_has_no_closed_form_is_refused_with_its_size():
     backwards = ComposedLayout(Swizzle(1, 0, 1), 0, Layout(1 << 20, -1))
-    with pytest.raises(cute.LayoutError, match="1048576 offsets .* at most 65536"):
+    with pytest.raises(cute.LayoutError, match=r"1048576 offsets .* at most 65536"):
         cute.cosize(backwards)
 
 

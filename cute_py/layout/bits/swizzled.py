@@ -21,7 +21,7 @@ from cute_py.layout.bits.conjugate import (
     span,
 )
 from cute_py.layout.bits.f2 import TRIED, F2Map
-from cute_py.layout.bits.f2_convert import from_f2, linear_or_reason, to_f2
+from cute_py.layout.bits.f2_convert import from_f2, linear_or_reason
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle, f2_map
 from cute_py.layout.composed import ComposedLayout, composed, require_composed
@@ -65,6 +65,14 @@ def _linear(x: ComposedLayout) -> F2Layout | None:
     """Return x as an F2Layout, None where it is none."""
     found = linear_or_reason(x)
     return found if found.__class__ is F2Layout else None
+
+
+def _matrix(x: ComposedLayout, operation: str) -> F2Layout:
+    """Return x as an F2Layout, the only form that has an inverse; refuse it where it is none."""
+    linear = _linear(x)
+    if linear is None:
+        raise refusal("inverse-offset", operation=operation, layout=x)
+    return linear
 
 
 # -- composition
@@ -123,7 +131,7 @@ def right_inverse_of(x: ComposedLayout) -> Alike:
     from cute_py.layout.algebra.inverse import right_inverse
 
     if not is_swizzled(x):
-        return from_f2(to_f2(x).right_inverse())
+        return from_f2(_matrix(x, "right_inverse").right_inverse())
     plain, kept, back = Layout(1, 0), 0, x.outer
     if ints.is_zero(x.offset) and x.outer.is_bijective():
         back = x.outer.inverse()
@@ -146,7 +154,7 @@ def left_inverse_of(x: ComposedLayout) -> Alike:
     from cute_py.layout.algebra.inverse import left_inverse
 
     if not is_swizzled(x) or not x.outer.is_bijective():
-        return from_f2(to_f2(x).left_inverse())
+        return from_f2(_matrix(x, "left_inverse").left_inverse())
     back = x.outer.inverse()
     try:
         plain = left_inverse(x.inner)
