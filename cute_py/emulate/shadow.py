@@ -13,6 +13,7 @@ race elsewhere.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,13 +23,31 @@ from cute_py.emulate.spans import LANES, Array, Span
 if TYPE_CHECKING:
     from cute_py.emulate.faults import Faults
     from cute_py.emulate.storages import Place, Vectors
+    from cute_py.errors import CuteError
     from cute_py.plan.plan import Plan
 
 SELF = 1 << 23  # a warp's clock of itself: all that it did is ordered
 EPOCH = 0xFFFFFF
 AGENT = 24  # a write is agent << 24 | epoch; 0: not written
 
-Touch = tuple[Array, Array, Array]  # of each access: row of block (or 0), warp, granule
+
+@dataclass(slots=True, eq=False)
+class Touch:
+    """The granules that an access touches.
+
+    Attributes:
+        span: who touches them.
+        vectors: the access.
+        place: its addresses.
+        b, w, g: of each granule that a warp touches: row of its block (or 0), warp, granule.
+    """
+
+    span: Span
+    vectors: Vectors
+    place: Place
+    b: Array
+    w: Array
+    g: Array
 
 
 class Agents:
@@ -138,13 +157,14 @@ class Shadow:
         if found is None:
             found = place.extra[key] = self._granules(span, vectors, place)
         b, w, g = found
-        together = b is None
-        rows = self.rows_of(span, together)
-        if together:
-            if len(rows) == 1:
-                return rows, w, g
-            return rows[:, None], w[None], g[None]
-        return (rows[b] if len(rows) > 1 else rows[:1][np.zeros_like(b)]), w, g
+        rows = self.rows_of(span, together=b is None)
+        if b is not None:
+            b = rows[b] if len(rows) > 1 else rows[:1][np.zeros_like(b)]
+        elif len(rows) == 1:
+            b = rows
+        else:
+            b, w, g = rows[:, None], w[None], g[None]
+        return Touch(span, vectors, place, b, w, g)
 
     def _granules(
         self, span: Span, vectors: Vectors, place: Place
@@ -172,81 +192,69 @@ class Shadow:
                 w, g = np.divmod(rest, self.granules)
         return (None if together else b), w, g
 
-    def _flat(self, b: Array, g: Array) -> Array:
-        return b * self.granules + g
-
-    def _ordered(self, written: Array, b: Array, w: Array) -> Array:
-        """Return where the writes lie before what warp w does."""
-        seen = self.clock.reshape(-1).take(
-            (b * self.warps + w) * 2 * self.agents + (written >> AGENT)
-        )
-        return (written & EPOCH) <= seen
+    def _ordered(self, written: Array, touch: Touch) -> Array:
+        """Return where the writes come before what the warps do."""
+        at = (touch.b * self.warps + touch.w) * 2 * self.agents + (written >> AGENT)
+        return (written & EPOCH) <= self.clock.reshape(-1).take(at)
 
     def read(self, span: Span, vectors: Vectors, place: Place) -> None:
         """Check a read, and remember it."""
-        b, w, g = self.touch(span, vectors, place)
-        at = self._flat(b, g)
+        touch = self.touch(span, vectors, place)
+        at = touch.b * self.granules + touch.g
         written = self.last.reshape(-1).take(at)
         if not written.all():
-            self._unwritten(span, vectors, place, written == 0, (b, w, g))
-        ordered = self._ordered(written, b, w)
+            self._unwritten(touch, written == 0)
+        ordered = self._ordered(written, touch)
         if not ordered.all():
-            self._race(span, vectors, place, ~ordered, (b, w, g), "read", written >> AGENT)
+            self._race(touch, ~ordered, "read", written >> AGENT)
         if self.atomic is not None:
-            self._against(self.atomic, span, vectors, place, (b, w, g), "read", "an atomic of")
-        self.reads.reshape(-1)[at * self.agents + w] = self.epoch[b, w]
+            self._against(self.atomic, touch, "read", "an atomic of")
+        self.reads.reshape(-1)[at * self.agents + touch.w] = self.epoch[touch.b, touch.w]
 
     def write(
         self, span: Span, vectors: Vectors, place: Place, engine: int = 0, atomic: bool = False
     ) -> None:
         """Check a write by warps, or by agents so many after them, and remember it."""
-        b, w, g = self.touch(span, vectors, place)
-        at = self._flat(b, g)
+        touch = self.touch(span, vectors, place)
+        b, w = touch.b, touch.w
+        at = b * self.granules + touch.g
         written = self.last.reshape(-1).take(at)
-        ordered = self._ordered(written, b, w)
+        ordered = self._ordered(written, touch)
         if not ordered.all():
-            self._race(span, vectors, place, ~ordered, (b, w, g), "write", written >> AGENT)
-        self._against(self.reads, span, vectors, place, (b, w, g), "write", "a read by")
+            self._race(touch, ~ordered, "write", written >> AGENT)
+        self._against(self.reads, touch, "write", "a read by")
         if atomic:
             assert self.atomic is not None
             self.atomic.reshape(-1)[at * self.agents + w] = self.epoch[b, w]
             if not written.all():  # an atomic needs a value to begin with
-                self._unwritten(span, vectors, place, written == 0, (b, w, g))
+                self._unwritten(touch, written == 0)
             return
         if self.atomic is not None:
-            self._against(self.atomic, span, vectors, place, (b, w, g), "write", "an atomic of")
+            self._against(self.atomic, touch, "write", "an atomic of")
         agent = w + engine
         stamp = (agent << AGENT | self.epoch[b, agent]).astype(np.int32)
         last = self.last.reshape(-1)
         last[at] = stamp
         again = last.take(at)
         if not np.array_equal(again, np.broadcast_to(stamp, again.shape)):
-            self._race(span, vectors, place, again != stamp, (b, w, g), "write", again >> AGENT)
+            self._race(touch, again != stamp, "write", again >> AGENT)
 
-    def _against(
-        self,
-        table: Array,
-        span: Span,
-        vectors: Vectors,
-        place: Place,
-        touch: Touch,
-        access: str,
-        other: str,
-    ) -> None:
-        b, w, g = touch
-        late = table[b, g] > self.clock[b, w, : self.agents]
+    def _against(self, table: Array, touch: Touch, access: str, other: str) -> None:
+        late = table[touch.b, touch.g] > self.clock[touch.b, touch.w, : self.agents]
         if late.any():
-            self._race(span, vectors, place, late.any(-1), touch, access, late.argmax(-1), other)
+            self._race(touch, late.any(-1), access, late.argmax(-1), other)
 
     # -- errors
 
-    def _thread(
-        self, span: Span, vectors: Vectors, place: Place, bad: Array, touch: Touch
-    ) -> tuple[tuple[int, ...], int, int]:
+    def _thread(self, touch: Touch, bad: Array) -> tuple[tuple[int, ...], int, int]:
         """Return the first thread of the bad entries, the entry, and the element."""
-        bad = np.broadcast_to(bad, np.broadcast_shapes(*(each.shape for each in touch)))
+        span, vectors, place = touch.span, touch.vectors, touch.place
+        shape = np.broadcast_shapes(touch.b.shape, touch.w.shape, touch.g.shape)
+        bad = np.broadcast_to(bad, shape)
         k = int(np.argmax(bad))
-        b, w, g = (int(np.broadcast_to(each, bad.shape).flat[k]) for each in touch)
+        b, w, g = (
+            int(np.broadcast_to(each, bad.shape).flat[k]) for each in (touch.b, touch.w, touch.g)
+        )
         row = int(np.flatnonzero(b == span.B)[0]) if self.rows > 1 else 0
         warp = int(np.flatnonzero(w == span.W)[0])
         offsets = np.broadcast_to(place.offsets, (*span.shape, vectors.count))[row, warp]
@@ -258,64 +266,39 @@ class Shadow:
         lane, vector = np.unravel_index(int(np.argmax(touches)), touches.shape)
         return (row, warp, int(lane)), k, int(offsets[lane, vector])
 
-    def _unwritten(
-        self, span: Span, vectors: Vectors, place: Place, bad: Array, touch: Touch
-    ) -> None:
-        where, _, offset = self._thread(span, vectors, place, bad, touch)
-        storage = vectors.access.storage
-        raise self.faults.at(
-            "emulate-smem-unwritten", vectors.op, span, where, storage=storage, offset=offset
-        )
+    def _fault(self, code: str, touch: Touch, where: tuple[int, ...], **facts: Any) -> CuteError:
+        op, storage = touch.vectors.op, touch.vectors.access.storage
+        return self.faults.at(code, op, touch.span, where, storage=storage, **facts)
 
-    def _race(
-        self,
-        span: Span,
-        vectors: Vectors,
-        place: Place,
-        bad: Array,
-        touch: Touch,
-        access: str,
-        agents: Array,
-        other: str = "",
-    ) -> None:
-        where, k, offset = self._thread(span, vectors, place, bad, touch)
+    def _unwritten(self, touch: Touch, bad: Array) -> None:
+        where, _, offset = self._thread(touch, bad)
+        raise self._fault("emulate-smem-unwritten", touch, where, offset=offset)
+
+    def _race(self, touch: Touch, bad: Array, access: str, agents: Array, other: str = "") -> None:
+        where, k, offset = self._thread(touch, bad)
         agent = int(np.broadcast_to(agents, np.broadcast_shapes(bad.shape, agents.shape)).flat[k])
-        facts: dict[str, Any] = {
-            "storage": vectors.access.storage,
-            "offset": offset,
-            "access": access,
-            "agent": agent,
-        }
+        facts: dict[str, Any] = {"offset": offset, "access": access, "agent": agent}
         if agent >= 2 * self.warps:
             facts["engine"], facts["fix"] = self.words.engine(agent)
-            raise self.faults.at("emulate-async-pending", vectors.op, span, where, **facts)
+            raise self._fault("emulate-async-pending", touch, where, **facts)
         if self.warps <= agent < 2 * self.warps:
-            raise self._copy_pending(span, vectors, where, touch, k, agent, facts)
-        if agent == int(span.W[where[1]]) and not other:
+            raise self._copy_pending(touch, where, k, facts)
+        if agent == int(touch.span.W[where[1]]) and not other:
             other = "another lane's write by"
         facts["other"] = f"{other or 'a write by'} {self.words.name(agent)}"
-        raise self.faults.at("emulate-race", vectors.op, span, where, **facts)
+        raise self._fault("emulate-race", touch, where, **facts)
 
     def _copy_pending(
-        self,
-        span: Span,
-        vectors: Vectors,
-        where: tuple[int, ...],
-        touch: Touch,
-        k: int,
-        agent: int,
-        facts: dict[str, Any],
-    ) -> Exception:
+        self, touch: Touch, where: tuple[int, ...], k: int, facts: dict[str, Any]
+    ) -> CuteError:
         """Return the error of cp.async data that is used too early, with the wait that is right."""
-        b, _, g = (
-            np.broadcast_to(t, np.broadcast_shapes(*(x.shape for x in touch))) for t in touch
-        )
-        row = int(b.flat[k])
+        rows, _w, granules = np.broadcast_arrays(touch.b, touch.w, touch.g)
+        row, agent = int(rows.flat[k]), facts["agent"]
         owner = agent - self.warps
-        epoch = int(self.last[row, int(g.flat[k])] & EPOCH)
+        epoch = int(self.last[row, int(granules.flat[k])] & EPOCH)
         committed = int(self.epoch[row, agent]) - 1
         waited = int(self.clock[row, owner, agent])
-        own = owner == int(span.W[where[1]])
+        own = owner == int(touch.span.W[where[1]])
         if epoch > committed:
             fix = "close the group with CpCommit, then wait for it with CpWait(0)"
         elif waited >= epoch:
@@ -323,15 +306,8 @@ class Shadow:
         else:
             fix = f"wait with CpWait({committed - epoch}) before this line"
             fix += "" if own else f" in warp {owner}, and put a barrier after it"
-        return self.faults.at(
-            "emulate-copy-pending",
-            vectors.op,
-            span,
-            where,
-            owner=owner,
-            group=epoch,
-            fix=fix,
-            **facts,
+        return self._fault(
+            "emulate-copy-pending", touch, where, owner=owner, group=epoch, fix=fix, **facts
         )
 
     # -- order

@@ -155,7 +155,7 @@ def composed(outer: OffsetMap, offset: IntTuple, inner: AnyLayout) -> Alike:
 
 
 def applied(outer: OffsetMap, at: IntTuple) -> IntTuple:
-    """Return outer(at); a coordinate of a layout may lie past its shape, and lack its last modes."""
+    """Return outer(at); a coordinate may lie past the shape of a layout, and lack last modes."""
     if at.__class__ is not tuple:
         return outer(at)
     if outer.__class__ is ComposedLayout:
@@ -188,9 +188,9 @@ def compose_special(a: AnyLayout | F2Map, b: Tiler) -> Alike:
         return composed(a.outer, a.offset, composition(a.inner, b))
     if a.__class__ is not Layout:
         raise refusal("not-a-layout", operation="composition", value=a, type=type(a).__name__)
-    if b.__class__ is ComposedLayout or isinstance(b, F2Map):
-        if b.__class__ is ComposedLayout:
-            return above("composed_after")(a, b)
+    if isinstance(b, ComposedLayout):
+        return above("composed_after")(a, b)
+    if isinstance(b, F2Map):
         return above("through")(a, b, a.size())
     return composition(a, Layout(as_layout(b, "composition").shape, 1))
 
@@ -257,17 +257,8 @@ def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> IntTuple:
     return above("reach_of")(part, name)
 
 
-def right_inverse_composed(x: AnyLayout | F2Map) -> Alike:
-    """Return R with x(R(k)) == k, of what is no plain Layout (see `right_inverse`)."""
-    return _inverse(x, "right_inverse")
-
-
-def left_inverse_composed(x: AnyLayout | F2Map) -> Alike:
-    """Return R with x(R(x(i))) == x(i), of what is no plain Layout (see `left_inverse`)."""
-    return _inverse(x, "left_inverse")
-
-
-def _inverse(x: AnyLayout | F2Map, name: str) -> Alike:
+def inverse_composed(name: str, x: AnyLayout | F2Map) -> Alike:
+    """Return the right_inverse or left_inverse, by name, of what is no plain Layout."""
     if isinstance(x, F2Map):
         return x.inverse()
     if isinstance(x, AbstractF2):
@@ -281,17 +272,8 @@ def _inverse(x: AnyLayout | F2Map, name: str) -> Alike:
 def _merged(x: ComposedLayout) -> Alike:
     """Return the layout with one map where two follow each other without an offset between."""
     below = x.inner
-    if below.__class__ is ComposedLayout and ints.is_zero(x.offset):
-        if isinstance(x.outer, F2Map) and isinstance(below.outer, F2Map):
-            outer = compose_swizzles(x.outer, below.outer)
-            merged = composed(outer, below.offset, below.inner)
-            return _merged(merged) if merged.__class__ is ComposedLayout else merged
-    return x
-
-
-def nullspace_composed(x: AnyLayout) -> Layout:
-    """Return 1:0: outer maps are one-to-one, but what cancels in a composed layout is not looked
-    for, as in CuTe.
-    """
-    require_composed(x, "nullspace")
-    return Layout(1, 0)
+    both = below.__class__ is ComposedLayout and isinstance(below.outer, F2Map)
+    if not both or not isinstance(x.outer, F2Map) or not ints.is_zero(x.offset):
+        return x
+    merged = composed(compose_swizzles(x.outer, below.outer), below.offset, below.inner)
+    return _merged(merged) if merged.__class__ is ComposedLayout else merged

@@ -245,8 +245,8 @@ WORDINGS: dict[str, Wording] = {
     "swizzle-through": (
         LayoutError,
         "block {block} at {tiler}",
-        "a block whose copies a swizzle moves as wholes: no two of the bits that it swizzles, and of "
-        "the block's, in one place",
+        "a block whose copies a swizzle moves as wholes: the bits of the block and those that are "
+        "swizzled are apart",
         "use a block of a power of two of elements, or take the product with tiler.inner",
     ),
     "upcast-swizzle": (

@@ -92,14 +92,14 @@ def _require_whole(op: ops.Op, c: Cohort, base: Array | None) -> None:
     if bad.any():
         where = first(bad, c.span)
         others = f"lane {where[2]} and others of the warp took another branch or have ended"
-        raise c.batch.faults.at("emulate-barrier-divergent", op, c.span, where[:2], others=others)
+        raise c.fault("emulate-barrier-divergent", op, where[:2], others=others)
 
 
 def require_warps(op: ops.Op, c: Cohort) -> None:
     """Refuse a warp instruction under a mask of lanes."""
     if c.mask is not None and not c.mask.all():
         where, name = first(~c.mask, c.span), type(op).__name__
-        raise c.batch.faults.at("emulate-warp-divergent", op, c.span, where, name=name)
+        raise c.fault("emulate-warp-divergent", op, where, name=name)
 
 
 def require_lanes(program: Program, op: ops.Op, c: Cohort) -> None:
@@ -110,7 +110,7 @@ def require_lanes(program: Program, op: ops.Op, c: Cohort) -> None:
     bad = ~c.mask if running is None else running & ~c.mask
     if bad.any():
         where, name = first(bad, c.span), type(op).__name__
-        raise c.batch.faults.at("emulate-warp-divergent", op, c.span, where, name=name)
+        raise c.fault("emulate-warp-divergent", op, where, name=name)
 
 
 # -- the barrier of all blocks of a cluster
@@ -199,7 +199,7 @@ def require_ready(op: ops.Op, c: Cohort, where: tuple[int, int, int], b: int, sl
     """Refuse an mbarrier that nothing has initialised."""
     if c.batch.engines.count[b, slot] == 0:
         name = c.batch.agents.mbarrier(slot)
-        raise c.batch.faults.at("emulate-mbarrier-unset", op, c.span, where, name=name)
+        raise c.fault("emulate-mbarrier-unset", op, where, name=name)
 
 
 @handles(ops.MbarInit)
@@ -255,10 +255,9 @@ def arrive(
     engines, shadow = c.batch.engines, c.batch.shadow
     require_ready(op, c, where, b, slot)
     if engines.pending[b, slot] == 0:
-        raise c.batch.faults.at(
+        raise c.fault(
             "emulate-mbarrier-arrivals",
             op,
-            c.span,
             where,
             name=c.batch.agents.mbarrier(slot),
             count=int(engines.count[b, slot]),

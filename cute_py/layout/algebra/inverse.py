@@ -14,12 +14,21 @@ from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import above
+from cute_py.layout import AbstractComposed, above
 from cute_py.layout.algebra.coalesce import coalesced, merged
 from cute_py.layout.algebra.complement import by_stride
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import compact_col_major
-from cute_py.layout.layout import INTS, SYMBOLS, Layout, made, nested_in, of_modes, raw_flat
+from cute_py.layout.layout import (
+    INTS,
+    SYMBOLS,
+    Layout,
+    made,
+    nested_in,
+    of_modes,
+    raw_flat,
+    require_layout,
+)
 from cute_py.layout.tuples import is_underscore, unwrap
 
 TYPE_CHECKING = False
@@ -41,7 +50,9 @@ def right_inverse(layout: AnyLayout) -> Alike:
 
     R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode
     has stride 1. With symbols it goes as far as the strides are known to continue. With coordinate
-    strides k is a coordinate, and R is nested like it.
+    strides k is a coordinate, and R is nested like it. Every swizzled bijection of powers of two
+    has its inverse. R of a swizzled layout may lie past its size, where its last mode runs on.
+    Raises LayoutError where a swizzled layout hits no offset 0.
 
     >>> print(right_inverse(Layout((4, 8), (8, 1))), right_inverse(Layout((4, 8), (1, 5))))
     (8,4):(4,1) 4:1
@@ -50,7 +61,9 @@ def right_inverse(layout: AnyLayout) -> Alike:
     (5,4):(4,1)
     """
     if layout.__class__ is not Layout:
-        return layout if is_underscore(layout) else _composed("right_inverse", layout)
+        return (
+            layout if is_underscore(layout) else above("inverse_composed")("right_inverse", layout)
+        )
     result = _plain_right(layout) if layout._kind == INTS else None
     if result is None:
         steps = [d for s, d in zip(layout._s, layout._d, strict=True) if not ints.is_one(s)]
@@ -143,8 +156,8 @@ def left_inverse(layout: AnyLayout) -> Alike:
 
     Law: layout(R(layout(i))) == layout(i) for every i; with no stride-0 mode R(layout(i)) == i.
     Between the offsets that the layout hits, R is whatever its strides give. Raises LayoutError,
-    naming the modes, where modes overlap or no layout is such an R. Source: cutlass layout.hpp
-    `left_inverse`.
+    naming the modes, where modes overlap or no layout is such an R; of swizzled layouts of powers
+    of two, where two indices have one offset. Source: cutlass layout.hpp `left_inverse`.
 
     >>> print(left_inverse(Layout((4, 8), (8, 1))), left_inverse(Layout((4, 2), (1, 16))))
     (8,4):(4,1) (16,2):(1,4)
@@ -152,7 +165,9 @@ def left_inverse(layout: AnyLayout) -> Alike:
     (2,4):(-1,2)
     """
     if layout.__class__ is not Layout:
-        return layout if is_underscore(layout) else _composed("left_inverse", layout)
+        return (
+            layout if is_underscore(layout) else above("inverse_composed")("left_inverse", layout)
+        )
     result = _plain_left(layout) if layout._kind == INTS else None
     if result is None:
         result = _by_component(layout, coalesced(layout), _filled_up, "left_inverse")
@@ -318,7 +333,9 @@ def nullspace(layout: AnyLayout) -> Alike:
     4:2 1:0
     """
     if layout.__class__ is not Layout:
-        return _composed("nullspace", layout)
+        if not isinstance(layout, AbstractComposed):
+            require_layout(layout, "nullspace")
+        return Layout(1, 0)  # what cancels in a composed layout is not looked for, as in CuTe
     prefixes = compact_col_major(tuple(layout._s))
     values = [getattr(step, "value", step) for step in layout._d]
     free = [k for k, step in enumerate(values) if ints.settle(ints.same, step, 0, "nullspace")]
@@ -327,7 +344,3 @@ def nullspace(layout: AnyLayout) -> Alike:
     shape = unwrap(tuple([layout._s[k] for k in free]))
     stride = unwrap(tuple([prefixes[k] for k in free]))
     return made(Layout(shape, stride), "nullspace", layout)
-
-
-def _composed(name: str, layout: AnyLayout) -> Alike:
-    return above(f"{name}_composed")(layout)

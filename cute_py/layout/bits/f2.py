@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 ARRAY_BITS = 63  # of int64, the sign left out
+TRIED = 1 << 16  # indices that a check runs through at most
 
 
 class F2Map(Value):
@@ -62,6 +63,15 @@ class F2Map(Value):
     def period(self) -> int:
         """The length of the aligned runs of offsets that the map acts on alike, 2**bits."""
         return 1 << self.bits
+
+    @property
+    def masks(self) -> tuple[int, int]:
+        """The bits that are read, and all that take part."""
+        reads = changes = 0
+        for mask, shift in self._moves:
+            reads |= mask
+            changes |= mask >> shift if shift >= 0 else mask << -shift
+        return reads, reads | changes
 
     def __call__(self, offset: Leaf) -> IntTuple:
         """Return the image of an integer, or of a NumPy integer array entry by entry."""

@@ -7,12 +7,11 @@ is linear over F2; only there (two numbers that share a bit have another sum tha
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.integers import ints
 from cute_py.layout.bits import gf2
-from cute_py.layout.bits.f2 import F2Map, images
+from cute_py.layout.bits.f2 import TRIED, F2Map, images
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
-from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.composed import ComposedLayout, composed
 from cute_py.layout.coords import check_coordinate, crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.offsets import xor_table
@@ -24,11 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.dtypes.table import Array
-    from cute_py.errors import CuteError
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple
-
-
-TRIED = 1 << 16  # values that are compared at most
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 
 def to_f2(layout: AnyLayout | Swizzle) -> F2Layout:
@@ -52,48 +47,62 @@ def to_f2(layout: AnyLayout | Swizzle) -> F2Layout:
         return layout
     if layout.__class__ is not ComposedLayout and layout.__class__ is not Layout:
         raise refusal("not-a-layout", operation="to_f2", value=layout, type=type(layout).__name__)
-    require_powers(layout.shape, "to_f2")
-    known = _affine_part(layout)
-    if known is None:
+    found = linear_or_reason(layout)
+    if found.__class__ is F2Layout:
+        return found
+    code, facts = found
+    raise refusal(code, operation="to_f2", layout=layout, **facts)
+
+
+def linear_or_reason(layout: Alike) -> Alike:
+    """Return the F2Layout that is the same function as a Layout or ComposedLayout, or why there is
+    none: the code of the refusal, and its facts.
+
+    offset + sums is affine over F2 exactly if what each bit of the index changes shares no bit with
+    what another one does: on a shared bit the sum of both differs from their XOR by twice that bit.
+    """
+    bad = _no_power(layout.shape)
+    if bad is not None:
+        return "f2-extent", {"extent": bad, "shape": show(layout.shape)}
+    outer: Any = Swizzle(0, 0, 0)
+    offset, inner = 0, layout
+    if layout.__class__ is ComposedLayout:
+        outer, offset, inner = layout.outer, layout.offset, layout.inner
+    if not isinstance(outer, F2Map) or inner.__class__ is not Layout:
         return _tabulated(layout)
-    outer, offset, steps = known
+    if inner._kind != INTS:
+        return "f2-strides", {"stride": show(inner.stride)}
+    if offset.__class__ is not int:
+        return "tools-symbols", {}
+    pairs = zip(inner._s, inner._d, strict=True)
+    steps = [d << k for s, d in pairs for k in range(s.bit_length() - 1)]
     changes = [(offset + step) ^ offset for step in steps]
-    images([offset, *[offset ^ change for change in changes]], "to_f2")
+    negative = [value for value in (offset, *[offset ^ x for x in changes]) if value < 0]
+    if negative:
+        return "f2-negative", {"value": negative[0]}
     if gf2.disjoint(changes):
-        origin = outer(offset)
-        return F2Layout(layout.shape, [outer(change) for change in changes], origin)
+        return F2Layout(layout.shape, [outer(change) for change in changes], outer(offset))
     if not outer.is_bijective():
         return _tabulated(layout)
     index = _first_carry(changes)
-    bits = [bit for bit in range(len(steps)) if index >> bit & 1]
-    got = outer(offset + sum([steps[bit] for bit in bits]))
-    raise _not_linear(layout, index, got, outer(offset ^ gf2.apply(changes, index)))
+    got = outer(offset + sum([step for bit, step in enumerate(steps) if index >> bit & 1]))
+    fitted = outer(offset ^ gf2.apply(changes, index))
+    return "f2-not-linear", {"index": index, "got": got, "fitted": fitted}
+
+
+def _no_power(shape: IntTuple) -> Leaf:
+    """Return the first extent that is no power of two, None if all are."""
+    for extent in leaves(shape):
+        if extent.__class__ is not int or extent.bit_count() != 1:
+            return extent
+    return None
 
 
 def require_powers(shape: IntTuple, operation: str) -> None:
     """Refuse a shape with an extent that is no power of two."""
-    for extent in leaves(shape):
-        if extent.__class__ is not int or extent < 1 or extent & (extent - 1):
-            raise refusal("f2-extent", operation=operation, shape=show(shape), extent=extent)
-
-
-def _affine_part(layout: AnyLayout) -> tuple[F2Map, int, list[int]] | None:
-    """Return the outer map, the offset and what the bits of the index add, of a map of a Layout;
-    None for other outer parts.
-
-    offset + sums is affine over F2 exactly if what each step changes shares no bit with what
-    another one does: on a shared bit the sum of both differs from their XOR by twice that bit.
-    """
-    outer, offset, inner = Swizzle(0, 0, 0), 0, layout
-    if layout.__class__ is ComposedLayout:
-        outer, offset, inner = layout.outer, layout.offset, layout.inner
-        if not isinstance(outer, F2Map) or inner.__class__ is not Layout:
-            return None
-    if inner._kind != INTS:
-        raise refusal("f2-strides", operation="to_f2", layout=layout, stride=show(inner.stride))
-    offset = ints.as_int(offset, "to_f2")
-    pairs = zip(inner._s, inner._d, strict=True)
-    return outer, offset, [d << k for s, d in pairs for k in range(s.bit_length() - 1)]
+    bad = _no_power(shape)
+    if bad is not None:
+        raise refusal("f2-extent", operation=operation, shape=show(shape), extent=bad)
 
 
 def _first_carry(changes: list[int]) -> int:
@@ -108,33 +117,28 @@ def _first_carry(changes: list[int]) -> int:
     raise AssertionError("the changes are disjoint")
 
 
-def _not_linear(layout: AnyLayout, index: int, got: int, fitted: int) -> CuteError:
-    return refusal(
-        "f2-not-linear", operation="to_f2", layout=layout, index=index, got=got, fitted=fitted
-    )
-
-
-def _tabulated(layout: AnyLayout) -> F2Layout:
-    """Return a layout of any outer part, if all its values say that it is linear."""
+def _tabulated(layout: Alike) -> Alike:
+    """Return what `linear_or_reason` does for any outer part: all values are compared."""
     size = layout.size()
     if size > TRIED:
-        raise refusal("tools-size", operation="to_f2", layout=layout, size=size, limit=TRIED)
+        return "tools-size", {"size": size, "limit": TRIED}
     values = [layout(i) for i in range(size)]
     if any(value.__class__ is not int for value in values):
-        raise refusal("f2-strides", operation="to_f2", layout=layout, stride="coordinates")
-    images([min(values)], "to_f2")
+        return "f2-strides", {"stride": "coordinates"}
+    if min(values) < 0:
+        return "f2-negative", {"value": min(values)}
     origin, bases = table_bases(values)
     linear = [origin]
     for base in bases:
         linear += [base ^ value for value in linear]
     for index, (got, fitted) in enumerate(zip(values, linear, strict=True)):
         if got != fitted:
-            raise _not_linear(layout, index, got, fitted)
+            return "f2-not-linear", {"index": index, "got": got, "fitted": fitted}
     return F2Layout(layout.shape, bases, origin)
 
 
 def table_bases(table: Sequence[int] | Array) -> tuple[int, list[int]]:
-    """Return the first entry of a table of 2**n offsets, and by what those of 1, 2, 4 ... differ."""
+    """Return the first of a table of 2**n offsets, and by what those of 1, 2, 4 ... differ."""
     origin = int(table[0])
     bits = len(table).bit_length() - 1
     return origin, [int(table[1 << bit]) ^ origin for bit in range(bits)]
@@ -210,7 +214,7 @@ def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) 
         transform_leaf(lambda mode: mode.shape, fitted),
         transform_leaf(lambda mode: mode.stride, fitted),
     )
-    return swizzled(swizzle, offset, layout)
+    return composed(swizzle, offset, layout)
 
 
 def merged(modes: Iterable[tuple[int, int]]) -> Layout:
@@ -223,17 +227,10 @@ def merged(modes: Iterable[tuple[int, int]]) -> Layout:
     return raw_flat(*coalesced(flat))
 
 
-def swizzled(swizzle: Swizzle, offset: int, layout: Layout) -> Alike:
-    """Return swizzle o offset o layout, the layout itself where both do nothing."""
-    from cute_py.layout.composed import composed
-
-    return composed(swizzle, offset, layout)
-
-
 # -- composition
 
 
-def compose_f2(outer: AnyLayout | Swizzle, inner: AnyLayout | Swizzle) -> F2Layout:
+def compose_f2(outer: AnyLayout | F2Map, inner: AnyLayout) -> F2Layout:
     """Return the F2Layout R with R(c) == outer(inner(c)), of the shape of `inner`.
 
     Args:
@@ -294,7 +291,7 @@ def f2_columns(x: AnyLayout | Swizzle | F2Map, operation: str) -> Sequence[int]:
     """Return the columns of the bit matrix of a layout or map, as ints."""
     if isinstance(x, F2Map):
         return x.columns
-    f2 = to_f2(x)  # type: ignore[arg-type]  # no map
+    f2 = to_f2(x)
     if f2.offset:
         raise refusal("f2-affine", operation=operation, layout=x, offset=f2.offset)
     return f2.bases
@@ -351,7 +348,7 @@ def f2_kernel(x: AnyLayout | Swizzle | F2Map) -> list[int]:
 
 
 def _linear_part(x: AnyLayout | Swizzle | F2Map) -> Sequence[int]:
-    return f2_columns(x, "f2_kernel") if isinstance(x, F2Map) else to_f2(x).bases  # type: ignore[arg-type]
+    return f2_columns(x, "f2_kernel") if isinstance(x, F2Map) else to_f2(x).bases
 
 
 # -- layouts as Triton's linear layouts list them: for every mode the images of 1, 2, 4, ... Source:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.bits.f2 import F2Map
-from cute_py.layout.tuples import index_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,14 +118,23 @@ def make_swizzle(yyy_msk: int, zzz_msk: int) -> Swizzle:
     >>> print(make_swizzle(0b1000, 0b0100), make_swizzle(0b11000000, 0b00000110))
     Sw<1,2,1> Sw<2,1,5>
     """
-    yyy_msk, zzz_msk = index_of(yyy_msk, "make_swizzle"), index_of(zzz_msk, "make_swizzle")
+    operation = "make_swizzle"
+    y, z = [ints.as_int(ints.normalize(x, operation), operation) for x in (yyy_msk, zzz_msk)]
+    found = swizzle_of(y, z)
+    if found is None:
+        raise refusal("swizzle-masks", operation=operation, y=bin(y), z=bin(z))
+    return found
+
+
+def swizzle_of(yyy_msk: int, zzz_msk: int) -> Swizzle | None:
+    """Return the swizzle of two masks, None where there is none."""
     bits = yyy_msk.bit_count()
     low_y, low_z = _trailing_zeros(yyy_msk), _trailing_zeros(zzz_msk)
     base, shift = min(low_y, low_z) % 32, low_y - low_z
     valid = bits == zzz_msk.bit_count() and abs(shift) >= bits
     if valid and Swizzle(bits, base, shift).swizzle_code == yyy_msk | zzz_msk:
         return Swizzle(bits, base, shift)
-    raise refusal("swizzle-masks", operation="make_swizzle", y=bin(yyy_msk), z=bin(zzz_msk))
+    return None
 
 
 def _trailing_zeros(mask: int) -> int:
@@ -167,7 +175,8 @@ def compose_swizzles(a: F2Map, b: F2Map) -> F2Map:
     >>> print(compose_swizzles(Swizzle(1, 0, 1), Swizzle(1, 1, 1)))
     F2[3x3: 1,3,7]
     """
-    for operand in (a, b):
+    operands: tuple[object, ...] = (a, b)
+    for operand in operands:
         if not isinstance(operand, F2Map):
             kind = type(operand).__name__
             raise refusal("f2-no-map", operation="composition", value=operand, type=kind)

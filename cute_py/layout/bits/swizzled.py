@@ -1,12 +1,7 @@
 """What the algebra makes of swizzled layouts, f o offset o inner for an F2 map f.
 
-Two facts carry all of it. A map of period P commutes with multiples of P, f(x + k*P) == f(x) + k*P,
-so modes that step by whole periods take no part and may have any extent, symbols too. And where a
-layout takes the bits of an index to bits of an offset that do not overlap, it is a matrix there:
-f before the layout is another map g after it, g(layout(k)) == layout(f(k)).
-
-Source: cutlass include/cute/swizzle_layout.hpp for what the operations are; the split and the
-matrices are our own.
+Source: cutlass include/cute/swizzle_layout.hpp for what the operations are; how they are found is
+our own (see `conjugate`).
 """
 
 from __future__ import annotations
@@ -16,23 +11,29 @@ from math import gcd
 from cute_py.errors import CuteError, LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout.bits import gf2
-from cute_py.layout.bits.f2 import F2Map
-from cute_py.layout.bits.f2_convert import TRIED, from_f2, to_f2
+from cute_py.layout.bits.conjugate import (
+    involved_bits,
+    is_clear,
+    mask_of,
+    named_by_masks,
+    passed,
+    set_bits,
+    span,
+)
+from cute_py.layout.bits.f2 import TRIED, F2Map
+from cute_py.layout.bits.f2_convert import from_f2, linear_or_reason
 from cute_py.layout.bits.f2_layout import F2Layout
-from cute_py.layout.bits.swizzle import Swizzle, f2_map, make_swizzle
+from cute_py.layout.bits.swizzle import Swizzle, f2_map
 from cute_py.layout.composed import ComposedLayout, composed, require_composed
-from cute_py.layout.coords import crd2idx
-from cute_py.layout.layout import INTS, Layout, make_layout
+from cute_py.layout.layout import INTS, Layout, make_layout, require_layout
+from cute_py.layout.queries import inner_of
 from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Tiler
-
-    Modes = list[tuple[Any, Any]]  # (extent, stride)
 
 
 # -- a map before a layout as a map after it
@@ -60,211 +61,25 @@ def _shortest(g: F2Map | None, offset: Leaf, inner: Layout, whole: ComposedLayou
     return whole if g is None else composed(g, offset, inner)
 
 
-def passed(
-    layout: Layout, f: F2Map, count: Leaf, used: int = -1, beside: Modes | None = None
-) -> F2Map | None:
-    """Return the map g with g(layout(k) + x) == layout(f(k)) + x, a Swizzle if there is one; None
-    where no map is known.
-
-    Args:
-        layout: a Layout, whose last mode runs on.
-        f: the map that comes first.
-        count: for all k below it.
-        used: and of these for those with bits in this mask alone.
-        beside: modes whose values are the x; 0 alone if left out.
-
-    """
-    images, above = _index_bits(layout, f.bits, count)
-    reads = (1 << f.bits) - 1
-    below = (1 << (count - 1).bit_length()) - 1 if count.__class__ is int else -1
-    tries = [(_conjugate(images, f, bits), images, bits) for bits in (reads, reads & below)]
-    if below & used >= 0:
-        every, _ = _index_bits(layout, (below & used).bit_length(), 1)
-        every = max(every, images, key=len)
-        tries.insert(0, (_named(layout, f), every, below & used))
-        tries.append((_conjugate(every, f, below & used), every, below & used))
-    else:
-        tries.insert(0, (_named(layout, f), images, reads))
-    named = tries[0][0]
-    found = None
-    for g, parts, bits in tries:
-        others = [] if bits == below & used or not below & used & ~reads else above
-        if g is None:
-            continue
-        if others is None or not _serves(g, parts, f, bits, others + (beside or [])):
-            if g is not named or beside or not _holds(g, layout, f, count, used):
-                continue
-        if g.__class__ is Swizzle:
-            return g
-        found = found or g
-    return found
-
-
-def _holds(g: F2Map, layout: Layout, f: F2Map, count: Leaf, used: int) -> bool:
-    """Try all indices, if they are few."""
-    if count.__class__ is not int or count > TRIED or layout._kind != INTS:
-        return False
-    return all(g(layout(k)) == layout(f(k)) for k in range(count) if not k & ~used)
-
-
-def _index_bits(layout: Layout, bits: int, count: Leaf) -> tuple[list[int], Modes | None]:
-    """Return the offsets of the indices 1, 2, 4, ... below 2**bits, as far as modes are made of
-    whole bits, and the modes of all indices above; None where the bits end before.
-    """
-    images: list[int] = []
-    above: Modes = []
-    last = len(layout._s) - 1
-    rest = count
-    for k, (extent, step) in enumerate(zip(layout._s, layout._d, strict=True)):
-        extent = rest if k == last else extent
-        room = bits - len(images)
-        if room and step.__class__ is not int:
-            return images, None
-        if k < last and extent.__class__ is int and extent.bit_count() == 1:
-            room = min(room, extent.bit_length() - 1)
-        elif k < last and ints.divides(1 << room, extent) is not True:
-            return images, None
-        images += [step << bit for bit in range(room)]
-        above.append((ints.ceil_div(extent, 1 << room), ints.mul(step, 1 << room)))
-        rest = ints.ceil_div(rest, extent)
-    return images, above if len(images) == bits else None
-
-
-def _named(layout: Layout, f: F2Map) -> F2Map | None:
-    """Return the swizzle of the images of all bits that a swizzle reads and of those that it
-    changes, as CuTe names the result.
-    """
-    if f.__class__ is not Swizzle:
-        return None
-    images = [crd2idx(mask, layout.shape, layout.stride) for mask in (f.yyy_msk, f.zzz_msk)]
-    try:
-        return make_swizzle(*images)
-    except CuteError:
-        return None
-
-
-def _conjugate(images: list[int], f: F2Map, bits: int) -> F2Map | None:
-    """Return the map that does to the images of the bits of `bits` what f does to these bits."""
-    involved = _involved(f, bits)
-    if involved.bit_length() > len(images):
-        return None
-    parts = [images[bit] for bit in _set_bits(involved)]
-    if min(parts, default=0) < 0:
-        return None
-    columns = [1 << bit for bit in range(sum(parts).bit_length())]
-    for bit in _set_bits(bits & involved):
-        change = gf2.apply(images, f(1 << bit)) ^ images[bit]
-        for source, target in _pairs(images[bit], change):
-            columns[source] ^= target
-    return f2_map(columns)
-
-
-def _involved(f: F2Map, bits: int) -> int:
-    """Return which bits f reads or changes when only those of `bits` may be set."""
-    involved = 0
-    for bit in _set_bits(bits):
-        column = f(1 << bit)
-        involved |= column | 1 << bit if column != 1 << bit else 0
-    return involved
-
-
-def _serves(g: F2Map, images: list[int], f: F2Map, bits: int, others: Modes) -> bool:
-    """Return whether g does to the images of the bits of `bits` what f does to these bits, and
-    leaves alone what `others` add.
-    """
-    involved = _involved(f, bits)
-    if not involved and not g.bits:
-        return True
-    if max(involved, bits).bit_length() > len(images):
-        return False
-    reads = 0
-    touched = 0
-    for mask, shift in g._moves:
-        reads |= mask
-        touched |= mask | (mask >> shift if shift >= 0 else mask << -shift)
-    idle = {bit: images[bit] for bit in _set_bits(bits & ~involved)}
-    if not involved and _is_clear([*[(2, image) for image in idle.values()], *others], reads):
-        return True
-    apart = [images[bit] for bit in _set_bits(involved)]
-    if not gf2.disjoint(apart):
-        return False
-    for bit, image in list(idle.items()):
-        if gf2.disjoint([image, *apart]) and not any(
-            image & other for k, other in idle.items() if k != bit
-        ):
-            involved |= 1 << bit
-            apart.append(idle.pop(bit))
-    rest = [*[(2, image) for image in idle.values()], *others]
-    return _is_clear(rest, touched | sum(apart)) and all(
-        g(images[bit]) == gf2.apply(images, f(1 << bit)) for bit in _set_bits(involved & bits)
-    )
-
-
-def _pairs(image: int, change: int) -> list[tuple[int, int]]:
-    """Return (bit, what it changes) such that all bits of the image together change `change`: bit
-    by bit if there are as many, as a swizzle does.
-    """
-    sources, targets = list(_set_bits(image)), list(_set_bits(change))
-    if len(sources) == len(targets):
-        return [(s, 1 << t) for s, t in zip(sources, targets, strict=True)]
-    return [(sources[0], change)] if image and change else []
-
-
-def _is_clear(modes: Modes, touched: int) -> bool:
-    """Return whether sums of these modes are known to leave the bits of `touched` alone."""
-    mask = _bits_of(modes, touched.bit_length())
-    return mask >= 0 and not mask & touched
-
-
-def _bits_of(modes: Modes, period: int) -> int:
-    """Return the bits below `period` that sums of these modes can set, or more; -1 if that is not
-    known. Where two modes share bits, a sum can carry into all of those up to the largest.
-    """
-    groups: list[tuple[int, int]] = []  # (lowest bit, largest sum)
-    for extent, step in modes:
-        if ints.is_one(extent) or ints.divides(1 << period, step):
-            continue
-        if extent.__class__ is not int or step.__class__ is not int or step < 0:
-            return -1
-        low, top = step & -step, (extent - 1) * step
-        while met := [group for group in groups if _span(low, top) & _span(*group)]:
-            groups.remove(met[0])
-            low, top = min(low, met[0][0]), top + met[0][1]
-        groups.append((low, top))
-    return sum([_span(*group) for group in groups])
-
-
-def _span(low: int, top: int) -> int:
-    return (1 << top.bit_length()) - low
-
-
-def _mask_of(offset: Leaf, inner: Layout) -> int:
-    """Return the bits that offset + inner(c) can set, or more; -1, all, if that is not known."""
-    if offset.__class__ is not int or inner._kind != INTS:
-        return -1
-    modes = [*zip(inner._s, inner._d, strict=True), (2, offset)]
-    return _bits_of([mode for mode in modes if mode[1]], inner.cosize().bit_length() + 64)
-
-
-def _set_bits(mask: int) -> Iterator[int]:
-    while mask:
-        yield (mask & -mask).bit_length() - 1
-        mask &= mask - 1
-
-
-def _linear(x: AnyLayout) -> F2Layout | None:
+def _linear(x: ComposedLayout) -> F2Layout | None:
     """Return x as an F2Layout, None where it is none."""
-    try:
-        return to_f2(x)
-    except CuteError:
-        return None
+    found = linear_or_reason(x)
+    return found if found.__class__ is F2Layout else None
+
+
+def _matrix(x: ComposedLayout, operation: str) -> F2Layout:
+    """Return x as an F2Layout, the only form that has an inverse; refuse it where it is none."""
+    linear = _linear(x)
+    if linear is None:
+        raise refusal("inverse-offset", operation=operation, layout=x)
+    return linear
 
 
 # -- composition
 
 
 def composed_after(a: Layout, b: ComposedLayout) -> Alike:
-    """Return composition(a, b): g o offset o layout where a map passes through a, else a o 0 o b."""
+    """Return composition(a, b): g o offset o layout where a map passes a, else a o 0 o b."""
     whole = ComposedLayout(a, 0, b)
     if not isinstance(b.outer, F2Map) or not ints.is_leaf(b.offset):
         return whole
@@ -276,7 +91,7 @@ def composed_after(a: Layout, b: ComposedLayout) -> Alike:
     except CuteError:  # no layout is a(offset + inner(c))
         return _shortest(None, 0, a, whole)
     reach = ints.add(b.inner.cosize(), b.offset)
-    g = passed(a, b.outer, reach, _mask_of(b.offset, b.inner))
+    g = passed(a, b.outer, reach, mask_of(b.offset, b.inner))
     return _shortest(g, offset, inner, whole)
 
 
@@ -296,7 +111,7 @@ def _moved(a: Layout, offset: Leaf, inner: Layout) -> tuple[Leaf, Layout]:
     return both._d[-1], both[0]
 
 
-def is_swizzled(x: AnyLayout) -> bool:
+def is_swizzled(x: object) -> bool:
     """Return whether x is an F2 map of offset + Layout."""
     return (
         x.__class__ is ComposedLayout
@@ -309,20 +124,19 @@ def is_swizzled(x: AnyLayout) -> bool:
 # -- inverses
 
 
-def right_inverse_of(x: AnyLayout) -> Alike:
+def right_inverse_of(x: ComposedLayout) -> Alike:
     """Return the largest R that is known with x(R(k)) == k: the right inverse of the inner layout
     after the inverse of the map, or that of the matrix of x. See `right_inverse`.
     """
     from cute_py.layout.algebra.inverse import right_inverse
 
     if not is_swizzled(x):
-        linear = to_f2(x)
-        return from_f2(linear.right_inverse())
+        return from_f2(_matrix(x, "right_inverse").right_inverse())
     plain, kept, back = Layout(1, 0), 0, x.outer
     if ints.is_zero(x.offset) and x.outer.is_bijective():
         back = x.outer.inverse()
         plain = right_inverse(x.inner)
-        kept = plain.size() if _inverts(plain, x.inner, back) else _kept(back, plain)
+        kept = _kept(back, plain, x.inner)
     linear = None if ints.same(kept, x.size()) else _linear(x)
     if linear is not None:
         whole = linear.right_inverse()
@@ -333,14 +147,14 @@ def right_inverse_of(x: AnyLayout) -> Alike:
     return through(plain, back, kept)
 
 
-def left_inverse_of(x: AnyLayout) -> Alike:
+def left_inverse_of(x: ComposedLayout) -> Alike:
     """Return R with R(x(i)) == i, up to broadcast modes: the left inverse of the inner layout after
     the inverse of the map, or that of the matrix of x. See `left_inverse`.
     """
     from cute_py.layout.algebra.inverse import left_inverse
 
     if not is_swizzled(x) or not x.outer.is_bijective():
-        return from_f2(to_f2(x).left_inverse())
+        return from_f2(_matrix(x, "left_inverse").left_inverse())
     back = x.outer.inverse()
     try:
         plain = left_inverse(x.inner)
@@ -353,11 +167,11 @@ def left_inverse_of(x: AnyLayout) -> Alike:
     count = ints.mul(runs, back.period)
     g = None
     if ints.is_zero(x.offset):
-        used = _mask_of(0, x.inner)
+        used = mask_of(0, x.inner)
         used = used if used < 0 else used | gf2.union(x.outer.columns, used)
         top = _top_run(x)
         g = passed(plain, back, count if top is None else _top(x, *top), used)
-        named = _named(plain, back)
+        named = named_by_masks(plain, back)
         if named is not None and named != g and _undoes(named, plain, x):
             g = named
     if g.__class__ is Swizzle:
@@ -384,35 +198,20 @@ def _undoes(g: F2Map, plain: Layout, x: ComposedLayout) -> bool:
     return max(indices) < size and [x(i) for i in indices] == values
 
 
-def _inverts(inverse: Layout, layout: Layout, f: F2Map) -> bool:
-    """Return whether layout(inverse(f(k))) == f(k) for every k below the size of the inverse, also
-    where f(k) is not: there both run on.
-    """
-    size = inverse.size()
-    if size.__class__ is not int or layout._kind != INTS:
-        return False
-    place = inverse(size)
-    if place % product(tuple(layout._s[:-1])) == 0 and layout(place) == size:
-        return True  # their last modes run on into each other
-    bits = (1 << (size - 1).bit_length()) - 1
-    places, _ = _index_bits(inverse, max(f.bits, bits.bit_length()), 1)
-    needed = list(_set_bits(bits | _involved(f, bits)))
-    if len(places) <= max(needed, default=-1) or any(s.bit_count() > 1 for s in layout._s):
-        return False
-    disjoint = gf2.disjoint([places[bit] for bit in needed])
-    return disjoint and all(layout(places[bit]) == 1 << bit for bit in needed)
-
-
-def _kept(back: F2Map, plain: Layout) -> Leaf:
-    """Return the largest n such that back(k) < plain.size() for every k < n, or that of the first
-    modes where the size is a symbol that leaves it open.
+def _kept(back: F2Map, plain: Layout, *layouts: Layout) -> Leaf:
+    """Return the largest known n such that layout(plain(back(k))) == back(k) for every k < n: for
+    back(k) below the size of `plain`, and beyond where both run on.
     """
     size = plain.size()
     if ints.divides(back.period, size):
         return size
-    if size.__class__ is not int:
+    if size.__class__ is not int:  # the first modes alone are known
         known = [extent.__class__ is int for extent in plain._s]
         size = product(tuple(plain._s[: known.index(False)]))
+    elif size <= TRIED and all(x._kind == INTS for x in layouts):
+        values = [back(k) for k in range(size)]
+        if all(x(plain(value)) == value for x in layouts for value in values):
+            return size
     whole, rest = divmod(size, back.period)
     kept = 0
     for bit in reversed(range(back.bits)):
@@ -425,7 +224,7 @@ def _kept(back: F2Map, plain: Layout) -> Leaf:
 # -- what two layouts share
 
 
-def common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
+def common_layout(a: Alike, b: Alike) -> Alike:
     """Return `max_common_layout` where a or b is swizzled: that of the inner layouts, before the
     inverse of the map that both have, or cut to the run that neither map moves.
     """
@@ -433,22 +232,22 @@ def common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
 
     common = max_common_layout(*_inner_layouts(a, b, "max_common_layout"))
     for x in (a, b):
-        if x.__class__ is Layout:
-            continue
-        if not (is_swizzled(x) and ints.is_zero(x.offset) and x.outer.is_bijective()):
+        if x.__class__ is ComposedLayout and not (
+            ints.is_leaf(x.offset) and ints.is_zero(x.offset)
+        ):
             raise refusal("inverse-offset", operation="max_common_layout", layout=x)
-    if not _alike(a, b):
-        limit = _unmoved(a, b)
+    alike = _alike(a, b)
+    if not alike or not isinstance(a.outer, F2Map) or not a.outer.is_bijective():
+        limit = 1 if alike else _unmoved(a, b)
         return common if limit >= common.size() else _composition(common, Layout(limit, 1))
     back = a.outer.inverse()
-    inverts = all(_inverts(common, x.inner, back) for x in (a, b))
-    kept = common.size() if inverts else _kept(back, common)
+    kept = _kept(back, common, a.inner, b.inner)
     below = (1 << (kept - 1).bit_length()) - 1 if kept.__class__ is int else -1
-    moves = _involved(back, below & back.period - 1)
+    moves = involved_bits(back, below & back.period - 1)
     return through(common, back if moves else Swizzle(0, 0, 0), kept)
 
 
-def common_vector(a: AnyLayout, b: AnyLayout) -> int:
+def common_vector(a: Alike, b: Alike) -> int:
     """Return `max_common_vector` where a or b is swizzled: that of the inner layouts, cut to what
     stays contiguous.
     """
@@ -458,33 +257,31 @@ def common_vector(a: AnyLayout, b: AnyLayout) -> int:
     return vector if _alike(a, b) else min(vector, _unmoved(a, b))
 
 
-def _inner_layouts(a: AnyLayout, b: AnyLayout, operation: str) -> tuple[AnyLayout, AnyLayout]:
-    from cute_py.layout.layout import require_layout
-    from cute_py.layout.queries import inner_of
-
-    for x in (a, b):
-        require_layout(inner_of(x), operation)
-    return inner_of(a), inner_of(b)
+def _inner_layouts(a: Alike, b: Alike, operation: str) -> list[Layout]:
+    parts = [inner_of(x) for x in (a, b)]
+    for part in parts:
+        require_layout(part, operation)
+    return parts
 
 
-def _alike(a: AnyLayout, b: AnyLayout) -> bool:
+def _alike(a: Alike, b: Alike) -> bool:
     """Return whether both are the same map of different inner layouts."""
     both = a.__class__ is ComposedLayout and b.__class__ is ComposedLayout
     return both and a.outer == b.outer and a.offset == b.offset
 
 
-def _unmoved(a: AnyLayout, b: AnyLayout) -> int:
+def _unmoved(a: Alike, b: Alike) -> int:
     """Return how many elements stay contiguous under the maps of both."""
-    runs = [_run(x) for x in (a, b) if x.__class__ is ComposedLayout]
-    return min(runs)
-
-
-def _run(x: AnyLayout) -> int:
-    if x.outer.__class__ is not Swizzle:
-        return 1
-    run = 1 << x.outer.num_base
-    while x.offset % run:
-        run //= 2
+    run = gcd(
+        *[
+            1 << x.outer.num_base if x.outer.__class__ is Swizzle else 1
+            for x in (a, b)
+            if x.__class__ is ComposedLayout
+        ]
+    )
+    for x in (a, b):
+        while x.__class__ is ComposedLayout and x.offset % run:
+            run //= 2
     return run
 
 
@@ -499,9 +296,9 @@ def complement_of(x: AnyLayout, target: IntTuple) -> Alike:
     result = complement(x.inner, x.inner.cosize() if target is None else target)
     moves = list(zip(result._s, result._d, strict=True)) if result.__class__ is Layout else []
     if is_swizzled(x) and x.outer.is_bijective():
-        mask = _mask_of(x.offset, x.inner)
+        mask = mask_of(x.offset, x.inner)
         image = mask if mask < 0 else gf2.union(x.outer.columns, mask) | mask
-        if _is_clear(moves, (x.outer.period - 1) if image < 0 else image):
+        if is_clear(moves, (x.outer.period - 1) if image < 0 else image):
             return result
     count = x.size() * result.size()
     require_tried("complement", x, count)
@@ -532,7 +329,7 @@ def product_over(block: Layout, tiler: ComposedLayout) -> Alike:
     reach = ints.add(inner.cosize(), offset)
     positions = hull(block, ints.mul(ints.ceil_div(reach, f.period), f.period))
     modes = list(zip(block._s, block._d, strict=True))
-    used = _mask_of(offset, inner)
+    used = mask_of(offset, inner)
     reads = [f(1 << bit) if used >> bit & 1 else 1 << bit for bit in range(f.bits)]
     g = passed(positions, f2_map(reads), reach, used, modes)
     if g is None:
@@ -613,13 +410,13 @@ def sliced(f: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
     steps = [(s, d) for s, d in zip(free._s, free._d, strict=True) if d and not ints.is_one(s)]
     if total < 0 or free._kind != INTS or min(free._d, default=0) < 0:
         return composed(f, total, free), 0
-    masks = [_span(d & -d, (s - 1) * d) for s, d in steps]
+    masks = [span(d & -d, (s - 1) * d) for s, d in steps]
     if not gf2.disjoint([total, *masks]):
         return composed(f, total, free), 0
     inside = total & f.swizzle_code
     outside = total ^ inside
     active = sum(masks) & f.swizzle_code
-    if not gf2.disjoint([f(1 << bit) for bit in _set_bits(active)]):
+    if not gf2.disjoint([f(1 << bit) for bit in set_bits(active)]):
         return composed(f, inside, free), outside
     origin = f(inside)
     steps = [f(inside ^ 1 << bit) - origin for bit in range(f.bits)]
@@ -634,7 +431,7 @@ def sliced(f: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
 # -- other element sizes
 
 
-def recast_special(operation: str, x: AnyLayout | F2Map | Leaf, n: int) -> Alike:
+def recast_special(operation: str, x: Alike, n: int) -> Alike:
     """Return the map, offset or composed layout in elements n times as large (`upcast`) or as small
     (`downcast`).
 
@@ -659,7 +456,7 @@ def recast_special(operation: str, x: AnyLayout | F2Map | Leaf, n: int) -> Alike
     return ComposedLayout(change(x.outer, n), change(x.offset, n), change(x.inner, n))
 
 
-def alignment_of(x: AnyLayout | F2Map | Leaf) -> int:
+def alignment_of(x: Alike) -> int:
     """Return how many elements a map, an offset or a composed layout always keeps contiguous (0 for
     offset 0: all).
     """
