@@ -35,6 +35,7 @@ WHEN = {
     "divide-by-zero": "a divisor became 0",
     # -- layout.wordings
     "extent-not-positive": "an extent, target, tile or factor is 0 or negative",
+    "wrong-argument": "a function, a mapping or an order is required, and something else is given",
     "layout-text": "a text is given where a layout is built",
     "layout-list": "a list is given where a tuple is required",
     "not-congruent": "shape and stride nest differently",

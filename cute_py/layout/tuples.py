@@ -243,7 +243,7 @@ def wrong_argument(operation: str, value: object, wanted: str, remedy: str) -> C
     """Return the refusal of an argument that is no operand: a function, a mapping, an order."""
     kind = type(value).__name__
     return refusal(
-        "argument-type", operation=operation, value=value, type=kind, wanted=wanted, remedy=remedy
+        "wrong-argument", operation=operation, value=value, type=kind, wanted=wanted, remedy=remedy
     )
 
 

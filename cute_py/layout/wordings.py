@@ -51,7 +51,7 @@ WORDINGS: dict[str, Wording] = {
         "a layout here",
         "build one with Layout(shape, stride)",
     ),
-    "argument-type": (
+    "wrong-argument": (
         LeafTypeError,
         "{value!r} ({type})",
         "{wanted}",

@@ -57,6 +57,10 @@ EXAMPLES = {
     "extent-not-positive": (lambda: Layout((4, 0)), "extent 0 in mode 1"),
     "not-congruent": (lambda: Layout((4, 8), (1,)), "shape (4,8) with stride (1)"),
     "too-deep": (lambda: Layout(nested(65)), "at most 64 levels"),
+    "wrong-argument": (
+        lambda: cute.transform_leaf(4, (1, 2)),
+        "given 4 (int); required: a function of the facing leaves",
+    ),
     "layout-text": (
         lambda: Layout("(4,8):(8,1)"),
         "the text '(4,8):(8,1)'; required: a shape, or a shape and a stride",

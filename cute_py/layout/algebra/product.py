@@ -19,7 +19,7 @@ from cute_py.layout.algebra.divide import (
     zipped,
 )
 from cute_py.layout.coords import LayoutLeft, compact_order
-from cute_py.layout.layout import Layout, make_layout, on_inner, step
+from cute_py.layout.layout import Layout, made, make_layout, on_inner, step
 from cute_py.layout.modes import append, zip_
 from cute_py.layout.queries import cosize
 from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, product_each
@@ -90,6 +90,8 @@ def _arranged(
     """Return what `arrange` makes of blocks and copies; under its swizzle where tiler has one."""
     if isinstance(tiler, AbstractComposed):
         product = logical_product(block, tiler)
+        if product.__class__ is Layout:  # the swizzle moves nothing there
+            return made(arrange(halves(product)), operation, block, tiler)
         return on_inner(operation, lambda inner: arrange(halves(inner)), product)
     return step(operation, (block, tiler), lambda: arrange(_zipped(block, tiler)))
 
