@@ -19,6 +19,7 @@ from cute_py.records import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import NoReturn
 
     from cute_py.dtypes.table import Array
     from cute_py.layout.types import IntTuple, Mode, Tiler
@@ -121,6 +122,11 @@ class F2Layout(Value, AbstractF2):
         origin = self.offset ^ gf2.apply(self.bases, fixed)
         bases = leaves(slice_(coord, self._nested()))
         return F2Layout(slice_(coord, self.shape), bases, origin)
+
+    @property
+    def stride(self) -> NoReturn:
+        """Refuse: a map of bits has no strides."""
+        raise refusal("no-stride", operation="stride", layout=self)
 
     def size(self) -> int:
         """Return the number of coordinates (elements)."""
