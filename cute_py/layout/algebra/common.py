@@ -17,7 +17,7 @@ from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.inverse import right_inverse
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import compact_col_major
-from cute_py.layout.layout import Layout, made, require_layout
+from cute_py.layout.layout import Layout, made, of_modes, offset_of, require_layout
 from cute_py.layout.tuples import flatten, is_shaped, read, wrap
 
 TYPE_CHECKING = False
@@ -154,21 +154,24 @@ def common_refinement(a: Layout, b: Layout) -> tuple[Any, ...] | None:
 
 
 def _fitted_sum(a: Layout, b: Layout) -> Layout:
-    from cute_py.layout.algebra.exact import Misfit, fit_values
+    from cute_py.layout.algebra.fit import axis_modes, wrong_entries
 
-    fitted = fit_values(lambda i: a(i) + b(i), ints.as_int(a.size(), "layout_add"))
-    if isinstance(fitted, Misfit):
+    count = ints.as_int(a.size(), "layout_add")
+    values = [a(i) + b(i) for i in range(count)]
+    modes = axis_modes(values)
+    wrong = wrong_entries(values, [count], [modes])
+    if wrong:
+        s, d = [m[0] for m in modes], [m[1] for m in modes]
         raise refusal(
             "layout-add",
             operation="layout_add",
             a=a,
             b=b,
-            index=fitted.index,
-            got=fitted.got,
-            fitted=fitted.fitted,
+            index=wrong[0],
+            got=values[wrong[0]],
+            fitted=offset_of(wrong[0], s, d),
         )
-    shape, stride = (tuple([mode[k] for mode in fitted]) for k in (0, 1))
-    return coalesce(Layout(shape, stride))  # type: ignore[no-any-return]
+    return coalesce(of_modes(modes))  # type: ignore[no-any-return]
 
 
 def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:

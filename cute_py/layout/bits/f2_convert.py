@@ -144,10 +144,17 @@ def table_bases(table: Sequence[int] | Array) -> tuple[int, list[int]]:
     return origin, [int(table[1 << bit]) ^ origin for bit in range(bits)]
 
 
-def table_misfit(table: Array) -> tuple[int, int, int] | None:
-    """Return the first index at which a NumPy table of 2**n offsets is not F2-linear, the entry
-    there and what linearity asks for; None if it is linear.
+def table_misfit(table: Sequence[int] | Array) -> tuple[int, int, int] | None:
+    """Return the first index at which a table of 2**n offsets is not F2-linear, the entry there
+    and what linearity asks for; None if it is linear.
     """
+    if table.__class__ is list:
+        fitted, bases = table_bases(table)
+        linear = [fitted]
+        for base in bases:
+            linear += [base ^ value for value in linear]
+        pairs = enumerate(zip(table, linear, strict=True))
+        return next(((i, x, y) for i, (x, y) in pairs if x != y), None)
     fitted = xor_table(*table_bases(table))
     wrong = fitted != table
     if not wrong.any():
