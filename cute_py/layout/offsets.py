@@ -10,7 +10,9 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.layout import AbstractComposed, AbstractF2, tuples
 from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
+from cute_py.layout.basis import make_basis_like
 from cute_py.layout.layout import BASIS, INTS, Layout, raw_flat
+from cute_py.layout.queries import coshape, is_static
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Array
     from cute_py.layout.types import Alike, AnyLayout, OffsetMap
+
+    Table = Alike  # a list of ints, or a NumPy array of them
 
 MOST = 1 << 27  # coordinates that are tabulated at most: 1 GiB of int64
 RANGE = 1 << 63  # magnitudes of offsets lie below
@@ -51,6 +55,33 @@ def offsets(layout: Alike) -> Array:
         require_range(layout, layout.cosize())
         return xor_table(layout.offset, layout.bases)
     raise refusal("not-a-layout", operation="offsets", value=layout, type=type(layout).__name__)
+
+
+SMALL = 4096  # coordinates from which on arrays are worth their import
+
+
+def values_at_all(layout: Alike) -> Table:
+    """Return what the layout yields at all indices: a list where they are few, else `offsets`."""
+    size = layout.size()
+    if size.__class__ is not int or size >= SMALL or not is_static(layout):
+        return offsets(layout)
+    return [layout(index) for index in range(size)]
+
+
+def table_of(layout: Alike, operation: str) -> Table:
+    """Return the offsets of all indices as `values_at_all` does; refuse coordinates."""
+    table = values_at_all(layout)
+    if table[0].__class__ is tuple or getattr(table, "ndim", 1) > 1:
+        raise refusal("tools-basis", operation=operation, layout=layout)
+    return table
+
+
+def sums_of(axes: Sequence[Sequence[int]]) -> list[int]:
+    """Return the sums of one term of each axis, the first axis the fastest."""
+    sums = [0]
+    for terms in axes:
+        sums = [total + term for term in terms for total in sums]
+    return sums
 
 
 def offset_grid(layout: AnyLayout) -> Array:
@@ -187,9 +218,6 @@ def components(layout: Layout, operation: str) -> list[Layout]:
         return [layout]
     if layout._kind != BASIS:
         raise refusal("tools-symbols", operation=operation, layout=layout)
-    from cute_py.layout.basis import make_basis_like
-    from cute_py.layout.queries import coshape
-
     parts = []
     for leaf in tuples.leaves(make_basis_like(coshape(layout))):
         path = getattr(leaf, "path", ())

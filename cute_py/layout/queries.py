@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, AbstractTensor, above, tuples
+from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, above, tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
@@ -133,6 +133,8 @@ def is_static(x: LayoutLike) -> bool:
         return all(_known(leaf) for leaf in (*x._s, *x._d))
     if isinstance(x, AbstractTensor):
         return is_static(x.layout)
+    if isinstance(x, AbstractF2):
+        return True
     if isinstance(x, AbstractComposed):
         return is_static(x.inner) and all(map(ints.is_static, tuples.leaves(x.offset)))
     leaves = [leaf for leaf in tuples.leaves(x) if not is_underscore(leaf)]

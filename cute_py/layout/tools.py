@@ -18,13 +18,16 @@ from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout, require_layout
 from cute_py.layout.offsets import (
     MOST,
+    SMALL,
     components,
     distinct,
     marks,
-    one_axis,
     outer_sums,
     reach,
     require_range,
+    sums_of,
+    table_of,
+    values_at_all,
 )
 from cute_py.layout.offsets import offsets as offsets  # found here by Layout.offsets
 from cute_py.layout.queries import coprofile
@@ -32,7 +35,7 @@ from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.dtypes.table import Array
+    from cute_py.layout.offsets import Table
     from cute_py.layout.types import AnyLayout
 
     Steps = list[tuple[int, int]]  # (|stride|, extent) of modes that move, the smallest first
@@ -63,8 +66,12 @@ def is_injective(layout: AnyLayout) -> bool:
         return not gf2.eliminate(layout.bases)[1]
     if isinstance(layout, AbstractComposed) and _is_bijection(layout.outer):
         return is_injective(layout.inner)
-    table = offsets(layout)
-    return len(distinct(table)) == len(table)
+    table = values_at_all(layout)
+    return _count_distinct(table) == len(table)
+
+
+def _count_distinct(table: Table) -> int:
+    return len(set(table)) if table.__class__ is list else len(distinct(table))
 
 
 def _steps(layout: Layout) -> Steps:
@@ -90,7 +97,7 @@ def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
     if product(tuple(s)) > reach(s, d) // gcd(*d) + 1:
         return False
     table = _tabulated(s, d, layout, "is_injective")
-    return len(distinct(table)) == len(table)
+    return _count_distinct(table) == len(table)
 
 
 def _is_legible(mode: tuple[int, int], steps: Steps) -> bool:
@@ -112,10 +119,12 @@ def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
     return b[0] // common < a[1] and a[0] // common < b[1]
 
 
-def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> Array:
+def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> Table:
     size = product(tuple(s))
     if size > MOST:
         raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=MOST)
+    if size < SMALL:
+        return sums_of([range(0, n * step, step) for n, step in zip(s, d, strict=True)])
     require_range(layout, reach(s, d) + 1)
     return outer_sums(s, d)
 
@@ -154,7 +163,7 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     filled = _filled_aligned(layout)
     if filled:
         return count <= filled
-    return _hits_all(one_axis(layout, "is_surjective"), 0, count)
+    return _hits_all(table_of(layout, "is_surjective"), 0, count)
 
 
 def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
@@ -167,7 +176,7 @@ def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
         return ints.as_int(ints.normalize(codomain, operation), operation)
     if not isinstance(layout, AbstractComposed):
         return int(layout.cosize())
-    return _filled_aligned(layout) or 1 + int(abs(one_axis(layout, operation)).max())
+    return _filled_aligned(layout) or 1 + int(max(map(abs, table_of(layout, operation))))
 
 
 def _is_onto(layout: Layout, count: int) -> bool:
@@ -201,7 +210,9 @@ def _first_gap(steps: Steps) -> int:
     return filled
 
 
-def _hits_all(table: Array, low: int, count: int) -> bool:
+def _hits_all(table: Table, low: int, count: int) -> bool:
+    if table.__class__ is list:
+        return count <= len(table) and set(table) >= set(range(low, low + count))
     return count <= len(table) and bool(marks(table, low, max(count, 0)).all())
 
 
@@ -287,7 +298,9 @@ def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
         return False
     if isinstance(a, AbstractF2) and isinstance(b, AbstractF2):
         return bool(a.bases == b.bases and a.offset == b.offset)
-    one, other = offsets(a), offsets(b)
+    one, other = values_at_all(a), values_at_all(b)
+    if one.__class__ is list and other.__class__ is list:
+        return one == other
     return one.shape == other.shape and bool((one == other).all())
 
 
@@ -319,9 +332,12 @@ def contains(a: AnyLayout, b: AnyLayout) -> bool:
             return False
         if gapless:
             return True
+    within, whole = table_of(b, "contains"), table_of(a, "contains")
+    if within.__class__ is list or whole.__class__ is list:
+        return set(map(int, within)) <= set(map(int, whole))
     import numpy as np
 
-    return bool(np.isin(one_axis(b, "contains"), one_axis(a, "contains")).all())
+    return bool(np.isin(within, whole).all())
 
 
 def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
@@ -344,11 +360,13 @@ def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
             return False
         if shift == 0 or (gapless and solid):
             return True
+    moved, still = table_of(b, "overlaps"), table_of(a, "overlaps")
+    if moved.__class__ is list or still.__class__ is list:
+        return not {int(x) + shift for x in moved}.isdisjoint(map(int, still))
     import numpy as np
 
-    moved = one_axis(b, "overlaps")
     require_range(b, abs(shift) + int(abs(moved).max()) + 1)
-    return bool(np.isin(moved + shift, one_axis(a, "overlaps")).any())
+    return bool(np.isin(moved + shift, still).any())
 
 
 def _bounds(layout: AnyLayout, operation: str) -> tuple[int, int, bool] | None:

@@ -26,7 +26,7 @@ from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import composed
 from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.layout import Layout, offset_of, raw_flat
-from cute_py.layout.offsets import MOST, look_up, offsets, outer_sums
+from cute_py.layout.offsets import MOST, SMALL, look_up, offsets, outer_sums, sums_of
 from cute_py.layout.queries import is_static
 from cute_py.layout.tuples import canonical, leaves, product, show, transform_leaf
 
@@ -114,8 +114,6 @@ def _split(modes: Modes) -> tuple[list[int], list[int]]:
 
 # -- reading modes off a table: a list of ints, or, from SMALL entries on, a NumPy array
 
-SMALL = 4096
-
 
 def _modes(values: Table, extents: list[int], swizzle: Swizzle) -> list[Modes]:
     """Return the modes of each axis, read along it with the other axes at 0."""
@@ -175,7 +173,8 @@ def _fits(values: Table, modes: list[Modes], extents: list[int], swizzle: Swizzl
     s, d = _split([mode for part in modes for mode in part])
     origin = swizzle(int(values[0]))
     if values.__class__ is list:
-        sums = _sums([[i * step for i in range(extent)] for extent, step in zip(s, d, strict=True)])
+        terms = zip(s, d, strict=True)
+        sums = sums_of([[i * step for i in range(extent)] for extent, step in terms])
         return all(swizzle(x) - origin == y for x, y in zip(values, sums, strict=True))
     size, checked = 1, BLOCK
     for k, extent in enumerate(s, 1):
@@ -186,14 +185,6 @@ def _fits(values: Table, modes: list[Modes], extents: list[int], swizzle: Swizzl
             return False
         checked = size * GROWTH
     return True
-
-
-def _sums(axes: list[list[int]]) -> list[int]:
-    """Return the sums of one term of each axis, the first axis fastest."""
-    sums = [0]
-    for terms in axes:
-        sums = [total + term for term in terms for total in sums]
-    return sums
 
 
 def _swizzled_fit(values: Table, extents: list[int]) -> tuple[Swizzle, list[Modes]] | None:
@@ -293,7 +284,7 @@ def wrong_entries(values: Table, extents: list[int], modes: list[Modes]) -> list
             [offset_of(c, *_split(part)) for c in range(extent)]
             for extent, part in zip(extents, modes, strict=True)
         ]
-        pairs = enumerate(zip(values, _sums(axes), strict=True))
+        pairs = enumerate(zip(values, sums_of(axes), strict=True))
         return list(islice((i for i, (x, y) in pairs if x != y + origin), 2))
     import numpy as np
 
@@ -467,7 +458,7 @@ def _of_array(table: Any, coshape: object) -> tuple[Table, IntTuple]:  # what a 
 def _axes_of(table: Any) -> tuple[int, ...]:
     """Return the extents of a nest of lists."""
     if not isinstance(table, (list, tuple, range)):
-        return getattr(table, "shape", ())  # type: ignore[no-any-return]  # of an array in a list
+        return getattr(table, "shape", ())
     if not table:
         raise refusal("fit-empty", operation="fit")
     inner = _axes_of(table[0])
@@ -536,7 +527,7 @@ def _flattened(values: Table, coshape: IntTuple) -> Table:
     _require_bounded(0, product(coshape) - 1)
     if values.__class__ is list:
         return [sum([x * step for x, step in zip(row, steps, strict=True)]) for row in values]
-    return (values * steps).sum(axis=1)  # type: ignore[no-any-return]
+    return (values * steps).sum(axis=1)
 
 
 # -- limits

@@ -144,13 +144,13 @@ def table_bases(table: Sequence[int] | Array) -> tuple[int, list[int]]:
     return origin, [int(table[1 << bit]) ^ origin for bit in range(bits)]
 
 
-def table_misfit(table: Sequence[int] | Array) -> tuple[int, int, int] | None:
+def table_misfit(table: Alike) -> tuple[int, int, int] | None:
     """Return the first index at which a table of 2**n offsets is not F2-linear, the entry there
     and what linearity asks for; None if it is linear.
     """
     if table.__class__ is list:
-        fitted, bases = table_bases(table)
-        linear = [fitted]
+        origin, bases = table_bases(table)
+        linear = [origin]
         for base in bases:
             linear += [base ^ value for value in linear]
         pairs = enumerate(zip(table, linear, strict=True))
