@@ -52,7 +52,7 @@ _CLOSED = (
     "column_major_interleaved column_major_tensor_op_multiplicand_congruous "
     "column_major_tensor_op_multiplicand_crosswise common_refinement compact_col_major "
     "compact_major compact_order compact_row_major compatible complement composition congruent "
-    "coprofile coshape cosize crd2crd crd2idx depth dice domain_distribute domain_offset downcast "
+    "compose coprofile coshape cosize crd2crd crd2idx depth dice domain_distribute domain_offset downcast "
     "elem_geq elem_gtr elem_leq elem_less elem_scale evenly_divides explain filter filter_krsc "
     "filter_zeros flat_divide flat_product flatten get get_1d_coord get_flat_coord get_hier_coord "
     "group_modes idx2crd increment inner_product is_static layout_add left_inverse logical_divide "

@@ -592,7 +592,7 @@ def more():
         lambda: cute.parse_layout("9" * 5000 + ":1"),
         lambda: cute.parse_layout("(M,8):(8,1)"),
         lambda: evaluate("local_partition(4:1)"),
-        lambda: cute.parse_layout("F2Map(3)"),
+        lambda: cute.parse_layout("Layout(min(), 2)"),
         lambda: cute.parse_layout("Sw<3,4,3>_smem_ptr(0x400) o (_8,_64):(_64,_1)"),
         lambda: cute.parse_layout("ptr<f16, smem, S<3,4,3>> o (_8,_64):(_64,_1)"),
         lambda: evaluate("f16"),

@@ -8,7 +8,7 @@ hold, and more than `MOST` coordinates, is refused, never wrapped or half done.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import AbstractComposed, AbstractF2, tuples
+from cute_py.layout import AbstractComposed, AbstractF2, Mapped, tuples
 from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.layout import BASIS, INTS, Layout, raw_flat
@@ -58,19 +58,33 @@ def offsets(layout: Alike) -> Array:
 
 
 SMALL = 4096  # coordinates from which on arrays are worth their import
+QUESTIONED = 1 << 21  # coordinates that are tabulated to answer a question, within a second
 
 
-def values_at_all(layout: Alike) -> Table:
-    """Return what the layout yields at all indices: a list where they are few, else `offsets`."""
-    size = layout.size()
-    if size.__class__ is not int or size >= SMALL or not is_static(layout):
+def values_at_all(layout: Alike, operation: str) -> Table:
+    """Return what the layout yields at all indices: a list where they are few, else `offsets`.
+
+    Raises LayoutError for more than QUESTIONED indices, on top of what `offsets` refuses.
+    """
+    if not isinstance(layout, Mapped) or not is_static(layout):
         return offsets(layout)
-    return [layout(index) for index in range(size)]
+    size = layout.size()
+    if size > QUESTIONED:
+        facts = {"layout": layout, "size": size, "limit": QUESTIONED}
+        raise refusal("tools-size", operation=operation, **facts)
+    return [layout(index) for index in range(size)] if size < SMALL else offsets(layout)
+
+
+def in_arrays(*tables: Table) -> list[Array]:
+    """Return tables as NumPy arrays."""
+    import numpy as np
+
+    return [np.asarray(table) for table in tables]
 
 
 def table_of(layout: Alike, operation: str) -> Table:
     """Return the offsets of all indices as `values_at_all` does; refuse coordinates."""
-    table = values_at_all(layout)
+    table = values_at_all(layout, operation)
     if table[0].__class__ is tuple or getattr(table, "ndim", 1) > 1:
         raise refusal("tools-basis", operation=operation, layout=layout)
     return table

@@ -17,10 +17,11 @@ from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout, require_layout
 from cute_py.layout.offsets import (
-    MOST,
+    QUESTIONED,
     SMALL,
     components,
     distinct,
+    in_arrays,
     marks,
     outer_sums,
     reach,
@@ -52,7 +53,7 @@ def _require_layout(x: object, operation: str) -> None:
 def is_injective(layout: AnyLayout) -> bool:
     """Return whether no two coordinates have the same offset.
 
-    Raises LayoutError for symbols, and where neither strides nor 2**27 offsets decide.
+    Raises LayoutError for symbols, and where neither strides nor 2**21 offsets decide.
 
     >>> is_injective(Layout((4, 8), (1, 5))), is_injective(Layout((4, 8), (1, 3)))
     (True, False)
@@ -66,7 +67,7 @@ def is_injective(layout: AnyLayout) -> bool:
         return not gf2.eliminate(layout.bases)[1]
     if isinstance(layout, AbstractComposed) and _is_bijection(layout.outer):
         return is_injective(layout.inner)
-    table = values_at_all(layout)
+    table = values_at_all(layout, "is_injective")
     return _count_distinct(table) == len(table)
 
 
@@ -121,8 +122,8 @@ def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> Table:
     size = product(tuple(s))
-    if size > MOST:
-        raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=MOST)
+    if size > QUESTIONED:
+        raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=QUESTIONED)
     if size < SMALL:
         return sums_of([range(0, n * step, step) for n, step in zip(s, d, strict=True)])
     require_range(layout, reach(s, d) + 1)
@@ -145,7 +146,7 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
         codomain: how many offsets (elements); left out, the cosize. A layout that yields
             coordinates is asked for every coordinate of its coshape.
 
-    Raises LayoutError for symbols, and where neither strides nor 2**27 offsets decide.
+    Raises LayoutError for symbols, and where neither strides nor 2**21 offsets decide.
 
     >>> is_surjective(Layout((4, 8), (8, 1))), is_surjective(Layout((2, 3), (4, 1)))
     (True, False)
@@ -282,7 +283,7 @@ def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
     layout is the longest linear run from index 0, the rest is the layout of what follows each run,
     so that the function fixes every extent and stride. Sizes do not matter there.
 
-    Raises LayoutError for symbols that leave it open (see `prove_equal`), and where 2**27 offsets
+    Raises LayoutError for symbols that leave it open (see `prove_equal`), and where 2**21 offsets
     do not decide.
 
     >>> equivalent(Layout((4, 8)), Layout(32)), equivalent(Layout((4, 8), (8, 1)), Layout(32))
@@ -298,9 +299,10 @@ def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
         return False
     if isinstance(a, AbstractF2) and isinstance(b, AbstractF2):
         return bool(a.bases == b.bases and a.offset == b.offset)
-    one, other = values_at_all(a), values_at_all(b)
+    one, other = [values_at_all(x, "equivalent") for x in (a, b)]
     if one.__class__ is list and other.__class__ is list:
         return one == other
+    one, other = in_arrays(one, other)
     return one.shape == other.shape and bool((one == other).all())
 
 
@@ -320,7 +322,7 @@ def _same_leaves(a: Layout, b: Layout) -> bool:
 def contains(a: AnyLayout, b: AnyLayout) -> bool:
     """Return whether every offset that b hits is one that a hits.
 
-    Raises LayoutError for coordinate strides, symbols, and where 2**27 offsets do not decide.
+    Raises LayoutError for coordinate strides, symbols, and where 2**21 offsets do not decide.
 
     >>> contains(Layout((4, 8), (8, 1)), Layout(16, 2)), contains(Layout(16, 2), Layout(4, 1))
     (True, False)
@@ -333,10 +335,11 @@ def contains(a: AnyLayout, b: AnyLayout) -> bool:
         if gapless:
             return True
     within, whole = table_of(b, "contains"), table_of(a, "contains")
-    if within.__class__ is list or whole.__class__ is list:
-        return set(map(int, within)) <= set(map(int, whole))
+    if within.__class__ is list and whole.__class__ is list:
+        return set(within) <= set(whole)
     import numpy as np
 
+    within, whole = in_arrays(within, whole)
     return bool(np.isin(within, whole).all())
 
 
@@ -344,7 +347,7 @@ def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
     """Return whether a hits an offset that b, moved up by `offset` (elements), hits too.
 
     Two plain layouts always meet at their index 0 where nothing is moved. Raises LayoutError for
-    coordinate strides, symbols, and where 2**27 offsets do not decide.
+    coordinate strides, symbols, and where 2**21 offsets do not decide.
 
     >>> overlaps(Layout(4, 2), Layout(4, 2), 1), overlaps(Layout(4, 2), Layout(4, 2), 6)
     (False, True)
@@ -361,10 +364,11 @@ def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
         if shift == 0 or (gapless and solid):
             return True
     moved, still = table_of(b, "overlaps"), table_of(a, "overlaps")
-    if moved.__class__ is list or still.__class__ is list:
-        return not {int(x) + shift for x in moved}.isdisjoint(map(int, still))
+    if moved.__class__ is list and still.__class__ is list:
+        return not {x + shift for x in moved}.isdisjoint(still)
     import numpy as np
 
+    moved, still = in_arrays(moved, still)
     require_range(b, abs(shift) + int(abs(moved).max()) + 1)
     return bool(np.isin(moved + shift, still).any())
 

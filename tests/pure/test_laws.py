@@ -321,6 +321,19 @@ def test_left_inverse_of_an_injective_layout_is_exact(layout):
     assert [inverse(x) for x in model.table(layout)] == list(range(layout.size()))
 
 
+@given(layouts(max_leaves=3, max_size=16, stride=st.integers(1, 12)))
+@example(Layout((2, 3), (3, 2)))  # strides of which none is a multiple of the other
+@example(Layout((2, 8), (16, 12)))
+def test_left_inverse_is_refused_only_where_no_layout_is_one(layout):
+    assume(model.is_injective(model.modes(layout)) and max(model.table(layout)) <= 48)
+    try:
+        inverse = cute.left_inverse(layout)
+    except cute.LayoutError:
+        assert not model.is_undone(layout)
+    else:
+        assert [inverse(x) for x in model.table(layout)] == list(range(layout.size()))
+
+
 @given(compact_layouts())
 def test_inverses_of_a_bijection_agree(layout):
     right, left = cute.right_inverse(layout), cute.left_inverse(layout)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ENUMERATED = 1 << 12  # coordinates of B that are simply tried one by one
 CANCELLED = 1 << 16  # carries of a run that may cancel
-ENUMERATED_AT_MOST = 1 << 22  # the same by arrays, where cancelling carries leave no other way
+ENUMERATED_AT_MOST = 1 << 20  # the same by arrays, where cancelling carries leave no other way
 
 
 class Departs(Exception):

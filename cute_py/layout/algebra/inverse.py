@@ -220,7 +220,8 @@ def _filled_up(layout: Layout, modes: Moving) -> Modes:
 # -- the left inverse of modes whose strides are no multiples of each other
 
 SEARCHED = 4096  # offsets of which a layout must give the index
-TRIED = 1 << 11  # mixed radices that are tried
+TRIED = 1 << 9  # mixed radices that are tried
+SMALL_RADIX = 64  # up to which every prime is tried; beyond it, those that divide a stride
 
 
 def _searched(modes: Moving) -> Modes | None:
@@ -238,15 +239,16 @@ def _searched(modes: Moving) -> Modes | None:
         if len(found) < len(table) * extent:
             return None  # two indices have one offset
         table = found
-    return _Radices(table).search([])
+    return _Radices(table, [stride for _, stride, _ in modes]).search([])
 
 
 class _Radices:
     """A depth-first search for extents for which the strides have a solution."""
 
-    def __init__(self, table: dict[int, int]) -> None:
+    def __init__(self, table: dict[int, int], strides: list[int]) -> None:
         self.table = sorted(table.items())
         self.left = TRIED
+        self.radices = sorted({*_primes(SMALL_RADIX), *[p for d in strides for p in _factors(d)]})
 
     def search(self, extents: list[int]) -> Modes | None:
         """Return the modes that begin with these extents, or None."""
@@ -256,7 +258,9 @@ class _Radices:
         strides = _solved([(_digits(x, extents), value) for x, value in self.table])
         if strides is not None:
             return list(zip([*extents, top + 1], strides, strict=True))
-        for radix in _primes(top):
+        for radix in self.radices:
+            if radix > top:
+                break
             # offsets that agree beyond a digit must differ as the digits do
             if self.left <= 0:
                 return None
@@ -289,6 +293,17 @@ def _digits(x: int, extents: list[int]) -> list[int]:
 
 def _primes(top: int) -> list[int]:
     return [n for n in range(2, top + 1) if all(n % k for k in range(2, int(n**0.5) + 1))]
+
+
+def _factors(number: int) -> list[int]:
+    """Return the primes that divide a number, a factor beyond 2**16 as it is."""
+    found, factor = [], 2
+    while factor * factor <= number and factor < 1 << 8:
+        while number % factor == 0:
+            found.append(factor)
+            number //= factor
+        factor += 1
+    return [*found, number] if number > 1 else found
 
 
 def _solved(equations: list[tuple[list[int], int]]) -> list[int] | None:
