@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
     Modes = list[tuple[Any, Any]]  # (extent, stride)
+    Gaps = tuple[Modes, Any, Any, list[Any]]  # see gaps_of
 
 
 def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
@@ -180,7 +181,7 @@ def _part(target: IntTuple, path: tuple[int, ...]) -> IntTuple:
 def _filled_up(layout: Layout, modes: Modes, target: IntTuple) -> Modes:
     """Return the gaps between modes, and how often all of it is repeated to reach `target`."""
     modes = modes if layout._kind == SYMBOLS else sorted(modes)
-    gaps, filled, loose, below = _gaps(layout, modes)
+    gaps, filled, loose, below = gaps_of(layout, modes)
     copies = _copies(filled, target)
     for (extent, stride), before in reversed(below):
         if ints.is_one(extent) is False:
@@ -207,7 +208,9 @@ def sum_of(terms: list[Leaf]) -> Leaf:
     return total
 
 
-def _gaps(layout: Layout, modes: Modes, told: list[str] | None = None) -> tuple[Any, Any, Any, Any]:
+def gaps_of(
+    layout: Layout, modes: Modes, told: list[str] | None = None
+) -> tuple[Any, Any, Any, Any]:
     """Return the modes that fit between those given, the offsets that are filled, the first loose
     mode, and each mode with what is filled below it.
 
@@ -302,7 +305,7 @@ def rest_of(tiler: Layout, target: IntTuple) -> Layout:
     if plain is not None:
         return plain
     for path, modes in components(tiler, "complement"):
-        _, _, loose, _ = _gaps(tiler, modes)
+        _, _, loose, _ = gaps_of(tiler, modes)
         wanted = _part(target, path)
         if loose is not None and wanted is not None:
             stride, extent, filled = loose
@@ -338,7 +341,7 @@ def _open_ended(block: Layout, count: Leaf) -> Layout:
     parts = components(block, "complement") or [((), [])]
     found: Modes = []
     for path, modes in parts:
-        gaps, filled, _, _ = _gaps(block, modes)
+        gaps, filled, _, _ = gaps_of(block, modes)
         found += [(s, ScaledBasis(d, path) if path else d) for s, d in gaps]
     fitting = product(tuple([gap[0] for gap in found]))
     enough = ints.ceil_div(count, fitting)
