@@ -1,20 +1,21 @@
-"""Calls of a kernel that were made before: found by exact facts, launched without looking closer.
+"""The fast path of kernel calls: a cache of prepared launches, found by exact facts.
 
-A call is *exact* if nothing that its plan or its launch depends on is left out of its key:
+A call is *exact* if its key contains everything that its plan and its launch depend on:
 
-- an array of a registered library by type, shape, strides, `address % 16` and device;
-- a run-time number by nothing: its value is checked, and given to each launch;
-- a plain value (None, bool, int, str, bytes, float) by type and value, 0.0 and -0.0 apart;
-- anything else by identity, and only if it can never change (`is_frozen`); it is kept alive.
+- of an array of a registered library the type, shape, strides, `address % 16` and device;
+- of a run-time number nothing: its value is checked, and passed to each launch;
+- of a plain value (None, bool, int, str, bytes, float) the type and value; 0.0 and -0.0 differ;
+- of anything else the identity, and only if it can never change (`is_frozen`); it is kept alive.
 
-What the function takes from around it, and the code of the classes of such values, is compared by
+The dependencies of the function, and the code of the classes of such values, are compared by
 identity at every call (`fingerprint`). Calls with keywords, lists, dicts, objects, groups of
-arrays, or host arrays are never exact: they go the whole way. So a call that is found here would
-have found the same plan there.
+arrays, or host arrays are never exact: they take the slow path. A call found here would have found
+the same plan on the slow path.
 
-A loop over the arguments would cost more than the launch, so functions are made for the types of a
-call. `again` compares a call with one before, whose key and launch it holds; `read` gives the key
-and the values of a call. For an array, a run-time number and a compile-time integer `again` is
+A loop over the arguments would cost more than the launch, so functions are generated for the types
+of a call. `again` compares a call with an earlier one, whose key and launch it holds; `read`
+returns the key and the values of a call. For an array, a run-time number and a compile-time integer
+`again` is
 
     def again(args):
         if len(args) != 3: return False
@@ -29,8 +30,8 @@ and the values of a call. For an array, a run-time number and a compile-time int
         go((v0, v1))
         return True
 
-and where the arrays' library has a faster way to tell that arrays are alike (`Library.alike`), that
-stands for their facts and types.
+If the arrays' library has a faster guard (`Library.guard`), it replaces the comparison of their
+types and facts.
 """
 
 from __future__ import annotations
@@ -67,29 +68,29 @@ if TYPE_CHECKING:
     from cute_py.calls.doors import Launch
     from cute_py.calls.fingerprint.watch import Seen
 
-    Again: TypeAlias = Callable[[tuple[Any, ...]], object]  # whether it launched the call
+    Again: TypeAlias = Callable[[tuple[Any, ...]], object]  # returns whether it launched the call
     Number: TypeAlias = Callable[[Any], Any]
     Read: TypeAlias = Callable[[tuple[Any, ...]], tuple[Hashable, tuple[Any, ...]] | None]
     Guard: TypeAlias = Callable[[Sequence[Any]], Callable[..., bool]]
 
-MOST = 1024  # calls that are kept; all are dropped when there are more
+MOST = 1024  # cached calls; when there are more, all are evicted
 
 
 def _unknown(_args: tuple[Any, ...]) -> bool:
-    """Know no call."""
+    """Launch nothing: the call is not in the cache."""
     return False
 
 
 class Known:
-    """A call that is known: how it is launched, and as long as what holds."""
+    """A cached call: its prepared launch, and the check that its dependencies are unchanged."""
 
     __slots__ = ("after", "again", "alive", "holds", "launch")
 
     def __init__(self, holds: Callable[[], bool], launch: Launch, alive: Sequence[Any]) -> None:
-        """Keep what the call needs; `alive` are the values that its key knows by identity."""
+        """Keep the launch; `alive` are the values whose identity is in the key."""
         self.holds, self.launch, self.alive = holds, launch, alive
-        self.again: Again = _unknown  # launches a call like this one, made when there is one
-        self.after: Known | None = None  # the call that was made after this one
+        self.again: Again = _unknown  # launches a call like this one; generated at the first one
+        self.after: Known | None = None  # the call that followed this one the last time
 
 
 class Calls:
@@ -98,19 +99,19 @@ class Calls:
     __slots__ = ("again", "before", "count", "divisors", "kept", "numbers")
 
     def __init__(self, notes: Sequence[object]) -> None:
-        """Keep calls of a function whose parameters (those by position) are annotated so."""
+        """Cache the calls of a function with these annotations of its positional parameters."""
         self.numbers = [_number(x) if isinstance(x, Dtype) else None for x in notes]
         self.divisors = _divisors(notes)
         self.kept: dict[tuple[type, ...], Alike] = {}
         self.count = 0
-        self.again: Again = _unknown  # launches a call like the one before; `launch` is for others
-        self.before: Known | None = None  # the call before
+        self.again: Again = _unknown  # launches a call like the previous one; see `launch`
+        self.before: Known | None = None  # the previous call
 
     def launch(self, args: tuple[Any, ...]) -> bool:
-        """Launch a call that is known; return whether it was.
+        """Launch a call that is in the cache; return whether it was.
 
-        Calls come in turns, as layers of a network do: first that one is tried which came after the
-        call before when that was made last.
+        Calls repeat in sequence, as the layers of a network do. So the call that followed the
+        previous one the last time is tried first.
         """
         before = self.before
         after = None if before is None else before.after
@@ -125,7 +126,7 @@ class Calls:
         known = alike.known.get(key)
         if known is None or not known.holds():
             return False
-        if known.again is _unknown or known in (before, after):  # which did not know it again
+        if known.again is _unknown or known in (before, after):  # or a false negative of its guard
             known.again = alike.again(known, args)
         if before is not None:
             before.after = known
@@ -136,12 +137,12 @@ class Calls:
     def keep(
         self, args: tuple[Any, ...], arguments: Sequence[Argument], seen: Seen, launch: Launch
     ) -> None:
-        """Keep a call that was launched, if it is exact.
+        """Cache a call that was launched, if it is exact.
 
         Args:
-            args: as they were given, all by position.
-            arguments: the same, classified, with those of default values.
-            seen: what the function and these arguments referred to before the call was traced.
+            args: the positional arguments, as the caller passed them.
+            arguments: the same, classified, and the default values.
+            seen: the dependencies of the function and its arguments before the call was traced.
             launch: the prepared launch.
 
         """
@@ -171,8 +172,8 @@ def _is_exact(x: Any, argument: Argument) -> bool:
 
 
 def _number(kind: Dtype) -> Number:
-    """Return the function that gives a number as a launch takes it, None where `arguments.number`
-    has to look closer: it refuses, or the number is one of another library.
+    """Return the function that converts a number for a launch. It returns None where the slow path
+    (`arguments.number`) must decide: the number is out of range, or of another library.
     """
     if kind is b1:
         return lambda x: x if x.__class__ is bool else None
@@ -189,33 +190,33 @@ def _number(kind: Dtype) -> Number:
 
 
 def _divisors(notes: Sequence[object]) -> list[int]:
-    """Return what addresses are to be compared by: 16 bytes, or what is promised of them."""
+    """Return the modulus by which each address is compared: 16 bytes, or the promised alignment."""
     return [lcm(LINE, x.alignment or 1) if isinstance(x, Spec) else LINE for x in notes]
 
 
-# -- the functions of the calls whose arguments have the same types
+# -- the functions generated for one signature: the types of the arguments
 
 
 class Part:
-    """What one argument adds to the functions.
+    """The code generated for one argument.
 
     Attributes:
-        lines: statements that read it.
-        value: the name of what is given to the launch, "" for none.
-        facts: parts of the key, but for the address.
-        divisor: what the address is compared by, 0 for no array.
-        guard: `Library.alike`, which can stand for type and facts.
+        lines: the statements that read it.
+        value: the name of the value passed to the launch, "" for none.
+        facts: the parts of the key, except the address.
+        divisor: the modulus by which the address is compared, 0 if it is not an array.
+        guard: `Library.guard`, which can replace the comparison of type and facts.
     """
 
     __slots__ = ("divisor", "facts", "guard", "lines", "value")
 
     def __init__(self, i: int, kind: type, number: Number | None, divisor: int) -> None:
-        """Find it for the argument of a number, by its type."""
+        """Generate the code for argument number i, by its type."""
         x, v = f"x{i}", f"v{i}"
         self.value, self.divisor, self.guard = v, 0, None
         if kind in LIBRARIES or is_host(kind):
             library, self.divisor = LIBRARIES.get(kind), divisor
-            self.guard = None if library is None else library.alike
+            self.guard = None if library is None else library.guard
             address, facts = _HOST if library is None else (library.address, library.facts)
             self.lines = [assigned(v, path(x, address))]
             self.facts = [path(x, fact) for fact in facts]
@@ -233,8 +234,8 @@ class Part:
             self.value, self.lines, self.facts = "", [], [static(kind, x)]
 
     def key(self, guarded: bool = False, aligned: bool = False) -> list[ast.expr]:
-        """Return the parts of the key; `guarded`: without what a guard stands for; `aligned`:
-        without addresses.
+        """Return the parts of the key; `guarded`: without the facts that a guard compares;
+        `aligned`: without addresses.
         """
         facts = [] if guarded and self.guard else self.facts
         if aligned or not self.divisor:
@@ -243,8 +244,8 @@ class Part:
 
 
 def static(kind: type, x: str) -> ast.expr:
-    """Return what tells a compile-time value of a type from others: plain ones by value, 0.0 and
-    -0.0 apart; others by identity.
+    """Return the key of a compile-time value as an expression: the value of a plain one, with the
+    sign of a float; the identity of others.
     """
     if kind is float:
         return together([variable(x), call("copysign", constant(1.0), variable(x))])
@@ -252,20 +253,20 @@ def static(kind: type, x: str) -> ast.expr:
 
 
 def is_host(kind: type) -> bool:
-    """Tell whether a type is that of NumPy's arrays."""
+    """Tell whether a type is NumPy's array type."""
     return (kind.__module__, kind.__name__) == ("numpy", "ndarray")
 
 
 _PLAIN = frozenset({int, bool, str, bytes, type(None)})
-# NumPy's arrays: the path of the address, and those of what else counts
+# NumPy's arrays: the path of the address, and the paths of the facts
 _HOST = ("ctypes", "data"), (("dtype",), ("shape",), ("strides",), ("flags", "writeable"))
-SCOPE = {"copysign": copysign}  # what `static` names
+SCOPE = {"copysign": copysign}  # the globals of the code that `static` generates
 
 
 class Alike:
-    """The known calls whose arguments have the same types, and the functions made for these.
+    """The cached calls whose arguments have the same types, and the functions generated for them.
 
-    `read` gives (key, values) of such a call, None where a number does not fit.
+    `read` returns (key, values) of such a call, or None if a number does not fit.
     """
 
     __slots__ = ("guards", "known", "makers", "parts", "read", "scope")
@@ -273,19 +274,19 @@ class Alike:
     def __init__(
         self, types: tuple[type, ...], numbers: Sequence[Number | None], divisors: Sequence[int]
     ) -> None:
-        """Make the function that reads.
+        """Generate `read`.
 
         Args:
-            types: of the arguments.
-            numbers: for each parameter, the function that gives a run-time number, None for others.
-            divisors: for each parameter, what addresses of arrays are compared by.
+            types: the types of the arguments.
+            numbers: for each run-time number the function that converts it, None for others.
+            divisors: for each parameter the modulus by which addresses are compared.
 
         """
         self.known: dict[Hashable, Known] = {}
         self.makers: dict[bool, Callable[..., Again]] = {}
         self.scope: dict[str, Any] = dict(SCOPE)
         self.parts: list[Part] = []
-        self.guards: dict[Guard, list[int]] = {}  # the arrays that each is for
+        self.guards: dict[Guard, list[int]] = {}  # the arrays that each guard checks
         for i, (kind, number, divisor) in enumerate(zip(types, numbers, divisors, strict=False)):
             self.scope |= {f"Type{i}": kind, f"read{i}": READERS.get(kind), f"number{i}": number}
             part = Part(i, kind, number, divisor)
@@ -297,11 +298,11 @@ class Alike:
         self.read = function(["args"], [self._taken(), *self._lines(), found], self.scope)
 
     def again(self, known: Known, args: tuple[Any, ...]) -> Again:
-        """Return the function that launches a call if it is like a known one, and tells whether it
-        was; `args` are those of a call like it.
+        """Return the function that launches calls like a cached one, and returns whether it did;
+        `args` are the arguments of such a call.
         """
         read = self.read(args)
-        assert read is not None  # the numbers of a known call fit
+        assert read is not None  # the numbers of a cached call fit
         divisors = [part.divisor for part in self.parts if part.value]
         addresses = [(x, d) for x, d in zip(read[1], divisors, strict=True) if d]
         aligned = all(d == LINE and x % LINE == 0 for x, d in addresses)
@@ -311,8 +312,8 @@ class Alike:
         return self.makers[aligned](args, known.holds, known.launch.go, *guards)
 
     def _maker(self, aligned: bool) -> Callable[..., Again]:
-        """Return the function that makes `again`; `aligned`: for addresses that are multiples of 16
-        bytes.
+        """Return the function that creates `again`; `aligned`: for addresses that are multiples of
+        16 bytes.
         """
         guards = [f"guard{i}" for i in range(len(self.guards))]
         key = [x for part in self.parts for x in part.key(True, aligned)]
@@ -337,7 +338,7 @@ class Alike:
         return function(["args", "holds", "go", *guards], made, self.scope)
 
     def _tests(self, guards: Sequence[str]) -> list[ast.expr]:
-        """Return what must hold of the arguments before they are read: guards, types of others."""
+        """Return the checks before arguments are read: guards, and the types of unguarded ones."""
         guarded = zip(guards, self.guards.values(), strict=True)
         tests = [call(guard, *[f"x{i}" for i in places]) for guard, places in guarded]
         for i, part in enumerate(self.parts):

@@ -1,8 +1,8 @@
-"""What a kernel's plan depends on outside of its arguments: is it the same as before?
+"""The dependencies of a kernel's plan outside of its arguments, and whether they have changed.
 
-`look` finds that: the code of the kernel and of its helpers, their defaults, closures, and the
-globals and attributes that they name. Here the objects in these places are compared, which costs
-little: places that hold the same objects, none of which can change, have the same key.
+`look` finds them: the code of the kernel and of its helpers, their defaults and closures, and the
+globals and attributes that they read. A snapshot compares these places by identity, which is cheap:
+if they hold the same objects, and none of these can change, the key is the same.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from cute_py.calls.fingerprint import Look
 
 
-MOST = 64  # values of calls that are kept; all are dropped when there are more
-MOST_INLINE = 64  # places that a checker compares in one expression
+MOST = 64  # snapshots kept for the values of calls; when there are more, all are evicted
+MOST_INLINE = 64  # places compared in one expression
 
 
 class Key:
@@ -41,10 +41,10 @@ class Key:
 
 
 class Seen:
-    """What a function, or a value, refers to at one time: its key, and the places looked at.
+    """The dependencies of a function or value at one time: its key, and the places that were read.
 
-    `settled`: while the places hold the same objects, the key is the same. `names`: the attributes
-    that its code reads. `reads`: whether there is a value that they count for.
+    `settled`: the key is unchanged as long as the places hold the same objects. `names`: the
+    attributes that its code reads. `reads`: whether attributes of any value are read.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Seen:
     )
 
     def __init__(self, key: Hashable, look: Look, places: Seen | None = None) -> None:
-        """Keep what a look found; with `places`, those of another beside them."""
+        """Keep the result of `look`, together with the places of another snapshot."""
         self.key, self.names, self.settled = Key(key), look.names | look.met, look.settled
         self.reads = look.reads
         self.entries, self.cells = tuple(look.entries), tuple(look.cells)
@@ -75,7 +75,7 @@ class Seen:
             self.classes, self.sizes = places.classes + self.classes, places.sizes + self.sizes
 
     def holds(self) -> bool:
-        """Tell whether the places hold the objects that were seen."""
+        """Tell whether all places still hold the same objects."""
         for get, name, value in self.entries:
             if get(name, MISSING) is not value:
                 return False
@@ -93,8 +93,8 @@ class Seen:
         return not self.sizes or all(len(held) == count for held, count in self.sizes)
 
     def checker(self) -> Callable[[], bool]:
-        """Return `holds` as a function made for these places, one expression without loops: known
-        calls ask it each time.
+        """Return `holds` specialized for these places: one expression without loops, since every
+        cached call evaluates it.
         """
         if self.made is None:
             loops = self.cells or self.classes or len(self.entries) > MOST_INLINE
@@ -121,7 +121,7 @@ class Seen:
 
 
 class Watch:
-    """A function, and the text of its annotations: what they take from around them."""
+    """The dependencies of a function and of its annotations given as text."""
 
     __slots__ = ("calls", "function", "last", "names")
 
@@ -133,14 +133,14 @@ class Watch:
         self.calls: dict[tuple[int, ...], tuple[object, Seen]] = {}  # the values, kept alive
 
     def now(self) -> Seen:
-        """Return what the function takes from around it now."""
+        """Return the current dependencies of the function."""
         last = self.last
         if last is None or not last.settled or not last.holds():
             self.last = last = Seen(*look((), self.function, self.names))
         return last
 
     def with_values(self, seen: Seen, values: tuple[object, ...]) -> Seen:
-        """Return what was seen with the compile-time values of a call, which the code reads too."""
+        """Return a snapshot extended by the compile-time values of a call, which the code reads."""
         if not values:
             return seen
         ids = tuple(map(id, values))
