@@ -17,16 +17,16 @@ from math import gcd, isfinite, lcm
 
 from cute_py.calls.arrays import (
     LIBRARIES,
-    LINE,
     READERS,
+    VECTOR_BYTES,
     TypedArray,
     address_of,
-    bare,
     dtype_of,
+    imported,
     is_array,
     require_plain_values,
     strides_of,
-    taken_in,
+    unwrapped,
 )
 from cute_py.calls.fingerprint import is_plain, static_key
 from cute_py.calls.fingerprint.values import arrays_in
@@ -120,7 +120,7 @@ _known_facts: dict[Any, ArrayFacts] = {}  # by the result of the array's reader,
 
 def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     """Return the facts of an array, checked against the promise."""
-    if bare(x).__class__ not in LIBRARIES or LINE % (promise.alignment or 1):
+    if unwrapped(x).__class__ not in LIBRARIES or VECTOR_BYTES % (promise.alignment or 1):
         return _array_facts(x, promise, name)
     key = READERS[x.__class__](x)[0], promise
     found = _known_facts.get(key)
@@ -133,7 +133,7 @@ def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
 
 def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     dtype = dtype_of(x)
-    array = bare(x)
+    array = unwrapped(x)
     require_plain_values(array, name)
     shape, strides = tuple(array.shape), strides_of(array)
     address = address_of(array)
@@ -143,8 +143,8 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
         raise refusal("array-empty", operation="kernel", name=name, shape=shape)
     promise.require_rank(name, len(shape))
     _check_promise(promise, name, shape, address)
-    alignment = promise.alignment or gcd(address, LINE) or LINE
-    unit = max(min(alignment, LINE) * 8 // dtype.bits, 1)  # elements of the widest vector
+    alignment = promise.alignment or gcd(address, VECTOR_BYTES) or VECTOR_BYTES
+    unit = max(min(alignment, VECTOR_BYTES) * 8 // dtype.bits, 1)  # elements of the widest vector
     contiguous = _unit_mode(strides)
     extents = []
     for mode, extent in enumerate(shape):
@@ -242,7 +242,7 @@ def classify(name: str, value: Any, annotation: object, taken: set[str] | None =
 
     """
     taken = set() if taken is None else taken
-    value = taken_in(value)
+    value = imported(value)
     if is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
         facts = array_facts(value, promise, name)
@@ -314,8 +314,7 @@ def _require_no_arrays(name: str, value: object) -> None:
 
 
 def rebuilt(argument: Argument, made: dict[str, object]) -> Any:
-    """Return the value passed to the kernel function: its leaves are tensors and run-time integers.
-    """
+    """Return the value passed to the kernel function, with traced leaves."""
     if argument.kind != "group":
         return argument.value if argument.kind == "static" else made[argument.name]
     parts = [rebuilt(part, made) for part in argument.parts]
@@ -362,8 +361,7 @@ def _closure(function: Callable[..., Any]) -> dict[str, object]:
 
 
 def number(x: object, kind: Dtype, name: str) -> int | float | bool:
-    """Convert a Python or NumPy number to a type; refuse a number that the type cannot represent.
-    """
+    """Convert a Python or NumPy number to a type; refuse what the type cannot represent."""
     if getattr(x, "ndim", 0):
         raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
     if hasattr(x, "item"):

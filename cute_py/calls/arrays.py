@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Path: TypeAlias = tuple[str, ...]
 
-LINE = 16  # the widest vector access; alignment beyond it makes no difference
+VECTOR_BYTES = 16  # the widest vector access; alignment beyond it makes no difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Library:
     """How to read the device arrays of one library quickly.
 
     A path is a chain of attribute names, starting from the array; "()" calls the last one. From the
-    paths, `quick` generates one function that reads all arguments of a call.
+    paths, `fast_path` generates one function that reads all arguments of a call.
 
     Attributes:
         name: the name of the library.
@@ -72,7 +72,7 @@ class Library:
 
     def reader(self) -> Callable[[Any], tuple[Hashable, int]]:
         """Return the function that maps an array to (exact facts, address)."""
-        rest = operation("address", "%", constant(LINE))
+        rest = operation("address", "%", constant(VECTOR_BYTES))
         facts = together([*[path("x", fact) for fact in self.facts], rest])
         found = returned(together([facts, variable("address")]))
         return function(["x"], [assigned("address", path("x", self.address)), found], {})
@@ -99,7 +99,7 @@ def library_of(x: object) -> Library | None:
     return LIBRARIES.get(kind)
 
 
-def bare(x: Any) -> Any:
+def unwrapped(x: Any) -> Any:
     """Return the array itself, without the type that it is read as."""
     return x.array if isinstance(x, TypedArray) else x
 
@@ -238,7 +238,7 @@ def is_array(x: object) -> bool:
 
 def on_device(x: object) -> bool:
     """Tell whether an array is in the memory of a GPU."""
-    array = bare(x)
+    array = unwrapped(x)
     here = getattr(array, "is_cuda", None)  # torch
     if here is not None:
         return bool(here)
@@ -348,7 +348,7 @@ _CPU, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13  # DLDeviceType in dlpack.h
 _OTHERS = ("strides", "stride", "__cuda_array_interface__")
 
 
-def taken_in(x: Any) -> Any:
+def imported(x: Any) -> Any:
     """Return x, or a NumPy, torch or CuPy view of it if it supports DLPack alone."""
     kind = type(x)
     if kind in READERS or not hasattr(kind, "__dlpack__"):

@@ -1,6 +1,6 @@
 """A memo of the calls of a function of arrays, such as an operator.
 
-`quick` caches the calls of kernels; this caches those of a function that prepares a kernel call.
+`fast_path` caches calls of kernels; a memo caches calls of a function that prepares a kernel call.
 The key of a call contains
 
 - for an array its type, its facts (see `arrays.Library`; for NumPy also whether it is writable) and
@@ -8,11 +8,11 @@ The key of a call contains
 - for a run-time number whether it equals the special value of its parameter;
 - for anything else its type and value, or its identity if it can never change.
 
-Addresses, contents and global state are not in the key: an answer checks these at every call. As in
-`quick`, one function, generated for the types of a call, compares all arguments with the previous
-call. For an array, a number with the special value 1, and text it is
+Addresses, contents and global state are not in the key: an answer checks these at every call. As
+in `fast_path`, one function, generated for the types of a call, compares all arguments with the
+previous call. For an array, a number with the special value 1, and text it is
 
-    def again(x0, x1, x2):
+    def replay(x0, x1, x2):
         if not guard(x0): return find(x0, x1, x2)      # or, for libraries without guards,
         if not x0.__class__ is Type0: return find(x0, x1, x2)
         if not x1.__class__ is Type1: return find(x0, x1, x2)
@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from functools import reduce
 
-from cute_py.calls.arrays import LIBRARIES, LINE, READERS, bare
+from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
+from cute_py.calls.fast_path import SCOPE, Part, is_host
 from cute_py.calls.fingerprint.values import is_frozen
-from cute_py.calls.quick import SCOPE, Part, is_host
 from cute_py.integers.code import (
     assigned,
     call,
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from cute_py.calls.quick import Calls, Guard, Known
+    from cute_py.calls.fast_path import CachedLaunch, Guard, LaunchCache
 
     # (all arguments, the addresses of the arrays, the numbers) -> the result, or None to take the
     # slow path
     Answer: TypeAlias = Callable[[tuple[Any, ...], tuple[int, ...], tuple[float, ...]], Any]
-    Again: TypeAlias = Callable[..., Any]
+    Replay: TypeAlias = Callable[..., Any]
 
 MOST = 1024  # cached calls; when there are more, all are evicted
 NUMBERS = frozenset({float, int})
@@ -65,10 +65,10 @@ NUMBERS = frozenset({float, int})
 class Memo:
     """The answers of a function by the facts of its positional arguments.
 
-    `again(*arguments)` returns the result of a cached call, or None if the call is not cached.
+    `replay(*arguments)` returns the result of a cached call, or None if the call is not cached.
     """
 
-    __slots__ = ("again", "arrays", "count", "kept", "numbers")
+    __slots__ = ("arrays", "count", "kept", "numbers", "replay")
 
     def __init__(self, arrays: int, numbers: Mapping[int, float]) -> None:
         """Start empty.
@@ -83,22 +83,22 @@ class Memo:
 
     def clear(self) -> None:
         """Evict all calls."""
-        self.kept: dict[tuple[type, ...], Alike] = {}
+        self.kept: dict[tuple[type, ...], Signature] = {}
         self.count = 0
-        self.again: Again = self.find  # for calls like the previous one; falls back to `find`
+        self.replay: Replay = self.find  # for calls like the previous one; falls back to `find`
 
     def find(self, *args: Any) -> Any:
         """Answer a cached call that differs from the previous one."""
-        alike = self.kept.get(self._types(args))
-        if alike is None or not self._has_numbers(args):
+        signature = self.kept.get(self._types(args))
+        if signature is None or not self._has_numbers(args):
             return None
-        key, *values = alike.read(*args)
-        known = alike.known.get(key)
+        key, *values = signature.read(*args)
+        known = signature.known.get(key)
         if known is None:
             return None
-        if known.again is None or known.again is self.again:  # a false negative of its guard
-            known.again = alike.again(known, args, self.find)
-        self.again = known.again
+        if known.replay is None or known.replay is self.replay:  # a false negative of its guard
+            known.replay = signature.replay(known, args, self.find)
+        self.replay = known.replay
         return known.answer(args, *values)
 
     def keep(self, args: tuple[Any, ...], answer: Answer) -> None:
@@ -109,11 +109,11 @@ class Memo:
             self.clear()
         types = self._types(args)
         if types not in self.kept:
-            self.kept[types] = Alike(types, self.arrays, self.numbers)
+            self.kept[types] = Signature(types, self.arrays, self.numbers)
         known, key = self.kept[types].known, self.kept[types].read(*args)[0]
         self.count += key not in known
-        known[key] = Answered(answer, args[self.arrays :])
-        self.again = self.find
+        known[key] = CachedAnswer(answer, args[self.arrays :])
+        self.replay = self.find
 
     def _types(self, args: tuple[Any, ...]) -> tuple[type, ...]:
         """Return the types that a function is generated for; every number counts as a float."""
@@ -124,25 +124,25 @@ class Memo:
 
     def _is_exact(self, place: int, x: Any) -> bool:
         if place < self.arrays and x is not None:
-            return is_host(type(x)) or (type(x) in READERS and type(bare(x)) in LIBRARIES)
+            return is_host(type(x)) or (type(x) in READERS and type(unwrapped(x)) in LIBRARIES)
         return place in self.numbers or is_frozen(x)
 
 
-class Answered:
+class CachedAnswer:
     """A cached call: its answer, and the values whose identity is in its key."""
 
-    __slots__ = ("again", "alive", "answer")
+    __slots__ = ("alive", "answer", "replay")
 
     def __init__(self, answer: Answer, alive: Sequence[Any]) -> None:
         self.answer, self.alive = answer, alive
-        self.again: Again | None = None
+        self.replay: Replay | None = None
 
 
-def launch_of(calls: Calls, args: tuple[Any, ...]) -> Known | None:
+def cached_launch(calls: LaunchCache, args: tuple[Any, ...]) -> CachedLaunch | None:
     """Return the cached launch of a kernel call, or None."""
-    alike = calls.kept.get(tuple(map(type, args)))
-    read = None if alike is None else alike.read(args)
-    return None if alike is None or read is None else alike.known.get(read[0])
+    signature = calls.kept.get(tuple(map(type, args)))
+    read = None if signature is None else signature.read(args)
+    return None if signature is None or read is None else signature.known.get(read[0])
 
 
 def address_reader(kind: type) -> Callable[[Any], int]:
@@ -153,30 +153,30 @@ def address_reader(kind: type) -> Callable[[Any], int]:
 # -- the functions generated for one signature: the types of the arguments
 
 
-class Alike:
+class Signature:
     """The cached calls whose arguments have the same types, and the functions generated for them.
 
     `read(*arguments)` returns (key, addresses, numbers).
     """
 
     def __init__(self, types: tuple[type, ...], arrays: int, numbers: Mapping[int, float]) -> None:
-        self.known: dict[Hashable, Answered] = {}
-        self.makers: dict[bool, Callable[..., Again]] = {}
+        self.known: dict[Hashable, CachedAnswer] = {}
+        self.makers: dict[bool, Callable[..., Replay]] = {}
         self.scope: dict[str, Any] = dict(SCOPE)
         self.names = [f"x{i}" for i in range(len(types))]
         self.guards: dict[Guard, list[int]] = {}  # the arrays that each guard checks
         self.parts: list[Part] = []  # of all arguments except numbers
         self.classes: list[ast.stmt] = []  # reads the types of numbers
         self.tests: list[ast.expr] = []  # checks the types of arguments
-        self.apart: list[ast.expr] = []  # compares numbers with their special values
+        self.special: list[ast.expr] = []  # compares numbers with their special values
         for i, (x, kind) in enumerate(zip(self.names, types, strict=True)):
             self.scope |= {f"Type{i}": kind, f"read{i}": READERS.get(kind)}
             guard = None
             if i in numbers:
                 self.classes.append(assigned(f"Type{i}", path(x, ("__class__",))))
-                self.apart.append(compared(x, "==", constant(numbers[i])))
+                self.special.append(compared(x, "==", constant(numbers[i])))
             else:
-                self.parts.append(Part(i, kind, None, LINE))
+                self.parts.append(Part(i, kind, None, VECTOR_BYTES))
                 guard = self.parts[-1].guard
             if guard is None:
                 self.tests.append(compared(path(x, ("__class__",)), "is", f"Type{i}"))
@@ -190,23 +190,23 @@ class Alike:
 
     def _key(self, guarded: bool = False, aligned: bool = False) -> list[ast.expr]:
         """Return the parts of the key; see `Part.key`."""
-        return [*[x for part in self.parts for x in part.key(guarded, aligned)], *self.apart]
+        return [*[x for part in self.parts for x in part.key(guarded, aligned)], *self.special]
 
     def _values(self) -> list[ast.expr]:
         return [together(self.addresses), self.numbers]
 
-    def again(self, known: Answered, args: tuple[Any, ...], find: Again) -> Again:
+    def replay(self, known: CachedAnswer, args: tuple[Any, ...], find: Replay) -> Replay:
         """Return the function that answers calls like a cached one, and passes others to `find`;
         `args` are the arguments of such a call.
         """
-        aligned = all(x % LINE == 0 for x in self.read(*args)[1])
+        aligned = all(x % VECTOR_BYTES == 0 for x in self.read(*args)[1])
         if aligned not in self.makers:
             self.makers[aligned] = self._maker(aligned)
         guards = [make([args[i] for i in places]) for make, places in self.guards.items()]
         return self.makers[aligned](*args, find, known.answer, *guards)
 
-    def _maker(self, aligned: bool) -> Callable[..., Again]:
-        """Return the function that creates `again`; `aligned`: for addresses that are multiples of
+    def _maker(self, aligned: bool) -> Callable[..., Replay]:
+        """Return the function that creates `replay`; `aligned`: for addresses that are multiples of
         16 bytes.
         """
         guards = [f"guard{i}" for i in range(len(self.guards))]
@@ -220,10 +220,10 @@ class Alike:
         key = self._key(True, aligned)
         if aligned and self.addresses:
             bits = reduce(lambda a, b: operation(a, "|", b), self.addresses)
-            steps.append(returned(other, operation(bits, "%", constant(LINE))))
+            steps.append(returned(other, operation(bits, "%", constant(VECTOR_BYTES))))
         steps.append(returned(other, compared(together(key), "!=", "key")))
         given = together([variable(x) for x in self.names])
         steps.append(returned(call("answer", given, *self._values())))
         made = [*self.lines, *self.classes, assigned("key", together(key))]
-        made += [defined("again", self.names, steps), returned("again")]
+        made += [defined("replay", self.names, steps), returned("replay")]
         return function([*self.names, "find", "answer", *guards], made, self.scope)

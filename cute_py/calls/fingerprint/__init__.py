@@ -61,7 +61,7 @@ def static_key(value: Any) -> Hashable:
     """
     if type(value) in _EXACT:
         return type(value), value
-    return look((value,))[0]
+    return fingerprint((value,))[0]
 
 
 def is_plain(value: object) -> bool:
@@ -70,12 +70,12 @@ def is_plain(value: object) -> bool:
     return kind in _EXACT or kind is float or kind is complex or issubclass(kind, Value)
 
 
-def look(
+def fingerprint(
     values: tuple[Any, ...],
     function: Callable[..., Any] | None = None,
     names: tuple[str, ...] = (),
     attributes: frozenset[str] = frozenset(),
-) -> tuple[Hashable, Look]:
+) -> tuple[Hashable, Traversal]:
     """Return the key of compile-time values and of a function, and the traversal that made it.
 
     Args:
@@ -85,15 +85,15 @@ def look(
         attributes: names of attributes that other code reads of the values.
 
     """
-    found = Look(attributes)
+    found = Traversal(attributes)
     key = found.roots(values, function, names)
     while found.reads and not found.met <= found.names:  # code found later reads more attributes
-        found = Look(found.names | found.met)
+        found = Traversal(found.names | found.met)
         key = found.roots(values, function, names)
     return key, found
 
 
-class Same:
+class Identity:
     """A key that compares an object by identity, and keeps it alive."""
 
     __slots__ = ("value",)
@@ -102,17 +102,17 @@ class Same:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
+        return isinstance(other, Identity) and self.value is other.value
 
     def __hash__(self) -> int:
         return id(self.value)
 
 
-class Look:
+class Traversal:
     """One traversal of a value and everything that it refers to: its key, and the places read.
 
     `entries` (get, name, value), `cells`, `functions`, `classes` and `sizes` are these places. If
-    `settled` is True, the key is unchanged as long as they hold the same objects.
+    `stable` is True, the key is unchanged as long as they hold the same objects.
     """
 
     def __init__(self, names: frozenset[str]) -> None:
@@ -123,7 +123,7 @@ class Look:
         self.functions: list[tuple[Any, object, object, object]] = []
         self.classes: list[tuple[Any, object]] = []
         self.sizes: list[tuple[Any, int]] = []  # a larger dict may have a new name that is read
-        self.settled = True
+        self.stable = True
         self.reads = False  # whether attributes of any value are read
         self.seen: dict[int, int] = {}
         self.alive: list[object] = []  # so that no id is reused
@@ -135,7 +135,7 @@ class Look:
         """Return the key of the values and the function that the traversal starts from."""
         if function is None:
             return tuple(map(self.key, values))
-        self.again(function)
+        self.back_reference(function)
         return self.function(function, names), tuple(map(self.key, values))
 
     def key(self, value: Any) -> Hashable:
@@ -148,15 +148,15 @@ class Look:
         if issubclass(kind, Value):
             return kind, value
         if self.depth == DEPTH:
-            self.settled = False
-            return Same(value)
+            self.stable = False
+            return Identity(value)
         self.depth += 1
         try:
             return self.deep(value)
         finally:
             self.depth -= 1
 
-    def again(self, value: object) -> Hashable:
+    def back_reference(self, value: object) -> Hashable:
         """Return a back reference to a value that was visited before; None on the first visit."""
         number = self.seen.setdefault(id(value), len(self.seen))
         if number < len(self.alive):
@@ -168,7 +168,7 @@ class Look:
         """Return the key of a value that refers to other values."""
         if type(value) is tuple:
             return tuple, tuple(map(self.key, value))
-        met = self.again(value)
+        met = self.back_reference(value)
         if met is not None:
             return met
         if isinstance(value, FunctionType):
@@ -178,7 +178,7 @@ class Look:
         if isinstance(value, BuiltinFunctionType):
             owner = value.__self__
             known = owner is None or isinstance(owner, (ModuleType, type))
-            return Same(value) if known else (value.__name__, self.key(owner))
+            return Identity(value) if known else (value.__name__, self.key(owner))
         if isinstance(value, ModuleType):
             return self.module(value)
         if isinstance(value, type):
@@ -229,13 +229,13 @@ class Look:
         """Return the key of a foreign function, which may wrap one of the user's."""
         cells = [content(cell) for cell in value.__closure__ or ()]
         inner = [x for x in cells if isinstance(x, (FunctionType, MethodType, partial))]
-        return Same(value), *[self.key(x) for x in (*inner, *wrapped_in(value))]
+        return Identity(value), *[self.key(x) for x in (*inner, *wrapped_in(value))]
 
     def module(self, value: ModuleType) -> Hashable:
         """Return the key of a module: for one of the user's, the attributes that the code reads."""
         if is_foreign(value):
-            return Same(value)
-        return Same(value), self.named(vars(value))
+            return Identity(value)
+        return Identity(value), self.named(vars(value))
 
     def named(self, held: Mapping[str, Any]) -> Hashable:
         """Return the key of the attributes of a module or function that the code reads."""
@@ -244,18 +244,17 @@ class Look:
         return self.items(held, sorted(self.names & held.keys()))
 
     def of_class(self, value: Any) -> Hashable:
-        """Return the key of a class: its special methods, and the attributes that the code reads.
-        """
+        """Return the key of a class: its special methods and the attributes that the code reads."""
         if is_foreign(value) and all(map(is_foreign, value.__mro__)):
-            return Same(value)
+            return Identity(value)
         self.reads = True
-        found = [Same(value), self.key(type(value))]
+        found = [Identity(value), self.key(type(value))]
         for cls in [x for x in value.__mro__ if not is_foreign(x)]:
             held = vars(cls)
             self.classes.append((cls, cls.__mro__))
             self.sizes.append((held, len(held)))
             names = [name for name, x in held.items() if is_read(name, x, self.names)]
-            found.append((Same(cls), self.items(held, sorted(names))))
+            found.append((Identity(cls), self.items(held, sorted(names))))
         return tuple(found)
 
     # -- objects
@@ -266,8 +265,8 @@ class Look:
         if is_array(value):
             return self.array(value)
         if any(hasattr(kind, name) for name in _OF_ARRAYS):  # of another library
-            self.settled = False
-            return Same(value), getattr(value, "_version", None)
+            self.stable = False
+            return Identity(value), getattr(value, "_version", None)
         if kind.__module__.partition(".")[0] == OWN:
             return self.own(value)
         cls, plain = self.key(kind), contents(value)
@@ -275,7 +274,7 @@ class Look:
         if plain is None and not held:
             return self.leaf(value, cls)
         if not is_fixed(value, plain is not None):
-            self.settled = False
+            self.stable = False
         parts = tuple([(self.key(k), self.key(x)) for k, x in (plain or ())])
         return cls, parts, tuple([(name, self.key(x)) for name, x in held.items()])
 
@@ -283,8 +282,8 @@ class Look:
         """Return the key of an object of this package: its content if it compares by content."""
         wrapped = tuple([self.key(x) for x in wrapped_in(value)])
         if by_identity(value):
-            return Same(value), wrapped
-        self.settled = self.settled and is_frozen(value)
+            return Identity(value), wrapped
+        self.stable = self.stable and is_frozen(value)
         try:
             hash(value)
         except TypeError:
@@ -296,19 +295,19 @@ class Look:
         foreign = is_foreign(type(value))
         if not foreign or by_identity(value):
             empty = is_empty(value)
-            self.settled = self.settled and (not empty or is_fixed(value))
-            return (cls, ()) if empty else Same(value)
+            self.stable = self.stable and (not empty or is_fixed(value))
+            return (cls, ()) if empty else Identity(value)
         try:
             hash(value)
         except TypeError:
-            self.settled = False
-            return Same(value)
+            self.stable = False
+            return Identity(value)
         return type(value), value
 
     def array(self, value: Any) -> Hashable:
         """Return the key of a NumPy array or scalar: its type, shape and bytes."""
         scalar = not hasattr(value, "__setitem__")
-        self.settled = self.settled and scalar
+        self.stable = self.stable and scalar
         if value.dtype.hasobject:
             return type(value), value.shape, self.key(value.tolist())
         data = value.tobytes()

@@ -1,6 +1,6 @@
 """Single values: whether they can change, their content, and the functions that they wrap.
 
-`look` applies these functions to every value that it reaches.
+`fingerprint` applies these functions to every value that it reaches.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ arrays, or host arrays are never exact: they take the slow path. A call found he
 the same plan on the slow path.
 
 A loop over the arguments would cost more than the launch, so functions are generated for the types
-of a call. `again` compares a call with an earlier one, whose key and launch it holds; `read`
+of a call. `replay` compares a call with an earlier one, whose key and launch it holds; `read`
 returns the key and the values of a call. For an array, a run-time number and a compile-time integer
-`again` is
+`replay` is
 
-    def again(args):
+    def replay(args):
         if len(args) != 3: return False
         x0, x1, x2 = args
         if not x0.__class__ is Type0: return False
@@ -26,7 +26,7 @@ returns the key and the values of a call. For an array, a run-time number and a 
         v1 = number1(x1)
         if v1 is None: return None
         if (x0.dtype, x0.shape, ..., v0 % 16, x2) != key: return False
-        if not holds(): return False
+        if not unchanged(): return False
         go((v0, v1))
         return True
 
@@ -40,7 +40,7 @@ from functools import reduce
 from math import copysign, isfinite, lcm
 
 from cute_py.calls.arguments import Spec
-from cute_py.calls.arrays import LIBRARIES, LINE, READERS, bare
+from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
 from cute_py.calls.fingerprint.values import is_frozen
 from cute_py.dtypes.table import Dtype, b1
 from cute_py.integers.code import (
@@ -65,10 +65,10 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from cute_py.calls.arguments import Argument
-    from cute_py.calls.doors import Launch
-    from cute_py.calls.fingerprint.watch import Seen
+    from cute_py.calls.backends import Launch
+    from cute_py.calls.fingerprint.dependencies import Snapshot
 
-    Again: TypeAlias = Callable[[tuple[Any, ...]], object]  # returns whether it launched the call
+    Replay: TypeAlias = Callable[[tuple[Any, ...]], object]  # returns whether it launched the call
     Number: TypeAlias = Callable[[Any], Any]
     Read: TypeAlias = Callable[[tuple[Any, ...]], tuple[Hashable, tuple[Any, ...]] | None]
     Guard: TypeAlias = Callable[[Sequence[Any]], Callable[..., bool]]
@@ -76,36 +76,36 @@ if TYPE_CHECKING:
 MOST = 1024  # cached calls; when there are more, all are evicted
 
 
-def _unknown(_args: tuple[Any, ...]) -> bool:
+def _miss(_args: tuple[Any, ...]) -> bool:
     """Launch nothing: the call is not in the cache."""
     return False
 
 
-class Known:
+class CachedLaunch:
     """A cached call: its prepared launch, and the check that its dependencies are unchanged."""
 
-    __slots__ = ("after", "again", "alive", "holds", "launch")
+    __slots__ = ("after", "alive", "launch", "replay", "unchanged")
 
-    def __init__(self, holds: Callable[[], bool], launch: Launch, alive: Sequence[Any]) -> None:
+    def __init__(self, unchanged: Callable[[], bool], launch: Launch, alive: Sequence[Any]) -> None:
         """Keep the launch; `alive` are the values whose identity is in the key."""
-        self.holds, self.launch, self.alive = holds, launch, alive
-        self.again: Again = _unknown  # launches a call like this one; generated at the first one
-        self.after: Known | None = None  # the call that followed this one the last time
+        self.unchanged, self.launch, self.alive = unchanged, launch, alive
+        self.replay: Replay = _miss  # launches a call like this one; generated at the first one
+        self.after: CachedLaunch | None = None  # the call that followed this one the last time
 
 
-class Calls:
+class LaunchCache:
     """The exact calls of one kernel, each with its prepared launch."""
 
-    __slots__ = ("again", "before", "count", "divisors", "kept", "numbers")
+    __slots__ = ("before", "count", "divisors", "kept", "numbers", "replay")
 
     def __init__(self, notes: Sequence[object]) -> None:
         """Cache the calls of a function with these annotations of its positional parameters."""
         self.numbers = [_number(x) if isinstance(x, Dtype) else None for x in notes]
         self.divisors = _divisors(notes)
-        self.kept: dict[tuple[type, ...], Alike] = {}
+        self.kept: dict[tuple[type, ...], Signature] = {}
         self.count = 0
-        self.again: Again = _unknown  # launches a call like the previous one; see `launch`
-        self.before: Known | None = None  # the previous call
+        self.replay: Replay = _miss  # launches a call like the previous one; see `launch`
+        self.before: CachedLaunch | None = None  # the previous call
 
     def launch(self, args: tuple[Any, ...]) -> bool:
         """Launch a call that is in the cache; return whether it was.
@@ -115,27 +115,27 @@ class Calls:
         """
         before = self.before
         after = None if before is None else before.after
-        if after is not None and after.again(args):
-            self.again, self.before = after.again, after
+        if after is not None and after.replay(args):
+            self.replay, self.before = after.replay, after
             return True
-        alike = self.kept.get(tuple(map(type, args)))
-        read = None if alike is None else alike.read(args)
-        if alike is None or read is None:
+        signature = self.kept.get(tuple(map(type, args)))
+        read = None if signature is None else signature.read(args)
+        if signature is None or read is None:
             return False
         key, values = read
-        known = alike.known.get(key)
-        if known is None or not known.holds():
+        known = signature.known.get(key)
+        if known is None or not known.unchanged():
             return False
-        if known.again is _unknown or known in (before, after):  # or a false negative of its guard
-            known.again = alike.again(known, args)
+        if known.replay is _miss or known in (before, after):  # or a false negative of its guard
+            known.replay = signature.replay(known, args)
         if before is not None:
             before.after = known
-        self.again, self.before = known.again, known
+        self.replay, self.before = known.replay, known
         known.launch.go(values)
         return True
 
     def keep(
-        self, args: tuple[Any, ...], arguments: Sequence[Argument], seen: Seen, launch: Launch
+        self, args: tuple[Any, ...], arguments: Sequence[Argument], seen: Snapshot, launch: Launch
     ) -> None:
         """Cache a call that was launched, if it is exact.
 
@@ -146,26 +146,28 @@ class Calls:
             launch: the prepared launch.
 
         """
-        if not all(map(_is_exact, args, arguments)) or not seen.settled:
+        if not all(map(_is_exact, args, arguments)) or not seen.stable:
             return
         if any(a.kind != "static" or not is_frozen(a.value) for a in arguments[len(args) :]):
             return
         if self.count >= MOST:
             self.kept.clear()
-            self.count, self.again, self.before = 0, _unknown, None
+            self.count, self.replay, self.before = 0, _miss, None
         types = tuple(map(type, args))
         if types not in self.kept:
-            self.kept[types] = Alike(types, self.numbers, self.divisors)
+            self.kept[types] = Signature(types, self.numbers, self.divisors)
         read = self.kept[types].read(args)
         if read is not None:
             statics = [a.value for a in arguments if a.kind == "static"]
-            self.kept[types].known[read[0]] = Known(seen.checker(), launch, statics)
+            self.kept[types].known[read[0]] = CachedLaunch(seen.checker(), launch, statics)
             self.count += 1
 
 
 def _is_exact(x: Any, argument: Argument) -> bool:
     if argument.kind == "array":
-        return argument.value is x and bare(x).__class__ in LIBRARIES and x.__class__ in READERS
+        return (
+            argument.value is x and unwrapped(x).__class__ in LIBRARIES and x.__class__ in READERS
+        )
     if argument.kind == "number":
         return x.__class__ in (int, float, bool)
     return argument.kind == "static" and argument.value is x and is_frozen(x)
@@ -191,7 +193,9 @@ def _number(kind: Dtype) -> Number:
 
 def _divisors(notes: Sequence[object]) -> list[int]:
     """Return the modulus by which each address is compared: 16 bytes, or the promised alignment."""
-    return [lcm(LINE, x.alignment or 1) if isinstance(x, Spec) else LINE for x in notes]
+    return [
+        lcm(VECTOR_BYTES, x.alignment or 1) if isinstance(x, Spec) else VECTOR_BYTES for x in notes
+    ]
 
 
 # -- the functions generated for one signature: the types of the arguments
@@ -263,7 +267,7 @@ _HOST = ("ctypes", "data"), (("dtype",), ("shape",), ("strides",), ("flags", "wr
 SCOPE = {"copysign": copysign}  # the globals of the code that `static` generates
 
 
-class Alike:
+class Signature:
     """The cached calls whose arguments have the same types, and the functions generated for them.
 
     `read` returns (key, values) of such a call, or None if a number does not fit.
@@ -282,8 +286,8 @@ class Alike:
             divisors: for each parameter the modulus by which addresses are compared.
 
         """
-        self.known: dict[Hashable, Known] = {}
-        self.makers: dict[bool, Callable[..., Again]] = {}
+        self.known: dict[Hashable, CachedLaunch] = {}
+        self.makers: dict[bool, Callable[..., Replay]] = {}
         self.scope: dict[str, Any] = dict(SCOPE)
         self.parts: list[Part] = []
         self.guards: dict[Guard, list[int]] = {}  # the arrays that each guard checks
@@ -297,7 +301,7 @@ class Alike:
         found = returned(together([key, self._values()]))
         self.read = function(["args"], [self._taken(), *self._lines(), found], self.scope)
 
-    def again(self, known: Known, args: tuple[Any, ...]) -> Again:
+    def replay(self, known: CachedLaunch, args: tuple[Any, ...]) -> Replay:
         """Return the function that launches calls like a cached one, and returns whether it did;
         `args` are the arguments of such a call.
         """
@@ -305,14 +309,14 @@ class Alike:
         assert read is not None  # the numbers of a cached call fit
         divisors = [part.divisor for part in self.parts if part.value]
         addresses = [(x, d) for x, d in zip(read[1], divisors, strict=True) if d]
-        aligned = all(d == LINE and x % LINE == 0 for x, d in addresses)
+        aligned = all(d == VECTOR_BYTES and x % VECTOR_BYTES == 0 for x, d in addresses)
         if aligned not in self.makers:
             self.makers[aligned] = self._maker(aligned)
         guards = [make([args[i] for i in places]) for make, places in self.guards.items()]
-        return self.makers[aligned](args, known.holds, known.launch.go, *guards)
+        return self.makers[aligned](args, known.unchanged, known.launch.go, *guards)
 
-    def _maker(self, aligned: bool) -> Callable[..., Again]:
-        """Return the function that creates `again`; `aligned`: for addresses that are multiples of
+    def _maker(self, aligned: bool) -> Callable[..., Replay]:
+        """Return the function that creates `replay`; `aligned`: for addresses that are multiples of
         16 bytes.
         """
         guards = [f"guard{i}" for i in range(len(self.guards))]
@@ -325,17 +329,17 @@ class Alike:
         addresses = [variable(part.value) for part in self.parts if part.divisor]
         if aligned and addresses:
             bits = reduce(lambda a, b: operation(a, "|", b), addresses)
-            steps.append(returned(other, operation(bits, "%", constant(LINE))))
+            steps.append(returned(other, operation(bits, "%", constant(VECTOR_BYTES))))
         if key:
             steps.append(returned(other, compared(together(key), "!=", "key")))
         steps += [
-            returned(other, opposite(call("holds"))),
+            returned(other, opposite(call("unchanged"))),
             assigned("_", call("go", self._values())),
             returned(constant(True)),
         ]
         made = [self._taken(), *lines, assigned("key", together(key))]
-        made += [defined("again", ["args"], steps), returned("again")]
-        return function(["args", "holds", "go", *guards], made, self.scope)
+        made += [defined("replay", ["args"], steps), returned("replay")]
+        return function(["args", "unchanged", "go", *guards], made, self.scope)
 
     def _tests(self, guards: Sequence[str]) -> list[ast.expr]:
         """Return the checks before arguments are read: guards, and the types of unguarded ones."""
