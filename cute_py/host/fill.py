@@ -55,15 +55,15 @@ def tensor_fill_random_uniform(
     """Store uniform random values, and return the tensor.
 
     Args:
-        tensor: what to fill.
+        tensor: the tensor to fill.
         seed: the same seed gives the same values.
         high: the upper bound.
         low: the lower bound.
-        fraction_bits: keep so many bits after the binary point, rounding halves away from zero, but
-            not past the bounds: sums and products of the values are then exact in a wide enough
-            type. Left out, all bits; integer tensors keep none.
+        fraction_bits: the number of bits to keep after the binary point. Halves are rounded away
+            from zero, but not beyond the bounds. Sums and products of the values are then exact in
+            a type that is wide enough. None keeps all bits; integer tensors keep none.
 
-    Raises LayoutError where low >= high, or no such value lies between them. Values are rounded to
+    Raises LayoutError if low >= high, or if no such value is between them. Values are rounded to
     the dtype, and clamped if it is an integer type. Source: cutlass `TensorFillRandomUniform`.
 
     >>> from cute_py import make_host_tensor
@@ -97,11 +97,11 @@ def tensor_fill_random_gaussian(
     """Store normally distributed random values, and return the tensor.
 
     Args:
-        tensor: what to fill.
+        tensor: the tensor to fill.
         seed: the same seed gives the same values.
-        mean: of the distribution.
-        stddev: of the distribution, at least 0.
-        fraction_bits: as for `tensor_fill_random_uniform`.
+        mean: the mean of the distribution.
+        stddev: the standard deviation, at least 0.
+        fraction_bits: as in `tensor_fill_random_uniform`.
 
     Source: cutlass `TensorFillRandomGaussian`.
 

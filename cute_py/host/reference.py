@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def tensor_equals(a: Tensor, b: Tensor) -> bool:
     """Return whether two tensors have the same shape, mode by mode, and equal elements everywhere.
 
-    Padding does not count, layouts and dtypes may differ. NaN equals nothing. Source: cutlass
+    Padding is ignored; layouts and dtypes may differ. NaN equals nothing. Source: cutlass
     `TensorEquals`.
 
     >>> from cute_py import Layout, LayoutRight, make_host_tensor
@@ -46,10 +46,10 @@ def tensor_map2(
         f: a NumPy ufunc, applied to arrays, or any function of two elements (Python numbers).
         a: the first operand.
         b: the second operand, of the same shape mode by mode.
-        out: where to store; it may be a or b.
+        out: the tensor to store to; it may be a or b.
 
-    The results are converted to the dtype of `out`: floats rounded once to nearest even; integers
-    keep their low bits, as in NumPy. Source: cutlass `TensorFuncBinaryOp`.
+    The results are converted to the dtype of `out`: floats are rounded once to nearest even;
+    integers keep their low bits, as in NumPy. Source: cutlass `TensorFuncBinaryOp`.
 
     >>> from math import gcd
     >>> from cute_py import make_host_tensor
@@ -116,7 +116,7 @@ def tensor_mul(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def tensor_div(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-    """Store a / b, of integers the floor, as NumPy has it; arguments as for `tensor_map2`.
+    """Store a / b, for integers rounded down as in NumPy; arguments as for `tensor_map2`.
 
     Raises LayoutError for an integer divided by 0. Source: cutlass `TensorDiv`.
 
@@ -133,7 +133,7 @@ def tensor_div(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def tensor_modulus(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-    """Store the remainder of a / b, with the sign of b, as NumPy has it; arguments as for
+    """Store the remainder of a / b, with the sign of b as in NumPy; arguments as for
     `tensor_map2`.
 
     Raises LayoutError for an integer divided by 0. Source: cutlass `TensorModulus`.
@@ -151,7 +151,7 @@ def tensor_modulus(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def _integers(a: Tensor, b: Tensor, operation: str) -> bool:
-    """Return whether both tensors hold integers; refuse a divisor 0 among them."""
+    """Return whether both tensors hold integers; refuse an integer divisor of 0."""
     import numpy as np
 
     rows = [require_tensor(tensor, operation).dtype for tensor in (a, b)]
@@ -181,18 +181,18 @@ def reference_gemm(
     Args:
         a: A.
         b: B.
-        c: C; left out, zeros.
-        alpha: factor of the product.
-        beta: factor of C. With beta == 0, C is not read.
-        accumulate: the type of the sums; left out f64 for f64, f32 for other floats, s64 for
-            integers. Floats: for k = 0, 1, ... the product is rounded to that type, then the sum.
-            Integers: the exact sum, of which the type keeps the low bits, as hardware does.
-        out: where D goes (C is allowed); left out, a new tensor of the accumulation type.
+        c: C; None for zeros.
+        alpha: the factor of the product.
+        beta: the factor of C. With beta == 0, C is not read.
+        accumulate: the accumulation type. The default is f64 for f64, f32 for other floats, and s64
+            for integers. Floats: for k = 0, 1, ... the product is rounded to this type, then the
+            sum. Integers: the type keeps the low bits of the exact sum, as hardware does.
+        out: D (it may be C); None for a new tensor of the accumulation type.
 
-    alpha * sum + beta * C is computed in the accumulation type, rounding each step; of integers
-    with factors that are not, in f64. D is that rounded to nearest even, and clamped if D holds
-    integers. Law: integers that fit give exactly what NumPy's int64 gives. Raises LayoutError where
-    the shapes do not fit.
+    alpha * sum + beta * C is computed in the accumulation type, and each step is rounded; integers
+    with fractional factors are computed in f64. D is the result rounded to nearest even, and
+    clamped if D holds integers. Law: integers that fit give exactly the result of NumPy's int64.
+    Raises LayoutError if the shapes do not fit.
 
     >>> from cute_py import make_host_tensor
     >>> a = make_host_tensor((2, 3), "s8", [[1, 2, 3], [4, 5, 6]])
@@ -248,12 +248,12 @@ def _integer_sums(a: Tensor, b: Tensor, row: Dtype) -> Array:
     for tensor in (a, b):
         if tensor.dtype.is_float:
             raise refusal("gemm-accumulate", operation="reference_gemm", given=tensor.dtype, to=row)
-        tables.append(tensor.to_numpy().astype(np.int64))  # sums wrap as the low 64 bits do
+        tables.append(tensor.to_numpy().astype(np.int64))  # sums wrap modulo 2**64
     return convert(tables[0] @ tables[1].T, row)  # type: ignore[no-any-return]
 
 
 def _scaled(sums: Array, alpha: float, old: Array | None, beta: float, row: Dtype) -> Array:
-    """Return alpha * sums + beta * old in the type `row`, or exactly where all are integers."""
+    """Return alpha * sums + beta * old in the type `row`, or exactly if all are integers."""
     import numpy as np
 
     terms = [(alpha, sums)] + ([] if old is None else [(beta, old)])

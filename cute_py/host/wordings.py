@@ -41,7 +41,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "random-bits": (
         LayoutError,
-        "values from {low} to {high} with {bits} fractional bits, of which there is none",
+        "values from {low} to {high} with {bits} fractional bits, but no such value exists",
         "bounds with a multiple of 2**-{bits} between them",
         "keep more fractional bits, or widen the bounds",
     ),
