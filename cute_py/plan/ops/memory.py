@@ -291,7 +291,7 @@ class BulkCommit(Op):
 
 @dataclass(frozen=True, slots=True)
 class BulkWait(Op):
-    """Wait until at most n groups of TmaStores are pending, or (`read`) still read shared memory."""
+    """Wait until at most n groups of TmaStores are pending, or (`read`) still read their source."""
 
     n: int
     read: bool = False
