@@ -86,7 +86,7 @@ def floor(torch):
     add(a, b, c)  # now it is known how the call is found again
     launch, _values = prepare(cute.trace(add, a, b, c), arrays)
     launch(values)
-    (known,) = [x for signature in add.calls().kept.values() for x in signature.known.values()]
+    (known,) = [x for signature in add.calls().kept.values() for x in signature.entries.values()]
     found = {
         "a call of Python": lambda: called(a, b, c),
         "three addresses": lambda: (a.data_ptr(), b.data_ptr(), c.data_ptr()),

@@ -2,7 +2,7 @@
 
     composition((6,2):(8,2), (4,3):(3,1))       functions of cute_py, by name
     zipped_divide((128,64):(64,1), (8:1, _))    tilers: tuples of layouts, integers and _
-    ((4,8):(8,1))(2,3)   Sw<3,4,3>(513)         evaluation of what can be called
+    ((4,8):(8,1))(2,3)   Sw<3,4,3>(513)         layouts and maps applied to coordinates
     coalesce((2,(1,6)):(1,(6,2)))[0]            modes
     (4,8):(8,1) o (2,2):(1,2)                   composition, as an operator
 

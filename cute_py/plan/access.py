@@ -17,7 +17,7 @@ _LONGEST = 100  # characters of a table that is printed in full
 
 @dataclass(frozen=True, slots=True)
 class Access(Node):
-    """Vectors of `width` neighbouring elements in one storage; all counts are elements of `dtype`.
+    """Vectors of `width` contiguous elements of one storage; all counts are elements of `dtype`.
 
     Attributes:
         space: gmem or smem.

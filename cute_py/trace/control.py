@@ -214,7 +214,7 @@ class _BlockStatement:
 
 
 class while_(_BlockStatement):
-    """`with cute.while_(lambda: x.get() < n):` repeats the body while the condition holds.
+    """`with cute.while_(lambda: x.get() < n):` repeats the body while the condition is true.
 
     The condition is evaluated before each iteration, so it must be a function of `cute.var`s or of
     memory. Python values follow the rules of `cute.when`.
