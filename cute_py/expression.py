@@ -12,7 +12,7 @@ reaches Python except through the table of functions, and the limits below keep 
 
 from __future__ import annotations
 
-from cute_py.errors import CuteError, ParseError, meant
+from cute_py.errors import CuteError, ParseError, suggestion
 from cute_py.layout import Mapped
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.basis import ScaledBasis
@@ -285,4 +285,4 @@ def _shortened(value: int) -> str:
 
 def _hint(name: str) -> str:
     known = [*functions(), *CONSTANTS, *_WORDS]
-    return meant(name, known) or meant(name, known, 0.5) or "see cute-py functions"
+    return suggestion(name, known) or suggestion(name, known, 0.5) or "see cute-py functions"
