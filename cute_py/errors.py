@@ -230,7 +230,7 @@ def kernel_line() -> tuple[str, int]:
 
 
 def is_own(frame: FrameType) -> bool:
-    """Tell whether a frame runs code of this package, other than its kernels."""
+    """Return whether a frame runs code of this package, other than its kernels."""
     module = frame.f_globals.get("__name__", "")
     if module.partition(".")[0] == _HERE:
         return not module.startswith(_HERE + ".kernels")

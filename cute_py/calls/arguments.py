@@ -379,5 +379,5 @@ def number(x: object, kind: Dtype, name: str) -> int | float | bool:
 
 
 def _fits(x: float, kind: Dtype) -> bool:
-    """Tell whether a number is infinite or NaN, or rounds to a value of the type."""
+    """Return whether a number is infinite or NaN, or rounds to a value of the type."""
     return not isfinite(x) or abs(x) <= kind.max * (1 + 2**-25)

@@ -257,7 +257,7 @@ def static(kind: type, x: str) -> ast.expr:
 
 
 def is_host(kind: type) -> bool:
-    """Tell whether a type is NumPy's array type."""
+    """Return whether a type is NumPy's array type."""
     return (kind.__module__, kind.__name__) == ("numpy", "ndarray")
 
 

@@ -170,7 +170,7 @@ def _of_atom(atom: Atom, known: dict[str, str]) -> str:
 
 
 def _is_thread(p: Polynomial) -> bool:
-    """Tell whether p is the thread index itself."""
+    """Return whether p is the thread index itself."""
     return all(
         len(m) == 1 and isinstance(m[0], Symbol) and m[0].name == "tid" and c == 1
         for m, c in p.items()

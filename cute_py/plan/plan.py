@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def admits(declared: Scalar, given: int) -> bool:
-    """Tell whether a size or stride satisfies the declaration of a plan's parameter."""
+    """Return whether a size or stride satisfies the declaration of a plan's parameter."""
     if isinstance(declared, int):
         return declared == given
     return all(

@@ -137,7 +137,7 @@ def _assigned(
 
 
 def _runs(op: Loop) -> bool:
-    """Tell whether a loop certainly runs at least once."""
+    """Return whether a loop certainly runs at least once."""
     a, b = (op.start, op.stop) if op.step > 0 else (op.stop, op.start)
     return ints.less(a, b) is True
 
@@ -202,7 +202,7 @@ def _require_shared(plan: Plan) -> None:
 
 
 def _ends(op: Op) -> bool:
-    """Tell whether a thread may end here. If all threads do, the kernel may end before the
+    """Return whether a thread may end here. If all threads do, the kernel may end before the
     preceding kernels, and the next one would not wait for these.
     """
     return isinstance(op, Leave) and op.target != "loop"

@@ -117,7 +117,7 @@ def integers_in(op: Op) -> list[Scalar]:
 
 
 def holds_numbers(op: Op) -> bool:
-    """Tell whether an op may contain floats, so that equal ops may differ: 0.0 equals -0.0."""
+    """Return whether an op may contain floats, so that equal ops may differ: 0.0 equals -0.0."""
     return bool(accesses(op)) or any(role == "elements" for _name, role in roles_of(op))
 
 

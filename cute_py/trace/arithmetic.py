@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def is_register(x: object) -> bool:
-    """Tell whether x is a tensor in registers of a kernel."""
+    """Return whether x is a tensor in registers of a kernel."""
     return isinstance(getattr(x, "engine", None), Register)
 
 
@@ -117,8 +117,8 @@ def _common_shape(name: str, operands: tuple[Any, ...]) -> IntTuple:
 
 
 def shapes_match(a: IntTuple, b: IntTuple) -> bool:
-    """Tell whether two shapes match element by element: their sizes are equal mode by mode, without
-    modes of size 1, or one of them is flat.
+    """Return whether two shapes match element by element: their sizes are equal mode by mode,
+    ignoring modes of size 1, or one of them is flat.
     """
     p, q = ([n for n in map(size, x if isinstance(x, tuple) else (x,)) if n != 1] for x in (a, b))
     return p == q or (min(len(p), len(q)) < 2 and size(a) == size(b))

@@ -154,7 +154,7 @@ class _Body:
         trace.scope = self.inner
 
     def end(self, kind: object, operation: str) -> bool:
-        """Close the block, and tell whether it is complete; if not, an exception propagates."""
+        """Close the block, and return whether it is complete; if not, an exception propagates."""
         whole = self.trace.scope is self.inner
         self.trace.close(self.inner, self.outer)
         if kind is not None:

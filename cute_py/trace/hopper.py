@@ -299,7 +299,7 @@ def setmaxnreg(count: int, kind: str) -> None:
     emit(SetMaxNReg, count, kind)
 
 
-# -- order
+# -- synchronization
 
 
 def fence_proxy_async() -> None:

@@ -378,8 +378,8 @@ def _surely(inside: bool | Condition) -> bool:
 
 
 def _stays_below(test: Cond) -> bool:
-    """Tell whether a < b follows from the upper limits of the symbols of a: the number of blocks of
-    the grid, or the stop of a loop.
+    """Return whether a < b follows from the upper limits of the symbols of a: the extents of the
+    grid, or the stop of a loop.
     """
     if not isinstance(test, Compare) or test.test != "lt":
         return False

@@ -148,7 +148,7 @@ def loop_ends(code: CodeType, offset: int) -> tuple[int | None, int | None]:
 
 
 def in_for_statement(frame: FrameType) -> bool:
-    """Tell whether a frame requests an iterator for a `for` statement or `yield from`, not for a
+    """Return whether a frame requests an iterator for a `for` statement or `yield from`, not for a
     function (list, zip, sum ...) or a comprehension.
     """
     instructions, _position = _instructions(frame.f_code)
@@ -163,7 +163,7 @@ _COLLECTS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
 
 
 def _comprehends(instructions: list[dis.Instruction], start: int) -> bool:
-    """Tell whether the iterator of GET_ITER is for a comprehension or a generator expression."""
+    """Return whether the iterator of GET_ITER is for a comprehension or a generator expression."""
     after = [x.opname for x in instructions[start + 1 : start + 4]]
     if any(name.startswith(("CALL", "PRECALL")) for name in after[:2]):
         return True  # compiled to a function, which is called immediately
@@ -201,7 +201,7 @@ def _words(x: dis.Instruction) -> tuple[object, ...]:
 
 
 def _reads(code: CodeType, start: int, name: str, kind: str) -> bool:
-    """Tell whether some path from an instruction reads a name before writing it."""
+    """Return whether some path from an instruction reads a name before writing it."""
     instructions, position = _instructions(code)
     seen: set[int] = set()
     todo = [start]
@@ -328,7 +328,7 @@ def names_of(frame: FrameType) -> dict[str, object]:
 
 
 def _fixed(value: object) -> bool:
-    """Tell whether a global is a module, function or class, or belongs to this package."""
+    """Return whether a global is a module, function or class, or belongs to this package."""
     return isinstance(value, (ModuleType, FunctionType, type)) or _is_own(value)
 
 
@@ -362,7 +362,7 @@ def changed(before: dict[str, object], after: dict[str, object]) -> list[str]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Tell whether a value is unchanged. New attributes of an object are ignored: they may cache
+    """Return whether a value is unchanged. New attributes of an object are ignored: they may cache
     results.
     """
     if isinstance(a, Contents) and isinstance(b, Contents):

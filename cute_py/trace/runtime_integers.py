@@ -334,7 +334,7 @@ def _operate(op: str, a: object, b: object) -> Leaf:
 
 
 def _is_number(x: object) -> bool:
-    """Tell whether x is a number, so that a comparison with it is decided or refused."""
+    """Return whether x is a number, so that a comparison with it is decided or refused."""
     return ints.is_leaf(x) or any(hasattr(x, name) for name in ("__index__", "__float__"))
 
 
