@@ -36,7 +36,7 @@ class Options:
     cache: str = ""
     fill: float = 0
     pred: Tensor | None = None
-    also: bool | Condition = True  # a guard of all vectors, in addition to those of the extents
+    guard: bool | Condition = True  # a guard of all vectors, in addition to those of the extents
 
 
 def copy(
@@ -84,7 +84,7 @@ def copy_or_zero(copy_with: TiledCopy, src: Tensor, dst: Tensor, there: bool | C
     A source in coordinates is already predicated by its extents.
     """
     known = there is True or isinstance(src.engine, Guarded)
-    options = Options() if known else Options(also=there)
+    options = Options() if known else Options(guard=there)
     _require_pair(src, dst)
     _cp_async(copy_with.atom.op, src, dst, options)
 
@@ -178,9 +178,9 @@ def _predicated(x: Access, pred: Tensor) -> Access:
     return replace(x, guards=guards, masks=tuple([(v // each,) for v in range(x.count)]))
 
 
-def _guarded_too(x: Access, also: bool | Condition) -> Access:
+def _with_guard(x: Access, guard: bool | Condition) -> Access:
     """Return an access with one more guard for all vectors."""
-    test = also.cond if isinstance(also, Condition) else Compare("lt", 1, 0)
+    test = guard.cond if isinstance(guard, Condition) else Compare("lt", 1, 0)
     masks = x.masks or ((),) * x.count
     number = len(x.guards)
     return replace(x, guards=(*x.guards, test), masks=tuple([(*m, number) for m in masks]))
@@ -260,8 +260,8 @@ def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, options: Options) -> None:
     source, target = access(src, width, "cute.copy"), access(dst, width, "cute.copy")
     if options.pred is not None:
         source = _predicated(source, options.pred)
-    if options.also is not True:
-        source = _guarded_too(source, options.also)
+    if options.guard is not True:
+        source = _with_guard(source, options.guard)
     if options.fill or copysign(1, options.fill) < 0:  # the instruction fills with zero bits
         raise refusal_here("kernel-fill", operation="cute.copy", fill=options.fill)
     emit(CpAsync, op, target, _filled(op, source))
