@@ -1,7 +1,7 @@
-"""Host utilities over tensors in the memory of this process: fill, compare, multiply, print.
+"""Host utilities for tensors in the memory of this process: fill, compare, multiply, print.
 
-These thin functions over NumPy serve tests and references. They neither read nor write the padding
-between the elements of a tensor. Source: cutlass tools/util reference/host.
+They are thin functions over NumPy, for tests and references; padding between the elements of a
+tensor is neither read nor written. Source: cutlass tools/util reference/host.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ MOST_MODES = 4
 def tensor_text(tensor: Tensor) -> str:
     """Return the elements as CUTLASS streams a tensor view: rows of the last mode, `1, 2, 3,`.
 
-    An empty line separates the matrices of higher modes. Source: cutlass tensor_view_io.h.
+    Matrices of higher modes are separated by an empty line. Source: cutlass tensor_view_io.h.
 
     >>> from cute_py import make_host_tensor
     >>> print(tensor_text(make_host_tensor((2, 3), "s32", [[1, 2, 3], [4, 5, 6]])))
@@ -44,22 +44,21 @@ def _view(table: Array) -> str:
 
 
 def _number(value: Any) -> str:
-    """Return a number as C++ streams write it: a float with six digits, b1 as 0 or 1."""
+    """Return a number as C++ streams write it: six digits of a float, b1 as 0 or 1."""
     if getattr(value, "dtype", None) is not None and value.dtype.kind in "iub":
         return str(int(value))
     return f"{float(value):g}" if not isinstance(value, tuple) else show(value)
 
 
 def print_tensor(tensor: Tensor, print_type: bool = True, file: TextIO | None = None) -> None:
-    """Print the elements as CuTe's print_tensor does: one row a line, a rule between slabs.
+    """Print the elements as CuTe's print_tensor does: one row per line, slabs under a rule.
 
     Args:
         tensor: a tensor of rank 1 to 4, in host memory or of coordinates.
         print_type: whether to print engine and layout first.
-        file: the file to print to; None for the standard output.
+        file: the file to print to, by default the standard output.
 
-    Modes 2 and 3 are printed as slabs, separated by a rule of `-` or `=`. Source: cute
-    print_tensor.hpp.
+    Modes 2 and 3 are printed as slabs, after a rule of `-` and `=`. Source: cute print_tensor.hpp.
 
     >>> from cute_py import make_host_tensor
     >>> print_tensor(make_host_tensor((2, 3), "s32", [[1, 2, 3], [4, 5, 6]]))
@@ -99,7 +98,7 @@ def _slabs(table: Array, row: Dtype | None) -> list[str]:
 
 
 def _cell(value: Any, row: Dtype | None) -> str:
-    """Return one element, padded as by cute's pretty_print."""
+    """Return one element in the width of cute's pretty_print."""
     if row is None:
         return f"  {show(value)}"
     if row.kind == "bool":
