@@ -47,7 +47,10 @@ def through(layout: Layout, f: F2Map, count: Leaf) -> Alike:
     F2Map o layout, and where no map does it, layout o 0 o f o 0 o shape.
     """
     g = passed(layout, f, count)
-    cut = layout if ints.same(layout.size(), count) else _composition(layout, Layout(count, 1))
+    try:
+        cut = layout if ints.same(layout.size(), count) else _composition(layout, Layout(count, 1))
+    except CuteError:  # its modes cannot be cut there
+        cut, g = Layout(count), None
     return _shortest(g, 0, cut, ComposedLayout(layout, 0, composed(f, 0, Layout(cut.shape))))
 
 
@@ -239,7 +242,12 @@ def common_layout(a: Alike, b: Alike) -> Alike:
     alike = _alike(a, b)
     if not alike or not isinstance(a.outer, F2Map) or not a.outer.is_bijective():
         limit = 1 if alike else _unmoved(a, b)
-        return common if limit >= common.size() else _composition(common, Layout(limit, 1))
+        while limit < common.size():
+            try:
+                return _composition(common, Layout(limit, 1))
+            except CuteError:  # its modes cannot be cut there
+                limit //= 2
+        return common
     back = a.outer.inverse()
     kept = _kept(back, common, a.inner, b.inner)
     below = (1 << (kept - 1).bit_length()) - 1 if kept.__class__ is int else -1
