@@ -82,17 +82,16 @@ WHEN = {
     "swizzle-parameters": "the bits of a swizzle overlap, or their numbers are negative",
     "swizzle-masks": "two masks are no runs of equally many bits",
     "swizzle-factor": "a swizzle is recast by a factor that is no power of two",
-    "swizzle-through": "a layout does not carry the swizzled bits to swizzled bits",
+    "swizzle-through": "a swizzle of positions does not move blocks as wholes",
     "upcast-swizzle": "bits of a swizzle of negative shift would fall below an element",
     "upcast-offset": "the offset of a composed layout is no whole number of larger elements",
     "composed-outer": "the outer part of a composed layout is no map of offsets",
     "no-stride": "strides are asked of a swizzled layout",
-    "composition-offset": "a plain layout is composed with a swizzled one that has an offset",
     "complement-swizzle": (
         "a swizzle moves offsets to where the complement of the inner layout is"
     ),
     "inverse-offset": (
-        "a composed layout with an offset, or an outer map that is no swizzle, is inverted"
+        "a composed layout with an offset, or an outer map that is not one-to-one, is inverted"
     ),
     "explain-subject": "`explain` is asked about something that has no derivation",
     "size-mismatch": "layouts that are added have different sizes",
@@ -559,7 +558,7 @@ def more():
     from cute_py.expression import evaluate
     from cute_py.integers import ints
     from cute_py.integers.symbols import subs
-    from cute_py.layout.bits.f2 import compose_maps
+    from cute_py.layout.bits.swizzle import compose_swizzles
     from cute_py.ops import gemm
     from tests.opaque import Opaque
 
@@ -593,7 +592,7 @@ def more():
         lambda: evaluate("f16"),
         lambda: evaluate("4:1 o 18446744073709551616:1"),
         lambda: cute.from_f2_matrix([0, 1]),
-        lambda: compose_maps(Layout(4), cute.Swizzle(1, 0, 1)),
+        lambda: compose_swizzles(Layout(4), cute.Swizzle(1, 0, 1)),
         # atoms
         lambda: atoms.find(arch="ampere"),
         lambda: atoms.get("SM90_64x12x16_F32F16F16_SS"),

@@ -9,14 +9,14 @@ from __future__ import annotations
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
-from cute_py.layout.basis import make_basis_like
+from cute_py.layout.basis import add_coordinates, make_basis_like
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
 from cute_py.layout.tuples import flatten, show
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.plan import Registers
-from cute_py.tensor.engine import Engine, add_coordinates
+from cute_py.tensor.engine import Engine
 from cute_py.tensor.tensor import derived
 from cute_py.trace.state import Scope, current
 
