@@ -47,7 +47,10 @@ def through(layout: Layout, f: F2Map, count: Leaf) -> Alike:
     F2Map o layout, and where no map does it, layout o 0 o f o 0 o shape.
     """
     g = passed(layout, f, count)
-    cut = layout if ints.same(layout.size(), count) else _composition(layout, Layout(count, 1))
+    try:
+        cut = layout if ints.same(layout.size(), count) else _composition(layout, Layout(count, 1))
+    except CuteError:  # its modes cannot be cut there
+        cut, g = Layout(count), None
     return _shortest(g, 0, cut, ComposedLayout(layout, 0, composed(f, 0, Layout(cut.shape))))
 
 
@@ -169,8 +172,8 @@ def left_inverse_of(x: ComposedLayout) -> Alike:
     if ints.is_zero(x.offset):
         used = mask_of(0, x.inner)
         used = used if used < 0 else used | gf2.union(x.outer.columns, used)
-        top = _top_run(x)
-        g = passed(plain, back, count if top is None else _top(x, *top), used)
+        reach = _reach(x)
+        g = passed(plain, back, count if reach is None else reach, used)
         named = named_by_masks(plain, back)
         if named is not None and named != g and _undoes(named, plain, x):
             g = named
@@ -239,7 +242,12 @@ def common_layout(a: Alike, b: Alike) -> Alike:
     alike = _alike(a, b)
     if not alike or not isinstance(a.outer, F2Map) or not a.outer.is_bijective():
         limit = 1 if alike else _unmoved(a, b)
-        return common if limit >= common.size() else _composition(common, Layout(limit, 1))
+        while limit < common.size():
+            try:
+                return _composition(common, Layout(limit, 1))
+            except CuteError:  # its modes cannot be cut there
+                limit //= 2
+        return common
     back = a.outer.inverse()
     kept = _kept(back, common, a.inner, b.inner)
     below = (1 << (kept - 1).bit_length()) - 1 if kept.__class__ is int else -1
@@ -351,21 +359,17 @@ def reach_of(x: ComposedLayout, operation: str) -> IntTuple:
         linear = _linear(x)
         if linear is not None:
             return linear.cosize()
-        top = _top_run(x)
-        if top is not None:
-            return _top(x, *top)
+        reach = _reach(x)
+        if reach is not None:
+            return reach
     size = x.size()
     require_tried(operation, x, size)
     return 1 + max([abs(x(i)) for i in range(size)])
 
 
-def _top(x: ComposedLayout, start: Leaf, values: set[int]) -> Leaf:
-    return ints.add(ints.add(start, max([x.outer(value) for value in values])), 1)
-
-
-def _top_run(x: ComposedLayout) -> tuple[Leaf, set[int]] | None:
-    """Return the start of the last run of the period that offset + inner reaches, and what lies in
-    it; None where values may be negative, that is not known, or there are too many.
+def _reach(x: ComposedLayout) -> Leaf:
+    """Return one more than the largest offset by the values in the last run of the period; None
+    where values may be negative, where these are not known, or where there are too many.
     """
     offset, steps = x.offset, []
     for extent, step in zip(x.inner._s, x.inner._d, strict=True):
@@ -394,7 +398,7 @@ def _top_run(x: ComposedLayout) -> tuple[Leaf, set[int]] | None:
         if count.__class__ is not int or count * len(values) > TRIED:
             return None
         values = {v - j * step for v in values for j in range(count) if v >= j * step}
-    return ints.sub(top, depth), values
+    return ints.add(ints.sub(top, depth), 1 + max([x.outer(value) for value in values]))
 
 
 # -- slices
