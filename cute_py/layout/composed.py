@@ -11,9 +11,6 @@ import cute_py
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, above, modes, queries
-from cute_py.layout.algebra import inverse
-from cute_py.layout.algebra.composition import composition
-from cute_py.layout.algebra.divide import as_layout
 from cute_py.layout.basis import add_coordinates
 from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.bits.swizzle import Swizzle, compose_swizzles
@@ -185,14 +182,16 @@ def compose_special(a: AnyLayout | F2Map, b: Tiler) -> Alike:
     if isinstance(a, AbstractTensor):
         return on_inner("composition", lambda layout: layout.compose(b), a)
     if a.__class__ is ComposedLayout:
-        return composed(a.outer, a.offset, composition(a.inner, b))
+        return composed(a.outer, a.offset, cute_py.composition(a.inner, b))
     if a.__class__ is not Layout:
         raise refusal("not-a-layout", operation="composition", value=a, type=type(a).__name__)
     if isinstance(b, ComposedLayout):
         return above("composed_after")(a, b)
     if isinstance(b, F2Map):
         return above("through")(a, b, a.size())
-    return composition(a, Layout(as_layout(b, "composition").shape, 1))
+    from cute_py.layout.algebra.divide import as_layout
+
+    return cute_py.composition(a, Layout(as_layout(b, "composition").shape, 1))
 
 
 def _after_map(a: F2Map, b: Tiler) -> Alike:
@@ -265,7 +264,7 @@ def inverse_composed(name: str, x: AnyLayout | F2Map) -> Alike:
         return getattr(x, name)()
     x = _merged(require_composed(x, name))
     if x.__class__ is Layout:
-        return getattr(inverse, name)(x)
+        return getattr(cute_py, name)(x)
     return above(f"{name}_of")(x)
 
 

@@ -11,9 +11,6 @@ from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout import above
 from cute_py.layout.algebra.coalesce import coalesce
-from cute_py.layout.algebra.common import require_offsets
-from cute_py.layout.algebra.divide import logical_divide
-from cute_py.layout.algebra.inverse import right_inverse
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout, made
 from cute_py.layout.tuples import transform_leaf, unflatten
@@ -170,6 +167,10 @@ def max_alignment(x: AnyLayout | Swizzle | int) -> int:
     """
     if x.__class__ is not Layout:
         return _special("max_alignment", x, None)  # type: ignore[no-any-return]
+    from cute_py.layout.algebra.common import require_offsets
+    from cute_py.layout.algebra.divide import logical_divide
+    from cute_py.layout.algebra.inverse import right_inverse
+
     require_offsets("max_alignment", x)
     flat = coalesce(x)
     contiguous = right_inverse(flat)
