@@ -102,7 +102,7 @@ def _differ(steps: list[Any]) -> bool:
 
 def _run_from_zero(layout: Layout, modes: Moving) -> Modes:
     """Return the modes that count 0, 1, 2, ..., each from where the one before it ends; of several
-    that do, the one that CuTe's exchange sort by stride puts first.
+    that do, the one that CuTe's exchange sort by stride puts first (broadcasts are sorted, too).
     """
     modes = list(modes)
     for i in range(len(modes)):
@@ -135,7 +135,8 @@ def _by_component(
     for extent, step in zip(*leaves, strict=True):
         basis = step.__class__ is ScaledBasis
         stride = step.value if basis else step
-        if not ints.is_zero(stride) and not ints.is_one(extent):
+        sorted_with = not basis and invert is _run_from_zero and layout._kind == INTS
+        if (sorted_with or not ints.is_zero(stride)) and not ints.is_one(extent):
             parts.setdefault(step.path if basis else (), []).append((extent, stride, prefix))
         prefix = ints.mul(prefix, extent)
     if () in parts and len(parts) > 1:

@@ -110,7 +110,7 @@ def downcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     n = _factor(n, "downcast")
     if x.__class__ is not Layout:
         return _special("downcast", x, n)
-    units = [k for k, d in enumerate(x._d) if _is_unit(d)]
+    units = _units(x)
     several = n > 1 and len(units) > 1
     wide = [k for k in units if several and ints.settle(ints.less, 1, x._s[k], "downcast")]
     if not units or len(wide) > 1:
@@ -126,10 +126,26 @@ def _like(leaves: list[Leaf], profile: IntTuple) -> IntTuple:
     return unflatten(tuple(leaves), profile) if profile.__class__ is tuple else leaves[0]
 
 
-def _is_unit(step: Leaf) -> bool:
-    step = getattr(step, "value", step)
-    unit = ints.same(step, -1) if ints.less(step, 0) else ints.is_one(step)
-    return ints.settle(ints.same, step, 1, "downcast") if unit is None else unit
+def _units(layout: Layout) -> list[int]:
+    """Return the leaves of stride 1 or -1. A stride that may be 1 is settled, but where its mode
+    runs on from the one of stride 1: then both ways to split are the same map.
+    """
+    units: list[int] = []
+    for k, step in enumerate(layout._d):
+        step = step.value if step.__class__ is ScaledBasis else step
+        unit = ints.same(step, -1) if ints.less(step, 0) else ints.is_one(step)
+        if unit is None and not _runs_on(layout, units, k, step):
+            unit = not ints.settle(ints.less, 1, step, "downcast")
+        if unit:
+            units.append(k)
+    return units
+
+
+def _runs_on(layout: Layout, units: list[int], leaf: int, step: Leaf) -> bool:
+    if not units or layout._d[leaf].__class__ is ScaledBasis:
+        return False
+    between = layout._s[units[-1] + 1 : leaf]
+    return bool(ints.same(step, layout._s[units[-1]])) and all(map(ints.is_one, between))
 
 
 def recast_layout(x: AnyLayout | Swizzle | int, old: object, new: object) -> Alike:
