@@ -86,7 +86,7 @@ def floor(torch):
     add(a, b, c)  # now it is known how the call is found again
     launch, _values = prepare(cute.trace(add, a, b, c), arrays)
     launch(values)
-    (known,) = [x for alike in add.calls().kept.values() for x in alike.known.values()]
+    (known,) = [x for signature in add.calls().kept.values() for x in signature.known.values()]
     found = {
         "a call of Python": lambda: called(a, b, c),
         "three addresses": lambda: (a.data_ptr(), b.data_ptr(), c.data_ptr()),
@@ -98,8 +98,8 @@ def floor(torch):
         "the prepared launch as a function": lambda: launch.go(values),
         **_launches(launch, values),
     }
-    if library.alike is not None:
-        same = library.alike(arrays)
+    if library.guard is not None:
+        same = library.guard(arrays)
         assert same(a, b, c)
         found["facts, by torch's guards"] = lambda: same(a, b, c)
     return found

@@ -7,11 +7,11 @@ import re
 import traceback
 from threading import RLock
 
-from cute_py.calls import doors
+from cute_py.calls import backends
 from cute_py.calls.arguments import Argument, annotations_of, classify, rebuilt
 from cute_py.calls.arrays import on_device
-from cute_py.calls.fingerprint.watch import Watch
-from cute_py.calls.quick import Calls
+from cute_py.calls.fast_path import LaunchCache
+from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.dtypes.table import b1
 from cute_py.errors import CuteError, is_own, place_text, refusal
 from cute_py.layout.layout import Layout
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.calls.fingerprint.watch import Seen
+    from cute_py.calls.fingerprint.dependencies import Snapshot
     from cute_py.layout.types import Leaf
 
 register_allocators.append(registers_of)
@@ -54,9 +54,9 @@ class Kernel:
         self.signature = inspect.signature(function)
         self.plans: dict[Any, Plan] = {}
         self.tracing = RLock()
-        self.watch = Watch(function)
-        self._notes: tuple[Seen, dict[str, object]] | None = None
-        self._calls: tuple[dict[str, object], Calls] | None = None
+        self.dependencies = Dependencies(function)
+        self._notes: tuple[Snapshot, dict[str, object]] | None = None
+        self._calls: tuple[dict[str, object], LaunchCache] | None = None
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -83,32 +83,34 @@ class Kernel:
     def notes(self) -> dict[str, object]:
         """Return the annotations as values, evaluated anew if what they name has changed."""
         known = self._notes
-        if known is None or not known[0].holds():
-            seen = self.watch.now()
+        if known is None or not known[0].unchanged():
+            seen = self.dependencies.snapshot()
             self.signature = inspect.signature(self.function)  # its defaults may be others
             self._notes = known = seen, annotations_of(self.function)
         return known[1]
 
-    def calls(self) -> Calls:
+    def calls(self) -> LaunchCache:
         """Return the calls that are known, none if the annotations have changed."""
         notes, known = self.notes(), self._calls
         if known is None or known[0] is not notes:
             names = [p.name for p in self.signature.parameters.values() if p.kind in _BY_POSITION]
-            known = notes, Calls([notes.get(name) for name in names])
+            known = notes, LaunchCache([notes.get(name) for name in names])
             self._calls = known
         return known[1]
 
     def plan(self, *args: object, **named: object) -> Plan:
         """Return the plan for arguments like these: traced, or the one that was kept."""
-        seen = self.watch.now()
+        seen = self.dependencies.snapshot()
         arguments = self.arguments(*args, **named)
         return self._kept(arguments, self._seen(seen, arguments))
 
-    def _seen(self, seen: Seen, arguments: tuple[Argument, ...]) -> Seen:
+    def _seen(self, seen: Snapshot, arguments: tuple[Argument, ...]) -> Snapshot:
         """Return what was seen with what compile-time values refer to."""
-        return self.watch.with_values(seen, tuple([x for a in arguments for x in a.statics()]))
+        return self.dependencies.with_values(
+            seen, tuple([x for a in arguments for x in a.statics()])
+        )
 
-    def _kept(self, arguments: tuple[Argument, ...], seen: Seen) -> Plan:
+    def _kept(self, arguments: tuple[Argument, ...], seen: Snapshot) -> Plan:
         key = (seen.key, *[argument.key for argument in arguments])
         if key not in self.plans:
             with self.tracing:  # threads that call at the same time get one plan
@@ -128,25 +130,25 @@ class Kernel:
         """Run the kernel: on the GPU where its arrays lie there, else on the emulator.
 
         A call like one before, but for addresses and run-time numbers, is launched at once; see
-        `quick`.
+        `fast_path`.
         """
         if named or self._calls is None:
             self._run(args, named)
             return
         calls = self._calls[1]
-        if not (calls.again(args) or calls.launch(args)):
+        if not (calls.replay(args) or calls.launch(args)):
             self._run(args, named)
 
     def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:
-        seen = self.watch.now()  # before all else: a change from here on is noticed
+        seen = self.dependencies.snapshot()  # before all else: a change from here on is noticed
         calls = self.calls()
         arguments = self.arguments(*args, **named)
         seen = self._seen(seen, arguments)
         plan, leaves = self._kept(arguments, seen), _leaves(arguments)
         if not any(map(on_device, leaves)):
-            doors.emulator()(plan, *leaves)
+            backends.emulator()(plan, *leaves)
             return
-        launch, values = doors.gpu()(plan, leaves)
+        launch, values = backends.gpu()(plan, leaves)
         launch(values)
         if not named:
             calls.keep(args, arguments, seen, launch)
