@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import traceback
 from threading import RLock
 
@@ -229,6 +230,7 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
     bound = kernel.signature.bind_partial()
     given = [rebuilt(a, made) for a in arguments]
     bound.arguments.update(zip(kernel.signature.parameters, given, strict=True))
+    state.frame = sys._getframe()
     result = kernel.function(*bound.args, **bound.kwargs)
     if result is not None and kernel.__name__ != "<lambda>":
         raise refusal("kernel-returns", operation=kernel.__name__, type=type(result).__name__)

@@ -79,6 +79,7 @@ class Trace:
         self.profiles = (0, 0)  # how many indices of grid and block the kernel named
         self.top = 0  # shared memory in use (bytes)
         self.unions: list[list[int]] = []  # [where it starts, the end of its longest member]
+        self.frame: FrameType | None = None  # the one that calls the kernel's function
         self.poison = ""  # the block that was left by break, return or an exception
         self.branch: Any = None  # what a cute.otherwise would belong to; see `control.when`
         self.symbols: dict[str, SymInt] = {}  # see `runtime_integers.new_symbol`

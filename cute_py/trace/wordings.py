@@ -68,6 +68,12 @@ WORDINGS: dict[str, Wording] = {
         "write to a register tensor or a cute.var that is made before the {kind}, or use "
         "cute.where(condition, a, b)",
     ),
+    "trace-unreadable": (
+        TraceError,
+        "{name}, in which a {type} stands, used inside of a run-time loop or branch",
+        "iterators whose position can be read before and after the block",
+        "make a list of it before the block, and use its elements by number",
+    ),
     "trace-leaves": (
         TraceError,
         "`{word}` inside of the branch",
