@@ -66,6 +66,13 @@ class Operators:
         self.engine.require_known(self, "Python's if, while, assert, and, or, not, min, max")
         return True
 
+    def __format__(self, spec: str) -> str:
+        try:
+            return format(str(self), spec)
+        except ValueError:
+            self.engine.require_known(self, f"the format {spec!r}", "cute.print")
+            raise
+
     def __int__(self) -> int:
         return self._number("int()")
 

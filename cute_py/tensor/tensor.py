@@ -92,7 +92,20 @@ class Tensor(Operators, Record, AbstractTensor):
             return NotImplemented
         return bool(self.engine == other.engine and self.layout == other.layout)
 
-    __hash__ = Record.__hash__
+    def __hash__(self) -> int:
+        """Return the hash of engine and layout; registers, which == compares by element, have
+        none.
+        """
+        if self.engine.computes:
+            self.engine.require_known(self, "a set, a dict or hash()", "cute.when and ==")
+        return Record.__hash__(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Tensor:
+        """Return a copy of the elements; refuse for those of a kernel, which cute.copy moves."""
+        self.engine.require_known(self, "copy.deepcopy", "cute.make_rmem_tensor and cute.copy")
+        from copy import deepcopy
+
+        return derived(deepcopy(self.engine, memo), self.layout)
 
     def __str__(self) -> str:
         return f"{self.engine} o {self.layout}"

@@ -160,8 +160,8 @@ class Snapshot:
         }
 
     def _of_module(self, module: ModuleType) -> dict[Any, Any]:
-        """Return the attributes of a module that code reads; of a foreign one, those that are methods
-        of an object, such as `random.random`.
+        """Return the attributes of a module that code reads; of a foreign one, the methods of
+        objects among them, such as `random.random`.
         """
         held = {name: vars(module)[name] for name in sorted(self.read_names & vars(module).keys())}
         if is_foreign(module):
@@ -259,6 +259,8 @@ def _same(a: Any, b: Any, met: set[tuple[int, int]]) -> bool:
         met.add((id(a), id(b)))
         if not _alike(a.value, b.value) or (len(a.parts) != len(b.parts) and not a.grows):
             return False
+        if any(_hides(key, b.value) for key in b.parts.keys() - a.parts.keys()):
+            return False
         return all(key in b.parts and _same(x, b.parts[key], met) for key, x in a.parts.items())
     if isinstance(a, Unreadable) and isinstance(b, Unreadable):
         return a.value is b.value
@@ -274,6 +276,14 @@ def _same(a: Any, b: Any, met: set[tuple[int, int]]) -> bool:
         return str(a) == str(b)
     except CuteError:  # made of values of an iteration that has ended
         return True
+
+
+def _hides(key: Any, value: object) -> bool:
+    """Tell whether an attribute that an object has gained hides one of its class: a number, say;
+    what a property of the class has computed does not.
+    """
+    held = getattr(type(value), key[1], MISSING) if isinstance(key, tuple) else MISSING
+    return held is not MISSING and not hasattr(type(held), "__get__")
 
 
 def _alike(a: Any, b: Any) -> bool:

@@ -399,7 +399,7 @@ class Var:
 
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift")
-_OTHERS = ("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "index", "int")
+_OTHERS = ("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "index", "int", "float", "hash")
 for _name in (*_OTHERS, *[f"{side}{name}" for side in ("", "r", "i") for name in _BINARY]):
     setattr(Var, f"__{_name}__", Var._refuse)
 

@@ -14,7 +14,7 @@ from cute_py.calls.arrays import on_device
 from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.dtypes.table import b1
-from cute_py.errors import CuteError, is_own, place_text, refusal
+from cute_py.errors import CuteError, ending_all, is_own, place_text, refusal
 from cute_py.layout.layout import Layout
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
@@ -112,6 +112,8 @@ class Kernel:
         )
 
     def _kept(self, arguments: tuple[Argument, ...], seen: Snapshot) -> Plan:
+        if not seen.complete:  # it reads globals by eval, exec or globals()
+            return _traced(self, arguments)
         key = (seen.key, *[argument.key for argument in arguments])
         if key not in self.plans:
             with self.tracing:  # threads that call at the same time get one plan
@@ -231,7 +233,8 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
     given = [rebuilt(a, made) for a in arguments]
     bound.arguments.update(zip(kernel.signature.parameters, given, strict=True))
     state.frame = sys._getframe()
-    result = kernel.function(*bound.args, **bound.kwargs)
+    with ending_all():
+        result = kernel.function(*bound.args, **bound.kwargs)
     if result is not None and kernel.__name__ != "<lambda>":
         raise refusal("kernel-returns", operation=kernel.__name__, type=type(result).__name__)
     state.require_sound()

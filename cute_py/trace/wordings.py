@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from cute_py.errors import CoordinateError, DtypeError, LayoutError, LeafTypeError, TraceError
+from cute_py.errors import (
+    CoordinateError,
+    CuteError,
+    DtypeError,
+    LayoutError,
+    LeafTypeError,
+    TraceError,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +21,12 @@ WORDINGS: dict[str, Wording] = {
         "{value}, which is known only when the kernel runs, in {use}",
         "a value that Python knows while the kernel is traced",
         "use {instead}",
+    ),
+    "trace-number": (
+        CuteError,
+        "{value}, which is known only when the kernel runs, in int(), float() or a format",
+        "a number that Python knows while the kernel is traced",
+        "use cute.print for its value, f'{{x}}' for its text in the plan, x.to(dtype) for numbers",
     ),
     "trace-stale": (
         TraceError,
