@@ -175,7 +175,7 @@ def format_mode(path: object) -> str:
 COMPLETIONS = 24  # names that a refusal lists
 
 
-def meant(text: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+def suggestion(text: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Suggest known names for an unknown one, for the fix of a refusal; "" if nothing is close.
 
     Args:
@@ -183,9 +183,9 @@ def meant(text: str, known: Iterable[str], cutoff: float = 0.6) -> str:
         known: the existing names.
         cutoff: the least similarity, from 0 to 1 (equal), as `difflib` measures it.
 
-    >>> meant("gem", ["gemm_01", "gemm_02", "copy"])
+    >>> suggestion("gem", ["gemm_01", "gemm_02", "copy"])
     'one of the 2 that begin so: gemm_01, gemm_02'
-    >>> meant("cpoy", ["gemm_01", "gemm_02", "copy"]), meant("zzz", ["copy"])
+    >>> suggestion("cpoy", ["gemm_01", "gemm_02", "copy"]), suggestion("zzz", ["copy"])
     ('did you mean copy?', '')
     """
     from difflib import get_close_matches
@@ -232,7 +232,7 @@ def kernel_line() -> tuple[str, int]:
 
 
 def is_own(frame: FrameType) -> bool:
-    """Tell whether a frame runs code of this package, other than its kernels."""
+    """Return whether a frame runs code of this package, other than its kernels."""
     module = frame.f_globals.get("__name__", "")
     if module.partition(".")[0] == _HERE:
         return not module.startswith(_HERE + ".kernels")

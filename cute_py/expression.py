@@ -2,7 +2,7 @@
 
     composition((6,2):(8,2), (4,3):(3,1))       functions of cute_py, by name
     zipped_divide((128,64):(64,1), (8:1, _))    tilers: tuples of layouts, integers and _
-    ((4,8):(8,1))(2,3)   Sw<3,4,3>(513)         evaluation of what can be called
+    ((4,8):(8,1))(2,3)   Sw<3,4,3>(513)         layouts and maps applied to coordinates
     coalesce((2,(1,6)):(1,(6,2)))[0]            modes
     (4,8):(8,1) o (2,2):(1,2)                   composition, as an operator
 
@@ -12,7 +12,7 @@ reaches Python except through the table of functions, and the limits below keep 
 
 from __future__ import annotations
 
-from cute_py.errors import CuteError, ParseError, meant
+from cute_py.errors import CuteError, ParseError, suggestion
 from cute_py.layout import Mapped
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.basis import ScaledBasis
@@ -285,4 +285,4 @@ def _shortened(value: int) -> str:
 
 def _hint(name: str) -> str:
     known = [*functions(), *CONSTANTS, *_WORDS]
-    return meant(name, known) or meant(name, known, 0.5) or "see cute-py functions"
+    return suggestion(name, known) or suggestion(name, known, 0.5) or "see cute-py functions"

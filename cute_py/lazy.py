@@ -69,13 +69,13 @@ class Unknown(AttributeError):
     def __init__(self, package: str, name: str, known: Callable[[], Iterable[str]]) -> None:
         # without name and obj, or the interpreter would add its own suggestion to the traceback
         super().__init__(f"module {package!r} has no attribute {name!r}", name=None, obj=None)
-        self._asked, self._known = name, known
+        self._name, self._known = name, known
 
     def __str__(self) -> str:
         from difflib import get_close_matches
 
-        known = () if self._asked.startswith("_") else self._known()
-        close = get_close_matches(self._asked, known, n=1)
+        known = () if self._name.startswith("_") else self._known()
+        close = get_close_matches(self._name, known, n=1)
         return "; ".join([self.args[0], *(f"did you mean {each!r}?" for each in close)])
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -391,7 +391,7 @@ def number(x: object, kind: Dtype, name: str) -> int | float | bool:
 
 
 def _fits(x: float, kind: Dtype) -> bool:
-    """Tell whether a number is infinite or NaN, or rounds to a value of the type."""
+    """Return whether a number is infinite or NaN, or rounds to a value of the type."""
     if not isinstance(x, int) and not isfinite(x):
         return True
     return abs(x) <= kind.max * (1 + 2**-25)

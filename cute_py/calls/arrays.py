@@ -57,8 +57,8 @@ class Library:
         device: returns the number of the GPU that holds an array.
         stream: returns, for a device, a function that returns the library's current stream on it.
         current: returns the number of the current device.
-        guard: returns, for given arrays, a function that takes as many arrays and tells whether
-            they have the same types and facts. False negatives are allowed. None: comparing the
+        guard: returns, for given arrays, a function of as many arrays that returns whether they
+            have the same types and facts. False negatives are allowed. None: comparing the
             facts is the fastest way.
     """
 
@@ -173,7 +173,7 @@ def _torch_guard() -> Callable[[Sequence[Any]], Callable[..., bool]] | None:
 
 
 def _distinguishes(guard: Callable[[Sequence[Any]], Callable[..., bool]]) -> bool:
-    """Tell whether guards accept an equal array, and reject each that differs in one fact."""
+    """Return whether guards accept an equal array, and reject each that differs in one fact."""
     import torch
 
     try:
@@ -220,7 +220,7 @@ READERS[TypedArray] = _read_typed
 
 
 def is_array(x: object) -> bool:
-    """Tell whether x is an array of some library, on the host or on a device."""
+    """Return whether x is an array of some library, on the host or on a device."""
     if type(x) in READERS:
         return type(x) is TypedArray or getattr(x, "shape", ()) != ()
     return (
@@ -237,7 +237,7 @@ def is_array(x: object) -> bool:
 
 
 def on_device(x: object) -> bool:
-    """Tell whether an array is in the memory of a GPU."""
+    """Return whether an array is in the memory of a GPU."""
     array = unwrapped(x)
     here = getattr(array, "is_cuda", None)  # torch
     if here is not None:
@@ -336,7 +336,7 @@ def require_plain_values(x: Any, name: str) -> None:
 
 
 def is_read_only(x: Any) -> bool:
-    """Tell whether the interface of a device array marks its memory as read-only."""
+    """Return whether the interface of a device array marks its memory as read-only."""
     if type(x) in LIBRARIES or hasattr(x, "is_cuda"):
         return False
     return bool(x.__cuda_array_interface__["data"][1])

@@ -123,7 +123,7 @@ class LaunchCache:
         if signature is None or read is None:
             return False
         key, values = read
-        known = signature.known.get(key)
+        known = signature.entries.get(key)
         if known is None or not known.unchanged():
             return False
         if known.replay is _miss or known in (before, after):  # or a false negative of its guard
@@ -159,7 +159,7 @@ class LaunchCache:
         read = self.kept[types].read(args)
         if read is not None:
             statics = [a.value for a in arguments if a.kind == "static"]
-            self.kept[types].known[read[0]] = CachedLaunch(seen.checker(), launch, statics)
+            self.kept[types].entries[read[0]] = CachedLaunch(seen.checker(), launch, statics)
             self.count += 1
 
 
@@ -257,7 +257,7 @@ def static(kind: type, x: str) -> ast.expr:
 
 
 def is_host(kind: type) -> bool:
-    """Tell whether a type is NumPy's array type."""
+    """Return whether a type is NumPy's array type."""
     return (kind.__module__, kind.__name__) == ("numpy", "ndarray")
 
 
@@ -273,7 +273,7 @@ class Signature:
     `read` returns (key, values) of such a call, or None if a number does not fit.
     """
 
-    __slots__ = ("guards", "known", "makers", "parts", "read", "scope")
+    __slots__ = ("entries", "guards", "makers", "parts", "read", "scope")
 
     def __init__(
         self, types: tuple[type, ...], numbers: Sequence[Number | None], divisors: Sequence[int]
@@ -286,7 +286,7 @@ class Signature:
             divisors: for each parameter the modulus by which addresses are compared.
 
         """
-        self.known: dict[Hashable, CachedLaunch] = {}
+        self.entries: dict[Hashable, CachedLaunch] = {}
         self.makers: dict[bool, Callable[..., Replay]] = {}
         self.scope: dict[str, Any] = dict(SCOPE)
         self.parts: list[Part] = []

@@ -93,7 +93,7 @@ class Memo:
         if signature is None or not self._has_numbers(args):
             return None
         key, *values = signature.read(*args)
-        known = signature.known.get(key)
+        known = signature.entries.get(key)
         if known is None:
             return None
         if known.replay is None or known.replay is self.replay:  # a false negative of its guard
@@ -110,9 +110,9 @@ class Memo:
         types = self._types(args)
         if types not in self.kept:
             self.kept[types] = Signature(types, self.arrays, self.numbers)
-        known, key = self.kept[types].known, self.kept[types].read(*args)[0]
-        self.count += key not in known
-        known[key] = CachedAnswer(answer, args[self.arrays :])
+        entries, key = self.kept[types].entries, self.kept[types].read(*args)[0]
+        self.count += key not in entries
+        entries[key] = CachedAnswer(answer, args[self.arrays :])
         self.replay = self.find
 
     def _types(self, args: tuple[Any, ...]) -> tuple[type, ...]:
@@ -142,7 +142,7 @@ def cached_launch(calls: LaunchCache, args: tuple[Any, ...]) -> CachedLaunch | N
     """Return the cached launch of a kernel call, or None."""
     signature = calls.kept.get(tuple(map(type, args)))
     read = None if signature is None else signature.read(args)
-    return None if signature is None or read is None else signature.known.get(read[0])
+    return None if signature is None or read is None else signature.entries.get(read[0])
 
 
 def address_reader(kind: type) -> Callable[[Any], int]:
@@ -160,7 +160,7 @@ class Signature:
     """
 
     def __init__(self, types: tuple[type, ...], arrays: int, numbers: Mapping[int, float]) -> None:
-        self.known: dict[Hashable, CachedAnswer] = {}
+        self.entries: dict[Hashable, CachedAnswer] = {}
         self.makers: dict[bool, Callable[..., Replay]] = {}
         self.scope: dict[str, Any] = dict(SCOPE)
         self.names = [f"x{i}" for i in range(len(types))]

@@ -55,7 +55,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{name}, an array with a mask",
         "an array without masked elements",
-        "give the masked elements a value, and pass the array without its mask: x.filled(0)",
+        "fill the masked elements, and pass the array without its mask: x.filled(0)",
     ),
     "argument-negated": (
         LayoutError,

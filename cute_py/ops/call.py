@@ -234,10 +234,8 @@ def _into_the_given_one(
 def _into_a_new_array(call: Call, known: CachedLaunch, read: list[int]) -> Answer:
     unchanged, launch = known.unchanged, known.launch.go
     make = call.library.maker(call.shape, dtype_of(call.result))
-    address_in, aligned = (
-        address_reader(type(unwrapped(call.result))),
-        address_of(call.result) % VECTOR_BYTES,
-    )
+    address_in = address_reader(type(unwrapped(call.result)))
+    aligned = address_of(call.result) % VECTOR_BYTES
 
     def answer(_args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:
         if not unchanged():

@@ -1,9 +1,9 @@
-"""What a run-time block of the trace may not do to Python: rebind or change what is used later.
+"""Checks that a run-time block does not rebind or change Python values that are used later.
 
-The body of `cute.when` is run once at trace time, whatever the condition will be. So `s = 2` inside
-and `s` after it would be 2 for all threads. Names are compared at entry and exit;
-whether one is used later is read from the bytecode (no source needed), `return`, `break` and
-`continue` from the source.
+The body of `cute.when` is run once at trace time, whatever the condition will be. So after `s = 2`
+inside of it, `s` would be 2 for all threads. Names are compared at entry and exit. The bytecode
+shows whether a name is live afterwards (no source needed); the source shows `return`, `break` and
+`continue`.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Iterations:
         self.seen = [Snapshot(self.frames)]
         self.locked = Locked(self.seen[0].large)
 
-    def again(self) -> None:
-        """Keep the names at the end of a run."""
+    def record(self) -> None:
+        """Keep the names at the end of one trace of the body."""
         self.seen.append(Snapshot(self.frames))
 
     def leave(self, error: object) -> None:
@@ -108,8 +108,8 @@ class Iterations:
             )
 
     def check(self, sure: bool) -> None:
-        """Refuse what goes on changing, and, in a loop that may not run (not `sure`), what the body
-        changed and the code after it uses.
+        """Refuse loop-carried names and, in a loop that may not run (not `sure`), names that the
+        body changes and the code after it uses.
         """
         for i, frame in enumerate(self.frames):
             (line, entry), code = self.places[i], frame.f_code
@@ -191,11 +191,11 @@ def _where(frame: FrameType, line: int) -> str:
     return place_text((frame.f_code.co_filename, line))
 
 
-# -- names used later
+# -- liveness of names
 
 
 def used_after(code: CodeType, offset: int, names: list[str]) -> set[str]:
-    """Return those of the names that some path after an instruction reads before it writes them.
+    """Return the names that are live after an instruction: some path reads them before writing.
 
     Args:
         code: of the function.
@@ -227,8 +227,8 @@ def _inner_reads(code: CodeType, name: str) -> bool:
 
 
 def loop_ends(code: CodeType, offset: int) -> tuple[int | None, int | None]:
-    """Return the numbers of the instruction that begins an iteration of the `for` statement whose
-    iterator is asked at an offset (bytes), and of the one after the loop; None for another asker.
+    """Return the numbers of the first instruction of an iteration of the `for` statement at an
+    offset (bytes), and of the first one after the loop; None if it is not a `for` statement.
     """
     instructions, position = _instructions(code)
     start = _number_at(code, offset)
@@ -237,9 +237,9 @@ def loop_ends(code: CodeType, offset: int) -> tuple[int | None, int | None]:
     return start, position.get(instructions[start].argval)
 
 
-def asks_for_statement(frame: FrameType) -> bool:
-    """Tell whether a frame asks for an iterator for a `for` statement or `yield from`, rather than
-    for a function (list, zip, sum ...) or a comprehension.
+def in_for_statement(frame: FrameType) -> bool:
+    """Return whether a frame requests an iterator for a `for` statement or `yield from`, not for a
+    function (list, zip, sum ...) or a comprehension.
     """
     instructions, _position = _instructions(frame.f_code)
     start = _number_at(frame.f_code, frame.f_lasti)
@@ -253,10 +253,10 @@ _COLLECTS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
 
 
 def _comprehends(instructions: list[dis.Instruction], start: int) -> bool:
-    """Tell whether what GET_ITER gives goes to a comprehension or a generator expression."""
+    """Return whether the iterator of GET_ITER is for a comprehension or a generator expression."""
     after = [x.opname for x in instructions[start + 1 : start + 4]]
     if any(name.startswith(("CALL", "PRECALL")) for name in after[:2]):
-        return True  # to a function of its own, which is called at once
+        return True  # compiled to a function, which is called immediately
     head = next((x for x in instructions[start:] if x.opname == "FOR_ITER"), None)
     if head is None:
         return False
@@ -275,8 +275,8 @@ def _instructions(code: CodeType) -> tuple[list[dis.Instruction], dict[int, int]
 
 
 def _number_at(code: CodeType, offset: int) -> int:
-    """Return the number of the instruction at an offset (bytes), or in whose inline cache it lies:
-    there stands a frame whose call or iteration the interpreter has specialised.
+    """Return the number of the instruction at an offset (bytes). The offset may be in its inline
+    cache, if the interpreter has specialized the instruction.
     """
     instructions, _position = _instructions(code)
     return max(bisect_right(instructions, offset, key=lambda x: x.offset) - 1, 0)
@@ -287,7 +287,7 @@ def _words(x: dis.Instruction) -> tuple[object, ...]:
 
 
 def _reads(code: CodeType, start: int, name: str, kind: str) -> bool:
-    """Tell whether a path from an instruction reads a name before writing it."""
+    """Return whether some path from an instruction reads a name before writing it."""
     instructions, position = _instructions(code)
     seen: set[int] = set()
     todo = [start]
@@ -315,7 +315,7 @@ _ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP"
 
 
 def _access(x: dis.Instruction, name: str, kind: str) -> str:
-    """Return what an instruction does first with a name: "read", "write" or ""."""
+    """Return the first access of an instruction to a name: "read", "write" or ""."""
     words = _words(x)
     if kind not in x.opname or name not in words:
         return ""
@@ -332,8 +332,8 @@ def _access(x: dis.Instruction, name: str, kind: str) -> str:
 
 
 def leaves(code: CodeType, line: int) -> tuple[str, int] | bool | None:
-    """Return the (word, line) that leaves the `with` block which begins at a line; False if there
-    is none, None where the source is not at hand.
+    """Return the (word, line) that leaves the `with` block that begins at a line; False if there
+    is no such word, None if the source is not available.
     """
     tree = _tree(code.co_filename)
     if tree is None:

@@ -67,7 +67,7 @@ def test_a_changed_capture_is_noticed_at_known_calls(module, name, monkeypatch):
     x = Array((1000,), np.int32)
     for _ in range(3):
         kernel(x, *module.GIVEN)
-    known = sum(len(signature.known) for signature in kernel.calls().kept.values())
+    known = sum(len(signature.entries) for signature in kernel.calls().kept.values())
     assert known == (name in WATCHED)
     assert not known or kernel.calls().launch((x, *module.GIVEN))
     change()

@@ -37,7 +37,7 @@ def scaled():
 
 
 def known(kernel):
-    return sum(len(signature.known) for signature in kernel.calls().kept.values())
+    return sum(len(signature.entries) for signature in kernel.calls().kept.values())
 
 
 X, Y = Array((1000,)), Array((1000,), address=8192)
@@ -496,7 +496,7 @@ def entry_of(kernel, *args):
     """Return what is kept of a call, None if it is not known."""
     signature = kernel.calls().kept.get(tuple(map(type, args)))
     read = signature and signature.read(args)
-    return read and signature.known.get(read[0])
+    return read and signature.entries.get(read[0])
 
 
 CONFIGS = [Frozen(1), Frozen(2), Frozen(1), [1], [1, 2], 1, True, 0.0, -0.0, None, cute.Layout(4)]

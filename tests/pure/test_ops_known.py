@@ -133,7 +133,7 @@ def operands(**named):
 
 
 def known():
-    return sum(len(signature.known) for signature in KNOWN.kept.values())
+    return sum(len(signature.entries) for signature in KNOWN.kept.values())
 
 
 def words(gpu):
@@ -152,7 +152,7 @@ def test_a_thousand_calls_keep_one_entry(gpu, steps):
         assert x[-2] == np.float64(1.5 + i).view(np.uint64)
     assert steps == []  # no configuration, no epilogue, no request
     assert known() == KNOWN.count == 1
-    assert sum(len(signature.known) for signature in gemm.calls().kept.values()) == 1
+    assert sum(len(signature.entries) for signature in gemm.calls().kept.values()) == 1
     assert len(gpu.raw.launches) == 1001
     assert Matrix.made == []
 

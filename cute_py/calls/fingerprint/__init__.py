@@ -66,7 +66,7 @@ def static_key(value: Any) -> Hashable:
 
 
 def is_plain(value: object) -> bool:
-    """Tell whether a value refers to no other objects: a number, text, layout or dtype."""
+    """Return whether a value refers to no other objects: a number, text, layout or dtype."""
     kind = type(value)
     return kind in _EXACT or kind is float or kind is complex or issubclass(kind, Value)
 

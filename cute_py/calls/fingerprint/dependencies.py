@@ -77,7 +77,7 @@ class Snapshot:
             self.classes, self.sizes = places.classes + self.classes, places.sizes + self.sizes
 
     def unchanged(self) -> bool:
-        """Tell whether all places still hold the same objects."""
+        """Return whether all places still hold the same objects."""
         for get, name, value in self.entries:
             if get(name, MISSING) is not value:
                 return False

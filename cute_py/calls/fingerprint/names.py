@@ -68,7 +68,7 @@ def _inner(code: CodeType) -> list[CodeType]:
 
 
 def is_foreign(value: Any) -> bool:  # a function, class or module
-    """Tell whether a function, class or module is not the user's own.
+    """Return whether a function, class or module is not the user's own.
 
     >>> import math
     >>> is_foreign(math), is_foreign(int), is_foreign(is_foreign)

@@ -34,7 +34,7 @@ _EXACT = (bool, int, str, bytes, CodeType, type, ModuleType, type(None))
 
 
 def is_frozen(value: Any, depth: int = DEPTH) -> bool:
-    """Tell whether a value is immutable to its leaves: then its key never changes while it lives,
+    """Return whether a value is immutable to its leaves: then its key never changes while it lives,
     and neither does the code of its class.
 
     >>> is_frozen((1, "a", (2.0, None))), is_frozen((1, [2])), is_frozen(lambda: 1)
@@ -58,7 +58,7 @@ def is_frozen(value: Any, depth: int = DEPTH) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_frozen_record(kind: Any) -> bool:  # a class
-    """Tell whether a class is a frozen dataclass that stores its fields itself: no field is a
+    """Return whether a class is a frozen dataclass that stores its fields itself: no field is a
     property, and its objects store nothing outside of their fields and `__dict__`.
     """
     params = getattr(kind, "__dataclass_params__", None)
@@ -136,7 +136,7 @@ def wrapped_in(value: Any) -> list[Any]:
 
 
 def is_read(name: str, value: object, names: frozenset[str]) -> bool:
-    """Tell whether code may read an entry of a class: by its name, or implicitly as Python does
+    """Return whether code may read an entry of a class: by its name, or implicitly as Python does
     with special methods.
     """
     if name in _UNREAD or isinstance(value, (MemberDescriptorType, GetSetDescriptorType)):
@@ -169,7 +169,7 @@ def contents(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def is_fixed(value: Any, is_container: bool = False) -> bool:
-    """Tell whether an object always has the same parts, which may change themselves."""
+    """Return whether an object always has the same parts, which may change themselves."""
     kind: Any = type(value)
     if isinstance(value, Enum) or kind in (frozenset, range, slice):
         return True
@@ -182,23 +182,23 @@ def is_fixed(value: Any, is_container: bool = False) -> bool:
 
 
 def is_opaque(value: Any) -> bool:
-    """Tell whether the content of an object never affects a plan: a logger."""
+    """Return whether the content of an object never affects a plan: a logger."""
     logging = sys.modules.get("logging")
     return logging is not None and isinstance(value, logging.Logger)
 
 
 def is_array(value: object) -> bool:
-    """Tell whether a value is a NumPy array or scalar."""
+    """Return whether a value is a NumPy array or scalar."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
 
 
 def is_empty(value: object) -> bool:
-    """Tell whether an object can have attributes, and has none: then its class is its content."""
+    """Return whether an object can have attributes, and has none: then its class is its content."""
     return hasattr(value, "__dict__") and type(value).__new__ is object.__new__
 
 
 def by_identity(value: object) -> bool:
-    """Tell whether an object compares by identity."""
+    """Return whether an object compares by identity."""
     kind: Any = type(value)
     return bool(kind.__hash__ is object.__hash__)
