@@ -305,6 +305,8 @@ WHEN = {
     "plan-divergent": "not all threads of the block may reach a barrier",
     "plan-shared": "a block needs more shared memory than it can have",
     # -- calls.wordings
+    "argument-modes": "a kernel is given an array without modes",
+    "argument-recursive": "a kernel is given a list that contains itself",
     "argument-type": "an array does not have the type of its annotation, or of `typed`",
     "argument-spec": "`cute.spec` has entries for another number of modes",
     "argument-hidden": "an array is inside of an object that is a compile-time value",
@@ -329,6 +331,11 @@ WHEN = {
         "Python would need a value that is known only at run time: `if`, `while`, `and`, `range`, "
         "an index of a list"
     ),
+    "trace-number": (
+        "Python would turn a value that is known only at run time into a number, with int(), "
+        "float() or a format"
+    ),
+    "trace-unreadable": ("a run-time loop or branch uses an iterator whose position nothing tells"),
     "trace-stale": (
         "a value made inside of a run-time loop or branch is used after it, or in its next "
         "iteration"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dis import get_instructions
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -86,6 +87,15 @@ class Snapshot:
         self.modules: list[tuple[Contents, ModuleType]] = []
         self.todo: list[tuple[Contents, dict[Any, Any]]] = []
         self.names = [self._names_of(frame) for frame in frames]
+        self._finish()
+
+    def contents(self, value: object) -> object:
+        """Return the contents of one more value."""
+        found = self.read(value)
+        self._finish()
+        return found
+
+    def _finish(self) -> None:
         while self.todo or self.modules:
             while self.todo:
                 node, parts = self.todo.pop()
@@ -142,8 +152,7 @@ class Snapshot:
         if is_array(value):
             return self._of_array(value)
         if isinstance(value, GeneratorType):
-            frame = value.gi_frame
-            return {"at": frame and frame.f_lasti, **(frame.f_locals if frame else {})}
+            return _of_generator(value)
         return self._of_object(value, node)
 
     def _of_function(self, value: Any) -> dict[Any, Any] | None:
@@ -194,9 +203,10 @@ class Snapshot:
         node.grows = plain is None and hasattr(value, "__dict__")
         if not is_foreign(type(value)):
             parts["class"] = type(value)
-        if plain is None and not hasattr(value, "__dict__") and is_foreign(type(value)):
-            return _state_of(value)
-        return parts
+        if plain is not None or not is_foreign(type(value)):
+            return parts
+        state = _state_of(value)
+        return {**parts, **state} if isinstance(state, dict) and parts else state or parts or None
 
 
 def _own_entries(kind: type) -> Iterator[tuple[str, object]]:
@@ -211,8 +221,18 @@ def _own_entries(kind: type) -> Iterator[tuple[str, object]]:
 
 def _is_own(value: object) -> bool:
     """Tell whether a value is one of this package: none of them changes, but for scopes."""
-    kind = type(value)
+    kind: Any = type(value)
     return kind.__module__.partition(".")[0] == _OWN and kind is not type
+
+
+def _of_generator(value: Any) -> dict[Any, Any] | Unreadable:
+    """Return where a generator stands, and its names; a loop in it hides how far it is."""
+    frame = value.gi_frame
+    if frame is None:
+        return {"at": None}
+    if any(x.opname == "FOR_ITER" for x in get_instructions(value.gi_code)):
+        return Unreadable(value)
+    return {"at": frame.f_lasti, "from": value.gi_yieldfrom, **frame.f_locals}
 
 
 def _state_of(value: Any) -> dict[Any, Any] | Unreadable | None:
@@ -226,6 +246,9 @@ def _state_of(value: Any) -> dict[Any, Any] | Unreadable | None:
             return {"bytes": view.tobytes()}
     except (TypeError, ValueError, BufferError):
         pass
+    kind: Any = type(value)
+    if hasattr(value, "__dict__") and kind.__reduce__ is object.__reduce__:
+        return None  # its attributes are all
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # itertools lose their copies in Python 3.14
@@ -234,12 +257,20 @@ def _state_of(value: Any) -> dict[Any, Any] | Unreadable | None:
         made = None
     if isinstance(made, str):
         return None  # a name: a constant
+    if made is not None and _is_hidden(getattr(made[1][:1] and made[1][0], "__self__", None)):
+        return Unreadable(value)  # an iterator over calls of an object's method
     if made is not None:
         return {k: list(x) if k > 2 and x is not None else x for k, x in enumerate(made[1:], 1)}
-    text = repr(value)
     if hasattr(value, "__next__"):
-        return Unreadable(value) if " at 0x" in text else {"text": text}
+        return Unreadable(value) if _is_hidden(value) else {"text": repr(value)}
     return None
+
+
+def _is_hidden(value: object) -> bool:
+    """Tell whether an object is written in C, and even its text says nothing of its state."""
+    if value is None or hasattr(value, "__dict__") or not is_foreign(type(value)):
+        return False
+    return " at 0x" in object.__repr__(value) and " at 0x" in repr(value)
 
 
 # -- comparison

@@ -90,7 +90,7 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
         finally:
             if not done:
                 trace.leave("run-time loop", line)
-                names.leave(sys.exc_info()[1])
+                names.locked.unlock()
             finished = trace.scope is inner
             trace.close(inner, outer)
         if not finished:
@@ -98,7 +98,7 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
         trace.require_sound()
         runs.append(inner.ops)
         names.record()
-    names.leave(None)
+    names.locked.unlock()
     _require_same(runs[0], runs[1])
     names.check(_surely_runs(start, stop, loop.step))
     trace.emit(Loop(name, start, stop, loop.step, tuple(runs[1]), scope, line=line))
@@ -201,7 +201,7 @@ class _BlockStatement:
         self.guard.refuse_leaving()
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        self.guard.leave(error)
+        self.guard.locked.unlock()
         if self.body.end(kind, self.operation):
             self.guard.check()
             self._record()
@@ -213,8 +213,8 @@ class _BlockStatement:
             with self.body.ending(self.operation):
                 body()
         finally:
-            self.guard.leave(sys.exc_info()[1])
-        self.guard.check()
+            self.guard.locked.unlock()
+        self.guard.check(body)
         self._record()
 
 

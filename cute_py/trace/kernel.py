@@ -220,6 +220,14 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
         verify(plan)
     except CuteError as error:
         raise _located(error, state.root.line) from error
+    except ValueError as error:
+        if not state.locked or "read-only" not in str(error):
+            raise
+        found = refusal("trace-rebound", operation="kernel", names="a large array", kind="block")
+        raise _located(found.with_traceback(error.__traceback__), state.root.line) from error
+    finally:
+        for each in state.locked:
+            each.unlock()
     return plan
 
 

@@ -35,7 +35,7 @@ class Rebinding:
         self.frames = kernel_frames()
         self.places = [(frame.f_lineno, frame.f_lasti) for frame in self.frames]
         self.before = Snapshot(self.frames)
-        self.locked = Locked(self.before.large)
+        self.locked = locked(self.before)
 
     def refuse_leaving(self) -> None:
         """Refuse a body that leaves the block by return, break or continue."""
@@ -54,15 +54,7 @@ class Rebinding:
                 "trace-leaves", operation=self.operation, word=word, where=_where(frame, line)
             )
 
-    def leave(self, error: object) -> None:
-        """Give large arrays back; refuse a body that writes to one."""
-        locked = self.locked.arrays
-        self.locked.unlock()
-        if locked and isinstance(error, ValueError) and "read-only" in str(error):
-            where = _where(self.frames[0], self.places[0][0])
-            refuse_rebound(self.operation, self.kind, {"a large array"}, where)
-
-    def check(self) -> None:
+    def check(self, body: object = None) -> None:
         """Refuse names that were changed in the block and are used after it, or, in a loop, in its
         next iteration.
         """
@@ -81,7 +73,8 @@ class Rebinding:
                 used |= used_after(code, entry, found)
             if used:
                 refuse_rebound(self.operation, self.kind, used, _where(frame, line))
-            refuse_unreadable(frame, (entry, frame.f_lasti), later, self.operation)
+            names = later if body is None else {"body": after.contents(body)}
+            refuse_unreadable(frame, (entry, frame.f_lasti), names, self.operation)
 
 
 class Iterations:
@@ -91,21 +84,11 @@ class Iterations:
         self.frames = kernel_frames()
         self.places = [(frame.f_lineno, frame.f_lasti) for frame in self.frames]
         self.seen = [Snapshot(self.frames)]
-        self.locked = Locked(self.seen[0].large)
+        self.locked = locked(self.seen[0])
 
     def record(self) -> None:
         """Keep the names at the end of one trace of the body."""
         self.seen.append(Snapshot(self.frames))
-
-    def leave(self, error: object) -> None:
-        """Give large arrays back; refuse a body that writes to one."""
-        locked = self.locked.arrays
-        self.locked.unlock()
-        if locked and isinstance(error, ValueError) and "read-only" in str(error):
-            where = _where(self.frames[0], self.places[0][0])
-            raise refusal(
-                "trace-carried", operation="cute.range", names="a large array", where=where
-            )
 
     def check(self, sure: bool) -> None:
         """Refuse loop-carried names and, in a loop that may not run (not `sure`), names that the
@@ -130,6 +113,13 @@ class Iterations:
                 if used:
                     refuse_rebound("cute.range", "loop", used, _where(frame, line))
             refuse_unreadable(frame, (entry, entry), after, "cute.range")
+
+
+def locked(names: Snapshot) -> Locked:
+    """Make the large arrays of a reading read-only, until the block or the trace ends."""
+    found = Locked(names.large)
+    current().locked.append(found)
+    return found
 
 
 def kernel_frames() -> list[FrameType]:
@@ -168,6 +158,7 @@ def refuse_unreadable(
         start, end = loop_ends(code, between[0])
         first, last = (first, first) if start is None or end is None else (start, end)
     used = {word for x in instructions[first:last] if "LOAD" in x.opname for word in _words(x)}
+    used |= {"body"} & names.keys()
     for name in sorted(str(word) for word in used & names.keys()):
         value = unreadable_in(names[name])
         if value is not None:
