@@ -13,7 +13,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "architecture {arch!r}",
         "sm_ and a number, such as sm_80 or sm_90a",
-        "compute capability 9.0 is sm_90, its own features are sm_90a",
+        "compute capability 9.0 is sm_90, with wgmma, sm_90a",
     ),
     "atom-unknown": (LayoutError, "{name}", "the name of an atom, spelled as in CuTe", "{hint}"),
     "atom-parameters": (

@@ -148,7 +148,7 @@ def test_a_source_has_its_path_where_none_can_be_written(place, monkeypatch):
     monkeypatch.delenv("CUTE_PY_CACHE")
     place.rename(place.with_name("moved"))
     place.write_text("a file")
-    with pytest.warns(RuntimeWarning, match="nothing is kept on disk"):
+    with pytest.warns(RuntimeWarning, match="the cache on disk is not used"):
         assert files.source_file("gemm", "pass\n") == path
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -194,7 +194,7 @@ def test_an_open_question_is_refused_with_the_assumption_that_settles_it(questio
     assert str(caught.value) == (
         f"composition: given symbols that leave open whether {words}; required: one answer for "
         f"every value that the symbols can take; fix: assume that {words}: declare it, "
-        "sym(name, multiple_of=..., min=..., max=...), or put in numbers (subs) (gemm.py:31)"
+        "sym(name, multiple_of=..., min=..., max=...), or substitute numbers (subs) (gemm.py:31)"
     )
 
 

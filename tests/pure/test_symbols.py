@@ -419,7 +419,7 @@ def test_settled_comparisons_are_bools():
         ),
         (lambda: bool(i), r"bool: given symbols that leave open whether i != 0"),
         (lambda: int(M), r"int: given symbols that leave open whether M is one number"),
-        (lambda: range(M), r"fix: assume that M is fixed: declare it, .* or put in numbers"),
+        (lambda: range(M), r"fix: assume that M is fixed: declare it, .* or substitute numbers"),
         (lambda: [1, 2][N], r"int: .* whether N is one number"),
         (lambda: abs(z), r"abs: .* whether z < 0"),
         (lambda: N // i, r"div: given symbols that leave open whether i >= 1"),

@@ -73,7 +73,7 @@ EXAMPLES = {
     ),
     "engine-unreadable": (
         lambda: make_tensor(cute.Memory("sA", "f16"), 8)[3],
-        "smem_ptr[16b](sA), whose elements the host does not have",
+        "smem_ptr[16b](sA), whose elements are not in host memory",
     ),
     "engine-arithmetic": (
         lambda: make_tensor(cute.Memory("sA", "f16"), 8) + 1,
@@ -106,7 +106,7 @@ EXAMPLES = {
     ),
     "recast-unpacked": (
         lambda: cute.recast(make_tensor(np.zeros(8, bool)), "u8"),
-        "elements of b1 in bytes of their own",
+        "b1 elements that take a byte each",
     ),
     "recast-origin": (
         lambda: cute.recast(make_tensor(np.zeros(8, np.uint8), Layout(6)).domain_offset(1), "u16"),

@@ -1,4 +1,4 @@
-"""Checks of a kernel by itself."""
+"""Assertions in a kernel."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ Registers:
 Calls:
     holds_*: whether a condition holds
     value_*: an integer expression
-    begin_*: the address where a walk along an array begins
-    advance_*: the address of the next pass
+    begin_*: the address that a loop begins with
+    advance_*: the address of the next iteration
     fill_*: all elements become a number
     map_*: element by element
     load_*: ld.global or ld.shared, one for each vector
