@@ -95,7 +95,7 @@ def test_a_link_in_place_of_an_inner_folder_is_refused(place, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     place.mkdir(mode=0o700)
     (place / "kernels").symlink_to(tmp_path / "elsewhere")
-    assert "no folder of this user" in refused(lambda: files.folder("kernels"))
+    assert "not a folder of this user" in refused(lambda: files.folder("kernels"))
 
 
 def test_a_file_in_place_of_a_folder_is_refused(place):

@@ -111,7 +111,7 @@ def test_the_second_operand_is_asked_when_the_first_does_not_know_it():
 
 @pytest.mark.parametrize("function", [ints.add, ints.same])
 def test_classes_that_do_not_know_each_other_are_refused(function):
-    with pytest.raises(LeafTypeError, match=r"Left\(\) and Left\(\); required: operands whose"):
+    with pytest.raises(LeafTypeError, match=r"Left\(\) and Left\(\); required: operands of"):
         function(Left(), Left())
 
 
@@ -253,6 +253,6 @@ def test_symbols_and_coordinate_strides_meet():
 
 @pytest.mark.parametrize("question", [ints.add, ints.divides])
 def test_leaves_of_unrelated_classes_do_not_meet(question):
-    with pytest.raises(LeafTypeError, match="classes know each other; fix: use one kind") as caught:
+    with pytest.raises(LeafTypeError, match="classes that work together; fix: use one kind") as caught:
         question(Opaque(2), sym("M"))
     assert caught.value.code == "leaf-operands"

@@ -587,7 +587,7 @@ def test_a_first_call_in_a_capture_is_refused_and_a_later_one_is_not(gpu):
     plan = plan_of(touch, X)
     gpu.raw.capturing = True
     message = refused("launch-capture", plan, X)
-    assert "call it once with such arrays before the capture" in message
+    assert "call it once with these arrays before the capture" in message
     assert not any(call[0] == "cuModuleLoadData" for call in gpu.raw.calls)
     gpu.raw.capturing = False
     cute.run(plan, X)

@@ -29,11 +29,11 @@ EXAMPLES = {
     ),
     "tensor-layout": (
         lambda: make_tensor(cute.make_ptr("f16", 0)),
-        "given gmem_ptr[16b](0x0) alone; required: a layout",
+        "given gmem_ptr[16b](0x0) without a layout; required: a layout",
     ),
     "tensor-dtype": (
         lambda: make_tensor(cute.make_ptr("f16", 0), 8, "f32"),
-        "a dtype for gmem_ptr[16b](0x0), which has one",
+        "a dtype for gmem_ptr[16b](0x0), which already has one",
     ),
     "tensor-codomain": (
         lambda: make_tensor(np.zeros(32), cute.make_identity_layout((4, 8))),
@@ -57,7 +57,7 @@ EXAMPLES = {
     ),
     "tensor-overlap": (
         lambda: host(Layout((2, 2), (0, 1)), "s8", [[1, 2], [3, 2]]),
-        "two values for offset 0 of (2,2):(0,1), which has the coordinates (0,0) and (1,0) there",
+        "two values for offset 0 of (2,2):(0,1), to which it maps the coordinates (0,0) and (1,0)",
     ),
     "tensor-no-view": (
         lambda: host(4, "f32").__array__(copy=False),
@@ -114,7 +114,7 @@ EXAMPLES = {
     ),
     "recast-backwards": (
         lambda: cute.recast(cute.Tensor(np.zeros(16, np.uint8), BACKWARDS), "u16"),
-        "a swizzle above strides that run backwards",
+        "a swizzle above negative strides",
     ),
     "thread-range": (
         lambda: cute.local_partition(Layout(8), Layout(4), 4),
