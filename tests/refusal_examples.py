@@ -223,7 +223,7 @@ WHEN = {
     "copy-width": "a copy instruction does not have that width",
     "copy-bulk-bits": "a bulk copy is no multiple of 16 bytes",
     "copy-spaces": "a copy instruction does not move between these memory spaces",
-    "copy-no-ptx": "the PTX text is asked of a copy that is no single instruction",
+    "copy-no-ptx": "PTX text is requested for a copy that is not a single instruction",
     "copy-operands": "the PTX text of a copy is given the wrong operands",
     "copy-value-type": "a copy atom would split a value between threads",
     "copy-value-bits": "a copy atom moves no whole number of values",

@@ -72,7 +72,7 @@ def _threads(atom: MMA_Atom) -> Iterator[str]:
 
 
 def _coverage(atom: MMA_Atom, part: Part) -> Iterator[str]:
-    """Check that threads and values reach each element once; through a descriptor, each thread."""
+    """Check that threads and values cover each element once; with a descriptor, in each thread."""
     import numpy as np
 
     name, layout, tile, _, memory, _ = part
@@ -83,7 +83,7 @@ def _coverage(atom: MMA_Atom, part: Part) -> Iterator[str]:
         yield f"{name} {layout} does not have the {atom.num_threads} threads of thr_id"
     if memory == "smem" and atom.num_threads > 2:  # not the pair of CTAs of SM100
         if layout[0].offsets().any():
-            yield f"{name} {layout} is read through a descriptor, but not in the same way by all threads"
+            yield f"{name} {layout} is read through a descriptor, but differently by some threads"
         layout = layout[1]
     if not np.array_equal(np.sort(layout.offsets(), axis=None), np.arange(prod(tile))):
         yield f"{name} {layout} does not reach each element of {tile} once"
@@ -100,7 +100,7 @@ def _bits(part: Part) -> Iterator[str]:
 
 
 def _metadata(atom: MMA_Atom) -> Iterator[str]:
-    """Check that metadata describes each place, equally often, and fills its registers."""
+    """Check that metadata describes each element equally often, and fills its registers."""
     import numpy as np
 
     if not atom.sparse:
@@ -118,7 +118,7 @@ def _metadata(atom: MMA_Atom) -> Iterator[str]:
 
 
 def _text(atom: MMA_Atom) -> Iterator[str]:
-    """Check that text and registers come together, and that the text names each operand once."""
+    """Check that a row has both text and registers, and that the text names each operand once."""
     if (atom.ptx is None) != (atom.registers == ()):
         yield "ptx without registers, or registers without ptx"
     if atom.ptx is None:

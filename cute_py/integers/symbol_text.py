@@ -74,7 +74,7 @@ def source(p: Polynomial) -> str:
 
 
 class Writer:
-    """Writes polynomials in declared sizes: it decides on the expression, the notation prints it."""
+    """Writes polynomials in declared sizes: it picks the expression, the notation prints it."""
 
     def __init__(self, notation: Notation) -> None:
         self.notation = notation

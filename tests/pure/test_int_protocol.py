@@ -253,6 +253,8 @@ def test_symbols_and_coordinate_strides_meet():
 
 @pytest.mark.parametrize("question", [ints.add, ints.divides])
 def test_leaves_of_unrelated_classes_do_not_meet(question):
-    with pytest.raises(LeafTypeError, match="classes that work together; fix: use one kind") as caught:
+    with pytest.raises(
+        LeafTypeError, match="classes that work together; fix: use one kind"
+    ) as caught:
         question(Opaque(2), sym("M"))
     assert caught.value.code == "leaf-operands"

@@ -253,7 +253,10 @@ E_TV, STORED_TV = BF16.extra
     ("changes", "complaint"),
     [
         ({"extra": (E_TV, ("stored_tv", BF16.a_tv))}, "stored A .* does not reach each"),
-        ({"extra": (("e_tv", Layout(((2, 8), 32))), STORED_TV)}, "E .* does not have the 32 threads"),
+        (
+            {"extra": (("e_tv", Layout(((2, 8), 32))), STORED_TV)},
+            "E .* does not have the 32 threads",
+        ),
         (
             {"extra": (("e_tv", Layout(((2, 2, 8), (16, 2)), ((0, 0, 1), (16, 8)))), STORED_TV)},
             "E .* does not describe each element",

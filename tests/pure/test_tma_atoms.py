@@ -165,7 +165,7 @@ def refused(gmem=K_MAJOR, layout=TILE, dtype="f16", **named):
             {"cta_tile": (64, 64)},
         ),
         (
-            r"required: shared memory that walks along a mode of the tensor, one element at a time",
+            r"required: shared memory that steps along a mode of the tensor, one element at a time",
             {"layout": cute.Layout(((2, 4), 64), ((4, 1), 8)), "gmem": MN_MAJOR},
         ),
         (
