@@ -100,7 +100,7 @@ class Copy_Op:
 
     @property
     def num_threads(self) -> int:
-        """How many threads take part in one instruction."""
+        """The number of threads that execute one instruction together."""
         return int(size(self.thr_id))
 
     @property
@@ -281,7 +281,7 @@ class Copy_Atom(Value):
 
     @property
     def num_threads(self) -> int:
-        """How many threads take part in one instruction."""
+        """The number of threads that execute one instruction together."""
         return self.op.num_threads
 
     @property

@@ -25,11 +25,11 @@ WORDINGS: dict[str, Wording] = {
         DtypeError,
         "an integer type of {bits!r} bits",
         "1 to 8, 16, 32 or 64 bits",
-        "take {fix}",
+        "use {fix}",
     ),
     "dtype-void": (
         DtypeError,
-        "void, which holds no values",
+        "void, which has no values",
         "a dtype of at least 1 bit",
         "name the type of the elements",
     ),
@@ -81,7 +81,7 @@ WORDINGS: dict[str, Wording] = {
         DtypeError,
         "{value}",
         "values that {to} holds; storing neither rounds nor clamps",
-        "store convert(x, {to!r}), which says how",
+        "store convert(x, {to!r}), with the rounding",
     ),
     "image-type": (
         LeafTypeError,
@@ -111,7 +111,7 @@ WORDINGS: dict[str, Wording] = {
         DtypeError,
         "{words} words of {word_bits} bits",
         "a whole number of {to} elements",
-        "pass the count of elements, or add words until they come out even",
+        "pass the count of elements, or add words up to a whole number of elements",
     ),
     "words-too-few": (
         DtypeError,
@@ -122,7 +122,7 @@ WORDINGS: dict[str, Wording] = {
     "words-read-only": (
         DtypeError,
         "read-only words",
-        "words that can be written",
+        "writable words",
         "write to a copy, words.copy()",
     ),
     "element-straddles": (
