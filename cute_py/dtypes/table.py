@@ -298,7 +298,7 @@ def from_numpy(x: DTypeLike) -> Dtype:
 
 
 def _spelled(name: str) -> Dtype | None:
-    """Return the dtype of a spelling, or None; integer types are created if needed (s3, int6b_t)."""
+    """Return the dtype of a spelling, or None; integer types are made on demand (s3, int6b_t)."""
     if name in _SPELLINGS:
         return _SPELLINGS[name]
     for prefix, signed in (("uint", False), ("int", True), ("u", False), ("s", True)):

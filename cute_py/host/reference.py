@@ -133,7 +133,7 @@ def tensor_div(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def tensor_modulus(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-    """Store the remainder of a / b, with the sign of b, as in NumPy; arguments as for `tensor_map2`.
+    """Store a % b, with the sign of b, as in NumPy; arguments as for `tensor_map2`.
 
     Raises LayoutError for an integer divided by 0. Source: cutlass `TensorModulus`.
 

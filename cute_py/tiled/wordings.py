@@ -115,7 +115,7 @@ WORDINGS: dict[str, Wording] = {
     "copy-map": (
         LayoutError,
         "{name} layout {layout}",
-        "a layout that maps one element to each index from 0 to {last}",
+        "a layout that gives every index from 0 to {last} to one element",
         "omit the stride, or pass the modes in one order, such as (32,4):(4,1)",
     ),
     "copy-tv": (

@@ -119,7 +119,7 @@ def edited(**changes):
         ),
         ({"c_tv": Layout(128)}, "C .* is not \\(thread, value\\)"),
         ({"thr_id": Layout((4, 8), (1, 0))}, "maps two logical threads to one thread"),
-        ({"thr_id": Layout(32, 8)}, "leaves the 128 threads"),
+        ({"thr_id": Layout(32, 8)}, "is outside the 128 threads"),
         (
             {"registers": (*BF16.registers[:1], Operand(2, "b32"), *BF16.registers[2:])},
             "A has 8 values",

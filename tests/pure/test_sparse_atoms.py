@@ -292,7 +292,7 @@ def test_instruction_names_the_metadata_and_its_lanes():
         ("SM80_SPARSE_16x8x32_F16F16F16F16_TN", 2, "spsel of 0 or 1;"),
         ("SM80_SPARSE_16x8x64_S32S8S8S32_TN", 1, "spsel of 0;"),
         ("SM90_SPARSE_64x8x64_S32S8S8_SS_TN", 1, "spsel of 0;"),
-        ("SM90_SPARSE_64x8x32_F16F16F16_SS", -1, "spsel of 0 or 1; .* spsel says which lanes"),
+        ("SM90_SPARSE_64x8x32_F16F16F16_SS", -1, "spsel of 0 or 1; .* spsel selects the lanes"),
     ],
 )
 def test_a_selector_that_the_instruction_lacks_is_refused(name, spsel, text):
