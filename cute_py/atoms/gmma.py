@@ -316,9 +316,7 @@ def _in_units(layout: AnyLayout, bits: int, major: str) -> Layout:
     inner = layout
     if layout.__class__ is ComposedLayout:
         if layout.offset != 0:
-            raise _not_canonical(
-                layout, bits, major, f"offset {layout.offset} inside of the swizzle"
-            )
+            raise _not_canonical(layout, bits, major, f"offset {layout.offset} inside the swizzle")
         inner = layout.inner
     try:
         units: Layout = recast_layout(inner, bits, UNIT_BITS)

@@ -214,7 +214,7 @@ def _short(version: Version) -> str:
 
 
 def _nvvm_library() -> str | None:
-    """Return where NVVM is: among the packages, where Numba looks first, or in a toolkit."""
+    """Return the path of NVVM: in the packages, which Numba searches first, or in a toolkit."""
     names = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*", "lib64/libnvvm.so*")
     for folder in sorted(toolchain.places(), key=lambda place: not _is_packaged(place)):
         for name in names:

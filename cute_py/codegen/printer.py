@@ -35,7 +35,7 @@ HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int64",
 # first word of an intrinsic -> what it does
 WORDS = {
     ops.Let.word: ops.Let.purpose,
-    "holds": "whether a condition holds",
+    "holds": "whether a condition is true",
     "value": "an integer expression",
     "begin": "the address that a loop begins with",
     "advance": "the address of the next iteration",
@@ -283,7 +283,7 @@ def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str
     lines = [
         f'"""{plan.name}: a Numba kernel, printed by cute_py from a plan.',
         "",
-        "Each call is one op of the plan and emits its PTX. Behind it stand the line"
+        "Each call is one op of the plan and emits its PTX. Its comment has the line"
         f"{f' of {file}' if file else ''} and the op.",
         "Registers are tuples of 32-bit words, addresses numbers of bytes.",
         "cute.compile(plan, arch, source=text) compiles an edited copy of this text.",

@@ -115,7 +115,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "words-too-few": (
         DtypeError,
-        "{words} words of {word_bits} bits, which hold {holds} elements of {to}",
+        "{words} words of {word_bits} bits, room for {holds} elements of {to}",
         "at least {need} words for {count} elements",
         "pass count={holds}, or all the words",
     ),

@@ -207,7 +207,7 @@ class Memory(Engine):
 
     @property
     def size(self) -> Leaf:
-        """How many elements the storage holds, None if that is not known."""
+        """The number of elements of the storage, None if that is not known."""
         return self._count
 
     def __str__(self) -> str:

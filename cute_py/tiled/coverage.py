@@ -76,7 +76,7 @@ class OperandCoverage:
             named = "; ".join(f"{tuples.show(c)} by threads {_list(who)}" for c, who in shown)
             faults.append(f"{len(self.doubled)} doubled: {named}{_more(self.doubled)}")
         if self.outside:
-            faults.append(f"threads {_list(self.outside)} outside of the tile")
+            faults.append(f"threads {_list(self.outside)} outside the tile")
         return f"{whole}: " + "; ".join(faults)
 
 

@@ -219,8 +219,8 @@ def make_tiled_copy(
     thread.
 
     Both map a coordinate (m,n) of the tile to a thread or value index, one to one onto 0 to size -
-    1; their raked product is the tile. Raises LayoutError where they are not, and where threads or
-    values are no multiple of the atom's. Source: cutlass copy_atom.hpp `make_tiled_copy`.
+    1; their raked product is the tile. Raises LayoutError if they are not, and if threads or
+    values are not a multiple of the atom's. Source: cutlass copy_atom.hpp `make_tiled_copy`.
 
     >>> from cute_py.atoms.copy import Copy_Atom
     >>> atom = Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL", 16)

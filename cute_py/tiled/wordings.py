@@ -12,12 +12,12 @@ WORDINGS: dict[str, Wording] = {
     "tiled-permutation": (
         LayoutError,
         "{atom} with permutation {permutation} in {mode}",
-        "a tile that is a multiple of the {atoms} elements of the atoms side by side",
+        "a tile that is a multiple of the {atoms} elements of all atoms",
         "use {atoms} or a multiple of it, or _ for exactly that",
     ),
     "tiled-holes": (
         LayoutError,
-        "thread layout {layout}, which leaves out thread indices",
+        "thread layout {layout}, which skips thread indices",
         "threads without holes, or holes that repeat evenly",
         "use 1, 2 or a multiple of 4 quad pairs; get_slice and partition_A work without that",
     ),
@@ -159,7 +159,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{atom} with {side} {layout}: value {value} of an access is {step} elements after the "
         "first",
-        "the {count} values of an access side by side in memory",
+        "{count} contiguous values in memory for an access",
         "let threads run along the contiguous mode (suggest_tiled_copy does), use a narrower "
         "instruction, or the transposed ldmatrix",
     ),

@@ -353,7 +353,7 @@ REFUSED = [
         lambda: cute.unpack(np.zeros(1, np.uint16), "s4", 5),
         DtypeError,
         "words-too-few",
-        "unpack: given 1 words of 16 bits, which hold 4 elements of s4; "
+        "unpack: given 1 words of 16 bits, room for 4 elements of s4; "
         "required: at least 2 words for 5 elements; "
         "fix: pass count=4, or all the words",
     ),

@@ -76,7 +76,7 @@ REFUSED = {
     "copy-vector": (
         lambda: check_copy(*parts(ROWS, Layout((32, 32)), TILE)),
         LayoutError,
-        r"with source .*: value 1 of an access is 32 elements .*; required: the 8 values .* side",
+        r"with source .*: value 1 of an access is 32 elements .*; required: 8 contiguous",
     ),
     "copy-aligned": (
         lambda: check_copy(*parts(ROWS, TILE, PADDED)),

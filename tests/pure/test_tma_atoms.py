@@ -161,7 +161,7 @@ def refused(gmem=K_MAJOR, layout=TILE, dtype="f16", **named):
             {"layout": cute.composition(cute.Swizzle(3, 4, 3), cute.Layout((64, 64), (64, 1)))},
         ),
         (
-            r"given tile \(64,64\) for shared memory .*, which has 8192 elements; required: the same",
+            r"given tile \(64,64\) for shared memory .*, which has 8192 elements; required: the",
             {"cta_tile": (64, 64)},
         ),
         (

@@ -52,7 +52,7 @@ def cached(build: Callable[[], Compiled], plan: Plan, arch: str, **options: Any)
     if found is not None:
         return found
     with _one_at_a_time:
-        found = load(key, plan, arch)  # another thread may have built it meanwhile
+        found = load(key, plan, arch)  # another thread may have built it
         if found is None:
             counts["miss"] += 1
             found = build()

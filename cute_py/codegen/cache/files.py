@@ -218,7 +218,7 @@ def _keep(path: Path, data: bytes) -> None:
         write_whole(path, data)
 
 
-# -- how much it holds
+# -- size limit and eviction
 
 
 def limit() -> int:
@@ -262,7 +262,7 @@ def kept() -> list[Kept]:
 
 
 def _found(pattern: str) -> list[Path]:
-    """Return the files that exist now; Path.glob fails if one is removed meanwhile."""
+    """Return the files that exist now; Path.glob fails if one is removed during the search."""
     return [Path(name) for name in glob(f"{escape(str(place()))}/{pattern}")]
 
 

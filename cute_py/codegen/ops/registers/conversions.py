@@ -129,7 +129,7 @@ def _float(value: Any) -> str:
 
 
 def _odd_single(e: Emit, wide: Any) -> Any:
-    """Return an f64 as f32, rounded to odd; an f32 as it is."""
+    """Return an f64 as f32, rounded to odd; an f32 unchanged."""
     if wide.type == F32:
         return wide
     b = e.b
