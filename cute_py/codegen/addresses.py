@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from cute_py.codegen.passes.strength import apart, varies
+from cute_py.codegen.passes.strength import split_constant, varies
 from cute_py.codegen.storage import I32, I64
 from cute_py.integers import ints
 from cute_py.integers.symbol_decisions import bounds
@@ -44,12 +44,12 @@ class Addresses:
         self.wide = x.space == "gmem"
         self.bits = x.dtype.bits
         # the varying part and the constant; sub-byte elements need both to reach whole bytes
-        self.parts = [apart(base) if self.bits >= 8 else (base, 0) for base in x.bases]
+        self.parts = [split_constant(base) if self.bits >= 8 else (base, 0) for base in x.bases]
         self.bases: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
         if chain is not None:
             before, self.bases[-1] = chain
-            self.parts.append(apart(before))  # found as number -1
+            self.parts.append(split_constant(before))  # found as number -1
 
     def last(self) -> Any:
         """Return the address of the last base."""

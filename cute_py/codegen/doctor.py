@@ -190,8 +190,8 @@ def _shim() -> Iterator[Fact]:
     if numpy is None or installed("numba-cuda") is None:
         return
     needed = version_of(numpy) >= SHIM
-    told = "applied, numba-cuda asks for np.row_stack" if needed else "not needed"
-    yield Fact("NumPy shim", OK, f"{told} (NumPy {numpy})")
+    state = "applied, numba-cuda asks for np.row_stack" if needed else "not needed"
+    yield Fact("NumPy shim", OK, f"{state} (NumPy {numpy})")
 
 
 def _toolkit() -> Iterator[Fact]:
@@ -200,8 +200,8 @@ def _toolkit() -> Iterator[Fact]:
     if library is None:
         yield Fact("NVVM", MISSING, "no libnvvm", GPU, CUDA)
     else:
-        told = ".".join(map(str, nvvm)) if nvvm else "of unknown version"
-        yield Fact("NVVM", OK, f"{told} in {library}", GPU)
+        number = ".".join(map(str, nvvm)) if nvvm else "of unknown version"
+        yield Fact("NVVM", OK, f"{number} in {library}", GPU)
     assembler = yield from _tool("ptxas", GPU, CUDA)
     yield from _tool("nvdisasm", "", TEST)
     if assembler and nvvm and nvvm[:2] > assembler[:2]:
@@ -235,8 +235,8 @@ def nvvm_version(library: str) -> Version:
         return next((version_of(v) for v in map(installed, names) if v is not None), ())
     for folder in Path(library).resolve().parents:
         if (folder / "version.json").is_file():
-            told = json.loads((folder / "version.json").read_text(encoding="utf-8"))
-            return version_of(told["cuda"]["version"])
+            release = json.loads((folder / "version.json").read_text(encoding="utf-8"))
+            return version_of(release["cuda"]["version"])
     return ()
 
 
@@ -341,8 +341,8 @@ def _cupy() -> Iterator[Fact]:
         version = installed(name)
         if version is not None:
             digits = re.search(r"cuda(\d+)x", name)
-            told = f", for CUDA {digits.group(1)}" if digits else ""
-            yield Fact("CuPy", OK, f"{version}{told}")
+            suffix = f", for CUDA {digits.group(1)}" if digits else ""
+            yield Fact("CuPy", OK, f"{version}{suffix}")
             return
     yield Fact("CuPy", MISSING, "not installed; kernels take its arrays if it is")
 

@@ -115,7 +115,7 @@ def _compiled(plan: Plan, function: Any, arch: str) -> str:
         "f32": types.float32,
         "f64": types.float64,
     }
-    with _no_collection():
+    with _without_gc():
         ptx, _kind = cuda.compile(
             function,
             types.void(*[kinds[kind] for _name, kind in parameters(plan)]),
@@ -130,7 +130,7 @@ def _compiled(plan: Plan, function: Any, arch: str) -> str:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def _without_gc() -> Iterator[None]:
     """Turn the garbage collector off: a compilation creates 100 000 objects that stay alive, and
     scanning them takes a third of its time.
     """

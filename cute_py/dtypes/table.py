@@ -269,7 +269,7 @@ def dtype(x: DtypeLike) -> Dtype:
 
         if isinstance(x, np.dtype) or np.generic in getattr(x, "__mro__", ()):
             return from_numpy(x)
-    raise refusal("dtype-unknown", operation="dtype", value=x, fix=_repair(x))
+    raise refusal("dtype-unknown", operation="dtype", value=x, fix=_fix_of(x))
 
 
 def from_numpy(x: DTypeLike) -> Dtype:
@@ -309,7 +309,7 @@ def _spelled(name: str) -> Dtype | None:
     return None
 
 
-def _repair(x: object) -> str:
+def _fix_of(x: object) -> str:
     """Return the fix for x, which is not a dtype."""
     if isinstance(x, type) and x in (bool, int, float):
         width = {bool: "b1", int: "s32 or s64", float: "f32 or f64"}[x]

@@ -84,8 +84,8 @@ def stream_number(stream: Any) -> int:
     for name in ("cuda_stream", "ptr"):  # torch, CuPy
         if hasattr(stream, name):
             return int(getattr(stream, name))
-    told = getattr(stream, "__cuda_stream__", None)
-    if told is None:
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is None:
         kind = type(stream).__name__
         raise refusal("launch-stream", operation="cute.run", stream=stream, type=kind)
-    return int((told() if callable(told) else told)[1])
+    return int((protocol() if callable(protocol) else protocol)[1])

@@ -23,7 +23,7 @@ from cute_py.codegen.driver.streams import (
     own_stream,
     read,
 )
-from cute_py.codegen.launch.prepared import Nothing, Ordered, Prepared, fault
+from cute_py.codegen.launch.prepared import EmptyGrid, Ordered, Prepared, fault
 from cute_py.codegen.printer import names_of, parameters
 from cute_py.errors import CuteError, refusal
 from cute_py.integers.code import FUNCTIONS, function, together, tree
@@ -138,7 +138,7 @@ class Launcher:
             env |= _sizes(p.name, bare(arg))
         grid = self._grid(env)
         if not callable(grid) and 0 in grid:
-            return Nothing()
+            return EmptyGrid()
         first = bare(arrays[0][1])
         prepared = Prepared(
             self.driver,

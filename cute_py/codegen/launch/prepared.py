@@ -156,7 +156,7 @@ class Prepared:
                 return
             status = block.launch()
             if status or waits:
-                self._look_at(status, block)
+                self._handle(status, block)
             recent(name)
             pool.append(block)
 
@@ -193,7 +193,7 @@ class Prepared:
 
     # -- the slow path
 
-    def _look_at(self, status: int, block: Block) -> None:
+    def _handle(self, status: int, block: Block) -> None:
         """Retry if the thread had no context; wait if CUTE_PY_SYNC is set; refuse faults."""
         raw = self.driver.raw
         if status == INVALID_CONTEXT:
@@ -226,7 +226,7 @@ class Ordered:
     __call__ = go
 
 
-class Nothing:
+class EmptyGrid:
     """The launch of an empty grid: an extent of 0 runs no block, as on the emulator."""
 
     def go(self, values: Sequence[Any], stream: int | None = None) -> None:

@@ -90,7 +90,7 @@ class Chains:
                 for run in _runs(block):
                     self._add(run, loop)
             if loop is not None:
-                for run in _left_out(loop.body):
+                for run in _in_branches(loop.body):
                     self._anchor(run, loop)
 
     def __str__(self) -> str:
@@ -156,7 +156,7 @@ def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar
     None if the step is not loop-invariant.
     """
     inside = {name for op in every(loop.body) for name in named(op)}
-    head, tail = apart(first)[0], apart(last)[0]
+    head, tail = split_constant(first)[0], split_constant(last)[0]
     moved, left = symbols_of(terms_of(head)), symbols_of(terms_of(tail))
     k = next((s for s in moved if s.name == loop.var), None)
     if k is None or k.multiple_of != 1 or inside & {s.name for s in (*moved, *left)}:
@@ -200,13 +200,13 @@ def _follows(before: Access, x: Access) -> bool:
     return not varies(step)
 
 
-def _left_out(block: Block) -> Iterator[list[tuple[Op, Access]]]:
+def _in_branches(block: Block) -> Iterator[list[tuple[Op, Access]]]:
     """Yield the runs in branches of a block, but not in its loops."""
     for op in block:
         if isinstance(op, ops.If):
             for part in blocks_of(op):
                 yield from _runs(part)
-                yield from _left_out(part)
+                yield from _in_branches(part)
 
 
 # -- what loops change
@@ -222,7 +222,7 @@ def varies(x: Scalar) -> bool:
     return any(in_loop(s.name) for s in symbols_of(terms_of(x)))
 
 
-def apart(x: Scalar) -> tuple[Scalar, int]:
+def split_constant(x: Scalar) -> tuple[Scalar, int]:
     """Split a scalar into its varying part and a constant. The constant becomes the immediate
     offset of the instruction, so that addresses that differ by constants share a register.
     """
