@@ -107,7 +107,7 @@ REFUSED = [
         lambda: cute.int_type(128),
         DtypeError,
         "dtype-width",
-        "fix: take one of these widths",
+        "fix: use one of these widths",
     ),
     (
         lambda: cute.int_type(True),
