@@ -38,7 +38,7 @@ class Addresses:
         """Keep the emitter and the access; `chain` is the address that the previous op left."""
         self.e, self.x = e, x
         if x.dtype.bits < 8 and x.space == "gmem":
-            raise e.unsupported(f"a packed access to {x.dtype} elements in global memory")
+            raise e.unsupported(f"access to {x.dtype} elements in global memory")
         if x.vector_bits < 8 or (x.dtype.bits < 8 and x.vector_bits % 8):
             raise e.unsupported(f"access to single {x.dtype} elements")
         self.wide = x.space == "gmem"
