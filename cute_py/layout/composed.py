@@ -166,7 +166,7 @@ def applied(outer: OffsetMap, at: IntTuple) -> IntTuple:
 def require_composed(x: object, operation: str) -> ComposedLayout:
     """Return x if it is a ComposedLayout, else refuse it."""
     if x.__class__ is not ComposedLayout:
-        raise refusal("not-a-layout", operation=operation, value=x, type=type(x).__name__)
+        raise refusal("not-a-layout", operation=operation, value=x)
     return x
 
 
@@ -184,7 +184,7 @@ def compose_special(a: AnyLayout | F2Map, b: Tiler) -> Alike:
     if a.__class__ is ComposedLayout:
         return composed(a.outer, a.offset, cute_py.composition(a.inner, b))
     if a.__class__ is not Layout:
-        raise refusal("not-a-layout", operation="composition", value=a, type=type(a).__name__)
+        raise refusal("not-a-layout", operation="composition", value=a)
     if isinstance(b, ComposedLayout):
         return above("composed_after")(a, b)
     if isinstance(b, F2Map):

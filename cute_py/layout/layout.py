@@ -198,14 +198,14 @@ _set_shape, _set_stride, _set_s, _set_d, _set_kind, _set_why = [
 def require_layout(x: object, operation: str) -> None:
     """Refuse what is no Layout."""
     if x.__class__ is not Layout:
-        raise refusal("not-a-layout", operation=operation, value=x, type=type(x).__name__)
+        raise refusal("not-a-layout", operation=operation, value=x)
 
 
 def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> Alike:
     """Return x, a composed layout or a tensor, with its layout changed; refuse what is neither."""
     if isinstance(x, (AbstractComposed, AbstractTensor)):
         return x.changed(change, operation)
-    raise refusal("not-a-layout", operation=operation, value=x, type=type(x).__name__)
+    raise refusal("not-a-layout", operation=operation, value=x)
 
 
 def raw(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], kind: int = INTS) -> Layout:
