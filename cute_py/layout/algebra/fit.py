@@ -393,7 +393,25 @@ def _of_function(function: Callable[..., Any], shape: IntTuple) -> Table:
     if shape is None:
         raise refusal("fit-function", operation="fit", function=function)
     _require_count(product(shape))
-    return _entries([function(*tuples.wrap(coord)) for coord in coordinates(shape)])
+    try:
+        values = [function(*tuples.wrap(coord)) for coord in coordinates(shape)]
+    except TypeError as error:
+        if _takes(function, tuples.rank(shape)):
+            raise
+        wanted = f"a function of {tuples.rank(shape)} arguments"
+        raise tuples.wrong_argument("fit", function, wanted, "take one for each mode") from error
+    return _entries(values)
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Return whether a function can be called with so many arguments."""
+    from inspect import signature
+
+    try:
+        signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 def _of_mapping(table: Mapping[IntTuple, Any]) -> tuple[Table, IntTuple]:
