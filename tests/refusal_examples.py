@@ -304,6 +304,8 @@ WHEN = {
     ),
     "plan-twice": "one operation would give a register several values",
     "plan-divergent": "not all threads of the block may reach a barrier",
+    "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
+    "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
     "plan-shared": "a block needs more shared memory than there is",
     # -- calls.wordings
     "argument-type": "an array does not have the type of its annotation, or of `typed`",
@@ -533,6 +535,7 @@ WHEN = {
     "emulate-barrier-divergent": "a part of the block does not reach a barrier",
     "emulate-barrier-count": "more threads meet at a named barrier than it counts",
     "emulate-deadlock": "all threads that are left wait",
+    "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
     "emulate-assert": "`cute.assert_` fails",
 }
@@ -994,6 +997,10 @@ RECORDED = {
     "emulate-warp-divergent": (
         "kernel",
         {"name": "Mma", "who": "block (0, 0, 0), warp 0, lane 16 (thread 16)"},
+    ),
+    "emulate-setmaxnreg": (
+        "kernel",
+        {"count": "96", "who": "block (0, 0, 0), warp 2", "other": "3", "theirs": "104"},
     ),
     "emulate-barrier-divergent": (
         "kernel",

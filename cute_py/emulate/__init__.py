@@ -72,6 +72,7 @@ def emulate(
             blocks = min(together, total - start)
             state = Batch(program.resources, given, grid, counts, blocks, start)
             Machine(program, state, order).run()
+            state.maxnreg.require_together(state.spans)
             if progress is not None:
                 progress(min(batch * together, total), total)
     return counts

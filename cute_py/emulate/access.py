@@ -66,7 +66,7 @@ class Located(Vectors):
 
     def array(self, c: Cohort) -> Global:
         """Return the array of this run, for an access of global memory."""
-        return c.batch.arrays[self.access.storage]
+        return c.batch.arrays[self.access.storage].as_(self.dtype)
 
     # -- addresses
 

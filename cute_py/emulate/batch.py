@@ -109,6 +109,7 @@ class Batch:
             self.shadow = Shadow(agents, needs.grain, blocks, self.faults)
         cluster = needs.plan.launch.cluster
         self.engines = Engines(agents, self.shadow, self.faults, blocks, cluster)
+        self.maxnreg = MaxNReg(needs.warps, self.faults)
         self.barriers = Barriers(blocks, needs.warps, agents.count, self.shadow, self.faults)
 
 
@@ -125,6 +126,44 @@ def _symbols(
         b // max(x * y, 1) if z > 1 else 0,
     )
     return dict(zip(INDICES, values, strict=True))
+
+
+class MaxNReg:
+    """What the warps of every block asked for by setmaxnreg, one number after the other."""
+
+    def __init__(self, warps: int, faults: Faults) -> None:
+        self.warps, self.faults = warps, faults
+        self.asked: dict[tuple[int, int], list[ops.SetMaxNReg]] = {}
+
+    def ask(self, span: Span, op: ops.SetMaxNReg) -> None:
+        """Let warps ask; refuse another number than others of the warpgroup asked for."""
+        for row, b in enumerate(span.B.tolist()):
+            for column, w in enumerate(span.W.tolist()):
+                own = self.asked.setdefault((b, w), [])
+                for other in self._others(w):
+                    theirs = self.asked.get((b, other), [])[len(own) : len(own) + 1]
+                    if theirs and theirs[0].n != op.n:
+                        raise self._apart(op, span, (row, column), other, str(theirs[0].n))
+                own.append(op)
+
+    def require_together(self, spans: Spans) -> None:
+        """Refuse, once all threads have ended, what some warps of a warpgroup did not come to."""
+        for (b, w), own in self.asked.items():
+            for other in self._others(w):
+                if len(self.asked.get((b, other), [])) < len(own):
+                    span = spans.of(np.array([b]), np.array([w]))
+                    raise self._apart(own[-1], span, (0, 0), other, "no number")
+
+    def _others(self, w: int) -> range:
+        first = w // 4 * 4
+        return range(first, min(first + 4, self.warps))
+
+    def _apart(
+        self, op: ops.SetMaxNReg, span: Span, where: tuple[int, int], other: int, theirs: str
+    ) -> Exception:
+        return self.faults.at(
+            "emulate-setmaxnreg", op, span, where, count=op.n, other=other, theirs=theirs
+        )
 
 
 class Barriers:

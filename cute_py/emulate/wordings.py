@@ -164,6 +164,12 @@ WORDINGS: dict[str, Wording] = {
         "exactly {threads} threads",
         "count those who arrive and those who wait, or use another id",
     ),
+    "emulate-setmaxnreg": (
+        EmulationError,
+        "setmaxnreg of {count} by {who}, while warp {other} of its warpgroup asked for {theirs}",
+        "all four warps of a warpgroup at setmaxnreg, with one number",
+        "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
+    ),
     "emulate-deadlock": (
         EmulationError,
         "threads that wait forever: {waits}",

@@ -18,6 +18,7 @@ from cute_py.plan.ops import (
     While,
 )
 from cute_py.plan.ops.control import SCOPES
+from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
 
 TYPE_CHECKING = False
@@ -238,4 +239,5 @@ PLAN_RULES = (
     _require_barriers_together,
     _require_shared,
     _require_wait,
+    require_registers,
 )

@@ -52,10 +52,10 @@ def copy(
         args: a Copy_Atom or TiledCopy whose instruction moves the elements, then source and
             destination: parts of one thread, as partition_S and partition_D make them. Without an
             atom, loads and stores are as wide as both sides allow, up to 128 bits.
-        pred: a condition under which the thread copies at all; or registers (b1), one for each
-            vector or for equally many vectors in order, such as (CPY_M,CPY_K): then these decide
-            which vectors are copied, in place of the extents.
-        fill: what a load gives where it is predicated off.
+        pred: a condition on integers under which the thread copies at all; or registers (b1), one
+            or more, each for equally many vectors in order, such as (CPY_M,CPY_K): then these
+            decide which vectors are copied, in place of the extents.
+        fill: what a load gives where it is predicated off; a ZFILL instruction writes zeros there.
         cache: cache operator of PTX for global memory: cg, cs, lu, cv, wb, wt.
 
     A side that may reach past the extents of a kernel's argument is predicated by itself: loads
@@ -64,7 +64,7 @@ def copy(
     """
     atom, src, dst = _arguments(args)
     _require_pair(src, dst)
-    if is_register(pred) and pred.size() != 1:  # type: ignore[attr-defined]
+    if is_register(pred):
         _copy(atom, src, dst, How(cache, fill, pred))  # type: ignore[arg-type]
         return
     require_choice(cache, ("", "ca", "cg", "cs", "lu", "cv", "wb", "wt"), "cute.copy")

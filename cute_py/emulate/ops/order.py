@@ -407,8 +407,14 @@ def grid_dep(program: Program, op: ops.GridDep) -> Run:
 
 @handles(ops.SetMaxNReg)
 def set_max_nreg(program: Program, op: ops.SetMaxNReg) -> Run:
-    """Change nothing: registers are not counted here. Whole warps execute it."""
-    return lambda c: require_warps(op, c)
+    """Remember who asked for how many: warpgroups must do so together."""
+
+    def run(c: Cohort) -> None:
+        require_warps(op, c)
+        if program.checks:
+            c.batch.maxnreg.ask(c.span, op)
+
+    return run
 
 
 class ValueWait(Wait):
