@@ -507,6 +507,7 @@ WHEN = {
     "emulate-order": "the order of running is unknown",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
     "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
+    "emulate-mode": "a coordinate is outside of its mode, and leads to the element of another one",
     "emulate-padding": "a thread accesses what lies between the rows of a strided view",
     "emulate-alignment": "a vector access, a row of ldmatrix or an mbarrier is not aligned",
     "emulate-read-only": "a kernel writes to a read-only array",
@@ -919,6 +920,18 @@ RECORDED = {
     ),
     "cli-memory": ("gemm", {}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
+    "emulate-mode": (
+        "kernel",
+        {
+            "entry": "16",
+            "mode": "mode 1",
+            "who": "block (0, 0, 0), warp 0, lane 16 (thread 16)",
+            "offset": "16",
+            "space": "gmem",
+            "storage": "x",
+            "extent": "16",
+        },
+    ),
     "emulate-padding": (
         "kernel",
         {

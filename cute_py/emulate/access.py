@@ -57,8 +57,12 @@ class Located(Vectors):
         self.which = np.array([b for b, _ in access.table], np.int64)
         test = partial(flag, resources)
         self.guards = [condition(statics, guard, test) for guard in access.guards]
+        self.asserted = [
+            (b, scalar(statics, b.index), scalar(statics, b.extent)) for b in access.asserted
+        ]
         names: set[str] | None = set()
-        for part in [*self.bases, self.inner, *self.guards]:
+        tested = [part for _, *ends in self.asserted for part in ends]
+        for part in [*self.bases, self.inner, *self.guards, *tested]:
             names = None if names is None or part.names is None else names | set(part.names)
         self.names = None if names is None else tuple(sorted(names))
         self.keeps = self.smem or not self.names
@@ -176,6 +180,8 @@ class Located(Vectors):
                 bad = bad & active
             if bad.any():
                 self._outside(c, offsets, bad, limit)
+        if self.asserted:
+            self._by_mode(c, offsets, active)
         if self.bits >= 8 and (self.unit > 1):
             self._aligned(c, offsets, active)
         if not self.smem and self.array(c).inside is not None:
@@ -185,6 +191,38 @@ class Located(Vectors):
         """Return where the first of the bad vectors is, and its offset."""
         where = first(bad, c.span)
         return where, int(np.broadcast_to(offsets, (*c.span.shape, self.count))[where])
+
+    def _by_mode(self, c: Cohort, offsets: Array, active: Array | None) -> None:
+        """Refuse coordinates outside of their mode, of threads that touch any element."""
+        for bound, index, extent in self.asserted:
+            x, n = index(c), extent(c)
+            bad = np.asarray((x < 0) | (x >= n))
+            if not bad.any():
+                continue
+            bad = bad.reshape(bad.shape if bad.ndim == 3 else (1, 1, 1))[..., None]
+            bad = bad if active is None else bad & active
+            if bad.any():
+                where, offset = self._first(bad, c, offsets)
+                raise c.batch.faults.at(
+                    "emulate-mode",
+                    self.op,
+                    c.span,
+                    where[:3],
+                    entry=_at(x, where, c),
+                    mode=_mode(bound.mode),
+                    extent=_at(n, where, c),
+                    offset=offset,
+                    storage=self.access.storage,
+                    space=self.access.space,
+                )
+
+    def _entry(self, c: Cohort, where: tuple[int, ...]) -> str:
+        """Return the coordinate of one thread that is outside of its mode, if any is, in words."""
+        for bound, index, extent in self.asserted:
+            x, n = _at(index(c), where, c), _at(extent(c), where, c)
+            if not 0 <= x < n:
+                return f" (entry {x} of {_mode(bound.mode)}, required: 0 <= entry < {n})"
+        return ""
 
     def _outside(self, c: Cohort, offsets: Array, bad: Array, limit: int) -> None:
         where, offset = self._first(bad, c, offsets)
@@ -198,6 +236,7 @@ class Located(Vectors):
             offset=offset,
             elements=f"element {offset}" if self.width == 1 else f"elements {offset} to {last}",
             storage=self.access.storage,
+            coordinate=self._entry(c, where),
             space=self.access.space,
             limit=limit,
         )
@@ -389,6 +428,16 @@ class Located(Vectors):
         memory = np.unpackbits(c.batch.smem.data, axis=1, bitorder="little")
         memory[block[chosen], bits[chosen]] = new[..., : self.bits][chosen]
         c.batch.smem.data[...] = np.packbits(memory, axis=1, bitorder="little")
+
+
+def _at(value: Value, where: tuple[int, ...], c: Cohort) -> int:
+    """Return a value of one thread."""
+    return int(np.broadcast_to(np.asarray(value), c.span.shape)[where[:3]])
+
+
+def _mode(mode: tuple[int, ...]) -> str:
+    """Return a mode in words."""
+    return f"mode {','.join(map(str, mode))}" if mode else "the whole tensor"
 
 
 def _spread(value: Value) -> Any:

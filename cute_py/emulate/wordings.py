@@ -41,9 +41,17 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-bounds": (
         EmulationError,
-        "{elements} of {space} storage {storage}, by {who}",
+        "{elements} of {space} storage {storage}{coordinate}, by {who}",
         "0 <= element < {limit}",
         "guard the access at the ragged edge, or round the storage up to whole tiles",
+    ),
+    "emulate-mode": (
+        EmulationError,
+        "entry {entry} of {mode}, by {who}: element {offset} of {space} storage {storage}, which "
+        "belongs to another coordinate",
+        "0 <= entry < {extent}",
+        "guard that coordinate, or make a tensor with a layout of its own: make_tensor(x.data, "
+        "layout)",
     ),
     "emulate-padding": (
         EmulationError,

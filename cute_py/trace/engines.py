@@ -14,7 +14,7 @@ from cute_py.layout.basis import make_basis_like
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
-from cute_py.layout.tuples import flatten, show
+from cute_py.layout.tuples import flatten, is_underscore, product, show
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.plan import Registers
 from cute_py.tensor.engine import Engine, add_coordinates
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
     from cute_py.plan.conditions import Reg
     from cute_py.tensor.tensor import Tensor
+
+    Bounded = tuple[tuple[int, ...], Leaf, Leaf]  # mode, index, extent
+    Asserted = tuple[Bounded, ...]
 
 _set = object.__setattr__
 
@@ -72,8 +75,55 @@ class KernelEngine(Engine):
         raise refusal("engine-arithmetic", operation=name, engine=self, where=where())
 
 
-class GlobalMemory(KernelEngine):
-    """A parameter: elements from its first one on. `guard` is off once extents do not matter.
+class BoundedEngine(KernelEngine):
+    """A memory whose tensors are indexed by mode.
+
+    `asserted`: the coordinates that were written down, as far as nothing proves them; None once a
+    tensor has a layout of its own, such as a window or a recast, which the storage alone bounds.
+    """
+
+    __slots__ = ("asserted",)
+    asserted: Asserted | None
+
+    def _key(self) -> tuple[Any, ...]:
+        return self._parts()[:-1]  # equal memories, whatever was asserted on the way
+
+    def _with(self, offset: IntTuple, asserted: Asserted | None) -> Alike:
+        """Return the memory with another origin and other assertions."""
+        raise NotImplementedError
+
+    def at(self, offset: IntTuple) -> Alike:
+        """Return the memory with its origin at `offset` elements."""
+        return self._with(offset, self.asserted)
+
+    def within(self, coord: IntTuple, shape: IntTuple) -> Alike:
+        """Return the memory that remembers which coordinates must be inside of a shape."""
+        if self.asserted is None:
+            return self
+        more = tuple([b for b in _open_bounds(coord, shape, ()) if b not in self.asserted])
+        return self._with(self.offset, (*self.asserted, *more)) if more else self
+
+    def unbounded(self) -> Alike:
+        """Return the memory for a layout of its own."""
+        return self if self.asserted is None else self._with(self.offset, None)
+
+
+def _open_bounds(coord: IntTuple, shape: IntTuple, mode: tuple[int, ...]) -> list[Bounded]:
+    """Return (mode, index, extent) of the parts of a coordinate that nothing proves to be inside of
+    a shape; an integer may stand for a nest of modes, or for all.
+    """
+    if coord.__class__ is tuple:
+        pairs = enumerate(zip(coord, shape, strict=True))
+        return [b for i, (c, s) in pairs for b in _open_bounds(c, s, (*mode, i))]
+    if is_underscore(coord):
+        return []
+    index, extent = ints.normalize(coord, "tensor"), product(shape)
+    inside = ints.leq(0, index) is True and ints.less(index, extent) is True
+    return [] if inside else [(mode, index, extent)]
+
+
+class GlobalMemory(BoundedEngine):
+    """A parameter: elements from its first one on.
 
     Attributes:
         name: of the parameter.
@@ -86,30 +136,36 @@ class GlobalMemory(KernelEngine):
     alignment: int
 
     def __init__(
-        self, name: str, dtype: Dtype, alignment: int, scope: Scope, offset: Leaf = 0
+        self,
+        name: str,
+        dtype: Dtype,
+        alignment: int,
+        scope: Scope,
+        offset: Leaf = 0,
+        asserted: Asserted | None = (),
     ) -> None:
         _set(self, "name", name)
         _set(self, "dtype", dtype)
         _set(self, "alignment", alignment)
         _set(self, "scope", scope)
         _set(self, "offset", offset)
+        _set(self, "asserted", asserted)
 
     def _parts(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self.alignment, self.scope, self.offset
+        return self.name, self.dtype, self.alignment, self.scope, self.offset, self.asserted
 
     def __str__(self) -> str:
         moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
         return f"gmem_ptr[{self.dtype.bits}b]({self.name}{moved})"
 
-    def at(self, offset: IntTuple) -> GlobalMemory:
-        """Return the parameter with its origin at `offset` elements."""
-        return GlobalMemory(self.name, self.dtype, self.alignment, self.scope, offset)
+    def _with(self, offset: IntTuple, asserted: Asserted | None) -> GlobalMemory:
+        return GlobalMemory(self.name, self.dtype, self.alignment, self.scope, offset, asserted)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> GlobalMemory:
         """Return the parameter in elements of `dtype`; refuse where either lies unpacked."""
         if dtype is not self.dtype and min(dtype.bits, self.dtype.bits) < 8:
             raise refusal("kernel-recast", operation="recast", a=self, dtype=dtype, where=where())
-        return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset)
+        return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset, None)
 
     def guarded(
         self, layout: AnyLayout, change: Callable[[AnyLayout], AnyLayout]
@@ -189,7 +245,7 @@ class Guarded(KernelEngine):
         return Guarded(self.memory, self.shape, self.stride, offset)
 
 
-class SharedMemory(KernelEngine):
+class SharedMemory(BoundedEngine):
     """A storage in shared memory.
 
     Attributes:
@@ -202,15 +258,24 @@ class SharedMemory(KernelEngine):
     space = "smem"
     count: int
 
-    def __init__(self, name: str, dtype: Dtype, count: int, scope: Scope, offset: Leaf = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        dtype: Dtype,
+        count: int,
+        scope: Scope,
+        offset: Leaf = 0,
+        asserted: Asserted | None = (),
+    ) -> None:
         _set(self, "name", name)
         _set(self, "dtype", dtype)
         _set(self, "count", count)
         _set(self, "scope", scope)
         _set(self, "offset", offset)
+        _set(self, "asserted", asserted)
 
     def _parts(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self.count, self.scope, self.offset
+        return self.name, self.dtype, self.count, self.scope, self.offset, self.asserted
 
     @property
     def size(self) -> Leaf:
@@ -221,14 +286,13 @@ class SharedMemory(KernelEngine):
         moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
         return f"smem_ptr[{self.dtype.bits}b]({self.name}{moved})"
 
-    def at(self, offset: IntTuple) -> SharedMemory:
-        """Return the storage with its origin at `offset` elements."""
-        return SharedMemory(self.name, self.dtype, self.count, self.scope, offset)
+    def _with(self, offset: IntTuple, asserted: Asserted | None) -> SharedMemory:
+        return SharedMemory(self.name, self.dtype, self.count, self.scope, offset, asserted)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> SharedMemory:
         """Return the storage in elements of `dtype`."""
         count = self.count * self.dtype.bits // dtype.bits
-        return SharedMemory(self.name, dtype, count, self.scope, offset)
+        return SharedMemory(self.name, dtype, count, self.scope, offset, None)
 
 
 class Register(KernelEngine):

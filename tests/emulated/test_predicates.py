@@ -213,7 +213,8 @@ def test_a_load_fills_for_any_number_of_flags(flags):
         t, held, there = cute.thread_idx(), cute.rmem("f32", flags), cute.rmem("b1", flags)
         held.fill(5)
         there.fill(t < 16)
-        cute.copy(cute.local_tile(x, (flags,), (t,)), held, pred=there, fill=7)
+        atom = cute.Copy_Atom("UniversalCopy<32>", "f32")
+        cute.copy(atom, cute.local_tile(x, (flags,), (t,)), held, pred=there, fill=7)
         cute.copy(held, cute.local_tile(out, (flags,), (t,)))
 
     out = np.zeros(32 * flags, np.float32)
