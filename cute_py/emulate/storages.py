@@ -74,10 +74,12 @@ class Global:
         self.itemsize = held.itemsize
         self.inside = self._inside(array)
         self.items: dict[int, Array] = {}
-        self.recasts: dict[Dtype, Global] = {param.dtype: self}
+        self.recasts: dict[Dtype, Global] = {}
 
     def as_(self, dtype: Dtype) -> Global:
         """Return the same bytes as elements of another type, those that are whole."""
+        if dtype is self.dtype:
+            return self
         found = self.recasts.get(dtype)
         if found is None:
             found = self.recasts[dtype] = self._recast(dtype)
@@ -86,7 +88,7 @@ class Global:
     def _recast(self, dtype: Dtype) -> Global:
         held = numpy_type(dtype)
         found = copy(self)
-        found.dtype, found.itemsize, found.items = dtype, held.itemsize, {}
+        found.dtype, found.itemsize, found.items, found.recasts = dtype, held.itemsize, {}, {}
         found.size = self.size * self.itemsize // held.itemsize
         run = self.data.view(f"V{self.itemsize}")
         whole = run.view(np.uint8)[: found.size * held.itemsize]
