@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
+from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
 from cute_py.emulate.registers import flag
 from cute_py.emulate.scalars import condition, scalar
@@ -304,15 +305,26 @@ class Located(Vectors):
 
     # -- what the clocks say
 
-    def judge_read(self, c: Cohort, place: Place) -> None:
-        """Refuse a read of shared memory that nothing orders after the write, and remember it."""
+    def judge_read(self, c: Cohort, place: Place, whole: bool = False) -> None:
+        """Refuse a read of shared memory that nothing orders after the write, and remember it;
+        `whole`: by the whole warp.
+        """
         if self.smem and c.batch.shadow is not None:
-            c.batch.shadow.read(c.span, self, place)
+            c.batch.shadow.read(c.span, self, place, whole)
 
-    def judge_write(self, c: Cohort, place: Place, engine: int = 0, atomic: bool = False) -> None:
-        """Refuse a write of shared memory that races, by warps or by agents so many after them."""
+    def judge_write(
+        self,
+        c: Cohort,
+        place: Place,
+        kind: int = THREAD,
+        atomic: bool = False,
+        whole: bool = False,
+    ) -> None:
+        """Refuse a write of shared memory that races: by threads, by their copies, or by the whole
+        warp.
+        """
         if self.smem and c.batch.shadow is not None:
-            c.batch.shadow.write(c.span, self, place, engine, atomic)
+            c.batch.shadow.write(c.span, self, place, kind, atomic, whole)
 
     # -- data
 

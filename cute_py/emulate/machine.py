@@ -29,7 +29,6 @@ class Machine:
     def __init__(self, program: Program, batch: Batch, order: str | int) -> None:
         self.batch, self.order = batch, order
         self.random = random.Random(order if isinstance(order, int) else 0)
-        self.ended = np.zeros((batch.blocks, batch.warps), np.bool_)
         mask = program.resources.mask
         frames = [Frame(program.body, "body", mask)]
         self.cohorts = [Cohort(batch, batch.spans.everything(), mask, frames, {})]
@@ -38,6 +37,7 @@ class Machine:
         """Run until all threads have ended."""
         while self.cohorts:
             self._advance(self._choose())
+        self.batch.engines.require_over()
 
     # -- choosing
 
@@ -159,7 +159,7 @@ class Machine:
 
     def _end(self, c: Cohort) -> None:
         self.cohorts.remove(c)
-        self.ended[c.span.B[:, None], c.span.W] = True
+        self.batch.ended[c.span.B[:, None], c.span.W] = True
 
     # -- when nothing can run
 
@@ -188,7 +188,7 @@ class Machine:
     def _divergent(self, c: Cohort, waits: list[str]) -> CuteError:
         b = int(c.span.B[0])
         assert c.wait is not None
-        ended = np.flatnonzero(self.ended[b])
+        ended = np.flatnonzero(self.batch.ended[b] & ~self.batch.barriers.left[b])
         others = [f"warps {_runs(ended)} have ended"] if len(ended) else []
         others += [text for k, text in zip(self.cohorts, waits, strict=True) if k is not c]
         return self.batch.faults.at(

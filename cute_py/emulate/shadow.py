@@ -1,84 +1,45 @@
-"""Who touched shared memory last, and what orders it: happens-before by vector clocks.
+"""Who touched shared memory last: the stamps of the last accesses of every granule.
 
-Agents of a block are its warps, the cp.async engine of each warp, and further ones. Each agent
-counts its epochs; an access is remembered as (agent, epoch). It is ordered before what a warp does
-now if the warp's clock of that agent has reached the epoch. Barriers join the clocks of those who
-meet; CpWait lifts the warp's clock of its own engine. Of every granule the last write and the last
-read of each agent are kept.
-
-As long as all blocks did the same, one row stands for all of them. What one warp does is in program
-order. The check proves the executed order of this run only: other orders of the same kernel may
-race elsewhere.
+Of each granule the last write is kept, and the last read of every agent. A read must be ordered
+after the write, a write after the write and all reads; the clocks say whether it is. A matrix
+instruction touches as the whole warp, whichever lane gives the address. The check proves the
+executed order of this run only: other orders of the same kernel may race elsewhere.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cute_py.emulate.clocks import COPY, EPOCH, LOW, SEVERAL, THREAD, WHO, WHOLE, through
+from cute_py.emulate.faults import line_of
 from cute_py.emulate.spans import LANES, Array, Span
 
 if TYPE_CHECKING:
+    from cute_py.emulate.clocks import Clocks
     from cute_py.emulate.faults import Faults
     from cute_py.emulate.storages import Place, Vectors
-    from cute_py.plan.plan import Plan
-
-SELF = 1 << 23  # a warp's clock of itself: all that it did is ordered
-EPOCH = 0xFFFFFF
-AGENT = 24  # a write is agent << 24 | epoch; 0: not written
-
-Touch = tuple[Array, Array, Array]  # of each access: row of block (or 0), warp, granule
+    from cute_py.plan.ops import Op
 
 
-class Agents:
-    """The numbers of the agents of a block, in this order: warps, the cp.async engine of each warp,
-    the TMA loads of each mbarrier, the wgmma engine of each warpgroup, the TMA stores of each warp.
+class Touch(NamedTuple):
+    """What an access touches, each entry once: arrays that broadcast.
+
+    Attributes:
+        rows: of the blocks.
+        parts: of the warps; lanes: those of the part, as bits.
+        granules: what they touch.
+        writers: all lanes of the warp that touch it, as bits; who: the first one's agent, with the
+            flags of a stamp.
     """
 
-    def __init__(self, plan: Plan, warps: int, bars: list[str], engines: bool) -> None:
-        """Number them; `bars` are the storages of mbarriers, which get slots of 8 bytes, and
-        `engines` tells whether wgmma and TMA are used.
-        """
-        self.warps = warps
-        self.first_slot: dict[str, int] = {}
-        self.slots = 0
-        rows = {row.name: row for row in plan.shared}
-        for bar in dict.fromkeys(bars):
-            self.first_slot[bar] = self.slots
-            self.slots += -(-rows[bar].bytes // 8)
-        self.tma = 2 * warps
-        self.wgmma = self.tma + self.slots
-        self.bulk = self.wgmma + (-(-warps // 4) if engines else 0)
-        self.count = self.bulk + (warps if engines else 0)
-
-    def slot(self, bar: Vectors, offsets: Array) -> Array:
-        """Return the slots of mbarriers at these offsets of a storage."""
-        first = self.first_slot[bar.access.storage]
-        slots: Array = first + offsets * bar.dtype.bits // 64
-        return slots
-
-    def mbarrier(self, slot: int) -> str:
-        """Return an mbarrier in words."""
-        for storage, first in reversed(list(self.first_slot.items())):
-            if slot >= first:
-                return f"mbarrier {storage}[{slot - first}]"
-        return f"mbarrier {slot}"
-
-    def name(self, agent: int) -> str:
-        """Return an agent in words."""
-        return f"warp {agent}" if agent < self.warps else self.engine(agent)[0]
-
-    def engine(self, agent: int) -> tuple[str, str]:
-        """Return an engine in words, and what waits for it."""
-        if agent >= self.bulk:
-            return f"a TMA store of warp {agent - self.bulk}", "wait for it with BulkWait first"
-        if agent >= self.wgmma:
-            return f"wgmma of warpgroup {agent - self.wgmma}", "wait for it with WgWait first"
-        if agent >= self.tma:
-            name = self.mbarrier(agent - self.tma)
-            return f"a TMA load that completes on {name}", f"wait for {name} first, with its phase"
-        return f"cp.async of warp {agent - self.warps}", "wait for it with CpWait and a barrier"
+    rows: Array
+    parts: Array
+    lanes: Array
+    granules: Array
+    writers: Array
+    who: Array
 
 
 class Grain:
@@ -89,139 +50,205 @@ class Grain:
         self.size, self.atomics = size, atomics
         self.granules = max(1, stride // size)
 
-    def bytes_per_block(self, agents: int) -> int:
+    def bytes_per_block(self, columns: int) -> int:
         """Return how much memory a block needs if all of them differ."""
-        return self.granules * 4 * (1 + agents * (2 if self.atomics else 1))
+        return self.granules * (12 + 12 * columns * (2 if self.atomics else 1))
 
 
 class Shadow:
-    """The clocks and the last accesses of a batch: nothing written."""
+    """The last accesses of the shared memory of a batch: nothing written."""
 
-    def __init__(self, agents: Agents, grain: Grain, blocks: int, faults: Faults) -> None:
-        self.words, self.faults, self.blocks = agents, faults, blocks
-        self.warps, self.agents = agents.warps, agents.count
+    def __init__(self, clocks: Clocks, grain: Grain, faults: Faults) -> None:
+        self.clocks, self.faults, self.agents = clocks, faults, clocks.agents
         self.granule, self.granules = grain.size, grain.granules
-        self.rows = 1
-        self.last = np.zeros((1, self.granules), np.int32)
-        self.reads = np.zeros((1, self.granules, self.agents), np.int32)
-        self.atomic = np.zeros_like(self.reads) if grain.atomics else None
-        self.epoch = np.ones((1, self.agents), np.int32)
-        self.clock = np.zeros((1, self.warps, 2 * self.agents), np.int32)
-        each = np.arange(self.warps)
-        self.clock[:, each, each] = SELF
+        self.last = np.zeros((clocks.rows, self.granules), np.int64)
+        self.reads = np.zeros((clocks.rows, self.granules, self.agents.columns), np.int64)
+        self.atomics = np.zeros_like(self.reads) if grain.atomics else None
+        self.writers: Array | None = None  # the lanes of stamps with the flag SEVERAL, as bits
+        self.wrote = np.zeros(self.last.shape, np.int32)  # the ops that did it
+        self.read_by = np.zeros(self.reads.shape, np.int32)
+        self.ops: list[Op] = []
+        self.numbers: dict[int, int] = {}
+        clocks.tables.append(self)
 
-    def apart(self) -> None:
+    def apart(self, blocks: int) -> None:
         """Give every block a row of its own."""
-        if self.rows < self.blocks:
-            self.rows = self.blocks
-            for name in ("last", "reads", "atomic", "epoch", "clock"):
-                array = getattr(self, name)
-                if array is not None:
-                    setattr(self, name, np.repeat(array, self.blocks, axis=0))
+        for name in ("last", "reads", "atomics", "writers", "wrote", "read_by"):
+            array = getattr(self, name)
+            if array is not None:
+                setattr(self, name, np.repeat(array, blocks, axis=0))
 
-    def rows_of(self, span: Span, together: bool) -> Array:
-        """Return the rows of a cohort's blocks; one for all if they do the same."""
-        if self.rows == 1:
-            if together and span.nB == self.blocks:
-                return np.zeros(1, np.int64)
-            self.apart()
-            if self.rows == 1:
-                return np.zeros(1, np.int64)
-        return span.B
+    def divide(self, columns: slice, old: int, new: int) -> None:
+        """Divide what a part has read, by lanes (as bits), between it and a new part."""
+        self.read_by = np.concatenate([self.read_by, self.read_by[..., columns]], axis=-1)
+        for name in ("reads", "atomics"):
+            table = getattr(self, name)
+            if table is not None:
+                whole = table[..., columns]
+                some = np.where(whole & new != 0, whole & ~(LOW ^ new), 0)
+                table[..., columns] = np.where(whole & old != 0, whole & ~(LOW ^ old), 0)
+                setattr(self, name, np.concatenate([table, some], axis=-1))
 
-    # -- accesses
+    def number(self, op: Op) -> int:
+        """Return the number of an op."""
+        found = self.numbers.get(id(op))
+        if found is None:
+            found = self.numbers[id(op)] = len(self.ops)
+            self.ops.append(op)
+        return found
 
-    def touch(self, span: Span, vectors: Vectors, place: Place) -> Touch:
-        """Return the granules that each warp touches."""
-        key = "granules", vectors.nbytes
+    # -- what is touched
+
+    def touch(self, span: Span, vectors: Vectors, place: Place, whole: bool) -> Touch:
+        """Return what an access touches; `whole`: as the whole warp."""
+        key = "granules", vectors.nbytes, whole, self.clocks.parts
         found = place.extra.get(key)
         if found is None:
-            found = place.extra[key] = self._granules(span, vectors, place)
-        b, w, g = found
-        together = b is None
-        rows = self.rows_of(span, together)
-        if together:
-            if len(rows) == 1:
-                return rows, w, g
-            return rows[:, None], w[None], g[None]
-        return (rows[b] if len(rows) > 1 else rows[:1][np.zeros_like(b)]), w, g
+            found = place.extra[key] = self._touch(span, vectors, place, whole)
+        together, touch = found
+        rows = self.clocks.rows_of(span, together)
+        if not together:
+            rows = rows[touch.rows] if len(rows) > 1 else rows[:1][np.zeros_like(touch.rows)]
+            return touch._replace(rows=rows)
+        if len(rows) == 1:
+            return touch._replace(rows=rows)
+        return Touch(rows[:, None], *[each[None] for each in touch[1:]])
 
-    def _granules(
-        self, span: Span, vectors: Vectors, place: Place
-    ) -> tuple[Array | None, Array, Array]:
+    def _touch(self, span: Span, vectors: Vectors, place: Place, whole: bool) -> tuple[bool, Touch]:
+        clocks = self.clocks
         offsets, active = place.offsets, place.active
-        bits = vectors.dtype.bits
-        start = vectors.start + offsets * bits // 8
+        start = vectors.start + offsets * vectors.dtype.bits // 8
         count = -(-vectors.bits // 8 // self.granule) or 1
         g = start[..., None] // self.granule + np.arange(count)
         together = g.shape[0] == 1 and (active is None or active.shape[0] == 1)
         shape = (1 if together else span.nB, span.nW, LANES, *g.shape[3:])
-        g = np.broadcast_to(g, shape)
-        w = np.broadcast_to(span.W[None, :, None, None, None], shape)
-        b = np.broadcast_to(np.arange(shape[0])[:, None, None, None, None], shape)
+        index = (slice(None),) * 3 + (None, None)
+        each = (
+            np.broadcast_to(np.arange(shape[0])[:, None, None][index], shape),
+            np.broadcast_to(clocks.of[span.W][None][index], shape),
+            np.broadcast_to(np.arange(LANES)[None, None][index], shape),
+            np.broadcast_to(g, shape),
+        )
         if active is not None:
             chosen = np.broadcast_to(active[..., None], shape)
-            b, w, g = b[chosen], w[chosen], g[chosen]
+            b, p, lane, g = (x[chosen] for x in each)
         else:
-            b, w, g = b.reshape(-1), w.reshape(-1), g.reshape(-1)
-        if vectors.keeps and len(g) > 1:
-            merged = (b * self.warps + w) * self.granules + g
-            distinct = np.unique(merged)
-            if len(distinct) < len(merged):
-                b, rest = np.divmod(distinct, self.warps * self.granules)
-                w, g = np.divmod(rest, self.granules)
-        return (None if together else b), w, g
+            b, p, lane, g = (x.reshape(-1) for x in each)
+        if whole and len(g):
+            b, p, lanes, g = self._whole(b, p, g)
+        else:
+            b, p, lanes, g = self._merged(b, p, np.int64(1) << lane, g)
+        return together, self._entries(b, p, lanes, g, WHOLE if whole else 0)
 
-    def _flat(self, b: Array, g: Array) -> Array:
-        return b * self.granules + g
+    def _merged(
+        self, b: Array, p: Array, lanes: Array, g: Array
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return the entries of each block, part and granule once, with all their lanes."""
+        if len(g) < 2:
+            return b, p, lanes, g
+        keys = (b * self.clocks.parts + p) * self.granules + g
+        order = np.argsort(keys, kind="stable")
+        ranked = keys[order]
+        starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+        if len(starts) == len(keys):
+            return b, p, lanes, g
+        rest, g = np.divmod(ranked[starts], self.granules)
+        b, p = np.divmod(rest, self.clocks.parts)
+        return b, p, np.bitwise_or.reduceat(lanes[order], starts), g
 
-    def _ordered(self, written: Array, b: Array, w: Array) -> Array:
-        """Return where the writes lie before what warp w does."""
-        seen = self.clock.reshape(-1).take(
-            (b * self.warps + w) * 2 * self.agents + (written >> AGENT)
-        )
-        return (written & EPOCH) <= seen
+    def _whole(self, b: Array, p: Array, g: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the entries of all parts of the warps, with all their lanes."""
+        clocks = self.clocks
+        keys = np.unique((b * clocks.warps + clocks.warp[p]) * self.granules + g)
+        rest, g = np.divmod(keys, self.granules)
+        b, w = np.divmod(rest, clocks.warps)
+        entry, p = np.nonzero(w[:, None] == clocks.warp)
+        return b[entry], p, clocks.lanes[p], g[entry]
 
-    def read(self, span: Span, vectors: Vectors, place: Place) -> None:
+    def _entries(self, b: Array, p: Array, lanes: Array, g: Array, flag: int) -> Touch:
+        """Return entries, with those who write if it is a write."""
+        clocks, writers = self.clocks, lanes
+        warps = clocks.warp[p]
+        if clocks.divided and len(g):
+            keys = (b * clocks.warps + warps) * self.granules + g
+            each, index = np.unique(keys, return_inverse=True)
+            union = np.zeros(len(each), np.int64)
+            np.bitwise_or.at(union, index, lanes)
+            writers = union[index]
+        lowest = writers & -writers
+        who = warps * LANES + np.log2(np.maximum(lowest, 1)).astype(np.int64)
+        who |= np.where(writers != lowest, SEVERAL, 0) | flag
+        return Touch(b, p, lanes, g, writers, who)
+
+    # -- accesses
+
+    def read(self, span: Span, vectors: Vectors, place: Place, whole: bool = False) -> None:
         """Check a read, and remember it."""
-        b, w, g = self.touch(span, vectors, place)
-        at = self._flat(b, g)
+        touch = self.touch(span, vectors, place, whole)
+        at = touch.rows * self.granules + touch.granules
         written = self.last.reshape(-1).take(at)
         if not written.all():
-            self._unwritten(span, vectors, place, written == 0, (b, w, g))
-        ordered = self._ordered(written, b, w)
+            self._unwritten(span, vectors, place, written == 0, touch)
+        ordered = self._ordered(written, touch, at)
         if not ordered.all():
-            self._race(span, vectors, place, ~ordered, (b, w, g), "read", written >> AGENT)
-        if self.atomic is not None:
-            self._against(self.atomic, span, vectors, place, (b, w, g), "read", "an atomic of")
-        self.reads.reshape(-1)[at * self.agents + w] = self.epoch[b, w]
+            self._race(span, vectors, place, ~ordered, touch, "read", written)
+        if self.atomics is not None:
+            self._against(self.atomics, span, vectors, place, touch, "read")
+        self._remember(self.reads, vectors.op, touch, at)
+
+    def _ordered(self, written: Array, touch: Touch, at: Array) -> Array:
+        writers = None if self.writers is None else self.writers.reshape(-1).take(at)
+        return self.clocks.ordered(written, touch[:3], writers)
+
+    def _remember(self, table: Array, op: Op, touch: Touch, at: Array) -> None:
+        """Remember the lanes that read; those of before count where nothing orders them."""
+        clocks = self.clocks
+        column = clocks.columns_of(THREAD, touch.parts)
+        index = at * table.shape[-1] + column
+        before, held = table.reshape(-1).take(index), table.reshape(-1)
+        now = (clocks.epoch[touch.rows, column] << EPOCH) | touch.lanes
+        known = before > clocks.seen(touch.rows, touch.parts, column)
+        held[index] = now | np.where(known, before & LOW, 0)
+        self.read_by.reshape(-1)[index] = self.number(op)
 
     def write(
-        self, span: Span, vectors: Vectors, place: Place, engine: int = 0, atomic: bool = False
+        self,
+        span: Span,
+        vectors: Vectors,
+        place: Place,
+        kind: int = THREAD,
+        atomic: bool = False,
+        whole: bool = False,
     ) -> None:
-        """Check a write by warps, or by agents so many after them, and remember it."""
-        b, w, g = self.touch(span, vectors, place)
-        at = self._flat(b, g)
+        """Check a write by threads, or by their copies, and remember it."""
+        touch = self.touch(span, vectors, place, whole)
+        at = touch.rows * self.granules + touch.granules
         written = self.last.reshape(-1).take(at)
-        ordered = self._ordered(written, b, w)
+        ordered = self._ordered(written, touch, at)
         if not ordered.all():
-            self._race(span, vectors, place, ~ordered, (b, w, g), "write", written >> AGENT)
-        self._against(self.reads, span, vectors, place, (b, w, g), "write", "a read by")
+            self._race(span, vectors, place, ~ordered, touch, "write", written)
+        self._against(self.reads, span, vectors, place, touch, "write")
         if atomic:
-            assert self.atomic is not None
-            self.atomic.reshape(-1)[at * self.agents + w] = self.epoch[b, w]
+            assert self.atomics is not None
+            self._remember(self.atomics, vectors.op, touch, at)
             if not written.all():  # an atomic needs a value to begin with
-                self._unwritten(span, vectors, place, written == 0, (b, w, g))
+                self._unwritten(span, vectors, place, written == 0, touch)
             return
-        if self.atomic is not None:
-            self._against(self.atomic, span, vectors, place, (b, w, g), "write", "an atomic of")
-        agent = w + engine
-        stamp = (agent << AGENT | self.epoch[b, agent]).astype(np.int32)
+        if self.atomics is not None:
+            self._against(self.atomics, span, vectors, place, touch, "write")
+        if vectors.packed:
+            self._halves(span, vectors, place, touch)
+        stamp = self.clocks.stamps(touch.rows, touch.who + kind * self.agents.threads)
         last = self.last.reshape(-1)
         last[at] = stamp
+        self.wrote.reshape(-1)[at] = self.number(vectors.op)
+        if self.writers is not None or (touch.who & SEVERAL).any():
+            if self.writers is None:
+                self.writers = np.zeros(self.last.shape, np.int64)
+            self.writers.reshape(-1)[at] = touch.writers
         again = last.take(at)
         if not np.array_equal(again, np.broadcast_to(stamp, again.shape)):
-            self._race(span, vectors, place, again != stamp, (b, w, g), "write", again >> AGENT)
+            self._race(span, vectors, place, again != stamp, touch, "write", again)
 
     def _against(
         self,
@@ -231,37 +258,102 @@ class Shadow:
         place: Place,
         touch: Touch,
         access: str,
-        other: str,
     ) -> None:
-        b, w, g = touch
-        late = table[b, g] > self.clock[b, w, : self.agents]
+        """Require that the accesses of a table are ordered before this one."""
+        clocks = self.clocks
+        held = table[touch.rows, touch.granules]
+        known = self._known(touch.rows, touch.parts)
+        late = held > known
+        if not late.any():
+            return
+        lanes = touch.lanes
+        alone = (lanes & (lanes - 1)) == 0
+        for kind in self.agents.kinds:  # what the same thread did, is done
+            column = clocks.columns_of(kind, touch.parts)[..., None]
+            column = np.broadcast_to(column, (*late.shape[:-1], 1))
+            own = np.take_along_axis(held, column, axis=-1)[..., 0]
+            mine = alone & (own & LOW == lanes)
+            if kind != THREAD:
+                mine &= own <= clocks.own[touch.rows, 0, column[..., 0]]
+            still = np.take_along_axis(late, column, axis=-1)[..., 0] & ~mine
+            np.put_along_axis(late, column, still[..., None], axis=-1)
         if late.any():
-            self._race(span, vectors, place, late.any(-1), touch, access, late.argmax(-1), other)
+            verb = "an atomic of" if table is self.atomics else "a read by"
+            warps = clocks.warp[touch.parts]
+            elsewhere = late & (self._warps() != warps[..., None])  # tell of these first
+            chosen = np.where(elsewhere.any(-1), elsewhere.argmax(-1), late.argmax(-1))
+            self._race(span, vectors, place, late.any(-1), touch, access, chosen, verb)
+
+    def _warps(self) -> Array:
+        """Return the warp of each column; -1 for engines of no thread."""
+        clocks = self.clocks
+        own = np.repeat(clocks.warp, clocks.kinds)
+        return np.concatenate([np.full(clocks.fixed, -1), own])
+
+    def _known(self, rows: Array, parts: Array) -> Array:
+        """Return what parts know of all columns of their own block."""
+        clock = self.clocks.clock
+        if clock.shape[2] == 1:
+            return clock[rows, parts, 0, 0]
+        return clock[rows, parts, self.clocks.rank[rows], 0]
+
+    def _halves(self, span: Span, vectors: Vectors, place: Place, touch: Touch) -> None:
+        """Refuse that lanes write different parts of one byte at once."""
+        if vectors.bits % 8 == 0 or not (touch.who & SEVERAL).any():
+            return
+        shape = (*span.shape, vectors.count)
+        items = np.broadcast_to(place.items, shape)
+        active = np.broadcast_to(True if place.active is None else place.active, shape)
+        for b, w in np.ndindex(*shape[:2]):
+            held = items[b, w][active[b, w]]
+            each, first = np.unique(held, return_index=True)
+            _, bytes_ = np.unique(each // 8, return_index=True)
+            lanes = np.broadcast_to(np.arange(LANES)[:, None], shape[2:])[active[b, w]]
+            for k in np.setdiff1d(np.arange(len(each)), bytes_):
+                lane = int(lanes[first[k]])
+                other = lanes[held // 8 == each[k] // 8]
+                if (other != lane).any():
+                    raise self.faults.at(
+                        "emulate-race",
+                        vectors.op,
+                        span,
+                        (b, w, lane),
+                        storage=vectors.access.storage,
+                        access="write",
+                        offset=int(each[k] - vectors.start * 8) // vectors.dtype.bits,
+                        other="another lane's write of the same byte",
+                        fix="give each lane whole bytes",
+                    )
 
     # -- errors
 
     def _thread(
         self, span: Span, vectors: Vectors, place: Place, bad: Array, touch: Touch
-    ) -> tuple[tuple[int, ...], int, int]:
-        """Return the first thread of the bad entries, the entry, and the element."""
-        bad = np.broadcast_to(bad, np.broadcast_shapes(*(each.shape for each in touch)))
-        k = int(np.argmax(bad))
-        b, w, g = (int(np.broadcast_to(each, bad.shape).flat[k]) for each in touch)
-        row = int(np.flatnonzero(b == span.B)[0]) if self.rows > 1 else 0
-        warp = int(np.flatnonzero(w == span.W)[0])
+    ) -> tuple[tuple[int, ...], int, int, Touch]:
+        """Return the first thread of the bad entries, the entry, the element, and all entries."""
+        shape = np.broadcast_shapes(*(each.shape for each in touch))
+        touch = Touch(*[np.broadcast_to(each, shape).reshape(-1) for each in touch])
+        k = int(np.argmax(np.broadcast_to(bad, shape)))
+        b, p, lanes, g = (int(each[k]) for each in touch[:4])
+        row = int(np.flatnonzero(b == span.B)[0]) if self.clocks.rows > 1 else 0
+        warp = int(np.flatnonzero(self.clocks.warp[p] == span.W)[0])
         offsets = np.broadcast_to(place.offsets, (*span.shape, vectors.count))[row, warp]
         starts = (vectors.start + offsets * vectors.dtype.bits // 8) // self.granule
         count = -(-vectors.bits // 8 // self.granule) or 1
         touches = (starts <= g) & (g < starts + count)
         if place.active is not None:
             touches &= np.broadcast_to(place.active, (*span.shape, vectors.count))[row, warp]
+        own = touches & ((lanes >> np.arange(LANES)) & 1 != 0)[:, None]
+        touches = own if own.any() else touches
         lane, vector = np.unravel_index(int(np.argmax(touches)), touches.shape)
-        return (row, warp, int(lane)), k, int(offsets[lane, vector])
+        whole = int(touch.who[k]) & WHOLE
+        where = (row, warp) if whole else (row, warp, int(lane))
+        return where, k, int(offsets[lane, vector]), touch
 
     def _unwritten(
         self, span: Span, vectors: Vectors, place: Place, bad: Array, touch: Touch
     ) -> None:
-        where, _, offset = self._thread(span, vectors, place, bad, touch)
+        where, _, offset, _ = self._thread(span, vectors, place, bad, touch)
         storage = vectors.access.storage
         raise self.faults.at(
             "emulate-smem-unwritten", vectors.op, span, where, storage=storage, offset=offset
@@ -275,104 +367,78 @@ class Shadow:
         bad: Array,
         touch: Touch,
         access: str,
-        agents: Array,
-        other: str = "",
+        others: Array,
+        verb: str = "",
     ) -> None:
-        where, k, offset = self._thread(span, vectors, place, bad, touch)
-        agent = int(np.broadcast_to(agents, np.broadcast_shapes(bad.shape, agents.shape)).flat[k])
-        facts: dict[str, Any] = {
-            "storage": vectors.access.storage,
-            "offset": offset,
-            "access": access,
-            "agent": agent,
-        }
-        if agent >= 2 * self.warps:
-            facts["engine"], facts["fix"] = self.words.engine(agent)
-            raise self.faults.at("emulate-async-pending", vectors.op, span, where, **facts)
-        if self.warps <= agent < 2 * self.warps:
-            raise self._copy_pending(span, vectors, where, touch, k, agent, facts)
-        if agent == int(span.W[where[1]]) and not other:
-            other = "another lane's write by"
-        facts["other"] = f"{other or 'a write by'} {self.words.name(agent)}"
-        raise self.faults.at("emulate-race", vectors.op, span, where, **facts)
-
-    def _copy_pending(
-        self,
-        span: Span,
-        vectors: Vectors,
-        where: tuple[int, ...],
-        touch: Touch,
-        k: int,
-        agent: int,
-        facts: dict[str, Any],
-    ) -> Exception:
-        """Return the error of cp.async data that is used too early, with the wait that is right."""
-        b, _, g = (
-            np.broadcast_to(t, np.broadcast_shapes(*(x.shape for x in touch))) for t in touch
-        )
-        row = int(b.flat[k])
-        owner = agent - self.warps
-        epoch = int(self.last[row, int(g.flat[k])] & EPOCH)
-        committed = int(self.epoch[row, agent]) - 1
-        waited = int(self.clock[row, owner, agent])
-        own = owner == int(span.W[where[1]])
-        if epoch > committed:
-            fix = "close the group with CpCommit, then wait for it with CpWait(0)"
-        elif waited >= epoch:
-            fix = f"put a barrier between CpWait of warp {owner} and this {facts['access']}"
+        """Refuse an access after others: stamps of writes, or, with a verb, columns of a table."""
+        if not verb:
+            thread = (others & WHO) % self.agents.threads
+            elsewhere = bad & (thread // LANES != self.clocks.warp[touch.parts])
+            bad = elsewhere if elsewhere.any() else bad  # tell of another warp first
+        where, k, offset, touch = self._thread(span, vectors, place, bad, touch)
+        other = int(np.broadcast_to(others, bad.shape).flat[k])
+        facts = {"storage": vectors.access.storage, "offset": offset, "access": access}
+        warp = int(span.W[where[1]])
+        row, g = int(touch.rows[k]), int(touch.granules[k])
+        if verb:
+            table = self.atomics if "atomic" in verb else self.reads
+            assert table is not None
+            lanes = int(table[row, g, other])
+            who, lanes = self.agent(other), lanes & LOW
+            op = self.ops[int(self.read_by[row, g, other])]
         else:
-            fix = f"wait with CpWait({committed - epoch}) before this line"
-            fix += "" if own else f" in warp {owner}, and put a barrier after it"
-        return self.faults.at(
-            "emulate-copy-pending",
-            vectors.op,
-            span,
-            where,
-            owner=owner,
-            group=epoch,
-            fix=fix,
-            **facts,
-        )
+            verb, who, lanes = "a write by", other & WHO, 0
+            if not other & (SEVERAL | WHOLE):
+                lanes = 1 << who % LANES
+            op = self.ops[int(self.wrote[row, g])]
+        code, more = self.told(who, lanes, op, verb, warp)
+        if code == "emulate-copy-pending":
+            more |= self._wait(row, other >> EPOCH, who, warp, access)
+        raise self.faults.at(code, vectors.op, span, where, **facts, **more)
 
-    # -- order
+    def agent(self, column: int) -> int:
+        """Return an agent of a column of a table of reads."""
+        clocks = self.clocks
+        if column < clocks.fixed:
+            return self.agents.tma + column
+        part, k = divmod(column - clocks.fixed, clocks.kinds)
+        thread = int(clocks.warp[part]) * LANES + int(clocks.lead[part])
+        return self.agents.kinds[k] * self.agents.threads + thread
 
-    def commit(self, span: Span) -> None:
-        """Close the groups of the warps' cp.async engines."""
-        rows = self.rows_of(span, together=True)
-        self.epoch[rows[:, None], self.warps + span.W] += 1
-
-    def wait(self, span: Span, n: int) -> None:
-        """Order all but the latest n groups before what the warps do next."""
-        rows, engines = self.rows_of(span, together=True)[:, None], self.warps + span.W
-        done = self.epoch[rows, engines] - 1 - n
-        reached = np.maximum(self.clock[rows, span.W, engines], done)
-        self.clock[rows, span.W, engines] = reached
-
-    def present(self, rows: Array, W: Array) -> Array:
-        """Return the clocks [row, warp, agent] of warps, their own epoch in the place of SELF.
-
-        The second half of the agents axis is what proxy fences have made visible to TMA and wgmma.
+    def told(
+        self, who: int, lanes: int, op: Op, verb: str, warp: int | None
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the code of a fault and the facts of the earlier access: by an agent, of these
+        lanes (as bits; 0: of several), that an op made; `warp`: of the later one.
         """
-        clocks = self.clock[rows[:, None], W]
-        clocks[:, np.arange(len(W)), W] = self.epoch[rows[:, None], W]
-        return clocks
+        agents, since = self.agents, line_of(op)
+        facts: dict[str, Any] = {"agent": who, "since": since}
+        kind = agents.kind(who)
+        if kind == COPY:
+            return "emulate-copy-pending", facts | {"owner": agents.warp(who)}
+        if kind != THREAD:
+            facts["engine"], facts["fix"] = agents.engine(who)
+            return "emulate-async-pending", facts
+        own = agents.warp(who)
+        lane = f", lane {lanes.bit_length() - 1}" if lanes and lanes & (lanes - 1) == 0 else ""
+        facts["other"] = f"{verb} warp {own}{lane} ({since})"
+        facts["fix"] = f"put {'syncwarp' if own == warp else 'syncthreads'}() between the two"
+        return "emulate-race", facts
 
-    def meet(self, rows: Array, W: Array) -> None:
-        """Join the clocks of warps that met at a barrier."""
-        self.take(rows, W, self.present(rows, W).max(axis=1))
-        self.epoch[rows[:, None], W] += 1
-
-    def take(self, rows: Array, W: Array, clocks: Array) -> None:
-        """Lift the clocks of warps to clocks [row, agent], or [row, warp, agent]."""
-        at = rows[:, None]
-        clocks = clocks[:, None, :] if clocks.ndim == 2 else clocks
-        self.clock[at, W] = np.maximum(self.clock[at, W], clocks)
-        self.clock[at, W, W] = SELF
-
-    def fence(self, span: Span) -> None:
-        """Make what the warps know of visible to TMA and wgmma."""
-        rows = self.rows_of(span, together=True)[:, None]
-        W, A = span.W, self.agents
-        seen = self.present(rows[:, 0], W)[..., :A]
-        self.clock[rows, W, A:] = np.maximum(self.clock[rows, W, A:], seen)
-        self.epoch[rows, W] += 1
+    def _wait(self, row: int, group: int, who: int, warp: int, access: str) -> dict[str, Any]:
+        """Return the facts of a copy that is used too early: its group, and the right wait."""
+        clocks, owner = self.clocks, self.agents.warp(who)
+        part, column = clocks.of[owner, who % LANES], clocks.column[who]
+        closed = clocks.closed[COPY][row, part]
+        waited = clocks.own[row, 0, column] >= through(np.int64(group))
+        own = owner == warp
+        if group > closed[0]:
+            fix = "close the group with CpCommit, then wait for it with CpWait(0)"
+        elif waited:
+            meet = "syncwarp()" if own else "a barrier"
+            fix = f"put {meet} between CpWait of warp {owner} and this {access}"
+        else:
+            later = int(np.count_nonzero(closed > group))
+            fix = f"wait with CpWait({later}) before this line"
+            fix += "" if own else f" in warp {owner}, and put a barrier after it"
+        return {"group": group, "fix": fix}

@@ -88,19 +88,19 @@ WORDINGS: dict[str, Wording] = {
         EmulationError,
         "a {access} of element {offset} of {storage} by {who}, after {other} that nothing orders "
         "before it",
-        "a barrier between accesses of different warps of which one writes",
-        "put syncthreads() between the two",
+        "a barrier between accesses of different threads of which one writes",
+        "{fix}",
     ),
     "emulate-copy-pending": (
         EmulationError,
         "a {access} of element {offset} of {storage} by {who}, which cp.async of warp {owner} "
-        "writes in its group {group}",
+        "({since}) writes in its group {group}",
         "cp.async data to be waited for, and by other warps behind a barrier",
         "{fix}",
     ),
     "emulate-async-pending": (
         EmulationError,
-        "a {access} of element {offset} of {storage} by {who}, which {engine} uses",
+        "a {access} of element {offset} of {storage} by {who}, which {engine} uses ({since})",
         "to wait until the engine is done with shared memory",
         "{fix}",
     ),
@@ -128,6 +128,24 @@ WORDINGS: dict[str, Wording] = {
         "{name}, which nothing has initialised, by {who}",
         "MbarInit, and a barrier, before an mbarrier is used",
         "let one thread initialise it, then fence and syncthreads()",
+    ),
+    "emulate-mbarrier-early": (
+        EmulationError,
+        "the use of {name} by {who}, without {missing}",
+        "MbarInit, a fence of it, and a barrier, before other threads, TMA or other blocks use it",
+        "call fence_mbarrier_init() after the init, then syncthreads() or cluster_sync()",
+    ),
+    "emulate-mbarrier-again": (
+        EmulationError,
+        "a second init of {name} by {who}, where {use}",
+        "an mbarrier that nobody uses any more",
+        "initialise it once, or put a barrier between its last use and the next init",
+    ),
+    "emulate-block-end": (
+        EmulationError,
+        "the end of block {block}, whose shared memory {use}",
+        "shared memory that nobody uses once the last thread of its block has ended",
+        "{fix}",
     ),
     "emulate-mbarrier-arrivals": (
         EmulationError,

@@ -120,19 +120,20 @@ def loop(program: Program, op: ops.Loop) -> Run:
 
 
 def _alike_warps(c: Cohort, first: Value, last: Value) -> Array | None:
-    """Return a number for each warp, alike where its bounds are; None where a warp's lanes differ
-    or all are alike.
+    """Return a number for each warp, alike where its bounds are, and one for those whose lanes
+    differ; None where all are alike.
     """
     active = c.active()
     lead = active.argmax(-1)[..., None]
     numbers = np.zeros(c.span.shape[:2], np.int64)
+    mixed = np.zeros(c.span.shape[:2], np.bool_)
     for bound in (first, last):
         full = np.broadcast_to(np.asarray(bound, np.int64), c.span.shape)
         own = np.take_along_axis(full, lead, axis=-1)
-        if ((full != own) & active).any():
-            return None
+        mixed |= ((full != own) & active).any(-1)
         _, ids = np.unique(own[..., 0], return_inverse=True)
         numbers = numbers * (ids.max() + 1) + ids.reshape(numbers.shape)
+    numbers[mixed] = -1
     return numbers if (numbers != numbers.flat[0]).any() else None
 
 
@@ -185,6 +186,8 @@ def leave(program: Program, op: ops.Leave) -> Run:
         while op.target == "loop" and c.frames[depth - 1].again is None:
             depth -= 1
         if every and _is_whole(c, depth, op.target):
+            if op.target == "kernel":
+                c.batch.barriers.leave(c.span, np.zeros(c.span.shape[:2], np.bool_))
             return _jump(c, depth, op.target)
         if not isinstance(value, np.ndarray):
             value = np.full((1, 1, 1), value)
@@ -194,6 +197,9 @@ def leave(program: Program, op: ops.Leave) -> Run:
             frame.saved = saved & ~gone
         now = np.ones((1, 1, 1), np.bool_) if c.mask is None else c.mask
         c.mask = now & ~gone
+        if op.target == "kernel":
+            stays = c.frames[0].saved & c.batch.agents.exist[c.span.W]
+            c.batch.barriers.leave(c.span, np.broadcast_to(stays, c.span.shape).any(-1))
         return None
 
     return run

@@ -10,9 +10,10 @@ import numpy as np
 from cute_py.atoms.copy import Copy_Op
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
+from cute_py.emulate.clocks import BULK, COPY
 from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.numerics import function
-from cute_py.emulate.ops.order import require_ready, require_warps, slots_of, threads_of, value_at
+from cute_py.emulate.ops.order import require_warps, slots_of, threads_of, value_at
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import Place
@@ -152,7 +153,7 @@ def ldmatrix(program: Program, op: ops.LdMatrix) -> Run:
 
     def run(c: Cohort) -> None:
         place = _givers(located, c, rows)
-        located.judge_read(c, place)
+        located.judge_read(c, place, whole=True)
         data = np.ascontiguousarray(located.take(c, items(place), size)).view(np.uint8)
         dst.put(c, from_bytes(data, op.dst.dtype))
 
@@ -164,17 +165,20 @@ def _givers(located: Located, c: Cohort, rows: int) -> Place:
     require_warps(located.op, c)
     if rows == LANES:
         return located(c)
-    key = located, "givers", tuple(c.env[n] for n in located.names or ())
-    found = c.span.cache.get(key) if located.names == () else None
+    fixed = located.names == () and c.mask is None
+    key = located, "givers"
+    found = c.span.cache.get(key) if fixed else None
     if found is None:
         mask, lanes = c.mask, np.arange(LANES).reshape(1, 1, LANES) < rows
+        if mask is not None:
+            lanes = lanes & mask
         try:
             c.mask = lanes
             found = located(c)
         finally:
             c.mask = mask
-        found.active = np.broadcast_to(lanes[..., None], (1, 1, LANES, 1))
-        if located.names == ():
+        found.active = np.broadcast_to(lanes[..., None], (*lanes.shape, 1))
+        if fixed:
             c.span.cache[key] = found
     return found
 
@@ -198,7 +202,7 @@ def stmatrix(program: Program, op: ops.StMatrix) -> Run:
         lines[:, :, :rows] = np.moveaxis(matrix, 2, 3)
         data = lines.reshape(nB, nW, LANES, -1).view(np.uint8)
         _write(located, place, c, from_bytes(data, op.dst.dtype))
-        located.judge_write(c, place)
+        located.judge_write(c, place, whole=True)
 
     return run
 
@@ -283,7 +287,7 @@ def cp_async(program: Program, op: ops.CpAsync) -> Run:
             whole = np.ascontiguousarray(np.broadcast_to(values, shape))
             values = recast(whole, op.src.dtype, op.dst.dtype)
         _write(target, write, c, values)
-        target.judge_write(c, write, engine=c.batch.warps)
+        target.judge_write(c, write, COPY)
 
     return run
 
@@ -301,8 +305,9 @@ def cp_commit(program: Program, op: ops.CpCommit) -> Run:
     """Close a group."""
 
     def run(c: Cohort) -> None:
-        if c.batch.shadow is not None:
-            c.batch.shadow.commit(c.span)
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.commit(clocks.acting(c.span, c.mask), COPY)
 
     return run
 
@@ -312,8 +317,9 @@ def cp_wait(program: Program, op: ops.CpWait) -> Run:
     """Wait for all but the latest n groups."""
 
     def run(c: Cohort) -> None:
-        if c.batch.shadow is not None:
-            c.batch.shadow.wait(c.span, op.n)
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.wait(clocks.acting(c.span, c.mask), COPY, op.n)
 
     return run
 
@@ -373,10 +379,12 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
                 bits = [r for r in range(program.resources.cluster) if ranks >> r & 1]
                 blocks = [engines.block_of(own, r) for r in bits]
             for b in blocks:
-                require_ready(op, c, where, b, slot)
+                engines.use(op, c.span, where, 1 << where[2], (b, slot), tma=True)
                 agent = c.batch.agents.tma + slot
                 other = None if b == own else b
                 engines.touch(op, c.span, target, where, offsets[where], agent, True, other)
+                if other is not None:
+                    engines.reach(op, c.span, where, b, agent)
                 _put(c, target, b, offsets[where], values)
                 engines.land(b, slot, box.bytes)
                 if c.batch.report is not None:
@@ -404,7 +412,8 @@ def tma_store(program: Program, op: ops.TmaStore) -> Run:
         for where in threads_of(c, place):
             b, w = int(c.span.B[where[0]]), int(c.span.W[where[1]])
             index, exists = box.at(c, where)
-            engines.touch(op, c.span, source, where, offsets[where], c.batch.agents.bulk + w, False)
+            agent = BULK * c.batch.agents.threads + w * LANES + where[2]
+            engines.touch(op, c.span, source, where, offsets[where], agent, False)
             memory = c.batch.smem.data[b].view(numpy_type(source.dtype))
             each = source.start // memory.itemsize + offsets[where].reshape(-1, 1)
             values = memory[(each + np.arange(source.width)).reshape(-1)][exists]
@@ -425,9 +434,9 @@ def bulk_commit(program: Program, op: ops.BulkCommit) -> Run:
     """Close a group of TMA stores."""
 
     def run(c: Cohort) -> None:
-        if c.batch.shadow is not None:
-            c.batch.shadow.apart()
-            c.batch.shadow.epoch[c.span.B[:, None], c.batch.agents.bulk + c.span.W] += 1
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.commit(clocks.acting(c.span, c.mask), BULK)
 
     return run
 
@@ -437,17 +446,8 @@ def bulk_wait(program: Program, op: ops.BulkWait) -> Run:
     """Wait for all but the latest n groups of TMA stores."""
 
     def run(c: Cohort) -> None:
-        if c.batch.shadow is not None:
-            wait_for(c, c.batch.agents.bulk + c.span.W, op.n)
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.wait(clocks.acting(c.span, c.mask), BULK, op.n)
 
     return run
-
-
-def wait_for(c: Cohort, agents: Array, n: int) -> None:
-    """Order all but the latest n groups of engines, one for each warp, before what comes next."""
-    shadow = c.batch.shadow
-    assert shadow is not None
-    shadow.apart()
-    B, W = c.span.B[:, None], c.span.W
-    done = shadow.epoch[B, agents] - 1 - n
-    shadow.clock[B, W, agents] = np.maximum(shadow.clock[B, W, agents], done)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from cute_py.emulate.storages import Place
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
+    from cute_py.emulate.clocks import Acting
     from cute_py.emulate.scalars import Evaluated
 
 # -- barriers of a block
@@ -53,16 +55,14 @@ class BarrierWait(Wait):
 def barrier(program: Program, op: ops.Barrier) -> Run:
     """Meet, arrive at, or wait for a barrier."""
     if op.scope == "warp":
-        return lambda c: require_lanes(program, op, c)
+        return _warp_barrier(program, op)
     if op.scope == "cluster":
-        return _cluster_barrier(program, op)
+        return of_whole_warps(_cluster_barrier(program, op))
     number = program.scalar(op.id)
-    threads = op.threads if op.scope == "named" else program.warps * LANES
-    base = program.resources.mask
+    most = program.warps * LANES
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
-        if c.mask is not None:
-            _require_whole(op, c, base)
+        _require_whole(op, c)
         ids = uniform(number(c), None)
         if isinstance(ids, np.ndarray):
             per_warp = np.broadcast_to(ids, c.span.shape)[..., 0]
@@ -70,25 +70,68 @@ def barrier(program: Program, op: ops.Barrier) -> Run:
                 return split(c, per_warp)
         rows = np.broadcast_to(ids, c.span.shape)[:, 0, 0]
         barriers = c.batch.barriers
-        whole = op.kind == "sync" and threads == program.warps * LANES
-        if whole and not isinstance(ids, np.ndarray) and barriers.meet_whole(c.span, ids):
+        if op.scope == "named":
+            threads = np.full(c.span.nB, op.threads)
+        else:
+            threads = barriers.everyone(c.span.B)
+        whole = op.kind == "sync" and (op.scope == "block" or op.threads == most)
+        if whole and not isinstance(ids, np.ndarray) and barriers.whole(c.span, ids):
+            barriers.phase[c.span.B, ids] += 1
+            if c.batch.clocks is not None:
+                c.batch.clocks.meet(c.batch.clocks.acting(c.span, c.mask))
             return None
-        if op.scope == "block":
-            barriers.require_one(c.span, op)
-        phases = barriers.arrive(c.span, rows, threads, op.kind != "arrive", op)
-        if op.kind == "arrive":
-            return None
-        c.wait = BarrierWait(op, c, rows, phases, threads)
-        return Signal.BLOCKED
+        return arrive_at_barrier(op, c, rows, threads)
 
-    return run
+    return of_whole_warps(run)
 
 
-def _require_whole(op: ops.Op, c: Cohort, base: Array | None) -> None:
-    """Refuse a barrier that some lanes of a warp do not reach."""
-    assert c.mask is not None
-    exist = np.ones((1, 1, LANES), np.bool_) if base is None else base[:, c.span.W]
-    bad = exist & ~c.mask
+def arrive_at_barrier(op: ops.Barrier, c: Cohort, rows: Array, threads: Array) -> Signal | None:
+    """Arrive at barriers of each block, and wait for them."""
+    barriers, clocks = c.batch.barriers, c.batch.clocks
+    if op.scope == "block":
+        barriers.require_one(c.span, op)
+    if clocks is not None:
+        clocks.apart()
+    phases = barriers.arrive(c.span, acting(c), rows, threads, op.kind != "arrive", op)
+    if op.kind == "arrive":
+        return None
+    c.wait = BarrierWait(op, c, rows, phases, int(threads[0]))
+    return Signal.BLOCKED
+
+
+def acting(c: Cohort) -> Acting | None:
+    """Return the threads that take part, for the clocks."""
+    clocks = c.batch.clocks
+    return None if clocks is None else clocks.acting(c.span, c.mask)
+
+
+def of_whole_warps(run: Run) -> Run:
+    """Return what whole warps do: those of which no lane takes part are left out."""
+
+    def gathered(c: Cohort) -> Signal | list[Cohort] | None:
+        if c.mask is None:
+            return run(c)
+        some = np.broadcast_to(c.mask, c.span.shape).any(-1)
+        if some.all():
+            return run(c)
+        if some.any():
+            return split(c, some)
+        return None if running(c).any() else Signal.ENDED
+
+    return gathered
+
+
+def running(c: Cohort) -> Array:
+    """Return the lanes [block or 1, warp, lane] that have not returned."""
+    lanes = c.frames[0].saved
+    return c.batch.agents.exist[None, c.span.W] if lanes is None else lanes
+
+
+def _require_whole(op: ops.Op, c: Cohort) -> None:
+    """Refuse a barrier that some lanes of a warp do not reach, though they have not returned."""
+    if c.mask is None:
+        return
+    bad = running(c) & ~c.mask
     if bad.any():
         where = first(bad, c.span)
         others = f"lane {where[2]} and others of the warp took another branch or have ended"
@@ -96,21 +139,33 @@ def _require_whole(op: ops.Op, c: Cohort, base: Array | None) -> None:
 
 
 def require_warps(op: ops.Op, c: Cohort) -> None:
-    """Refuse a warp instruction under a mask of lanes."""
+    """Refuse a warp instruction that a part of a warp executes."""
     if c.mask is not None and not c.mask.all():
-        where, name = first(~c.mask, c.span), type(op).__name__
-        raise c.batch.faults.at("emulate-warp-divergent", op, c.span, where, name=name)
+        bad = ~c.mask & c.mask.any(-1, keepdims=True)
+        if bad.any():
+            where, name = first(bad, c.span), type(op).__name__
+            raise c.batch.faults.at("emulate-warp-divergent", op, c.span, where, name=name)
 
 
 def require_lanes(program: Program, op: ops.Op, c: Cohort) -> None:
     """Refuse an op that waits for all lanes of the warp where some neither come nor have ended."""
     if c.mask is None or not program.checks:
         return
-    running = c.frames[0].saved
-    bad = ~c.mask if running is None else running & ~c.mask
+    bad = running(c) & ~c.mask & c.mask.any(-1, keepdims=True)
     if bad.any():
         where, name = first(bad, c.span), type(op).__name__
         raise c.batch.faults.at("emulate-warp-divergent", op, c.span, where, name=name)
+
+
+def _warp_barrier(program: Program, op: ops.Barrier) -> Run:
+    """Compile a barrier of each warp: of all its lanes that have not returned."""
+
+    def run(c: Cohort) -> None:
+        require_lanes(program, op, c)
+        if c.batch.clocks is not None:
+            c.batch.clocks.meet_warps(c.batch.clocks.acting(c.span, c.mask))
+
+    return run
 
 
 # -- the barrier of all blocks of a cluster
@@ -122,45 +177,34 @@ class ClusterWait(Wait):
     def ready(self, c: Cohort) -> bool | Array:
         """Return the warps whose arrival is complete."""
         barriers = c.batch.barriers
-        phases = barriers.cluster_phase[c.batch.engines.cluster_of[c.span.B]]
+        phases = barriers.cluster_phase[barriers.clusters.of[c.span.B]]
         done = phases[:, None] > barriers.cluster_seen[c.span.B[:, None], c.span.W]
         return bool(done.flat[0]) if done.all() or not done.any() else done
 
     def describe(self, c: Cohort) -> str:
         """Return who has come."""
-        cluster = int(c.batch.engines.cluster_of[c.span.B[0]])
+        cluster = int(c.batch.barriers.clusters.of[c.span.B[0]])
         arrived = int(c.batch.barriers.cluster_arrived[cluster])
         return f"the barrier of its cluster, where {arrived} threads have arrived"
 
     def wake(self, c: Cohort) -> None:
-        """Join the clocks of the block."""
-        shadow = c.batch.shadow
-        if shadow is not None:
-            shadow.apart()
-            shadow.take(c.span.B, c.span.W, c.batch.barriers.cluster_clocks[c.span.B])
+        """Take what the blocks of the cluster know."""
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.apart()
+            who = clocks.acting(c.span, c.mask)
+            of = c.batch.barriers.clusters.of[who.rows]
+            clocks.acquire(who, clocks.messages["clusters"][of])
 
 
 def _cluster_barrier(program: Program, op: ops.Barrier) -> Run:
     """Compile a barrier of a cluster."""
-    threads = program.resources.cluster * program.warps * LANES
     wait, kind = ClusterWait(op), op.kind
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
-        barriers, shadow = c.batch.barriers, c.batch.shadow
+        _require_whole(op, c)
         if kind != "wait":
-            clusters = c.batch.engines.cluster_of[c.span.B]
-            seen = barriers.cluster_phase[clusters]
-            barriers.cluster_seen[c.span.B[:, None], c.span.W] = seen[:, None]
-            if shadow is not None:
-                shadow.apart()
-                now = shadow.present(c.span.B, c.span.W).max(axis=1)
-                clocks = barriers.cluster_clocks
-                clocks[c.span.B] = np.maximum(clocks[c.span.B], now)
-                shadow.epoch[c.span.B[:, None], c.span.W] += 1
-            np.add.at(barriers.cluster_arrived, clusters, LANES * c.span.nW)
-            met = barriers.cluster_arrived == threads
-            barriers.cluster_phase[met] += 1
-            barriers.cluster_arrived[met] = 0
+            c.batch.barriers.arrive_cluster(c.span, acting(c))
         if kind == "arrive":
             return None
         ready = wait.ready(c)
@@ -174,6 +218,22 @@ def _cluster_barrier(program: Program, op: ops.Barrier) -> Run:
 
 
 # -- mbarriers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Lanes of a warp that do the same: the first of them (row of block, row of warp, lane), all
+    of them [lane], and what they have in common.
+    """
+
+    where: tuple[int, int, int]
+    lanes: Array
+    keys: tuple[int, ...]
+
+    @property
+    def bits(self) -> int:
+        """The lanes as bits."""
+        return int((np.int64(1) << np.flatnonzero(self.lanes)).sum())
 
 
 def threads_of(c: Cohort, place: Place) -> Iterator[tuple[int, int, int]]:
@@ -195,11 +255,27 @@ def slots_of(located: Located, c: Cohort, place: Place) -> Array:
     return np.broadcast_to(c.batch.agents.slot(located, place.offsets[..., 0]), c.span.shape)
 
 
-def require_ready(op: ops.Op, c: Cohort, where: tuple[int, int, int], b: int, slot: int) -> None:
-    """Refuse an mbarrier that nothing has initialised."""
-    if c.batch.engines.count[b, slot] == 0:
-        name = c.batch.agents.mbarrier(slot)
-        raise c.batch.faults.at("emulate-mbarrier-unset", op, c.span, where, name=name)
+def groups_of(c: Cohort, active: Array, *keys: Array) -> Iterator[Group]:
+    """Yield the lanes of each warp that take part, those with the same keys together.
+
+    Args:
+        c: the cohort.
+        active: [block, warp, lane], the lanes that take part.
+        keys: arrays that broadcast to them.
+    """
+    held = [np.broadcast_to(key, c.span.shape) for key in keys]
+    for row, warp in np.argwhere(active.any(-1)).tolist():
+        lanes = active[row, warp]
+        values = np.stack([key[row, warp] for key in held], -1)
+        for value in np.unique(values[lanes], axis=0):
+            some = lanes & (values == value).all(-1)
+            yield Group((row, warp, int(some.argmax())), some, tuple(value.tolist()))
+
+
+def taking_part(c: Cohort, place: Place) -> Array:
+    """Return the lanes [block, warp, lane] that execute an op at a place."""
+    active = c.active()
+    return active if place.guard is None else active & place.guard[..., 0]
 
 
 @handles(ops.MbarInit)
@@ -211,9 +287,7 @@ def mbar_init(program: Program, op: ops.MbarInit) -> Run:
         place = located(c)
         slots, engines = slots_of(located, c, place), c.batch.engines
         for where in threads_of(c, place):
-            b, slot = int(c.span.B[where[0]]), int(slots[where])
-            engines.count[b, slot] = engines.pending[b, slot] = op.count
-            engines.bytes[b, slot] = engines.phase[b, slot] = 0
+            engines.init(op, c.span, where, int(slots[where]), op.count)
         located.judge_write(c, place)
 
     return run
@@ -227,17 +301,14 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
 
     def run(c: Cohort) -> None:
         place, engines = located(c), c.batch.engines
-        slots = slots_of(located, c, place)
-        ranks = None if rank is None else rank(c)
-        for where in threads_of(c, place):
-            own = int(c.span.B[where[0]])
-            b = own
-            if ranks is not None:
-                b = engines.block_of(own, value_at(ranks, where, c.span.shape))
-            arrive(op, c, where, b, int(slots[where]), op.bytes)
-        if c.batch.shadow is not None:
-            c.batch.shadow.apart()
-            c.batch.shadow.epoch[c.span.B[:, None], c.span.W] += 1
+        keys = [slots_of(located, c, place)]
+        if rank is not None:
+            keys.append(np.asarray(rank(c)))
+        for group in groups_of(c, taking_part(c, place), *keys):
+            b = int(c.span.B[group.where[0]])
+            if rank is not None:
+                b = engines.block_of(b, group.keys[1])
+            arrive(op, c, group, (b, group.keys[0]), op.bytes)
 
     return run
 
@@ -245,37 +316,38 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
 def arrive(
     op: ops.Op,
     c: Cohort,
-    where: tuple[int, int, int],
-    b: int,
-    slot: int,
+    group: Group,
+    at: tuple[int, int],
     nbytes: int,
-    engine: bool = False,
+    copies: bool = False,
 ) -> None:
-    """Let one thread arrive at an mbarrier of block b."""
-    engines, shadow = c.batch.engines, c.batch.shadow
-    require_ready(op, c, where, b, slot)
-    if engines.pending[b, slot] == 0:
+    """Let lanes of a warp arrive at an mbarrier of a block: `at`, block and slot; `copies`: once
+    their cp.asyncs are complete.
+    """
+    engines, clocks, (b, slot) = c.batch.engines, c.batch.clocks, at
+    row, warp, _ = group.where
+    engines.use(op, c.span, group.where, group.bits, at)
+    pending, several = int(engines.pending[b, slot]), int(group.lanes.sum())
+    if pending == 0:
+        name, count = c.batch.agents.mbarrier(slot), int(engines.count[b, slot])
         raise c.batch.faults.at(
-            "emulate-mbarrier-arrivals",
-            op,
-            c.span,
-            where,
-            name=c.batch.agents.mbarrier(slot),
-            count=int(engines.count[b, slot]),
+            "emulate-mbarrier-arrivals", op, c.span, group.where, name=name, count=count
         )
-    own, w = int(c.span.B[where[0]]), int(c.span.W[where[1]])
-    if shadow is not None and own == b:
-        shadow.apart()
-        now = shadow.present(np.array([b]), np.array([w]))[0, 0]
-        if engine:
-            now[shadow.warps + w] = shadow.epoch[b, shadow.warps + w]
-        engines.arriving[b, slot] = np.maximum(engines.arriving[b, slot], now)
-    engines.pending[b, slot] -= 1
-    engines.bytes[b, slot] += nbytes
-    phase = engines.phase[b, slot]
+    if pending < several or (several > 1 and engines.bytes[b, slot] + nbytes == 0 and nbytes):
+        some = group.lanes & (np.cumsum(group.lanes) <= max(1, min(pending, several - 1)))
+        for lanes in (some, group.lanes & ~some):
+            part = Group((row, warp, int(lanes.argmax())), lanes, group.keys)
+            arrive(op, c, part, at, nbytes, copies)
+        return
+    if clocks is not None:
+        own, w = int(c.span.B[row]), int(c.span.W[warp])
+        who = clocks.lanes_of(own, w, group.lanes)
+        if own != b:
+            engines.reach(op, c.span, group.where, b)
+        engines.release(who, at, copies)
+    engines.pending[b, slot] -= several
+    engines.bytes[b, slot] += several * nbytes
     engines.settle(b, slot)
-    if shadow is not None and engines.phase[b, slot] != phase:
-        shadow.epoch[b, c.batch.agents.tma + slot] += 1
 
 
 @handles(ops.CpArrive)
@@ -285,13 +357,9 @@ def cp_arrive(program: Program, op: ops.CpArrive) -> Run:
 
     def run(c: Cohort) -> None:
         place = located(c)
-        slots = slots_of(located, c, place)
-        for where in threads_of(c, place):
-            b = int(c.span.B[where[0]])
-            arrive(op, c, where, b, int(slots[where]), 0, engine=True)
-        if c.batch.shadow is not None:
-            c.batch.shadow.epoch[c.span.B[:, None], c.batch.warps + c.span.W] += 1
-            c.batch.shadow.epoch[c.span.B[:, None], c.span.W] += 1
+        for group in groups_of(c, taking_part(c, place), slots_of(located, c, place)):
+            b = int(c.span.B[group.where[0]])
+            arrive(op, c, group, (b, group.keys[0]), 0, copies=True)
 
     return run
 
@@ -303,58 +371,62 @@ class PhaseWait(Wait):
         super().__init__(op)
         self.located, self.parity = located, parity
 
-    def _warps(self, c: Cohort) -> tuple[Array, Array]:
-        """Return slot and parity [block, warp], those of each warp's first lane."""
-        slots = slots_of(self.located, c, self.located(c))
+    def _lanes(self, c: Cohort) -> tuple[Array, Array, Array]:
+        """Return slot and parity [block, warp, lane], and the lanes that wait."""
+        place = self.located(c)
         parity = np.broadcast_to(np.asarray(self.parity(c)), c.span.shape)
-        lead = c.active().argmax(-1)[..., None]
-        return (
-            np.take_along_axis(slots, lead, 2)[..., 0],
-            np.take_along_axis(parity, lead, 2)[..., 0],
-        )
+        return slots_of(self.located, c, place), parity, taking_part(c, place)
+
+    def _first(self, c: Cohort) -> tuple[int, int, int, int]:
+        """Return block, slot, parity and row of warp of a lane that waits for an open phase."""
+        slots, parity, waits = self._lanes(c)
+        phase = c.batch.engines.phase[c.span.B[:, None, None], slots]
+        row, warp, lane = np.argwhere(waits & ((phase & 1) == parity & 1))[0].tolist()
+        where = row, warp, lane
+        return int(c.span.B[row]), int(slots[where]), int(parity[where]) & 1, warp
 
     def ready(self, c: Cohort) -> bool | Array:
-        """Return the warps whose phase is complete."""
-        slots, parity = self._warps(c)
-        done = (c.batch.engines.phase[c.span.B[:, None], slots] & 1) != parity & 1
+        """Return the warps whose lanes all wait for phases that are complete."""
+        slots, parity, waits = self._lanes(c)
+        phase = c.batch.engines.phase[c.span.B[:, None, None], slots]
+        done = (((phase & 1) != parity & 1) | ~waits).all(-1)
         return bool(done.flat[0]) if done.all() or not done.any() else done
 
     def describe(self, c: Cohort) -> str:
         """Return what the mbarrier still needs."""
-        slots, parity = self._warps(c)
-        b, slot, engines = int(c.span.B[0]), int(slots[0, 0]), c.batch.engines
+        b, slot, parity, _ = self._first(c)
+        engines = c.batch.engines
         missing = f"{int(engines.pending[b, slot])} of {int(engines.count[b, slot])} arrivals"
         left = int(engines.bytes[b, slot])
         if left:
             missing += f" and {left} bytes" if left > 0 else f" and has {-left} bytes too many"
-        name = c.batch.agents.mbarrier(slot)
-        return f"phase {int(parity[0, 0]) & 1} of {name}, which lacks {missing}"
+        return f"phase {parity} of {c.batch.agents.mbarrier(slot)}, which lacks {missing}"
 
     def mismatch(self, c: Cohort) -> dict[str, Any] | None:
         """Return the facts of a wrong count of bytes: all have arrived, and bytes are left."""
-        slots, _ = self._warps(c)
+        slots, _, waits = self._lanes(c)
         engines = c.batch.engines
-        b = c.span.B[:, None]
-        left = np.where(engines.pending[b, slots] == 0, engines.bytes[b, slots], 0)
+        b = c.span.B[:, None, None]
+        left = np.where(waits & (engines.pending[b, slots] == 0), engines.bytes[b, slots], 0)
         if not left.any():
             return None
-        row, warp = (int(k) for k in np.argwhere(left)[0])
-        n = int(left[row, warp])
+        where = tuple(np.argwhere(left)[0].tolist())
+        n = int(left[where])
         what = f"waits for {n} bytes more" if n > 0 else f"got {-n} bytes more"
-        return {
-            "where": (row, warp),
-            "name": c.batch.agents.mbarrier(int(slots[row, warp])),
-            "what": what,
-        }
+        name = c.batch.agents.mbarrier(int(slots[where]))
+        return {"where": where[:2], "name": name, "what": what}
 
     def wake(self, c: Cohort) -> None:
         """Take the clocks of those who arrived."""
-        shadow = c.batch.shadow
-        if shadow is not None:
-            slots, _ = self._warps(c)
-            shadow.apart()
-            clocks = c.batch.engines.complete[c.span.B[:, None], slots]
-            shadow.take(c.span.B, c.span.W, clocks)
+        clocks = c.batch.clocks
+        if clocks is None:
+            return
+        slots, _, waits = self._lanes(c)
+        for group in groups_of(c, waits, slots):
+            row, warp, _ = group.where
+            b = int(c.span.B[row])
+            who = clocks.lanes_of(b, int(c.span.W[warp]), group.lanes)
+            clocks.acquire(who, clocks.messages["complete"][b, group.keys[0]])
 
 
 @handles(ops.MbarWait)
@@ -364,13 +436,10 @@ def mbar_wait(program: Program, op: ops.MbarWait) -> Run:
     wait = PhaseWait(op, located, program.scalar(op.phase))
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
-        place = located(c)
-        slots = slots_of(located, c, place)
-        counts = c.batch.engines.count[c.span.B[:, None, None], slots]
-        if (counts == 0).any():
-            for where in threads_of(c, place):
-                b = int(c.span.B[where[0]])
-                require_ready(op, c, where, b, int(slots[where]))
+        place, engines = located(c), c.batch.engines
+        for group in groups_of(c, taking_part(c, place), slots_of(located, c, place)):
+            b = int(c.span.B[group.where[0]])
+            engines.use(op, c.span, group.where, group.bits, (b, group.keys[0]))
         ready = wait.ready(c)
         if isinstance(ready, np.ndarray):
             return split(c, ready)
@@ -389,12 +458,17 @@ def mbar_wait(program: Program, op: ops.MbarWait) -> Run:
 @handles(ops.Fence)
 def fence(program: Program, op: ops.Fence) -> Run:
     """Order memory: stores are seen at once here, so that only proxy fences matter."""
-    if op.kind != "proxy_async":
+    if op.kind not in ("proxy_async", "mbarrier_init"):
         return lambda c: None
 
     def run(c: Cohort) -> None:
-        if c.batch.shadow is not None:
-            c.batch.shadow.fence(c.span)
+        clocks = c.batch.clocks
+        if clocks is None:
+            return
+        if op.kind == "proxy_async":
+            clocks.fence(clocks.acting(c.span, c.mask))
+        else:
+            c.batch.engines.fence_inits(clocks.acting(c.span, c.mask))
 
     return run
 
