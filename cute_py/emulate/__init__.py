@@ -35,7 +35,7 @@ def emulate(
     report: bool = False,
     order: str | int = "forward",
     memory: int = MEMORY,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[float, int], None] | None = None,
 ) -> Report | None:
     """Run a plan on NumPy arrays, which it reads and writes in place.
 
@@ -51,7 +51,8 @@ def emulate(
         report: whether to count.
         order: who goes first where several could: "forward", "reversed", or a seed.
         memory: for the state of the blocks that run together (bytes).
-        progress: called with (blocks done, blocks in all) after each batch.
+        progress: called with (blocks done, blocks in all) after each batch, and after each
+            iteration of a loop of the kernel with the part of its batch that is done by then.
 
     Raises:
         EmulationError: what the kernel did is no defined behaviour on a GPU.
@@ -71,10 +72,20 @@ def emulate(
         for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
             blocks = min(together, total - start)
             state = Batch(program.resources, given, grid, counts, blocks, start)
-            Machine(program, state, order).run()
+            before = (batch - 1) * together
+            Machine(program, state, order, _part_of(progress, before, blocks, total)).run()
             if progress is not None:
-                progress(min(batch * together, total), total)
+                progress(min(before + together, total), total)
     return counts
+
+
+def _part_of(
+    progress: Callable[[float, int], None] | None, before: int, blocks: int, total: int
+) -> Callable[[float], None] | None:
+    """Return what tells the part of a batch that is done (0 to 1) as blocks of the whole grid."""
+    if progress is None:
+        return None
+    return lambda part: progress(before + blocks * part, total)
 
 
 __all__ = ["HANDLERS", "Report", "emulate"]
