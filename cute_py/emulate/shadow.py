@@ -135,49 +135,50 @@ class Shadow:
         count = -(-vectors.bits // 8 // self.granule) or 1
         g = start[..., None] // self.granule + np.arange(count)
         together = g.shape[0] == 1 and (active is None or active.shape[0] == 1)
-        shape = (1 if together else span.nB, span.nW, LANES, *g.shape[3:])
-        index = (slice(None),) * 3 + (None, None)
-        each = (
-            np.broadcast_to(np.arange(shape[0])[:, None, None][index], shape),
-            np.broadcast_to(clocks.of[span.W][None][index], shape),
-            np.broadcast_to(np.arange(LANES)[None, None][index], shape),
-            np.broadcast_to(g, shape),
-        )
+        rows = np.arange(1 if together else span.nB)[:, None, None]
+        if whole:
+            number, who = clocks.warps, span.W[:, None]
+        else:
+            number, who = clocks.parts, clocks.of[span.W]
+        base = (rows * number + who) * self.granules
+        shape = (len(rows), span.nW, LANES, *g.shape[3:])
+        keys = np.broadcast_to(base[..., None, None] + g, shape)
+        bits = np.broadcast_to((np.int64(1) << np.arange(LANES))[:, None, None], shape)
         if active is not None:
             chosen = np.broadcast_to(active[..., None], shape)
-            b, p, lane, g = (x[chosen] for x in each)
+            keys, lanes = keys[chosen], bits[chosen]
         else:
-            b, p, lane, g = (x.reshape(-1) for x in each)
-        if whole and len(g):
-            b, p, lanes, g = self._whole(b, p, g)
+            keys, lanes = keys.reshape(-1), bits.reshape(-1)
+        if whole:
+            keys = np.unique(keys)
         else:
-            b, p, lanes, g = self._merged(b, p, np.int64(1) << lane, g)
+            keys, lanes = self._merged(keys, lanes)
+        rest, g = np.divmod(keys, self.granules)
+        b, p = np.divmod(rest, number)
+        if whole:
+            b, p, g = self._all_parts(b, p, g)
+            lanes = clocks.lanes[p]
         return together, self._entries(b, p, lanes, g, WHOLE if whole else 0)
 
-    def _merged(
-        self, b: Array, p: Array, lanes: Array, g: Array
-    ) -> tuple[Array, Array, Array, Array]:
-        """Return the entries of each block, part and granule once, with all their lanes."""
-        if len(g) < 2:
-            return b, p, lanes, g
-        keys = (b * self.clocks.parts + p) * self.granules + g
+    @staticmethod
+    def _merged(keys: Array, lanes: Array) -> tuple[Array, Array]:
+        """Return each key once, with all of its lanes; in their order if they are distinct."""
+        if len(keys) < 2:
+            return keys, lanes
         order = np.argsort(keys, kind="stable")
         ranked = keys[order]
-        starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-        if len(starts) == len(keys):
-            return b, p, lanes, g
-        rest, g = np.divmod(ranked[starts], self.granules)
-        b, p = np.divmod(rest, self.clocks.parts)
-        return b, p, np.bitwise_or.reduceat(lanes[order], starts), g
+        begins = ranked[1:] != ranked[:-1]
+        if begins.all():
+            return keys, lanes
+        starts = np.flatnonzero(np.r_[True, begins])
+        return ranked[starts], np.bitwise_or.reduceat(lanes[order], starts)
 
-    def _whole(self, b: Array, p: Array, g: Array) -> tuple[Array, Array, Array, Array]:
-        """Return the entries of all parts of the warps, with all their lanes."""
-        clocks = self.clocks
-        keys = np.unique((b * clocks.warps + clocks.warp[p]) * self.granules + g)
-        rest, g = np.divmod(keys, self.granules)
-        b, w = np.divmod(rest, clocks.warps)
-        entry, p = np.nonzero(w[:, None] == clocks.warp)
-        return b[entry], p, clocks.lanes[p], g[entry]
+    def _all_parts(self, b: Array, w: Array, g: Array) -> tuple[Array, Array, Array]:
+        """Return what warps touch as what all of their parts touch."""
+        if not self.clocks.divided:
+            return b, w, g
+        entry, p = np.nonzero(w[:, None] == self.clocks.warp)
+        return b[entry], p, g[entry]
 
     def _entries(self, b: Array, p: Array, lanes: Array, g: Array, flag: int) -> tuple[Array, ...]:
         """Return entries, with those who write if it is a write."""
