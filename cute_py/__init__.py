@@ -1,13 +1,24 @@
-"""CuTe-style layout algebra in Python; import it as `import cute_py as cute`.
+"""CuTe in Python: exact layout algebra, and GPU kernels that an emulator checks on any computer.
 
-Names are resolved on first use (PEP 562), so that the import costs next to nothing.
+`import cute_py as cute`, and then, by use:
+
+- Explore layouts: `Layout`, `composition`, `zipped_divide`, `Swizzle`, `make_tiled_mma`, `explain`;
+  every term with an example in docs/glossary.md.
+- Print them: `print_layout`, `print_tv`, `print_mma`, `print_copy`, `to_svg`, `to_latex`; who holds
+  which element, in docs/pictures.md.
+- Write kernels: `kernel`, `launch`, `smem`, `copy`, `gemm`, `trace`, `emulate`, `run`; the language
+  in docs/kernels.md, and eight steps to a fast product in docs/write_a_gemm.md.
+- Multiply arrays: `ops.gemm`, `ops.choose_config`; how fast, and how that is measured, in
+  docs/performance.md.
 """
+
+# Names are resolved on first use (PEP 562), so that the import costs next to nothing.
 
 from __future__ import annotations
 
 from time import time_ns as _now
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _loaded_at = _now()  # a module that is newer may not be the one that runs; see codegen.cache.key
 
 # module -> the public names that it defines; `range=range_` is spelled otherwise there

@@ -13,8 +13,13 @@ mode 0 of mode 1
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FrameType
+
     # class, given, required, fix; the last three are format strings
     Wording = tuple[type["CuteError"], str, str, str]
 
@@ -137,13 +142,15 @@ def refusal(code: str, *, operation: str, where: str | None = None, **facts: obj
         code: a key of `WORDINGS`.
         operation: the public name that the user called, first in the message.
         where: "file.py:line" in kernels, else nothing.
-        facts: the values that the wording names.
+        facts: the values that the wording names; `type` is that of `value` by itself.
 
     Raises:
         KeyError: the code is not in `WORDINGS`, or a fact that its wording names is missing.
 
     """
     kind, given, required, fix = _wording(code)
+    if "value" in facts and "{type}" in given:
+        facts.setdefault("type", type(facts["value"]).__name__)
     shown = {key: format_mode(value) if key == "mode" else value for key, value in facts.items()}
     parts = (text.format(**shown) for text in (given, required, fix))
     message = "{}: given {}; required: {}; fix: {}".format(operation, *parts)
@@ -161,3 +168,85 @@ def format_mode(path: object) -> str:
     if isinstance(path, tuple):
         return ".".join(str(step) for step in path) if path else "the whole layout"
     return str(path)
+
+
+COMPLETIONS = 24  # names that a refusal lists
+
+
+def meant(text: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return what an unknown name may mean, for the fix of a refusal; "" where nothing is close.
+
+    Args:
+        text: the name, or the beginning of one.
+        known: the names that there are.
+        cutoff: how close a name must be, from 0 to 1 (equal), as `difflib` measures it.
+
+    >>> meant("gem", ["gemm_01", "gemm_02", "copy"])
+    'one of the 2 that begin so: gemm_01, gemm_02'
+    >>> meant("cpoy", ["gemm_01", "gemm_02", "copy"]), meant("zzz", ["copy"])
+    ('did you mean copy?', '')
+    """
+    from difflib import get_close_matches
+
+    names = list(known)
+    small = {name.lower(): name for name in names}
+    begun = completions(text, names)
+    close = get_close_matches(text, names, 3, cutoff)
+    close = close or [small[x] for x in get_close_matches(text.lower(), small, 3, cutoff)]
+    return begun or (f"did you mean {' or '.join(close)}?" if close else "")
+
+
+def completions(text: str, known: Iterable[str]) -> str:
+    """Return the names that begin as `text`, in capitals or not, for the fix of a refusal; "" where
+    there are none. Of very many, the parts up to the next "_" are told.
+
+    >>> completions("co", ["copy", "gemm"]), completions("x", ["copy", "gemm"])
+    ('did you mean copy?', '')
+    """
+    names = [name for name in dict.fromkeys(known) if name.lower().startswith(text.lower())]
+    if len(names) < 2 or not text:
+        return f"did you mean {names[0]}?" if names and text else ""
+    count = len(names)
+    if count > COMPLETIONS:
+        ends = ((name, name.find("_", len(text)) + 1) for name in names)
+        names = list(dict.fromkeys(f"{name[:end]}..." if end else name for name, end in ends))
+    more = f" and {len(names) - COMPLETIONS} more" if len(names) > COMPLETIONS else ""
+    return f"one of the {count} that begin so: {', '.join(names[:COMPLETIONS])}{more}"
+
+
+# -- where the user's code stands: the line of a kernel, or of a call, that a refusal names
+
+_HERE = __name__.partition(".")[0]
+
+
+def kernel_line() -> tuple[str, int]:
+    """Return (file, line) of the innermost frame outside of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not is_own(frame):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return "", 0
+
+
+def is_own(frame: FrameType) -> bool:
+    """Tell whether a frame runs code of this package, other than its kernels."""
+    module = frame.f_globals.get("__name__", "")
+    if module.partition(".")[0] == _HERE:
+        return not module.startswith(_HERE + ".kernels")
+    return bool(module == "contextlib")
+
+
+def refusal_here(code: str, *, operation: str, **facts: object) -> CuteError:
+    """Return the error of `code` with the line of the kernel; see `refusal`."""
+    return refusal(code, operation=operation, where=where(), **facts)
+
+
+def where() -> str:
+    """Return "file:line" of the kernel, for a refusal."""
+    return place_text(kernel_line())
+
+
+def place_text(line: tuple[str, int]) -> str:
+    """Return a line as "file:line", without the folder."""
+    return f"{line[0].replace(chr(92), '/').rpartition('/')[2]}:{line[1]}"

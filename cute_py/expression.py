@@ -12,7 +12,7 @@ reaches Python except through the table of functions, and the limits below keep 
 
 from __future__ import annotations
 
-from cute_py.errors import CuteError, ParseError
+from cute_py.errors import CuteError, ParseError, meant
 from cute_py.layout import Mapped
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.basis import ScaledBasis
@@ -284,8 +284,5 @@ def _shortened(value: int) -> str:
 
 
 def _hint(name: str) -> str:
-    from difflib import get_close_matches
-
     known = [*functions(), *CONSTANTS, *_WORDS]
-    close = get_close_matches(name, known, 3) or get_close_matches(name.lower(), known, 3, 0.5)
-    return f"did you mean {' or '.join(close)}?" if close else "see cute-py functions"
+    return meant(name, known) or meant(name, known, 0.5) or "see cute-py functions"

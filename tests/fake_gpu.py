@@ -12,7 +12,7 @@ import numpy as np
 
 from cute_py.calls import arrays
 from cute_py.codegen.build import Compiled, Resources
-from cute_py.codegen.driver.driver import Driver
+from cute_py.codegen.driver import Driver
 
 
 class Status(enum.IntEnum):

@@ -66,7 +66,7 @@ WHEN = {
         "the layout overlaps itself (or has a negative stride), so nothing is its complement"
     ),
     "complement-gap": (
-        "a tile has a gap between its modes that is no multiple of what lies below, so that a "
+        "a tile has a gap between its modes that is no multiple of the modes below, so that a "
         "divide would leave elements in no tile"
     ),
     "coordinate-strides": (
@@ -89,7 +89,7 @@ WHEN = {
     "no-stride": "strides are asked of a swizzled layout",
     "composition-offset": "a plain layout is composed with a swizzled one that has an offset",
     "complement-swizzle": (
-        "a swizzle moves offsets to where the complement of the inner layout lies"
+        "a swizzle moves offsets to where the complement of the inner layout is"
     ),
     "inverse-offset": (
         "a composed layout with an offset, or an outer map that is no swizzle, is inverted"
@@ -127,7 +127,7 @@ WHEN = {
     "fit-incomplete": "a coordinate of a table is missing",
     "fit-shape": "table and shape have different sizes",
     "fit-coordinates": "a table holds coordinates, and their shape is not given",
-    "fit-entry": "an entry lies outside of the given shape",
+    "fit-entry": "an entry is outside of the given shape",
     "fit-size": "a table is too large",
     "fit-range": "an entry is too large",
     "tools-symbols": "offsets that depend on symbols are tabulated or drawn",
@@ -194,9 +194,9 @@ WHEN = {
     "array-empty": "a tensor is made of an empty array, or a kernel is given one",
     "array-strides": "an array has strides that are no whole number of elements",
     "array-dtype": "an array does not hold the type that is asked for",
-    "words-apart": "packed words do not lie side by side",
+    "words-apart": "packed words are not contiguous",
     "recast-engine": "elements without bits are recast",
-    "recast-unpacked": "elements below a byte that lie in bytes of their own are recast",
+    "recast-unpacked": "elements smaller than a byte that take a byte each are recast",
     "recast-origin": "a recast would begin inside of an element",
     "recast-backwards": "a swizzled layout that runs backwards is recast",
     "thread-range": "a thread layout does not have that thread",
@@ -271,7 +271,7 @@ WHEN = {
     "copy-memory": "a copy is made between other memories than the instruction has",
     "copy-dtype": "a copy is made of elements of another width",
     "copy-parts": "source and destination of a copy are partitioned differently",
-    "copy-vector": "the values of one access do not lie side by side",
+    "copy-vector": "the values of one access are not contiguous",
     "copy-aligned": "an access does not start at a multiple of its alignment",
     "retile-values": "a fragment is no whole tiles of the copy that retiles it",
     "copy-codomain": "a thread-value layout reaches addresses that the data does not have",
@@ -367,9 +367,9 @@ WHEN = {
     "register-count": "a storage would get a run-time number of elements",
     "register-range": "a register tensor reaches past its storage",
     "vector-count": "the elements are no whole number of vectors",
-    "vector-neighbours": "the elements of a vector are not side by side",
+    "vector-neighbours": "the elements of a vector are not contiguous",
     "vector-swizzle": "a vector would cross the chunks that a swizzle moves",
-    "vector-extent": "a vector may lie inside of an extent in part",
+    "vector-extent": "a vector may be only partly inside of an extent",
     "vector-alignment": "a vector may be misaligned",
     "kernel-recast": "an array in the memory of a GPU is recast from or to elements below a byte",
     "kernel-types": "operands have two types",
@@ -415,8 +415,8 @@ WHEN = {
     "access-width": "an access is no width that the hardware has",
     "access-bits": "plain addresses are analysed without their width",
     "access-lanes": "there are no addresses, negative ones, or more than lanes of a warp",
-    "access-tile": "an access lies outside of the tile",
-    "access-vector": "the elements of one access are not side by side",
+    "access-tile": "an access is outside of the tile",
+    "access-vector": "the elements of one access are not contiguous",
     "access-aligned": "a wide access does not start at a multiple of its width",
     "access-space": "the instruction does not address that memory",
     "vector-sizes": "tensors of different sizes are copied onto each other",
@@ -456,19 +456,20 @@ WHEN = {
     "launch-grid": "a grid is negative or larger than the device allows",
     "launch-limit": "a block or cluster needs more than the device has",
     "launch-cluster": "a grid is no whole number of clusters",
-    "launch-device": "arrays lie on several devices",
+    "launch-device": "arrays are on several devices",
     "launch-read-only": (
         "an array's interface says that it is read-only, and the kernel writes to it"
     ),
-    "launch-host": "an array lies in the memory of the host, others on the GPU",
-    "launch-misaligned": "an array begins where none of its elements can lie",
-    "launch-memory": "an array claims to lie on the GPU, and CUDA does not know its address",
+    "launch-host": "an array is in host memory, others are on the GPU",
+    "launch-misaligned": "an array begins at an address that none of its elements can have",
+    "launch-memory": "an array claims to be on the GPU, and CUDA does not know its address",
     "launch-stream": "`stream=` is none",
     "launch-capture": "a kernel is called for the first time while a CUDA graph is captured",
     "launch-status": "the driver reports an error that has nothing to do with a launch",
     "launch-driver": "there is no CUDA driver",
     # -- ops.wordings
     "cli-output": "the file of `-o` cannot be written",
+    "cli-odd-file": "the result of a product is to be written to a pipe, a socket or a device",
     "ops-array": "an operand or a term holds no numbers",
     "ops-rank": "an operand has fewer than two modes",
     "ops-shapes": "the operands' shapes do not fit together",
@@ -480,7 +481,7 @@ WHEN = {
         "is installed"
     ),
     "ops-choice": "a backend or activation does not exist",
-    "ops-no-gpu": "arrays lie elsewhere than where the product is computed",
+    "ops-no-gpu": "arrays are not where the product is computed",
     "ops-chip": (
         "the kernel of an architecture is asked for whose GPUs may have any number of "
         "multiprocessors"
@@ -496,6 +497,10 @@ WHEN = {
     "cli-arch": "`--arch` names an unknown architecture",
     "cli-layout": "an option holds no layout",
     "cli-memory": "memory runs out in the middle",
+    "cli-matrix": "a file holds no numbers, or an operand that is no matrix",
+    "cli-package": "a package that a command needs is missing or broken",
+    "cli-shtab": "the completion of a shell is asked for where shtab is missing or too old for it",
+    "cli-stream": "the input cannot be read or the output cannot be written",
     "cli-gemm": "a command is given no operands, or both files and sizes",
     "cli-out-dtype": "a result of a type that NumPy lacks is to be written",
     # -- emulate.wordings
@@ -508,7 +513,7 @@ WHEN = {
     "emulate-op": "the plan holds an op that the emulator has no rule for",
     "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
     "emulate-mode": "a coordinate is outside of its mode, and leads to the element of another one",
-    "emulate-padding": "a thread accesses what lies between the rows of a strided view",
+    "emulate-padding": "a thread accesses the padding between the rows of a strided view",
     "emulate-alignment": "a vector access, a row of ldmatrix or an mbarrier is not aligned",
     "emulate-read-only": "a kernel writes to a read-only array",
     "emulate-smem-unwritten": "shared memory is read before anything wrote it",
@@ -918,7 +923,21 @@ RECORDED = {
         "cute.ops.gemm",
         {"needed": "2.2 MiB", "arrays": "351.6 KiB", "state": "1.9 MiB", "available": "1.1 MiB"},
     ),
-    "cli-memory": ("gemm", {}),
+    "cli-odd-file": ("-o", {"path": "d.npy", "kind": "a pipe"}),
+    "cli-memory": ("gemm", {"what": "a product"}),
+    "cli-matrix": (
+        "gemm",
+        {
+            "found": "shape (4)",
+            "name": "a",
+            "path": "vector.npy",
+            "wanted": "a matrix of numbers",
+            "fix": "save array.reshape(1, -1), which is a row",
+        },
+    ),
+    "cli-package": ("cute-py", {"reason": "No module named 'numpy'"}),
+    "cli-shtab": ("completion", {"found": "no package shtab", "shell": "bash"}),
+    "cli-stream": ("cute-py", {"reason": "the system error 'No space left on device'"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
     "emulate-mode": (
         "kernel",

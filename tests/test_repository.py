@@ -16,6 +16,7 @@ from string import Formatter
 
 import pytest
 
+import cute_py
 from cute_py.errors import WORDINGS
 from tests.sampling import check_each, each
 
@@ -90,6 +91,12 @@ def test_base_install_has_no_platform_bound_dependency():
     assert names == {"numpy", "ml_dtypes", "sympy", "rich"}
     for requirement in PROJECT["project"]["optional-dependencies"]["cuda"]:
         assert requirement.endswith("; sys_platform == 'linux'")
+
+
+def test_the_version_is_the_newest_release_of_the_changelog():
+    releases = re.findall(r"^## (\S+) \((\d{4}-\d\d-\d\d)\)$", read("CHANGELOG.md"), re.MULTILINE)
+    assert releases[0][0] == cute_py.__version__
+    assert releases == sorted(releases, key=lambda each: each[1], reverse=True)
 
 
 # -- light imports

@@ -128,7 +128,8 @@ def _measure(rows: list[Row], tried: Any, built: dict[Any, Built], options: Any)
         sys.exit("no GPU")
     torch.manual_seed(options.seed)
     random.seed(options.seed)
-    result = _head(torch, options)
+    given = {"modes": options.modes, "seed": options.seed}
+    result = head(torch, command=_command(sys.argv[1:]), **given)
     keep = 0 if options.screen else options.keep
     plan = measuring.Plan(tuple(options.modes), options.rounds, keep, options.row_seconds)
     began = time.perf_counter()
@@ -165,7 +166,8 @@ def _short(row: Row, record: dict[str, Any]) -> str:
     return f"{row.name:22} {said}  ({record.get('seconds', 0)} s)"
 
 
-def _head(torch: Any, options: argparse.Namespace) -> dict[str, Any]:
+def head(torch: Any, **given: Any) -> dict[str, Any]:
+    """Return what a result begins with: the device, versions, the date, and what is given."""
     return {
         "device": harness.device_state(),
         "sms": torch.cuda.get_device_properties(0).multi_processor_count,
@@ -173,9 +175,7 @@ def _head(torch: Any, options: argparse.Namespace) -> dict[str, Any]:
         "versions": {"cute-py": cute.__version__, **{name: _version(name) for name in PACKAGES}},
         "python": sys.version.split()[0],
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": _command(sys.argv[1:]),
-        "modes": options.modes,
-        "seed": options.seed,
+        **given,
         "rows": [],
     }
 

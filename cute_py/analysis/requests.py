@@ -117,9 +117,7 @@ def requests_of(
     if access.__class__ is Access:
         return _of_access(operation, access, layout)
     if access.__class__ is not TiledCopy:
-        raise refusal(
-            "access-subject", operation=operation, value=access, type=type(access).__name__
-        )
+        raise refusal("access-subject", operation=operation, value=access)
     return _of_copy(operation, access, layout, space, side)
 
 
@@ -140,7 +138,7 @@ def _of_copy(
     side = side or _side(operation, op, space)
     grid = touched(copy, layout, side)
     count = copy.atom.num_val_src if side == "S" else copy.atom.num_val_dst
-    if op.src_tv.stride == (0, 0):  # auto-vectorising: as wide as the elements allow
+    if op.adapts:  # as wide as the elements allow
         starts, count = _widest(grid, min(op.alignment_bits, 128) // unit)
     else:
         vectors = grid.reshape(len(grid), -1, count, grid.shape[2])

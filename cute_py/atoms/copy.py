@@ -23,6 +23,7 @@ from cute_py.records import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from cute_py.atoms.mma import Array
     from cute_py.dtypes.table import DtypeLike
@@ -63,8 +64,9 @@ class Copy_Op:
         runnable: False for rows that are data for exploration.
         note: what a reader must know beside; "" if nothing.
 
-    >>> from cute_py.atoms.copy_sm80 import SM75_U32x4_LDSM_N
-    >>> print(SM75_U32x4_LDSM_N, SM75_U32x4_LDSM_N.src_tv, SM75_U32x4_LDSM_N.dst_tv)
+    >>> from cute_py.atoms import get_copy
+    >>> op = get_copy("SM75_U32x4_LDSM_N")
+    >>> print(op, op.src_tv, op.dst_tv)
     SM75_U32x4_LDSM_N (32,128):(128,1) (32,(32,4)):(32,(1,1024))
     """
 
@@ -102,6 +104,11 @@ class Copy_Op:
         return int(size(self.thr_id))
 
     @property
+    def adapts(self) -> bool:
+        """Whether its width is chosen from the tensors (auto-vectorising)."""
+        return bool(self.src_tv.stride == (0, 0))
+
+    @property
     def src_bits(self) -> int:
         """How many bits a thread names as its part of the source."""
         return int(size(self.src_tv, 1))
@@ -120,8 +127,8 @@ class Copy_Op:
         Law: table("src")[thread, bit] == src_tv(thread, bit); the bits of 32 threads count through
         the whole copy, in an order that is common to its sides.
 
-        >>> from cute_py.atoms.copy_sm80 import SM75_U32x1_LDSM_N
-        >>> SM75_U32x1_LDSM_N.table("dst")[5, ::16].tolist()
+        >>> from cute_py.atoms import get_copy
+        >>> get_copy("SM75_U32x1_LDSM_N").table("dst")[5, ::16].tolist()
         [160, 176]
         """
         return offset_grid(getattr(self, f"{side}_tv")).reshape(self.num_threads, -1)
@@ -140,8 +147,9 @@ class Copy_Op:
     def support(self, arch: str) -> str:
         """Return "native" or "" (absent) for an architecture.
 
-        >>> from cute_py.atoms.copy_sm90 import SM90_U32x4_STSM_N
-        >>> SM90_U32x4_STSM_N.support("sm_90a"), SM90_U32x4_STSM_N.support("sm_80")
+        >>> from cute_py.atoms import get_copy
+        >>> op = get_copy("SM90_U32x4_STSM_N")
+        >>> op.support("sm_90a"), op.support("sm_80")
         ('native', '')
         """
         return "native" if holds(self.native, arch) else ""
@@ -234,7 +242,7 @@ class Copy_Atom(Value):
 
             op = get_copy(op)
         if not isinstance(op, Copy_Op):
-            raise refusal("copy-op", operation="Copy_Atom", value=op, type=type(op).__name__)
+            raise refusal("copy-op", operation="Copy_Atom", value=op)
         value = value_type(dtype, "Copy_Atom")
         self.op = op
         self.dtype = value
@@ -301,7 +309,7 @@ class Copy_Atom(Value):
         """
         bits = self.dtype.bits
         for side, moved in (("source", self.op.src_bits), ("destination", self.op.dst_bits)):
-            if moved % bits and not _adapts(self.op):
+            if moved % bits and not self.op.adapts:
                 raise refusal(
                     "copy-value-bits",
                     operation=operation,
@@ -325,11 +333,6 @@ def value_type(x: DtypeLike | int, operation: str) -> Dtype:
     if found.bits == 0:
         raise refusal("dtype-void", operation=operation)
     return found
-
-
-def _adapts(op: Copy_Op) -> bool:
-    """Return whether the width of the copy is chosen from the tensors (auto-vectorising)."""
-    return bool(op.src_tv.stride == (0, 0))
 
 
 def _in_values(op: Copy_Op, side: str, value: Dtype) -> Layout:
@@ -375,3 +378,25 @@ def require_width(name: str, bits: object, widths: tuple[int, ...]) -> None:
     """Refuse a width that the instruction does not have."""
     if type(bits) is not int or bits not in widths:
         raise refusal("copy-width", operation=name, bits=bits, widths=" or ".join(map(str, widths)))
+
+
+# -- rows of one kind
+
+
+def of_one_thread(
+    name: str, bits: int, spaces: tuple[str, str], min_arch: str, source: str, **more: Any
+) -> Copy_Op:
+    """Return the row of an instruction by which one thread moves contiguous bits from a memory to
+    another; `more`: the other fields.
+    """
+    tv = Layout((1, bits), (0, 1))
+    given = {"args": (bits,), "alignment_bits": bits, **more}
+    return Copy_Op(name, ONE_THREAD, tv, tv, tv, *spaces, min_arch=min_arch, source=source, **given)
+
+
+def between(registers: Operand, address: Operand, load: bool) -> tuple[tuple[str, Operand], ...]:
+    """Return the operands of a load from memory to registers, or of a store."""
+    return (
+        ("dst", registers if load else address),
+        ("src", address if load else registers),
+    )

@@ -6,8 +6,8 @@ Rows of data for exploration, not runnable. Source: PTX ISA, "ldmatrix", "stmatr
 
 from __future__ import annotations
 
-from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, ONE_THREAD, WARP, Copy_Op
-from cute_py.atoms.copy_sm80 import REGISTER_TV_N, ROW_TV
+from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, WARP, Copy_Op, between, of_one_thread
+from cute_py.atoms.copy_sm80 import REGISTER_TV_N, ROW_TV, of_matrices
 from cute_py.atoms.mma import Operand
 from cute_py.layout.layout import Layout, make_layout
 from cute_py.layout.modes import append
@@ -32,77 +32,45 @@ _BYTE_ROWS = {
 }
 
 
-def _load(name: str, count: int, src_tv: Layout, dst_tv: Layout, form: str, note: str) -> Copy_Op:
-    return Copy_Op(
-        name=name,
-        thr_id=WARP,
-        src_tv=src_tv,
-        dst_tv=dst_tv,
-        ref_tv=dst_tv,
-        src_space="smem",
-        dst_space="rmem",
-        alignment_bits=128,
-        min_arch="sm_100a",
-        source=SOURCE.format("PTX ISA, ldmatrix"),
-        ptx=f"ldmatrix.sync.aligned.{form} {{dst}}, [{{src}}];",
-        operands=(("dst", Operand(count, "b32")), ("src", ADDRESS_32)),
-        runnable=False,
-        note=note,
-    )
+def _of_matrices(
+    name: str, count: int, form: str, tvs: tuple[Layout, Layout], note: str = ""
+) -> Copy_Op:
+    source = SOURCE.format("PTX ISA, ldmatrix" if "_LDSM_" in name else "PTX ISA, stmatrix")
+    more = {"min_arch": "sm_100a", "runnable": False, "note": note}
+    return of_matrices(name, count, form, tvs, source, **more)
 
 
 def _load_bytes(count: int) -> Copy_Op:
     form = f"m16n16.x{count // 2}.trans.shared.b8"
-    return _load(
-        f"SM100_U8x{4 * count}_LDSM_T", count, _BYTE_ROWS[count], _BYTES_T[count], form, _SWAPPED
-    )
+    tvs = _BYTE_ROWS[count], _BYTES_T[count]
+    return _of_matrices(f"SM100_U8x{4 * count}_LDSM_T", count, form, tvs, _SWAPPED)
 
 
 def _load_padded(bits: int, count: int) -> Copy_Op:
     packed = {4: "b4x16_p64", 6: "b6x16_p32"}[bits]
     form = f"m8n16.x{count}.shared.b8x16.{packed}"
     name = f"SM100_SU{bits}_DU8x16_x{count}_LDSM_N"
-    return _load(name, count, ROW_TV[count], REGISTER_TV_N[count], form, _PADDED)
+    return _of_matrices(name, count, form, (ROW_TV[count], REGISTER_TV_N[count]), _PADDED)
 
 
 def _store_bytes(count: int) -> Copy_Op:
-    return Copy_Op(
-        name=f"SM100_U8x{4 * count}_STSM_T",
-        thr_id=WARP,
-        src_tv=_BYTES_T[count],
-        dst_tv=ROW_TV[count],
-        ref_tv=_BYTES_T[count],
-        src_space="rmem",
-        dst_space="smem",
-        alignment_bits=128,
-        min_arch="sm_100a",
-        source=SOURCE.format("PTX ISA, stmatrix"),
-        ptx=f"stmatrix.sync.aligned.m16n8.x{count}.trans.shared.b8 [{{dst}}], {{src}};",
-        operands=(("dst", ADDRESS_32), ("src", Operand(count, "b32"))),
-        runnable=False,
+    form = f"m16n8.x{count}.trans.shared.b8"
+    return _of_matrices(
+        f"SM100_U8x{4 * count}_STSM_T", count, form, (ROW_TV[count], _BYTES_T[count])
     )
 
 
 def _vector(name: str, ptx: str, spaces: tuple[str, str]) -> Copy_Op:
     """Return the 256-bit load or store that allocates no line in L1."""
-    tv = Layout((1, 256), (0, 1))
-    registers, load = Operand(8, "b32"), spaces[1] == "rmem"
-    return Copy_Op(
-        name=name,
-        thr_id=ONE_THREAD,
-        src_tv=tv,
-        dst_tv=tv,
-        ref_tv=tv,
-        src_space=spaces[0],
-        dst_space=spaces[1],
-        alignment_bits=256,
-        min_arch="sm_100",
-        source=SOURCE.format("PTX ISA, ld, st"),
+    return of_one_thread(
+        name,
+        256,
+        spaces,
+        "sm_100",
+        SOURCE.format("PTX ISA, ld, st"),
+        args=(),
         ptx=ptx,
-        operands=(
-            ("dst", registers if load else ADDRESS_64),
-            ("src", ADDRESS_64 if load else registers),
-        ),
+        operands=between(Operand(8, "b32"), ADDRESS_64, load=spaces[1] == "rmem"),
         runnable=False,
     )
 
@@ -186,7 +154,7 @@ def _tensor_memory(kind: str, shape: str, times: int, halves: bool) -> Copy_Op:
     ptx_shape, per_repetition, _ = _SHAPES[shape]
     register_tv = _register_tv(shape, times)
     memory_tv = Layout((32, 32 * register_tv[1].size()), (0, 1))
-    load = kind != "STORE"
+    registers, load = Operand(per_repetition * times, "b32"), kind != "STORE"
     return Copy_Op(
         name=f"SM100_TMEM_{kind}_{shape}{times}x{'_16b' if halves else ''}",
         thr_id=WARP,
@@ -199,7 +167,7 @@ def _tensor_memory(kind: str, shape: str, times: int, halves: bool) -> Copy_Op:
         min_arch="sm_100a",
         source=SOURCE.format(f"PTX ISA, tcgen05.{'ld' if load else 'st'}"),
         ptx=None if kind == "LOAD_STAT" else _ptx(load, ptx_shape, times, halves),
-        operands=() if kind == "LOAD_STAT" else _operands(load, per_repetition * times),
+        operands=() if kind == "LOAD_STAT" else between(registers, ADDRESS_32, load),
         completion="tcgen05",
         runnable=False,
         note="16-bit values, two to a register" if halves else "",
@@ -215,11 +183,6 @@ def _ptx(load: bool, shape: str, times: int, halves: bool) -> str:
         return f"tcgen05.ld.sync.aligned.{shape}.x{times}{packing}.b32 {{dst}}, [{{src}}]{apart};"
     packing = ".unpack::16b" if halves else ""
     return f"tcgen05.st.sync.aligned.{shape}.x{times}{packing}.b32 [{{dst}}]{apart}, {{src}};"
-
-
-def _operands(load: bool, count: int) -> tuple[tuple[str, Operand], ...]:
-    registers = Operand(count, "b32")
-    return ("dst", registers if load else ADDRESS_32), ("src", ADDRESS_32 if load else registers)
 
 
 def _repetitions(shape: str) -> list[int]:

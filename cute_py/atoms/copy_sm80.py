@@ -14,13 +14,18 @@ from cute_py.atoms.copy import (
     ADDRESS_32,
     ADDRESS_64,
     NUMBER_32,
-    ONE_THREAD,
     WARP,
     Copy_Op,
+    between,
+    of_one_thread,
     require_width,
 )
 from cute_py.atoms.mma import Operand
 from cute_py.layout.layout import Layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # -- 2x2 transposes between the registers of two threads, by warp shuffles
 
@@ -60,9 +65,9 @@ def _transpose(mask: int, dst_tv: Layout) -> Copy_Op:
     )
 
 
-SM50_Shuffle_U32_2x2Trans_XOR1 = _transpose(1, Layout(((2, 16), (32, 2)), ((32, 128), (1, 64))))
-SM50_Shuffle_U32_2x2Trans_XOR4 = _transpose(
-    4, Layout(((4, 2, 4), (32, 2)), ((64, 32, 512), (1, 256)))
+TRANSPOSES = (
+    _transpose(1, Layout(((2, 16), (32, 2)), ((32, 128), (1, 64)))),
+    _transpose(4, Layout(((4, 2, 4), (32, 2)), ((64, 32, 512), (1, 256)))),
 )
 
 
@@ -117,21 +122,14 @@ def _cp_async(cache_operator: str, bits: int, widths: tuple[int, ...], zfill: bo
     kind = {"ca": "CACHEALWAYS", "cg": "CACHEGLOBAL"}[cache_operator]
     name = f"SM80_CP_ASYNC_{kind}{'_ZFILL' if zfill else ''}"
     require_width(name, bits, widths)
-    tv = Layout((1, bits), (0, 1))
     operands = (("dst", ADDRESS_32), ("src", ADDRESS_64))
     text = f"cp.async.{cache_operator}.shared.global.L2::128B [{{dst}}], [{{src}}], {bits // 8}"
-    return Copy_Op(
-        name=name,
-        args=(bits,),
-        thr_id=ONE_THREAD,
-        src_tv=tv,
-        dst_tv=tv,
-        ref_tv=tv,
-        src_space="gmem",
-        dst_space="smem",
-        alignment_bits=bits,
-        min_arch="sm_80",
-        source="PTX ISA, cp.async; cutlass arch/copy_sm80.hpp, atom/copy_traits_sm80.hpp",
+    return of_one_thread(
+        name,
+        bits,
+        ("gmem", "smem"),
+        "sm_80",
+        "PTX ISA, cp.async; cutlass arch/copy_sm80.hpp, atom/copy_traits_sm80.hpp",
         ptx=f"{text}, {{src_bytes}};" if zfill else f"{text};",
         operands=(*operands, ("src_bytes", NUMBER_32)) if zfill else operands,
         completion="cp_async",
@@ -164,31 +162,63 @@ REGISTER_TV_T = {
 }
 
 
-def _ldmatrix(matrices: int, transposed: bool) -> Copy_Op:
-    register_tv = (REGISTER_TV_T if transposed else REGISTER_TV_N)[matrices]
-    form = f"x{matrices}.trans" if transposed else f"x{matrices}"
+def of_matrices(
+    name: str, count: int, form: str, tvs: tuple[Layout, Layout], source: str, **more: Any
+) -> Copy_Op:
+    """Return the row of an ldmatrix, or of its reverse, stmatrix.
+
+    Args:
+        name: the row's; one of CuTe's with LDSM is a load.
+        count: 32-bit registers of a lane.
+        form: the end of the instruction's name, from the number of matrices on.
+        tvs: (lane, bit of a row) -> bit in memory, and (lane, bit of its registers) -> bit.
+        source: where the row was taken from.
+        more: the other fields.
+
+    """
+    rows, registers = tvs
+    load = "_LDSM_" in name
     return Copy_Op(
-        name=f"SM75_U16x{2 * matrices}_LDSM_T" if transposed else f"SM75_U32x{matrices}_LDSM_N",
+        name=name,
         thr_id=WARP,
-        src_tv=ROW_TV[matrices],
-        dst_tv=register_tv,
-        ref_tv=register_tv,
-        src_space="smem",
-        dst_space="rmem",
+        src_tv=rows if load else registers,
+        dst_tv=registers if load else rows,
+        ref_tv=registers,
+        src_space="smem" if load else "rmem",
+        dst_space="rmem" if load else "smem",
         alignment_bits=128,
-        min_arch="sm_75",
-        source=SOURCE,
-        ptx=f"ldmatrix.sync.aligned.{form}.m8n8.shared.b16 {{dst}}, [{{src}}];",
-        operands=(("dst", Operand(matrices, "b32")), ("src", ADDRESS_32)),
+        source=source,
+        ptx=f"ldmatrix.sync.aligned.{form} {{dst}}, [{{src}}];"
+        if load
+        else f"stmatrix.sync.aligned.{form} [{{dst}}], {{src}};",
+        operands=between(Operand(count, "b32"), ADDRESS_32, load),
+        **more,
     )
 
 
-SM75_U32x1_LDSM_N = _ldmatrix(1, transposed=False)
-SM75_U32x2_LDSM_N = _ldmatrix(2, transposed=False)
-SM75_U32x4_LDSM_N = _ldmatrix(4, transposed=False)
-SM75_U16x2_LDSM_T = _ldmatrix(1, transposed=True)
-SM75_U16x4_LDSM_T = _ldmatrix(2, transposed=True)
-SM75_U16x8_LDSM_T = _ldmatrix(4, transposed=True)
+def of_halves(arch: str, word: str, min_arch: str, source: str) -> tuple[Copy_Op, ...]:
+    """Return the rows of 8x8 matrices of 16-bit elements, plain and transposed.
+
+    Args:
+        arch: how CuTe's names begin.
+        word: what stands in them: LDSM or STSM.
+        min_arch: the oldest architecture that has the instructions.
+        source: where the rows were taken from.
+
+    """
+    return tuple(
+        of_matrices(
+            f"{arch}_U16x{2 * n}_{word}_T" if transposed else f"{arch}_U32x{n}_{word}_N",
+            n,
+            f"x{n}{'.trans' * transposed}.m8n8.shared.b16",
+            (ROW_TV[n], (REGISTER_TV_T if transposed else REGISTER_TV_N)[n]),
+            source,
+            min_arch=min_arch,
+        )
+        for transposed in (False, True)
+        for n in (1, 2, 4)
+    )
+
 
 SM75_U32x1_MOVM_T = Copy_Op(
     name="SM75_U32x1_MOVM_T",
@@ -208,20 +238,8 @@ SM75_U32x1_MOVM_T = Copy_Op(
     + str(REGISTER_TV_T[1]),
 )
 
-ROWS = {
-    row.name: row
-    for row in (
-        SM50_Shuffle_U32_2x2Trans_XOR1,
-        SM50_Shuffle_U32_2x2Trans_XOR4,
-        SM75_U32x1_LDSM_N,
-        SM75_U32x2_LDSM_N,
-        SM75_U32x4_LDSM_N,
-        SM75_U16x2_LDSM_T,
-        SM75_U16x4_LDSM_T,
-        SM75_U16x8_LDSM_T,
-        SM75_U32x1_MOVM_T,
-    )
-}
+LOADS = of_halves("SM75", "LDSM", "sm_75", SOURCE)
+ROWS = {row.name: row for row in (*TRANSPOSES, *LOADS, SM75_U32x1_MOVM_T)}
 FAMILIES = {
     "SM80_CP_ASYNC_CACHEALWAYS": (SM80_CP_ASYNC_CACHEALWAYS, ((32,), (64,), (128,))),
     "SM80_CP_ASYNC_CACHEGLOBAL": (SM80_CP_ASYNC_CACHEGLOBAL, ((128,),)),

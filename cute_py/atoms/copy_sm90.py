@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, NUMBER_32, ONE_THREAD, WARP, Copy_Op
-from cute_py.atoms.copy_sm80 import REGISTER_TV_N, REGISTER_TV_T, ROW_TV
+from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, NUMBER_32, ONE_THREAD, Copy_Op, of_one_thread
+from cute_py.atoms.copy_sm80 import of_halves
 from cute_py.atoms.mma import Operand
 from cute_py.errors import refusal
 from cute_py.layout.layout import Layout
@@ -20,31 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _stmatrix(matrices: int, transposed: bool) -> Copy_Op:
-    register_tv = (REGISTER_TV_T if transposed else REGISTER_TV_N)[matrices]
-    form = f"x{matrices}.trans" if transposed else f"x{matrices}"
-    return Copy_Op(
-        name=f"SM90_U16x{2 * matrices}_STSM_T" if transposed else f"SM90_U32x{matrices}_STSM_N",
-        thr_id=WARP,
-        src_tv=register_tv,
-        dst_tv=ROW_TV[matrices],
-        ref_tv=register_tv,
-        src_space="rmem",
-        dst_space="smem",
-        alignment_bits=128,
-        min_arch="sm_90",
-        source="PTX ISA, stmatrix; cutlass arch/copy_sm90.hpp, atom/copy_traits_sm90.hpp",
-        ptx=f"stmatrix.sync.aligned.{form}.m8n8.shared.b16 [{{dst}}], {{src}};",
-        operands=(("dst", ADDRESS_32), ("src", Operand(matrices, "b32"))),
-    )
-
-
-SM90_U32x1_STSM_N = _stmatrix(1, transposed=False)
-SM90_U32x2_STSM_N = _stmatrix(2, transposed=False)
-SM90_U32x4_STSM_N = _stmatrix(4, transposed=False)
-SM90_U16x2_STSM_T = _stmatrix(1, transposed=True)
-SM90_U16x4_STSM_T = _stmatrix(2, transposed=True)
-SM90_U16x8_STSM_T = _stmatrix(4, transposed=True)
+_STMATRIX = "PTX ISA, stmatrix; cutlass arch/copy_sm90.hpp, atom/copy_traits_sm90.hpp"
+STORES = of_halves("SM90", "STSM", "sm_90", _STMATRIX)
 
 
 @lru_cache(maxsize=None, typed=True)
@@ -113,19 +90,13 @@ def one_thread_bulk(
     """Return the row of a bulk instruction, which one thread issues for `bits` bits."""
     if type(bits) is not int or bits < 128 or bits % 128:
         raise refusal("copy-bulk-bits", operation=name, bits=bits)
-    tv = Layout((1, bits), (0, 1))
-    return Copy_Op(
-        name=name,
-        args=(bits,),
-        thr_id=ONE_THREAD,
-        src_tv=tv,
-        dst_tv=tv,
-        ref_tv=tv,
-        src_space=spaces[0],
-        dst_space=spaces[1],
+    return of_one_thread(
+        name,
+        bits,
+        spaces[:2],
+        "sm_90",
+        source,
         alignment_bits=128,
-        min_arch="sm_90",
-        source=source,
         ptx=ptx,
         operands=operands,
         completion=spaces[2],
@@ -281,15 +252,4 @@ FAMILIES = {
         for rank in range(1, 6)
     },
 }
-ROWS = {
-    row.name: row
-    for row in (
-        SM90_BULK_COPY_AUTO,
-        SM90_U32x1_STSM_N,
-        SM90_U32x2_STSM_N,
-        SM90_U32x4_STSM_N,
-        SM90_U16x2_STSM_T,
-        SM90_U16x4_STSM_T,
-        SM90_U16x8_STSM_T,
-    )
-}
+ROWS = {row.name: row for row in (SM90_BULK_COPY_AUTO, *STORES)}

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from cute_py.atoms.copy import ADDRESS_32, ADDRESS_64, ONE_THREAD, Copy_Op, require_width
+from cute_py.atoms.copy import (
+    ADDRESS_32,
+    ADDRESS_64,
+    ONE_THREAD,
+    Copy_Op,
+    between,
+    of_one_thread,
+    require_width,
+)
 from cute_py.atoms.mma import Operand
 from cute_py.errors import refusal
 from cute_py.layout.layout import Layout
@@ -29,10 +37,7 @@ def UniversalCopy(bits: int) -> Copy_Op:
     UniversalCopy<128> (1,128):(0,1)
     """
     require_width("UniversalCopy", bits, _WIDTHS)
-    tv = Layout((1, bits), (0, 1))
-    return Copy_Op(
-        "UniversalCopy", ONE_THREAD, tv, tv, tv, "any", "any", bits, "sm_61", _SOURCE, (bits,)
-    )
+    return of_one_thread("UniversalCopy", bits, ("any", "any"), "sm_61", _SOURCE)
 
 
 @lru_cache(maxsize=None, typed=True)
@@ -88,25 +93,19 @@ def move(bits: int, src_space: str, dst_space: str) -> Copy_Op:
         raise refusal("copy-spaces", operation="move", src=src_space, dst=dst_space)
     kind, registers = _REGISTERS[bits]
     space, address = _SPACES[src_space if load else dst_space]
-    tv = Layout((1, bits), (0, 1))
-    return Copy_Op(
-        name="UniversalCopy",
-        args=(bits,),
-        thr_id=ONE_THREAD,
-        src_tv=tv,
-        dst_tv=tv,
-        ref_tv=tv,
-        src_space=src_space,
-        dst_space=dst_space,
-        alignment_bits=bits,
-        min_arch="sm_61",
-        source="PTX ISA, ld, st",
-        ptx=f"ld.{space}.{kind} {{dst}}, [{{src}}];"
+    text = (
+        f"ld.{space}.{kind} {{dst}}, [{{src}}];"
         if load
-        else f"st.{space}.{kind} [{{dst}}], {{src}};",
-        operands=(("dst", registers), ("src", address))
-        if load
-        else (("dst", address), ("src", registers)),
+        else f"st.{space}.{kind} [{{dst}}], {{src}};"
+    )
+    return of_one_thread(
+        "UniversalCopy",
+        bits,
+        (src_space, dst_space),
+        "sm_61",
+        "PTX ISA, ld, st",
+        ptx=text,
+        operands=between(registers, address, load),
     )
 
 

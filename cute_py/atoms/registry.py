@@ -10,7 +10,7 @@ from importlib import import_module
 
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.dtypes.table import Dtype
-from cute_py.errors import CuteError, refusal
+from cute_py.errors import CuteError, completions, meant, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def get(name: str) -> MMA_Atom:
     atom = _cache.get(name)
     if atom is None:
         base, bracket, rest = name.partition("<")
+        if bracket and not rest.endswith(">"):
+            raise _unknown(name)
         arguments = rest.removesuffix(">").split(",") if bracket else []
         atom = _make(base.strip(), tuple(each.strip() for each in arguments), {})
         atom = _cache[name] = _cache.setdefault(str(atom), atom)
@@ -158,10 +160,7 @@ def _read(value: Argument | Dtype) -> Argument | Dtype:
 
 
 def _unknown(name: str) -> CuteError:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, names(), 3, 0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else "find(a=..., arch=...) lists what fits"
+    hint = meant(name, names()) or "find(a=..., arch=...) lists what fits"
     return refusal("atom-unknown", operation="atoms.get", name=name, hint=hint)
 
 
@@ -238,13 +237,19 @@ def copy_names() -> tuple[str, ...]:
 def _split(name: str) -> tuple[str, tuple[int, ...]]:
     """Return the name without its template arguments, and these."""
     if not isinstance(name, str):
-        raise refusal("copy-op", operation="get_copy", value=name, type=type(name).__name__)
+        raise refusal("copy-op", operation="get_copy", value=name)
     base, bracket, inside = name.partition("<")
     parts = inside.removesuffix(">").split(",") if bracket else []
-    if all(part.strip().isdecimal() for part in parts):
+    whole = not bracket or inside.endswith(">")
+    if whole and all(part.strip().isdecimal() for part in parts):
         own = tuple(int(part) for part in parts)
     else:
-        raise refusal("copy-unknown", operation="get_copy", name=name, nearest=_nearest(base))
+        raise refusal(
+            "copy-unknown",
+            operation="get_copy",
+            name=name,
+            nearest=_nearest(base if whole else name),
+        )
     head, _, last = base.rpartition("_")
     if head.startswith("SM80_CP_ASYNC") and last[-1:] == "B" and last[:-1].isdecimal():
         return head, (8 * int(last[:-1]),)
@@ -276,4 +281,5 @@ def _tables() -> list[Table]:
 def _nearest(name: str) -> str:
     from difflib import get_close_matches
 
-    return ", ".join(get_close_matches(name, copy_names(), 3, 0.5)) or "copy_rows()"
+    near = ", ".join(get_close_matches(name, copy_names(), 3, 0.5))
+    return completions(name, map(str, copy_rows())) or f"one of {near or 'copy_rows()'}"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Path = tuple[int, ...]
 
 MOST_DIMENSIONS = 5
-MOST_BOX = 256
+MOST_BOX = 256  # elements of a box along one mode
 # B of the byte swizzle -> (mode of the tensor map, its span and the period of its pattern in bytes)
 SWIZZLE_MODES = {
     0: ("NONE", 0, 128),
@@ -175,9 +175,7 @@ def _walked(gmem: Layout, smem: AnyLayout, cta_tile: IntTuple) -> list[tuple[int
     modes by single steps.
     """
     if gmem.__class__ is not Layout:
-        raise refusal(
-            "not-a-layout", operation="make_tma_atom", value=gmem, type=type(gmem).__name__
-        )
+        raise refusal("not-a-layout", operation="make_tma_atom", value=gmem)
     plain = smem.inner if smem.__class__ is ComposedLayout else smem
     tile = product_each(plain.shape) if cta_tile is None else cta_tile
     to_mode = composition(make_identity_layout(gmem.shape), tile)

@@ -47,7 +47,7 @@ WORDINGS: dict[str, Wording] = {
         "a copy instruction: a Copy_Op, or its name as text",
         'pass a row, such as SM75_U32x4_LDSM_N, or get_copy("UniversalCopy", 128)',
     ),
-    "copy-unknown": (LayoutError, "{name!r}", "the name of a copy instruction", "one of {nearest}"),
+    "copy-unknown": (LayoutError, "{name!r}", "the name of a copy instruction", "{nearest}"),
     "copy-arguments": (
         LayoutError,
         "{name} with arguments {given}",

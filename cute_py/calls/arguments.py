@@ -12,28 +12,26 @@ import sys
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
-from math import gcd
+from math import gcd, isfinite, lcm
 
 from cute_py.calls.arrays import (
     LIBRARIES,
     LINE,
     READERS,
+    TypedArray,
+    address_of,
     bare,
+    dtype_of,
     is_array,
     require_plain_values,
+    strides_of,
     taken_in,
 )
-from cute_py.calls.arrays import TypedArray as TypedArray
-from cute_py.calls.arrays import address_of as address_of
-from cute_py.calls.arrays import dtype_of as dtype_of
-from cute_py.calls.arrays import on_device as on_device
-from cute_py.calls.arrays import strides_of as strides_of
-from cute_py.calls.fingerprint.look import is_plain, static_key
+from cute_py.calls.fingerprint import is_plain, static_key
 from cute_py.calls.fingerprint.values import arrays_in
-from cute_py.calls.numbers import number
-from cute_py.dtypes.table import Dtype
+from cute_py.dtypes.table import Dtype, b1
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal
+from cute_py.errors import refusal, where
 from cute_py.integers import ints
 
 TYPE_CHECKING = False
@@ -151,7 +149,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     for mode, extent in enumerate(shape):
         divisor, fixed = promise.of_mode(mode, len(shape))
         if mode == contiguous:
-            divisor = _lcm(divisor, gcd(extent, unit))
+            divisor = lcm(divisor, gcd(extent, unit))
         extents.append((divisor, fixed))
     steps: list[tuple[int, int | None]] = []
     for mode, stride in enumerate(strides):
@@ -160,10 +158,6 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
         else:
             steps.append((gcd(stride, unit), None))
     return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment)
-
-
-def _lcm(a: int, b: int) -> int:
-    return a * b // gcd(a, b)
 
 
 def _unit_mode(strides: tuple[int, ...]) -> int | None:
@@ -236,12 +230,7 @@ class Argument:
         return [] if self.kind == "static" else [self]
 
 
-def classify(
-    name: str,
-    value: Any,
-    annotation: object,
-    taken: set[str] | None = None,
-) -> Argument:
+def classify(name: str, value: Any, annotation: object, taken: set[str] | None = None) -> Argument:
     """Return an argument by what it is and how its parameter is annotated.
 
     Args:
@@ -365,3 +354,29 @@ def _closure(function: Callable[..., Any]) -> dict[str, object]:
         except ValueError:
             continue
     return found
+
+
+# -- numbers
+
+
+def number(x: object, kind: Dtype, name: str) -> int | float | bool:
+    """Return a Python or NumPy number as one of a type; refuse what the type cannot hold."""
+    if getattr(x, "ndim", 0):
+        raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
+    if hasattr(x, "item"):
+        x = x.item()
+    if kind is b1 and isinstance(x, bool):
+        return x
+    real = isinstance(x, (int, float)) and not isinstance(x, bool)
+    if kind.is_float and real and _fits(x, kind):  # type: ignore[arg-type]
+        return float(x)  # type: ignore[arg-type]
+    if not kind.is_float and hasattr(x, "__index__") and not isinstance(x, bool):
+        value = int(x)
+        if kind.min <= value <= kind.max:
+            return value
+    raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
+
+
+def _fits(x: float, kind: Dtype) -> bool:
+    """Tell whether a number is infinite or NaN, or rounds to one that the type can hold."""
+    return not isfinite(x) or abs(x) <= kind.max * (1 + 2**-25)

@@ -29,7 +29,7 @@ from functools import reduce
 
 from cute_py.calls.arrays import LIBRARIES, LINE, READERS, bare
 from cute_py.calls.fingerprint.values import is_frozen
-from cute_py.calls.quick import SCOPE, static
+from cute_py.calls.quick import SCOPE, Part, is_host
 from cute_py.integers.code import (
     assigned,
     call,
@@ -57,15 +57,9 @@ if TYPE_CHECKING:
     # to look closer
     Answer: TypeAlias = Callable[[tuple[Any, ...], tuple[int, ...], tuple[float, ...]], Any]
     Again: TypeAlias = Callable[..., Any]
-    Path: TypeAlias = tuple[str, ...]
 
 MOST = 1024  # calls that are kept; all are dropped when there are more
 NUMBERS = frozenset({float, int})
-# NumPy's arrays: the path of the address, and those of what else counts
-_HOST: tuple[Path, tuple[Path, ...]] = (
-    ("ctypes", "data"),
-    (("dtype",), ("shape",), ("strides",), ("flags", "writeable")),
-)
 
 
 class Memo:
@@ -130,7 +124,7 @@ class Memo:
 
     def _is_exact(self, place: int, x: Any) -> bool:
         if place < self.arrays and x is not None:
-            return _is_host(type(x)) or (type(x) in READERS and type(bare(x)) in LIBRARIES)
+            return is_host(type(x)) or (type(x) in READERS and type(bare(x)) in LIBRARIES)
         return place in self.numbers or is_frozen(x)
 
 
@@ -156,10 +150,6 @@ def address_reader(kind: type) -> Callable[[Any], int]:
     return function(["x"], path("x", LIBRARIES[kind].address), {})
 
 
-def _is_host(kind: type) -> bool:
-    return (kind.__module__, kind.__name__) == ("numpy", "ndarray")
-
-
 # -- the functions of the calls whose arguments have the same types
 
 
@@ -175,49 +165,35 @@ class Alike:
         self.scope: dict[str, Any] = dict(SCOPE)
         self.names = [f"x{i}" for i in range(len(types))]
         self.guards: dict[Guard, list[int]] = {}  # the arrays that each is for
+        self.parts: list[Part] = []  # of all arguments but numbers
         self.classes: list[ast.stmt] = []  # of numbers
         self.tests: list[ast.expr] = []  # that arguments have these types
-        self.lines: list[ast.stmt] = []  # that read the arrays
-        self.addresses: list[str] = []
-        self.facts: list[ast.expr] = []  # parts of the key that no guard stands for
-        self.guarded: list[ast.expr] = []  # and the others
+        self.apart: list[ast.expr] = []  # whether numbers are those that are treated apart
         for i, (x, kind) in enumerate(zip(self.names, types, strict=True)):
             self.scope |= {f"Type{i}": kind, f"read{i}": READERS.get(kind)}
+            guard = None
             if i in numbers:
                 self.classes.append(assigned(f"Type{i}", path(x, ("__class__",))))
-                self.tests.append(compared(path(x, ("__class__",)), "is", f"Type{i}"))
-                self.facts.append(compared(x, "==", constant(numbers[i])))
-            elif i < arrays and kind is not type(None):
-                self._read(i, x, kind)
+                self.apart.append(compared(x, "==", constant(numbers[i])))
             else:
+                self.parts.append(Part(i, kind, None, LINE))
+                guard = self.parts[-1].guard
+            if guard is None:
                 self.tests.append(compared(path(x, ("__class__",)), "is", f"Type{i}"))
-                self.facts.append(static(kind, x))
-        self.numbers = together([variable(self.names[i]) for i in numbers])
-        rest = [operation(v, "%", constant(LINE)) for v in self.addresses]
-        key = together([*self.guarded, *self.facts, *rest])
-        self.read = function(
-            self.names, [*self.lines, returned(together([key, *self._values()]))], self.scope
-        )
-
-    def _read(self, i: int, x: str, kind: type) -> None:
-        """Add what reads an array."""
-        v, library = f"v{i}", LIBRARIES.get(kind)
-        self.addresses.append(v)
-        if library is None and not _is_host(kind):  # to be read as another type
-            self.lines.append(assigned([f"f{i}", v], call(f"read{i}", x)))
-            self.facts.append(variable(f"f{i}"))
-        else:
-            address, facts = _HOST if library is None else (library.address, library.facts)
-            self.lines.append(assigned(v, path(x, address)))
-            guard = None if library is None else library.alike
-            (self.facts if guard is None else self.guarded).extend([path(x, f) for f in facts])
-            if guard is not None:
+            else:
                 self.guards.setdefault(guard, []).append(i)
-                return
-        self.tests.append(compared(path(x, ("__class__",)), "is", f"Type{i}"))
+        self.numbers = together([variable(self.names[i]) for i in numbers])
+        self.lines = [line for part in self.parts for line in part.lines]
+        self.addresses = [variable(part.value) for part in self.parts if part.divisor]
+        found = returned(together([together(self._key()), *self._values()]))
+        self.read = function(self.names, [*self.lines, found], self.scope)
+
+    def _key(self, guarded: bool = False, aligned: bool = False) -> list[ast.expr]:
+        """Return the parts of the key; see `Part.key`."""
+        return [*[x for part in self.parts for x in part.key(guarded, aligned)], *self.apart]
 
     def _values(self) -> list[ast.expr]:
-        return [together([variable(v) for v in self.addresses]), self.numbers]
+        return [together(self.addresses), self.numbers]
 
     def again(self, known: Answered, args: tuple[Any, ...], find: Again) -> Again:
         """Return the function that answers a call if it is like a known one, and else asks `find`;
@@ -241,12 +217,10 @@ class Alike:
         ]
         steps = [returned(other, opposite(test)) for test in [*tests, *self.tests]]
         steps += self.lines
-        key = list(self.facts)
+        key = self._key(True, aligned)
         if aligned and self.addresses:
-            bits = reduce(lambda a, b: operation(a, "|", b), map(variable, self.addresses))
+            bits = reduce(lambda a, b: operation(a, "|", b), self.addresses)
             steps.append(returned(other, operation(bits, "%", constant(LINE))))
-        else:
-            key += [operation(v, "%", constant(LINE)) for v in self.addresses]
         steps.append(returned(other, compared(together(key), "!=", "key")))
         given = together([variable(x) for x in self.names])
         steps.append(returned(call("answer", given, *self._values())))

@@ -134,11 +134,7 @@ class Calls:
         return True
 
     def keep(
-        self,
-        args: tuple[Any, ...],
-        arguments: Sequence[Argument],
-        seen: Seen,
-        launch: Launch,
+        self, args: tuple[Any, ...], arguments: Sequence[Argument], seen: Seen, launch: Launch
     ) -> None:
         """Keep a call that was launched, if it is exact.
 
@@ -217,11 +213,12 @@ class Part:
         """Find it for the argument of a number, by its type."""
         x, v = f"x{i}", f"v{i}"
         self.value, self.divisor, self.guard = v, 0, None
-        if kind in LIBRARIES:
-            library, self.divisor = LIBRARIES[kind], divisor
-            self.guard = library.alike
-            self.lines = [assigned(v, path(x, library.address))]
-            self.facts = [path(x, fact) for fact in library.facts]
+        if kind in LIBRARIES or is_host(kind):
+            library, self.divisor = LIBRARIES.get(kind), divisor
+            self.guard = None if library is None else library.alike
+            address, facts = _HOST if library is None else (library.address, library.facts)
+            self.lines = [assigned(v, path(x, address))]
+            self.facts = [path(x, fact) for fact in facts]
         elif kind in READERS:
             self.divisor = divisor
             self.lines, self.facts = (
@@ -254,7 +251,14 @@ def static(kind: type, x: str) -> ast.expr:
     return variable(x) if kind in _PLAIN else call("id", x)
 
 
+def is_host(kind: type) -> bool:
+    """Tell whether a type is that of NumPy's arrays."""
+    return (kind.__module__, kind.__name__) == ("numpy", "ndarray")
+
+
 _PLAIN = frozenset({int, bool, str, bytes, type(None)})
+# NumPy's arrays: the path of the address, and those of what else counts
+_HOST = ("ctypes", "data"), (("dtype",), ("shape",), ("strides",), ("flags", "writeable"))
 SCOPE = {"copysign": copysign}  # what `static` names
 
 

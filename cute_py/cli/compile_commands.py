@@ -1,17 +1,24 @@
-"""`cute-py source KERNEL` and `cute-py compile KERNEL`: the stages of the GPU compiler."""
+"""`cute-py source KERNEL` and `cute-py compile KERNEL`: what the GPU compiler makes of a kernel."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from time import perf_counter
 
-from cute_py.cli.gemm_command import add_numbers, add_product, extent, require_some
-from cute_py.cli.output import count, refuse
+from cute_py.analysis.resources import occupancy
+from cute_py.atoms.arch import CHIPS
+from cute_py.cli.arguments import count, extent
+from cute_py.cli.gemm_command import add_numbers, add_product, require_some
+from cute_py.codegen.build import compile, source
 from cute_py.errors import CuteError, refusal
+from cute_py.kernels.samples import sample
+from cute_py.ops.product import require_choices
+from cute_py.ops.without_gpu import call_on, gpu_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace, _SubParsersAction
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
 
     from cute_py.codegen.build import Compiled
@@ -21,50 +28,58 @@ if TYPE_CHECKING:
     Shown = tuple[Plan, dict[str, str]]  # a kernel, and how it was chosen, by label
 
 SIZE = 256  # of M, N and K
-OPERATOR = "what cute.ops.gemm runs on a GPU"
+OPERATOR = "the kernel that cute.ops.gemm runs on a GPU"
 TILE = (
     "The kernel that cute.ops.gemm runs on a GPU for arrays like these. Its tile is the one that "
-    "the operator chooses by sizes, types and what GPUs of --arch have; --config changes it. The "
-    "emulator has another one: cute-py plan gemm shows it."
+    "the operator chooses by sizes, types and the GPUs of --arch; --config changes it. The "
+    "emulator uses another one: cute-py plan gemm shows it."
 )
-TOLD = ("MMA", "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "MUFU", "FFMA", "DFMA")  # in the report
+MOST_ELEMENTS = 2**56  # of an array: NumPy cannot count the bytes of many more
+SHOWN = ("MMA", "LD", "ST", "ATOM", "RED", "BAR", "SHFL", "MUFU", "FFMA", "DFMA")  # in the report
 
 
-def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
-    """Add the commands `source` and `compile`."""
-    command = commands.add_parser("source", help="print the Numba kernel of a plan")
+def add_source(command: ArgumentParser) -> None:
+    """Add the arguments of `source`."""
     for each in _kernels(command):
-        each.set_defaults(run=_source, command="source")
+        each.set_defaults(run=_source)
 
-    command = commands.add_parser("compile", help="compile a kernel for a GPU, without having one")
+
+def add_compile(command: ArgumentParser) -> None:
+    """Add the arguments of `compile`."""
     for each in _kernels(command):
-        each.set_defaults(run=_compile, command="compile")
+        each.set_defaults(run=_compile)
         if each.get_default("plan") is _sample:
             _add_arch(each)
-        each.add_argument("--ptx", action="store_true", help="print what NVVM makes")
-        each.add_argument("--sass", action="store_true", help="print what ptxas makes")
+        each.add_argument("--ptx", action="store_true", help="also print the PTX")
         each.add_argument(
-            "--spill-bytes", type=extent, help="of local memory allowed (what the kernel states)"
+            "--sass", action="store_true", help="also print the SASS, the machine code"
         )
-        each.add_argument("--out", metavar="DIR", help="write each stage to a file there")
+        each.add_argument(
+            "--spill-bytes",
+            type=extent,
+            help="bytes of a thread that may spill to local memory (default: as the kernel states)",
+        )
+        each.add_argument(
+            "--out", metavar="DIR", help="write source, PTX, SASS and cubin to files there"
+        )
 
 
 # -- which kernel
 
 LADDER = {  # the names of kernels.samples.SAMPLES, which needs NumPy
-    "copy": "a matrix, tile by tile",
-    "transpose": "a matrix, through swizzled shared memory",
-    "reduce": "the sums of rows",
-    "softmax": "of rows",
-    "gemm_01": "a product, an element a thread",
-    "gemm_02": "tiles in shared memory",
-    "gemm_03": "tiles in registers",
-    "gemm_04": "vectors and double buffers",
-    "gemm_05": "tensor cores",
-    "gemm_06": "ldmatrix and swizzles",
-    "gemm_07": "cp.async and a pipeline of stages",
-    "gemm_08": "an epilogue through shared memory",
-    "splitk": "K split over blocks that take turns",
+    "copy": "copy a matrix tile by tile",
+    "transpose": "transpose a matrix through swizzled shared memory",
+    "reduce": "add up each row",
+    "softmax": "softmax of each row",
+    "gemm_01": "a matrix product, one element per thread",
+    "gemm_02": "with tiles in shared memory",
+    "gemm_03": "with tiles in registers",
+    "gemm_04": "with vectors and double buffers",
+    "gemm_05": "with tensor cores",
+    "gemm_06": "with ldmatrix and swizzles",
+    "gemm_07": "with cp.async and a pipeline of stages",
+    "gemm_08": "with an epilogue through shared memory",
+    "splitk": "with K split over blocks that take turns",
 }
 
 
@@ -78,17 +93,17 @@ def _kernels(command: ArgumentParser) -> Iterator[ArgumentParser]:
         "--multiprocessors",
         type=count,
         metavar="N",
-        help="what the GPU has (default: what the usual one of --arch has)",
+        help="multiprocessors of the GPU (default: those of the usual GPU of --arch)",
     )
     add_product(each, SIZE)
-    add_numbers(each, "of A and B (bf16)", None)
+    add_numbers(each, "type of A and B (bf16)", None)
     yield each
     for name, what in LADDER.items():
         each = kinds.add_parser(name, help=what)
         each.set_defaults(plan=_sample, kernel=name)
         for size, meaning in (("m", "rows"), ("n", "columns"), ("k", "columns of A")):
             each.add_argument(f"--{size}", type=count, default=SIZE, help=f"{meaning} ({SIZE})")
-        each.add_argument("--dtype", help="of the operands")
+        each.add_argument("--dtype", help="type of the operands")
         yield each
 
 
@@ -98,9 +113,6 @@ def _add_arch(command: ArgumentParser) -> None:
 
 def _operator(given: Namespace) -> Shown:
     """Return the kernel that cute.ops.gemm runs on a GPU of an architecture."""
-    from cute_py.ops.product import require_choices
-    from cute_py.ops.without_gpu import call_on, gpu_of
-
     problem = given.m, given.n, given.k
     require_choices("gpu", given.activation)
     require_some(problem, given.command)
@@ -120,9 +132,7 @@ def _operator(given: Namespace) -> Shown:
 
 
 def _gpu_text(given: Namespace, gpu: Gpu) -> str:
-    """Return for which product and GPU a tile is: that of the operator, or a changed one."""
-    from cute_py.atoms.arch import CHIPS
-
+    """Return the product and the GPU that a tile is for, as text."""
     M, N, K = given.m, given.n, given.k
     chip = CHIPS.get(f"sm_{gpu.capability[0]}{gpu.capability[1]}")
     usual = chip is not None and chip.multiprocessors == gpu.multiprocessors
@@ -132,54 +142,34 @@ def _gpu_text(given: Namespace, gpu: Gpu) -> str:
 
 
 def _sample(given: Namespace) -> Shown:
-    from cute_py.kernels.samples import sample
-
+    if max(given.m, given.n) * max(given.n, given.k) > MOST_ELEMENTS:
+        raise MemoryError
     return sample(given.kernel, given.m, given.n, given.k, given.dtype), {}
 
 
 # -- the commands
 
 
-def _answered(command: Callable[[Namespace], str], given: Namespace) -> int:
-    """Print what a command says; or its refusal, in one line."""
-    try:
-        sys.stdout.write(command(given))
-    except CuteError as error:
-        return refuse(str(error).splitlines()[0])
-    return 0
-
-
-def _source(given: Namespace) -> int:
-    return _answered(_source_text, given)
-
-
-def _source_text(given: Namespace) -> str:
-    from cute_py.codegen.build import source
-
+def _source(given: Namespace) -> None:
     plan, how = given.plan(given)
-    return "".join(f"# {label}: {text}\n" for label, text in how.items()) + source(plan)
+    lines = [f"# {label}: {text}\n" for label, text in how.items()]
+    sys.stdout.write("".join(lines) + source(plan))
 
 
-def _compile(given: Namespace) -> int:
-    return _answered(_compiled_text, given)
-
-
-def _compiled_text(given: Namespace) -> str:
-    from cute_py.codegen.build import compile
-
+def _compile(given: Namespace) -> None:
     start = perf_counter()
     plan, how = given.plan(given)
     traced = perf_counter()
     compiled = compile(plan, given.arch, given.spill_bytes)
     seconds = f"{traced - start:.2f} s to trace, {perf_counter() - traced:.2f} s to compile"
-    told = [*how.items(), *report(compiled), ("time", seconds)]
-    lines = [f"{label:<13}{text}\n" for label, text in told]
+    rows = [*how.items(), *report(compiled), ("time", seconds)]
+    lines = [f"{label:<13}{text}\n" for label, text in rows]
     lines += [f"{'wrote':<13}{path}\n" for path in _written(compiled, given.out)]
     stages = [given.ptx and compiled.ptx, given.sass and compiled.sass]
-    return "".join(lines) + "".join(f"\n{text.rstrip()}\n" for text in stages if text)
+    sys.stdout.write("".join([*lines, *[f"\n{text.rstrip()}\n" for text in stages if text]]))
 
 
-# -- what there is to say
+# -- the report
 
 
 def report(compiled: Compiled) -> Iterator[tuple[str, str]]:
@@ -202,8 +192,6 @@ def _told(question: Callable[[], str]) -> str:
 
 
 def _occupancy(compiled: Compiled) -> str:
-    from cute_py.analysis.resources import occupancy
-
     found, threads = compiled.resources, compiled.plan.launch.threads
     return str(occupancy(compiled.arch, threads, max(found.registers, 1), found.smem_bytes))
 
@@ -211,17 +199,15 @@ def _occupancy(compiled: Compiled) -> str:
 def _instructions(compiled: Compiled) -> str:
     """Return the counts of what moves and multiplies; the rest in one number."""
     counts = compiled.resources.instructions
-    told = [name for name in counts if name.startswith(TOLD) or name.endswith(TOLD[0])]
-    told.sort(key=lambda name: (-counts[name], name))
-    rest = sum(counts.values()) - sum(counts[name] for name in told)
-    words = [*[f"{counts[name]} {name}" for name in told], f"{rest} others"]
+    shown = [name for name in counts if name.startswith(SHOWN) or name.endswith(SHOWN[0])]
+    shown.sort(key=lambda name: (-counts[name], name))
+    rest = sum(counts.values()) - sum(counts[name] for name in shown)
+    words = [*[f"{counts[name]} {name}" for name in shown], f"{rest} others"]
     return f"{sum(counts.values())}: {', '.join(words)}"
 
 
 def _written(compiled: Compiled, folder: str | None) -> Iterator[str]:
     """Write the stages to files in a folder, and yield their paths."""
-    from pathlib import Path
-
     if folder is None:
         return
     stages = {

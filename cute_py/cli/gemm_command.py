@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS
+from argparse import SUPPRESS, ArgumentTypeError
+from collections import Counter
+from contextlib import nullcontext
 from time import perf_counter
 
-from cute_py.cli.output import refuse
-from cute_py.errors import CuteError, refusal
+import numpy as np
+
+from cute_py.cli.arguments import extent, real, whole
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+from cute_py.ops.files import Replacement, header, load
+from cute_py.ops.memory import require_arrays
+from cute_py.ops.product import Product, Request, taken
+from cute_py.ops.progress import Bar
+from cute_py.ops.reference import error_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace, _SubParsersAction
+    from argparse import ArgumentParser, Namespace
     from typing import Any
 
     from cute_py.dtypes.table import Array, DtypeLike
@@ -19,34 +29,43 @@ if TYPE_CHECKING:
 
 WRONG = 1  # the exit code where --check found an error beyond the bound
 DOUBLE = 64  # bits: a reference is computed in float64
+NUMBERS = "biuf"  # the kinds of NumPy's types that are numbers here
 FILES = ("f32", "f64", "f16", "s32", "s8", "u8")  # what plain numpy.load knows
 
 
-def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
-    """Add the commands `gemm` and `plan`."""
-    command = commands.add_parser("gemm", help="multiply matrices on the emulator")
+def add_gemm(command: ArgumentParser) -> None:
+    """Add the arguments of `gemm`."""
     command.set_defaults(run=_gemm)
-    command.add_argument("a", metavar="A.npy", nargs="?", help="(..., M, K)")
-    command.add_argument("b", metavar="B.npy", nargs="?", help="(..., K, N)")
+    command.add_argument("a", metavar="A.npy", nargs="?", help="A (..., M, K)")
+    command.add_argument("b", metavar="B.npy", nargs="?", help="B (..., K, N)")
     command.add_argument("-o", dest="output", metavar="D.npy", help="write the result, as f32")
     _add_sizes(command)
-    command.add_argument("--seed", type=int, default=0, help="of generated data (%(default)s)")
-    command.add_argument("--c", metavar="C.npy", help="(..., M, N)")
-    command.add_argument("--bias", metavar="BIAS.npy", help="(N), added to each row")
+    seed = whole(0, None)
+    command.add_argument(
+        "--seed", type=seed, default=0, help="seed of generated data (%(default)s)"
+    )
+    command.add_argument("--c", metavar="C.npy", help="C (..., M, N)")
+    command.add_argument("--bias", metavar="BIAS.npy", help="bias (N), added to each row")
     add_numbers(command)
     _add_backend(command)
     command.add_argument(
-        "--check", action="store_true", help="look for races, and exit with 1 beyond the bound"
+        "--check",
+        action="store_true",
+        help="look for races, and exit with 1 if the error is beyond the bound",
     )
-    command.add_argument("--report", action="store_true", help="count by line of the kernel")
+    command.add_argument(
+        "--report", action="store_true", help="count the instructions of each line of the kernel"
+    )
 
-    command = commands.add_parser("plan", help="print what a kernel does, op by op")
+
+def add_plan(command: ArgumentParser) -> None:
+    """Add the arguments of `plan`."""
     kinds = command.add_subparsers(title="kernels", required=True, metavar="KERNEL")
-    told = "The kernel of the command gemm, with the tile that the emulator has; on a GPU "
+    sentence = "The kernel of the command gemm, with the tile that the emulator uses; on a GPU "
     command = kinds.add_parser(
         "gemm",
         help="the kernel of the command gemm",
-        description=f"{told}cute.ops.gemm has another one: cute-py source gemm shows it.",
+        description=f"{sentence}cute.ops.gemm uses another one: cute-py source gemm shows it.",
     )
     command.set_defaults(run=_plan, a=None, b=None)
     add_product(command)
@@ -55,14 +74,15 @@ def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
 
 
 def add_product(command: ArgumentParser, size: int | None = None) -> None:
-    """Add the options that say of which product a plan is; `size`: of M, N and K by default."""
+    """Add the options that describe a product; `size` is the default of M, N and K."""
     _add_sizes(command, size)
     command.add_argument(
-        "--majors", type=majors, default=("K", "MN"), help="contiguous in A and B: K,MN (default)"
+        "--majors",
+        type=majors,
+        default=("K", "MN"),
+        help="which mode is contiguous in A and in B (default: K,MN)",
     )
-    command.add_argument(
-        "--bias", action="store_true", help="with numbers, of f32, added to each row"
-    )
+    command.add_argument("--bias", action="store_true", help="add a bias of f32 to each row")
 
 
 def _add_sizes(command: ArgumentParser, size: int | None = None) -> None:
@@ -79,99 +99,66 @@ def add_numbers(command: ArgumentParser, dtype: str = DTYPE, result: str | None 
 
     Args:
         command: to add them to.
-        dtype: what there is to say of --dtype.
+        dtype: the help of --dtype.
         result: its default type; None: the operator's.
 
     """
     command.add_argument("--dtype", help=dtype)
     default = "as cute.ops.gemm has it by default" if result is None else result
-    command.add_argument("--out-dtype", default=result, help=f"of the result ({default})")
-    command.add_argument("--alpha", type=float, default=1.0, help="factor of A B (%(default)s)")
-    command.add_argument("--beta", type=float, default=0.0, help="factor of C (%(default)s)")
+    command.add_argument("--out-dtype", default=result, help=f"type of the result ({default})")
+    command.add_argument("--alpha", type=real, default=1.0, help="factor of A B (%(default)s)")
+    command.add_argument("--beta", type=real, default=0.0, help="factor of C (%(default)s)")
     command.add_argument("--activation", help="relu, gelu, silu, tanh or sigmoid")
-    command.add_argument("--config", help="changes to the choice: tile=64x64x32,stages=2")
+    command.add_argument(
+        "--config", help="changes to the chosen configuration: tile=64x64x32,stages=2"
+    )
 
 
 def _add_backend(command: ArgumentParser) -> None:
     command.add_argument("--backend", default="auto", help=SUPPRESS)
 
 
-def extent(text: str) -> int:
-    """Return a size of at least 0; argparse's refusal names this function."""
-    value = int(text)
-    if value < 0:
-        raise ValueError(text)
-    return value
-
-
 def majors(text: str) -> tuple[str, ...]:
-    """Return two of K and MN; argparse's refusal names this function."""
+    """Return two of K and MN, the type of an option."""
     words = tuple(text.upper().split(","))
     if len(words) != 2 or not {"K", "MN"}.issuperset(words):
-        raise ValueError(text)
+        raise ArgumentTypeError(f"given {text!r}; required: two of K and MN; fix: write K,MN")
     return words
-
-
-def _refuse(error: CuteError) -> int:
-    return refuse(str(error).splitlines()[0])
 
 
 # -- the commands
 
 
 def _gemm(given: Namespace) -> int:
-    from contextlib import nullcontext
-
-    from cute_py.ops.files import Replacement
-
-    try:
-        _require_file_type(given)
-        with Replacement(given.output) if given.output else nullcontext() as file:
-            call = _call(given)
-            print(f"config   {call.config}")
-            print(f"plan     {summary(call)}", flush=True)
-            result, seconds = _timed(call, given)
-            print(f"time     {seconds:.3g} s on the emulator")
-            code = _judged(call, result, given.check)
-            if given.report and call.report is not None:
-                print(call.report)
-            if file is not None:
-                file.save(result)
-                print(f"wrote    {given.output}: {call.inputs.kind} {_sizes(result.shape)}")
-    except CuteError as error:
-        return _refuse(error)
-    except MemoryError:
-        return _refuse(refusal("cli-memory", operation="gemm"))
-    return code
-
-
-def _judged(call: Call, result: Array, check: bool) -> int:
-    from cute_py.ops.reference import error_of
-
-    error = error_of(result, call, judge=check)
-    print(f"error    {error} against NumPy")
+    _require_file_type(given)
+    with nullcontext() if given.output is None else Replacement(given.output) as file:
+        call = _call(given)
+        plan = summary(call)
+        print(f"config   {call.config}\nplan     {plan}", flush=True)
+        result, seconds = _timed(call, given)
+        print(f"time     {seconds:.3g} s on the emulator")
+        error = error_of(result, call, judge=given.check)
+        print(f"error    {error} against NumPy")
+        if given.report and call.report is not None:
+            print(call.report)
+        if file is not None:
+            file.save(result)
+            print(f"wrote    {given.output}: {call.inputs.kind} {_sizes(result.shape)}")
     return WRONG if error.within is False else 0
 
 
-def _plan(given: Namespace) -> int:
-    try:
-        call = _planned(given)
-        for line in call.config.explain().splitlines():
-            print(f"# {line}")
-        print(call.plan())
-    except CuteError as error:
-        return _refuse(error)
-    return 0
+def _plan(given: Namespace) -> None:
+    call = _planned(given)
+    plan = call.plan()
+    for line in call.config.explain().splitlines():
+        print(f"# {line}")
+    print(plan)
 
 
 def _planned(given: Namespace) -> Call:
-    """Return the product whose plan is asked for: of zeros, which no plan looks at."""
-    import numpy as np
-
-    from cute_py.dtypes.table import dtype
-
+    """Return the product to plan: of zeros, since a plan does not depend on values."""
     _require_source(given)
-    kind = dtype(given.dtype or "bf16")
+    kind = as_dtype(given.dtype or "bf16")
     shapes = (given.m, given.k), (given.k, given.n)
     _require_memory([*shapes])
     a = np.zeros(shapes[0], kind.numpy, "C" if given.majors[0] == "K" else "F")
@@ -184,15 +171,13 @@ def _planned(given: Namespace) -> Call:
 
 
 def require_some(shape: tuple[int, ...], command: str) -> None:
-    """Refuse the plan of an empty product: it has none."""
+    """Refuse to plan an empty product, which has no kernel."""
     if 0 in shape:
         raise refusal("cli-gemm", operation=command, given="an empty product")
 
 
 def summary(call: Call) -> str:
-    """Return what a plan is, in one line: launch shape, memory, registers, ops."""
-    from collections import Counter
-
+    """Return a plan in one line: launch shape, memory, registers, ops."""
     if 0 in call.inputs.shape:
         return "none: the result is empty"
     plan: Plan = call.plan()
@@ -204,12 +189,14 @@ def summary(call: Call) -> str:
 
 
 def _timed(call: Call, given: Namespace) -> tuple[Array, float]:
-    from cute_py.ops.progress import Bar
-
     start = perf_counter()
-    with Bar("multiplying", "blocks") as bar:
+    with Bar("multiplying", "blocks", _print_time_left) as bar:
         result = call.run(progress=bar.update, checks=given.check, report=given.report)
     return result, perf_counter() - start
+
+
+def _print_time_left(seconds: float) -> None:
+    print(f"left     about {seconds:.0f} s", flush=True)
 
 
 # -- the operands
@@ -222,8 +209,6 @@ def _call(given: Namespace) -> Call:
 
 
 def _asked(given: Namespace, arrays: list[Any], dtype: DtypeLike | None) -> Call:
-    from cute_py.ops.product import Product, Request, taken
-
     a, b, c, bias = arrays
     request = Request(
         a,
@@ -242,40 +227,45 @@ def _asked(given: Namespace, arrays: list[Any], dtype: DtypeLike | None) -> Call
 
 
 def _operands(given: Namespace) -> list[Any]:
-    """Return A, B, C and bias: read from files, or drawn; after a look at the free memory."""
-    import numpy as np
-
-    from cute_py.ops.files import header, load
-
+    """Return A, B, C and bias, from files or generated, if the free memory holds them."""
     _require_source(given)
-    paths = [given.a, given.b, given.c, given.bias]
-    shapes = [None if path is None else header(path)[0] for path in paths]
+    names = "a", "b", "c", "bias"
+    paths = [getattr(given, name) for name in names]
+    shapes = [x if x is None else _shape_of(x, name) for x, name in zip(paths, names, strict=True)]
     if given.a is None:
         shapes[:2] = [(given.m, given.k), (given.k, given.n)]
     _require_memory([s for s in shapes if s is not None])
     arrays = [None if path is None else load(path) for path in paths]
     if given.a is None:
         rng = np.random.default_rng(given.seed)
-        whole = _is_integer(given.dtype)
+        is_whole = given.dtype is not None and not as_dtype(given.dtype).is_float
         arrays[:2] = [
-            rng.integers(0, 8, s) if whole else rng.standard_normal(s) for s in shapes[:2]
+            rng.integers(0, 8, s) if is_whole else rng.standard_normal(s) for s in shapes[:2]
         ]
     return arrays
 
 
+def _shape_of(path: str, name: str) -> tuple[int, ...]:
+    """Return the shape of the array in a file; refuse other values than numbers, and an operand
+    of fewer than two modes.
+    """
+    shape, kind = header(path)
+    is_operand = name in ("a", "b")
+    if kind.kind in NUMBERS and not (is_operand and len(shape) < 2):
+        return shape
+    found, fix = f"shape {_sizes(shape)}", "save array.reshape(1, -1), which is a row"
+    if kind.kind not in NUMBERS:
+        found, fix = str(kind), "convert it before it is saved: array.astype('f4')"
+    wanted = "a matrix of numbers" if is_operand else "an array of numbers"
+    facts = {"path": path, "name": name, "found": found, "wanted": wanted, "fix": fix}
+    raise refusal("cli-matrix", operation="gemm", **facts)
+
+
 def _require_memory(shapes: list[tuple[int, ...]]) -> None:
     """Refuse operands and terms that are too large to be read and compared with a reference."""
-    from cute_py.ops.memory import require_arrays
-
-    (*batch, m, _k), (*_batch, n) = (shape or (1,) for shape in shapes[:2])
+    (*batch, m, _k), (*_batch, n) = shapes[:2]
     result = (*batch, m, n)
     require_arrays("cute.ops.gemm", *[(shape, DOUBLE) for shape in (*shapes, result, result)])
-
-
-def _is_integer(kind: str | None) -> bool:
-    from cute_py.dtypes.table import dtype
-
-    return kind is not None and not dtype(kind).is_float
 
 
 def _require_source(given: Namespace) -> None:
@@ -289,9 +279,7 @@ def _require_source(given: Namespace) -> None:
 
 
 def _require_file_type(given: Namespace) -> None:
-    from cute_py.dtypes.table import dtype
-
-    kind = dtype(given.out_dtype)
+    kind = as_dtype(given.out_dtype)
     if given.output is not None and kind.name not in FILES:
         known = ", ".join(FILES)
         raise refusal("cli-out-dtype", operation="gemm", dtype=kind, known=known)

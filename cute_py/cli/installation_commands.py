@@ -1,41 +1,67 @@
-"""`cute-py doctor` and `cute-py cache`: what is installed and works, what to install, and what the
-cache of compiled kernels holds.
+"""`cute-py doctor`, `cache` and `completion`: what works here, what to install, what the cache of
+compiled kernels holds, and what a shell needs to complete commands.
 """
 
 from __future__ import annotations
 
 import sys
+from argparse import _SubParsersAction
+from dataclasses import asdict
 
-from cute_py.cli.output import as_json, refuse
-from cute_py.errors import CuteError
+from cute_py.atoms.arch import ARCHS
+from cute_py.atoms.registry import copy_rows
+from cute_py.atoms.registry import names as atom_names
+from cute_py.cli.main import _parser
+from cute_py.cli.output import as_json
+from cute_py.codegen.arch import TARGETS
+from cute_py.codegen.cache.files import ENTRY, clear, is_on, kept, limit, place, require_private
+from cute_py.codegen.doctor import (
+    EMULATOR,
+    GPU,
+    MISSING,
+    OK,
+    Fact,
+    facts,
+    failing,
+    fixes,
+    guarded,
+    works,
+)
+from cute_py.codegen.driver import devices
+from cute_py.dtypes.table import NAMES
+from cute_py.errors import CuteError, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace, _SubParsersAction
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator
 
-    from cute_py.codegen.doctor import Fact
-
 FAILED = 1  # the exit code where something that is needed does not work
+SHELLS = ("bash", "zsh", "fish", "tcsh")
 ARCH = "sm_80"  # what the self-test compiles for without a GPU
 
 
-def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
-    """Add the commands `cache` and `doctor`."""
-    command = commands.add_parser("cache", help="tell what the cache of compiled kernels holds")
+def add_cache(command: ArgumentParser) -> None:
+    """Add the arguments of `cache`."""
     command.set_defaults(run=_cache)
     command.add_argument("--clear", action="store_true", help="remove all files of the cache")
 
-    command = commands.add_parser("doctor", help="tell what is installed, and what to install")
+
+def add_doctor(command: ArgumentParser) -> None:
+    """Add the arguments of `doctor`."""
     command.set_defaults(run=_doctor)
     command.add_argument("--gpu", action="store_true", help="exit with 1 unless a GPU works too")
     command.add_argument("--quick", action="store_true", help="leave out the self-tests")
     command.add_argument("--json", action="store_true", help="print the facts as JSON")
 
 
-def _doctor(given: Namespace) -> int:
-    from cute_py.codegen.doctor import EMULATOR, GPU, facts, works
+def add_completion(command: ArgumentParser) -> None:
+    """Add the arguments of `completion`."""
+    command.set_defaults(run=_completion)
+    command.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
 
+
+def _doctor(given: Namespace) -> int:
     found = facts()
     if not given.quick:
         found += self_tests(found)
@@ -45,7 +71,6 @@ def _doctor(given: Namespace) -> int:
 
 def self_tests(found: list[Fact]) -> list[Fact]:
     """Run a kernel on the emulator, compile it, and run it on a GPU if there is one."""
-    from cute_py.codegen.doctor import EMULATOR, GPU, MISSING, OK, Fact, guarded
 
     def tested(name: str, needed: str, test: Callable[[], str]) -> list[Fact]:
         def probe() -> Iterator[Fact]:
@@ -66,7 +91,6 @@ def _emulated() -> str:
 
 
 def _compiled() -> str:
-    from cute_py.codegen.driver import devices
     from cute_py.ops.self_test import compiled
 
     try:
@@ -87,10 +111,6 @@ def _launched() -> str:
 
 def data(found: list[Fact]) -> dict[str, object]:
     """Return what there is to say, for JSON."""
-    from dataclasses import asdict
-
-    from cute_py.codegen.doctor import EMULATOR, GPU, fixes, works
-
     return {
         "facts": [asdict(fact) for fact in found],
         "emulator": works(found, EMULATOR),
@@ -101,8 +121,6 @@ def data(found: list[Fact]) -> dict[str, object]:
 
 def text(found: list[Fact]) -> str:
     """Return a line for each fact, whether emulator and GPU work, and what to do."""
-    from cute_py.codegen.doctor import EMULATOR, GPU, failing, fixes
-
     marks, names = (max(map(len, x)) for x in zip(*[(f.mark, f.name) for f in found], strict=True))
     lines = [f"{fact.mark:<{marks}}  {fact.name:<{names}}  {fact.text}" for fact in found]
     lines.append("")
@@ -117,22 +135,14 @@ def text(found: list[Fact]) -> str:
 # -- cache
 
 
-def _cache(given: Namespace) -> int:
-    from cute_py.codegen.cache.files import place, require_private
-
-    try:
-        if place().exists():
-            require_private(place())
-        for label, text in _cleared() if given.clear else _held():
-            print(f"{label:<8} {text}")
-    except CuteError as error:
-        return refuse(str(error))
-    return 0
+def _cache(given: Namespace) -> None:
+    if place().exists():
+        require_private(place())
+    for label, text in _cleared() if given.clear else _held():
+        print(f"{label:<8} {text}")
 
 
 def _held() -> list[tuple[str, object]]:
-    from cute_py.codegen.cache.files import ENTRY, is_on, kept, limit, place
-
     files = kept()
     kernels = sum(file.path.suffix == ENTRY for file in files)
     most = f"{limit()} bytes"
@@ -145,7 +155,51 @@ def _held() -> list[tuple[str, object]]:
 
 
 def _cleared() -> list[tuple[str, object]]:
-    from cute_py.codegen.cache.files import clear, place
-
     count, size = clear()
     return [("folder", place()), ("removed", f"{count} files, {size} bytes")]
+
+
+# -- completion
+
+
+def _completion(given: Namespace) -> None:
+    try:
+        import shtab
+    except ImportError:
+        raise _without_shtab("no package shtab", given.shell) from None
+    if given.shell not in shtab.SUPPORTED_SHELLS:
+        raise _without_shtab(f"shtab {shtab.__version__}, an older one", given.shell)
+    parser = _parser()
+    _offer(parser, _offers())
+    sys.stdout.write(shtab.complete(parser, given.shell) + "\n")
+
+
+def _without_shtab(found: str, shell: str) -> CuteError:
+    return refusal("cli-shtab", operation="completion", found=found, shell=shell)
+
+
+def _offers() -> dict[str, dict[str, object]]:
+    """Return what is set of an argument for shtab, by its destination."""
+    import shtab
+
+    files = ("a", "b", "c", "bias", "output")
+    return {
+        "atom": {"choices": atom_names()},
+        "op": {"choices": tuple(map(str, copy_rows()))},
+        "dtype": {"choices": tuple(NAMES)},
+        "out_dtype": {"choices": tuple(NAMES)},
+        "arch": {"choices": tuple(dict.fromkeys((*ARCHS, *TARGETS)))},
+        "out": {"complete": shtab.DIRECTORY},
+        **{name: {"complete": shtab.FILE} for name in files},
+    }
+
+
+def _offer(parser: ArgumentParser, offers: dict[str, dict[str, object]]) -> None:
+    """Set what shtab offers for the arguments of a parser and of its commands."""
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            for command in action.choices.values():
+                _offer(command, offers)
+        elif action.nargs != 0:
+            for name, value in offers.get(action.dest, {}).items():
+                setattr(action, name, value)

@@ -1,32 +1,15 @@
-"""What the commands share: refusals, counts, JSON, and writing to a file or the terminal."""
+"""How the commands write: JSON, and text to a file or to the terminal."""
 
 from __future__ import annotations
 
+import json
 import sys
 
 from cute_py.errors import refusal
 
-REFUSED = 2  # the exit code
-
-
-def refuse(message: str) -> int:
-    """Print a refusal to the standard error; return the exit code."""
-    print(message, file=sys.stderr)
-    return REFUSED
-
-
-def count(text: str) -> int:
-    """Return the number of rows or columns in `text`; argparse's refusal names this function."""
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
-
 
 def as_json(data: object) -> str:
-    """Return data as a line of JSON; what JSON does not know as text."""
-    import json
-
+    """Return data as one line of JSON; values that JSON lacks become text."""
     return json.dumps(data, default=str) + "\n"
 
 

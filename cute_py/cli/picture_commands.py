@@ -1,49 +1,73 @@
-"""`cute-py tv`, `mma`, `copy` and `atoms`: pictures of who holds what, and the instructions."""
+"""`cute-py tv`, `mma`, `copy` and `atoms`: pictures of which threads hold what, and the list of
+instructions.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from cute_py.cli.output import as_json, count, refuse, write
-from cute_py.errors import CuteError, refusal
+from cute_py.atoms.arch import ARCHS
+from cute_py.atoms.copy import Copy_Atom
+from cute_py.atoms.search import listed, table_text
+from cute_py.cli.arguments import count
+from cute_py.cli.output import as_json, write
+from cute_py.errors import CuteError, meant, refusal
+from cute_py.expression import evaluate
+from cute_py.layout.layout import Layout
+from cute_py.layout.tuples import Underscore, leaves
+from cute_py.tiled.tiled_copy import make_tiled_copy
+from cute_py.tiled.tiled_mma import make_tiled_mma
+from cute_py.viz.build import picture_of, picture_operand
+from cute_py.viz.latex import to_latex
+from cute_py.viz.svg import to_svg
+from cute_py.viz.text import to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace, _SubParsersAction
+    from argparse import ArgumentParser, Namespace
 
     from cute_py.atoms.copy import Copy_Op
     from cute_py.atoms.mma import MMA_Atom
     from cute_py.layout.types import Tiler
     from cute_py.viz.picture import Picture
 
+ATOM = "its name, or the beginning of it; the command atoms lists them"
 
-def add_commands(commands: _SubParsersAction[ArgumentParser]) -> None:
-    """Add the commands `tv`, `mma`, `copy` and `atoms`."""
-    command = commands.add_parser("tv", help="draw who holds one operand of an MMA atom")
+
+def add_tv(command: ArgumentParser) -> None:
+    """Add the arguments of `tv`."""
     command.set_defaults(run=_drawn, picture=_tv)
-    command.add_argument("atom", metavar="ATOM", help="its name; the command atoms lists them")
+    command.add_argument("atom", metavar="ATOM", help=ATOM)
     command.add_argument("--operand", choices="ABC", default="C", help="(default: %(default)s)")
     _add_output(command, "text", "svg", "latex", "json")
 
-    command = commands.add_parser("mma", help="draw who holds A, B and C of an MMA, tiled or not")
+
+def add_mma(command: ArgumentParser) -> None:
+    """Add the arguments of `mma`."""
     command.set_defaults(run=_drawn, picture=_mma)
-    command.add_argument("atom", metavar="ATOM", help="its name; the command atoms lists them")
-    command.add_argument("--atoms", metavar="LAYOUT", help="how many in M,N,K: 2,2,1")
+    command.add_argument("atom", metavar="ATOM", help=ATOM)
+    command.add_argument("--atoms", metavar="LAYOUT", help="number of atoms in M,N,K: 2,2,1")
     command.add_argument("--perm", metavar="TILE", help="the tile in M,N,K: 32,32,16; _ for none")
     _add_output(command, "text", "svg", "latex", "json")
 
-    command = commands.add_parser("copy", help="draw who reads and who writes in a copy")
+
+def add_copy(command: ArgumentParser) -> None:
+    """Add the arguments of `copy`."""
     command.set_defaults(run=_drawn, picture=_copy)
-    command.add_argument("op", metavar="OP", help="the instruction; the command atoms lists them")
+    command.add_argument("op", metavar="OP", help=f"the instruction: {ATOM}")
     command.add_argument("--thr", metavar="LAYOUT", help="threads over the tile: (32,4):(4,1)")
     command.add_argument("--val", metavar="LAYOUT", help="values of a thread: (1,8)")
-    command.add_argument("--bits", type=count, default=16, help="of a value (%(default)s)")
+    command.add_argument("--bits", type=count, default=16, help="bits of a value (%(default)s)")
     _add_output(command, "text", "svg", "latex", "json")
 
-    command = commands.add_parser("atoms", help="list the instructions")
+
+def add_atoms(command: ArgumentParser) -> None:
+    """Add the arguments of `atoms`."""
     command.set_defaults(run=_atoms)
-    command.add_argument("--arch", help="only those that it runs: sm_80, sm_90a, ...")
+    command.add_argument(
+        "--arch", help="only those that this architecture runs: sm_80, sm_90a, ..."
+    )
     _add_output(command, "text", "json")
 
 
@@ -55,20 +79,12 @@ def _add_output(command: ArgumentParser, *formats: str) -> None:
 # -- pictures
 
 
-def _drawn(given: Namespace) -> int:
+def _drawn(given: Namespace) -> None:
     """Write the picture that `given.picture` makes."""
-    try:
-        write(_rendered(given.picture(given), given), given.output)
-    except CuteError as error:
-        return refuse(str(error).splitlines()[0])
-    return 0
+    write(_rendered(given.picture(given), given), given.output)
 
 
 def _rendered(picture: Picture, given: Namespace) -> str:
-    from cute_py.viz.latex import to_latex
-    from cute_py.viz.svg import to_svg
-    from cute_py.viz.text import to_text
-
     if given.format == "json":
         return as_json(picture.as_data())
     if given.format == "text":
@@ -78,25 +94,16 @@ def _rendered(picture: Picture, given: Namespace) -> str:
 
 
 def _tv(given: Namespace) -> Picture:
-    from cute_py.viz.build import picture_operand
-
     return picture_operand(given.atom, given.operand)
 
 
 def _mma(given: Namespace) -> Picture:
-    from cute_py.tiled.tiled_mma import make_tiled_mma
-    from cute_py.viz.build import picture_of
-
     atoms = _option("--atoms", given.atoms, (1, 1, 1))
     tile = _option("--perm", given.perm, (None, None, None))
     return picture_of(make_tiled_mma(given.atom, atoms, tile))
 
 
 def _copy(given: Namespace) -> Picture:
-    from cute_py.atoms.copy import Copy_Atom
-    from cute_py.tiled.tiled_copy import make_tiled_copy
-    from cute_py.viz.build import picture_of
-
     atom = Copy_Atom(given.op, given.bits)
     if given.thr is None and given.val is None:
         return picture_of(atom)
@@ -106,10 +113,6 @@ def _copy(given: Namespace) -> Picture:
 
 def _option(name: str, text: str | None, default: Tiler) -> Tiler:
     """Return the layout or tuple that an option's text stands for; brackets may be left out."""
-    from cute_py.expression import evaluate
-    from cute_py.layout.layout import Layout
-    from cute_py.layout.tuples import Underscore, leaves
-
     if text is None:
         return default
     try:
@@ -125,29 +128,25 @@ def _option(name: str, text: str | None, default: Tiler) -> Tiler:
 # -- atoms
 
 
-def _atoms(given: Namespace) -> int:
-    from cute_py.atoms.search import listed, table_text
-
-    try:
-        if given.arch is not None:
-            _require_arch(given.arch)
-        if given.format == "json":
-            mmas, copies = listed(given.arch)
-            mma, copy = [_fields(row) for row in mmas], [_fields(op) for op in copies]
-            text = as_json({"mma": mma, "copy": copy})
-        else:
-            text = table_text(given.arch) + "\n"
-        write(text, given.output)
-    except CuteError as error:
-        return refuse(str(error))
-    return 0
+def _atoms(given: Namespace) -> None:
+    if given.arch is not None:
+        _require_arch(given.arch)
+    if given.format == "json":
+        mmas, copies = listed(given.arch)
+        mma, copy = [_fields(row) for row in mmas], [_fields(op) for op in copies]
+        text = as_json({"mma": mma, "copy": copy})
+    else:
+        text = table_text(given.arch) + "\n"
+    write(text, given.output)
 
 
 def _require_arch(arch: str) -> None:
-    from cute_py.atoms.arch import ARCHS, number
-
-    if f"sm_{number(arch)}" not in ARCHS:
-        raise refusal("cli-arch", operation="atoms", arch=arch, known=", ".join(ARCHS))
+    """Refuse what is no architecture, with or without one suffix."""
+    base = arch[:-1] if arch.endswith(("a", "f")) else arch
+    if base not in ARCHS:
+        hint = meant(arch, ARCHS)
+        hint = f", or {hint}" if hint else ""
+        raise refusal("cli-arch", operation="atoms", arch=arch, known=", ".join(ARCHS), hint=hint)
 
 
 def _fields(row: MMA_Atom | Copy_Op) -> dict[str, object]:

@@ -13,7 +13,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "the architecture {arch}",
         "one of {known}, with or without a suffix",
-        "leave out --arch to list all",
+        "leave out --arch to list all{hint}",
     ),
     "cli-layout": (
         LayoutError,
@@ -23,9 +23,33 @@ WORDINGS: dict[str, Wording] = {
     ),
     "cli-memory": (
         CuteError,
-        "a product for which memory ran out",
+        "{what} for which memory ran out",
         "more free memory",
         "multiply in parts along M or N, or use narrower types",
+    ),
+    "cli-matrix": (
+        CuteError,
+        "ndarray of {found} as {name}, read from {path}",
+        "{wanted}",
+        "{fix}",
+    ),
+    "cli-shtab": (
+        CuteError,
+        "{found}",
+        "the package shtab, which writes what {shell} reads",
+        'pip install -U "cute-py[completion]"',
+    ),
+    "cli-package": (
+        CuteError,
+        "a package that cannot be imported: {reason}",
+        "the packages that cute-py needs",
+        "cute-py doctor lists what to install",
+    ),
+    "cli-stream": (
+        CuteError,
+        "{reason}",
+        "an input and an output that can be read and written, as UTF-8",
+        "free some space, or send the output elsewhere; PYTHONIOENCODING=utf-8 sets the encoding",
     ),
     "cli-gemm": (
         CuteError,

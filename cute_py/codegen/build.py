@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from cute_py.codegen.arch import NEWEST, require_runnable
 from cute_py.codegen.cache import alone, cached
 from cute_py.codegen.frontend import printed, ptx_of
+from cute_py.codegen.passes import without_waits
 from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
-from cute_py.codegen.passes.waits import without_waits
 from cute_py.codegen.toolchain import assembled, counted, disassembled, number_in
 from cute_py.errors import refusal
 from cute_py.integers import ints

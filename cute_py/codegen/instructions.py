@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-    from cute_py.atoms.mma import MMA_Atom, Operand
+    from cute_py.atoms.mma import MMA_Atom
 
     Words: TypeAlias = tuple[tuple[str, str], ...]  # what a plan says, and how PTX writes it
 
@@ -182,7 +182,7 @@ def of_atom(atom: MMA_Atom | Copy_Op) -> Row:
     else:
         named, written = tuple(zip("dabce", atom.registers, strict=False)), ("d",)
         effects = "none"
-    slots = [(name, _slot(name, operand)) for name, operand in named]
+    slots = [(name, Slot(name, x.ptx_type, x.count, x.vector)) for name, x in named]
     return Row(
         name=f"{atom.ptx.split()[0]} of {atom}",
         template=atom.ptx,
@@ -193,10 +193,6 @@ def of_atom(atom: MMA_Atom | Copy_Op) -> Row:
         first=atom.min_arch,
         source=atom.source,
     )
-
-
-def _slot(name: str, operand: Operand) -> Slot:
-    return Slot(name, operand.ptx_type, operand.count, operand.vector)
 
 
 # -- the table

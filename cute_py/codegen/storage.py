@@ -51,10 +51,7 @@ class Words:
     """The words of the storages that one op reads and writes, as LLVM values."""
 
     def __init__(
-        self,
-        b: Any,
-        words: dict[str, list[Any]],
-        loose: frozenset[str] = frozenset(),
+        self, b: Any, words: dict[str, list[Any]], loose: frozenset[str] = frozenset()
     ) -> None:
         """Keep the builder, the words by storage, and the storages whose flags have words."""
         self.b, self.words, self.loose = b, words, loose

@@ -37,7 +37,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "the architecture {arch!r}",
         "one of {known}",
-        "compute capability 9.0 is sm_90; sm_90a has what that chip alone has",
+        "{hint}",
     ),
     "codegen-arch-old": (
         LayoutError,

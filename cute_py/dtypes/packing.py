@@ -267,7 +267,7 @@ def _integer(x: SupportsIndex, operation: str) -> int:
 
     if type(x).__name__ not in ("bool", "bool_") and hasattr(x, "__index__"):
         return index(x)
-    raise refusal("count-type", operation=operation, value=x, type=type(x).__name__)
+    raise refusal("count-type", operation=operation, value=x)
 
 
 def _count(x: SupportsIndex, operation: str) -> int:

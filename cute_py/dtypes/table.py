@@ -7,7 +7,7 @@ a floating-point type, its fields and its special values. Sources: PTX ISA, "Fun
 
 from __future__ import annotations
 
-from cute_py.errors import refusal
+from cute_py.errors import completions, refusal
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -269,9 +269,7 @@ def dtype(x: DtypeLike) -> Dtype:
 
         if isinstance(x, np.dtype) or np.generic in getattr(x, "__mro__", ()):
             return from_numpy(x)
-    raise refusal(
-        "dtype-unknown", operation="dtype", value=x, type=type(x).__name__, fix=_repair(x)
-    )
+    raise refusal("dtype-unknown", operation="dtype", value=x, fix=_repair(x))
 
 
 def from_numpy(x: DTypeLike) -> Dtype:
@@ -323,7 +321,8 @@ def _repair(x: object) -> str:
         if code[1:] in ("1", "2", "4", "8") and code[0] in "fiu":
             name = f"{'s' if code[0] == 'i' else code[0]}{8 * int(code[1:])}"
             return f"say {name}: NumPy's codes count bytes, these names bits"
-        near = get_close_matches(x.lower(), _SPELLINGS, n=3, cutoff=0.5)
-        if near:
+        if hint := completions(x, [*NAMES, *_SPELLINGS]):
+            return hint
+        if near := get_close_matches(x.lower(), _SPELLINGS, n=3, cutoff=0.5):
             return f"say {' or '.join(near)}"
     return f"say one of {', '.join(NAMES)}"

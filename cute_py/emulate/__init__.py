@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.emulate.batch import Batch
+from cute_py.emulate.global_memory import GlobalMemory
 from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.program import program_of
@@ -35,7 +36,7 @@ def emulate(
     report: bool = False,
     order: str | int = "forward",
     memory: int = MEMORY,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[float, int], None] | None = None,
 ) -> Report | None:
     """Run a plan on NumPy arrays, which it reads and writes in place.
 
@@ -51,7 +52,8 @@ def emulate(
         report: whether to count.
         order: who goes first where several could: "forward", "reversed", or a seed.
         memory: for the state of the blocks that run together (bytes).
-        progress: called with (blocks done, blocks in all) after each batch.
+        progress: called with (blocks done, blocks in all) after each batch, and after each
+            iteration of a loop of the kernel with the part of its batch that is done by then.
 
     Raises:
         EmulationError: what the kernel did is no defined behaviour on a GPU.
@@ -62,6 +64,8 @@ def emulate(
     with np.errstate(all="ignore"):
         given = Arguments(plan, args)
         program = program_of(plan, checks, report)
+        traffic = program.resources.traffic
+        watch = GlobalMemory(traffic, given, counts) if checks and traffic.written else None
         grid = program.grid(given.symbols)
         total = grid[0] * grid[1] * grid[2]
         together = max(1, memory // program.resources.bytes_per_block())
@@ -70,12 +74,24 @@ def emulate(
         starts = list(range(0, total, together))
         for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
             blocks = min(together, total - start)
-            state = Batch(program.resources, given, grid, counts, blocks, start)
-            Machine(program, state, order).run()
+            state = Batch(program.resources, given, grid, counts, blocks, start, watch)
+            before = (batch - 1) * together
+            Machine(program, state, order, _part_of(progress, before, blocks, total)).run()
             state.maxnreg.require_together(state.spans)
             if progress is not None:
-                progress(min(batch * together, total), total)
+                progress(min(before + together, total), total)
+        if counts is not None and watch is not None:
+            counts.unwritten = watch.unwritten()
     return counts
+
+
+def _part_of(
+    progress: Callable[[float, int], None] | None, before: int, blocks: int, total: int
+) -> Callable[[float], None] | None:
+    """Return what tells the part of a batch that is done (0 to 1) as blocks of the whole grid."""
+    if progress is None:
+        return None
+    return lambda part: progress(before + blocks * part, total)
 
 
 __all__ = ["HANDLERS", "Report", "emulate"]

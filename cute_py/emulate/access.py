@@ -228,10 +228,9 @@ class Located(Vectors):
     def _outside(self, c: Cohort, offsets: Array, bad: Array, limit: int) -> None:
         where, offset = self._first(bad, c, offsets)
         last = offset + self.width - 1
-        raise c.batch.faults.at(
+        raise c.fault(
             "emulate-bounds",
             self.op,
-            c.span,
             where[:3],
             vector=where[3],
             offset=offset,
@@ -257,10 +256,9 @@ class Located(Vectors):
         if not bad.any():
             return
         where, offset = self._first(bad, c, offsets)
-        raise c.batch.faults.at(
+        raise c.fault(
             "emulate-alignment",
             self.op,
-            c.span,
             where[:3],
             bytes=self.unit,
             storage=self.access.storage,
@@ -278,10 +276,9 @@ class Located(Vectors):
             bad = bad & active
         if bad.any():
             where, offset = self._first(bad, c, offsets)
-            raise c.batch.faults.at(
+            raise c.fault(
                 "emulate-padding",
                 self.op,
-                c.span,
                 where[:3],
                 storage=self.access.storage,
                 offset=offset,

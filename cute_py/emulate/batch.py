@@ -12,6 +12,8 @@ import numpy as np
 
 from cute_py.emulate.clocks import LOW, Acting, Agents, Clocks
 from cute_py.emulate.engines import Clusters, Engines
+from cute_py.emulate.global_memory import Traffic
+from cute_py.emulate.releases import Releases
 from cute_py.emulate.faults import Faults, line_of
 from cute_py.emulate.shadow import Grain, Shadow
 from cute_py.emulate.spans import LANES, Array, Span, Spans, Value
@@ -20,6 +22,7 @@ from cute_py.plan import ops
 from cute_py.plan.walk import accesses, mbarriers, reads, writes
 
 if TYPE_CHECKING:
+    from cute_py.emulate.global_memory import GlobalMemory
     from cute_py.emulate.report import Report
     from cute_py.emulate.storages import Arguments
     from cute_py.plan.plan import Plan
@@ -50,6 +53,7 @@ class Resources:
         x, y, z = plan.launch.cluster
         self.cluster = x * y * z
         every = plan.ops
+        self.traffic = Traffic(plan)
         self.shared = {row.name: row for row in plan.shared}
         self.stride = shared_stride(plan.shared)
         regs = (reg for op in every for reg in (*reads(op), *writes(op)))
@@ -91,6 +95,7 @@ class Batch:
         report: Report | None,
         blocks: int,
         first: int,
+        globals_: GlobalMemory | None = None,
     ) -> None:
         self.blocks, self.warps, self.report = blocks, needs.warps, report
         self.arrays, self.numbers = given.arrays, given.numbers
@@ -107,6 +112,10 @@ class Batch:
         self.ended = np.zeros((blocks, needs.warps), np.bool_)
         clusters = Clusters(blocks, self.faults, needs.plan.launch.cluster)
         self.clocks = Clocks(agents, blocks, clusters.size, clusters.rank) if needs.checks else None
+        self.globals = globals_
+        self.releases: Releases | None = None
+        if needs.traffic.communicates and self.clocks is not None:
+            self.releases = Releases(self.clocks)
         self.shadow: Shadow | None = None
         if needs.grain is not None and self.clocks is not None:
             self.shadow = Shadow(self.clocks, needs.grain, self.faults)

@@ -6,7 +6,7 @@ Values of a cohort are ints, or arrays [block or 1, warp or 1, lane or 1] that b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,6 +16,7 @@ from cute_py.emulate.spans import Array, Span, Value
 
 if TYPE_CHECKING:
     from cute_py.emulate.batch import Batch
+    from cute_py.errors import CuteError
     from cute_py.plan.ops import Op
 
 
@@ -91,17 +92,7 @@ class Frame:
 
     def copy(self) -> Frame:
         """Return a copy that runs on its own."""
-        return Frame(
-            self.steps,
-            self.kind,
-            self.saved,
-            self.pc,
-            self.pending,
-            self.other,
-            self.again,
-            self.count,
-            self.bounds,
-        )
+        return replace(self)
 
     @property
     def place(self) -> tuple[int, int, int]:
@@ -131,6 +122,10 @@ class Cohort:
         if self.mask is None:
             return np.ones(self.span.shape, np.bool_)
         return np.broadcast_to(self.mask, self.span.shape)
+
+    def fault(self, code: str, op: Op, where: tuple[int, ...], **facts: object) -> CuteError:
+        """Return the error of the thread at `where`: row of block, of warp, and perhaps lane."""
+        return self.batch.faults.at(code, op, self.span, where, **facts)
 
     def part(self, b: Array, w: Array) -> Cohort:
         """Return the part of these rows of the span's blocks and warps, as a cohort of its own."""

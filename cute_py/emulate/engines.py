@@ -331,7 +331,7 @@ class Engines:
         def fault(k: int, who: int, lanes: int, by: Op, verb: str) -> Exception:
             code, more = shadow.told(who, lanes, by, verb, w if b == own else None)
             if code == "emulate-copy-pending":
-                more |= shadow._wait(b, int(written[k]) >> EPOCH, who, w, facts["access"])
+                more |= shadow.wait_of(b, int(written[k]) >> EPOCH, who, w, facts["access"])
             where = {} if b == own else {"block": self.faults.block(b)}
             if where and "other" in more:
                 more["other"] += f" of block {where['block']}"

@@ -22,7 +22,7 @@ import numpy as np
 
 from cute_py.emulate.clocks import SEVERAL, THREAD, WHO
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.releases import Releases
+from cute_py.emulate.releases import THREADS
 from cute_py.emulate.spans import LANES, Array
 from cute_py.plan import ops
 from cute_py.plan.walk import accesses, arrays
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from cute_py.emulate.storages import Arguments, Global, Place, Vectors
     from cute_py.plan.plan import Plan
 
-THREADS = 16  # bits of a thread's number in `ids`
 OP = 16  # bits of an op's number in a mark, which is (block of the grid + 1) << 16 | op
 OPS = (1 << OP) - 1
 PLAIN, STRONG_READ, STRONG_WRITE = range(3)
@@ -100,7 +99,8 @@ class Region:
         self.wrote, self.writer, self.read, self.reader = (
             np.zeros(count, np.int64) for _ in range(4)
         )
-        self.many: dict[int, dict[tuple[int, int], tuple[int, int]]] = {}
+        # of a granule: block, kind and agent -> mark and stamp
+        self.many: dict[int, dict[tuple[int, int, int], tuple[int, int]]] = {}
         self.strong = False
 
 
@@ -187,18 +187,18 @@ class GlobalMemory:
     # -- reads and writes
 
     def read(self, t: Touch) -> None:
-        """Require that a read is ordered after what it sees, and remember it."""
-        region, g = t.region, t.g
-        wrote = region.wrote.take(g)
-        if wrote.any():
-            self._require(t, "read", "write", wrote, region.writer.take(g))
-        if region.strong and t.kind == PLAIN:
-            self._after_others(t, "read")
-        self._remember(t)
-        if t.kind == STRONG_WRITE:
-            region.strong = True
+        """Require that a read, or a strong access, is ordered after what it sees, and remember it.
 
-    update = read  # a strong write is kept among the readers: it orders itself with its like
+        Strong accesses are kept among the reads: none of them conflicts with another one.
+        """
+        region, g = t.region, t.g
+        wrote, access = region.wrote.take(g), _WORDS[t.kind]
+        if wrote.any():
+            self._require(t, access, "write", wrote, region.writer.take(g))
+        if t.kind == STRONG_WRITE or (region.strong and t.kind == PLAIN):
+            self._after_others(t, access)
+        self._remember(t)
+        region.strong |= t.kind == STRONG_WRITE
 
     def write(self, t: Touch) -> bool:
         """Require that a plain write is ordered after all accesses before, and remember it; return
@@ -214,7 +214,8 @@ class GlobalMemory:
             region.read[g] = 0
             for granule in region.many.keys() & set(g.tolist()) if region.many else ():
                 del region.many[granule]
-        t.c.batch.releases.forget(region, g)
+        if t.c.batch.releases is not None:
+            t.c.batch.releases.forget(t)
         region.wrote[g], region.writer[g] = t.marks, t.stamps
         several = (region.writer.take(g) != t.stamps) | (region.wrote.take(g) != t.marks)
         if not several.any():
@@ -231,7 +232,7 @@ class GlobalMemory:
         if lost.any():
             k = int(np.argmax(lost))
             mark, stamp = int(region.wrote[t.g[k]]), int(region.writer[t.g[k]])
-            raise self._race(t, k, "write", "another write", mark, stamp & ~SEVERAL)
+            raise self._race(t, k, "write", "write of other bits", mark, stamp & ~SEVERAL)
         several = (region.writer.take(t.g) ^ t.stamps) & ~SEVERAL != 0
         several |= region.wrote.take(t.g) != t.marks
         self._count(t, "equal", int(np.count_nonzero(several)))
@@ -240,7 +241,7 @@ class GlobalMemory:
 
     def _require(self, t: Touch, access: str, other: str, marks: Array, stamps: Array) -> None:
         """Refuse the first entry that is not ordered after marked accesses of its granule."""
-        bad = self._unordered(t, np.arange(len(t.g)), marks, stamps)
+        bad = self._unordered(t, np.arange(len(t.g)), marks, stamps, wrote=True)
         if access == other == "write" and t.same is not None and bad.any():
             maybe = bad & (marks & OPS == t.marks & OPS)
             if maybe.any():
@@ -253,7 +254,7 @@ class GlobalMemory:
 
     def _after_others(self, t: Touch, access: str) -> None:
         """Refuse what is not ordered after the reads and the strong accesses since the last write:
-        a write after all, a read after those that write.
+        a write after all, a read after those that write, an atomic after plain reads.
         """
         region = t.region
         marks = region.read.take(t.g)
@@ -270,17 +271,21 @@ class GlobalMemory:
             marks = np.concatenate([marks, more[:, 1]])
             stamps = np.concatenate([stamps, more[:, 2]])
         kinds = self.traffic.kinds[marks & OPS]
-        if access == "read":
-            chosen = kinds == STRONG_WRITE
-            entries, marks, stamps = entries[chosen], marks[chosen], stamps[chosen]
+        if access != "write":
+            chosen = kinds == (STRONG_WRITE if t.kind == PLAIN else PLAIN)
+            entries, marks, stamps, kinds = (x[chosen] for x in (entries, marks, stamps, kinds))
         bad = self._unordered(t, entries, marks, stamps)
         if bad.any():
             j = int(np.argmax(bad))
-            verb = "atomic" if kinds[j] == STRONG_WRITE else "read"
+            verb = _WORDS[int(kinds[j])]
             raise self._race(t, int(entries[j]), access, verb, int(marks[j]), int(stamps[j]))
 
-    def _unordered(self, t: Touch, entries: Array, marks: Array, stamps: Array) -> Array:
-        """Return which marked accesses are not ordered before entries of a touch."""
+    def _unordered(
+        self, t: Touch, entries: Array, marks: Array, stamps: Array, wrote: bool = False
+    ) -> Array:
+        """Return which marked accesses are not ordered before entries of a touch; `wrote`: they are
+        plain writes, of which lanes of a warp may have made one with the same bits.
+        """
         batch = t.c.batch
         clocks, ids = batch.clocks, t.ids[entries]
         bad = marks != 0
@@ -291,16 +296,15 @@ class GlobalMemory:
             lane = thread % LANES
             rows = b[near] if clocks.rows > 1 else np.zeros_like(near)
             by = rows, clocks.of[thread // LANES, lane], np.int64(1) << lane
-            held = stamps[near]
-            bad[near] = ~clocks.ordered(held & ~SEVERAL, by)
-            alike = (held & SEVERAL != 0) & ((held & WHO) // LANES == thread // LANES)
-            bad[near[alike]] = False  # lanes of one warp that wrote the same bits
-        if self.traffic.communicates and bad.any():
+            held = stamps[near] & ~SEVERAL if wrote else stamps[near]
+            bad[near] = ~clocks.ordered(held, by)
+            if wrote:
+                alike = (stamps[near] & SEVERAL != 0) & ((held & WHO) // LANES == thread // LANES)
+                bad[near[alike]] = False
+        if batch.releases is not None and bad.any():
             far = np.flatnonzero(bad)
-            known = batch.releases.known(
-                t.region, t.g[entries[far]], ids[far], marks[far] >> OP, stamps[far]
-            )
-            bad[far] = ~known
+            blocks = (marks[far] >> OP) - 1 - batch.faults.first
+            bad[far] = ~batch.releases.known(t, entries[far], blocks, stamps[far])
         return bad
 
     def _remember(self, t: Touch) -> None:
@@ -318,63 +322,79 @@ class GlobalMemory:
             self._remember_several(t, differs)
 
     def _without_ordered(self, t: Touch, marks: Array) -> Touch:
-        """Put entries whose granule somebody else reads, too, into `many`; return the others."""
+        """Keep entries of which others read the granule, too, in `many`; return the others."""
         region = t.region
-        stamps = region.reader.take(t.g)
-        kinds = self.traffic.kinds[marks & OPS]
-        later = (marks == 0) | ((marks > 0) & (kinds <= t.kind))
-        check = np.flatnonzero(later & (marks > 0))
+        stamps, kinds = region.reader.take(t.g), self.traffic.kinds[marks & OPS]
+        later = marks == 0
+        if not t.c.batch.clocks.divided:  # the same warp again: the last time says more
+            again = (marks >> OP == t.marks >> OP) & (kinds == t.kind) & (marks > 0)
+            again &= (stamps ^ t.stamps) & WHO & -LANES == 0
+            lanes = again & ((stamps ^ t.stamps) & (SEVERAL | WHO) != 0)
+            t.stamps = np.where(lanes, t.stamps | SEVERAL, t.stamps)
+            later |= again
+        check = np.flatnonzero(~later & (marks > 0) & (kinds <= t.kind))
         later[check] = ~self._unordered(t, check, marks[check], stamps[check])
-        rest = np.flatnonzero(~later & (marks != CLOSED))
-        self._add(t, rest)
-        chosen = np.flatnonzero(later)
-        # what is in `many` now stays there, also for other entries of the same granule
-        chosen = chosen[region.read.take(t.g[chosen]) >= 0]
-        return _chosen(t, chosen)
+        self._add(t, np.flatnonzero(~later & (marks != CLOSED)))
+        # what came to `many` just now stays there with all of its entries
+        return _chosen(t, np.flatnonzero(later & (region.read.take(t.g) >= 0)))
 
     def _remember_several(self, t: Touch, differs: Array) -> None:
-        """Several entries of one touch read one granule: lanes of a warp, or more."""
+        """Keep entries of one touch that read one granule: lanes of a warp, or more."""
         region, g = t.region, t.g
-        kept = region.reader.take(g)
-        apart = kept & ~SEVERAL ^ t.stamps
-        lanes = differs & (region.read.take(g) == t.marks) & (apart & ~(LANES - 1) == 0)
-        region.reader[g[lanes]] |= SEVERAL
+        lanes = np.zeros(len(g), np.bool_)
+        if not t.c.batch.clocks.divided:
+            apart = (region.reader.take(g) ^ t.stamps) & ~SEVERAL & -LANES
+            lanes = differs & (region.read.take(g) == t.marks) & (apart == 0)
+            region.reader[g[lanes]] |= SEVERAL
         self._add(t, np.flatnonzero(differs & ~lanes))
 
     def _add(self, t: Touch, entries: Array) -> None:
-        """Add accesses to those of their granules, one for each agent's warp."""
-        region = t.region
+        """Add accesses to those of their granules, one for each warp while its lanes agree."""
+        if len(entries) and not self.traffic.communicates:
+            entries = self._close(t, entries)
         if not len(entries):
             return
-        whole = np.stack([t.g[entries], t.marks[entries], t.stamps[entries] & ~(LANES - 1)], 1)
+        region, agent = t.region, WHO if t.c.batch.clocks.divided else WHO & -LANES
+        whole = np.stack([t.g[entries], t.marks[entries], t.stamps[entries] & agent], 1)
         _, first, count = np.unique(whole, axis=0, return_index=True, return_counts=True)
         for k, n in zip(entries[first].tolist(), count.tolist(), strict=True):
             granule, mark, stamp = int(t.g[k]), int(t.marks[k]), int(t.stamps[k])
-            if region.read[granule] == CLOSED:
-                continue
             known = region.many.get(granule)
             if known is None:
                 known = region.many[granule] = {}
                 old = int(region.read[granule])
                 if old > 0:
                     before = int(region.reader[granule])
-                    known[old, before & WHO & ~(LANES - 1)] = old, before
+                    kind = int(self.traffic.kinds[old & OPS])
+                    known[old >> OP, kind, before & agent] = old, before
                 region.read[granule] = MANY
-            key = mark, stamp & WHO & ~(LANES - 1)
-            lanes = n > 1 or (key in known and known[key][1] & WHO != stamp & WHO)
+            key = mark >> OP, t.kind, stamp & agent
+            lanes = n > 1 or (key in known and (known[key][1] ^ stamp) & (SEVERAL | WHO) != 0)
             known[key] = mark, stamp | (SEVERAL if lanes else 0)
-            blocks = {m >> OP for m, _ in known}
-            if not self.traffic.communicates and len(blocks) > 1 and t.kind == PLAIN:
-                self._close(region, granule, known)
 
-    def _close(self, region: Region, granule: int, known: dict[Any, Any]) -> None:
-        """Keep two blocks of readers, where none is ordered with a third one."""
-        kinds = {int(self.traffic.kinds[mark & OPS]) for mark, _ in known}
-        if len(kinds) == 1:
-            rows = list(known.items())
-            other = next(row for row in rows if row[0][0] >> OP != rows[0][0][0] >> OP)
-            region.many[granule] = dict([rows[0], other])
+    def _close(self, t: Touch, entries: Array) -> Array:
+        """Keep two blocks of granules that several access, as no block is ordered with another;
+        return the entries of other granules.
+        """
+        region = t.region
+        g, marks = t.g[entries], t.marks[entries]
+        held = region.read.take(g)
+        for k in np.flatnonzero(held == MANY).tolist():
+            held[k] = next(iter(region.many[int(g[k])].values()))[0]
+        apart = (held > 0) & (held >> OP != marks >> OP)
+        granules, first = np.unique(g[apart], return_index=True)
+        others = entries[np.flatnonzero(apart)[first]]
+        for granule, k in zip(granules.tolist(), others.tolist(), strict=True):
+            kept = region.many.get(granule)
+            if kept is None:
+                row = int(region.read[granule]), int(region.reader[granule])
+            else:
+                row = next(iter(kept.values()))
+            two = (row, (int(t.marks[k]), int(t.stamps[k])))
+            region.many[granule] = {(m >> OP, t.kind, s & WHO): (m, s) for m, s in two}
             region.read[granule] = CLOSED
+        rest: Array = entries[region.read.take(g) != CLOSED]
+        return rest
 
     # -- errors and counts
 
@@ -407,7 +427,7 @@ class GlobalMemory:
             access=access,
             offset=max(offset, 0),
             storage=t.storage,
-            other=f"{_ARTICLES.get(other, 'a')} {other} by {name}".removeprefix(" "),
+            other=f"{other} by {name}",
             other_line=line,
             fix=fix,
         )
@@ -436,12 +456,11 @@ class GlobalMemory:
         marks = region.read[at]
         done = (marks > 0) & (self.traffic.kinds[np.maximum(marks, 0) & OPS] == STRONG_WRITE)
         for k in np.flatnonzero(marks < 0).tolist():
-            kinds = [self.traffic.kinds[m & OPS] for m, _ in region.many[int(at[k])].values()]
-            done[k] = STRONG_WRITE in kinds
+            done[k] = STRONG_WRITE in {kind for _, kind, _ in region.many[int(at[k])]}
         return done
 
 
-_ARTICLES = {"another write": "", "atomic": "an"}
+_WORDS = {PLAIN: "read", STRONG_READ: "acquire", STRONG_WRITE: "atomic or release"}
 _FIXES: dict[bool | None, str] = {
     True: "put syncwarp() between the two, or let one lane do both",
     False: "put syncthreads() between the two",

@@ -17,6 +17,8 @@ from cute_py.emulate.cohorts import Cohort, Frame, Signal, joined, split
 from cute_py.emulate.faults import line_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cute_py.emulate.batch import Batch
     from cute_py.emulate.program import Program
     from cute_py.emulate.spans import Array
@@ -24,10 +26,17 @@ if TYPE_CHECKING:
 
 
 class Machine:
-    """Runs the blocks of a batch together."""
+    """Runs the blocks of a batch together; `progress` is told the part of it that is done."""
 
-    def __init__(self, program: Program, batch: Batch, order: str | int) -> None:
-        self.batch, self.order = batch, order
+    def __init__(
+        self,
+        program: Program,
+        batch: Batch,
+        order: str | int,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        self.batch, self.order, self.progress = batch, order, progress
+        self.part = 0.0  # that is done, as the outermost loop tells it
         self.random = random.Random(order if isinstance(order, int) else 0)
         mask = program.resources.mask
         frames = [Frame(program.body, "body", mask)]
@@ -142,6 +151,8 @@ class Machine:
             if isinstance(goes_on, list):
                 return goes_on
             if goes_on:
+                if self.progress is not None:
+                    self._tell(c, frame)
                 return None
         if frame.pending is not None and frame.pending.any():
             c.mask, frame.pending = frame.pending, None
@@ -152,6 +163,18 @@ class Machine:
         if c.frames:
             c.frames[-1].pc += 1
         return None
+
+    def _tell(self, c: Cohort, frame: Frame) -> None:
+        """Tell how far the outermost loop is, where all threads have the same bounds."""
+        if frame.kind != "loop" or any(outer.kind == "loop" for outer in c.frames[:-1]):
+            return
+        first, last = frame.bounds
+        if self.progress is None or isinstance(first, np.ndarray) or isinstance(last, np.ndarray):
+            return
+        part = (frame.count - first) / (last - first)
+        if part > self.part:  # several loops follow each other, and cohorts differ
+            self.part = part
+            self.progress(part)
 
     def _replace(self, c: Cohort, parts: list[Cohort]) -> None:
         self.cohorts.remove(c)

@@ -204,9 +204,7 @@ class View:
         if missing is not None:
             where = first(missing, c.span)
             element = f"{self.reg.storage}[{self.reg.index[where[3]]}]"
-            raise c.batch.faults.at(
-                "emulate-register-unwritten", op or c.op, c.span, where[:3], element=element
-            )
+            raise c.fault("emulate-register-unwritten", op or c.op, where[:3], element=element)
 
     def _unwritten(self, c: Cohort, file: RegisterFile) -> Array | None:
         """Return [block, warp, lane, element]: where an element is read before it is written."""

@@ -1,13 +1,14 @@
 """What blocks know of each other: releases to a place in memory, and acquires of them.
 
-A release keeps at its place what its thread knows: of the threads of its own block, and of other
-blocks as far as it has acquired. Who acquires there knows it, too. store_release releases, wait_until
-and load_acquire acquire. An atomic is both where threadfence stands before and after it: it passes
-on what its thread knew at its last fence, and what it finds is known after the next one. Fences of
-a block are for threads of that block. A plain write ends what was released at a place.
+A release keeps at its place what its thread knows: of its own block, and of others as far as it has
+acquired. Who acquires there knows it, too. store_release releases; wait_until and load_acquire
+acquire. An atomic does both where threadfence stands before and after it: it passes on what its
+thread knew at its last fence, and what it finds is known after the next one. Fences of a block are
+for threads of that block. A plain write ends what was released at a place.
 
-What is known of a block is one clock of it, kept sparsely by block. What a block has acquired is
-kept with the stamp of who did, so that threads of the block know of it as soon as they know of that.
+What is known of a block is one clock of it, and what single threads of it did themselves; all of it
+is kept sparsely. What somebody has acquired stands in the log of its block with the stamp of who
+did, so that others of the block know it as soon as they know of that.
 Source: PTX ISA, Memory Consistency Model, "Release and Acquire Patterns", "Causality order".
 """
 
@@ -22,62 +23,67 @@ from cute_py.emulate.spans import LANES, Array
 
 if TYPE_CHECKING:
     from cute_py.emulate.clocks import Acting, Clocks
+    from cute_py.emulate.global_memory import Touch
 
-Place: TypeAlias = tuple[Any, int]  # a region of memory, and the granule
-Known: TypeAlias = dict[Any, Any]  # block of the batch -> its clock [column]; Place -> version
+Place: TypeAlias = tuple[str, int, int]  # "at", a region, and the granule
+Known: TypeAlias = dict[Any, Any]
+# block -> its clock [column]; (block, agent) -> the bound of its stamps; Place -> version
 
-BLOCK = "block"
+THREADS = 16  # bits of a thread's number in `ids`
+KEPT = 64  # acquires of one thread that are kept
 
 
 def merged(*parts: Known) -> Known:
     """Return what several know together."""
-    if len(parts) == 1:
-        return parts[0]
     total: Known = {}
     for part in parts:
         for key, value in part.items():
             old = total.get(key)
-            total[key] = value if old is None else np.maximum(old, value)
+            total[key] = value if old is None or old is value else np.maximum(old, value)
     return total
 
 
 class Record:
-    """What was released at a place: for all, and by fences of a block for that block alone."""
+    """What was released at a place, by block: for all, and by fences of a block for that block."""
 
     __slots__ = ("everyone", "inside", "version")
 
     def __init__(self, version: int) -> None:
         self.version = version
-        self.everyone: dict[int, Known] = {}  # by releasing block
+        self.everyone: dict[int, Known] = {}
         self.inside: dict[int, Known] = {}
+
+    def copy(self) -> Record:
+        """Return what stands there now."""
+        now = Record(self.version)
+        now.everyone, now.inside = dict(self.everyone), dict(self.inside)
+        return now
 
     def add(self, block: int, known: Known, scope: str) -> None:
         """Add what a thread of a block releases."""
-        target = self.inside if scope == BLOCK else self.everyone
-        target[block] = merged(target[block], known) if block in target else known
+        target = self.inside if scope == "block" else self.everyone
+        target[block] = merged(target.get(block, {}), known)
 
     def for_block(self, block: int, scope: str) -> Known:
         """Return what a thread of a block acquires."""
-        parts = [self.inside[block]] if block in self.inside else []
-        if scope == BLOCK:
-            parts += [self.everyone[block]] if block in self.everyone else []
-        else:
-            parts += self.everyone.values()
-        return merged(*parts) if parts else {}
+        mine = [kept[block] for kept in (self.inside, self.everyone) if block in kept]
+        others = [known for b, known in self.everyone.items() if b != block]
+        return merged(*mine, *(others if scope != "block" else ()))
 
 
 class Releases:
     """The places that threads of a batch released to, and what its blocks have acquired."""
 
     def __init__(self, clocks: Clocks) -> None:
-        self.clocks = clocks
+        self.clocks, self.threads = clocks, clocks.agents.threads
         self.places: dict[Place, Record] = {}
-        self.log: dict[int, list[tuple[int, Known]]] = {}  # block -> stamp of who acquired, what
+        self.log: dict[int, list[tuple[int, int, Known]]] = {}  # block: thread, stamp, what
         self.fences: dict[tuple[int, int], tuple[Known, str]] = {}  # block, thread
         self.found: dict[tuple[int, int], list[tuple[Place, Record]]] = {}
+        self.together: dict[tuple[int, ...], Known] = {}
         clocks.tables.append(self)
 
-    # -- what a thread knows
+    # -- what threads know
 
     def of(self, b: int, thread: int) -> Known:
         """Return what a thread has acquired, by itself or from others of its block."""
@@ -86,125 +92,175 @@ class Releases:
             return {}
         clocks, lane = self.clocks, thread % LANES
         part = clocks.of[thread // LANES, lane]
-        stamps = np.array([stamp for stamp, _ in rows], np.int64)
+        stamps = np.array([stamp for _, stamp, _ in rows], np.int64)
         by = np.full(len(rows), b), np.full(len(rows), part), np.full(len(rows), 1 << lane)
-        ordered = clocks.ordered(stamps, by)
-        parts = [known for (_, known), yes in zip(rows, ordered, strict=True) if yes]
-        if len(parts) == len(rows) and len(rows) > 1:  # all know all: one row for them
-            self.log[b] = [(int(stamps.max()), merged(*parts))] if self._alike(stamps) else rows
-        return merged(*parts) if parts else {}
+        last = {  # of each thread: what it acquired later holds what it had before
+            who: known
+            for (who, _, known), yes in zip(rows, clocks.ordered(stamps, by), strict=True)
+            if yes
+        }
+        if len(last) < 2:
+            return next(iter(last.values()), {})
+        key = tuple(map(id, last.values()))
+        if key not in self.together:
+            self.together[key] = merged(*last.values())
+        return self.together[key]
 
-    @staticmethod
-    def _alike(stamps: Array) -> bool:
-        """Tell whether one agent made all stamps, so that the last stands for all."""
-        return bool((stamps & WHO == stamps[0] & WHO).all())
-
-    def known(self, region: Any, g: Array, ids: Array, blocks: Array, stamps: Array) -> Array:
-        """Return which stamps of other blocks (numbers in the batch, plus 1) threads know of."""
+    def known(self, t: Touch, entries: Array, blocks: Array, stamps: Array) -> Array:
+        """Return which stamps of blocks of the batch entries of a touch know of."""
+        g, ids, agents = t.g[entries], t.ids[entries], stamps & WHO
         result = np.zeros(len(ids), np.bool_)
-        columns = self.clocks.column.take(stamps & WHO)
+        columns = self.clocks.column.take(agents)
         for one in np.unique(ids).tolist():
-            b, thread = one >> 16, one & 0xFFFF
-            known = self.of(b, thread)
-            if not known:
-                continue
-            for k in np.flatnonzero(ids == one).tolist():
-                clock = known.get(int(blocks[k]) - 1)
-                at = known.get((id(region), int(g[k])))
-                result[k] = (clock is not None and stamps[k] <= clock[columns[k]]) or (
-                    at is not None and self._is_last(region, int(g[k]), at)
+            known = self.of(one >> THREADS, one & ((1 << THREADS) - 1))
+            for k in np.flatnonzero(ids == one).tolist() if known else ():
+                block, stamp, place = int(blocks[k]), stamps[k], _place(t, int(g[k]))
+                clock, alone = known.get(block), known.get((block, int(agents[k])))
+                result[k] = (
+                    (clock is not None and stamp <= clock[columns[k]])
+                    or (alone is not None and stamp <= alone)
+                    or (place in known and self.places[place].version <= known[place])
                 )
         return result
 
-    def _is_last(self, region: Any, g: int, version: int) -> bool:
-        record = self.places.get((id(region), g))
-        return record is None or record.version <= version
-
-    # -- releases and acquires
-
-    def snapshot(self, b: int, thread: int) -> Known:
-        """Return what a thread knows, and let it go on."""
-        who = self.clocks.one(b, thread // LANES, thread % LANES)
-        own: Array = self.clocks.release(who)[0, self._rank(b), 0]
-        return merged(self.of(b, thread), {b: own})
+    def _present(self, b: int, thread: int) -> Known:
+        """Return all that a thread knows, of itself included."""
+        clocks = self.clocks
+        clocks.apart()
+        row = b if clocks.rows > 1 else 0
+        own: Known = {}
+        for kind in clocks.agents.kinds:
+            agent = kind * self.threads + thread
+            own[b, agent] = clocks.own[row, 0, clocks.column[agent]]
+        part = clocks.of[thread // LANES, thread % LANES]
+        own[b] = clocks.clock[row, part, self._rank(b), 0].copy()
+        return merged(self.of(b, thread), own)
 
     def _rank(self, b: int) -> int:
         return int(self.clocks.rank[b]) if self.clocks.clock.shape[2] > 1 else 0
 
-    def release(self, place: Place, b: int, thread: int) -> None:
-        """Release to a place, which holds nothing else from now on."""
-        old = self.places.get(place)
-        record = self.places[place] = Record(1 if old is None else old.version + 1)
-        record.add(b, self.snapshot(b, thread), "gpu")
+    # -- releases and acquires
 
-    def acquire(self, place: Place, b: int, thread: int) -> None:
-        """Acquire what was released at a place."""
-        record = self.places.get(place)
-        if record is not None:
-            self._take(record.for_block(b, "gpu"), {place: record.version}, b, thread)
+    def release(self, t: Touch, who: Acting) -> None:
+        """Release to places, which hold nothing else from now on."""
+        for place, b, thread in _each(t):
+            old = self.places.get(place)
+            record = self.places[place] = Record(1 if old is None else old.version + 1)
+            record.add(b, self._present(b, thread), "gpu")
+        self.clocks.bump(who)
+
+    def acquire(self, t: Touch) -> None:
+        """Acquire what was released at places."""
+        for place, b, thread in _each(t):
+            record = self.places.get(place)
+            if record is not None:
+                self._take(record.for_block(b, "gpu"), {place: record.version}, b, thread)
+
+    def update(self, t: Touch) -> None:
+        """Let atomics, one after the other, find what is at a place, and pass it on with what their
+        threads knew at their last fence.
+        """
+        for place, b, thread in _each(t):
+            record = self.places.get(place)
+            if record is None:
+                record = self.places[place] = Record(0)
+            record.version += 1
+            if (b, thread) in self.fences:
+                record.add(b, *self.fences[b, thread])
+            self.found.setdefault((b, thread), []).append((place, record.copy()))
+
+    def fence(self, ids: Array, scope: str, who: Acting) -> None:
+        """Acquire what threads have found, and keep what they know for their next atomics."""
+        for one in ids.tolist():
+            b, thread = one >> THREADS, one & ((1 << THREADS) - 1)
+            for place, record in self.found.pop((b, thread), ()):
+                self._take(record.for_block(b, scope), {place: record.version}, b, thread)
+            self.fences[b, thread] = self._present(b, thread), scope
+        self.clocks.bump(who)
 
     def _take(self, known: Known, at: Known, b: int, thread: int) -> None:
-        clocks, w, lane = self.clocks, thread // LANES, thread % LANES
-        who = clocks.one(b, w, lane)
-        if b in known:  # of its own block: what orders shared memory, too
-            clock = np.full(clocks.clock.shape[2:], LOW, np.int64)
-            clock[self._rank(b), 0] = known[b]
-            clocks.acquire(who, clock[None])
-        stamp = clocks.stamps(who.rows, np.array([thread]))[0]
-        self.log.setdefault(b, []).append((int(stamp), merged(known, at)))
+        """Let a thread know what it acquired."""
+        clocks = self.clocks
+        self._take_own(known, b, thread)
+        row = np.array([b if clocks.rows > 1 else 0])
+        stamp = int(clocks.stamps(row, np.array([thread]))[0])
+        rows = self.log.setdefault(b, [])
+        rows.append((thread, stamp, merged(self.of(b, thread), known, at)))
+        mine = [k for k, (who, _, _) in enumerate(rows) if who == thread]
+        if len(mine) > KEPT:
+            del rows[mine[0]]
+            self.together.clear()
 
-    def update(self, place: Place, b: int, thread: int) -> None:
-        """Let an atomic find what is at a place, and pass it on with its thread's last fence."""
-        record = self.places.get(place)
-        if record is None:
-            record = self.places[place] = Record(0)
-        record.version += 1
-        fence = self.fences.get((b, thread))
-        if fence is not None:
-            record.add(b, *fence)
-        self.look(place, b, thread)
+    def _take_own(self, known: Known, b: int, thread: int) -> None:
+        """Let a thread know what it acquired of its own block: that orders shared memory, too."""
+        clocks, bounds = self.clocks, []
+        for key, bound in known.items():
+            if isinstance(key, tuple) and key[0] == b and key[1] != thread and len(key) == 2:
+                bounds.append((key[1], bound))
+        if b not in known and not bounds:
+            return
+        part = clocks.of[thread // LANES, thread % LANES]
+        seen = clocks.clock[b if clocks.rows > 1 else 0, part, self._rank(b), 0]
+        bounds = [(who, bound) for who, bound in bounds if bound > seen[clocks.column[who]]]
+        if not bounds and (b not in known or (known[b] <= seen).all()):
+            return
+        for who, _ in bounds:  # what a single lane of a warp released is known of that lane
+            self._alone(b, who % self.threads)
+        acts = self._alone(b, thread)
+        clock = np.full(clocks.clock.shape[2:], LOW, np.int64)
+        rank = self._rank(b)
+        if b in known:
+            clock[rank, 0] = known[b]
+        for who, bound in bounds:
+            column = clocks.column[who]
+            clock[rank, 0, column] = max(clock[rank, 0, column], bound)
+        clocks.acquire(acts, clock[None])
 
-    def look(self, place: Place, b: int, thread: int) -> None:
-        """Let a strong read find what is at a place: the next fence of its thread acquires it."""
-        record = self.places.get(place)
-        if record is not None:
-            held = Record(record.version)
-            held.everyone, held.inside = dict(record.everyone), dict(record.inside)
-            self.found.setdefault((b, thread), []).append((place, held))
+    def _alone(self, b: int, thread: int) -> Acting:
+        lanes = np.zeros(LANES, np.bool_)
+        lanes[thread % LANES] = True
+        return self.clocks.lanes_of(b, thread // LANES, lanes)
 
-    def fence(self, b: int, thread: int, scope: str) -> None:
-        """Acquire what the thread has found, and keep what it knows for its next atomics."""
-        for place, record in self.found.pop((b, thread), ()):
-            self._take(record.for_block(b, scope), {place: record.version}, b, thread)
-        self.fences[b, thread] = self.snapshot(b, thread), scope
-
-    def forget(self, region: Any, g: Array) -> None:
+    def forget(self, t: Touch) -> None:
         """End what was released at places that are written."""
         if self.places:
-            written = set(g.tolist())
-            for place in [p for p in self.places if p[0] == id(region) and p[1] in written]:
-                del self.places[place]
+            written = set(t.g.tolist())
+            for place in list(self.places):
+                if place[1] == id(t.region) and place[2] in written:
+                    old = self.places[place]
+                    self.places[place] = Record(old.version + 1)
 
     # -- the clocks change
 
     def divide(self, columns: slice, old: int, new: int) -> None:
-        """Give new agents of divided parts their columns."""
+        """Give the agents of a new part columns of their own."""
         seen: set[int] = set()
         for known in self._all():
-            if id(known) in seen:
-                continue
-            seen.add(id(known))
-            for key, clock in known.items():
-                if isinstance(key, int):
-                    known[key] = np.concatenate([clock, clock[columns]])
+            if id(known) not in seen:
+                seen.add(id(known))
+                for key, clock in known.items():
+                    if isinstance(key, int):
+                        known[key] = np.concatenate([clock, clock[columns]])
 
     def _all(self) -> list[Known]:
-        held = [known for rows in self.log.values() for _, known in rows]
+        held = [known for rows in self.log.values() for _, _, known in rows]
         held += [known for known, _ in self.fences.values()]
+        held += self.together.values()
         records = [*self.places.values(), *(r for rows in self.found.values() for _, r in rows)]
         for record in records:
             held += [*record.everyone.values(), *record.inside.values()]
         return held
 
     def apart(self, blocks: int) -> None:
-        """Change nothing: what is kept is of single blocks."""
+        """Change nothing: all that is kept is of single blocks."""
+
+
+def _place(t: Touch, granule: int) -> Place:
+    return "at", id(t.region), granule
+
+
+def _each(t: Touch) -> list[tuple[Place, int, int]]:
+    """Return place, block and thread of each entry."""
+    low = (1 << THREADS) - 1
+    rows = zip(t.g.tolist(), t.ids.tolist(), strict=True)
+    return [(_place(t, g), one >> THREADS, one & low) for g, one in rows]

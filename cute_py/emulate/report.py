@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cute_py.emulate.spans import LANES, Array, Span
+from cute_py.errors import place_text
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
@@ -101,9 +102,8 @@ class Report:
 
     def _rows(self) -> list[list[str]]:
         rows = [["line", *NAMES]]
-        for (file, line), counts in sorted(self.lines.items()):
-            place = f"{file.rpartition('/')[2]}:{line}"
-            rows.append([place, *(str(getattr(counts, name)) for name in NAMES)])
+        for line, counts in sorted(self.lines.items()):
+            rows.append([place_text(line), *(str(getattr(counts, name)) for name in NAMES)])
         total = self.total
         rows.append(["total", *(str(getattr(total, name)) for name in NAMES)])
         return rows

@@ -8,7 +8,8 @@ executed order of this run only: other orders of the same kernel may race elsewh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
     from cute_py.emulate.clocks import Clocks
     from cute_py.emulate.faults import Faults
     from cute_py.emulate.storages import Place, Vectors
+    from cute_py.errors import CuteError
     from cute_py.plan.ops import Op
 
 
-class Touch(NamedTuple):
-    """What an access touches, each entry once: arrays that broadcast.
+@dataclass(frozen=True, slots=True, eq=False)
+class Touch:
+    """What an access touches: entries, each once, as arrays that broadcast.
 
     Attributes:
+        span: who touches; vectors: the access; place: its addresses.
         rows: of the blocks.
         parts: of the warps; lanes: those of the part, as bits.
         granules: what they touch.
@@ -34,12 +38,20 @@ class Touch(NamedTuple):
             flags of a stamp.
     """
 
+    span: Span
+    vectors: Vectors
+    place: Place
     rows: Array
     parts: Array
     lanes: Array
     granules: Array
     writers: Array
     who: Array
+
+    @property
+    def entries(self) -> tuple[Array, ...]:
+        """The arrays."""
+        return self.rows, self.parts, self.lanes, self.granules, self.writers, self.who
 
 
 class Grain:
@@ -105,67 +117,70 @@ class Shadow:
         found = place.extra.get(key)
         if found is None:
             found = place.extra[key] = self._touch(span, vectors, place, whole)
-        together, touch = found
+        together, entries = found
         rows = self.clocks.rows_of(span, together)
         if not together:
-            rows = rows[touch.rows] if len(rows) > 1 else rows[:1][np.zeros_like(touch.rows)]
-            return touch._replace(rows=rows)
-        if len(rows) == 1:
-            return touch._replace(rows=rows)
-        return Touch(rows[:, None], *[each[None] for each in touch[1:]])
+            rows = rows[entries[0]] if len(rows) > 1 else rows[:1][np.zeros_like(entries[0])]
+        elif len(rows) > 1:
+            rows, entries = rows[:, None], tuple([each[None] for each in entries])
+        return Touch(span, vectors, place, rows, *entries[1:])
 
-    def _touch(self, span: Span, vectors: Vectors, place: Place, whole: bool) -> tuple[bool, Touch]:
+    def _touch(
+        self, span: Span, vectors: Vectors, place: Place, whole: bool
+    ) -> tuple[bool, tuple[Array, ...]]:
+        """Return whether all blocks touch the same, and the entries; rows are those of the span."""
         clocks = self.clocks
         offsets, active = place.offsets, place.active
         start = vectors.start + offsets * vectors.dtype.bits // 8
         count = -(-vectors.bits // 8 // self.granule) or 1
         g = start[..., None] // self.granule + np.arange(count)
         together = g.shape[0] == 1 and (active is None or active.shape[0] == 1)
-        shape = (1 if together else span.nB, span.nW, LANES, *g.shape[3:])
-        index = (slice(None),) * 3 + (None, None)
-        each = (
-            np.broadcast_to(np.arange(shape[0])[:, None, None][index], shape),
-            np.broadcast_to(clocks.of[span.W][None][index], shape),
-            np.broadcast_to(np.arange(LANES)[None, None][index], shape),
-            np.broadcast_to(g, shape),
-        )
+        rows = np.arange(1 if together else span.nB)[:, None, None]
+        if whole:
+            number, who = clocks.warps, span.W[:, None]
+        else:
+            number, who = clocks.parts, clocks.of[span.W]
+        base = (rows * number + who) * self.granules
+        shape = (len(rows), span.nW, LANES, *g.shape[3:])
+        keys = np.broadcast_to(base[..., None, None] + g, shape)
+        bits = np.broadcast_to((np.int64(1) << np.arange(LANES))[:, None, None], shape)
         if active is not None:
             chosen = np.broadcast_to(active[..., None], shape)
-            b, p, lane, g = (x[chosen] for x in each)
+            keys, lanes = keys[chosen], bits[chosen]
         else:
-            b, p, lane, g = (x.reshape(-1) for x in each)
-        if whole and len(g):
-            b, p, lanes, g = self._whole(b, p, g)
+            keys, lanes = keys.reshape(-1), bits.reshape(-1)
+        if whole:
+            keys = np.unique(keys)
         else:
-            b, p, lanes, g = self._merged(b, p, np.int64(1) << lane, g)
+            keys, lanes = self._merged(keys, lanes)
+        rest, g = np.divmod(keys, self.granules)
+        b, p = np.divmod(rest, number)
+        if whole:
+            b, p, g = self._all_parts(b, p, g)
+            lanes = clocks.lanes[p]
         return together, self._entries(b, p, lanes, g, WHOLE if whole else 0)
 
-    def _merged(
-        self, b: Array, p: Array, lanes: Array, g: Array
-    ) -> tuple[Array, Array, Array, Array]:
-        """Return the entries of each block, part and granule once, with all their lanes."""
-        if len(g) < 2:
-            return b, p, lanes, g
-        keys = (b * self.clocks.parts + p) * self.granules + g
+    @staticmethod
+    def _merged(keys: Array, lanes: Array) -> tuple[Array, Array]:
+        """Return each key once, with all of its lanes; in their order if they are distinct."""
+        if len(keys) < 2:
+            return keys, lanes
         order = np.argsort(keys, kind="stable")
         ranked = keys[order]
-        starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-        if len(starts) == len(keys):
-            return b, p, lanes, g
-        rest, g = np.divmod(ranked[starts], self.granules)
-        b, p = np.divmod(rest, self.clocks.parts)
-        return b, p, np.bitwise_or.reduceat(lanes[order], starts), g
+        begins = ranked[1:] != ranked[:-1]
+        if begins.all():
+            return keys, lanes
+        starts = np.flatnonzero(np.r_[True, begins])
+        return ranked[starts], np.bitwise_or.reduceat(lanes[order], starts)
 
-    def _whole(self, b: Array, p: Array, g: Array) -> tuple[Array, Array, Array, Array]:
-        """Return the entries of all parts of the warps, with all their lanes."""
-        clocks = self.clocks
-        keys = np.unique((b * clocks.warps + clocks.warp[p]) * self.granules + g)
-        rest, g = np.divmod(keys, self.granules)
-        b, w = np.divmod(rest, clocks.warps)
-        entry, p = np.nonzero(w[:, None] == clocks.warp)
-        return b[entry], p, clocks.lanes[p], g[entry]
+    def _all_parts(self, b: Array, w: Array, g: Array) -> tuple[Array, Array, Array]:
+        """Return what warps touch as what all of their parts touch."""
+        if not self.clocks.divided:
+            return b, w, g
+        entry, p = np.nonzero(w[:, None] == self.clocks.warp)
+        return b[entry], p, g[entry]
 
-    def _entries(self, b: Array, p: Array, lanes: Array, g: Array, flag: int) -> Touch:
+    def _entries(self, b: Array, p: Array, lanes: Array, g: Array, flag: int) -> tuple[Array, ...]:
         """Return entries, with those who write if it is a write."""
         clocks, writers = self.clocks, lanes
         warps = clocks.warp[p]
@@ -178,7 +193,7 @@ class Shadow:
         lowest = writers & -writers
         who = warps * LANES + np.log2(np.maximum(lowest, 1)).astype(np.int64)
         who |= np.where(writers != lowest, SEVERAL, 0) | flag
-        return Touch(b, p, lanes, g, writers, who)
+        return b, p, lanes, g, writers, who
 
     # -- accesses
 
@@ -188,19 +203,19 @@ class Shadow:
         at = touch.rows * self.granules + touch.granules
         written = self.last.reshape(-1).take(at)
         if not written.all():
-            self._unwritten(span, vectors, place, written == 0, touch)
+            self._unwritten(touch, written == 0)
         ordered = self._ordered(written, touch, at)
         if not ordered.all():
-            self._race(span, vectors, place, ~ordered, touch, "read", written)
+            self._race(touch, ~ordered, "read", written)
         if self.atomics is not None:
-            self._against(self.atomics, span, vectors, place, touch, "read")
-        self._remember(self.reads, vectors.op, touch, at)
+            self._against(self.atomics, touch, "read")
+        self._remember(self.reads, touch, at)
 
     def _ordered(self, written: Array, touch: Touch, at: Array) -> Array:
         writers = None if self.writers is None else self.writers.reshape(-1).take(at)
-        return self.clocks.ordered(written, touch[:3], writers)
+        return self.clocks.ordered(written, (touch.rows, touch.parts, touch.lanes), writers)
 
-    def _remember(self, table: Array, op: Op, touch: Touch, at: Array) -> None:
+    def _remember(self, table: Array, touch: Touch, at: Array) -> None:
         """Remember the lanes that read; those of before count where nothing orders them."""
         clocks = self.clocks
         column = clocks.columns_of(THREAD, touch.parts)
@@ -209,7 +224,7 @@ class Shadow:
         now = (clocks.epoch[touch.rows, column] << EPOCH) | touch.lanes
         known = before > clocks.seen(touch.rows, touch.parts, column)
         held[index] = now | np.where(known, before & LOW, 0)
-        self.read_by.reshape(-1)[index] = self.number(op)
+        self.read_by.reshape(-1)[index] = self.number(touch.vectors.op)
 
     def write(
         self,
@@ -226,18 +241,18 @@ class Shadow:
         written = self.last.reshape(-1).take(at)
         ordered = self._ordered(written, touch, at)
         if not ordered.all():
-            self._race(span, vectors, place, ~ordered, touch, "write", written)
-        self._against(self.reads, span, vectors, place, touch, "write")
+            self._race(touch, ~ordered, "write", written)
+        self._against(self.reads, touch, "write")
         if atomic:
             assert self.atomics is not None
-            self._remember(self.atomics, vectors.op, touch, at)
+            self._remember(self.atomics, touch, at)
             if not written.all():  # an atomic needs a value to begin with
-                self._unwritten(span, vectors, place, written == 0, touch)
+                self._unwritten(touch, written == 0)
             return
         if self.atomics is not None:
-            self._against(self.atomics, span, vectors, place, touch, "write")
+            self._against(self.atomics, touch, "write")
         if vectors.packed:
-            self._halves(span, vectors, place, touch)
+            self._halves(touch)
         stamp = self.clocks.stamps(touch.rows, touch.who + kind * self.agents.threads)
         last = self.last.reshape(-1)
         last[at] = stamp
@@ -248,17 +263,9 @@ class Shadow:
             self.writers.reshape(-1)[at] = touch.writers
         again = last.take(at)
         if not np.array_equal(again, np.broadcast_to(stamp, again.shape)):
-            self._race(span, vectors, place, again != stamp, touch, "write", again)
+            self._race(touch, again != stamp, "write", again)
 
-    def _against(
-        self,
-        table: Array,
-        span: Span,
-        vectors: Vectors,
-        place: Place,
-        touch: Touch,
-        access: str,
-    ) -> None:
+    def _against(self, table: Array, touch: Touch, access: str) -> None:
         """Require that the accesses of a table are ordered before this one."""
         clocks = self.clocks
         held = table[touch.rows, touch.granules]
@@ -282,7 +289,7 @@ class Shadow:
             warps = clocks.warp[touch.parts]
             elsewhere = late & (self._warps() != warps[..., None])  # tell of these first
             chosen = np.where(elsewhere.any(-1), elsewhere.argmax(-1), late.argmax(-1))
-            self._race(span, vectors, place, late.any(-1), touch, access, chosen, verb)
+            self._race(touch, late.any(-1), access, chosen, verb)
 
     def _warps(self) -> Array:
         """Return the warp of each column; -1 for engines of no thread."""
@@ -297,8 +304,9 @@ class Shadow:
             return clock[rows, parts, 0, 0]
         return clock[rows, parts, self.clocks.rank[rows], 0]
 
-    def _halves(self, span: Span, vectors: Vectors, place: Place, touch: Touch) -> None:
+    def _halves(self, touch: Touch) -> None:
         """Refuse that lanes write different parts of one byte at once."""
+        span, vectors, place = touch.span, touch.vectors, touch.place
         if vectors.bits % 8 == 0 or not (touch.who & SEVERAL).any():
             return
         shape = (*span.shape, vectors.count)
@@ -313,12 +321,10 @@ class Shadow:
                 lane = int(lanes[first[k]])
                 other = lanes[held // 8 == each[k] // 8]
                 if (other != lane).any():
-                    raise self.faults.at(
+                    raise self._fault(
                         "emulate-race",
-                        vectors.op,
-                        span,
+                        touch,
                         (b, w, lane),
-                        storage=vectors.access.storage,
                         access="write",
                         offset=int(each[k] - vectors.start * 8) // vectors.dtype.bits,
                         other="another lane's write of the same byte",
@@ -327,14 +333,14 @@ class Shadow:
 
     # -- errors
 
-    def _thread(
-        self, span: Span, vectors: Vectors, place: Place, bad: Array, touch: Touch
-    ) -> tuple[tuple[int, ...], int, int, Touch]:
-        """Return the first thread of the bad entries, the entry, the element, and all entries."""
-        shape = np.broadcast_shapes(*(each.shape for each in touch))
-        touch = Touch(*[np.broadcast_to(each, shape).reshape(-1) for each in touch])
-        k = int(np.argmax(np.broadcast_to(bad, shape)))
-        b, p, lanes, g = (int(each[k]) for each in touch[:4])
+    def _first(self, touch: Touch, bad: Array) -> tuple[tuple[int, ...], int, dict[str, int]]:
+        """Return the thread of the first bad entry, the element, and the entry: its number, row and
+        granule.
+        """
+        span, vectors, place = touch.span, touch.vectors, touch.place
+        entries = np.broadcast_arrays(*touch.entries)
+        k = int(np.argmax(np.broadcast_to(bad, entries[0].shape)))
+        b, p, lanes, g, _, who = (int(each.flat[k]) for each in entries)
         row = int(np.flatnonzero(b == span.B)[0]) if self.clocks.rows > 1 else 0
         warp = int(np.flatnonzero(self.clocks.warp[p] == span.W)[0])
         offsets = np.broadcast_to(place.offsets, (*span.shape, vectors.count))[row, warp]
@@ -346,55 +352,40 @@ class Shadow:
         own = touches & ((lanes >> np.arange(LANES)) & 1 != 0)[:, None]
         touches = own if own.any() else touches
         lane, vector = np.unravel_index(int(np.argmax(touches)), touches.shape)
-        whole = int(touch.who[k]) & WHOLE
-        where = (row, warp) if whole else (row, warp, int(lane))
-        return where, k, int(offsets[lane, vector]), touch
+        where = (row, warp) if who & WHOLE else (row, warp, int(lane))
+        return where, int(offsets[lane, vector]), {"entry": k, "row": b, "granule": g}
 
-    def _unwritten(
-        self, span: Span, vectors: Vectors, place: Place, bad: Array, touch: Touch
-    ) -> None:
-        where, _, offset, _ = self._thread(span, vectors, place, bad, touch)
-        storage = vectors.access.storage
-        raise self.faults.at(
-            "emulate-smem-unwritten", vectors.op, span, where, storage=storage, offset=offset
-        )
+    def _fault(self, code: str, touch: Touch, where: tuple[int, ...], **facts: Any) -> CuteError:
+        op, storage = touch.vectors.op, touch.vectors.access.storage
+        return self.faults.at(code, op, touch.span, where, storage=storage, **facts)
 
-    def _race(
-        self,
-        span: Span,
-        vectors: Vectors,
-        place: Place,
-        bad: Array,
-        touch: Touch,
-        access: str,
-        others: Array,
-        verb: str = "",
-    ) -> None:
+    def _unwritten(self, touch: Touch, bad: Array) -> None:
+        where, offset, _ = self._first(touch, bad)
+        raise self._fault("emulate-smem-unwritten", touch, where, offset=offset)
+
+    def _race(self, touch: Touch, bad: Array, access: str, others: Array, verb: str = "") -> None:
         """Refuse an access after others: stamps of writes, or, with a verb, columns of a table."""
         if not verb:
-            thread = (others & WHO) % self.agents.threads
-            elsewhere = bad & (thread // LANES != self.clocks.warp[touch.parts])
+            warps = (others & WHO) % self.agents.threads // LANES
+            elsewhere = bad & (warps != self.clocks.warp[touch.parts])
             bad = elsewhere if elsewhere.any() else bad  # tell of another warp first
-        where, k, offset, touch = self._thread(span, vectors, place, bad, touch)
-        other = int(np.broadcast_to(others, bad.shape).flat[k])
-        facts = {"storage": vectors.access.storage, "offset": offset, "access": access}
-        warp = int(span.W[where[1]])
-        row, g = int(touch.rows[k]), int(touch.granules[k])
+        where, offset, at = self._first(touch, bad)
+        other = int(np.broadcast_to(others, bad.shape).flat[at["entry"]])
+        row, g = at["row"], at["granule"]
         if verb:
             table = self.atomics if "atomic" in verb else self.reads
             assert table is not None
-            lanes = int(table[row, g, other])
-            who, lanes = self.agent(other), lanes & LOW
+            who, lanes = self.agent(other), int(table[row, g, other]) & LOW
             op = self.ops[int(self.read_by[row, g, other])]
         else:
-            verb, who, lanes = "a write by", other & WHO, 0
-            if not other & (SEVERAL | WHOLE):
-                lanes = 1 << who % LANES
+            verb, who = "a write by", other & WHO
+            lanes = 0 if other & (SEVERAL | WHOLE) else 1 << who % LANES
             op = self.ops[int(self.wrote[row, g])]
-        code, more = self.told(who, lanes, op, verb, warp)
+        warp = int(touch.span.W[where[1]])
+        code, facts = self.told(who, lanes, op, verb, warp)
         if code == "emulate-copy-pending":
-            more |= self._wait(row, other >> EPOCH, who, warp, access)
-        raise self.faults.at(code, vectors.op, span, where, **facts, **more)
+            facts |= self.wait_of(row, other >> EPOCH, who, warp, access)
+        raise self._fault(code, touch, where, offset=offset, access=access, **facts)
 
     def agent(self, column: int) -> int:
         """Return an agent of a column of a table of reads."""
@@ -425,7 +416,7 @@ class Shadow:
         facts["fix"] = f"put {'syncwarp' if own == warp else 'syncthreads'}() between the two"
         return "emulate-race", facts
 
-    def _wait(self, row: int, group: int, who: int, warp: int, access: str) -> dict[str, Any]:
+    def wait_of(self, row: int, group: int, who: int, warp: int, access: str) -> dict[str, Any]:
         """Return the facts of a copy that is used too early: its group, and the right wait."""
         clocks, owner = self.clocks, self.agents.warp(who)
         part, column = clocks.of[owner, who % LANES], clocks.column[who]

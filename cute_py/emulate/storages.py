@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cute_py.calls.arguments import number
 from cute_py.calls.arrays import TypedArray, require_plain_values, strides_of
-from cute_py.calls.numbers import number
 from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import LANES, Array
 from cute_py.errors import refusal

@@ -264,15 +264,11 @@ def _scaled(sums: Array, alpha: float, old: Array | None, beta: float, row: Dtyp
                 term = convert(convert(factor, row) * convert(table, row), row)
                 total = term if total is None else convert(total + term, row)
         return total  # type: ignore[no-any-return]
-    exact = all(_is_whole(factor) and table.dtype.kind in "iub" for factor, table in terms)
+    exact = all(float(x).is_integer() and table.dtype.kind in "iub" for x, table in terms)
     kind = object if exact else np.float64
     return sum(  # type: ignore[return-value]
         [(int(factor) if exact else factor) * table.astype(kind) for factor, table in terms]
     )
-
-
-def _is_whole(factor: float) -> bool:
-    return float(factor).is_integer()
 
 
 def _final(values: Array, row: Dtype) -> Array:

@@ -313,5 +313,5 @@ def _method(x: object, name: str, operation: str) -> Callable[..., Any]:
     """Return the protocol's method of x; refuse what is not a leaf, not normalized integers too."""
     method = getattr(x, name, None)
     if method is None:
-        raise refusal("leaf-type", operation=operation, value=x, type=type(x).__name__, also="")
+        raise refusal("leaf-type", operation=operation, value=x, also="")
     return method  # type: ignore[no-any-return]

@@ -29,7 +29,7 @@ from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import NoReturn
 
     from cute_py.integers.ints import Leaf
@@ -68,6 +68,19 @@ def sym(name: str, *, multiple_of: int = 1, min: int | None = 1, max: int | None
 
 def _number(x: object) -> int:
     return ints.as_int(ints.normalize(x, "sym"), "sym")
+
+
+def _operator(op: str, *, reflected: bool = False) -> Callable[[SymInt, object], int | SymInt]:
+    """Return an operator of Python; `reflected`: with the symbol on its right."""
+
+    def operator(self: SymInt, other: object) -> int | SymInt:
+        q = _operand(other)
+        if q is None:
+            return NotImplemented  # type: ignore[no-any-return]
+        a, b = (q, self._terms) if reflected else (self._terms, q)
+        return _leaf(_OPERATIONS[op](a, b))
+
+    return operator
 
 
 class SymInt(Value):
@@ -135,42 +148,14 @@ class SymInt(Value):
 
     # -- Python's operators
 
-    def _binary(self, op: str, other: object, *, reflected: bool = False) -> int | SymInt:
-        q = _operand(other)
-        if q is None:
-            return NotImplemented  # type: ignore[no-any-return]
-        a, b = (q, self._terms) if reflected else (self._terms, q)
-        return _leaf(_OPERATIONS[op](a, b))
-
-    def __add__(self, other: object) -> int | SymInt:
-        return self._binary("add", other)
-
-    def __sub__(self, other: object) -> int | SymInt:
-        return self._binary("sub", other)
-
-    def __rsub__(self, other: object) -> int | SymInt:
-        return self._binary("sub", other, reflected=True)
-
-    def __mul__(self, other: object) -> int | SymInt:
-        return self._binary("mul", other)
-
-    def __floordiv__(self, other: object) -> int | SymInt:
-        return self._binary("div", other)
-
-    def __rfloordiv__(self, other: object) -> int | SymInt:
-        return self._binary("div", other, reflected=True)
-
-    def __mod__(self, other: object) -> int | SymInt:
-        return self._binary("mod", other)
-
-    def __rmod__(self, other: object) -> int | SymInt:
-        return self._binary("mod", other, reflected=True)
+    __add__ = __radd__ = _operator("add")
+    __mul__ = __rmul__ = _operator("mul")
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", reflected=True)
+    __floordiv__, __rfloordiv__ = _operator("div"), _operator("div", reflected=True)
+    __mod__, __rmod__ = _operator("mod"), _operator("mod", reflected=True)
 
     def __divmod__(self, other: object) -> tuple[int | SymInt, int | SymInt]:
         return self // other, self % other
-
-    __radd__ = __add__
-    __rmul__ = __mul__
 
     def __neg__(self) -> SymInt:
         return SymInt(scaled(self._terms, -1))

@@ -513,7 +513,7 @@ def changed(config: GemmConfig, text: str) -> GemmConfig:
         name, _, value = word.strip().partition("=")
         numbers = value.split("x")
         wanted = _PARTS.get(name)
-        if wanted != len(numbers) or not all(n.isdecimal() for n in numbers):
+        if wanted != len(numbers) or not all(n.isdecimal() and len(n) < 10 for n in numbers):
             raise refusal("gemm-config-text", operation="config", text=text)
         parts[name] = tuple(map(int, numbers)) if wanted > 1 else int(value)
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.codegen.driver.driver import driver
+from cute_py.codegen.driver import driver
 from cute_py.errors import CuteError
 
 if TYPE_CHECKING:

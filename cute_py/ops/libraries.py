@@ -24,7 +24,7 @@ from cute_py.calls.arrays import (
     strides_of,
     taken_in,
 )
-from cute_py.codegen.driver.driver import driver
+from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy

@@ -46,7 +46,7 @@ def launched() -> str:
     """Copy a matrix on the first GPU and check the result. Raises if that fails."""
     import numpy as np
 
-    from cute_py.codegen.driver.driver import driver
+    from cute_py.codegen.driver import driver
     from cute_py.codegen.launch.run import run
     from cute_py.ops.device_memory import DeviceArray
 

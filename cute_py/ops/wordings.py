@@ -15,6 +15,12 @@ WORDINGS: dict[str, Wording] = {
         "a file that can be written",
         "leave the option out to write to the terminal",
     ),
+    "cli-odd-file": (
+        LayoutError,
+        "{path}: {kind}",
+        "a plain file, or the name of a new one",
+        "write to a plain file, and send that on",
+    ),
     "ops-array": (
         LeafTypeError,
         "{value} as {name}",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cute_py.dtypes.table import Dtype
 from cute_py.plan.conditions import Cond, Scalar, runs
-from cute_py.plan.node import FIXED, Node
+from cute_py.plan.op import FIXED, Node
 
 _LONGEST = 100  # characters of a table that is printed in full
 

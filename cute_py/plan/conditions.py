@@ -10,9 +10,16 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cute_py.dtypes.table import Dtype
+from cute_py.integers.polynomial import FloorDiv, Min, Symbol, value
 from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbols import SymInt, terms_of
-from cute_py.plan.node import FIXED, Node
+from cute_py.plan.op import FIXED, Node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cute_py.integers.polynomial import Atom, Polynomial
 
 Scalar: TypeAlias = int | SymInt
 
@@ -86,6 +93,7 @@ class Test(Node):
 
 
 Cond: TypeAlias = Compare | Logic | Not | Test
+Value: TypeAlias = Reg | Scalar | float | bool  # of an op: registers, or a number for them
 
 _SIGNS = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 
@@ -111,3 +119,59 @@ def runs(index: tuple[int, ...]) -> str:
         parts.append(f"{index[i]}:{stop}" + (f":{step}" if step > 1 else ""))
         i += n
     return ",".join(parts)
+
+
+# -- which threads surely agree on a value
+
+SCOPES = ("block", "warpgroup", "warp", "thread")  # a thread agrees with itself alone
+
+
+def uniformity(known: dict[str, str], *values: object) -> str:
+    """Return the widest scope whose threads agree on all values: scalars or conditions.
+
+    `tid//128` is the same for a warpgroup, `tid//32` for a warp, `bid_x` for a block. What was read
+    from registers or variables may differ from thread to thread. `known`: the scopes of names.
+    """
+    return _narrowest([_scope_of(x, known) for x in values])
+
+
+def _narrowest(scopes: Iterable[str]) -> str:
+    return max(scopes, key=SCOPES.index, default="block")
+
+
+def _scope_of(x: object, known: dict[str, str]) -> str:
+    if isinstance(x, int):
+        return "block"
+    if isinstance(x, Compare):
+        return _narrowest([_scope_of(x.a, known), _scope_of(x.b, known)])
+    if isinstance(x, Logic):
+        return _narrowest([_scope_of(term, known) for term in x.terms])
+    if isinstance(x, Not):
+        return _scope_of(x.term, known)
+    if isinstance(x, Test):
+        return "thread"
+    return _of_terms(terms_of(x), known)
+
+
+def _of_terms(p: Polynomial, known: dict[str, str]) -> str:
+    return _narrowest([_of_atom(atom, known) for m in p for atom in m])
+
+
+def _of_atom(atom: Atom, known: dict[str, str]) -> str:
+    if isinstance(atom, Symbol):
+        return known.get(atom.name, "block")
+    if isinstance(atom, FloorDiv):
+        n = value(atom.divisor)
+        if n is not None and _is_thread(atom.numerator):
+            return "warpgroup" if n % 128 == 0 else "warp" if n % 32 == 0 else "thread"
+        return _narrowest([_of_terms(p, known) for p in (atom.numerator, atom.divisor)])
+    assert isinstance(atom, Min)
+    return _narrowest([_of_terms(option, known) for option in atom.options])
+
+
+def _is_thread(p: Polynomial) -> bool:
+    """Tell whether p is the thread index itself."""
+    return all(
+        len(m) == 1 and isinstance(m[0], Symbol) and m[0].name == "tid" and c == 1
+        for m, c in p.items()
+    )

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from math import gcd
 
-from cute_py.errors import refusal
+from cute_py.errors import place_text, refusal
 from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of
 from cute_py.integers.symbols import terms_of
-from cute_py.plan.conditions import MOST, Reg
-from cute_py.plan.ops import (
-    GridDep,
-    If,
-    Leave,
-    Loop,
-    Op,
-    While,
-)
-from cute_py.plan.ops.control import SCOPES
+from cute_py.plan.conditions import MOST, SCOPES, Reg
+from cute_py.plan.ops import GridDep, If, Leave, Loop, Op, While
 from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
 
@@ -182,8 +174,7 @@ def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None
 
 
 def _line(op: Op) -> str:
-    file, number = op.line
-    return f"{file.rpartition('/')[2]}:{number}"
+    return place_text(op.line)
 
 
 def _require_barriers_together(plan: Plan) -> None:

@@ -8,7 +8,7 @@ from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
-from cute_py.plan.node import Node, roles_of
+from cute_py.plan.op import Node, roles_of
 from cute_py.plan.ops.registers import Map
 
 TYPE_CHECKING = False

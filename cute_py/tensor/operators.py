@@ -7,10 +7,33 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from collections.abc import Callable
+    from typing import Any, NoReturn, TypeAlias
 
     from cute_py.dtypes.table import DtypeLike
     from cute_py.tensor.engine import Engine
+
+    Unary: TypeAlias = Callable[[Any], Any]
+    Binary: TypeAlias = Callable[[Any, object], Any]
+
+
+def _of_one(name: str) -> Unary:
+    """Return the operator that is a function of one tensor."""
+    return lambda self: self._operate(name, self)
+
+
+def _of_two(name: str) -> Binary:
+    """Return the operator that is a function of two operands."""
+    return lambda self, other: self._operate(name, self, other)
+
+
+def _forms(name: str) -> tuple[Binary, Binary, Binary]:
+    """Return the forms of an operator: `x + y`, `y + x` if y does not know it, and `x += y`."""
+    return (
+        _of_two(name),
+        lambda self, other: self._operate(name, other, self),
+        lambda self, other: self._in_place(name, other),
+    )
 
 
 class Operators:
@@ -75,125 +98,17 @@ class Operators:
     def __divmod__(self, other: object) -> Any:
         return self._operate("floordiv", self, other), self._operate("mod", self, other)
 
-    def __pos__(self) -> Any:
-        return self._operate("copy", self)
+    __pos__, __neg__, __invert__, __abs__ = map(_of_one, ("copy", "neg", "not", "abs"))
+    __lt__, __le__, __gt__, __ge__ = map(_of_two, ("lt", "le", "gt", "ge"))
 
-    def __neg__(self) -> Any:
-        return self._operate("neg", self)
-
-    def __invert__(self) -> Any:
-        return self._operate("not", self)
-
-    def __abs__(self) -> Any:
-        return self._operate("abs", self)
-
-    def __lt__(self, other: object) -> Any:
-        return self._operate("lt", self, other)
-
-    def __le__(self, other: object) -> Any:
-        return self._operate("le", self, other)
-
-    def __gt__(self, other: object) -> Any:
-        return self._operate("gt", self, other)
-
-    def __ge__(self, other: object) -> Any:
-        return self._operate("ge", self, other)
-
-    def __add__(self, other: object) -> Any:
-        return self._operate("add", self, other)
-
-    def __radd__(self, other: object) -> Any:
-        return self._operate("add", other, self)
-
-    def __iadd__(self, other: object) -> Any:
-        return self._in_place("add", other)
-
-    def __sub__(self, other: object) -> Any:
-        return self._operate("sub", self, other)
-
-    def __rsub__(self, other: object) -> Any:
-        return self._operate("sub", other, self)
-
-    def __isub__(self, other: object) -> Any:
-        return self._in_place("sub", other)
-
-    def __mul__(self, other: object) -> Any:
-        return self._operate("mul", self, other)
-
-    def __rmul__(self, other: object) -> Any:
-        return self._operate("mul", other, self)
-
-    def __imul__(self, other: object) -> Any:
-        return self._in_place("mul", other)
-
-    def __truediv__(self, other: object) -> Any:
-        return self._operate("div", self, other)
-
-    def __rtruediv__(self, other: object) -> Any:
-        return self._operate("div", other, self)
-
-    def __itruediv__(self, other: object) -> Any:
-        return self._in_place("div", other)
-
-    def __floordiv__(self, other: object) -> Any:
-        return self._operate("floordiv", self, other)
-
-    def __rfloordiv__(self, other: object) -> Any:
-        return self._operate("floordiv", other, self)
-
-    def __ifloordiv__(self, other: object) -> Any:
-        return self._in_place("floordiv", other)
-
-    def __mod__(self, other: object) -> Any:
-        return self._operate("mod", self, other)
-
-    def __rmod__(self, other: object) -> Any:
-        return self._operate("mod", other, self)
-
-    def __imod__(self, other: object) -> Any:
-        return self._in_place("mod", other)
-
-    def __and__(self, other: object) -> Any:
-        return self._operate("and", self, other)
-
-    def __rand__(self, other: object) -> Any:
-        return self._operate("and", other, self)
-
-    def __iand__(self, other: object) -> Any:
-        return self._in_place("and", other)
-
-    def __or__(self, other: object) -> Any:
-        return self._operate("or", self, other)
-
-    def __ror__(self, other: object) -> Any:
-        return self._operate("or", other, self)
-
-    def __ior__(self, other: object) -> Any:
-        return self._in_place("or", other)
-
-    def __xor__(self, other: object) -> Any:
-        return self._operate("xor", self, other)
-
-    def __rxor__(self, other: object) -> Any:
-        return self._operate("xor", other, self)
-
-    def __ixor__(self, other: object) -> Any:
-        return self._in_place("xor", other)
-
-    def __lshift__(self, other: object) -> Any:
-        return self._operate("shl", self, other)
-
-    def __rlshift__(self, other: object) -> Any:
-        return self._operate("shl", other, self)
-
-    def __ilshift__(self, other: object) -> Any:
-        return self._in_place("shl", other)
-
-    def __rshift__(self, other: object) -> Any:
-        return self._operate("shr", self, other)
-
-    def __rrshift__(self, other: object) -> Any:
-        return self._operate("shr", other, self)
-
-    def __irshift__(self, other: object) -> Any:
-        return self._in_place("shr", other)
+    __add__, __radd__, __iadd__ = _forms("add")
+    __sub__, __rsub__, __isub__ = _forms("sub")
+    __mul__, __rmul__, __imul__ = _forms("mul")
+    __truediv__, __rtruediv__, __itruediv__ = _forms("div")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _forms("floordiv")
+    __mod__, __rmod__, __imod__ = _forms("mod")
+    __and__, __rand__, __iand__ = _forms("and")
+    __or__, __ror__, __ior__ = _forms("or")
+    __xor__, __rxor__, __ixor__ = _forms("xor")
+    __lshift__, __rlshift__, __ilshift__ = _forms("shl")
+    __rshift__, __rrshift__, __irshift__ = _forms("shr")

@@ -282,7 +282,7 @@ def as_layout(layout: LayoutLike, operation: str) -> Alike:
         return layout
     if isinstance(layout, tuple) or ints.is_leaf(layout) or hasattr(layout, "__index__"):
         return Layout(layout)
-    raise refusal("not-a-layout", operation=operation, value=layout, type=type(layout).__name__)
+    raise refusal("not-a-layout", operation=operation, value=layout)
 
 
 def _engine_of(source: object, dtype: DtypeLike | None) -> tuple[Engine, Any]:
@@ -472,5 +472,5 @@ def _owned_like(
 def require_tensor(x: object, operation: str) -> Tensor:
     """Return x if it is a Tensor, else refuse it."""
     if x.__class__ is not Tensor:
-        raise refusal("not-a-tensor", operation=operation, value=x, type=type(x).__name__)
+        raise refusal("not-a-tensor", operation=operation, value=x)
     return x

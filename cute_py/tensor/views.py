@@ -100,8 +100,7 @@ def local_partition(x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTupl
     (4,2):(2,128) 17
     """
     if thr_layout.__class__ is not Layout:
-        kind = type(thr_layout).__name__
-        raise refusal("not-a-layout", operation="local_partition", value=thr_layout, type=kind)
+        raise refusal("not-a-layout", operation="local_partition", value=thr_layout)
     index = ints.normalize(index, "local_partition")
     count = size(thr_layout)
     if ints.less(index, 0) or ints.leq(count, index):

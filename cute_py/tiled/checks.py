@@ -66,7 +66,7 @@ def check_copy(copy: TiledCopy | Copy_Atom, src: AnyLayout, dst: AnyLayout) -> N
         raise refusal("copy-writers", operation="copy", atom=atom, tv=copy.layout_tv)
     counts = (atom.num_val_src, atom.num_val_dst)
     for (side, x), needed, count in zip(sides, spaces, counts, strict=True):
-        if needed != "rmem" and _space(x) not in ("rmem", "coordinates") and not _adapts(atom):
+        if needed != "rmem" and _space(x) not in ("rmem", "coordinates") and not atom.op.adapts:
             require_vectors(atom, side, _layout(x), _origin(x), count)
 
 
@@ -78,7 +78,7 @@ def _layout(x: Alike) -> Alike:
         x = x[0]
     layout = x.layout if isinstance(x, Tensor) else x
     if not isinstance(layout, Mapped):
-        raise refusal("not-a-layout", operation="copy", value=x, type=type(x).__name__)
+        raise refusal("not-a-layout", operation="copy", value=x)
     return layout
 
 
@@ -98,11 +98,6 @@ def _origin(x: Alike) -> Leaf:
     return ints.div(engine.bit_address, engine.dtype.bits)
 
 
-def _adapts(atom: Copy_Atom) -> bool:
-    """Return whether the copy chooses its width from the tensors (auto-vectorising)."""
-    return bool(atom.op.src_tv.stride == (0, 0))
-
-
 # -- what is required
 
 
@@ -116,7 +111,7 @@ def _require_memory(atom: Copy_Atom, side: str, space: str | None, needed: str) 
 def _require_width(atom: Copy_Atom, side: str, x: AnyLayout) -> None:
     """Refuse elements of another width, but where the copy goes element by element and converts."""
     held = getattr(x, "dtype", None)
-    if held is not None and held.bits != atom.dtype.bits and not _adapts(atom):
+    if held is not None and held.bits != atom.dtype.bits and not atom.op.adapts:
         bits = atom.dtype.bits
         raise refusal("copy-dtype", operation="copy", atom=atom, side=side, dtype=held, bits=bits)
 
@@ -168,7 +163,7 @@ def check_gemm(mma: TiledMMA | MMA_Atom, a: AnyLayout, b: AnyLayout, *c: AnyLayo
     """
     atom = mma.atom if mma.__class__ is TiledMMA else mma
     if atom.__class__ is not MMA_Atom:
-        raise refusal("mma-atom", operation="gemm", value=mma, type=type(mma).__name__)
+        raise refusal("mma-atom", operation="gemm", value=mma)
     named = [("A", a), ("B", b), *[("C", x) for x in c]]
     for operand, x in named:
         _require_type(atom, operand, x)

@@ -88,7 +88,7 @@ def layout_of(part: Alike, operation: str) -> Alike:
         part = part[1] if isinstance(part[1], Mapped) else part[0]
     layout = part.layout if isinstance(part, Tensor) else part
     if not isinstance(layout, Mapped):
-        raise refusal("not-a-layout", operation=operation, value=part, type=type(part).__name__)
+        raise refusal("not-a-layout", operation=operation, value=part)
     return layout
 
 

@@ -132,10 +132,7 @@ def suggest_permutation(mma: TiledMMA, matrices: int = 4) -> tuple[int, int, int
     (32, 32, 16)
     """
     if mma.__class__ is not TiledMMA:
-        kind = type(mma).__name__
-        raise refusal(
-            "tiled-kind", operation="suggest_permutation", value=mma, type=kind, kind="TiledMMA"
-        )
+        raise refusal("tiled-kind", operation="suggest_permutation", value=mma, kind="TiledMMA")
     if type(matrices) is not int or matrices not in (1, 2, 4):
         raise refusal("suggest-matrices", operation="suggest_permutation", matrices=matrices)
     atom, sizes = mma.atom, mma.tile_shape

@@ -130,8 +130,7 @@ def transposed_thread_map(base: ThreadMap) -> ThreadMap:
     (0, 1)
     """
     if base.__class__ is not ThreadMap:
-        kind = type(base).__name__
-        raise refusal("thread-map", operation="transposed_thread_map", value=base, type=kind)
+        raise refusal("thread-map", operation="transposed_thread_map", value=base)
     if base.elements != 1:
         raise refusal(
             "thread-map-transpose", operation="transposed_thread_map", elements=base.elements

@@ -325,7 +325,7 @@ def make_cotiled_copy(atom: Copy_Atom, atom_tv: Layout, data: Layout) -> TiledCo
     name = "make_cotiled_copy"
     atom_tv = checked_tv(atom_tv, name)
     if data.__class__ is not Layout:
-        raise refusal("not-a-layout", operation=name, value=data, type=type(data).__name__)
+        raise refusal("not-a-layout", operation=name, value=data)
     low, high = reach(atom_tv)
     if low < 0 or high >= cosize(data):
         raise refusal("copy-codomain", operation=name, tv=atom_tv, data=data)
@@ -364,6 +364,5 @@ def make_tiled_copy_D(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:
 def _checked(tiled: Tiled, kind: type[Tiled], operation: str) -> Tiled:
     """Return a tiled operation of a class; refuse anything else."""
     if tiled.__class__ is not kind:
-        name = type(tiled).__name__
-        raise refusal("tiled-kind", operation=operation, value=tiled, type=name, kind=kind.__name__)
+        raise refusal("tiled-kind", operation=operation, value=tiled, kind=kind.__name__)
     return tiled

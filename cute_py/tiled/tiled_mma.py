@@ -63,8 +63,7 @@ class TiledMMA(Value):
     ) -> None:
         """Tile the atom; see `make_tiled_mma`."""
         if atom.__class__ is not MMA_Atom:
-            kind = type(atom).__name__
-            raise refusal("mma-atom", operation="make_tiled_mma", value=atom, type=kind)
+            raise refusal("mma-atom", operation="make_tiled_mma", value=atom)
         atoms, permutation = _in_mnk(atom_layout_mnk, permutation_mnk)
         self.atom = atom
         self.atom_layout_mnk = atoms

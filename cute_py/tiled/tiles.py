@@ -64,7 +64,7 @@ def checked_tile(tile: Tiler, operation: str, name: str) -> Tiler:
 
 def _extent(tile: object, operation: str, name: str) -> Leaf:
     if isinstance(tile, ScaledBasis):
-        raise refusal("tiler-type", operation=operation, value=tile, type=type(tile).__name__)
+        raise refusal("tiler-type", operation=operation, value=tile)
     extent = ints.normalize(tile, operation, ", or layouts")
     if ints.less(extent, 1):
         raise refusal("extent-not-positive", operation=operation, value=extent, mode=name)
@@ -179,7 +179,7 @@ MEMORIES = ("gmem", "smem")
 def checked_atom(atom: object, operation: str) -> Copy_Atom:
     """Return a Copy_Atom; refuse anything else."""
     if atom.__class__ is not Copy_Atom:
-        raise refusal("copy-atom", operation=operation, value=atom, type=type(atom).__name__)
+        raise refusal("copy-atom", operation=operation, value=atom)
     return atom
 
 
@@ -200,8 +200,7 @@ def compact_map(x: AnyLayout, operation: str, name: str) -> Layout:
 def checked_tv(layout_tv: object, operation: str) -> Layout:
     """Return a thread-value layout; refuse what has other modes than threads and values."""
     if layout_tv.__class__ is not Layout:
-        kind = type(layout_tv).__name__
-        raise refusal("not-a-layout", operation=operation, value=layout_tv, type=kind)
+        raise refusal("not-a-layout", operation=operation, value=layout_tv)
     if len(layout_tv) != 2 or layout_tv.shape.__class__ is not tuple:
         raise refusal("copy-tv", operation=operation, tv=layout_tv)
     _require_integers(layout_tv, operation)

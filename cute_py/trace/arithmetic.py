@@ -6,11 +6,10 @@ tensor. Types do not mix by themselves: convert one. Assigning writes in place.
 
 from __future__ import annotations
 
-from cute_py.calls.numbers import number
-from cute_py.calls.places import kernel_line, where
+from cute_py.calls.arguments import number
 from cute_py.dtypes.table import b1, f32, s32, s64
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal
+from cute_py.errors import refusal, refusal_here
 from cute_py.integers import ints
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
@@ -22,7 +21,7 @@ from cute_py.trace.control import branch
 from cute_py.trace.engines import Register, allocate_registers
 from cute_py.trace.lower import register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
-from cute_py.trace.state import current, require_choice
+from cute_py.trace.state import current, emit, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def apply(name: str, *operands: Any) -> Tensor:  # tensors, integers, numbers
     kind, shape, sources = _operands(name, operands)
     result = new_registers(b1 if FUNCTIONS[name].compares else kind, shape)
     dst = register(result, name)
-    current().emit(Map(name, dst, sources, kind, line=kernel_line()))
+    emit(Map, name, dst, sources, kind)
     return result
 
 
@@ -62,9 +61,9 @@ def apply_in_place(name: str, target: Tensor, other: object) -> Tensor:
     """Record target = fn(target, other), element by element, in the registers of the target."""
     kind, shape, sources = _operands(name, (target, other))
     if shape not in (target.shape, 1):
-        raise refusal("kernel-shapes", operation=name, a=target.shape, b=shape, where=where())
+        raise refusal_here("kernel-shapes", operation=name, a=target.shape, b=shape)
     dst = register(target, name)
-    current().emit(Map(name, dst, sources, kind, line=kernel_line()))
+    emit(Map, name, dst, sources, kind)
     return target
 
 
@@ -86,14 +85,14 @@ def _loaded(x: object) -> object:
     """Return x with an element of memory loaded: a tensor of one element in gmem or smem."""
     engine = getattr(x, "engine", None)
     if engine is not None and not isinstance(engine, Register):
-        raise refusal("engine-arithmetic", operation="kernel", engine=engine, where=where())
+        raise refusal_here("engine-arithmetic", operation="kernel", engine=engine)
     return x
 
 
 def _common_type(name: str, operands: tuple[Any, ...]) -> Dtype:
     kinds: list[Dtype] = list(dict.fromkeys([x.dtype for x in operands if is_register(x)]))
     if len(kinds) > 1:
-        raise refusal("kernel-types", operation=name, a=kinds[0], b=kinds[1], where=where())
+        raise refusal_here("kernel-types", operation=name, a=kinds[0], b=kinds[1])
     if kinds:
         return kinds[0]
     if any(isinstance(x, float) for x in operands):
@@ -106,14 +105,14 @@ def require_domain(name: str, kind: Dtype) -> None:
     domain = FUNCTIONS[name].domain
     fits = {"any": True, "float": kind.is_float, "int": not kind.is_float}[domain]
     if not fits:
-        raise refusal("kernel-domain", operation=name, dtype=kind, domain=domain, where=where())
+        raise refusal_here("kernel-domain", operation=name, dtype=kind, domain=domain)
 
 
 def _common_shape(name: str, operands: tuple[Any, ...]) -> IntTuple:
     shapes = [x.shape for x in operands if is_register(x) and x.size() != 1]
     for shape in shapes[1:]:
         if shape != shapes[0]:
-            raise refusal("kernel-shapes", operation=name, a=shapes[0], b=shape, where=where())
+            raise refusal_here("kernel-shapes", operation=name, a=shapes[0], b=shape)
     return shapes[0] if shapes else 1
 
 
@@ -131,11 +130,11 @@ def _value(x: Any, kind: Dtype, name: str) -> Value:
         return register(x, name)
     if isinstance(x, Condition):
         if kind is not b1:
-            raise refusal("kernel-types", operation=name, a=kind, b=b1, where=where())
+            raise refusal_here("kernel-types", operation=name, a=kind, b=b1)
         return _flag(x)
     if isinstance(x, Int):
         if kind.is_float:
-            raise refusal("kernel-types", operation=name, a=kind, b="integer", where=where())
+            raise refusal_here("kernel-types", operation=name, a=kind, b="integer")
         return bare(x)
     return number(x, kind, name)
 
@@ -156,7 +155,7 @@ def _flag(x: Any) -> Value:
     """Return a b1 operand: registers, a bool, or a condition put into a register."""
     if is_register(x):
         if x.dtype is not b1:
-            raise refusal("kernel-types", operation="where", a=b1, b=x.dtype, where=where())
+            raise refusal_here("kernel-types", operation="where", a=b1, b=x.dtype)
         return register(x, "where")
     truth = as_condition(x, "where")
     return truth if isinstance(truth, bool) else condition_register(truth)
@@ -166,22 +165,20 @@ def condition_register(condition: Condition) -> Reg:
     """Return a b1 register that holds a condition."""
     held = new_registers(b1, 1, "p")
     dst = register(held, "where")
-    trace = current()
-    trace.emit(Fill(dst, False, line=kernel_line()))
+    emit(Fill, dst, False)
     with branch(condition):
-        trace.emit(Fill(dst, True, line=kernel_line()))
+        emit(Fill, dst, True)
     return dst
 
 
 def test_register(tensor: Tensor) -> Reg:
     """Return the one b1 element of a register tensor that is used as a condition."""
     if tensor.size() != 1 or tensor.dtype is not b1:
-        raise refusal(
+        raise refusal_here(
             "trace-condition",
             operation="cute.when",
             value=tensor,
             type=f"{tensor.dtype} of shape {tensor.shape}",
-            where=where(),
         )
     return register(tensor, "cute.when")
 
@@ -193,21 +190,16 @@ def assign(target: Tensor, value: Any) -> None:
     """Record target[...] = value: a register tensor of the same shape and type, or a number."""
     dst = register(target, "assignment")
     if hasattr(value, "item") or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-        op = Fill(dst, number(value, target.dtype, "assignment"), line=kernel_line())
-        current().emit(op)
+        emit(Fill, dst, number(value, target.dtype, "assignment"))
         return
     if getattr(value, "engine", None) is not None and not is_register(value):
         value = value.engine.read(0) if value.size() == 1 else value
     if is_register(value) and value.size() != 1 and not shapes_face(target.shape, value.shape):
-        raise refusal(
-            "kernel-shapes", operation="assignment", a=target.shape, b=value.shape, where=where()
-        )
+        raise refusal_here("kernel-shapes", operation="assignment", a=target.shape, b=value.shape)
     if is_register(value) and value.dtype is not target.dtype:
-        raise refusal(
-            "kernel-types", operation="assignment", a=target.dtype, b=value.dtype, where=where()
-        )
+        raise refusal_here("kernel-types", operation="assignment", a=target.dtype, b=value.dtype)
     source = _value(_loaded(value), target.dtype, "assignment")
-    current().emit(Map("copy", dst, (source,), target.dtype, line=kernel_line()))
+    emit(Map, "copy", dst, (source,), target.dtype)
 
 
 def convert_registers(
@@ -226,9 +218,9 @@ def convert_registers(
     result = new_registers(kind, tensor.shape)
     src, dst = register(tensor, "convert"), register(result, "convert")
     if kind is tensor.dtype:
-        current().emit(Map("copy", dst, (src,), kind, line=kernel_line()))
+        emit(Map, "copy", dst, (src,), kind)
     else:
-        current().emit(Convert(dst, src, rounding, saturate, line=kernel_line()))
+        emit(Convert, dst, src, rounding, saturate)
     return result
 
 
@@ -251,7 +243,7 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
         kept, order = _along(tensor, mode)
         result = new_registers(tensor.dtype, kept)
     src = Reg(src.storage, src.dtype, tuple([src.index[i] for i in order]))
-    current().emit(Reduce(fn, register(result, "reduce"), src, line=kernel_line()))
+    emit(Reduce, fn, register(result, "reduce"), src)
     return result
 
 
@@ -284,10 +276,10 @@ def as_int(tensor: Tensor, low: int | None = None, high: int | None = None) -> L
 
     """
     if not is_register(tensor) or tensor.size() != 1 or tensor.dtype.is_float:
-        raise refusal("kernel-as-int", operation="as_int", tensor=tensor, where=where())
+        raise refusal_here("kernel-as-int", operation="as_int", tensor=tensor)
     trace = current()
     name = trace.name_for("n")
     reg = register(tensor, "as_int")
-    trace.emit(Let(name, "reg", (reg,), line=kernel_line()))
+    emit(Let, name, "reg", (reg,))
     low = max(ints.as_int(low, "as_int"), int(tensor.dtype.min)) if low is not None else None
     return new_symbol(trace, name, 1, low, high, "thread")

@@ -10,18 +10,16 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 
-from cute_py.calls.places import kernel_line, where
-from cute_py.errors import refusal
+from cute_py.errors import kernel_line, place_text, refusal, refusal_here
 from cute_py.integers import ints
-from cute_py.plan.conditions import bounds_of
+from cute_py.plan.conditions import bounds_of, uniformity
 from cute_py.plan.ops import If, Leave, Let, Loop, Set, WaitUntil, While
-from cute_py.plan.uniform import uniformity
 from cute_py.plan.walk import every
 from cute_py.tensor.tensor import require_tensor
 from cute_py.trace.lower import access
 from cute_py.trace.rebinding import Iterations, Rebinding, asks_for_statement
 from cute_py.trace.runtime_integers import Condition, as_condition, bare, new_symbol
-from cute_py.trace.state import Scope, current, require_choice
+from cute_py.trace.state import Scope, current, emit, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,21 +52,21 @@ class range_:
         self.stop = ints.normalize(stop, "cute.range")
         self.step = ints.as_int(ints.normalize(step, "cute.range"), "cute.range")
         if self.step == 0:
-            raise refusal("kernel-step", operation="cute.range", where=where())
+            raise refusal_here("kernel-step", operation="cute.range")
 
     def __iter__(self) -> Iterator[Leaf]:
         trace = current()
         trace.require_sound()
         if not asks_for_statement(sys._getframe(1)):
-            raise refusal("trace-iterated", operation="cute.range", where=where())
+            raise refusal_here("trace-iterated", operation="cute.range")
         return _loop(trace, self, kernel_line())
 
     def __len__(self) -> int:
         """Refuse: the trip count is known at run time only."""
-        raise refusal("trace-iterated", operation="cute.range", where=where())
+        raise refusal_here("trace-iterated", operation="cute.range")
 
     def __getitem__(self, *index: object) -> NoReturn:
-        raise refusal("trace-iterated", operation="cute.range", where=where())
+        raise refusal_here("trace-iterated", operation="cute.range")
 
     __contains__ = __reversed__ = __getitem__
 
@@ -96,7 +94,7 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
             finished = trace.scope is inner
             trace.close(inner, outer)
         if not finished:
-            raise refusal("trace-interleaved", operation="cute.range", where=where())
+            raise refusal_here("trace-interleaved", operation="cute.range")
         trace.require_sound()
         runs.append(inner.ops)
         names.again()
@@ -137,61 +135,13 @@ def _require_same(first: list[Op], second: list[Op]) -> None:
 
 
 def _refuse_change(a: Op, b: Op | None) -> None:
-
-    file, number = a.line
     raise refusal(
         "trace-changes",
         operation="cute.range",
         first=str(a),
         second="nothing" if b is None else str(b),
-        where=f"{file.rpartition('/')[2]}:{number}",
+        where=place_text(a.line),
     )
-
-
-class while_:
-    """`with cute.while_(lambda: x.get() < n):` repeats the body while the condition holds.
-
-    The condition is asked again before each iteration, so it must be a function, of `cute.var`s or
-    of memory. What the body does to Python values is as for `cute.when`.
-    """
-
-    def __init__(self, condition: Callable[[], object]) -> None:
-        if not callable(condition):
-            raise refusal("kernel-while", operation="cute.while_", value=condition, where=where())
-        self.condition = condition
-
-    def __enter__(self) -> None:
-        self._begin(sys._getframe(1)).refuse_leaving(sys._getframe(1))
-
-    def _begin(self, frame: FrameType) -> Rebinding:
-        trace, self.line = current(), kernel_line()
-        with trace.block("loop", self.line) as test:
-            truth = as_condition(self.condition(), "cute.while_")
-            if isinstance(truth, bool):
-                raise refusal("kernel-while", operation="cute.while_", value=truth, where=where())
-        self.test, self.cond = tuple(test.ops), truth.cond
-        self.body = _Body(trace, "loop", self.line)
-        self.guard = Rebinding(frame, "cute.while_", "loop")
-        return self.guard
-
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        if self.body.end(kind, "cute.while_"):
-            self._record(sys._getframe(1))
-
-    def _record(self, frame: FrameType) -> None:
-        self.guard.check(frame)
-        ops, trace = self.body.ops, self.body.trace
-        if not self.test and not any(isinstance(op, Leave) for op in every(ops)):
-            raise refusal("kernel-while", operation="cute.while_", value=self.cond, where=where())
-        scope = uniformity(trace.uniform, self.cond)
-        trace.emit(While(self.test, self.cond, ops, scope, line=self.line))
-
-    def __call__(self, body: Callable[[], object]) -> None:
-        """`@cute.while_(condition)` above a function without arguments records it as the body."""
-        self._begin(sys._getframe(1))
-        with self.body.ending("cute.while_"):
-            body()
-        self._record(sys._getframe(1))
 
 
 class _Body:
@@ -211,7 +161,7 @@ class _Body:
             self.trace.leave(self.inner.kind, self.line)
             return False
         if not whole:
-            raise refusal("trace-interleaved", operation=operation, where=where())
+            raise refusal_here("trace-interleaved", operation=operation)
         return True
 
     @contextmanager
@@ -230,10 +180,75 @@ class _Body:
         return tuple(self.inner.ops)
 
 
+class _Recorded:
+    """A statement that records the block of a `with`, or the body of the function below it."""
+
+    operation: str
+    body: _Body
+    guard: Rebinding  # of the names around it
+
+    def _begin(self, frame: FrameType) -> None:
+        """Open the block: set `body` and `guard`."""
+        raise NotImplementedError
+
+    def _record(self) -> None:
+        """Record the op that holds what the block has recorded."""
+        raise NotImplementedError
+
+    def __enter__(self) -> None:
+        self._begin(sys._getframe(1))
+        self.guard.refuse_leaving(sys._getframe(1))
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if self.body.end(kind, self.operation):
+            self.guard.check(sys._getframe(1))
+            self._record()
+
+    def __call__(self, body: Callable[[], object]) -> None:
+        """`@cute.when(condition)` above a function without arguments records it as the block."""
+        self._begin(sys._getframe(1))
+        with self.body.ending(self.operation):
+            body()
+        self.guard.check(sys._getframe(1))
+        self._record()
+
+
+class while_(_Recorded):
+    """`with cute.while_(lambda: x.get() < n):` repeats the body while the condition holds.
+
+    The condition is asked again before each iteration, so it must be a function, of `cute.var`s or
+    of memory. What the body does to Python values is as for `cute.when`.
+    """
+
+    operation = "cute.while_"
+
+    def __init__(self, condition: Callable[[], object]) -> None:
+        if not callable(condition):
+            raise refusal_here("kernel-while", operation="cute.while_", value=condition)
+        self.condition = condition
+
+    def _begin(self, frame: FrameType) -> None:
+        trace, self.line = current(), kernel_line()
+        with trace.block("loop", self.line) as test:
+            truth = as_condition(self.condition(), "cute.while_")
+            if isinstance(truth, bool):
+                raise refusal_here("kernel-while", operation="cute.while_", value=truth)
+        self.test, self.cond = tuple(test.ops), truth.cond
+        self.body = _Body(trace, "loop", self.line)
+        self.guard = Rebinding(frame, "cute.while_", "loop")
+
+    def _record(self) -> None:
+        ops, trace = self.body.ops, self.body.trace
+        if not self.test and not any(isinstance(op, Leave) for op in every(ops)):
+            raise refusal_here("kernel-while", operation="cute.while_", value=self.cond)
+        scope = uniformity(trace.uniform, self.cond)
+        trace.emit(While(self.test, self.cond, ops, scope, line=self.line))
+
+
 # -- branches
 
 
-class when:
+class when(_Recorded):
     """`with cute.when(condition):` records what only those threads do for whom it holds.
 
     A name that is rebound inside and used after, a list or object that is changed inside and used
@@ -242,35 +257,21 @@ class when:
     or left out.
     """
 
+    operation = "cute.when"
+
     def __init__(self, condition: object) -> None:
         self.truth = as_condition(condition, "cute.when")
 
-    def __enter__(self) -> None:
-        self._begin(sys._getframe(1)).refuse_leaving(sys._getframe(1))
-
-    def _begin(self, frame: FrameType) -> Rebinding:
+    def _begin(self, frame: FrameType) -> None:
         if isinstance(self.truth, Condition):
             bare_condition(self.truth)
         self.body = _Body(current(), "branch", kernel_line())
         self.guard = Rebinding(frame, "cute.when")
-        return self.guard
 
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        if self.body.end(kind, "cute.when"):
-            self._record(sys._getframe(1))
-
-    def _record(self, frame: FrameType) -> None:
-        self.guard.check(frame)
+    def _record(self) -> None:
         body, truth = self.body, self.truth
         record_branch(truth, body.ops, body.line)
         body.trace.branch = body.outer, len(body.outer.ops), truth
-
-    def __call__(self, body: Callable[[], object]) -> None:
-        """`@cute.when(condition)` above a function without arguments records it as the branch."""
-        self._begin(sys._getframe(1))
-        with self.body.ending("cute.when"):
-            body()
-        self._record(sys._getframe(1))
 
 
 def record_branch(truth: bool | Condition, ops: tuple[Op, ...], line: tuple[str, int]) -> None:
@@ -293,29 +294,22 @@ def branch(truth: bool | Condition) -> Iterator[None]:
     record_branch(truth, body.ops, body.line)
 
 
-class otherwise:
+class otherwise(_Recorded):
     """`with cute.otherwise():` right after a `cute.when` records what the other threads do."""
 
-    def __enter__(self) -> None:
-        self._begin(sys._getframe(1)).refuse_leaving(sys._getframe(1))
+    operation = "cute.otherwise"
 
-    def _begin(self, frame: FrameType) -> Rebinding:
+    def _begin(self, frame: FrameType) -> None:
         trace = current()
         outer, position, truth = trace.branch or (None, 0, False)
         self.truth: bool | Condition = truth
         trace.branch = None
         if outer is not trace.scope or position != len(trace.scope.ops):
-            raise refusal("kernel-otherwise", operation="cute.otherwise", where=where())
+            raise refusal_here("kernel-otherwise", operation="cute.otherwise")
         self.body = _Body(trace, "branch", kernel_line())
         self.guard = Rebinding(frame, "cute.otherwise")
-        return self.guard
 
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        if self.body.end(kind, "cute.otherwise"):
-            self._record(sys._getframe(1))
-
-    def _record(self, frame: FrameType) -> None:
-        self.guard.check(frame)
+    def _record(self) -> None:
         ops, outer = self.body.ops, self.body.outer
         if isinstance(self.truth, bool):
             record_branch(not self.truth, ops, self.body.line)
@@ -323,13 +317,6 @@ class otherwise:
         last = outer.ops.pop()
         assert isinstance(last, If)
         outer.ops.append(If(last.cond, last.then, ops, last.scope, line=last.line))
-
-    def __call__(self, body: Callable[[], object]) -> None:
-        """`@cute.otherwise()` above a function without arguments."""
-        self._begin(sys._getframe(1))
-        with self.body.ending("cute.otherwise"):
-            body()
-        self._record(sys._getframe(1))
 
 
 def bare_condition(condition: Condition) -> Condition:
@@ -356,13 +343,13 @@ def _leave(condition: object, target: str, operation: str) -> None:
         while scope is not None and scope.kind != "loop":
             scope = scope.parent
         if scope is None:
-            raise refusal("kernel-break", operation=operation, where=where())
+            raise refusal_here("kernel-break", operation=operation)
     if truth is False:
         return
     if truth is True:
-        raise refusal("kernel-always", operation=operation, where=where())
+        raise refusal_here("kernel-always", operation=operation)
     bare_condition(truth)
-    trace.emit(Leave(truth.cond, target, uniformity(trace.uniform, truth.cond), line=kernel_line()))
+    emit(Leave, truth.cond, target, uniformity(trace.uniform, truth.cond))
 
 
 # -- variables, and waiting for one in memory
@@ -381,20 +368,20 @@ class Var:
         self.name = trace.name_for("v")
         self.low, self.high = low, high
         self.scope = trace.scope
-        trace.emit(Set(self.name, bare(value, "cute.var"), line=kernel_line()))
+        emit(Set, self.name, bare(value, "cute.var"))
 
     def get(self) -> Leaf:
         """Return the present value."""
         trace = current()
         self.scope.require_open(self)
         name = trace.name_for("n")
-        trace.emit(Let(name, "var", (self.name,), line=kernel_line()))
+        emit(Let, name, "var", (self.name,))
         return new_symbol(trace, name, 1, self.low, self.high, "thread")
 
     def set(self, value: Leaf) -> None:
         """Give it a new value."""
         self.scope.require_open(self)
-        current().emit(Set(self.name, bare(value, "cute.var"), line=kernel_line()))
+        emit(Set, self.name, bare(value, "cute.var"))
 
     def __str__(self) -> str:
         return f"the variable {self.name}"
@@ -403,7 +390,7 @@ class Var:
         self._refuse()
 
     def _refuse(self, *operands: object) -> NoReturn:
-        raise refusal("kernel-variable", operation="cute.var", name=self.name, where=where())
+        raise refusal_here("kernel-variable", operation="cute.var", name=self.name)
 
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift")
@@ -420,4 +407,4 @@ def wait_until(element: Tensor, test: str, value: Leaf) -> None:
     """
     require_choice(test, ("eq", "ne", "ge", "gt", "le", "lt"), "wait_until")
     src = access(require_tensor(element, "wait_until"), 1, "wait_until")
-    current().emit(WaitUntil(src, test, bare(value, "wait_until"), line=kernel_line()))
+    emit(WaitUntil, src, test, bare(value, "wait_until"))

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from math import copysign
 
 from cute_py.atoms.copy import Copy_Atom
-from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import b1
-from cute_py.errors import refusal
+from cute_py.errors import kernel_line, refusal_here
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Compare, Reg, Test
 from cute_py.plan.ops import CpAsync, LdMatrix, Load, Map, Prefetch, StMatrix, Store
@@ -19,7 +18,7 @@ from cute_py.trace.control import branch
 from cute_py.trace.engines import Guarded
 from cute_py.trace.lower import access, alignment_of, count_of, register, vector_width
 from cute_py.trace.runtime_integers import Condition, as_condition
-from cute_py.trace.state import current, require_choice
+from cute_py.trace.state import current, emit, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def store_all(target: Tensor, value: object) -> None:
     count = count_of(target.layout, "assignment")
     spread = replace(reg, index=reg.index * count)
     dst = access(target, 1, "assignment")
-    current().emit(Store(dst, spread, line=kernel_line()))
+    emit(Store, dst, spread)
 
 
 def _arguments(args: tuple[Any, ...]) -> tuple[Copy_Op | None, Tensor, Tensor]:
@@ -113,28 +112,24 @@ def _arguments(args: tuple[Any, ...]) -> tuple[Copy_Op | None, Tensor, Tensor]:
     elif isinstance(first, Copy_Atom):
         op = first.op
     elif first is not None or len(args) not in (2, 3):
-        raise refusal("kernel-copy", operation="cute.copy", count=len(args), where=where())
+        raise refusal_here("kernel-copy", operation="cute.copy", count=len(args))
     src, dst = args[-2:]
     for x in (src, dst):
         if x.__class__ is not Tensor:
-            raise refusal(
-                "not-a-tensor", operation="cute.copy", value=x, type=type(x).__name__, where=where()
-            )
+            raise refusal_here("not-a-tensor", operation="cute.copy", value=x)
     return op, src, dst
 
 
 def _require_pair(src: Tensor, dst: Tensor) -> None:
     if src.dtype is not dst.dtype:
-        raise refusal(
-            "kernel-types", operation="cute.copy", a=src.dtype, b=dst.dtype, where=where()
-        )
+        raise refusal_here("kernel-types", operation="cute.copy", a=src.dtype, b=dst.dtype)
 
 
 def _copy(op: Copy_Op | None, src: Tensor, dst: Tensor, how: How) -> None:
     """Choose by the memories and the instruction, and record."""
     spaces = src.space, dst.space
     if op is not None and op.completion not in ("immediate", "cp_async"):
-        raise refusal("kernel-atom", operation="cute.copy", atom=op, where=where())
+        raise refusal_here("kernel-atom", operation="cute.copy", atom=op)
     if op is not None and op.completion == "cp_async":
         _cp_async(op, src, dst, how)
     elif op is not None and op.num_threads > 1:
@@ -143,15 +138,15 @@ def _copy(op: Copy_Op | None, src: Tensor, dst: Tensor, how: How) -> None:
         _require_size(src, dst)
         _require_no_pred(how, dst)
         to, out = register(dst, "cute.copy"), register(src, "cute.copy")
-        current().emit(Map("copy", to, (out,), dst.dtype, line=kernel_line()))
+        emit(Map, "copy", to, (out,), dst.dtype)
     elif spaces[0] == "rmem":
         _require_size(src, dst)
         target = _memory(op, dst, how)
-        current().emit(Store(target, register(src, "cute.copy"), line=kernel_line()))
+        emit(Store, target, register(src, "cute.copy"))
     elif spaces[1] == "rmem":
         _require_size(src, dst)
         source = _memory(op, src, how)
-        current().emit(Load(register(dst, "cute.copy"), source, line=kernel_line()))
+        emit(Load, register(dst, "cute.copy"), source)
     else:
         _through_registers(op, src, dst, how)
 
@@ -162,8 +157,8 @@ def _through_registers(op: Copy_Op | None, src: Tensor, dst: Tensor, how: How) -
     held = new_registers(src.dtype, count_of(src.layout, "cute.copy"), "t")
     reg = register(held, "cute.copy")
     source, target = _memory(op, src, how), _memory(op, dst, How())
-    current().emit(Load(reg, source, line=kernel_line()))
-    current().emit(Store(target, reg, line=kernel_line()))
+    emit(Load, reg, source)
+    emit(Store, target, reg)
 
 
 def _memory(op: Copy_Op | None, tensor: Tensor, how: How) -> Access:
@@ -177,7 +172,7 @@ def _predicated(x: Access, pred: Tensor) -> Access:
     """Return an access whose vectors are guarded by registers instead of the extents."""
     flags = register(pred, "cute.copy")
     if pred.dtype is not b1 or x.count % len(flags):
-        raise refusal("kernel-pred", operation="cute.copy", pred=pred, count=x.count, where=where())
+        raise refusal_here("kernel-pred", operation="cute.copy", pred=pred, count=x.count)
     guards = tuple([Test(Reg(flags.storage, flags.dtype, (i,))) for i in flags.index])
     each = x.count // len(guards)
     return replace(x, guards=guards, masks=tuple([(v // each,) for v in range(x.count)]))
@@ -202,16 +197,14 @@ def prefetch(tensor: Tensor) -> None:
     that follows later. Raises LayoutError for memory of another kind. Source: PTX ISA, prefetch.L2.
     """
     if tensor.space != "gmem":
-        raise refusal(
-            "kernel-space", operation="cute.prefetch", tensor=tensor, wanted="gmem", where=where()
-        )
+        raise refusal_here("kernel-space", operation="cute.prefetch", tensor=tensor, wanted="gmem")
     part = access(tensor, _width(None, tensor), "cute.prefetch")
-    current().emit(Prefetch(part, line=kernel_line()))
+    emit(Prefetch, part)
 
 
 def _require_no_pred(how: How, tensor: Tensor) -> None:
     if how.pred is not None:
-        raise refusal("kernel-pred", operation="cute.copy", pred=how.pred, count=0, where=where())
+        raise refusal_here("kernel-pred", operation="cute.copy", pred=how.pred, count=0)
 
 
 def _width(op: Copy_Op | None, memory: Tensor) -> int:
@@ -228,9 +221,7 @@ def _width(op: Copy_Op | None, memory: Tensor) -> int:
 def _require_size(src: Tensor, dst: Tensor) -> None:
     a, b = count_of(src.layout, "cute.copy"), count_of(dst.layout, "cute.copy")
     if a != b or not shapes_face(src.shape, dst.shape):
-        raise refusal(
-            "kernel-shapes", operation="cute.copy", a=src.shape, b=dst.shape, where=where()
-        )
+        raise refusal_here("kernel-shapes", operation="cute.copy", a=src.shape, b=dst.shape)
 
 
 # -- instructions with lanes of their own
@@ -257,7 +248,7 @@ def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, how: How) -> None:
     _require_size(src, dst)
     width = op.src_bits // src.dtype.bits
     if not width:
-        raise refusal(
+        raise refusal_here(
             "copy-value-bits",
             operation="cute.copy",
             op=op,
@@ -265,7 +256,6 @@ def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, how: How) -> None:
             moved=op.src_bits,
             dtype=src.dtype,
             bits=src.dtype.bits,
-            where=where(),
         )
     source, target = access(src, width, "cute.copy"), access(dst, width, "cute.copy")
     if how.pred is not None:
@@ -273,8 +263,8 @@ def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, how: How) -> None:
     if how.also is not True:
         source = _guarded_too(source, how.also)
     if how.fill or copysign(1, how.fill) < 0:  # what it fills in is all zero bits
-        raise refusal("kernel-fill", operation="cute.copy", fill=how.fill, where=where())
-    current().emit(CpAsync(op, target, _filled(op, source), line=kernel_line()))
+        raise refusal_here("kernel-fill", operation="cute.copy", fill=how.fill)
+    emit(CpAsync, op, target, _filled(op, source))
 
 
 def _filled(op: Copy_Op, source: Access) -> Access:
@@ -285,25 +275,23 @@ def _filled(op: Copy_Op, source: Access) -> Access:
 def _require_spaces(op: Copy_Op, src: Tensor, dst: Tensor, a: str, b: str) -> None:
     for side, tensor, needed in (("source", src, a), ("destination", dst, b)):
         if tensor.space != needed:
-            raise refusal(
+            raise refusal_here(
                 "copy-memory",
                 operation="cute.copy",
                 atom=op,
                 side=side,
                 space=tensor.space,
                 needed=needed,
-                where=where(),
             )
 
 
 def _require_instances(op: Copy_Op, rows: int, elements: int, each: int) -> None:
     if rows * each != elements:
-        raise refusal(
+        raise refusal_here(
             "kernel-matrices",
             operation="cute.copy",
             atom=op,
             rows=rows,
             elements=elements,
             each=each,
-            where=where(),
         )

@@ -6,9 +6,8 @@ a parameter, which know its extents: tiles that reach past them are predicated b
 
 from __future__ import annotations
 
-from cute_py.calls.places import where
 from cute_py.dtypes.table import Dtype
-from cute_py.errors import refusal
+from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.coords import crd2idx
@@ -24,7 +23,7 @@ from cute_py.trace.state import Scope, current
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Self
 
     from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
@@ -59,7 +58,7 @@ class KernelEngine(Engine):
 
     def require_known(self, tensor: Tensor, use: str, instead: str = "") -> None:
         """Refuse: what is in the memory of a kernel is known only when it runs."""
-        raise refusal(
+        raise refusal_here(
             "trace-python",
             operation="kernel",
             value=tensor,
@@ -67,12 +66,15 @@ class KernelEngine(Engine):
             instead=instead
             or "with cute.when(x > 0): ... , cute.where(condition, a, b), cute.minimum, "
             "cute.maximum, p&q, p|q, ~p; cute.sqrt and its like; cute.as_int(x) for an index",
-            where=where(),
         )
 
     def operate(self, name: str, *operands: object) -> Alike:
         """Refuse; memory is no operand."""
-        raise refusal("engine-arithmetic", operation=name, engine=self, where=where())
+        raise refusal_here("engine-arithmetic", operation=name, engine=self)
+
+    def __str__(self) -> str:
+        moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
+        return f"{self.space}_ptr[{self.dtype.bits}b]({self.name}{moved})"
 
 
 class BoundedEngine(KernelEngine):
@@ -86,7 +88,7 @@ class BoundedEngine(KernelEngine):
     asserted: Asserted | None
 
     def _key(self) -> tuple[Any, ...]:
-        return self._parts()[:-1]  # equal memories, whatever was asserted on the way
+        return self.name, self.dtype, self.offset, id(self.scope)  # whatever was asserted
 
     def _with(self, offset: IntTuple, asserted: Asserted | None) -> Alike:
         """Return the memory with another origin and other assertions."""
@@ -154,17 +156,13 @@ class GlobalMemory(BoundedEngine):
     def _parts(self) -> tuple[Any, ...]:
         return self.name, self.dtype, self.alignment, self.scope, self.offset, self.asserted
 
-    def __str__(self) -> str:
-        moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
-        return f"gmem_ptr[{self.dtype.bits}b]({self.name}{moved})"
-
     def _with(self, offset: IntTuple, asserted: Asserted | None) -> GlobalMemory:
         return GlobalMemory(self.name, self.dtype, self.alignment, self.scope, offset, asserted)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> GlobalMemory:
-        """Return the parameter in elements of `dtype`; refuse where either lies unpacked."""
+        """Return the parameter in elements of `dtype`; refuse where either is unpacked."""
         if dtype is not self.dtype and min(dtype.bits, self.dtype.bits) < 8:
-            raise refusal("kernel-recast", operation="recast", a=self, dtype=dtype, where=where())
+            raise refusal_here("kernel-recast", operation="recast", a=self, dtype=dtype)
         return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset, None)
 
     def guarded(
@@ -245,17 +243,17 @@ class Guarded(KernelEngine):
         return Guarded(self.memory, self.shape, self.stride, offset)
 
 
-class SharedMemory(BoundedEngine):
-    """A storage in shared memory.
+class Storage(BoundedEngine):
+    """A storage that the kernel allocates.
 
     Attributes:
         name: of the storage.
         count: how many elements of `dtype` it holds.
         offset: of the origin (elements).
+        scope: the block of the trace that made it.
     """
 
     __slots__ = ("count",)
-    space = "smem"
     count: int
 
     def __init__(
@@ -277,39 +275,40 @@ class SharedMemory(BoundedEngine):
     def _parts(self) -> tuple[Any, ...]:
         return self.name, self.dtype, self.count, self.scope, self.offset, self.asserted
 
+    def _key(self) -> tuple[Any, ...]:
+        return (*super()._key(), self.count)
+
+    def _with(self, offset: IntTuple, asserted: Asserted | None) -> Self:
+        return type(self)(self.name, self.dtype, self.count, self.scope, offset, asserted)
+
     @property
     def size(self) -> Leaf:
         """How many elements the storage holds."""
         return self.count
 
-    def __str__(self) -> str:
-        moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
-        return f"smem_ptr[{self.dtype.bits}b]({self.name}{moved})"
-
-    def _with(self, offset: IntTuple, asserted: Asserted | None) -> SharedMemory:
-        return SharedMemory(self.name, self.dtype, self.count, self.scope, offset, asserted)
-
-    def recast(self, dtype: Dtype, offset: Leaf) -> SharedMemory:
+    def recast(self, dtype: Dtype, offset: Leaf) -> Self:
         """Return the storage in elements of `dtype`."""
         count = self.count * self.dtype.bits // dtype.bits
-        return SharedMemory(self.name, dtype, count, self.scope, offset, None)
+        return type(self)(self.name, dtype, count, self.scope, offset, None)
 
 
-class Register(KernelEngine):
+class SharedMemory(Storage):
+    """A storage in shared memory."""
+
+    __slots__ = ()
+    space = "smem"
+
+
+class Register(Storage):
     """A register storage: every thread has its own; indices are static.
 
-    Attributes:
-        name: of the storage.
-        count: how many elements of `dtype` it holds.
-        offset: of the origin (elements).
-        scope: the block of the trace that made it.
+    `copied`: whether it is the copy of one element that tensor[coord] made.
     """
 
-    __slots__ = ("copied", "count")
+    __slots__ = ("copied",)
     space = "rmem"
     computes = True
-    count: int
-    copied: bool  # whether it is the copy of one element that tensor[coord] made
+    copied: bool
 
     def __init__(
         self,
@@ -318,40 +317,17 @@ class Register(KernelEngine):
         count: int,
         scope: Scope,
         offset: Leaf = 0,
+        asserted: Asserted | None = None,
         copied: bool = False,
     ) -> None:
+        super().__init__(name, dtype, count, scope, offset, None)  # its indices are static
         _set(self, "copied", copied)
-        _set(self, "name", name)
-        _set(self, "dtype", dtype)
-        _set(self, "count", count)
-        _set(self, "scope", scope)
-        _set(self, "offset", offset)
 
-    def _parts(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self.count, self.scope, self.offset
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self.count, id(self.scope), self.offset
-
-    @property
-    def size(self) -> Leaf:
-        """How many elements the storage holds."""
-        return self.count
-
-    def __str__(self) -> str:
-        moved = "" if ints.is_zero(self.offset) else f"+{self.offset}"
-        return f"rmem_ptr[{self.dtype.bits}b]({self.name}{moved})"
-
-    def at(self, offset: IntTuple) -> Register:
+    def at(self, offset: IntTuple) -> Alike:
         """Return the storage with its origin at `offset` elements."""
         if offset.__class__ is not int:
-            raise refusal("register-index", operation="Tensor", index=offset, where=where())
-        return Register(self.name, self.dtype, self.count, self.scope, offset)
-
-    def recast(self, dtype: Dtype, offset: Leaf) -> Register:
-        """Return the storage in elements of `dtype`."""
-        count = self.count * self.dtype.bits // dtype.bits
-        return Register(self.name, dtype, count, self.scope, offset)
+            raise refusal_here("register-index", operation="Tensor", index=offset)
+        return super().at(offset)
 
     def read(self, offset: IntTuple) -> Any:
         """Return a copy of one element: later writes to the storage do not change it."""
@@ -360,7 +336,7 @@ class Register(KernelEngine):
     def write(self, offset: IntTuple, value: object) -> None:
         """Record the assignment of one element."""
         if self.copied:
-            raise refusal("kernel-element", operation="tensor", where=where())
+            raise refusal_here("kernel-element", operation="tensor")
         current().record.assign(self.element(offset), value)
 
     def element(self, offset: IntTuple) -> Any:
@@ -390,14 +366,15 @@ class Register(KernelEngine):
 def copied_element(tensor: Any) -> Any:  # a Tensor
     """Return a register tensor of one element as the copy that tensor[coord] gives."""
     x = tensor.engine
-    return derived(Register(x.name, x.dtype, x.count, x.scope, x.offset, True), tensor.layout)
+    held = Register(x.name, x.dtype, x.count, x.scope, x.offset, copied=True)
+    return derived(held, tensor.layout)
 
 
 def allocate_registers(name: str, dtype: Dtype, count: int) -> Register:
     """Return new registers of the kernel in progress."""
     trace = current()
     if count.__class__ is not int:
-        raise refusal("register-count", operation="cute.rmem", count=count, where=where())
+        raise refusal_here("register-count", operation="cute.rmem", count=count)
     label = trace.name_for(name)
     trace.registers[label] = Registers(label, dtype, count)
     return Register(label, dtype, count, trace.scope)

@@ -8,9 +8,9 @@ include/cute/arch/copy_sm90_tma.hpp, mma_sm90_gmma.hpp.
 from __future__ import annotations
 
 from cute_py.atoms.gmma import byte_swizzle, make_gmma_desc
-from cute_py.calls.places import kernel_line, where
+from cute_py.atoms.tma import MOST_BOX, SWIZZLE_MODES
 from cute_py.dtypes.table import u64
-from cute_py.errors import refusal
+from cute_py.errors import refusal_here
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
@@ -39,7 +39,7 @@ from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import bare
-from cute_py.trace.state import current
+from cute_py.trace.state import emit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from cute_py.plan.access import Access
 
 _MODES = {0: "INTER", 1: "SW128", 2: "SW64", 3: "SW32"}  # layout types of a descriptor
-MOST_BOX = 256  # elements of a box along one mode
 
 
 # -- mbarriers
@@ -84,22 +83,22 @@ class Mbarriers:
     def init(self, arrivals: int) -> None:
         """Make all barriers wait for so many arrivals in each phase; called by one thread."""
         for i in range(self.count):
-            current().emit(MbarInit(self._at(i), arrivals, line=kernel_line()))
+            emit(MbarInit, self._at(i), arrivals)
 
     def arrive(self, index: Leaf, cluster_rank: Leaf | None = None) -> None:
         """Arrive once, at the barrier of another block of the cluster if its rank is given."""
         rank_of = None if cluster_rank is None else bare(cluster_rank)
-        current().emit(MbarArrive(self._at(index), cluster_rank=rank_of, line=kernel_line()))
+        emit(MbarArrive, self._at(index), cluster_rank=rank_of)
 
     def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
         """Arrive once, and announce `bytes` that copies will bring."""
-        current().emit(MbarArrive(self._at(index), bytes, line=kernel_line()))
+        emit(MbarArrive, self._at(index), bytes)
 
     def wait(self, index: Leaf, parity: Leaf) -> None:
         """Wait until the phase of this parity has ended; a new barrier is in phase 0, and a wait
         for parity 1 passes at once.
         """
-        current().emit(MbarWait(self._at(index), bare(parity), line=kernel_line()))
+        emit(MbarWait, self._at(index), bare(parity))
 
 
 def mbarriers(count: int) -> Mbarriers:
@@ -117,12 +116,11 @@ def tma_tensor(tensor: Tensor) -> Tensor:
     """
     engine = tensor.engine
     if not isinstance(engine, GlobalMemory) or tensor.layout.__class__ is not Layout:
-        raise refusal(
+        raise refusal_here(
             "kernel-space",
             operation="cute.tma_tensor",
             tensor=tensor,
             wanted="global memory: an argument of the kernel",
-            where=where(),
         )
     shape, stride = tensor.layout.shape, tensor.layout.stride
     if not isinstance(shape, tuple):
@@ -147,16 +145,8 @@ def tma_load(
     Elements outside of the tensor are zeros, and count as bytes.
     """
     engine, coord, box = _box(source, target, "cute.tma_load")
-    op = TmaLoad(
-        engine.name,
-        coord,
-        box,
-        access(target, 1, "cute.tma_load"),
-        bars._at(index),
-        bare(multicast),
-        line=kernel_line(),
-    )
-    current().emit(op)
+    dst = access(target, 1, "cute.tma_load")
+    emit(TmaLoad, engine.name, coord, box, dst, bars._at(index), bare(multicast))
 
 
 def tma_store(source: Tensor, target: Tensor, reduce: str = "") -> None:
@@ -172,17 +162,17 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "") -> None:
     """
     engine, coord, box = _box(target, source, "cute.tma_store")
     src = access(source, 1, "cute.tma_store")
-    current().emit(TmaStore(engine.name, coord, box, src, reduce, line=kernel_line()))
+    emit(TmaStore, engine.name, coord, box, src, reduce)
 
 
 def tma_store_commit() -> None:
     """Close a group of the thread's TMA stores (cp.async.bulk.commit_group)."""
-    current().emit(BulkCommit(line=kernel_line()))
+    emit(BulkCommit)
 
 
 def tma_store_wait(groups: int, read: bool = False) -> None:
     """Wait until at most so many groups are open, or (`read`) still read shared memory."""
-    current().emit(BulkWait(groups, read, line=kernel_line()))
+    emit(BulkWait, groups, read)
 
 
 def _box(
@@ -191,22 +181,18 @@ def _box(
     """Return the tensor, the coordinate of its first element and the extents of a tile's box."""
     engine = tile.engine
     if not isinstance(engine, Guarded) or not isinstance(shared.engine, SharedMemory):
-        raise refusal("tma-kernel-tile", operation=operation, a=tile, b=shared, where=where())
+        raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
     if tile.dtype is not shared.dtype:
-        raise refusal(
-            "kernel-types", operation=operation, a=tile.dtype, b=shared.dtype, where=where()
-        )
+        raise refusal_here("kernel-types", operation=operation, a=tile.dtype, b=shared.dtype)
     layout = tile.layout
     axes = [getattr(d, "path", (-1,))[0] for d in layout._d]
     steps = [getattr(d, "value", 0) for d in layout._d]
     extents = [int(size(layout, k)) for k in range(rank(layout))]
     plain = len(axes) == len(extents) and all(step == 1 for step in steps)
     if not plain or axes != sorted(set(axes)):
-        raise refusal("tma-kernel-tile", operation=operation, a=tile, b=shared, where=where())
+        raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
     if [int(size(shared.layout, k)) for k in range(rank(shared.layout))] != extents:
-        raise refusal(
-            "kernel-shapes", operation=operation, a=tile.shape, b=shared.shape, where=where()
-        )
+        raise refusal_here("kernel-shapes", operation=operation, a=tile.shape, b=shared.shape)
     box = [1] * len(engine.offset)
     for axis, extent in zip(axes, extents, strict=True):
         box[axis] = extent
@@ -218,16 +204,11 @@ def _require_box(engine: Guarded, box: list[int], shared: Tensor, operation: str
     """Refuse a box that no tensor map has: too long, or its rows wider than the swizzle's span."""
     inner = next((i for i, d in enumerate(engine.stride) if d.__class__ is int and d == 1), None)
     swizzle = byte_swizzle(shared.layout, shared.dtype.bits)
-    span = {0: 0, 1: 32, 2: 64, 3: 128}.get(swizzle.num_bits)
+    _mode, span, _period = SWIZZLE_MODES.get(swizzle.num_bits, ("", None, 0))
     row = 0 if inner is None else box[inner] * shared.dtype.bits // 8
     if inner is None or max(box) > MOST_BOX or row % 16 or span is None or (span and row > span):
-        raise refusal(
-            "tma-kernel-box",
-            operation=operation,
-            box=tuple(box),
-            row=row,
-            swizzle=swizzle,
-            where=where(),
+        raise refusal_here(
+            "tma-kernel-box", operation=operation, box=tuple(box), row=row, swizzle=swizzle
         )
 
 
@@ -236,17 +217,17 @@ def _require_box(engine: Guarded, box: list[int], shared: Tensor, operation: str
 
 def warpgroup_fence() -> None:
     """Order register accesses before the products that follow (wgmma.fence)."""
-    current().emit(WgFence(line=kernel_line()))
+    emit(WgFence)
 
 
 def warpgroup_commit() -> None:
     """Close a group of products (wgmma.commit_group)."""
-    current().emit(WgCommit(line=kernel_line()))
+    emit(WgCommit)
 
 
 def warpgroup_wait(groups: int) -> None:
     """Wait until at most so many groups are in flight (wgmma.wait_group)."""
-    current().emit(WgWait(groups, line=kernel_line()))
+    emit(WgWait, groups)
 
 
 def warpgroup_gemm(
@@ -267,7 +248,7 @@ def warpgroup_gemm(
     atom = mma.atom if isinstance(mma, TiledMMA) else mma
     m, n, k = (_count(acc, 1), _count(acc, 2), _count(a, 2))
     if (_count(a, 1), _count(b, 1), _count(b, 2)) != (m, n, k):
-        raise refusal(
+        raise refusal_here(
             "operand-shape",
             operation="cute.warpgroup_gemm",
             atom=atom,
@@ -275,7 +256,6 @@ def warpgroup_gemm(
             a=a.layout,
             b=b.layout,
             values=", ".join(str(size(tv, 1)) for tv in (atom.c_tv, atom.a_tv, atom.b_tv)),
-            where=where(),
         )
     steps = tuple(
         (i + m * j, i + m * kk, j + n * kk) for kk in range(k) for j in range(n) for i in range(m)
@@ -287,7 +267,7 @@ def warpgroup_gemm(
     )
     right = _tile(b, atom.major_b, "cute.warpgroup_gemm")
     d = register(acc, "cute.warpgroup_gemm")
-    current().emit(Wgmma(atom, d, left, right, steps, accumulate, line=kernel_line()))
+    emit(Wgmma, atom, d, left, right, steps, accumulate)
 
 
 def _count(tensor: Tensor, mode: int) -> int:
@@ -315,10 +295,8 @@ def _at_origin(layout: AnyLayout) -> AnyLayout:
 def setmaxnreg(count: int, kind: str) -> None:
     """Give registers back (`dec`), or ask for more (`inc`), for all warps of a warpgroup."""
     if count % 8 or not 24 <= count <= 256 or kind not in ("inc", "dec"):
-        raise refusal(
-            "kernel-registers", operation="cute.setmaxnreg", count=count, kind=kind, where=where()
-        )
-    current().emit(SetMaxNReg(count, kind, line=kernel_line()))
+        raise refusal_here("kernel-registers", operation="cute.setmaxnreg", count=count, kind=kind)
+    emit(SetMaxNReg, count, kind)
 
 
 # -- order
@@ -326,14 +304,14 @@ def setmaxnreg(count: int, kind: str) -> None:
 
 def fence_proxy_async() -> None:
     """Make what the thread wrote to shared memory visible to TMA and warpgroup instructions."""
-    current().emit(Fence("proxy_async", line=kernel_line()))
+    emit(Fence, "proxy_async")
 
 
 def fence_mbarrier_init() -> None:
     """Make new mbarriers visible to the asynchronous proxy and the cluster."""
-    current().emit(Fence("mbarrier_init", line=kernel_line()))
+    emit(Fence, "mbarrier_init")
 
 
 def cluster_sync() -> None:
     """Wait for all threads of the cluster."""
-    current().emit(Barrier("cluster", line=kernel_line()))
+    emit(Barrier, "cluster")

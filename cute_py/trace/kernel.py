@@ -11,10 +11,9 @@ from cute_py.calls import doors
 from cute_py.calls.arguments import Argument, annotations_of, classify, rebuilt
 from cute_py.calls.arrays import on_device
 from cute_py.calls.fingerprint.watch import Watch
-from cute_py.calls.places import is_own, place_text
 from cute_py.calls.quick import Calls
 from cute_py.dtypes.table import b1
-from cute_py.errors import CuteError, refusal
+from cute_py.errors import CuteError, is_own, place_text, refusal
 from cute_py.layout.layout import Layout
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam

@@ -6,8 +6,7 @@ order; what depends on the thread, the block or a loop goes to the bases, all el
 
 from __future__ import annotations
 
-from cute_py.calls.places import where
-from cute_py.errors import LayoutError, refusal
+from cute_py.errors import LayoutError, refusal_here
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt, terms_of
@@ -38,7 +37,7 @@ def count_of(layout: AnyLayout, operation: str) -> int:
     """Return the number of elements; refuse one that is not known yet."""
     count = layout.size()
     if count.__class__ is not int:
-        raise refusal("kernel-size", operation=operation, layout=layout, where=where())
+        raise refusal_here("kernel-size", operation=operation, layout=layout)
     return int(count)
 
 
@@ -47,7 +46,7 @@ def modes_of(layout: Layout, operation: str) -> list[tuple[int, Any]]:
     modes = list(zip(layout._s, layout._d, strict=True))
     for extent, _stride in modes:
         if extent.__class__ is not int:
-            raise refusal("kernel-size", operation=operation, layout=layout, where=where())
+            raise refusal_here("kernel-size", operation=operation, layout=layout)
     return [(extent, stride) for extent, stride in modes if extent != 1]
 
 
@@ -75,21 +74,15 @@ def register(tensor: Tensor, operation: str) -> Reg:
     """Return the elements of a register tensor, in order; refuse other memories and old values."""
     engine = tensor.engine
     if not isinstance(engine, Register):
-        raise refusal(
-            "kernel-space",
-            operation=operation,
-            tensor=tensor,
-            wanted="registers (rmem)",
-            where=where(),
+        raise refusal_here(
+            "kernel-space", operation=operation, tensor=tensor, wanted="registers (rmem)"
         )
     engine.scope.require_open(tensor)
     offsets = static_offsets(tensor.layout, operation)
     origin = engine.offset
     index = tuple([origin + o for o in offsets])
     if min(index) < 0 or max(index) >= engine.count:
-        raise refusal(
-            "register-range", operation=operation, tensor=tensor, count=engine.count, where=where()
-        )
+        raise refusal_here("register-range", operation=operation, tensor=tensor, count=engine.count)
     return Reg(engine.name, engine.dtype, index)
 
 
@@ -99,7 +92,7 @@ def static_offsets(layout: Alike, operation: str) -> list[int]:
         return sums_of(modes_of(layout, operation))
     if layout.__class__ is not Layout and layout.offset.__class__ is int:
         return [int(layout(i)) for i in range(count_of(layout, operation))]
-    raise refusal("register-index", operation=operation, index=layout, where=where())
+    raise refusal_here("register-index", operation=operation, index=layout)
 
 
 # -- memory
@@ -116,7 +109,7 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:
         engine.scope.require_open(tensor)
     count = count_of(tensor.layout, operation)
     if count % width:
-        raise refusal("vector-count", operation=operation, count=count, width=width, where=where())
+        raise refusal_here("vector-count", operation=operation, count=count, width=width)
     if isinstance(engine, Guarded):
         found = by_coordinates(tensor, engine, width, operation)
         name, space, asserted = engine.name, "gmem", engine.memory.asserted
@@ -124,8 +117,8 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:
         found = _by_offsets(tensor, width, operation)
         name, space, asserted = engine.name, engine.space, engine.asserted
     else:
-        raise refusal(
-            "kernel-space", operation=operation, tensor=tensor, wanted="gmem or smem", where=where()
+        raise refusal_here(
+            "kernel-space", operation=operation, tensor=tensor, wanted="gmem or smem"
         )
     if asserted:
         found["asserted"] = _asserted(asserted)
@@ -193,13 +186,12 @@ def _vectors(
         for v in range(0, len(entries), width):
             digits, first = entries[v]
             if entries[v : v + width] != [(digits, first + i) for i in range(width)]:
-                raise refusal(
+                raise refusal_here(
                     "vector-neighbours",
                     operation=operation,
                     layout=layout,
                     width=width,
                     offsets=[o for _digits, o in entries[v : v + width]],
-                    where=where(),
                 )
     return entries[::width]
 
@@ -207,22 +199,17 @@ def _vectors(
 def _swizzled(tensor: Tensor, width: int, operation: str) -> dict[str, Any]:
     layout, swizzle = tensor.layout, tensor.layout.outer
     if swizzle.__class__ is not Swizzle or layout.inner.__class__ is not Layout:
-        raise refusal("kernel-layout", operation=operation, layout=layout, where=where())
+        raise refusal_here("kernel-layout", operation=operation, layout=layout)
     fixed, moving = _split(modes_of(layout.inner, operation))
     if moving:
-        raise refusal("kernel-layout", operation=operation, layout=layout, where=where())
+        raise refusal_here("kernel-layout", operation=operation, layout=layout)
     vectors = _vectors(fixed, moving, layout.inner, width, operation)
     outside, inside = _outside(bare(layout.offset), swizzle.period)
     chunk = 2**swizzle.num_base
     starts = ints.divides(width, inside) is True and not any(o % width for _digits, o in vectors)
     if width > 1 and (chunk % width or not starts):
-        raise refusal(
-            "vector-swizzle",
-            operation=operation,
-            layout=layout,
-            width=width,
-            chunk=chunk,
-            where=where(),
+        raise refusal_here(
+            "vector-swizzle", operation=operation, layout=layout, width=width, chunk=chunk
         )
     return {
         "bases": (bare(ints.add(tensor.engine.offset, outside)),),
@@ -262,7 +249,7 @@ def _require_aligned(x: Access, operation: str) -> None:
     offsets = [*x.bases, *[o for _b, o in x.table]] if x.swizzle is None else list(x.bases)
     loose = next((o for o in offsets if ints.divides(x.width, o) is not True), None)
     if alignment * 8 % bits or loose is not None:
-        raise refusal(
+        raise refusal_here(
             "vector-alignment",
             operation=operation,
             bits=bits,
@@ -271,7 +258,6 @@ def _require_aligned(x: Access, operation: str) -> None:
             offset=0 if loose is None else loose,
             width=x.width,
             dtype=x.dtype,
-            where=where(),
         )
 
 
@@ -370,7 +356,7 @@ def _axis(
         return 0, 0
     step = getattr(stride, "value", None)
     if step.__class__ is not int:
-        raise refusal("kernel-layout", operation=operation, layout=layout, where=where())
+        raise refusal_here("kernel-layout", operation=operation, layout=layout)
     return axis[stride.path], step
 
 
@@ -380,17 +366,12 @@ def _require_neighbours(
     if width == 1:
         return
     first = coords[0]
-    units = [j for j, d in enumerate(strides) if d.__class__ is int and d == 1]
+    units = [j for j, d in enumerate(strides) if _is_one(d)]
     for j in units:
         if coords == [(*first[:j], first[j] + i, *first[j + 1 :]) for i in range(width)]:
             return
-    raise refusal(
-        "vector-neighbours",
-        operation=operation,
-        layout=layout,
-        width=width,
-        offsets=coords,
-        where=where(),
+    raise refusal_here(
+        "vector-neighbours", operation=operation, layout=layout, width=width, offsets=coords
     )
 
 
@@ -443,11 +424,6 @@ def _require_whole(start: Leaf, extent: Leaf, width: int, operation: str) -> Non
         return
     last = ints.add(start, width - 1)
     if not (_surely(compare("le", 0, start)) and _surely(compare("lt", last, extent))):
-        raise refusal(
-            "vector-extent",
-            operation=operation,
-            extent=extent,
-            start=start,
-            width=width,
-            where=where(),
+        raise refusal_here(
+            "vector-extent", operation=operation, extent=extent, start=start, width=width
         )

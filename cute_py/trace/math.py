@@ -53,10 +53,11 @@ _BY_ARITY = {1: _of_one, 2: _of_two, 3: _of_three}
 def _recording(name: str, row: Function) -> Callable[..., Tensor]:
     """Return the function that records a row."""
     make = _where if row.name == "where" else _BY_ARITY[row.arity]
-    function = make(row.name)
+    function: Any = make(row.name)
+    function.__code__ = function.__code__.replace(co_name=name)  # by which a refusal names it
     function.__name__ = function.__qualname__ = name
     function.__doc__ = row.text
-    return function
+    return function  # type: ignore[no-any-return]
 
 
 globals().update({name: _recording(name, row) for name, row in PUBLIC.items()})

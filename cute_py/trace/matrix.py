@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cute_py.atoms.mma import MMA_Atom
-from cute_py.calls.places import kernel_line, where
-from cute_py.errors import refusal
+from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.layout.algebra.divide import logical_divide
 from cute_py.layout.queries import rank, size
@@ -23,7 +22,7 @@ from cute_py.trace.control import range_
 from cute_py.trace.copying import copy, copy_or_zero
 from cute_py.trace.lower import register
 from cute_py.trace.runtime_integers import compare
-from cute_py.trace.state import current
+from cute_py.trace.state import emit
 from cute_py.trace.threads import cp_async_fence, cp_async_wait, syncthreads, thread_idx_linear
 
 TYPE_CHECKING = False
@@ -46,13 +45,8 @@ def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
     """
     atom = mma.atom if isinstance(mma, TiledMMA) else mma
     if not isinstance(atom, MMA_Atom):
-        raise refusal(
-            "tiled-kind",
-            operation="cute.gemm",
-            value=mma,
-            type=type(mma).__name__,
-            kind="TiledMMA or an MMA_Atom",
-            where=where(),
+        raise refusal_here(
+            "tiled-kind", operation="cute.gemm", value=mma, kind="TiledMMA or an MMA_Atom"
         )
     m, n, k = _extents(atom, acc, a, b)
     for name, tensor, kind in (
@@ -68,7 +62,7 @@ def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
         for j in (range(n) if i % 2 == 0 else range(n - 1, -1, -1))
     )
     d, x, y = (register(t, "cute.gemm") for t in (acc, a, b))
-    current().emit(Mma(atom, d, x, y, steps, line=kernel_line()))
+    emit(Mma, atom, d, x, y, steps)
 
 
 def _extents(atom: MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> tuple[int, int, int]:
@@ -77,7 +71,7 @@ def _extents(atom: MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> tuple[int, in
     (cv, cm, cn), (av, am, ak), (bv, bn, bk) = shapes
     values = [int(size(tv, 1)) for tv in (atom.c_tv, atom.a_tv, atom.b_tv)]
     if (cm, cn, ak) != (am, bn, bk) or [cv, av, bv] != values:
-        raise refusal(
+        raise refusal_here(
             "operand-shape",
             operation="cute.gemm",
             atom=atom,
@@ -85,14 +79,13 @@ def _extents(atom: MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> tuple[int, in
             a=a.layout,
             b=b.layout,
             values=", ".join(map(str, values)),
-            where=where(),
         )
     return cm, cn, ak
 
 
 def _extents_of(tensor: Tensor) -> tuple[int, int, int]:
     if tensor.__class__ is not Tensor or not 1 <= rank(tensor.layout) <= 3:
-        raise refusal("kernel-fragment", operation="cute.gemm", value=tensor, where=where())
+        raise refusal_here("kernel-fragment", operation="cute.gemm", value=tensor)
     modes = [int(size(tensor.layout, i)) for i in range(rank(tensor.layout))]
     v, m, k = modes + [1] * (3 - len(modes))
     return v, m, k
@@ -100,14 +93,13 @@ def _extents_of(tensor: Tensor) -> tuple[int, int, int]:
 
 def _require_type(atom: MMA_Atom, name: str, tensor: Tensor, kind: Dtype) -> None:
     if tensor.dtype is not kind:
-        raise refusal(
+        raise refusal_here(
             "kernel-operand-type",
             operation="cute.gemm",
             atom=atom,
             name=name,
             dtype=tensor.dtype,
             wanted=kind,
-            where=where(),
         )
 
 
@@ -249,7 +241,7 @@ class _MainLoop:
 
     def issue_group(self, group: list[_Piece], tile: Leaf, stage: Leaf) -> None:
         """Begin to copy some pieces of a tile."""
-        there = _is_less(tile, self.tiles)
+        there = compare("lt", tile, self.tiles)
         for piece in group:
             source, stored = piece.source[_, _, _, tile], piece.stored[_, _, _, stage]
             if "ZFILL" in piece.g2s.atom.op.name:
@@ -354,12 +346,8 @@ class _MainLoop:
         self._tile((self.tiles - 1) % self.stages)
 
 
-def _is_less(a: Leaf, b: Leaf) -> Any:  # a bool or a Condition
-    return compare("lt", a, b)
-
-
 def _stages(a: Operand, b: Operand) -> int:
     counts = [size(x.shared.layout, 2) for x in (a, b)]
     if counts[0] != counts[1] or ints.less(counts[0], 2):
-        raise refusal("pipeline-stages", operation="cute.mainloop", stages=counts, where=where())
+        raise refusal_here("pipeline-stages", operation="cute.mainloop", stages=counts)
     return int(counts[0])

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from cute_py.calls.places import kernel_line, where
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal
+from cute_py.errors import refusal_here
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import cosize
 from cute_py.plan.conditions import Reg
 from cute_py.plan.ops import Load, Store
 from cute_py.plan.plan import Shared
+from cute_py.plan.verify import MOST_SHARED
 from cute_py.tensor.tensor import Tensor, as_layout, derived
 from cute_py.trace.arithmetic import assign, is_register, new_registers
 from cute_py.trace.engines import SharedMemory, allocate_registers, copied_element
 from cute_py.trace.lower import access, register
-from cute_py.trace.state import current, tracing
+from cute_py.trace.state import current, emit, tracing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,10 +42,13 @@ def smem(dtype: DtypeLike, layout: LayoutLike, alignment: int = 128, name: str =
     layout = as_layout(layout, "cute.smem")
     count = cosize(layout)
     if count.__class__ is not int:
-        raise refusal("register-count", operation="cute.smem", count=count, where=where())
+        raise refusal_here("register-count", operation="cute.smem", count=count)
     label = trace.name_for(name)
     offset = trace.place(alignment)
     trace.shared[label] = shared = Shared(label, kind, count, offset, alignment)
+    if offset + shared.bytes > MOST_SHARED:  # at once: a kernel of many stages is long to trace
+        size = offset + shared.bytes
+        raise refusal_here("plan-shared", operation=trace.name, bytes=size, most=MOST_SHARED)
     trace.take(offset + shared.bytes)
     return derived(SharedMemory(label, kind, count, trace.root), layout)
 
@@ -106,7 +109,7 @@ def load_element(engine: KernelEngine, offset: IntTuple) -> Tensor:
     """Record the load of one element, and return the register that holds it."""
     src = access(_element(engine, offset), 1, "tensor[coord]")
     held = new_registers(_kind(engine), 1, "x")
-    current().emit(Load(register(held, "tensor[coord]"), src, line=kernel_line()))
+    emit(Load, register(held, "tensor[coord]"), src)
     element: Tensor = copied_element(held)
     return element
 
@@ -115,19 +118,18 @@ def store_element(engine: KernelEngine, offset: IntTuple, value: object) -> None
     """Record the store of one element."""
     dst = access(_element(engine, offset), 1, "tensor[coord] = value")
     src = element_register(value, _kind(engine), "tensor[coord] = value")
-    current().emit(Store(dst, src, line=kernel_line()))
+    emit(Store, dst, src)
 
 
 def element_register(value: object, kind: Dtype, operation: str) -> Reg:
     """Return a value as a register of one element of a type."""
     if is_register(value):
         if value.dtype is not kind:  # type: ignore[attr-defined]
-            raise refusal(
+            raise refusal_here(
                 "kernel-types",
                 operation=operation,
                 a=kind,
                 b=value.dtype,  # type: ignore[attr-defined]
-                where=where(),
             )
         return register(value, operation)  # type: ignore[arg-type]
     held = new_registers(kind, 1, "x")

@@ -6,8 +6,7 @@ through `cute.range`. Source: cutlass include/cutlass/pipeline/pipeline.hpp.
 
 from __future__ import annotations
 
-from cute_py.calls.places import where
-from cute_py.errors import refusal
+from cute_py.errors import refusal_here
 from cute_py.trace.control import Var, branch
 from cute_py.trace.hopper import Mbarriers, fence_mbarrier_init, tma_load
 from cute_py.trace.threads import cp_async_fence, cp_async_wait, syncthreads, thread_idx_linear
@@ -129,4 +128,4 @@ def pipeline(
 
 def _require_stages(stages: int) -> None:
     if stages.__class__ is not int or stages < 2:
-        raise refusal("pipeline-stages", operation="cute.pipeline", stages=stages, where=where())
+        raise refusal_here("pipeline-stages", operation="cute.pipeline", stages=stages)

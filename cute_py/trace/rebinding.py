@@ -15,7 +15,7 @@ from bisect import bisect_right
 from functools import lru_cache
 from types import FunctionType, ModuleType
 
-from cute_py.errors import refusal
+from cute_py.errors import place_text, refusal
 from cute_py.trace.runtime_integers import Condition, Int
 
 TYPE_CHECKING = False
@@ -101,7 +101,7 @@ def refuse_rebound(operation: str, kind: str, names: set[str], where: str) -> No
 
 
 def _where(frame: FrameType, line: int) -> str:
-    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{line}"
+    return place_text((frame.f_code.co_filename, line))
 
 
 # -- names used later

@@ -8,27 +8,28 @@ using it outside of the run-time loop or branch that made it.
 
 from __future__ import annotations
 
-from cute_py.calls.places import kernel_line, where
-from cute_py.errors import refusal
+from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt
 from cute_py.layout import AbstractTensor
 from cute_py.layout.basis import ScaledBasis
-from cute_py.plan.conditions import BITS, MOST, Compare, Logic, Not, Test
+from cute_py.plan.conditions import BITS, MOST, Compare, Logic, Not, Test, uniformity
 from cute_py.plan.ops.control import Let, let_bounds
-from cute_py.plan.uniform import uniformity
-from cute_py.trace.state import current
+from cute_py.trace.state import current, emit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from collections.abc import Callable
+    from typing import Any, NoReturn, TypeAlias
 
     from cute_py.dtypes.table import DtypeLike
     from cute_py.integers.ints import Leaf
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.tensor.tensor import Tensor
     from cute_py.trace.state import Scope, Trace
+
+    Binary: TypeAlias = Callable[["Int", object], Leaf]
 
 _set = object.__setattr__
 
@@ -39,9 +40,7 @@ class _RunTime:
     __slots__ = ()
 
     def _refuse(self, use: str, instead: str) -> NoReturn:
-        raise refusal(
-            "trace-python", operation="kernel", value=self, use=use, instead=instead, where=where()
-        )
+        raise refusal_here("trace-python", operation="kernel", value=self, use=use, instead=instead)
 
     def __bool__(self) -> bool:
         self._refuse(
@@ -72,6 +71,17 @@ class _RunTime:
         self._refuse("@", "cute.gemm")
 
     __rmatmul__ = __matmul__
+
+
+def _forms(op: str) -> tuple[Binary, Binary]:
+    """Return an operator of a run-time integer, and the same with the integer on its right."""
+    return lambda self, other: _operate(op, self, other), lambda self, other: _operate(
+        op, other, self
+    )
+
+
+def _bitwise_form(kind: str) -> Binary:
+    return lambda self, other: _bitwise(kind, self, other)
 
 
 class Int(_RunTime):
@@ -127,35 +137,11 @@ class Int(_RunTime):
 
     # -- arithmetic
 
-    def __add__(self, other: object) -> Leaf:
-        return _operate("add", self, other)
-
-    def __radd__(self, other: object) -> Leaf:
-        return _operate("add", other, self)
-
-    def __sub__(self, other: object) -> Leaf:
-        return _operate("sub", self, other)
-
-    def __rsub__(self, other: object) -> Leaf:
-        return _operate("sub", other, self)
-
-    def __mul__(self, other: object) -> Leaf:
-        return _operate("mul", self, other)
-
-    def __rmul__(self, other: object) -> Leaf:
-        return _operate("mul", other, self)
-
-    def __floordiv__(self, other: object) -> Leaf:
-        return _operate("div", self, other)
-
-    def __rfloordiv__(self, other: object) -> Leaf:
-        return _operate("div", other, self)
-
-    def __mod__(self, other: object) -> Leaf:
-        return _operate("mod", self, other)
-
-    def __rmod__(self, other: object) -> Leaf:
-        return _operate("mod", other, self)
+    __add__, __radd__ = _forms("add")
+    __sub__, __rsub__ = _forms("sub")
+    __mul__, __rmul__ = _forms("mul")
+    __floordiv__, __rfloordiv__ = _forms("div")
+    __mod__, __rmod__ = _forms("mod")
 
     def __divmod__(self, other: object) -> tuple[Leaf, Leaf]:
         return self // other, self % other
@@ -175,18 +161,8 @@ class Int(_RunTime):
     def __round__(self, digits: None = None) -> Leaf:
         return self
 
-    def __and__(self, other: object) -> Leaf:
-        return _bitwise("and", self, other)
-
-    def __or__(self, other: object) -> Leaf:
-        return _bitwise("or", self, other)
-
-    def __xor__(self, other: object) -> Leaf:
-        return _bitwise("xor", self, other)
-
-    __rand__ = __and__
-    __ror__ = __or__
-    __rxor__ = __xor__
+    __and__, __or__, __xor__ = map(_bitwise_form, ("and", "or", "xor"))
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __lshift__(self, other: object) -> Leaf:
         return _shift("shl", "mul", self, other)
@@ -419,9 +395,7 @@ def as_condition(x: object, operation: str) -> Truth:
     if test is not None:
         reg = test(x)
         return Condition(Test(reg), current().scope)
-    raise refusal(
-        "trace-condition", operation=operation, value=x, type=type(x).__name__, where=where()
-    )
+    raise refusal_here("trace-condition", operation=operation, value=x)
 
 
 def _bitwise(kind: str, a: Int, b: object) -> Leaf:
@@ -477,6 +451,6 @@ def _let(kind: str, a: Leaf, b: Leaf) -> Leaf:
     """Record an integer that no polynomial describes, and return it."""
     trace, operands = current(), (bare(a), bare(b))
     name = trace.name_for("n")
-    trace.emit(Let(name, kind, operands, line=kernel_line()))
+    emit(Let, name, kind, operands)
     scope = uniformity(trace.uniform, *operands)
     return new_symbol(trace, name, 1, *let_bounds(kind, *operands), scope)

@@ -11,18 +11,19 @@ import sys
 import threading
 from contextlib import contextmanager
 
-from cute_py.calls.places import place_text, where
-from cute_py.errors import refusal
+from cute_py.errors import kernel_line, place_text, refusal, refusal_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
-    from typing import Any
+    from typing import Any, ParamSpec
 
     from cute_py.integers.symbols import SymInt
     from cute_py.plan.ops import Op
     from cute_py.trace.kernel import Recorder
+
+    P = ParamSpec("P")
 
 _local = threading.local()
 _HERE = __name__.rpartition(".")[0].partition(".")[0]  # cute_py
@@ -50,13 +51,12 @@ class Scope:
         """Refuse a value of this block where the block is over, or part of another trace."""
         foreign = self.root is not current().root
         if foreign or not self.open:
-            raise refusal(
+            raise refusal_here(
                 "trace-foreign" if foreign else "trace-stale",
                 operation="kernel",
                 value=value,
                 kind=self.kind,
                 made=place_text(self.root.line if foreign else self.line),
-                where=where(),
             )
 
 
@@ -119,7 +119,7 @@ class Trace:
     def require_sound(self) -> None:
         """Refuse to go on where a block was left by break, return or an exception."""
         if self.poison:
-            raise refusal("trace-left", operation="kernel", block=self.poison, where=where())
+            raise refusal_here("trace-left", operation="kernel", block=self.poison)
 
     def leave(self, kind: str, line: tuple[str, int]) -> None:
         """Remember the first block that was left before its end: what was recorded is not whole."""
@@ -157,6 +157,12 @@ def current() -> Trace:
     return trace
 
 
+def emit(kind: Callable[P, Op], *fields: P.args, **named: P.kwargs) -> None:
+    """Record an op of a kind, with its fields and the line of the kernel that makes it."""
+    named["line"] = kernel_line()
+    current().emit(kind(*fields, **named))
+
+
 def tracing() -> Trace | None:
     """Return the trace in progress, or None."""
     return getattr(_local, "trace", None)
@@ -166,7 +172,7 @@ def tracing() -> Trace | None:
 def recording(trace: Trace) -> Iterator[Trace]:
     """Make a trace the one in progress; refuse a kernel inside of a kernel."""
     if getattr(_local, "trace", None) is not None:
-        raise refusal("trace-nested", operation=trace.name, where=where())
+        raise refusal_here("trace-nested", operation=trace.name)
     _local.trace = trace
     try:
         yield trace
@@ -178,12 +184,8 @@ def recording(trace: Trace) -> Iterator[Trace]:
 def require_choice(value: object, choices: tuple[object, ...], operation: str) -> None:
     """Refuse a word or number that an operation does not know."""
     if value not in choices:
-        raise refusal(
-            "kernel-choice",
-            operation=operation,
-            value=value,
-            choices=", ".join(map(str, choices)),
-            where=where(),
+        raise refusal_here(
+            "kernel-choice", operation=operation, value=value, choices=", ".join(map(str, choices))
         )
 
 
@@ -195,7 +197,7 @@ def _called() -> str:
         if frame.f_globals.get("__name__", "").partition(".")[0] != _HERE:
             return name
         name = frame.f_code.co_name
-        if name.startswith("__") and "self" in frame.f_locals:
+        if name.startswith(("__", "<lambda>")) and "self" in frame.f_locals:  # an operator
             name = type(frame.f_locals["self"]).__name__.rstrip("_")
         frame = frame.f_back
     return name

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from cute_py.calls.numbers import number
-from cute_py.calls.places import kernel_line, where
+from cute_py.calls.arguments import number
 from cute_py.dtypes.table import b1, f32, s32, u32
-from cute_py.errors import refusal
+from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
@@ -40,7 +39,7 @@ from cute_py.trace.arithmetic import (
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
-from cute_py.trace.state import current, require_choice
+from cute_py.trace.state import current, emit, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def launch(
     """
     trace = current()
     if trace.launch is not None or trace.scope is not trace.root:
-        raise refusal("kernel-launch-twice", operation="cute.launch", where=where())
+        raise refusal_here("kernel-launch-twice", operation="cute.launch")
     blocks = tuple([_blocks(x) for x in _three(grid)])
     threads = [ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch") for x in _three(block)]
     group = [ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch") for x in _three(cluster)]
@@ -88,7 +87,7 @@ def launch(
     ]
     shape = Launch(blocks, tuple(threads), tuple(group), least, spills, pdl)  # type: ignore[arg-type]
     if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1 or spills < 0:
-        raise refusal("kernel-block", operation="cute.launch", block=block, where=where())
+        raise refusal_here("kernel-block", operation="cute.launch", block=block)
     trace.launch = shape
     trace.profiles = (_profile(grid), _profile(block))
 
@@ -100,16 +99,14 @@ def _blocks(x: object) -> Scalar:
     for symbol in () if isinstance(extent, int) else symbols_of(terms_of(extent)):
         if symbol.name not in known:
             name = symbol.name
-            raise refusal(
-                "kernel-grid", operation="cute.launch", grid=extent, name=name, where=where()
-            )
+            raise refusal_here("kernel-grid", operation="cute.launch", grid=extent, name=name)
     return extent
 
 
 def _three(x: IntTuple) -> tuple[Any, Any, Any]:
     parts = x if isinstance(x, tuple) else (x,)
     if not 1 <= len(parts) <= 3:
-        raise refusal("kernel-block", operation="cute.launch", block=x, where=where())
+        raise refusal_here("kernel-block", operation="cute.launch", block=x)
     padded = (*parts, 1, 1)[:3]
     return padded[0], padded[1], padded[2]
 
@@ -121,7 +118,7 @@ def _profile(x: IntTuple) -> int:
 def _launched(operation: str) -> Launch:
     shape: Launch | None = current().launch
     if shape is None:
-        raise refusal("kernel-no-launch", operation=operation, where=where())
+        raise refusal_here("kernel-no-launch", operation=operation)
     return shape
 
 
@@ -178,12 +175,12 @@ def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
 
 def syncthreads() -> None:
     """Wait for all threads of the block; what they wrote to shared memory is visible after it."""
-    current().emit(Barrier(line=kernel_line()))
+    emit(Barrier)
 
 
 def syncwarp() -> None:
     """Wait for the lanes of the warp."""
-    current().emit(Barrier("warp", line=kernel_line()))
+    emit(Barrier, "warp")
 
 
 def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
@@ -191,28 +188,26 @@ def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
     number_of = ints.normalize(id, "cute.named_barrier")
     inside = ints.less(0, number_of) is not False and ints.less(number_of, 16) is not False
     if threads % 32 or threads < 32 or not inside:
-        raise refusal(
-            "kernel-barrier", operation="cute.named_barrier", id=id, threads=threads, where=where()
-        )
+        raise refusal_here("kernel-barrier", operation="cute.named_barrier", id=id, threads=threads)
     require_choice(kind, ("sync", "arrive"), "cute.named_barrier")
-    current().emit(Barrier("named", kind, bare(number_of), threads, line=kernel_line()))
+    emit(Barrier, "named", kind, bare(number_of), threads)
 
 
 def cp_async_fence() -> None:
     """Close a group of asynchronous copies (cp.async.commit_group)."""
-    current().emit(CpCommit(line=kernel_line()))
+    emit(CpCommit)
 
 
 def cp_async_wait(groups: int) -> None:
     """Wait until at most so many of the latest groups are open (cp.async.wait_group)."""
     n = ints.as_int(ints.normalize(groups, "cute.cp_async_wait"), "cute.cp_async_wait")
-    current().emit(CpWait(n, line=kernel_line()))
+    emit(CpWait, n)
 
 
 def threadfence(scope: str = "gpu") -> None:
     """Order memory accesses for the `block`, `gpu` or `system`."""
     require_choice(scope, ("block", "gpu", "system"), "cute.threadfence")
-    current().emit(Fence(scope, line=kernel_line()))
+    emit(Fence, scope)
 
 
 def griddepcontrol_wait() -> None:
@@ -221,14 +216,14 @@ def griddepcontrol_wait() -> None:
     For `cute.launch(..., pdl=True)`. Without it there is nothing to wait for. Source: PTX ISA,
     griddepcontrol; cutlass/arch/grid_dependency_control.h.
     """
-    current().emit(GridDep("wait", line=kernel_line()))
+    emit(GridDep, "wait")
 
 
 def griddepcontrol_launch_dependents() -> None:
     """Let the next kernel of the stream begin, if it is launched with `pdl=True`, once all blocks
     have come here; it still waits for this one's end before it reads. Source: as above.
     """
-    current().emit(GridDep("launch_dependents", line=kernel_line()))
+    emit(GridDep, "launch_dependents")
 
 
 # -- between lanes
@@ -250,7 +245,7 @@ def shuffle(tensor: Tensor, lane: Leaf, kind: str = "idx", width: int = 32) -> T
     require_choice(width, (1, 2, 4, 8, 16, 32), "cute.shuffle")
     result = new_registers(tensor.dtype, tensor.shape)
     src, dst = register(tensor, "cute.shuffle"), register(result, "cute.shuffle")
-    current().emit(Shuffle(kind, dst, src, bare(lane), width, line=kernel_line()))
+    emit(Shuffle, kind, dst, src, bare(lane), width)
     return result
 
 
@@ -283,12 +278,10 @@ def redux(fn: str, tensor: Tensor) -> Tensor:
     require_choice(fn, REDUX, "cute.redux")
     kind = tensor.dtype
     if kind not in (s32, u32):
-        raise refusal(
-            "kernel-domain", operation="cute.redux", dtype=kind, domain="s32 or u32", where=where()
-        )
+        raise refusal_here("kernel-domain", operation="cute.redux", dtype=kind, domain="s32 or u32")
     result = new_registers(kind, tensor.shape)
     src, dst = register(tensor, "cute.redux"), register(result, "cute.redux")
-    current().emit(Redux(fn, dst, src, line=kernel_line()))
+    emit(Redux, fn, dst, src)
     return result
 
 
@@ -303,7 +296,7 @@ def vote(kind: str, condition: object) -> Tensor:
     else:
         src = element_register(truth, b1, "cute.vote")
     result = new_registers(u32 if kind == "ballot" else b1, 1)
-    current().emit(Vote(kind, register(result, "cute.vote"), src, line=kernel_line()))
+    emit(Vote, kind, register(result, "cute.vote"), src)
     return result
 
 
@@ -327,14 +320,12 @@ def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor 
     dst = access(target, 1, "cute.atomic")
     src = element_register(value, target.dtype, "cute.atomic")
     if len(src) != dst.count:
-        raise refusal(
-            "kernel-shapes", operation="cute.atomic", a=target.shape, b=len(src), where=where()
-        )
+        raise refusal_here("kernel-shapes", operation="cute.atomic", a=target.shape, b=len(src))
     result = new_registers(target.dtype, target.shape) if old else None
     held = None if result is None else register(result, "cute.atomic")
     if held is not None and dst.guards:
-        current().emit(Fill(held, 0, line=kernel_line()))
-    current().emit(Atomic(fn, dst, src, held, line=kernel_line()))
+        emit(Fill, held, 0)
+    emit(Atomic, fn, dst, src, held)
     return result
 
 
@@ -344,7 +335,7 @@ def load_acquire(element: Tensor) -> Tensor:
     held = new_registers(element.dtype, 1, "x")
     src = access(element, 1, "cute.load_acquire")
     dst = register(held, "cute.load_acquire")
-    current().emit(Load(dst, src, "acquire", line=kernel_line()))
+    emit(Load, dst, src, "acquire")
     return held
 
 
@@ -353,7 +344,7 @@ def store_release(element: Tensor, value: object) -> None:
     require_tensor(element, "cute.store_release")
     dst = access(element, 1, "cute.store_release")
     src = element_register(value, element.dtype, "cute.store_release")
-    current().emit(Store(dst, src, "release", line=kernel_line()))
+    emit(Store, dst, src, "release")
 
 
 # -- debugging
@@ -372,10 +363,8 @@ def print_(text: str, *values: object) -> None:
         else:
             shown.append(bare(x, "cute.print_"))  # type: ignore[arg-type]
     if text.count("{}") != len(shown):
-        raise refusal(
-            "kernel-print", operation="cute.print", text=text, count=len(shown), where=where()
-        )
-    current().emit(Print(text, tuple(shown), line=kernel_line()))
+        raise refusal_here("kernel-print", operation="cute.print", text=text, count=len(shown))
+    emit(Print, text, tuple(shown))
 
 
 def assert_(condition: object, text: str = "") -> None:
@@ -384,5 +373,5 @@ def assert_(condition: object, text: str = "") -> None:
     if truth is True:
         return
     if truth is False:
-        raise refusal("kernel-assert", operation="cute.assert_", text=text, where=where())
-    current().emit(Assert(truth.cond, text, line=kernel_line()))
+        raise refusal_here("kernel-assert", operation="cute.assert_", text=text)
+    emit(Assert, truth.cond, text)

@@ -166,6 +166,8 @@ def _operand(tiled: TiledMMA, operand: str) -> Grid:
     names, modes = _OPERANDS[operand]
     shape = tuple(tiled.tile_size(i) for i in modes)
     tv = getattr(tiled, f"get_layout{operand}_TV")()
+    require_small(tv, tuples.product(shape))
+    require_small(tv, tv.size(), "pairs of thread and value")
     threads = {t: t for t in sorted(set(values_of(tiled.thr_layout_vmnk)))}
     title = f"{operand}: {names[0]} down, {names[1]} right"
     return table(title, held(tv, threads, shape), *map(numbered, shape))

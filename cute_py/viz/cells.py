@@ -202,7 +202,7 @@ def picture_tv(tv: AnyLayout, tile: Tiler) -> Picture:
 def _require_tv(tv: AnyLayout) -> int:
     """Return the number of threads of a static thread-value layout."""
     if not is_layout(tv):
-        raise refusal("viz-type", operation="picture_tv", value=tv, type=type(tv).__name__)
+        raise refusal("viz-type", operation="picture_tv", value=tv)
     require_numbers(tv, "picture_tv")
     if tuples.rank(tv.shape) != 2:
         raise refusal("viz-tv", operation="picture_tv", layout=tv, rank=tuples.rank(tv.shape))
@@ -213,6 +213,7 @@ def tile_of(tile: Tiler) -> tuple[tuple[int, ...], list[list[str]]]:
     """Return the extents of a tile, and the coordinates of each mode."""
     modes = tuples.wrap(tile)
     shape = tuple([size(mode) for mode in modes])
+    require_small(tile, tuples.product(shape))
     return shape, [
         [tuples.show(mode(i)) for i in range(n)] if mode.__class__ is Layout else numbered(n)
         for mode, n in zip(modes, shape, strict=True)

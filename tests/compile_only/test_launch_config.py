@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.codegen import driver as drivers
 from cute_py.codegen.build import Resources
-from cute_py.codegen.driver import driver as drivers
-from cute_py.codegen.launch import launcher, limits
+from cute_py.codegen.launch import launcher
 from cute_py.codegen.launch.prepared import Prepared
 
 bindings = pytest.importorskip("cuda.bindings.driver", reason="needs the extra `cuda`")
@@ -26,20 +26,20 @@ def launching():
     return SimpleNamespace(raw=bindings, count=1, launch=lambda *_args: None)
 
 
-@pytest.mark.parametrize("name", words(r'"(cu[A-Z]\w+)"', drivers, launcher, limits))
+@pytest.mark.parametrize("name", words(r'"(cu[A-Z]\w+)"', drivers, launcher))
 def test_functions_of_the_driver_exist(name):
     assert callable(getattr(bindings, name))
 
 
 @pytest.mark.parametrize(
-    "name", words(r'limit\(\s*device, f?"(\w+?)_?(?:\{\w+\})?"', drivers, limits)
+    "name", words(r'limit\(\s*device, f?"(\w+?)_?(?:\{\w+\})?"', drivers, launcher)
 )
 def test_attributes_of_devices_exist(name):
     known = [kind.name for kind in bindings.CUdevice_attribute]
     assert any(kind.startswith(f"CU_DEVICE_ATTRIBUTE_{name}") for kind in known)
 
 
-@pytest.mark.parametrize("name", words(r'attribute\(function, "(\w+)"', limits))
+@pytest.mark.parametrize("name", words(r'attribute\(function, "(\w+)"', launcher))
 def test_attributes_of_kernels_exist(name):
     assert hasattr(bindings.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.calls.fingerprint.look import static_key
+from cute_py.calls.fingerprint import static_key
 from cute_py.calls.fingerprint.watch import Watch
 from cute_py.kernels.samples import SAMPLES
 from tests.emulated.captures import LOOKED_AT, WATCHED

@@ -2,8 +2,11 @@
 
 import os
 import pickle
+import re
+import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from cute_py.cli.gemm_command import WRONG
 from cute_py.cli.main import REFUSED, main
 from cute_py.ops import memory, progress
 from cute_py.ops.call import Call
+from cute_py.plan import verify
 
 
 @pytest.fixture
@@ -202,6 +206,15 @@ def test_a_bar_appears_on_a_terminal_if_much_is_left(capsys, monkeypatch):
     assert "multiplying" in capsys.readouterr().err
 
 
+def test_no_bar_in_the_first_second(monkeypatch):
+    """The first iteration is slow: what it says of the rest is no ground for a bar."""
+    monkeypatch.setattr(sys, "stderr", Terminal(sys.stderr))
+    with progress.Bar("multiplying", "blocks") as bar:
+        bar.start -= 0.5
+        bar.update(0.001, 1)
+        assert bar.shown is None
+
+
 def test_no_bar_without_a_terminal(capsys):
     with progress.Bar("multiplying", "blocks") as bar:
         bar.start -= 100
@@ -269,6 +282,143 @@ def test_shapes_and_types_that_do_not_fit_are_refused(run):
     assert "given bias of shape (4,5)" in refused(run, *generated, "--bias", "a.npy")
     refused(run, *generated, "--config", "tile=7")
     assert "given a, b on the host" in refused(run, *generated, "--backend", "gpu")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.float32(1),
+        np.ones(4, "f4"),
+        np.array(["2020-01-01"], "M8[D]"),
+        np.array([["2020-01-01"]], "M8[D]"),
+        np.zeros((3, 3), "m8[s]"),
+        np.zeros((3, 3), "c8"),
+        np.zeros((3, 3), "U3"),
+        np.zeros((3, 3), "S3"),
+        np.zeros((3, 3), "V2"),
+        np.zeros((3, 3), [("x", "f4")]),
+    ],
+    ids=lambda x: f"{x.dtype}{x.shape}",
+)
+def test_what_is_no_matrix_of_numbers_is_refused_before_it_is_read(run, monkeypatch, array):
+    saved(good=integers(3, 3), odd=array)
+    monkeypatch.setattr(np, "load", lambda *_args, **_named: pytest.fail("read"))
+    for pair in (("odd.npy", "good.npy"), ("good.npy", "odd.npy")):
+        text = refused(run, *pair, "-o", "d.npy")
+        assert "required: a matrix of numbers; fix: " in text
+        assert "odd.npy" in text
+    if array.dtype != np.float32:
+        terms = ("good.npy", "good.npy", "--c", "odd.npy", "--beta", 1)
+        assert "as c, read from odd.npy; required: an array of numbers" in refused(run, *terms)
+
+
+HEADER = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }"
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 9])
+@pytest.mark.parametrize(
+    "head",
+    [
+        *[HEADER % x for x in ("-3, 4", "2.5, 4", "0, 99999999999999999999", "10**9, 4", "4, 400")],
+        *("(" * 2000, "{'descr'", "", HEADER % "4, 4" + "}", "a\n  b\n c", "\0" * 9),
+    ],
+    ids=lambda x: x[-20:] if isinstance(x, str) else x,
+)
+def test_files_with_a_broken_header_are_refused(run, head, version):
+    saved(a=integers(4, 4))
+    length = len(head).to_bytes(2 if version == 1 else 4, "little")
+    Path("b.npy").write_bytes(b"\x93NUMPY" + bytes([version, 0]) + length + head.encode() + b"1234")
+    assert "given b.npy: " in refused(run, "a.npy", "b.npy")
+
+
+def test_a_truncated_file_is_refused(run):
+    saved(a=integers(4, 4))
+    whole = Path("a.npy").read_bytes()
+    for size in (*range(0, 140, 7), len(whole) - 1):
+        Path("b.npy").write_bytes(whole[:size])
+        assert "given b.npy: " in refused(run, "a.npy", "b.npy")
+
+
+PIPES = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+
+
+@PIPES
+def test_what_is_no_plain_file_is_neither_replaced_nor_read(run):
+    os.mkfifo("p")
+    os.symlink("p", "l")
+    saved(a=integers(4, 4))
+    for path in ("p", "l"):
+        text = refused(run, "a.npy", "a.npy", "-o", path)
+        assert f"given {path}: a pipe; required: a plain file, or the name of a new one" in text
+        assert f"given {path}: a pipe, no plain file" in refused(run, "a.npy", path)
+    assert stat.S_ISFIFO(os.stat("p").st_mode)
+    assert "given /dev/null: a device" in refused(run, "a.npy", "a.npy", "-o", os.devnull)
+
+
+@PIPES
+def test_a_link_stays_and_its_file_is_replaced(run):
+    (a,) = saved(a=integers(4, 4))
+    saved(real=a)
+    os.chmod("real.npy", 0o600)
+    os.mkdir("folder")
+    os.symlink("real.npy", "link")
+    os.symlink("../link", "folder/second")
+    os.symlink("new.npy", "dangling")
+    for link, file in (
+        ("link", "real.npy"),
+        ("folder/second", "real.npy"),
+        ("dangling", "new.npy"),
+    ):
+        assert run("gemm", "a.npy", "a.npy", "-o", link)[0] == 0
+        assert os.path.islink(link)
+        np.testing.assert_array_equal(np.load(file), a @ a)
+        saved(real=a)
+    assert stat.S_IMODE(os.stat("real.npy").st_mode) == 0o600
+    os.symlink("circle", "circle")
+    assert "Too many levels of symbolic links" in refused(run, "a.npy", "a.npy", "-o", "circle")
+
+
+def test_names_that_are_no_files_are_refused(run):
+    saved(a=integers(4, 4))
+    assert "given the file : an empty name" in refused(run, "a.npy", "a.npy", "-o", "")
+    assert "given the file new/: Is a directory" in refused(run, "a.npy", "a.npy", "-o", "new/")
+
+
+@pytest.mark.parametrize(
+    "config", ["stages=1000000", "tile=32x32x32,stages=200", f"stages={10**8}"]
+)
+@pytest.mark.parametrize("command", ["gemm", "plan gemm", "source gemm"])
+def test_stages_that_fit_no_shared_memory_are_refused_at_once(run, monkeypatch, config, command):
+    monkeypatch.setattr(verify, "verify", lambda plan: pytest.fail("traced to its end"))
+    start = time.process_time()
+    code, output, error = run(*command.split(), "--m", 8, "--n", 8, "--k", 8, f"--config={config}")
+    assert (code, output) == (REFUSED, "")
+    assert re.search(r"given \d+ bytes of shared memory; required: at most 232448 bytes", error)
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("text", ["stages=" + "9" * 5000, "tile=1x1x" + "1" * 4301, "band=-1"])
+def test_configurations_that_are_no_numbers_are_refused(run, text):
+    arguments = ("--m", 8, "--n", 8, "--k", 8, "--config", text)
+    assert "required: parts like tile=64x64x32" in refused(run, *arguments)
+
+
+def test_a_long_product_tells_what_is_left(run, monkeypatch):
+    clock = iter(range(0, 10**9, 2))
+    monkeypatch.setattr(progress, "perf_counter", lambda: next(clock))
+    code, output, _ = run("gemm", "--m", 1, "--n", 1, "--k", 4096)
+    assert code == 0
+    (line,) = [line for line in output.splitlines() if line.startswith("left ")]
+    assert re.fullmatch(r"left     about \d+ s", line)
+    assert output.index("plan ") < output.index("left ") < output.index("time ")
+
+
+def test_sizes_that_no_memory_holds_are_one_line(run):
+    for command in ("source copy", "compile transpose", "source gemm_01"):
+        code, output, error = run(*command.split(), "--m", 2**31 - 1, "--n", 2**31 - 1)
+        assert (code, output) == (REFUSED, "")
+        assert "given sizes for which memory ran out" in error
+    assert run("gemm", "--m", 2**31 - 1, "--n", 0, "--k", 0)[0] == 0
 
 
 def test_results_that_cannot_be_written_are_refused_before_the_work(run, monkeypatch):

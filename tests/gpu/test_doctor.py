@@ -7,7 +7,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.cli.main import main
-from cute_py.codegen.driver.driver import driver
+from cute_py.codegen.driver import driver
 from cute_py.ops.device_memory import DeviceArray
 from tests.gpu.harness import DRY
 

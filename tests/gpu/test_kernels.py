@@ -18,6 +18,7 @@ from cute_py.kernels.gemm_08_epilogue import gemm_epilogue
 from cute_py.kernels.reduce import sum_any, sum_rows
 from cute_py.kernels.softmax import softmax, softmax_any
 from cute_py.kernels.splitk_serial import gemm_splitk
+from tests.test_first_screen import first_kernel
 
 torch = pytest.importorskip("torch", reason="needs torch")
 if not torch.cuda.is_available():
@@ -393,3 +394,10 @@ def test_ops_gemm_keeps_integers_exact_through_its_epilogue():
     bias = torch.arange(16, device="cuda", dtype=torch.int32)
     d = cute.ops.gemm(a, b, bias=bias, activation="relu")
     assert torch.equal(d, (127 * 127 * 4096 + bias).expand(16, 16))
+
+
+def test_the_first_kernel_of_the_readme_takes_torch_tensors():
+    x = torch.randn(64, device="cuda")
+    y = torch.empty_like(x)
+    first_kernel()["reverse"](x, y)
+    assert torch.equal(y, x.flip(0))

@@ -4,16 +4,20 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 from hypothesis import given
 
 import cute_py as cute
 from cute_py import E, Layout, sym
+from cute_py.atoms.registry import names
+from cute_py.cli import expression_commands
 from cute_py.cli import main as command
-from cute_py.cli.main import BROKEN_PIPE, INTERRUPTED, REFUSED, main
+from cute_py.cli.main import BROKEN_PIPE, COMMANDS, INTERRUPTED, REFUSED, main
 from cute_py.layout.notation.grid import text_grid
 from tests import model
 from tests.strategies import composed_layouts, negative_layouts
@@ -255,6 +259,197 @@ def test_table_of_rank_0_is_its_one_offset():
 # -- the command itself
 
 
+def test_without_a_command_the_help_is_printed(run):
+    assert run() == run("--help")
+    code, output, error = run()
+    assert (code, error) == (0, "")
+    assert output.startswith("usage: cute-py [-h] [--version] COMMAND ...\n")
+    listed = [line.split()[0] for line in output.splitlines() if line.startswith("    ")]
+    assert listed == list(COMMANDS)
+
+
+@pytest.mark.parametrize("arguments", [(), ("eval", "size(4:1)"), ("mma", "SM61"), ("nope",)])
+def test_python_m_is_the_same_command(run, arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "cute_py", *arguments], capture_output=True, encoding="utf-8"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == run(*arguments)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_each_command_ends_with_an_example(run, name):
+    code, output, error = run(name, "--help")
+    assert (code, error) == (0, "")
+    head, _, examples = output.partition("\nexample:\n")
+    assert head.startswith(f"usage: cute-py {name} ")
+    assert examples.startswith(f"  cute-py {name}")
+
+
+def parsed(example):
+    """Return what the parser makes of an example, without running it."""
+    words = shlex.split(example.partition(" > ")[0])
+    return command._parser(words).parse_args(words)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_example_is_what_its_command_takes(name):
+    for example in COMMANDS[name][2].splitlines():
+        assert parsed(example).command == name
+
+
+def test_one_command_loads_its_own_module_alone(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(
+        command, "import_module", lambda name: loaded.append(name) or import_module(name)
+    )
+    main(["functions"])
+    assert loaded == ["cute_py.cli.expression_commands"]
+
+
+# -- names: the beginning of one, and misspelled ones
+
+BEGUN = [
+    (("mma", "SM80_16x8x16"), [x for x in names() if x.startswith("SM80_16x8x16")]),
+    (("tv", "sm61"), ["SM61_DP4A", "SM61_DP2A"]),
+    (("copy", "SM75_U16"), ["SM75_U16x2_LDSM_T", "SM75_U16x4_LDSM_T", "SM75_U16x8_LDSM_T"]),
+    (("copy", "UniversalCopy<1"), ["UniversalCopy<16>", "UniversalCopy<128>"]),
+    (("atoms", "--arch", "sm_10"), ["sm_100", "sm_103"]),
+    (("atoms", "--arch", "SM_10"), ["sm_100", "sm_103"]),
+    (("compile", "copy", "--arch", "sm_9"), ["sm_90", "sm_90a"]),
+    (("source", "copy", "--dtype", "bf"), ["bf16", "bfloat16", "bfloat16_t"]),
+    (("source", "gemm_0"), [f"gemm_0{i}" for i in range(1, 9)]),
+    (("co",), ["copy", "compile", "completion"]),
+    (("eval", "tiled(4:1)"), ["tiled_divide", "tiled_product"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "wanted"), BEGUN, ids=lambda x: " ".join(x[:3]))
+def test_the_beginning_of_a_name_lists_its_completions(run, arguments, wanted):
+    code, output, error = run(*arguments)
+    assert (code, output) == (REFUSED, "")
+    assert f"one of the {len(wanted)} that begin so: {', '.join(wanted)}\n" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("mma", "SM61_DP4"), "SM61_DP4A"),
+        (("mma", "SM80_16x8x16_F32F16F16F32"), "SM80_16x8x16_F32F16F16F32_TN"),
+        (("copy", "SM75_U32x4_LDSM_M"), "SM75_U32x4_LDSM_N"),
+        (("atoms", "--arch", "sm_91"), "sm_90"),
+        (("compile", "copy", "--arch", "sm_90A"), "sm_90a"),
+        (("source", "gemm_7"), "gemm_07"),
+        (("source", "sofmax"), "softmax"),
+        (("compyle",), "compile"),
+        (("tv", "SM61_DP4A", "--format", "lat"), "latex"),
+        (("source", "copy", "--dtype", "bf61"), "bf16"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, tuple) else x,
+)
+def test_a_misspelled_name_is_answered_with_what_it_may_mean(run, arguments, meant):
+    code, output, error = run(*arguments)
+    assert (code, output) == (REFUSED, "")
+    assert meant in re.split("fix: ", error)[1]
+
+
+def test_very_many_completions_are_told_by_their_next_part(run):
+    _, _, error = run("mma", "SM90_64")
+    count = sum(name.startswith("SM90_64") for name in names())
+    assert f"one of the {count} that begin so: SM90_64x8x16_..., SM90_64x16x16_..., " in error
+    assert re.search(r" and \d+ more\n", error)
+    assert len(error) < 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("gemm", "--bais", "x.npy"), "cute-py gemm; fix: did you mean --bias"),
+        (("source", "gemm", "--archs=sm_80"), "cute-py source gemm; fix: did you mean --arch"),
+        (("eval", "4:1", "4:1"), "cute-py eval; fix: cute-py eval --help lists them"),
+        (("--versoin",), "cute-py; fix: did you mean --version?"),
+        (("--foo", "functions"), "cute-py; fix: cute-py --help lists them"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, tuple) else "",
+)
+def test_an_unknown_option_is_answered_by_its_command(run, arguments, meant):
+    code, output, error = run(*arguments)
+    assert (code, output) == (REFUSED, "")
+    assert f"; required: an argument of {meant}" in error
+
+
+# -- streams
+
+
+def piped(arguments, **streams):
+    """Run a command in a process with these streams; return its exit code and error output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "cute_py", *arguments], stderr=subprocess.PIPE, **streams
+    )
+    return done.returncode, done.stderr.decode()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device of a full disk")
+@pytest.mark.parametrize("arguments", [["functions"], ["--help"], [], ["eval", "4:1"]])
+def test_an_output_that_is_full_is_refused_in_one_line(arguments):
+    with open("/dev/full", "w") as full:
+        code, error = piped(arguments, stdout=full)
+    assert code == REFUSED
+    assert error.startswith("cute-py: given the system error 'No space left on device'; required")
+    assert error.count("\n") == 1
+
+
+def test_an_input_that_is_no_text_is_refused_in_one_line():
+    utf8 = os.environ | {"PYTHONIOENCODING": "utf-8"}
+    code, error = piped(["eval", "-"], input=b"\xff\xfe\x80", stdout=subprocess.PIPE, env=utf8)
+    assert code == REFUSED
+    assert "given an input that is not text in utf-8; required: an input and an output" in error
+    assert error.count("\n") == 1
+
+
+def test_streams_that_are_closed_are_refused(run, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "given an input that is closed" in run("eval", "-")[2]
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["eval", "4:1"]) == REFUSED
+    assert "given a standard output that is closed" in capsys.readouterr().err
+
+
+def test_a_missing_package_is_refused(run, monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'numpy'")
+
+    monkeypatch.setattr(command, "import_module", missing)
+    code, output, error = run("gemm", "--help")
+    assert (code, output) == (REFUSED, "")
+    assert "given a package that cannot be imported: No module named 'numpy'; required" in error
+
+
+# -- numbers
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *[("gemm", f"--{name}", x) for name in "mnk" for x in ("-1", "3.5", "x", "", str(2**31))],
+        *[("gemm", "--seed", x) for x in ("-1", "1e3", "")],
+        ("gemm", "--alpha", "two"),
+        ("gemm", "--beta", ""),
+        ("copy", "UniversalCopy<32>", "--bits", "0"),
+        ("layout", "4:1", "--columns", "9" * 5000),
+        ("compile", "copy", "--spill-bytes", "-1"),
+        ("source", "gemm", "--multiprocessors", "0"),
+        ("plan", "gemm", "--majors", "K"),
+        ("plan", "gemm", "--majors", "K,N"),
+    ],
+    ids=lambda x: " ".join(x)[:40],
+)
+def test_numbers_that_do_not_fit_are_refused_by_their_option(run, arguments):
+    code, output, error = run(*arguments)
+    assert (code, output) == (REFUSED, "")
+    assert re.search(r"error: argument --[\w-]+: given '.*'; required: .*; fix: ", error)
+    assert len(error) < 2000
+
+
 def test_version_and_help(run):
     assert run("--version") == (0, f"cute-py {cute.__version__}\n", "")
     code, output, _ = run("--help")
@@ -263,7 +458,7 @@ def test_version_and_help(run):
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("nope",), ("eval",), ("layout",), ("layout", "4:1", "--rows", "0")]
+    "arguments", [("nope",), ("eval",), ("layout",), ("layout", "4:1", "--rows", "0")]
 )
 def test_arguments_that_do_not_fit_exit_with_2(run, arguments):
     code, output, error = run(*arguments)
@@ -276,13 +471,14 @@ def test_interrupt_ends_without_a_traceback(run, monkeypatch):
     def interrupted(given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_eval", interrupted)
+    monkeypatch.setattr(expression_commands, "_eval", interrupted)
     assert run("eval", "4:1") == (INTERRUPTED, "", "")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes close otherwise on Windows")
-def test_closed_output_ends_without_a_traceback():
-    process = in_a_process("layout", "(32,16):(16,1)", stderr=subprocess.PIPE)
+@pytest.mark.parametrize("arguments", [("layout", "(32,16):(16,1)"), ("--help",), ()])
+def test_closed_output_ends_without_a_traceback(arguments):
+    process = in_a_process(*arguments, stderr=subprocess.PIPE)
     process.stdout.close()
     error = process.stderr.read()
     process.stderr.close()

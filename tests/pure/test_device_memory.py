@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.codegen.driver.driver import Driver
+from cute_py.codegen.driver import Driver
 from cute_py.ops import device_memory, self_test
 from cute_py.ops.device_memory import DeviceArray
 from tests.fake_gpu import Raw
@@ -69,7 +69,7 @@ def test_the_self_test_runs_inside_of_the_first_device(raw, monkeypatch):
         copied.append(raw.contexts()[-1])
         ctypes.memmove(y.address, x.address, x.host.nbytes)
 
-    monkeypatch.setattr("cute_py.codegen.driver.driver.driver", lambda: by)
+    monkeypatch.setattr("cute_py.codegen.driver.driver", lambda: by)
     monkeypatch.setattr(device_memory, "driver", lambda: by)
     monkeypatch.setattr("cute_py.codegen.launch.run.run", run)
     assert "right" in self_test.launched()

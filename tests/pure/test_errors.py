@@ -427,11 +427,11 @@ def test_each_code_stands_in_one_table_and_each_table_is_read():
 
 
 def test_a_code_that_is_raised_has_a_wording():
-    """Those that stand in the call of `refusal` itself."""
-    unknown = set()
+    """Those that stand in the call of `refusal` itself, or of `refusal_here`."""
+    makers, unknown = {"refusal", "refusal_here"}, set()
     for file in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "refusal":
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in makers:
                 codes = {
                     each.value for each in ast.walk(node.args[0]) if type(each) is ast.Constant
                 }

@@ -12,7 +12,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.calls.arrays import strides_of
-from cute_py.codegen.driver import driver as drivers
+from cute_py.codegen import driver as drivers
 from cute_py.codegen.driver import streams
 from cute_py.codegen.driver.streams import stream_number
 from cute_py.codegen.launch import run

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.calls.fingerprint.look import static_key
+from cute_py.calls.fingerprint import static_key
 from tests.kernel_refusals import ARRAYS, ops_of, raised
 
 X, F = ARRAYS["x"], ARRAYS["f"]

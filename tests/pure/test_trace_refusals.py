@@ -477,6 +477,39 @@ def test_a_call_is_refused(code):
     assert message_of(error).partition("\n")[0].strip() == messages()[code]
 
 
+LEFT = {}  # values of a kernel that is over
+
+
+@cute.kernel
+def leaving(x):
+    cute.launch(grid=1, block=32)
+    LEFT["i"] = cute.thread_idx()
+    LEFT["condition"] = LEFT["i"] < 3
+    LEFT["tensor"] = cute.rmem("f32", 4)
+
+
+@pytest.mark.parametrize(
+    ("operation", "call"),
+    [
+        ("Int", lambda i, condition, tensor: i + 1),
+        ("Int", lambda i, condition, tensor: 1 - i),
+        ("Int", lambda i, condition, tensor: i ^ 5),
+        ("Int", lambda i, condition, tensor: i < 1),
+        ("Condition", lambda i, condition, tensor: condition & condition),
+        ("Tensor", lambda i, condition, tensor: tensor + tensor),
+        ("Tensor", lambda i, condition, tensor: -tensor),
+        ("Tensor", lambda i, condition, tensor: tensor.__iadd__(1)),
+        ("sqrt", lambda i, condition, tensor: cute.sqrt(tensor)),
+        ("where", lambda i, condition, tensor: cute.where(condition, tensor, tensor)),
+        ("syncthreads", lambda i, condition, tensor: cute.syncthreads()),
+    ],
+)
+def test_a_call_outside_of_a_kernel_is_named_as_the_user_knows_it(operation, call):
+    cute.trace(leaving, ARRAYS["x"])
+    error = raised(lambda: call(**LEFT))
+    assert (error.code, error.facts["operation"]) == ("trace-outside", operation)
+
+
 def test_functions_with_yield_and_async_functions_are_no_kernels():
     def steps_of(x):
         yield x

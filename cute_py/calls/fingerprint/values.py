@@ -94,9 +94,7 @@ def slots_of(kind: Any) -> tuple[MemberDescriptorType, ...]:  # a class
 
 
 def arrays_in(
-    value: Any,
-    is_array: Callable[[object], bool],
-    depth: int = DEPTH,
+    value: Any, is_array: Callable[[object], bool], depth: int = DEPTH
 ) -> Iterator[object]:
     """Give the arrays that a compile-time value holds."""
     if depth and is_array(value):

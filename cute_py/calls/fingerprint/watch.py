@@ -7,7 +7,7 @@ little: places that hold the same objects, none of which can change, have the sa
 
 from __future__ import annotations
 
-from cute_py.calls.fingerprint.look import look
+from cute_py.calls.fingerprint import look
 from cute_py.calls.fingerprint.names import global_names
 from cute_py.calls.fingerprint.values import MISSING, content
 from cute_py.integers.code import call, compared, constant, every, function, path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from typing import Any
 
-    from cute_py.calls.fingerprint.look import Look
+    from cute_py.calls.fingerprint import Look
 
 
 MOST = 64  # values of calls that are kept; all are dropped when there are more

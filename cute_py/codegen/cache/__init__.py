@@ -31,12 +31,7 @@ counts: Counter[str] = Counter()  # of this process: hit, miss, damaged, stored,
 _one_at_a_time = RLock()  # Numba's first compile must be alone
 
 
-def cached(
-    build: Callable[[], Compiled],
-    plan: Plan,
-    arch: str,
-    **options: Any,
-) -> Compiled:
+def cached(build: Callable[[], Compiled], plan: Plan, arch: str, **options: Any) -> Compiled:
     """Return a compiled plan from the cache, or build it and keep it.
 
     What cannot be read or written is warned of once, and the kernel built without.

@@ -1,1 +1,154 @@
-"""The CUDA driver: its calls, its devices, and the streams of arrays."""
+"""The CUDA driver: a checked call, contexts, limits; the one place that loads `cuda.bindings`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from contextlib import contextmanager
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from cute_py.errors import CuteError, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+INVALID_CONTEXT = 201
+CAPTURING = range(900, 910)  # CUDA_ERROR_STREAM_CAPTURE_...
+# what a kernel leaves in its context for every later call (cuda.h, "must be relaunched")
+STICKY = {700, 702, 710, 713, 714, 715, 716, 717, 718, 719}
+
+
+class Driver:
+    """What is needed of the driver; `raw` is `cuda.bindings.driver`, or a stand-in of a test."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.contexts: dict[int, Any] = {}
+        self.limits: dict[tuple[int, str], int] = {}
+        self.call("cuInit", 0)
+
+    def call(self, name: str, *args: Any) -> Any:
+        """Return what a function of the driver gives; refuse where it does not succeed."""
+        answer = getattr(self.raw, name)(*args)
+        if int(answer[0]):
+            number = int(answer[0])
+            status = self.status(number)
+            raise refusal("launch-status", operation=name, status=status, number=number)
+        return answer[1] if len(answer) > 1 else None
+
+    def status(self, number: int) -> str:
+        """Return the name of a status: CUDA_ERROR_INVALID_VALUE."""
+        try:
+            return str(self.raw.CUresult(number).name)
+        except ValueError:  # newer than the bindings
+            return str(number)
+
+    def limit(self, device: int, name: str) -> int:
+        """Return an attribute of a device, by the end of its name: MAX_GRID_DIM_X."""
+        key = device, name
+        if key not in self.limits:
+            kind = getattr(self.raw.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+            handle = self.call("cuDeviceGet", device)
+            self.limits[key] = int(self.call("cuDeviceGetAttribute", kind, handle))
+        return self.limits[key]
+
+    def attribute(self, function: Any, name: str) -> int:
+        """Return an attribute of a loaded kernel, by the end of its name: NUM_REGS."""
+        kind = getattr(self.raw.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
+        return int(self.call("cuFuncGetAttribute", kind, function))
+
+    # -- devices
+
+    def device(self) -> int | None:
+        """Return the number of the current device, None if there is none yet."""
+        answer = self.raw.cuCtxGetDevice()
+        return None if int(answer[0]) else int(answer[1])
+
+    def primary(self, device: int) -> Any:
+        """Return the primary context of a device, the one that torch, CuPy and Numba use."""
+        if device not in self.contexts:
+            handle = self.call("cuDeviceGet", device)
+            self.contexts[device] = self.call("cuDevicePrimaryCtxRetain", handle)
+        return self.contexts[device]
+
+    def enter(self, device: int) -> None:
+        """Make a device's primary context the current one of this thread, for good."""
+        self.call("cuCtxSetCurrent", self.primary(device))
+
+    @contextmanager
+    def inside(self, device: int) -> Iterator[None]:
+        """Make a device the current one for a block."""
+        self.call("cuCtxPushCurrent", self.primary(device))
+        try:
+            yield
+        finally:
+            self.call("cuCtxPopCurrent")
+
+    @cached_property
+    def count(self) -> int:
+        """How many devices there are."""
+        return int(self.call("cuDeviceGetCount"))
+
+    # -- launches
+
+    def launch(self, config: Any, function: Any, parameters: int) -> Callable[[], int]:
+        """Return the function that launches a kernel and gives the status.
+
+        Args:
+            config: a `CUlaunchConfig`, which is read at each launch.
+            function: the kernel, loaded.
+            parameters: where the pointers to the values of the parameters are, which are read, too.
+
+        It calls the driver through its address, for half of what `cuda.bindings` takes.
+        """
+        places = [config.getPtr(), int(function), parameters]
+        pointers = [ctypes.byref(ctypes.c_char.from_address(place)) for place in places]
+        return partial(self._launch, *pointers, None)
+
+    @cached_property
+    def _launch(self) -> Callable[..., int]:
+        kinds = self.raw.CUdriverProcAddress_flags
+        flags = kinds.CU_GET_PROC_ADDRESS_DEFAULT
+        if os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in ("", "0"):
+            flags = kinds.CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM  # as `cuda.bindings` does
+        address = self.call("cuGetProcAddress", b"cuLaunchKernelEx", 12000, flags)
+        return ctypes.CFUNCTYPE(ctypes.c_int)(address)
+
+    # -- memory and streams
+
+    def device_of_address(self, address: int) -> int | None:
+        """Return the device that an address belongs to (its own or its host's memory), or None."""
+        kind = self.raw.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        answer = self.raw.cuPointerGetAttribute(kind, address)
+        if int(answer[0]) or int(answer[1]) < 0:
+            return None
+        return int(answer[1])
+
+    def is_capturing(self, stream: int) -> bool:
+        """Tell whether a graph is being captured from a stream; also where it may not be asked."""
+        answer = self.raw.cuStreamIsCapturing(stream)
+        if int(answer[0]):
+            return int(answer[0]) in CAPTURING
+        return int(answer[1]) != 0
+
+    def wait(self, stream: int, other: int) -> None:
+        """Let a stream wait for what was put into another one."""
+        untimed = 2  # CU_EVENT_DISABLE_TIMING
+        event = self.call("cuEventCreate", untimed)
+        try:
+            self.call("cuEventRecord", event, other)
+            self.call("cuStreamWaitEvent", stream, event, 0)
+        finally:
+            self.call("cuEventDestroy", event)
+
+
+@cache
+def driver() -> Driver:
+    """Return the driver of this machine; refuse where there is none."""
+    try:
+        from cuda.bindings import driver as raw
+
+        return Driver(raw)
+    except (ImportError, OSError, RuntimeError, CuteError) as error:
+        raise refusal("launch-driver", operation="cute.run", said=str(error)) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cute_py.calls.arrays import READERS, TypedArray, address_of, bare, library_of
-from cute_py.codegen.driver.driver import driver
+from cute_py.codegen.driver import driver
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:

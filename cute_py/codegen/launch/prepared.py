@@ -18,14 +18,14 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import overlaps
-from cute_py.codegen.driver.driver import CAPTURING, INVALID_CONTEXT, STICKY
+from cute_py.codegen.driver import CAPTURING, INVALID_CONTEXT, STICKY
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cute_py.codegen.build import Compiled
-    from cute_py.codegen.driver.driver import Driver
+    from cute_py.codegen.driver import Driver
     from cute_py.errors import CuteError
 
 RECENT: deque[str] = deque(maxlen=8)  # kernels launched last, the newest at the end

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from cute_py.calls import doors
 from cute_py.calls.arrays import bare, on_device, taken_in
 from cute_py.codegen.build import compile, require_plan
+from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.devices import arch_of
-from cute_py.codegen.driver.driver import driver
 from cute_py.codegen.driver.streams import current_stream, device_of, stream_number
 from cute_py.codegen.launch.launcher import Launcher
 from cute_py.errors import refusal

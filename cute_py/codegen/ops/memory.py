@@ -52,12 +52,7 @@ def _how(e: Emit, x: Access) -> tuple[Access, Callable[..., list[Any]], Callable
 
 
 def _load_vector(
-    e: Emit,
-    x: Access,
-    address: tuple[Any, int],
-    guard: Any,
-    order: str,
-    old: list[Any] | None,
+    e: Emit, x: Access, address: tuple[Any, int], guard: Any, order: str, old: list[Any] | None
 ) -> list[Any]:
     fills: list[Any] = []
     if guard is not None:

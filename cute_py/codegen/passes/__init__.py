@@ -6,12 +6,27 @@ results for both.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cute_py.plan.walk import every, named
+from cute_py.codegen.arch import overlaps
+from cute_py.plan import ops
+from cute_py.plan.walk import every, named, rebuilt
 
 if TYPE_CHECKING:
+    from cute_py.plan.ops import Block, Op
     from cute_py.plan.plan import Plan
+
+
+def without_waits(plan: Plan, arch: str) -> Plan:
+    """Return the plan without its waits for earlier grids, if no grid begins before the one before
+    it has ended on the architecture.
+    """
+    return plan if overlaps(arch) else replace(plan, body=rebuilt(plan.body, _dropped))
+
+
+def _dropped(op: Op) -> Block:
+    return () if isinstance(op, ops.GridDep) else (op,)
 
 
 def names_in(plan: Plan) -> set[str]:

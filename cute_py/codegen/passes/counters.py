@@ -18,7 +18,7 @@ from cute_py.integers.symbol_forms import substitute
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
-from cute_py.plan.node import Node
+from cute_py.plan.op import Node
 from cute_py.plan.walk import accesses, every, rebuilt
 
 if TYPE_CHECKING:

@@ -270,9 +270,7 @@ def _promise(program: Program, op: ops.Let) -> Callable[[Cohort, Value], None]:
             where = first(bad, c.span)
             found = int(np.broadcast_to(held, bad.shape)[where])
             ends = {"low": low, "high": high}
-            raise c.batch.faults.at(
-                "emulate-promise", op, c.span, where, name=op.var, value=found, **ends
-            )
+            raise c.fault("emulate-promise", op, where, name=op.var, value=found, **ends)
 
     return require
 

@@ -63,8 +63,6 @@ def assert_(program: Program, op: ops.Assert) -> Run:
         _, every = as_lanes(value, c.mask)
         if not every and program.checks:
             bad = c.active() & ~np.broadcast_to(np.asarray(value), c.span.shape)
-            raise c.batch.faults.at(
-                "emulate-assert", op, c.span, first(bad, c.span), text=op.text, cond=op.cond
-            )
+            raise c.fault("emulate-assert", op, first(bad, c.span), text=op.text, cond=op.cond)
 
     return run

@@ -335,9 +335,7 @@ def wgmma(program: Program, op: ops.Wgmma) -> Run:
             unfenced = view.unfenced(c)
             if unfenced is not None:
                 row, warp = (int(k) for k in np.argwhere(unfenced)[0])
-                raise c.batch.faults.at(
-                    "emulate-wgmma-fence", op, c.span, (row, warp), registers=view.reg
-                )
+                raise c.fault("emulate-wgmma-fence", op, (row, warp), registers=view.reg)
         fragment_a, fragment_b = from_a(c), from_b(c)
         groups = c.span.nB, c.span.nW // WARPS
         total = np.array(d.raw(c)).reshape(*groups, THREADS, -1)
@@ -412,7 +410,7 @@ def _require_groups(op: ops.Op, c: Cohort) -> None:
         groups = W.reshape(-1, WARPS)
         if (groups == groups[:, :1] // WARPS * WARPS + np.arange(WARPS)).all():
             return
-    raise c.batch.faults.at("emulate-warp-divergent", op, c.span, (0, 0), name=type(op).__name__)
+    raise c.fault("emulate-warp-divergent", op, (0, 0), name=type(op).__name__)
 
 
 def _columns_of(c: Cohort, W: Array) -> Array:

@@ -103,10 +103,9 @@ def _write(located: Located, place: Place, c: Cohort, values: Array) -> None:
         if mine.any():
             other = int(np.argwhere(mine)[-1][0])
             offset = int(np.broadcast_to(place.offsets, written.shape)[b, w, lane, v])
-            raise c.batch.faults.at(
+            raise c.fault(
                 "emulate-lanes",
                 located.op,
-                c.span,
                 (b, w, lane),
                 other=other,
                 storage=located.access.storage,

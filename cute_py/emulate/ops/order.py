@@ -135,7 +135,7 @@ def _require_whole(op: ops.Op, c: Cohort) -> None:
     if bad.any():
         where = first(bad, c.span)
         others = f"lane {where[2]} and others of the warp took another branch or have ended"
-        raise c.batch.faults.at("emulate-barrier-divergent", op, c.span, where[:2], others=others)
+        raise c.fault("emulate-barrier-divergent", op, where[:2], others=others)
 
 
 def require_warps(op: ops.Op, c: Cohort) -> None:
@@ -144,7 +144,7 @@ def require_warps(op: ops.Op, c: Cohort) -> None:
         bad = ~c.mask & c.mask.any(-1, keepdims=True)
         if bad.any():
             where, name = first(bad, c.span), type(op).__name__
-            raise c.batch.faults.at("emulate-warp-divergent", op, c.span, where, name=name)
+            raise c.fault("emulate-warp-divergent", op, where, name=name)
 
 
 def require_lanes(program: Program, op: ops.Op, c: Cohort) -> None:
@@ -154,7 +154,7 @@ def require_lanes(program: Program, op: ops.Op, c: Cohort) -> None:
     bad = running(c) & ~c.mask & c.mask.any(-1, keepdims=True)
     if bad.any():
         where, name = first(bad, c.span), type(op).__name__
-        raise c.batch.faults.at("emulate-warp-divergent", op, c.span, where, name=name)
+        raise c.fault("emulate-warp-divergent", op, where, name=name)
 
 
 def _warp_barrier(program: Program, op: ops.Barrier) -> Run:
@@ -330,9 +330,7 @@ def arrive(
     pending, several = int(engines.pending[b, slot]), int(group.lanes.sum())
     if pending == 0:
         name, count = c.batch.agents.mbarrier(slot), int(engines.count[b, slot])
-        raise c.batch.faults.at(
-            "emulate-mbarrier-arrivals", op, c.span, group.where, name=name, count=count
-        )
+        raise c.fault("emulate-mbarrier-arrivals", op, group.where, name=name, count=count)
     if pending < several or (several > 1 and engines.bytes[b, slot] + nbytes == 0 and nbytes):
         some = group.lanes & (np.cumsum(group.lanes) <= max(1, min(pending, several - 1)))
         for lanes in (some, group.lanes & ~some):

@@ -119,7 +119,7 @@ def _require_active(program: Program, op: ops.Op, c: Cohort, lanes: Array) -> No
     if bad.any():
         where = first(bad, c.span)
         source = int(index[where])
-        raise c.batch.faults.at("emulate-shuffle", op, c.span, where, source=source)
+        raise c.fault("emulate-shuffle", op, where, source=source)
 
 
 @handles(ops.Vote)

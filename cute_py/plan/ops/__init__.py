@@ -16,9 +16,9 @@ edit above a kernel leaves its plan the same.
 
 from __future__ import annotations
 
+from cute_py.plan.conditions import Value as Value
 from cute_py.plan.op import Block as Block
 from cute_py.plan.op import Op as Op
-from cute_py.plan.op import Value as Value
 from cute_py.plan.ops import control, debug, matrix, memory, order, registers
 from cute_py.plan.ops.control import *  # noqa: F403  (the records of each file)
 from cute_py.plan.ops.debug import *  # noqa: F403

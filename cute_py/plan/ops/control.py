@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from cute_py.plan.conditions import BITS, MOST, Cond, Reg, Scalar, bounds_of
-from cute_py.plan.node import NAMED
-from cute_py.plan.op import Block, Op
-
-SCOPES = ("block", "warpgroup", "warp", "thread")
+from cute_py.plan.conditions import BITS, MOST, SCOPES, Cond, Reg, Scalar, bounds_of
+from cute_py.plan.op import NAMED, Block, Op
 
 
 def _scope(scope: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from cute_py.plan.conditions import Cond
-from cute_py.plan.node import ELEMENTS
-from cute_py.plan.op import Op, Value
+from cute_py.plan.conditions import Cond, Value
+from cute_py.plan.op import ELEMENTS, Op
 
 
 @dataclass(frozen=True, slots=True)

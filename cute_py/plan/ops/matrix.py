@@ -8,8 +8,7 @@ from typing import ClassVar
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
-from cute_py.plan.node import FIXED, UPDATED, Node
-from cute_py.plan.op import Op
+from cute_py.plan.op import FIXED, UPDATED, Node, Op
 from cute_py.plan.ops.registers import narrow
 
 Steps = tuple[tuple[int, int, int], ...]

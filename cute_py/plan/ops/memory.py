@@ -10,8 +10,7 @@ from cute_py.atoms.copy import Copy_Op
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.functions import ATOMICS
-from cute_py.plan.node import FIXED, LOADED, MBARRIER, NEARED, STORED, WRITTEN
-from cute_py.plan.op import Op
+from cute_py.plan.op import FIXED, LOADED, MBARRIER, NEARED, STORED, WRITTEN, Op
 
 
 def _elements(x: Access, reg: Reg) -> str:

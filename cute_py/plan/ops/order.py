@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Scalar
-from cute_py.plan.node import MBARRIER
-from cute_py.plan.op import Op
+from cute_py.plan.op import MBARRIER, Op
 
 TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
 

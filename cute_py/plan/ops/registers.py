@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from cute_py.dtypes.table import Dtype
-from cute_py.plan.conditions import Reg, Scalar
+from cute_py.plan.conditions import Reg, Scalar, Value
 from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
-from cute_py.plan.node import ELEMENTS, WRITTEN
-from cute_py.plan.op import Op, Value
+from cute_py.plan.op import ELEMENTS, WRITTEN, Op
 
 ROUNDINGS = ("rn", "rz", "rd", "ru", "rna")
 REDUX = ("add", "min", "max", "and", "or", "xor")

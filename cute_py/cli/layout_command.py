@@ -1,0 +1,89 @@
+"""`cute-py layout`: the properties of a layout, and the table of its offsets."""
+
+from __future__ import annotations
+
+from cute_py.cli.arguments import count
+from cute_py.cli.expression_commands import add_symbols, symbols_of, text_of
+from cute_py.errors import CuteError
+from cute_py.expression import show
+from cute_py.layout import Mapped, queries
+from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.algebra.proofs import prove_bijective
+from cute_py.layout.bits.f2_layout import F2Layout
+from cute_py.layout.bits.swizzle import Swizzle
+from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.layout import INTS, SYMBOLS
+from cute_py.layout.notation.grid import COLUMNS, ROWS, text_grid
+from cute_py.layout.notation.parse import parse_layout
+from cute_py.layout.tools import is_bijective, is_injective
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Iterator
+
+    from cute_py.layout.types import AnyLayout, OffsetMap
+
+
+def add_layout(command: ArgumentParser) -> None:
+    """Add the arguments of `layout`."""
+    command.set_defaults(run=_layout, marked=True)
+    command.add_argument(
+        "text", metavar="TEXT", help="a layout as CuTe prints it; - reads it from the input"
+    )
+    command.add_argument("--rows", type=count, default=ROWS, help="at most (%(default)s)")
+    command.add_argument("--columns", type=count, default=COLUMNS, help="at most (%(default)s)")
+    add_symbols(command)
+
+
+def _layout(given: Namespace) -> None:
+    layout = parse_layout(text_of(given), symbols_of(given.symbol))
+    for label, text in _facts(layout):
+        print(f"{label:<10} {text}")
+    if isinstance(layout, Mapped):
+        print()
+        print(_answer(lambda: text_grid(layout, given.rows, given.columns)))
+
+
+def _facts(layout: OffsetMap) -> Iterator[tuple[str, str]]:
+    """Yield the properties of a layout or of a map of offsets as (label, text)."""
+    if isinstance(layout, Mapped):
+        yield from _layout_facts(layout)
+        return
+    yield "map", str(layout)
+    if layout.__class__ is Swizzle:
+        yield "reads", f"bits {layout.yyy_msk:#b}"
+        yield "changes", f"bits {layout.zzz_msk:#b}"
+        yield "period", str(layout.period)
+
+
+def _layout_facts(layout: AnyLayout) -> Iterator[tuple[str, str]]:
+    yield "layout", str(layout)
+    yield "size", _answer(layout.size)
+    yield "cosize", _answer(layout.cosize)
+    yield "rank", _answer(lambda: queries.rank(layout.shape))
+    yield "depth", _answer(lambda: queries.depth(layout.shape))
+    if layout.__class__ is not F2Layout:
+        yield "coalesced", _answer(lambda: coalesce(layout))
+    if not _is_symbolic(layout):
+        yield "injective", _answer(lambda: is_injective(layout))
+        yield "bijective", _answer(lambda: is_bijective(layout))
+    else:
+        yield "bijective", _answer(lambda: prove_bijective(layout))
+
+
+def _is_symbolic(layout: AnyLayout) -> bool:
+    while layout.__class__ is ComposedLayout:
+        layout = layout.inner
+    return getattr(layout, "_kind", INTS) == SYMBOLS
+
+
+def _answer(question: Callable[[], object]) -> str:
+    """Return the answer as text, or why there is none."""
+    try:
+        answer = question()
+    except CuteError as error:
+        return f"not known: {error}"
+    if answer.__class__ is bool:
+        return "yes" if answer else "no"
+    return show(answer)

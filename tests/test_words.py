@@ -1,0 +1,101 @@
+"""The words of pages, error texts and module docstrings: plain English, and the field's terms."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+from tests.refusal_examples import WHEN
+from tests.sampling import each
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "cute_py"
+
+# what is refused -> what to write instead
+REFUSED = {
+    r"mend(?:s|ed|ing)?": "fix",
+    r"besides?": "next to, with, during; also",
+    r"shall": "must, or the present tense",
+    r"likewise": "also, too",
+    r"(?:under)?lies?|lain|lying": "is, is stored",
+    r"whereas": "but",
+    r"pass(?:es)? of (?:a|the|its|this|main)\b[\w ]*\bloops?": "iteration",
+    r"second-level cache": "L2 cache",
+    r"(?<!/)doors?": "function, entry point",
+    r"floors? (?:above|below)": "layer",
+    r"kin": "the like, related",
+}
+WORDS = re.compile(rf"\b(?:{'|'.join(REFUSED)})\b", re.IGNORECASE)
+
+# Folders of cute_py (and its files) whose error texts or module docstrings still use such words.
+# It only gets shorter.
+NOT_YET = {
+    *("calls", "codegen", "emulate", "integers", "layout", "tensor", "tiled", "trace"),
+}
+
+PAGES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/*.md"),
+    *ROOT.glob("changelog.d/*.md"),
+    ROOT / "benchmarks" / "README.md",
+]
+FOLDERS = sorted(path.name for path in PACKAGE.iterdir() if path.name != "__pycache__")
+FOLDERS = [name for name in FOLDERS if (PACKAGE / name).is_dir() or name.endswith(".py")]
+
+
+def found(place, text):
+    """Return each refused word of a text with its line and what to write instead."""
+    hits = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        for match in WORDS.finditer(line):
+            hits.append(f"{place}:{number}: {match[0]!r}")
+    return hits
+
+
+def own_text(page):
+    """Return a page's text without what is made from the sources, which are read below."""
+    text = page.read_text(encoding="utf-8")
+    if page.name == "architecture.md":
+        return text.partition("## Every file")[0]
+    if page.name == "errors.md":
+        return "\n".join(line for line in text.splitlines() if not line.startswith("| `"))
+    return text
+
+
+@each(PAGES, name=lambda page: page.name)
+def test_page_speaks_plain_english(page):
+    assert found(page.name, own_text(page)) == []
+
+
+def test_causes_of_refusals_are_told_in_plain_english():
+    assert [hit for code, text in WHEN.items() for hit in found(code, text)] == []
+
+
+def texts_of(file):
+    """Return (place, text) of a module's docstring, and of all texts of a table of wordings."""
+    tree, place = ast.parse(file.read_text(encoding="utf-8")), file.relative_to(ROOT).as_posix()
+    texts = [(place, ast.get_docstring(tree, clean=False) or "")]
+    if file.name in ("wordings.py", "expression.py"):
+        texts += [
+            (f"{place}:{node.lineno}", node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+    return texts
+
+
+@cache
+def hits_of(folder):
+    """Return the refused words in the error texts and module docstrings of a folder."""
+    place = PACKAGE / folder
+    files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    return [hit for file in files for where, text in texts_of(file) for hit in found(where, text)]
+
+
+@each([folder for folder in FOLDERS if folder not in NOT_YET])
+def test_folder_speaks_plain_english(folder):
+    assert hits_of(folder) == []
+
+
+def test_clean_folders_leave_the_list():
+    assert {folder for folder in NOT_YET if not hits_of(folder)} == set()
