@@ -36,6 +36,7 @@ def emulate(
     report: bool = False,
     order: str | int = "forward",
     memory: int = MEMORY,
+    resident: int | None = None,
     progress: Callable[[float, int], None] | None = None,
 ) -> Report | None:
     """Run a plan on NumPy arrays, which it reads and writes in place.
@@ -52,6 +53,8 @@ def emulate(
         report: whether to count.
         order: who goes first where several could: "forward", "reversed", or a seed.
         memory: for the state of the blocks that run together (bytes).
+        resident: how many blocks run at once where they may wait for each other; left out, what
+            their threads and shared memory allow on the 132 multiprocessors of an H100.
         progress: called with (blocks done, blocks in all) after each batch, and after each
             iteration of a loop of the kernel with the part of its batch that is done by then.
 
@@ -60,6 +63,8 @@ def emulate(
     """
     if order not in ("forward", "reversed") and not isinstance(order, int):
         raise refusal("emulate-order", operation="emulate", order=order)
+    if resident is not None and (not isinstance(resident, int) or resident < 1):
+        raise refusal("emulate-resident", operation="emulate", resident=resident)
     counts = Report(plan) if report else None
     with np.errstate(all="ignore"):
         given = Arguments(plan, args)
@@ -76,7 +81,8 @@ def emulate(
             blocks = min(together, total - start)
             state = Batch(program.resources, given, grid, counts, blocks, start, watch)
             before = (batch - 1) * together
-            Machine(program, state, order, _part_of(progress, before, blocks, total)).run()
+            part = _part_of(progress, before, blocks, total)
+            Machine(program, state, order, part, resident).run()
             state.maxnreg.require_together(state.spans)
             if progress is not None:
                 progress(min(before + together, total), total)

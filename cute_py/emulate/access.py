@@ -10,6 +10,7 @@ import numpy as np
 from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
 from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
+from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.registers import flag
 from cute_py.emulate.scalars import condition, scalar
 from cute_py.emulate.storages import Place, Vectors
@@ -17,6 +18,7 @@ from cute_py.emulate.storages import Place, Vectors
 if TYPE_CHECKING:
     from cute_py.emulate.batch import Resources
     from cute_py.emulate.cohorts import Cohort
+    from cute_py.emulate.global_memory import Touch
     from cute_py.emulate.scalars import Statics
     from cute_py.emulate.spans import Array, Value
     from cute_py.emulate.storages import Global
@@ -302,12 +304,56 @@ class Located(Vectors):
 
     # -- what the clocks say
 
-    def judge_read(self, c: Cohort, place: Place, whole: bool = False) -> None:
-        """Refuse a read of shared memory that nothing orders after the write, and remember it;
-        `whole`: by the whole warp.
+    def judge_read(
+        self, c: Cohort, place: Place, whole: bool = False, kind: int = THREAD
+    ) -> Touch | None:
+        """Refuse a read that nothing orders after the write, and remember it; `whole`: by the whole
+        warp. Return what it touches of global memory, if that is watched.
         """
-        if self.smem and c.batch.shadow is not None:
+        if not self.smem:
+            touch = self.touch(c, place, kind)
+            if touch is not None and c.batch.globals is not None:
+                c.batch.globals.read(touch)
+            return touch
+        if c.batch.shadow is not None:
             c.batch.shadow.read(c.span, self, place, whole)
+        return None
+
+    def touch(self, c: Cohort, place: Place, kind: int = THREAD) -> Touch | None:
+        """Return what threads touch of global memory, if that is watched."""
+        watch = c.batch.globals
+        return None if watch is None else watch.touch(c, self, place, self.array(c), kind)
+
+    def put(self, c: Cohort, place: Place, values: Array) -> None:
+        """Write global memory, and refuse what nothing orders before."""
+        touch, watch, releases = self.touch(c, place), c.batch.globals, c.batch.releases
+        if touch is None or watch is None:
+            self.store(c, place, values)
+        elif touch.kind == PLAIN:
+            touch.same = partial(self._same, c, place, values, touch)
+            several = watch.write(touch)
+            self.store(c, place, values)
+            if several:
+                watch.require_equal(touch)
+            touch.same = None
+        else:
+            watch.read(touch)
+            self.store(c, place, values)
+            if releases is not None:
+                releases.release(touch, c.batch.clocks.acting(c.span, c.mask))
+
+    def _same(self, c: Cohort, place: Place, values: Array, touch: Touch) -> Array:
+        """Return for each entry of a touch whether its bits are in memory."""
+        array = self.array(c)
+        granule, size = touch.region.granule, array.itemsize * self.width
+        shape = (*c.span.shape, self.count, size // granule, granule)
+        wanted = np.broadcast_to(values, (*c.span.shape, self.count * self.width))
+        here = np.broadcast_to(self.load(c, place), wanted.shape)
+        bits = [np.ascontiguousarray(x).view(np.uint8).reshape(shape) for x in (wanted, here)]
+        same: Array = (bits[0] == bits[1]).all(-1)
+        if place.active is None:
+            return same.reshape(-1)
+        return same[np.broadcast_to(place.active[..., None], same.shape)]
 
     def judge_write(
         self,
@@ -317,8 +363,8 @@ class Located(Vectors):
         atomic: bool = False,
         whole: bool = False,
     ) -> None:
-        """Refuse a write of shared memory that races: by threads, by their copies, or by the whole
-        warp.
+        """Refuse a write of shared memory, or an atomic, that races: by threads, by their copies,
+        or by the whole warp.
         """
         if self.smem and c.batch.shadow is not None:
             c.batch.shadow.write(c.span, self, place, kind, atomic, whole)

@@ -12,9 +12,9 @@ import numpy as np
 
 from cute_py.emulate.clocks import LOW, Acting, Agents, Clocks
 from cute_py.emulate.engines import Clusters, Engines
+from cute_py.emulate.faults import Faults, line_of
 from cute_py.emulate.global_memory import Traffic
 from cute_py.emulate.releases import Releases
-from cute_py.emulate.faults import Faults, line_of
 from cute_py.emulate.shadow import Grain, Shadow
 from cute_py.emulate.spans import LANES, Array, Span, Spans, Value
 from cute_py.emulate.storages import RegisterFile, SharedMemory, shared_stride, storages

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -75,6 +75,11 @@ def _kind(op: ops.Op) -> int:
         return STRONG_WRITE
     strong = isinstance(op, ops.WaitUntil) or (isinstance(op, ops.Load) and op.order != "weak")
     return STRONG_READ if strong else PLAIN
+
+
+def is_strong(op: ops.Op) -> bool:
+    """Tell whether an op accesses global memory in a way that may order it with others."""
+    return bool(arrays(op)) and _kind(op) != PLAIN
 
 
 def _learns(op: ops.Op) -> bool:
@@ -141,8 +146,8 @@ class GlobalMemory:
         held = [self.arrays[name] for name in names]
         low = min(array.address for array in held) // LANES * LANES
         high = max(array.address + array.size * array.itemsize for array in held)
-        grains = [self.traffic.grains.get(name, 0) or a.itemsize for name, a in zip(names, held)]
-        region = Region(low, high - low, gcd(*grains) or 1)
+        grains = [self.traffic.grains.get(array.name, 0) or array.itemsize for array in held]
+        region = Region(low, high - low, gcd(*grains))
         for name in names:
             self.of[name] = region
 
@@ -324,7 +329,7 @@ class GlobalMemory:
     def _without_ordered(self, t: Touch, marks: Array) -> Touch:
         """Keep entries of which others read the granule, too, in `many`; return the others."""
         region = t.region
-        stamps, kinds = region.reader.take(t.g), self.traffic.kinds[marks & OPS]
+        stamps, kinds = region.reader.take(t.g), self.traffic.kinds[np.maximum(marks, 0) & OPS]
         later = marks == 0
         if not t.c.batch.clocks.divided:  # the same warp again: the last time says more
             again = (marks >> OP == t.marks >> OP) & (kinds == t.kind) & (marks > 0)

@@ -20,6 +20,7 @@ from cute_py.emulate.batch import INDICES, Resources
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
 from cute_py.emulate.faults import Faults
+from cute_py.emulate.global_memory import is_strong
 from cute_py.emulate.registers import View, flag, reader
 from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
 from cute_py.emulate.storages import symbols_of
@@ -92,12 +93,15 @@ class Program:
         steps = []
         for op in block:
             run = HANDLERS[type(op)](self, op)
-            steps.append(Step(op, _counting(op, run) if self.counted else run))
+            strong = self.communicates and is_strong(op)
+            steps.append(Step(op, _counting(op, run) if self.counted else run, strong))
         return tuple(steps)
 
     def blocks_in(self, *blocks: ops.Block) -> bool:
-        """Return whether any op in these blocks may have to wait for other threads."""
-        return any(op.waits for block in blocks for op in every(block))
+        """Return whether any op in these blocks may have to wait for other threads, be it in a loop
+        that looks at memory.
+        """
+        return any(op.waits or spins(op) for block in blocks for op in every(block))
 
     def scalar(self, x: Any) -> Evaluated:
         """Compile a scalar."""
@@ -140,6 +144,12 @@ class Program:
             return elements(found[..., None], dtype)
 
         return computed
+
+
+def spins(op: ops.Op) -> bool:
+    """Tell whether an op is a loop that may wait for what others do to memory."""
+    looks = ops.Atomic, ops.Load
+    return isinstance(op, ops.While) and any(isinstance(x, looks) for x in every((op,)))
 
 
 def _counting(op: ops.Op, run: Run) -> Run:

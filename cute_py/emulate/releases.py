@@ -81,6 +81,7 @@ class Releases:
         self.fences: dict[tuple[int, int], tuple[Known, str]] = {}  # block, thread
         self.found: dict[tuple[int, int], list[tuple[Place, Record]]] = {}
         self.together: dict[tuple[int, ...], Known] = {}
+        self.taken: list[Known] = []
         clocks.tables.append(self)
 
     # -- what threads know
@@ -180,7 +181,7 @@ class Releases:
 
     def _take(self, known: Known, at: Known, b: int, thread: int) -> None:
         """Let a thread know what it acquired."""
-        clocks = self.clocks
+        clocks, self.taken = self.clocks, [known]  # as this may divide its warp
         self._take_own(known, b, thread)
         row = np.array([b if clocks.rows > 1 else 0])
         stamp = int(clocks.stamps(row, np.array([thread]))[0])
@@ -245,7 +246,7 @@ class Releases:
     def _all(self) -> list[Known]:
         held = [known for rows in self.log.values() for _, _, known in rows]
         held += [known for known, _ in self.fences.values()]
-        held += self.together.values()
+        held += [*self.together.values(), *self.taken]
         records = [*self.places.values(), *(r for rows in self.found.values() for _, r in rows)]
         for record in records:
             held += [*record.everyone.values(), *record.inside.values()]

@@ -33,6 +33,12 @@ WORDINGS: dict[str, Wording] = {
         '"forward", "reversed" or a seed (int)',
         "leave it out for the forward order",
     ),
+    "emulate-resident": (
+        LayoutError,
+        "{resident!r} blocks at once",
+        "an integer of at least 1",
+        "leave it out for what the multiprocessors of an H100 hold",
+    ),
     "emulate-op": (
         EmulationError,
         "{name}, which is not emulated yet",
@@ -89,6 +95,13 @@ WORDINGS: dict[str, Wording] = {
         "a {access} of element {offset} of {storage} by {who}, after {other} that nothing orders "
         "before it",
         "a barrier between accesses of different threads of which one writes",
+        "{fix}",
+    ),
+    "emulate-global-race": (
+        EmulationError,
+        "a {access} of element {offset} of {storage} by {who}, which nothing orders with the "
+        "{other} ({other_line})",
+        "accesses of global memory that are ordered, if one of them writes",
         "{fix}",
     ),
     "emulate-copy-pending": (

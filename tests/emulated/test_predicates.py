@@ -72,6 +72,7 @@ def copy_rows(A, B, width, fill):
         held = cute.rmem(A.dtype, tile)
         cute.copy(cute.local_tile(A, tile, (row, first)), held, fill=fill)
         cute.copy(held, cute.local_tile(B, tile, (row, first)))
+    cute.syncwarp()  # rows from 2 on are written again, by other lanes
     for k in cute.range(cute.ceil_div(A.shape[1], width)):
         held = cute.rmem(A.dtype, tile)
         cute.copy(cute.local_tile(A, tile, (row, k)), held, fill=fill)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from cute_py.emulate.access import Located
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
 from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
+from cute_py.emulate.releases import THREADS
 from cute_py.emulate.scalars import TESTS, uniform
 from cute_py.emulate.spans import LANES, Array, Value
 from cute_py.emulate.storages import Place
@@ -455,9 +456,9 @@ def mbar_wait(program: Program, op: ops.MbarWait) -> Run:
 
 @handles(ops.Fence)
 def fence(program: Program, op: ops.Fence) -> Run:
-    """Order memory: stores are seen at once here, so that only proxy fences matter."""
+    """Order memory: stores are seen at once here, so that only the clocks learn of it."""
     if op.kind not in ("proxy_async", "mbarrier_init"):
-        return lambda c: None
+        return thread_fence(op) if program.communicates else lambda c: None
 
     def run(c: Cohort) -> None:
         clocks = c.batch.clocks
@@ -467,6 +468,20 @@ def fence(program: Program, op: ops.Fence) -> Run:
             clocks.fence(clocks.acting(c.span, c.mask))
         else:
             c.batch.engines.fence_inits(clocks.acting(c.span, c.mask))
+
+    return run
+
+
+def thread_fence(op: ops.Fence) -> Run:
+    """Acquire what threads have found, and keep what they know for their atomics."""
+
+    def run(c: Cohort) -> None:
+        clocks, releases = c.batch.clocks, c.batch.releases
+        if clocks is not None and releases is not None:
+            threads = (c.span.W * LANES)[:, None] + np.arange(LANES)
+            ids = (c.span.B << THREADS)[:, None, None] | threads
+            chosen = c.active() & c.batch.agents.exist[c.span.W]
+            releases.fence(ids[chosen], op.kind, clocks.acting(c.span, c.mask))
 
     return run
 
@@ -492,10 +507,12 @@ def set_max_nreg(program: Program, op: ops.SetMaxNReg) -> Run:
 class ValueWait(Wait):
     """A wait for a value in memory."""
 
-    def __init__(self, op: ops.Op, look: Evaluated, words: str) -> None:
+    def __init__(
+        self, op: ops.Op, look: Evaluated, words: str, acquire: Callable[[Cohort], None]
+    ) -> None:
         """Keep the look, which gives [block, warp, lane]: where the wait is over."""
         super().__init__(op)
-        self.look, self.words = look, words
+        self.look, self.words, self.acquire = look, words, acquire
 
     def ready(self, c: Cohort) -> bool | Array:
         """Return the warps whose lanes all see the value."""
@@ -509,6 +526,10 @@ class ValueWait(Wait):
         """Return the condition."""
         return self.words
 
+    def wake(self, c: Cohort) -> None:
+        """Acquire what was released with the value."""
+        self.acquire(c)
+
 
 @handles(ops.WaitUntil)
 def wait_until(program: Program, op: ops.WaitUntil) -> Run:
@@ -517,11 +538,17 @@ def wait_until(program: Program, op: ops.WaitUntil) -> Run:
     located.keeps = False
     signs = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
+    def acquire(c: Cohort) -> None:
+        touch = located.judge_read(c, located(c))
+        if touch is not None and c.batch.releases is not None:
+            c.batch.releases.acquire(touch)
+
     def run(c: Cohort) -> Signal | list[Cohort] | None:
         place = located(c)
         wanted = value(c)
         seen = located.load(c, place)[..., 0]
         if bool(np.all(_over(test(seen, wanted), c))):
+            acquire(c)
             return None
         warps = np.broadcast_to(_over(test(seen, wanted), c), c.span.shape).all(-1)
         if warps.any():
@@ -533,7 +560,8 @@ def wait_until(program: Program, op: ops.WaitUntil) -> Run:
             return np.asarray(test(located.load(now, located(now))[..., 0], value(now)))
 
         words += f", which is {int(np.broadcast_to(seen, span.shape).flat[0])}"
-        c.wait = ValueWait(op, look, words)
+        located.judge_read(c, place)  # a plain store to it races
+        c.wait = ValueWait(op, look, words, acquire)
         return Signal.BLOCKED
 
     return run
