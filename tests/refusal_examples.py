@@ -519,7 +519,7 @@ WHEN = {
     "emulate-smem-unwritten": "shared memory is read before anything wrote it",
     "emulate-register-unwritten": "a register is read before it is written",
     "emulate-race": (
-        "two warps access shared memory, one of them writes, and nothing orders the two"
+        "two threads access shared memory, one of them writes, and nothing orders the two"
     ),
     "emulate-copy-pending": (
         "data of cp.async is used before the wait and the barrier that make it visible"
@@ -531,6 +531,13 @@ WHEN = {
         "accumulators, or A in registers, are written and then used by wgmma without a fence"
     ),
     "emulate-mbarrier-unset": "an mbarrier is used that was not initialised",
+    "emulate-mbarrier-early": (
+        "an mbarrier is used by who does not know of its init: a barrier, or a fence, is missing"
+    ),
+    "emulate-mbarrier-again": "an mbarrier is initialised again while others may use it",
+    "emulate-block-end": (
+        "a block ends while a TMA store reads its shared memory, or another block may reach it"
+    ),
     "emulate-mbarrier-arrivals": "more threads arrive in a phase of an mbarrier than it counts",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
@@ -539,7 +546,9 @@ WHEN = {
         "an instruction of whole warps or warpgroups is executed by a part of one"
     ),
     "emulate-barrier-divergent": "a part of the block does not reach a barrier",
-    "emulate-barrier-count": "more threads meet at a named barrier than it counts",
+    "emulate-barrier-count": (
+        "more threads meet at a named barrier than it counts, or they count differently"
+    ),
     "emulate-deadlock": "all threads that are left wait",
     "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
@@ -983,6 +992,7 @@ RECORDED = {
             "storage": "S",
             "who": "block (0, 0, 0), warp 1, lane 0 (thread 32)",
             "engine": "a TMA load that completes on mbarrier full[0]",
+            "since": "kernel.py:6",
             "fix": "wait for mbarrier full[0] first, with its phase",
         },
     ),
@@ -994,7 +1004,7 @@ RECORDED = {
             "storage": "S",
             "op_name": "TmaStore",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
-            "other": "warp 0",
+            "other": "warp 0 (kernel.py:2)",
         },
     ),
     "emulate-wgmma-pending": (
@@ -1009,6 +1019,30 @@ RECORDED = {
     "emulate-mbarrier-unset": (
         "ring",
         {"name": "mbarrier empty[0]", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},
+    ),
+    "emulate-mbarrier-early": (
+        "kernel",
+        {
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "missing": "a barrier after its init",
+        },
+    ),
+    "emulate-mbarrier-again": (
+        "kernel",
+        {
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "use": "nothing orders its use before (kernel.py:5)",
+        },
+    ),
+    "emulate-block-end": (
+        "kernel",
+        {
+            "block": "(0, 0, 0)",
+            "use": "a TMA store (kernel.py:7) still reads",
+            "fix": "call tma_store_commit() and tma_store_wait(0) before the end",
+        },
     ),
     "emulate-mbarrier-arrivals": (
         "kernel",
@@ -1038,12 +1072,12 @@ RECORDED = {
         "kernel",
         {
             "who": "block (0, 0, 0), warp 1",
-            "others": "lane 8 and others of the warp took another branch or have ended",
+            "others": "lane 8 and others of the warp took another branch",
         },
     ),
     "emulate-barrier-count": (
         "handoff",
-        {"arrived": "128", "id": "2", "who": "block (0, 0, 0), warp 1", "threads": "64"},
+        {"given": "128 threads", "id": "2", "who": "block (0, 0, 0), warp 1", "threads": "64"},
     ),
 }
 

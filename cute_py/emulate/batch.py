@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cute_py.emulate.global_memory import GlobalMemory
     from cute_py.emulate.report import Report
     from cute_py.emulate.storages import Arguments
+    from cute_py.errors import CuteError
     from cute_py.plan.plan import Plan
 
 INDICES = ("tid", "bid_x", "bid_y", "bid_z")
@@ -256,7 +257,8 @@ class Barriers:
         over = self.arrived[B, ids] > threads
         if over.any():
             row = int(np.argmax(over))
-            raise self._count(span, row, int(ids[row]), int(threads[row]), op)
+            given = f"{int(self.arrived[B[row], ids[row]])} threads"
+            raise self._count(span, row, ids, threads, op, given)
         met = self.arrived[B, ids] == threads
         self._complete(B[met], ids[met])
         return wanted
@@ -264,25 +266,19 @@ class Barriers:
     def _require_count(self, span: Span, ids: Array, threads: Array, op: ops.Op) -> None:
         """Refuse to arrive with another count than those who have arrived already."""
         B = span.B
-        first = self.arrived[B, ids] == 0
-        differs = ~first & (self.counts[B, ids] != threads)
-        if differs.any() and ids[int(np.argmax(differs))]:
+        expected = np.where(self.arrived[B, ids] == 0, threads, self.counts[B, ids])
+        differs = (expected != threads) & (ids != 0)  # who returns, changes that of the block
+        if differs.any():
             row = int(np.argmax(differs))
-            self.arrived[B, ids] += LANES * span.nW
-            raise self._count(span, row, int(ids[row]), int(self.counts[B[row], ids[row]]), op)
+            given = f"a count of {int(threads[row])} threads"
+            raise self._count(span, row, ids, expected, op, given)
         self.counts[B, ids] = threads
 
-    def _count(self, span: Span, row: int, number: int, threads: int, op: ops.Op) -> Exception:
-        arrived = int(self.arrived[span.B[row], number])
-        return self.faults.at(
-            "emulate-barrier-count",
-            op,
-            span,
-            (row, 0),
-            id=number,
-            arrived=arrived,
-            threads=threads,
-        )
+    def _count(
+        self, span: Span, row: int, ids: Array, threads: Array, op: ops.Op, given: str
+    ) -> CuteError:
+        facts = {"id": int(ids[row]), "threads": int(threads[row]), "given": given}
+        return self.faults.at("emulate-barrier-count", op, span, (row, 0), **facts)
 
     def _complete(self, B: Array, ids: Array) -> None:
         """Let those who wait for barriers of blocks go on."""

@@ -199,7 +199,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-barrier-count": (
         EmulationError,
-        "{arrived} threads at barrier {id}, with {who}",
+        "{given} at barrier {id}, with {who}",
         "exactly {threads} threads",
         "count those who arrive and those who wait, or use another id",
     ),

@@ -135,7 +135,7 @@ def _require_whole(op: ops.Op, c: Cohort) -> None:
     bad = running(c) & ~c.mask
     if bad.any():
         where = first(bad, c.span)
-        others = f"lane {where[2]} and others of the warp took another branch or have ended"
+        others = f"lane {where[2]} and others of the warp took another branch"
         raise c.fault("emulate-barrier-divergent", op, where[:2], others=others)
 
 
