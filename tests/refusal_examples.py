@@ -510,6 +510,7 @@ WHEN = {
     ),
     "emulate-grid": "a grid has negative extents",
     "emulate-order": "the order of running is unknown",
+    "emulate-resident": "a number of blocks that run at once is no positive integer",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
     "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
     "emulate-mode": "a coordinate is outside of its mode, and leads to the element of another one",
@@ -520,6 +521,10 @@ WHEN = {
     "emulate-register-unwritten": "a register is read before it is written",
     "emulate-race": (
         "two threads access shared memory, one of them writes, and nothing orders the two"
+    ),
+    "emulate-global-race": (
+        "two threads access an element of global memory, one of them writes, and nothing orders "
+        "the two"
     ),
     "emulate-copy-pending": (
         "data of cp.async is used before the wait and the barrier that make it visible"
@@ -947,7 +952,20 @@ RECORDED = {
     "cli-package": ("cute-py", {"reason": "No module named 'numpy'"}),
     "cli-shtab": ("completion", {"found": "no package shtab", "shell": "bash"}),
     "cli-stream": ("cute-py", {"reason": "the system error 'No space left on device'"}),
+    "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
+    "emulate-global-race": (
+        "kernel",
+        {
+            "access": "write",
+            "offset": "0",
+            "storage": "out",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "other": "write of other bits by block (0, 0, 0), warp 1, lane 0 (thread 32)",
+            "other_line": "kernel.py:6",
+            "fix": "put syncthreads() between the two",
+        },
+    ),
     "emulate-mode": (
         "kernel",
         {

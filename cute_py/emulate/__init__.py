@@ -63,7 +63,7 @@ def emulate(
     """
     if order not in ("forward", "reversed") and not isinstance(order, int):
         raise refusal("emulate-order", operation="emulate", order=order)
-    if resident is not None and (not isinstance(resident, int) or resident < 1):
+    if resident is not None and not _is_count(resident):
         raise refusal("emulate-resident", operation="emulate", resident=resident)
     counts = Report(plan) if report else None
     with np.errstate(all="ignore"):
@@ -89,6 +89,10 @@ def emulate(
         if counts is not None and watch is not None:
             counts.unwritten = watch.unwritten()
     return counts
+
+
+def _is_count(x: object) -> bool:
+    return isinstance(x, int) and x >= 1
 
 
 def _part_of(

@@ -340,7 +340,7 @@ class Located(Vectors):
             watch.read(touch)
             self.store(c, place, values)
             if releases is not None:
-                releases.release(touch, c.batch.clocks.acting(c.span, c.mask))
+                releases.release(touch, touch.clocks.acting(c.span, c.mask))
 
     def _same(self, c: Cohort, place: Place, values: Array, touch: Touch) -> Array:
         """Return for each entry of a touch whether its bits are in memory."""

@@ -30,6 +30,7 @@ from cute_py.plan.walk import accesses, arrays
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cute_py.emulate.clocks import Clocks
     from cute_py.emulate.cohorts import Cohort
     from cute_py.emulate.report import Report
     from cute_py.emulate.storages import Arguments, Global, Place, Vectors
@@ -101,9 +102,10 @@ class Region:
     def __init__(self, low: int, size: int, granule: int) -> None:
         self.low, self.granule = low, granule
         count = -(-size // granule)
-        self.wrote, self.writer, self.read, self.reader = (
-            np.zeros(count, np.int64) for _ in range(4)
-        )
+        self.wrote: Array = np.zeros(count, np.int64)
+        self.writer: Array = np.zeros(count, np.int64)
+        self.read: Array = np.zeros(count, np.int64)
+        self.reader: Array = np.zeros(count, np.int64)
         # of a granule: block, kind and agent -> mark and stamp
         self.many: dict[int, dict[tuple[int, int, int], tuple[int, int]]] = {}
         self.strong = False
@@ -120,6 +122,7 @@ class Touch:
     """
 
     c: Cohort
+    clocks: Clocks
     region: Region
     storage: str
     op: ops.Op
@@ -181,13 +184,14 @@ class GlobalMemory:
         if not len(g):
             return None
         clocks, n = c.batch.clocks, self.traffic.numbers[id(op)]
+        assert clocks is not None
         b = ids >> THREADS
         rows = b if clocks.rows > 1 else np.zeros_like(b)
         agents = (ids & ((1 << THREADS) - 1)) + agent * clocks.agents.threads
         stamps = clocks.stamps(rows, agents if who is None else np.full_like(agents, who))
         marks = (b + (c.batch.faults.first + 1)) << OP | n
         kind = int(self.traffic.kinds[n])
-        return Touch(c, region, storage, op, kind, g, ids, stamps, marks)
+        return Touch(c, clocks, region, storage, op, kind, g, ids, stamps, marks)
 
     # -- reads and writes
 
@@ -262,7 +266,7 @@ class GlobalMemory:
         a write after all, a read after those that write, an atomic after plain reads.
         """
         region = t.region
-        marks = region.read.take(t.g)
+        marks: Array = region.read.take(t.g)
         entries, stamps = np.flatnonzero(marks > 0), region.reader.take(t.g)
         marks, stamps = marks[entries], stamps[entries]
         rows = [
@@ -292,7 +296,7 @@ class GlobalMemory:
         plain writes, of which lanes of a warp may have made one with the same bits.
         """
         batch = t.c.batch
-        clocks, ids = batch.clocks, t.ids[entries]
+        clocks, ids = t.clocks, t.ids[entries]
         bad = marks != 0
         b = ids >> THREADS
         near = np.flatnonzero(bad & ((marks >> OP) - 1 == b + batch.faults.first))
@@ -331,7 +335,7 @@ class GlobalMemory:
         region = t.region
         stamps, kinds = region.reader.take(t.g), self.traffic.kinds[np.maximum(marks, 0) & OPS]
         later = marks == 0
-        if not t.c.batch.clocks.divided:  # the same warp again: the last time says more
+        if not t.clocks.divided:  # the same warp again: the last time says more
             again = (marks >> OP == t.marks >> OP) & (kinds == t.kind) & (marks > 0)
             again &= (stamps ^ t.stamps) & WHO & -LANES == 0
             lanes = again & ((stamps ^ t.stamps) & (SEVERAL | WHO) != 0)
@@ -347,7 +351,7 @@ class GlobalMemory:
         """Keep entries of one touch that read one granule: lanes of a warp, or more."""
         region, g = t.region, t.g
         lanes = np.zeros(len(g), np.bool_)
-        if not t.c.batch.clocks.divided:
+        if not t.clocks.divided:
             apart = (region.reader.take(g) ^ t.stamps) & ~SEVERAL & -LANES
             lanes = differs & (region.read.take(g) == t.marks) & (apart == 0)
             region.reader[g[lanes]] |= SEVERAL
@@ -359,7 +363,7 @@ class GlobalMemory:
             entries = self._close(t, entries)
         if not len(entries):
             return
-        region, agent = t.region, WHO if t.c.batch.clocks.divided else WHO & -LANES
+        region, agent = t.region, WHO if t.clocks.divided else WHO & -LANES
         whole = np.stack([t.g[entries], t.marks[entries], t.stamps[entries] & agent], 1)
         _, first, count = np.unique(whole, axis=0, return_index=True, return_counts=True)
         for k, n in zip(entries[first].tolist(), count.tolist(), strict=True):
@@ -406,7 +410,7 @@ class GlobalMemory:
     def _race(self, t: Touch, k: int, access: str, other: str, mark: int, stamp: int) -> Exception:
         """Return the error of entry k, with who is not ordered before it."""
         batch, region = t.c.batch, t.region
-        span, agents = t.c.span, batch.clocks.agents
+        span, agents = t.c.span, t.clocks.agents
         b, thread = int(t.ids[k]) >> THREADS, int(t.ids[k]) & ((1 << THREADS) - 1)
         where = (
             int(np.searchsorted(span.B, b)),
@@ -512,4 +516,4 @@ def _chosen(t: Touch, entries: Array) -> Touch:
     if len(entries) == len(t.g):
         return t
     parts = [x[entries] for x in (t.g, t.ids, t.stamps, t.marks)]
-    return Touch(t.c, t.region, t.storage, t.op, t.kind, *parts)
+    return Touch(t.c, t.clocks, t.region, t.storage, t.op, t.kind, *parts)
