@@ -116,7 +116,7 @@ class Batch:
         self.globals = globals_
         self.releases: Releases | None = None
         if needs.traffic.communicates and self.clocks is not None:
-            self.releases = Releases(self.clocks)
+            self.releases = Releases(self.clocks, clusters)
         self.shadow: Shadow | None = None
         if needs.grain is not None and self.clocks is not None:
             self.shadow = Shadow(self.clocks, needs.grain, self.faults)

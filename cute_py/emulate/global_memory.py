@@ -310,11 +310,31 @@ class GlobalMemory:
             if wrote:
                 alike = (stamps[near] & SEVERAL != 0) & ((held & WHO) // LANES == thread // LANES)
                 bad[near[alike]] = False
+        clusters = batch.engines.clusters
+        if clusters.size > 1 and bad.any():
+            self._in_clusters(t, bad, entries, marks, stamps)
         if batch.releases is not None and bad.any():
             far = np.flatnonzero(bad)
             blocks = (marks[far] >> OP) - 1 - batch.faults.first
             bad[far] = ~batch.releases.known(t, entries[far], blocks, stamps[far])
         return bad
+
+    def _in_clusters(
+        self, t: Touch, bad: Array, entries: Array, marks: Array, stamps: Array
+    ) -> None:
+        """Leave out accesses of other blocks of the cluster that the clocks order before."""
+        clocks, clusters = t.clocks, t.c.batch.engines.clusters
+        near = np.flatnonzero(bad)
+        b = t.ids[entries[near]] >> THREADS
+        theirs = (marks[near] >> OP) - 1 - t.c.batch.faults.first
+        inside = (theirs >= 0) & (theirs < len(clusters.of))
+        near, b, theirs = near[inside], b[inside], theirs[inside]
+        same = clusters.of[b] == clusters.of[theirs]
+        near, b, theirs = near[same], b[same], theirs[same]
+        thread = t.ids[entries[near]] & ((1 << THREADS) - 1)
+        parts = clocks.of[thread // LANES, thread % LANES]
+        columns = clocks.column.take(stamps[near] & WHO)
+        bad[near] = stamps[near] > clocks.clock[b, parts, clusters.rank[theirs], 0, columns]
 
     def _remember(self, t: Touch) -> None:
         """Keep who reads, or accesses in a strong way: the last one, or several."""
@@ -483,8 +503,6 @@ def _overlapping(arrays: dict[str, Global]) -> list[list[str]]:
     groups: list[list[str]] = []
     end = -1
     for name, array in sorted(arrays.items(), key=lambda row: row[1].address):
-        if not array.size:
-            continue
         if array.address >= end:
             groups.append([])
         groups[-1].append(name)

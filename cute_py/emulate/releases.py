@@ -23,6 +23,7 @@ from cute_py.emulate.spans import LANES, Array
 
 if TYPE_CHECKING:
     from cute_py.emulate.clocks import Acting, Clocks
+    from cute_py.emulate.engines import Clusters
     from cute_py.emulate.global_memory import Touch
 
 Place: TypeAlias = tuple[str, int, int]  # "at", a region, and the granule
@@ -74,8 +75,9 @@ class Record:
 class Releases:
     """The places that threads of a batch released to, and what its blocks have acquired."""
 
-    def __init__(self, clocks: Clocks) -> None:
-        self.clocks, self.threads = clocks, clocks.agents.threads
+    def __init__(self, clocks: Clocks, clusters: Clusters) -> None:
+        self.clocks, self.clusters = clocks, clusters
+        self.threads = clocks.agents.threads
         self.places: dict[Place, Record] = {}
         self.log: dict[int, list[tuple[int, int, Known]]] = {}  # block: thread, stamp, what
         self.fences: dict[tuple[int, int], tuple[Known, str]] = {}  # block, thread
@@ -112,14 +114,20 @@ class Releases:
         g, ids, agents = t.g[entries], t.ids[entries], stamps & WHO
         result = np.zeros(len(ids), np.bool_)
         columns = self.clocks.column.take(agents)
+        alike: dict[tuple[int, int], Known] = {}  # lanes of a part that acquired nothing themselves
         for one in np.unique(ids).tolist():
-            known = self.of(one >> THREADS, one & ((1 << THREADS) - 1))
+            b, thread = one >> THREADS, one & ((1 << THREADS) - 1)
+            alone = any(who == thread for who, _, _ in self.log.get(b, ()))
+            key = b, -1 - thread if alone else int(self.clocks.of[thread // LANES, thread % LANES])
+            if key not in alike:
+                alike[key] = self.of(b, thread)
+            known = alike[key]
             for k in np.flatnonzero(ids == one).tolist() if known else ():
                 block, stamp, place = int(blocks[k]), stamps[k], _place(t, int(g[k]))
-                clock, alone = known.get(block), known.get((block, int(agents[k])))
+                clock, single = known.get(block), known.get((block, int(agents[k])))
                 result[k] = (
                     (clock is not None and stamp <= clock[columns[k]])
-                    or (alone is not None and stamp <= alone)
+                    or (single is not None and stamp <= single)
                     or (place in known and self.places[place].version <= known[place])
                 )
         return result
@@ -134,8 +142,16 @@ class Releases:
             agent = kind * self.threads + thread
             own[b, agent] = clocks.own[row, 0, clocks.column[agent]]
         part = clocks.of[thread // LANES, thread % LANES]
-        own[b] = clocks.clock[row, part, self._rank(b), 0].copy()
+        for peer, rank in self._cluster(b):
+            own[peer] = clocks.clock[row, part, rank, 0].copy()
         return merged(self.of(b, thread), own)
+
+    def _cluster(self, b: int) -> list[tuple[int, int]]:
+        """Return the blocks of a block's cluster, and their ranks in its clocks."""
+        if self.clusters.size == 1:
+            return [(b, 0)]
+        peers = np.flatnonzero(self.clusters.of == self.clusters.of[b])
+        return [(int(peer), int(self.clusters.rank[peer])) for peer in peers]
 
     def _rank(self, b: int) -> int:
         return int(self.clocks.rank[b]) if self.clocks.clock.shape[2] > 1 else 0

@@ -7,6 +7,7 @@ than multiprocessors hold.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,22 +37,25 @@ class Residents:
     def __init__(self, program: Program, batch: Batch, resident: int | None) -> None:
         self.program, self.batch = program, batch
         self.most = resident or most_resident(program.resources)
-        self.begun: list[int] = []
-        self.later: list[Array] = [np.arange(batch.blocks)]
+        self.running = np.zeros(0, np.int64)
+        self.later: deque[Array] = deque([np.arange(batch.blocks)])
         if program.communicates:
             clusters = batch.engines.clusters.of
             firsts = np.unique(clusters, return_index=True)[1]
-            self.later = [np.flatnonzero(clusters == clusters[b]) for b in np.sort(firsts)]
+            groups = [np.flatnonzero(clusters == clusters[b]) for b in np.sort(firsts)]
+            self.later = deque(groups)
 
     def begin(self) -> list[Cohort]:
         """Return the cohorts of blocks for which there is room now."""
         made = []
-        running = sum(not self.batch.ended[b].all() for b in self.begun) if self.begun else 0
+        self.running = self.running[~self.batch.ended[self.running].all(1)]
         alone = not self.program.communicates
-        while self.later and (alone or not running or running + len(self.later[0]) <= self.most):
-            blocks = self.later.pop(0)
-            running += len(blocks)
-            self.begun += blocks.tolist() if self.later else []
+        while self.later:
+            blocks, running = self.later[0], len(self.running)
+            if not alone and running and running + len(blocks) > self.most:
+                break
+            self.later.popleft()
+            self.running = np.concatenate([self.running, blocks])
             mask = self.program.resources.mask
             span = self.batch.spans.of(blocks, np.arange(self.batch.warps))
             frames = [Frame(self.program.body, "body", mask)]

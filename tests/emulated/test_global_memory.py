@@ -625,3 +625,30 @@ def test_a_long_loop_is_no_deadlock():
     out = np.zeros(32, s32)
     run(out)
     assert out.tolist() == [collatz(n + 27) for n in range(32)]
+
+
+# -- clusters
+
+
+@cute.kernel
+def peers(x, out, ordered: bool):
+    cute.launch(grid=4, block=64, cluster=2)
+    b, t = cute.block_idx(), cute.thread_idx()
+    x[64 * b + t] = x[64 * b + t] + 1.0
+    if ordered:
+        cute.cluster_sync()
+    else:
+        cute.syncthreads()
+    peer = b // 2 * 2 + 1 - b % 2
+    out[64 * b + t] = x[64 * peer + 63 - t]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_barrier_of_the_cluster_orders_its_blocks(order):
+    x, out = numbers(256), np.zeros(256, f32)
+    cute.emulate(cute.trace(peers, x, out, True), x, out, order=order)
+    wanted = x.reshape(2, 2, 64)[:, ::-1, ::-1].reshape(-1)
+    np.testing.assert_array_equal(out, wanted)
+    with pytest.raises(cute.CuteError) as caught:
+        cute.emulate(cute.trace(peers, x, out, False), x, out, order=order)
+    assert caught.value.code == RACE

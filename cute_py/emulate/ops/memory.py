@@ -393,7 +393,12 @@ class Box:
             watch.read(touch)
             return
         each = array.itemsize // region.granule
-        touch.same = lambda: np.repeat(array.data[index] == values, each)
+
+        def same() -> Array:
+            bits = [np.ascontiguousarray(x).view(np.uint8) for x in (array.data[index], values)]
+            return np.repeat((bits[0] == bits[1]).reshape(len(index), -1).all(-1), each)
+
+        touch.same = same
         watch.write(touch)
         touch.same = None
 

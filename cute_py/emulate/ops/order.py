@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.releases import THREADS
 from cute_py.emulate.scalars import TESTS, uniform
-from cute_py.emulate.spans import LANES, Array, Value
+from cute_py.emulate.spans import LANES, Array, Span, Value
 from cute_py.emulate.storages import Place
 from cute_py.plan import ops
 
@@ -507,65 +507,64 @@ def set_max_nreg(program: Program, op: ops.SetMaxNReg) -> Run:
 class ValueWait(Wait):
     """A wait for a value in memory."""
 
-    def __init__(
-        self, op: ops.Op, look: Evaluated, words: str, acquire: Callable[[Cohort], None]
-    ) -> None:
-        """Keep the look, which gives [block, warp, lane]: where the wait is over."""
+    def __init__(self, op: ops.WaitUntil, located: Located, value: Evaluated) -> None:
         super().__init__(op)
-        self.look, self.words, self.acquire = look, words, acquire
+        self.located, self.value, self.test = located, value, TESTS[op.test]
+        self.words = f"{op.src.storage} {SIGNS[op.test]} {op.value}"
+        self.span: Span | None = None  # for which what is looked at is known
+        self.place: Any = None
+        self.wanted: Value = 0
+
+    def seen(self, c: Cohort) -> Array:
+        """Return the values [block, warp, lane] that are looked at."""
+        if self.span is not c.span:
+            self.span, self.place, self.wanted = c.span, self.located(c), self.value(c)
+        values: Array = self.located.load(c, self.place)[..., 0]
+        return values
 
     def ready(self, c: Cohort) -> bool | Array:
         """Return the warps whose lanes all see the value."""
-        done = np.broadcast_to(self.look(c), c.span.shape)
+        done = np.asarray(self.test(self.seen(c), self.wanted))
+        if done.size == 1 and not done.any():
+            return False
         if c.mask is not None:
             done = done | ~c.mask
-        warps = done.all(-1)
+        warps = np.broadcast_to(done, c.span.shape).all(-1)
         return bool(warps.flat[0]) if warps.all() or not warps.any() else warps
 
     def describe(self, c: Cohort) -> str:
-        """Return the condition."""
-        return self.words
+        """Return the condition, and what a thread sees."""
+        seen, wanted = self.seen(c), self.wanted
+        words = self.words if np.ndim(wanted) else self.words.rpartition(" ")[0] + f" {wanted}"
+        lanes = np.broadcast_to(seen, c.span.shape)[c.active()]
+        return f"{words}, which is {lanes[0]}"
 
     def wake(self, c: Cohort) -> None:
         """Acquire what was released with the value."""
-        self.acquire(c)
+        touch = self.located.judge_read(c, self.located(c))
+        if touch is not None and c.batch.releases is not None:
+            c.batch.releases.acquire(touch)
+
+
+SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
 @handles(ops.WaitUntil)
 def wait_until(program: Program, op: ops.WaitUntil) -> Run:
     """Wait until an element of memory compares."""
-    located, value, test = program.access(op.src, op), program.scalar(op.value), TESTS[op.test]
+    located, value = program.access(op.src, op), program.scalar(op.value)
     located.keeps = False
-    signs = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-
-    def acquire(c: Cohort) -> None:
-        touch = located.judge_read(c, located(c))
-        if touch is not None and c.batch.releases is not None:
-            c.batch.releases.acquire(touch)
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
-        place = located(c)
-        wanted = value(c)
-        seen = located.load(c, place)[..., 0]
-        if bool(np.all(_over(test(seen, wanted), c))):
-            acquire(c)
+        wait = ValueWait(op, located, value)
+        ready = wait.ready(c)
+        if isinstance(ready, np.ndarray):
+            return split(c, ready)
+        if ready:
+            wait.wake(c)
             return None
-        warps = np.broadcast_to(_over(test(seen, wanted), c), c.span.shape).all(-1)
-        if warps.any():
-            return split(c, warps)
-        words = f"{op.src.storage} {signs[op.test]} {wanted if np.ndim(wanted) == 0 else op.value}"
-        span = c.span
-
-        def look(now: Cohort) -> Array:
-            return np.asarray(test(located.load(now, located(now))[..., 0], value(now)))
-
-        words += f", which is {int(np.broadcast_to(seen, span.shape).flat[0])}"
-        located.judge_read(c, place)  # a plain store to it races
-        c.wait = ValueWait(op, look, words, acquire)
+        located.judge_read(c, located(c))  # a plain store to it races
+        c.wait = wait
         return Signal.BLOCKED
 
     return run
-
-
-def _over(holds: Array, c: Cohort) -> Array:
-    return np.asarray(holds) if c.mask is None else np.asarray(holds) | ~c.mask
