@@ -85,6 +85,7 @@ class Releases:
         self.together: dict[tuple[int, ...], Known] = {}
         self.taken: list[Known] = []
         clocks.tables.append(self)
+        clocks.apart()  # blocks that communicate do not do the same
 
     # -- what threads know
 
@@ -135,15 +136,13 @@ class Releases:
     def _present(self, b: int, thread: int) -> Known:
         """Return all that a thread knows, of itself included."""
         clocks = self.clocks
-        clocks.apart()
-        row = b if clocks.rows > 1 else 0
         own: Known = {}
         for kind in clocks.agents.kinds:
             agent = kind * self.threads + thread
-            own[b, agent] = clocks.own[row, 0, clocks.column[agent]]
+            own[b, agent] = clocks.own[b, 0, clocks.column[agent]]
         part = clocks.of[thread // LANES, thread % LANES]
         for peer, rank in self._cluster(b):
-            own[peer] = clocks.clock[row, part, rank, 0].copy()
+            own[peer] = clocks.clock[b, part, rank, 0].copy()
         return merged(self.of(b, thread), own)
 
     def _cluster(self, b: int) -> list[tuple[int, int]]:
@@ -199,8 +198,7 @@ class Releases:
         """Let a thread know what it acquired."""
         clocks, self.taken = self.clocks, [known]  # as this may divide its warp
         self._take_own(known, b, thread)
-        row = np.array([b if clocks.rows > 1 else 0])
-        stamp = int(clocks.stamps(row, np.array([thread]))[0])
+        stamp = int(clocks.stamps(np.array([b]), np.array([thread]))[0])
         rows = self.log.setdefault(b, [])
         rows.append((thread, stamp, merged(self.of(b, thread), known, at)))
         mine = [k for k, (who, _, _) in enumerate(rows) if who == thread]
@@ -217,7 +215,7 @@ class Releases:
         if b not in known and not bounds:
             return
         part = clocks.of[thread // LANES, thread % LANES]
-        seen = clocks.clock[b if clocks.rows > 1 else 0, part, self._rank(b), 0]
+        seen = clocks.clock[b, part, self._rank(b), 0]
         bounds = [(who, bound) for who, bound in bounds if bound > seen[clocks.column[who]]]
         if not bounds and (b not in known or (known[b] <= seen).all()):
             return
