@@ -41,8 +41,8 @@ def emulate(
 ) -> Report | None:
     """Run a plan on NumPy arrays, which it reads and writes in place.
 
-    All blocks are resident at once where they may wait for each other; else in batches whose state
-    fits into `memory`.
+    Blocks that communicate run one by one, `resident` of them at a time, and begin in rising order
+    of their number; all others run together, in batches whose state fits into `memory`.
 
     Args:
         plan: what to run.
@@ -51,7 +51,8 @@ def emulate(
         checks: refuse races, reads of what is not written, and divergent barriers; without them
             only addresses are checked.
         report: whether to count.
-        order: who goes first where several could: "forward", "reversed", or a seed.
+        order: who goes first where several could, warps, and blocks that communicate: "forward",
+            "reversed", or a seed.
         memory: for the state of the blocks that run together (bytes).
         resident: how many blocks run at once where they may wait for each other; left out, what
             their threads and shared memory allow on the 132 multiprocessors of an H100.

@@ -12,6 +12,7 @@ from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
 from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.registers import flag
+from cute_py.emulate.releases import places_of
 from cute_py.emulate.scalars import condition, scalar
 from cute_py.emulate.storages import Place, Vectors
 
@@ -340,7 +341,7 @@ class Located(Vectors):
             watch.read(touch)
             self.store(c, place, values)
             if releases is not None:
-                releases.release(touch, touch.clocks.acting(c.span, c.mask))
+                releases.release(places_of(touch), touch.clocks.acting(c.span, c.mask))
 
     def _same(self, c: Cohort, place: Place, values: Array, touch: Touch) -> Array:
         """Return for each entry of a touch whether its bits are in memory."""

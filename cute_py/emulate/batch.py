@@ -115,7 +115,7 @@ class Batch:
         self.clocks = Clocks(agents, blocks, clusters.size, clusters.rank) if needs.checks else None
         self.globals = globals_
         self.releases: Releases | None = None
-        if needs.traffic.communicates and self.clocks is not None:
+        if needs.traffic.releases and self.clocks is not None:
             self.releases = Releases(self.clocks, clusters)
         self.shadow: Shadow | None = None
         if needs.grain is not None and self.clocks is not None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 OP = 16  # bits of an op's number in a mark, which is (block of the grid + 1) << 16 | op
 OPS = (1 << OP) - 1
+FENCES = ("block", "gpu", "system")  # of threads
 PLAIN, STRONG_READ, STRONG_WRITE = range(3)
 MANY, CLOSED = -1, -2  # marks: several readers; of two blocks, where no block is ordered
 
@@ -50,6 +51,7 @@ class Traffic:
         grains: what the bytes of all accesses of an array are multiples of, by array.
         ops, numbers, kinds: the ops that access global memory, their numbers, and what they are.
         communicates: whether a block may learn of another one while both run.
+        releases: whether threads may learn of each other by memory, be it in a block.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -59,6 +61,9 @@ class Traffic:
         self.numbers = {id(op): n for n, op in enumerate(self.ops)}
         self.kinds = np.array([_kind(op) for op in self.ops] or [PLAIN])
         self.communicates = any(_learns(op) for op in self.ops)
+        atomics = any(isinstance(op, ops.Atomic) and op.old is not None for op in every)
+        fences = any(isinstance(op, ops.Fence) and op.kind in FENCES for op in every)
+        self.releases = self.communicates or (atomics and fences)
         self.grains: dict[str, int] = {}
         for op in self.ops:
             for x in accesses(op):

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from cute_py.emulate.clocks import Acting, Clocks
     from cute_py.emulate.engines import Clusters
     from cute_py.emulate.global_memory import Touch
+    from cute_py.emulate.spans import Span
 
-Place: TypeAlias = tuple[str, int, int]  # "at", a region, and the granule
+# "at", a region of global memory or the shared memory of block -1 - b, and where in it
+Place: TypeAlias = tuple[str, int, int]
+Each: TypeAlias = list[tuple[Place, int, int]]  # a place, and the block and thread that touch it
 Known: TypeAlias = dict[Any, Any]
 # block -> its clock [column]; (block, agent) -> the bound of its stamps; Place -> version
 
@@ -157,26 +160,26 @@ class Releases:
 
     # -- releases and acquires
 
-    def release(self, t: Touch, who: Acting) -> None:
-        """Release to places, which hold nothing else from now on."""
-        for place, b, thread in _each(t):
+    def release(self, each: Each, who: Acting) -> None:
+        """Let threads release to places, which hold nothing else from now on."""
+        for place, b, thread in each:
             old = self.places.get(place)
             record = self.places[place] = Record(1 if old is None else old.version + 1)
             record.add(b, self._present(b, thread), "gpu")
         self.clocks.bump(who)
 
-    def acquire(self, t: Touch) -> None:
-        """Acquire what was released at places."""
-        for place, b, thread in _each(t):
+    def acquire(self, each: Each) -> None:
+        """Let threads acquire what was released at places."""
+        for place, b, thread in each:
             record = self.places.get(place)
             if record is not None:
                 self._take(record.for_block(b, "gpu"), {place: record.version}, b, thread)
 
-    def update(self, t: Touch) -> None:
+    def update(self, each: Each) -> None:
         """Let atomics, one after the other, find what is at a place, and pass it on with what their
         threads knew at their last fence.
         """
-        for place, b, thread in _each(t):
+        for place, b, thread in each:
             record = self.places.get(place)
             if record is None:
                 record = self.places[place] = Record(0)
@@ -274,8 +277,24 @@ def _place(t: Touch, granule: int) -> Place:
     return "at", id(t.region), granule
 
 
-def _each(t: Touch) -> list[tuple[Place, int, int]]:
-    """Return place, block and thread of each entry."""
+def places_of(t: Touch) -> Each:
+    """Return place, block and thread of each entry of a touch of global memory."""
     low = (1 << THREADS) - 1
     rows = zip(t.g.tolist(), t.ids.tolist(), strict=True)
     return [(_place(t, g), one >> THREADS, one & low) for g, one in rows]
+
+
+def shared_places(span: Span, start: int, offsets: Array, active: Array) -> Each:
+    """Return place, block and thread of elements [block, warp, lane, element] of shared memory that
+    threads touch.
+    """
+    shape = np.broadcast_shapes(offsets.shape, active.shape, (*span.shape, 1))
+    offsets = np.broadcast_to(offsets, shape)
+    return [
+        (
+            ("at", -1 - int(span.B[b]), start + int(offsets[b, w, lane, k])),
+            int(span.B[b]),
+            int(span.W[w]) * LANES + int(lane),
+        )
+        for b, w, lane, k in np.argwhere(np.broadcast_to(active, shape)).tolist()
+    ]

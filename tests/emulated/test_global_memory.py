@@ -312,6 +312,47 @@ def test_a_lock(missing, by, order):
     assert caught.value.code == RACE
 
 
+def locked_in_shared_memory(missing):
+    """The warps of a block add to one element of shared memory under a lock there."""
+
+    @cute.kernel
+    def run(out):
+        cute.launch(grid=2, block=128)
+        t, got = cute.thread_idx(), cute.var(1)
+        lock, sum_ = cute.smem("s32", 1), cute.smem("f32", 1)
+        with cute.when(t == 0):
+            lock[0], sum_[0] = 0, 0.0
+        cute.syncthreads()
+        with cute.when(t % 32 == 0):
+            with cute.while_(lambda: got.get() != 0):
+                got.set(cute.as_int(cute.atomic("exch", lock, 1, old=True)))
+            if missing != "fence after":
+                cute.threadfence("block")
+            sum_[0] = sum_[0] + 1.0
+            if missing != "fence before":
+                cute.threadfence("block")
+            cute.atomic("exch", lock, 0)
+        cute.syncthreads()
+        with cute.when(t == 0):
+            out[cute.block_idx()] = sum_[0]
+
+    return run
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("missing", [None, "fence before", "fence after"])
+def test_a_lock_in_shared_memory(missing, order):
+    out = np.zeros(2, f32)
+    plan = cute.trace(locked_in_shared_memory(missing), out)
+    if missing is None:
+        cute.emulate(plan, out, order=order)
+        assert out.tolist() == [4, 4]
+        return
+    with pytest.raises(cute.CuteError) as caught:
+        cute.emulate(plan, out, order=order)
+    assert caught.value.code == "emulate-race"
+
+
 def meeting(missing, rounds=3):
     """All blocks meet at a counter, several times; each reads what another one wrote before."""
 

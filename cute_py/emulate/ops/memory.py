@@ -16,7 +16,7 @@ from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.numerics import function
 from cute_py.emulate.ops.order import require_warps, slots_of, threads_of, value_at
 from cute_py.emulate.program import Program, handles
-from cute_py.emulate.releases import THREADS
+from cute_py.emulate.releases import THREADS, places_of, shared_places
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import Place
 from cute_py.plan import ops
@@ -39,7 +39,7 @@ def load(program: Program, op: ops.Load) -> Run:
         place = located(c)
         touch = located.judge_read(c, place)
         if acquires and touch is not None and c.batch.releases is not None:
-            c.batch.releases.acquire(touch)
+            c.batch.releases.acquire(places_of(touch))
         values = located.load(c, place)
         if place.guard is not None:
             guard = _by_element(place.guard, located)
@@ -228,10 +228,14 @@ def atomic(program: Program, op: ops.Atomic) -> Run:
         place = located(c)
         if located.smem:
             located.judge_write(c, place, atomic=True)
+            if c.batch.releases is not None:
+                chosen = c.active()[..., None] if place.active is None else place.active
+                each = shared_places(c.span, located.start, place.offsets, chosen)
+                c.batch.releases.update(each)
         else:
             touch = located.judge_read(c, place)
             if touch is not None and c.batch.releases is not None:
-                c.batch.releases.update(touch)
+                c.batch.releases.update(places_of(touch))
         shape = (*c.span.shape, located.count * located.width)
         active = np.broadcast_to(
             True if place.active is None else _by_element(place.active, located), shape

@@ -12,7 +12,7 @@ from cute_py.emulate.access import Located
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
 from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
-from cute_py.emulate.releases import THREADS
+from cute_py.emulate.releases import THREADS, places_of
 from cute_py.emulate.scalars import TESTS, uniform
 from cute_py.emulate.spans import LANES, Array, Span, Value
 from cute_py.emulate.storages import Place
@@ -458,7 +458,7 @@ def mbar_wait(program: Program, op: ops.MbarWait) -> Run:
 def fence(program: Program, op: ops.Fence) -> Run:
     """Order memory: stores are seen at once here, so that only the clocks learn of it."""
     if op.kind not in ("proxy_async", "mbarrier_init"):
-        return thread_fence(op) if program.communicates else lambda c: None
+        return thread_fence(op) if program.resources.traffic.releases else lambda c: None
 
     def run(c: Cohort) -> None:
         clocks = c.batch.clocks
@@ -543,7 +543,7 @@ class ValueWait(Wait):
         """Acquire what was released with the value."""
         touch = self.located.judge_read(c, self.located(c))
         if touch is not None and c.batch.releases is not None:
-            c.batch.releases.acquire(touch)
+            c.batch.releases.acquire(places_of(touch))
 
 
 SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
