@@ -82,17 +82,16 @@ WHEN = {
     "swizzle-parameters": "the bits of a swizzle overlap, or their numbers are negative",
     "swizzle-masks": "two masks are no runs of equally many bits",
     "swizzle-factor": "a swizzle is recast by a factor that is no power of two",
-    "swizzle-through": "a layout does not carry the swizzled bits to swizzled bits",
+    "swizzle-through": "a swizzle of positions does not move blocks as wholes",
     "upcast-swizzle": "bits of a swizzle of negative shift would fall below an element",
     "upcast-offset": "the offset of a composed layout is no whole number of larger elements",
     "composed-outer": "the outer part of a composed layout is no map of offsets",
     "no-stride": "strides are asked of a swizzled layout",
-    "composition-offset": "a plain layout is composed with a swizzled one that has an offset",
     "complement-swizzle": (
         "a swizzle moves offsets to where the complement of the inner layout is"
     ),
     "inverse-offset": (
-        "a composed layout with an offset, or an outer map that is no swizzle, is inverted"
+        "a composed layout with an offset, or an outer map that is not one-to-one, is inverted"
     ),
     "explain-subject": "`explain` is asked about something that has no derivation",
     "size-mismatch": "layouts that are added have different sizes",
@@ -293,109 +292,106 @@ WHEN = {
     "suggest-atom": "ldmatrix cannot feed the atom",
     # -- plan.wordings
     "plan-integer": "a number among the integers of a kernel has more than 64 bits",
-    "plan-unsigned": "a run-time number is too large for the integer that the kernel makes of it",
-    "plan-op": "an op of a plan that was read or built by hand does not make sense",
-    "plan-text": "a file holds no plan",
+    "plan-unsigned": "a run-time number is too large for the signed integers of a kernel",
+    "plan-op": "an op of a plan that was loaded or built by hand is malformed",
+    "plan-text": "a file does not contain a plan",
     "plan-version": "a plan was saved by another version",
     "plan-unassigned": "a register may be read before it has a value",
     "plan-pdl": (
-        "a kernel with pdl=True uses global memory, or returns, before it waits for the kernels "
-        "before"
+        "a kernel with pdl=True uses global memory, or returns, before it waits for the preceding "
+        "kernels"
     ),
-    "plan-twice": "one operation would give a register several values",
+    "plan-twice": "one operation would write several values to a register",
     "plan-divergent": "not all threads of the block may reach a barrier",
     "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
     "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
-    "plan-shared": "a block needs more shared memory than there is",
+    "plan-shared": "a block needs more shared memory than it can have",
     # -- calls.wordings
     "argument-type": "an array does not have the type of its annotation, or of `typed`",
     "argument-spec": "`cute.spec` has entries for another number of modes",
     "argument-hidden": "an array is inside of an object that is a compile-time value",
     "argument-stride": "an array has negative strides",
-    "argument-strides": "an array does not tell its strides",
-    "argument-masked": "an array has a mask, which a kernel does not see",
+    "argument-strides": "an array has no strides that can be read",
+    "argument-masked": "an array has a mask, which a kernel would ignore",
     "argument-negated": (
-        "a view of torch whose memory holds the negated values (`z.conj().imag`) is given to a "
-        "kernel"
+        "a torch view whose memory holds the negated values (`z.conj().imag`) is passed to a kernel"
     ),
     "argument-device": (
-        "an array comes through DLPack from a device that is neither the host nor a GPU of NVIDIA"
+        "an array is imported through DLPack from a device other than the host and NVIDIA GPUs"
     ),
     "argument-dlpack": (
-        "an array on the GPU has DLPack alone, and no library is there that could take it in"
+        "an array on the GPU supports DLPack alone, and no library to import it is installed"
     ),
-    "argument-promise": "an array does not keep what `cute.spec` promises",
+    "argument-promise": "an array does not have the properties that `cute.spec` declares",
     "kernel-number": (
-        "a number cannot be held by the type, or a run-time parameter is given something else"
+        "a number is out of the range of the type, or a run-time parameter is not given a number"
     ),
     # -- trace.wordings
     "trace-python": (
-        "Python would need the value of something that is known only when the kernel runs: `if`, "
-        "`while`, `and`, `range`, an index of a list"
+        "Python would need a value that is known only at run time: `if`, `while`, `and`, `range`, "
+        "an index of a list"
     ),
     "trace-stale": (
-        "a value that was made inside of a run-time loop or branch is used after it, or in its "
-        "next iteration"
+        "a value made inside of a run-time loop or branch is used after it, or in its next "
+        "iteration"
     ),
-    "trace-foreign": (
-        "a tensor, index or variable of one kernel is used while another one is traced"
-    ),
-    "trace-changes": "the body of a run-time loop records something else when it is run again",
+    "trace-foreign": ("a tensor, index or variable of one kernel is used in the trace of another"),
+    "trace-changes": "the body of a run-time loop records different ops the second time",
     "trace-carried": (
         "the body of a run-time loop changes a Python value from iteration to iteration"
     ),
-    "trace-iterated": "`cute.range` is given to anything but a `for` statement",
+    "trace-iterated": "`cute.range` is used outside of a `for` statement",
     "trace-left": "a run-time loop or branch is left by break, return or a swallowed exception",
     "trace-interleaved": "two run-time loops or branches do not nest",
     "trace-rebound": "a Python value that a branch or a loop changes is used after it",
-    "trace-leaves": "return, break or continue stands inside of a run-time branch",
-    "trace-no-source": "a `with cute.when` stands in code whose source is not at hand",
-    "trace-outside": "a function of kernels is called where none is traced",
+    "trace-leaves": "return, break or continue is inside of a run-time branch",
+    "trace-no-source": "a `with cute.when` is in code whose source is not available",
+    "trace-outside": "a function for kernels is called outside of a trace",
     "trace-nested": "a kernel is called inside of a kernel",
-    "trace-condition": "something that is no condition is used as one",
+    "trace-condition": "a value that is not a condition is used as one",
     "kernel-function": "something other than a Python function is made a kernel",
     "kernel-arguments": "a kernel is called with too few, too many or unknown arguments",
-    "kernel-no-launch": "a kernel does not call `cute.launch`, or too late",
+    "kernel-no-launch": "a kernel does not call `cute.launch`, or calls it too late",
     "kernel-returns": "a kernel returns a value",
     "kernel-launch-twice": "`cute.launch` is called twice, or in a run-time loop or branch",
-    "kernel-block": "a block or a grid has no shape that a GPU can launch",
-    "kernel-grid": "the grid is made of a number that only the kernel knows",
-    "kernel-space": "a tensor is in another memory than the operation needs",
-    "kernel-size": "what one thread copies or assigns has no static size",
+    "kernel-block": "a block or a grid has a shape that a GPU cannot launch",
+    "kernel-grid": "the grid depends on a number that is computed in the kernel",
+    "kernel-space": "a tensor is in another memory space than the operation needs",
+    "kernel-size": "a copy or assignment of one thread has no static size",
     "kernel-layout": "a layout cannot be lowered to addresses",
-    "register-index": "a run-time index picks a register",
-    "register-count": "a storage would get a run-time number of elements",
-    "register-range": "a register tensor reaches past its storage",
-    "vector-count": "the elements are no whole number of vectors",
+    "register-index": "a run-time index selects a register",
+    "register-count": "a storage would have a run-time number of elements",
+    "register-range": "a register tensor exceeds its storage",
+    "vector-count": "the elements are not a whole number of vectors",
     "vector-neighbours": "the elements of a vector are not contiguous",
     "vector-swizzle": "a vector would cross the chunks that a swizzle moves",
     "vector-extent": "a vector may be only partly inside of an extent",
     "vector-alignment": "a vector may be misaligned",
-    "kernel-recast": "an array in the memory of a GPU is recast from or to elements below a byte",
+    "kernel-recast": "an array in global memory is recast from or to a sub-byte type",
     "kernel-types": "operands have two types",
     "kernel-domain": "a function is not defined for the type",
-    "kernel-shapes": "shapes of operands, or of the sides of a copy, do not face each other",
+    "kernel-shapes": "the shapes of operands, or of the sides of a copy, do not match",
     "kernel-element": "an element of an element is assigned, as in C's `a[i][j] = x`",
-    "kernel-print": "the text of `cute.print` has another number of places than values",
-    "kernel-barrier": "a named barrier has an id or a number of threads that the hardware does not",
+    "kernel-print": "the text of `cute.print` has more or fewer `{}` than values",
+    "kernel-barrier": "a named barrier has an id or number of threads that hardware lacks",
     "kernel-as-int": "`cute.as_int` is given something other than one integer in a register",
-    "kernel-choice": "a word is none of those that an operation knows",
+    "kernel-choice": "a word is not one of the choices of an operation",
     "kernel-step": "`cute.range` is given a step of 0",
     "kernel-while": "the condition of `cute.while_` does not change in the loop",
     "kernel-variable": "a `cute.var` is used as if it were its value",
     "kernel-otherwise": "`cute.otherwise` does not follow a `cute.when`",
-    "kernel-break": "`cute.break_if` stands outside of a run-time loop",
-    "kernel-always": "`cute.return_if` or `cute.break_if` would always leave",
-    "kernel-assert": "an assertion is known to fail",
+    "kernel-break": "`cute.break_if` is outside of a run-time loop",
+    "kernel-always": "the condition of `cute.return_if` or `cute.break_if` is always true",
+    "kernel-assert": "an assertion is always false",
     "kernel-copy": "`cute.copy` is given other arguments than (src, dst) or (atom, src, dst)",
-    "kernel-atom": "`cute.copy` is given an instruction that it does not issue",
+    "kernel-atom": "`cute.copy` is given an instruction that it does not support",
     "kernel-pred": "predicates do not fit a copy",
-    "kernel-fill": "cp.async is to fill with something other than zeros",
+    "kernel-fill": "the fill of cp.async is not zero",
     "kernel-matrices": "registers and row addresses of ldmatrix or stmatrix do not fit",
     "kernel-fragment": "`cute.gemm` is given something other than a fragment",
     "kernel-operand-type": "a fragment has another type than the atom multiplies",
     "tma-kernel-tile": "TMA is given something other than a tile of a tensor in coordinates",
-    "tma-kernel-box": "a tile is no box that TMA can copy",
+    "tma-kernel-box": "a tile is not a box that TMA can copy",
     "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
     "pipeline-stages": "a pipeline has fewer than two stages, or A and B have different numbers",
     # -- viz.wordings
@@ -580,7 +576,7 @@ def more():
     from cute_py.expression import evaluate
     from cute_py.integers import ints
     from cute_py.integers.symbols import subs
-    from cute_py.layout.bits.f2 import compose_maps
+    from cute_py.layout.bits.swizzle import compose_swizzles
     from cute_py.ops import gemm
     from tests.opaque import Opaque
 
@@ -614,7 +610,7 @@ def more():
         lambda: evaluate("f16"),
         lambda: evaluate("4:1 o 18446744073709551616:1"),
         lambda: cute.from_f2_matrix([0, 1]),
-        lambda: compose_maps(Layout(4), cute.Swizzle(1, 0, 1)),
+        lambda: compose_swizzles(Layout(4), cute.Swizzle(1, 0, 1)),
         # atoms
         lambda: atoms.find(arch="ampere"),
         lambda: atoms.get("SM90_64x12x16_F32F16F16_SS"),

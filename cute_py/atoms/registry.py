@@ -10,7 +10,7 @@ from importlib import import_module
 
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.dtypes.table import Dtype
-from cute_py.errors import CuteError, completions, meant, refusal
+from cute_py.errors import CuteError, completions, refusal, suggestion
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _read(value: Argument | Dtype) -> Argument | Dtype:
 
 
 def _unknown(name: str) -> CuteError:
-    hint = meant(name, names()) or "find(a=..., arch=...) lists what fits"
+    hint = suggestion(name, names()) or "find(a=..., arch=...) lists what fits"
     return refusal("atom-unknown", operation="atoms.get", name=name, hint=hint)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cute_py.atoms.arch import DEVICES, holds, number, since
 from cute_py.codegen.instructions import OLDEST, TABLE, of_atom
-from cute_py.errors import meant, refusal
+from cute_py.errors import refusal, suggestion
 from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def require_known(arch: str) -> None:
     prefix, digits = str(arch)[:3], str(arch)[3:]
     if prefix == "sm_" and digits.isdecimal() and 10 <= int(digits) < number(OLDEST):
         raise refusal("codegen-arch-old", operation="cute.compile", arch=arch, oldest=OLDEST)
-    hint = meant(str(arch), TARGETS) or "compute capability 9.0 is sm_90, its own features sm_90a"
+    hint = (
+        suggestion(str(arch), TARGETS) or "compute capability 9.0 is sm_90, its own features sm_90a"
+    )
     known = ", ".join(TARGETS)
     raise refusal("codegen-arch", operation="cute.compile", arch=arch, known=known, hint=hint)
 

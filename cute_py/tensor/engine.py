@@ -15,6 +15,7 @@ from __future__ import annotations
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.layout.basis import add_coordinates
 from cute_py.layout.tuples import canonical, show
 from cute_py.records import Record
 
@@ -266,23 +267,3 @@ class Coordinates(Engine):
     def read(self, offset: IntTuple) -> IntTuple:
         """Return start + offset."""
         return add_coordinates(self.offset, offset)
-
-
-def add_coordinates(a: IntTuple, b: IntTuple) -> IntTuple:
-    """Return the sum of two coordinates, entry by entry; missing entries, and 0, count as zeros.
-
-    Source: cutlass arithmetic_tuple.hpp `operator+`.
-
-    >>> add_coordinates((1, (2, 3), 4), (5, (0, 1)))
-    (6, (2, 4), 4)
-    """
-    if a.__class__ is tuple and b.__class__ is tuple:
-        short, long = sorted((a, b), key=len)
-        padded = short + (0,) * (len(long) - len(short))
-        return tuple([add_coordinates(x, y) for x, y in zip(padded, long, strict=True)])
-    for zero, other in ((a, b), (b, a)):
-        if zero.__class__ is int and zero == 0:
-            return other
-    if a.__class__ is tuple or b.__class__ is tuple:
-        raise refusal("profile-mismatch", operation="Coordinates", a=show(a), b=show(b))
-    return ints.add(a, b)

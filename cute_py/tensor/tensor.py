@@ -11,6 +11,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import AbstractTensor, tuples
+from cute_py.layout.basis import add_coordinates
 from cute_py.layout.build import fragment_layout, make_identity_layout, make_layout_like
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.coords import crd2idx
@@ -209,7 +210,7 @@ class Tensor(Operators, Record, AbstractTensor):
         if layout.__class__ is not Layout:
             inner = layout.inner
             if inner.__class__ is Layout:
-                moved = ints.add(layout.offset, crd2idx(coord, inner.shape, inner.stride))
+                moved = add_coordinates(layout.offset, crd2idx(coord, inner.shape, inner.stride))
                 return derived(engine, ComposedLayout(layout.outer, moved, inner))
             return derived(engine, ComposedLayout(layout.outer, layout.offset, inner))
         return derived(engine.moved(crd2idx(coord, layout.shape, layout.stride)), layout)

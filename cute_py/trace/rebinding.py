@@ -1,9 +1,9 @@
-"""What a run-time block of the trace may not do to Python: rebind or change what is used later.
+"""Checks that a run-time block does not rebind or change Python values that are used later.
 
-The body of `cute.when` is run once at trace time, whatever the condition will be. So `s = 2` inside
-and `s` after it would be 2 for all threads. Names are compared at entry and exit;
-whether one is used later is read from the bytecode (no source needed), `return`, `break` and
-`continue` from the source.
+The body of `cute.when` is run once at trace time, whatever the condition will be. So after `s = 2`
+inside of it, `s` would be 2 for all threads. Names are compared at entry and exit. The bytecode
+shows whether a name is live afterwards (no source needed); the source shows `return`, `break` and
+`continue`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Rebinding:
-    """The names of a frame at the entry of a block, to be compared at its exit."""
+    """The names of a frame at the entry of a block, which are compared at its exit."""
 
     def __init__(self, frame: FrameType, operation: str, kind: str = "branch") -> None:
         self.operation, self.kind = operation, kind
@@ -34,7 +34,7 @@ class Rebinding:
         self.before = names_of(frame)
 
     def refuse_leaving(self, frame: FrameType) -> None:
-        """Refuse a body that leaves the block by return, break or continue."""
+        """Refuse a body with a return, break or continue that leaves the block."""
         leaving = leaves(frame.f_code, frame.f_lineno)
         if leaving is None:
             raise refusal(
@@ -47,8 +47,8 @@ class Rebinding:
             )
 
     def check(self, frame: FrameType) -> None:
-        """Refuse names that were changed in the block and are used after it, or, in a loop, in its
-        next iteration.
+        """Refuse names that change in the block and are used after it or, in a loop, in the next
+        iteration.
         """
         found = changed(self.before, names_of(frame))
         used = used_after(frame.f_code, frame.f_lasti, found)
@@ -59,20 +59,20 @@ class Rebinding:
 
 
 class Iterations:
-    """The names of the frame of a `for` statement, compared after each run of its body."""
+    """The names of the frame of a `for` statement, compared after each trace of its body."""
 
     def __init__(self, frame: FrameType) -> None:
         self.frame = frame
         self.line, self.entry = frame.f_lineno, frame.f_lasti
         self.seen = [names_of(frame)]
 
-    def again(self) -> None:
-        """Keep the names at the end of a run."""
+    def record(self) -> None:
+        """Keep the names at the end of one trace of the body."""
         self.seen.append(names_of(self.frame))
 
     def check(self, sure: bool) -> None:
-        """Refuse what goes on changing, and, in a loop that may not run (not `sure`), what the body
-        changed and the code after it uses.
+        """Refuse loop-carried names and, in a loop that may not run (not `sure`), names that the
+        body changes and the code after it uses.
         """
         code = self.frame.f_code
         start, end = loop_ends(code, self.entry)
@@ -104,27 +104,25 @@ def _where(frame: FrameType, line: int) -> str:
     return place_text((frame.f_code.co_filename, line))
 
 
-# -- names used later
+# -- liveness of names
 
 
 def used_after(code: CodeType, offset: int, names: list[str]) -> set[str]:
-    """Return those of the names that some path after an instruction reads before it writes them.
+    """Return the names that are live after an instruction: some path reads them before writing.
 
     Args:
-        code: of the function.
-        offset: of the instruction (bytes).
-        names: candidates; those of a closure count as used.
+        code: the code of the function.
+        offset: the offset of the instruction (bytes).
+        names: the candidates; closure variables count as live if the code uses them.
 
     """
     return used_from(code, _number_at(code, offset) + 1, names)
 
 
 def used_from(code: CodeType, start: int, names: list[str]) -> set[str]:
-    """Return those of the names that some path from instruction number `start` on reads before it
-    writes them; see `used_after`.
-    """
+    """Return the names that are live before instruction number `start`; see `used_after`."""
     captured = {*code.co_cellvars, *code.co_freevars}
-    if not (code.co_flags & 0x1):  # a module, or text that is executed: globals stay readable
+    if not (code.co_flags & 0x1):  # a module, or text run by exec: its names are globals
         return {n for n in names if n in code.co_names and _reads(code, start, n, "NAME")}
     found = set()
     for name in names:
@@ -139,8 +137,8 @@ def used_from(code: CodeType, start: int, names: list[str]) -> set[str]:
 
 
 def loop_ends(code: CodeType, offset: int) -> tuple[int | None, int | None]:
-    """Return the numbers of the instruction that begins an iteration of the `for` statement whose
-    iterator is asked at an offset (bytes), and of the one after the loop; None for another asker.
+    """Return the numbers of the first instruction of an iteration of the `for` statement at an
+    offset (bytes), and of the first one after the loop; None if it is not a `for` statement.
     """
     instructions, position = _instructions(code)
     start = _number_at(code, offset)
@@ -149,9 +147,9 @@ def loop_ends(code: CodeType, offset: int) -> tuple[int | None, int | None]:
     return start, position.get(instructions[start].argval)
 
 
-def asks_for_statement(frame: FrameType) -> bool:
-    """Tell whether a frame asks for an iterator for a `for` statement or `yield from`, rather than
-    for a function (list, zip, sum ...) or a comprehension.
+def in_for_statement(frame: FrameType) -> bool:
+    """Return whether a frame requests an iterator for a `for` statement or `yield from`, not for a
+    function (list, zip, sum ...) or a comprehension.
     """
     instructions, _position = _instructions(frame.f_code)
     start = _number_at(frame.f_code, frame.f_lasti)
@@ -165,10 +163,10 @@ _COLLECTS = ("LIST_APPEND", "SET_ADD", "MAP_ADD")
 
 
 def _comprehends(instructions: list[dis.Instruction], start: int) -> bool:
-    """Tell whether what GET_ITER gives goes to a comprehension or a generator expression."""
+    """Return whether the iterator of GET_ITER is for a comprehension or a generator expression."""
     after = [x.opname for x in instructions[start + 1 : start + 4]]
     if any(name.startswith(("CALL", "PRECALL")) for name in after[:2]):
-        return True  # to a function of its own, which is called at once
+        return True  # compiled to a function, which is called immediately
     head = next((x for x in instructions[start:] if x.opname == "FOR_ITER"), None)
     if head is None:
         return False
@@ -191,8 +189,8 @@ def _instructions(code: CodeType) -> tuple[list[dis.Instruction], dict[int, int]
 
 
 def _number_at(code: CodeType, offset: int) -> int:
-    """Return the number of the instruction at an offset (bytes), or in whose inline cache it lies:
-    there stands a frame whose call or iteration the interpreter has specialised.
+    """Return the number of the instruction at an offset (bytes). The offset may be in its inline
+    cache, if the interpreter has specialized the instruction.
     """
     instructions, _position = _instructions(code)
     return max(bisect_right(instructions, offset, key=lambda x: x.offset) - 1, 0)
@@ -203,7 +201,7 @@ def _words(x: dis.Instruction) -> tuple[object, ...]:
 
 
 def _reads(code: CodeType, start: int, name: str, kind: str) -> bool:
-    """Tell whether a path from an instruction reads a name before writing it."""
+    """Return whether some path from an instruction reads a name before writing it."""
     instructions, position = _instructions(code)
     seen: set[int] = set()
     todo = [start]
@@ -231,7 +229,7 @@ _ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP"
 
 
 def _access(x: dis.Instruction, name: str, kind: str) -> str:
-    """Return what an instruction does first with a name: "read", "write" or ""."""
+    """Return the first access of an instruction to a name: "read", "write" or ""."""
     words = _words(x)
     if kind not in x.opname or name not in words:
         return ""
@@ -248,8 +246,8 @@ def _access(x: dis.Instruction, name: str, kind: str) -> str:
 
 
 def leaves(code: CodeType, line: int) -> tuple[str, int] | bool | None:
-    """Return the (word, line) that leaves the `with` block which begins at a line; False if there
-    is none, None where the source is not at hand.
+    """Return the (word, line) that leaves the `with` block that begins at a line; False if there
+    is no such word, None if the source is not available.
     """
     tree = _tree(code.co_filename)
     if tree is None:
@@ -303,18 +301,18 @@ def _leaving(node: ast.AST, loops: bool) -> tuple[str, int] | None:
     return None
 
 
-# -- which values changed between two moments: names that were rebound, lists, dicts and objects
-# that were changed in place. Values of the kernel itself (run-time integers, conditions) are left
-# out: they know the block that made them
+# -- changes between two times: rebound names, and lists, dicts and objects changed in place.
+# Values of the kernel itself (run-time integers, conditions) are left out: they hold the block that
+# made them
 
-DEPTH = 3  # of containers in containers that are looked into
-MOST = 4096  # elements of a container that is looked into
+DEPTH = 3  # of nested containers that are compared
+MOST = 4096  # elements of a container that is compared
 _PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _OWN = __name__.partition(".")[0]
 
 
 class Contents:
-    """What a container held: the values by key or position, each with its own contents."""
+    """The contents of a container: its values by key or position, each with its own contents."""
 
     __slots__ = ("parts", "value")
 
@@ -323,14 +321,14 @@ class Contents:
 
 
 def names_of(frame: FrameType) -> dict[str, object]:
-    """Return the names of a frame, and the globals that its code uses, with their contents."""
+    """Return the local names of a frame and the globals that its code uses, with their contents."""
     code, outside = frame.f_code, frame.f_globals
     found = {n: outside[n] for n in code.co_names if n in outside and not _fixed(outside[n])}
     return {name: contents(value, DEPTH) for name, value in {**found, **frame.f_locals}.items()}
 
 
 def _fixed(value: object) -> bool:
-    """Tell whether a global is none that a kernel would change."""
+    """Return whether a global is a module, function or class, or belongs to this package."""
     return isinstance(value, (ModuleType, FunctionType, type)) or _is_own(value)
 
 
@@ -339,7 +337,7 @@ def _is_own(value: object) -> bool:
 
 
 def contents(value: Any, depth: int) -> object:
-    """Return what a value holds now, to be compared later: the value itself if it cannot change."""
+    """Return the current contents of a value for a later comparison; an immutable value itself."""
     if depth == 0 or isinstance(value, _PLAIN) or _is_own(value):
         return value
     if isinstance(value, (list, tuple)) and len(value) <= MOST:
@@ -359,13 +357,13 @@ def contents(value: Any, depth: int) -> object:
 
 
 def changed(before: dict[str, object], after: dict[str, object]) -> list[str]:
-    """Return the names that are new, or hold something else than before."""
+    """Return the names that are new, or whose values have changed."""
     return [name for name, x in after.items() if name not in before or not same(before[name], x)]
 
 
 def same(a: Any, b: Any) -> bool:
-    """Tell whether a value is what it was. What an object has got in addition does not count: it
-    may keep what it computed.
+    """Return whether a value is unchanged. New attributes of an object are ignored: they may cache
+    results.
     """
     if isinstance(a, Contents) and isinstance(b, Contents):
         alike = a.value is b.value or isinstance(a.value, (list, tuple, dict, set))

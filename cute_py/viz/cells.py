@@ -71,7 +71,7 @@ def values_of(layout: AnyLayout) -> list[Any]:
         return _offsets(layout)
     if layout.__class__ is ComposedLayout:
         inner, outer, offset = values_of(layout.inner), layout.outer, layout.offset
-        if inner[0].__class__ is int:
+        if inner[0].__class__ is offset.__class__ is int:
             offsets = [offset + value for value in inner]
             if outer.__class__ is Swizzle:
                 return swizzled(outer, offsets)

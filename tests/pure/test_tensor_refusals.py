@@ -142,7 +142,7 @@ EXAMPLES = {
     ),
     "random-bits": (
         lambda: cute.tensor_fill_random_uniform(host(4, "f32"), 0, 0.4, 0.1, 1),
-        "values from 0.1 to 0.4 with 1 fractional bits, of which there is none",
+        "values from 0.1 to 0.4 with 1 fractional bits: there is no such value",
     ),
     "random-stddev": (
         lambda: cute.tensor_fill_random_gaussian(host(4, "f32"), 0, stddev=-1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cute_py.calls.arrays import READERS, TypedArray, address_of, bare, library_of
+from cute_py.calls.arrays import READERS, TypedArray, address_of, library_of, unwrapped
 from cute_py.codegen.driver import driver
 from cute_py.errors import refusal
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def read(x: Any) -> tuple[Hashable, int]:
     """Return (exact facts, address) of a device array; see `calls.arrays.Library`."""
-    array = bare(x)
+    array = unwrapped(x)
     if library_of(array) is not None:
         return READERS[type(x)](x)
     interface = getattr(array, "__cuda_array_interface__", None)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from cute_py.calls.arguments import number
 from cute_py.calls.arrays import (
-    LINE,
+    VECTOR_BYTES,
     address_of,
-    bare,
     dtype_of,
     is_read_only,
     on_device,
     require_plain_values,
     strides_of,
+    unwrapped,
 )
 from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.streams import (
@@ -35,7 +35,7 @@ from cute_py.plan.walk import arrays, every
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from cute_py.calls.doors import Launch
+    from cute_py.calls.backends import Launch
     from cute_py.codegen.build import Compiled
     from cute_py.codegen.driver import Driver
     from cute_py.plan.conditions import Scalar
@@ -110,7 +110,7 @@ class Launcher:
             facts, address = self._read(p.name, arg)
             key.append(facts)
             values.append(address)
-            if LINE % promised:  # facts tell addresses apart by 16 bytes
+            if VECTOR_BYTES % promised:  # facts tell addresses apart by 16 bytes
                 key.append(address % promised)
         found = self.kept.get(tuple(key))
         if found is None:
@@ -121,7 +121,7 @@ class Launcher:
 
     def _read(self, name: str, arg: Any) -> tuple[Hashable, int]:
         if not on_device(arg):
-            kind, plan = type(bare(arg)).__name__, self.compiled.plan
+            kind, plan = type(unwrapped(arg)).__name__, self.compiled.plan
             raise refusal("launch-host", operation=plan.name, name=name, type=kind)
         return read(arg)
 
@@ -131,15 +131,15 @@ class Launcher:
         plan = self.compiled.plan
         given = list(zip(plan.params, args, strict=True))
         arrays = [(p, arg) for p, arg in given if isinstance(p, TensorParam)]
-        self._require_one_device([(p.name, bare(arg)) for p, arg in arrays])
+        self._require_one_device([(p.name, unwrapped(arg)) for p, arg in arrays])
         env: dict[str, int] = {}
         for p, arg in arrays:
             self._require_fit(p, arg)
-            env |= _sizes(p.name, bare(arg))
+            env |= _sizes(p.name, unwrapped(arg))
         grid = self._grid(env)
         if not callable(grid) and 0 in grid:
             return Nothing()
-        first = bare(arrays[0][1])
+        first = unwrapped(arrays[0][1])
         prepared = Prepared(
             self.driver,
             self.compiled,
@@ -151,7 +151,7 @@ class Launcher:
             current_stream(first, self.device),
             current_device(first),
         )
-        streams = {own_stream(bare(arg)) for _p, arg in arrays} - {None}
+        streams = {own_stream(unwrapped(arg)) for _p, arg in arrays} - {None}
         return Ordered(prepared, [s for s in streams if s is not None]) if streams else prepared
 
     def _fixed(self, env: dict[str, int]) -> dict[int, int]:
@@ -198,7 +198,7 @@ class Launcher:
 
     def _require_fit(self, p: TensorParam, arg: Any) -> None:
         """Refuse an array that is not what the plan was traced for."""
-        array = bare(arg)
+        array = unwrapped(arg)
         require_plain_values(array, p.name)
         if p.name in self.written and is_read_only(array):
             raise refusal("launch-read-only", operation=self.compiled.plan.name, name=p.name)

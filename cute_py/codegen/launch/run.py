@@ -6,8 +6,8 @@ import warnings
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from cute_py.calls import doors
-from cute_py.calls.arrays import bare, on_device, taken_in
+from cute_py.calls import backends
+from cute_py.calls.arrays import imported, on_device, unwrapped
 from cute_py.codegen.build import compile, require_plan
 from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.devices import arch_of
@@ -18,7 +18,7 @@ from cute_py.errors import refusal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cute_py.calls.doors import Launch
+    from cute_py.calls.backends import Launch
     from cute_py.codegen.build import Compiled
     from cute_py.plan.plan import Plan
 
@@ -46,8 +46,8 @@ def run(plan: Plan, *args: Any, stream: Any = None) -> None:
 
 def prepare(plan: Plan, args: Sequence[Any], stream: int | None = None) -> tuple[Launch, list[Any]]:
     """Return the launch of a plan for arrays like these, and the values to call it with."""
-    args = [taken_in(x) for x in args]
-    array = next((bare(x) for x in args if on_device(x)), None)
+    args = [imported(x) for x in args]
+    array = next((unwrapped(x) for x in args if on_device(x)), None)
     if array is None:
         found = "no array on the GPU"
         raise refusal("launch-argument", operation=plan.name, name="the arguments", found=found)
@@ -133,4 +133,4 @@ def device_arch(device: int | None = None) -> str:
     return arch_of((major, minor))
 
 
-doors.prepare[:] = [prepare]
+backends.prepare[:] = [prepare]
