@@ -402,10 +402,12 @@ class Clocks:
     def seen(self, rows: Array, parts: Array, columns: Array, half: int = 0) -> Array:
         """Return the bounds that parts know of agents of their own block, by column."""
         _, _, ranks, _, count = self.clock.shape
-        at = (rows * self.parts + parts) * ranks
+        at = parts * (ranks * 2 * count) + columns
+        if self.rows > 1:
+            at = at + rows * (self.parts * ranks * 2 * count)
         if ranks > 1:
-            at = at + self.rank[rows]
-        return self.clock.reshape(-1).take((at * 2 + half) * count + columns)
+            at = at + self.rank[rows] * (2 * count)
+        return self.clock.reshape(-1).take(at + half * count if half else at)
 
     def ordered(
         self, stamps: Array, by: tuple[Array, Array, Array], writers: Array | None = None
@@ -449,4 +451,9 @@ class Clocks:
 
     def stamps(self, rows: Array, who: Array) -> Array:
         """Return the stamps of agents now; `who` may have flags."""
-        return (self.epoch[rows, self.column.take(who & WHO)] << EPOCH) | who
+        return (self.now(rows, self.column.take(who & WHO)) << EPOCH) | who
+
+    def now(self, rows: Array, columns: Array) -> Array:
+        """Return the present epochs of columns."""
+        at = columns if self.rows == 1 else rows * self.epoch.shape[1] + columns
+        return self.epoch.reshape(-1).take(at)

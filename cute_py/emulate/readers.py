@@ -103,7 +103,11 @@ class Readers:
         index = (rows * self.granules + granules) * self.count + reader
         held = self.table.reshape(-1)
         before = held.take(index)
+        self.by.reshape(-1)[index] = op
         lasting = before > self._own(rows, parts, reader)
+        if not (lasting.any() or self.older):
+            held[index] = stamp | lanes
+            return
         if self.clocks.divided:  # all parts of a warp make one entry
             each, entry = np.unique(index, return_inverse=True)
             every = np.ones(len(each), np.bool_)
@@ -114,7 +118,6 @@ class Readers:
         if self.older or apart.any():
             self._keep_older(index, before, lasting, lanes, stamp, apart)
         held[index] = stamp | lanes | kept
-        self.by.reshape(-1)[index] = op
 
     def engine_reads(
         self, at: tuple[int, Array], by: tuple[int, int], who: int, stamp: int, op: int

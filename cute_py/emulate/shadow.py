@@ -206,7 +206,7 @@ class Shadow:
 
     def _remember(self, readers: Readers, touch: Touch) -> None:
         clocks = self.clocks
-        stamp = clocks.epoch[touch.rows, clocks.columns_of(THREAD, touch.parts)] << EPOCH
+        stamp = clocks.now(touch.rows, clocks.columns_of(THREAD, touch.parts)) << EPOCH
         at, by = (touch.rows, touch.granules), (touch.parts, touch.writers)
         readers.remember(at, by, clocks.warp[touch.parts], stamp, self.number(touch.vectors.op))
 
