@@ -81,7 +81,7 @@ class Resources:
         """Return how much memory the state of a block takes."""
         threads = self.warps * LANES
         registers = sum(s.bytes_per_thread for s in self.registers.values()) * threads
-        shadow = self.grain.bytes_per_block(self.agents.columns) if self.grain is not None else 0
+        shadow = self.grain.bytes_per_block(self.agents.readers) if self.grain is not None else 0
         return int(registers + self.stride + shadow + 64 * threads)
 
 

@@ -76,6 +76,7 @@ class Agents:
         waits = [op.n for op in every if isinstance(op, ops.CpWait | ops.BulkWait)]
         self.depth = 1 + max(waits, default=0)  # groups that a wait may leave open
         self.columns = self.fixed + len(self.kinds) * warps
+        self.readers = self.fixed - self.slots + warps * (1 + stores)  # of shared memory
 
     def slot(self, bar: Vectors, offsets: Array) -> Array:
         """Return the slots of mbarriers at these offsets of a storage."""
@@ -129,13 +130,13 @@ class Clocks:
     Attributes:
         of: [warp, lane] -> part; warp: part -> warp; lanes: part -> its lanes, as bits.
         column: agent -> its column of a clock.
-        epoch: [row, column], the present epoch of each agent; equal for the parts of a warp.
+        epoch: [row, column], the present epoch of each agent; equal for all parts of a warp.
         clock: [row, part, rank in the cluster, 2, column], bounds: what is ordered before what the
             part does next, and of that, what a proxy fence has made visible to TMA and wgmma.
         own: [row, 2, column], the same of a thread and of its own copies and stores.
         closed: [row, part, k] for copies and stores: the epoch of the k-th last group.
         messages: clocks that wait for someone to take them, by name: [..., rank, 2, column].
-        tables: what is divided with the parts, and set apart with the blocks.
+        by_row: what is set apart with the blocks; tables: what is divided with the parts, too.
     """
 
     def __init__(self, agents: Agents, blocks: int, cluster: int, rank: Array) -> None:
@@ -153,6 +154,7 @@ class Clocks:
             kind: np.zeros((self.rows, parts, agents.depth), np.int64) for kind in agents.kinds
         }
         self.messages: dict[str, Array] = {}
+        self.by_row: list[Any] = []
         self.tables: list[Any] = []
         self._number()
         threads = self.columns_of(THREAD, np.arange(parts))
@@ -169,6 +171,8 @@ class Clocks:
         np.bitwise_or.at(self.lanes, self.of, exist)
         self.warp = np.zeros(self.parts, np.int64)
         self.warp[self.of] = np.arange(self.warps)[:, None]
+        self.by_warp = np.argsort(self.warp, kind="stable")
+        self.warp_starts = np.searchsorted(self.warp[self.by_warp], np.arange(self.warps))
         self.lead = np.zeros(self.parts, np.int64)  # a lane of it that exists
         order = np.argsort(self.agents.exist, axis=1, kind="stable")
         for w in range(self.warps):
@@ -199,36 +203,40 @@ class Clocks:
         mixed = (acts != lanes) & self.agents.exist[W]
         if not mixed.any():
             return
+        made: list[int] = []  # the part that each new one comes from
         for k in np.flatnonzero(mixed.any((0, 2))):
             w = int(W[k])
             for some in np.unique(lanes[:, k], axis=0):
                 for part in np.unique(self.of[w]):
                     here = (self.of[w] == part) & self.agents.exist[w]
                     if (here & some).any() and (here & ~some).any():
-                        self._divide(int(part), w, here & some)
+                        self.of[w, here & some] = self.parts + len(made)
+                        made.append(int(part))
+        self._grow(made)
 
-    def _divide(self, part: int, w: int, some: Array) -> None:
-        """Make some lanes of a part another part, which knows and is known as much."""
-        new = self.parts
-        self.of[w, some] = new
-        first = self.fixed + self.kinds * part
-        columns = slice(first, first + self.kinds)
+    def _grow(self, made: list[int]) -> None:
+        """Let new parts know, and be known, as much as the parts that they come from."""
+        old, each = self.parts, np.arange(self.kinds)
+        roots: list[int] = []
+        for part in made:
+            roots.append(part if part < old else roots[part - old])
+        columns = (self.columns_of(self.agents.kinds[0], np.array(roots))[:, None] + each).ravel()
 
-        def longer(table: Array, axis: int, index: Any) -> Array:
-            return np.concatenate([table, table[index]], axis=axis)
+        def known(table: Array) -> Array:
+            return np.concatenate([table, table[..., columns]], axis=-1)
 
-        same = slice(part, part + 1)
-        self.clock = longer(self.clock, 1, (slice(None), same))
+        self.clock = known(np.concatenate([self.clock, self.clock[:, roots]], axis=1))
+        self.own, self.epoch = known(self.own), known(self.epoch)
         for kind, table in self.closed.items():
-            self.closed[kind] = longer(table, 1, (slice(None), same))
-        last = (..., columns)
-        self.clock, self.own = longer(self.clock, -1, last), longer(self.own, -1, last)
-        self.epoch = longer(self.epoch, -1, last)
+            self.closed[kind] = np.concatenate([table, table[:, roots]], axis=1)
         for name, table in self.messages.items():
-            self.messages[name] = longer(table, -1, last)
+            self.messages[name] = known(table)
         self._number()
-        for table in self.tables:
-            table.divide(columns, self.lanes[part], self.lanes[new])
+        for new, part in enumerate(made, old):
+            first = self.fixed + self.kinds * part
+            for table in self.tables:
+                columns_of_part = slice(first, first + self.kinds)
+                table.divide(columns_of_part, self.lanes[part], self.lanes[new])
 
     # -- rows
 
@@ -240,7 +248,7 @@ class Clocks:
                 setattr(self, name, np.repeat(getattr(self, name), self.blocks, axis=0))
             for kind, table in self.closed.items():
                 self.closed[kind] = np.repeat(table, self.blocks, axis=0)
-            for table in self.tables:
+            for table in (*self.by_row, *self.tables):
                 table.apart(self.blocks)
 
     def rows_of(self, span: Span, together: bool) -> Array:
@@ -304,13 +312,17 @@ class Clocks:
 
     def bump(self, who: Acting) -> None:
         """Begin a new epoch: what these threads do from now on comes after their release."""
+        rows, column = self._of_their_warps(who, THREAD)
+        self.epoch[rows, column] += 1
+        self.own[rows, 0, column] = through(self.epoch[rows, column])
+
+    def _of_their_warps(self, who: Acting, kind: int) -> tuple[Array, Array]:
+        """Return the rows and columns of all parts of the warps of those who act."""
         rows, parts = who.rows, who.parts
         if self.divided:
             entry, parts = np.nonzero(self.warp[parts][:, None] == self.warp)
             rows = rows[entry]
-        column = self.columns_of(THREAD, parts)
-        self.epoch[rows, column] += 1
-        self.own[rows, 0, column] = through(self.epoch[rows, column])
+        return rows, self.columns_of(kind, parts)
 
     def release(self, who: Acting) -> Array:
         """Return what each of those who act knows, and let them go on."""
@@ -371,7 +383,11 @@ class Clocks:
         closed[:, 1:] = closed[:, :-1]
         closed[:, 0] = self.epoch[who.rows, column]
         self.closed[kind][who.rows, who.parts] = closed
-        self.epoch[who.rows, column] += 1
+        self.advance(who, kind)
+
+    def advance(self, who: Acting, kind: int) -> None:
+        """Begin a new epoch of the copies or stores of those who act, and of their warps."""
+        self.epoch[self._of_their_warps(who, kind)] += 1
 
     def wait(self, who: Acting, kind: int, n: int) -> None:
         """Order all but the latest n groups of each thread before what it does next."""
@@ -386,10 +402,12 @@ class Clocks:
     def seen(self, rows: Array, parts: Array, columns: Array, half: int = 0) -> Array:
         """Return the bounds that parts know of agents of their own block, by column."""
         _, _, ranks, _, count = self.clock.shape
-        at = (rows * self.parts + parts) * ranks
+        at = parts * (ranks * 2 * count) + columns
+        if self.rows > 1:
+            at = at + rows * (self.parts * ranks * 2 * count)
         if ranks > 1:
-            at = at + self.rank[rows]
-        return self.clock.reshape(-1).take((at * 2 + half) * count + columns)
+            at = at + self.rank[rows] * (2 * count)
+        return self.clock.reshape(-1).take(at + half * count if half else at)
 
     def ordered(
         self, stamps: Array, by: tuple[Array, Array, Array], writers: Array | None = None
@@ -433,4 +451,9 @@ class Clocks:
 
     def stamps(self, rows: Array, who: Array) -> Array:
         """Return the stamps of agents now; `who` may have flags."""
-        return (self.epoch[rows, self.column.take(who & WHO)] << EPOCH) | who
+        return (self.now(rows, self.column.take(who & WHO)) << EPOCH) | who
+
+    def now(self, rows: Array, columns: Array) -> Array:
+        """Return the present epochs of columns."""
+        at = columns if self.rows == 1 else rows * self.epoch.shape[1] + columns
+        return self.epoch.reshape(-1).take(at)

@@ -17,7 +17,6 @@ from cute_py.emulate.clocks import (
     COPY,
     EPOCH,
     LOW,
-    THREAD,
     WHO,
     Acting,
     Agents,
@@ -29,6 +28,7 @@ from cute_py.emulate.spans import LANES, Array, Span
 
 if TYPE_CHECKING:
     from cute_py.emulate.faults import Faults
+    from cute_py.emulate.readers import Readers
     from cute_py.emulate.shadow import Shadow
     from cute_py.emulate.storages import Vectors
     from cute_py.plan.ops import Op
@@ -79,7 +79,7 @@ class Engines:
         # block, slot, block and thread that uses it -> its last stamp, whether it did so alone, op
         self.used: dict[tuple[int, int, int, int], tuple[int, bool, Op]] = {}
         self.reached: list[tuple[int, int, int, Op]] = []  # block, source, stamp, op
-        self.reading: dict[tuple[int, int], Op] = {}  # block, agent: the last TMA store
+        self.reading: dict[tuple[int, int], tuple[int, Op]] = {}  # block, agent: last TMA store
         self.granules: dict[tuple[Vectors, int], Array] = {}
         if clocks is not None:
             held = (*shape, *clocks.clock.shape[2:])
@@ -115,7 +115,7 @@ class Engines:
             rank = int(self.clusters.rank[who.rows[0]]) if clock.shape[1] > 1 else 0
             each = np.arange(len(column))
             clock[each, rank, 0, column] = through(clocks.epoch[who.rows, column])
-            clocks.epoch[who.rows, column] += 1
+            clocks.advance(who, COPY)
         arriving = clocks.messages["arriving"]
         arriving[at] = np.maximum(arriving[at], clock.max(axis=0))
 
@@ -283,10 +283,10 @@ class Engines:
             shadow.last[b, g] = epoch | agent
             shadow.wrote[b, g] = shadow.number(op)
             return
-        shadow.reads[b, g, column] = epoch | (1 << issue[2])
-        shadow.read_by[b, g, column] = shadow.number(op)
+        by = int(clocks.of[int(span.W[issue[1]]), issue[2]]), 1 << issue[2]
+        shadow.reads.engine_reads((b, g), by, agent, epoch, shadow.number(op))
         if self.agents.kind(agent) == BULK:
-            self.reading[b, agent] = op
+            self.reading[b, agent] = epoch, op
 
     def _granules(self, vectors: Vectors, offsets: Array, granule: int) -> Array:
         """Return the granules of elements; those of the same elements are found once."""
@@ -346,7 +346,8 @@ class Engines:
             by = shadow.ops[int(shadow.wrote[b, g[k]])]
             raise fault(k, int(who[k]), 1 << int(who[k]) % LANES, by, "a write by")
         if writes:
-            self._after_readers(clock, mine, g, b, w * LANES + thread if b == own else -1, fault)
+            lanes = 1 << thread if lane else int(clocks.lanes[part])
+            self._after_readers((own, part, lanes), g, b, fault)
             return
         if not written.all():
             k = int(np.argmin(written != 0))
@@ -364,28 +365,28 @@ class Engines:
             name = type(op).__name__
             raise self.faults.at("emulate-proxy-fence", op, span, issue, op_name=name, **facts)
 
-    def _after_readers(
-        self, clock: Array, mine: Array, g: Array, b: int, thread: int, fault: Any
-    ) -> None:
-        """Require that the readers of granules are ordered before a write by an engine."""
+    def _after_readers(self, by: tuple[int, int, int], g: Array, b: int, fault: Any) -> None:
+        """Require that the readers of granules of block b are ordered before a write by an engine
+        that lanes issue (row, part, lanes as bits).
+        """
         shadow, clocks = self.shadow, self.clocks
         assert shadow is not None
         assert clocks is not None
-        for table in (shadow.reads, shadow.atomics):
-            if table is None:
+        rank = None if b == by[0] else int(clocks.rank[b])
+        for readers in (shadow.reads, shadow.atomics):
+            if readers is None:
                 continue
-            held = table[b, g]
-            late = held > clock[0]
-            for k, column in np.argwhere(late).tolist():
-                who, lanes = shadow.agent(column), int(held[k, column]) & LOW
-                if thread >= 0 and who % self.agents.threads // LANES == thread // LANES:
-                    own = lanes == 1 << thread % LANES and self.agents.kind(who) <= BULK
-                    waited = held[k, column] <= mine[0, column]
-                    if own and (self.agents.kind(who) == THREAD or waited):
-                        continue
-                by = shadow.ops[int(shadow.read_by[b, g[k], column])]
-                verb = "a read by" if table is shadow.reads else "an atomic of"
-                raise fault(k, who, lanes, by, verb)
+            read = readers.table[b, g] > self._bounds(readers, by, rank)
+            for k, reader in np.argwhere(read).tolist():
+                if readers.unknown(by, (b, int(g[k])), reader, rank):
+                    verb, who, lanes, op = shadow.earlier(readers, (b, int(g[k])), reader)
+                    raise fault(k, who, lanes, op, verb)
+
+    def _bounds(self, readers: Readers, by: tuple[int, int, int], rank: int | None) -> Array:
+        """Return what lanes know of readers of their block, or of the one of a rank."""
+        if rank is None:
+            return readers.known(np.array([by[0]]), np.array([by[1]]))
+        return np.zeros(readers.count, np.int64)  # each of them is asked for
 
     def _element(self, vectors: Vectors, granule: int) -> int:
         shadow = self.shadow
@@ -414,12 +415,11 @@ class Engines:
         clocks = self.clocks
         if clocks is None:
             return
-        for (b, agent), op in self.reading.items():
+        for (b, agent), (epoch, op) in self.reading.items():
             column = int(clocks.column[agent])
-            last = int(clocks.epoch[b, column]) << EPOCH
-            held = self._last_read(b, column)
-            if held > int(clocks.own[b, 0, column]):
-                committed = held < last
+            if epoch > int(clocks.own[b, 0, column]):
+                part = clocks.of[self.agents.warp(agent), agent % LANES]
+                committed = epoch >> EPOCH <= int(clocks.closed[BULK][b, part, 0])
                 fix = "wait" if committed else "commit, and wait"
                 self._end(op, b, f"a TMA store ({line_of(op)}) still reads", fix)
         for b, source, stamp, op in self.reached:
@@ -430,10 +430,6 @@ class Engines:
                 if stamp & WHO >= self.agents.tma:
                     what = "a TMA load of another block writes"
                 self._end(op, b, f"{what} ({line_of(op)})", "meet")
-
-    def _last_read(self, b: int, column: int) -> int:
-        assert self.shadow is not None
-        return int(self.shadow.reads[b, :, column].max())
 
     def _end(self, op: Op, b: int, use: str, how: str) -> None:
         fixes = {

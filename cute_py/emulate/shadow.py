@@ -1,7 +1,7 @@
 """Who touched shared memory last: the stamps of the last accesses of every granule.
 
-Of each granule the last write is kept, and the last read of every agent. A read must be ordered
-after the write, a write after the write and all reads; the clocks say whether it is. A matrix
+Of each granule the last write is kept, and the last reads. A read must be ordered after the write,
+a write after the write and all reads; the clocks say whether it is. A matrix
 instruction touches as the whole warp, whichever lane gives the address. The check proves the
 executed order of this run only: other orders of the same kernel may race elsewhere.
 """
@@ -15,6 +15,7 @@ import numpy as np
 
 from cute_py.emulate.clocks import COPY, EPOCH, LOW, SEVERAL, THREAD, WHO, WHOLE, through
 from cute_py.emulate.faults import line_of
+from cute_py.emulate.readers import Readers
 from cute_py.emulate.spans import LANES, Array, Span
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ class Grain:
         self.size, self.atomics = size, atomics
         self.granules = max(1, stride // size)
 
-    def bytes_per_block(self, columns: int) -> int:
+    def bytes_per_block(self, readers: int) -> int:
         """Return how much memory a block needs if all of them differ."""
-        return self.granules * (12 + 12 * columns * (2 if self.atomics else 1))
+        return self.granules * 12 * (1 + readers * (2 if self.atomics else 1))
 
 
 class Shadow:
@@ -74,32 +75,20 @@ class Shadow:
         self.clocks, self.faults, self.agents = clocks, faults, clocks.agents
         self.granule, self.granules = grain.size, grain.granules
         self.last = np.zeros((clocks.rows, self.granules), np.int64)
-        self.reads = np.zeros((clocks.rows, self.granules, self.agents.columns), np.int64)
-        self.atomics = np.zeros_like(self.reads) if grain.atomics else None
+        self.reads = Readers(clocks, grain.granules, engines=True)
+        self.atomics = Readers(clocks, grain.granules, engines=False) if grain.atomics else None
         self.writers: Array | None = None  # the lanes of stamps with the flag SEVERAL, as bits
         self.wrote = np.zeros(self.last.shape, np.int32)  # the ops that did it
-        self.read_by = np.zeros(self.reads.shape, np.int32)
         self.ops: list[Op] = []
         self.numbers: dict[int, int] = {}
-        clocks.tables.append(self)
+        clocks.by_row.append(self)
 
     def apart(self, blocks: int) -> None:
         """Give every block a row of its own."""
-        for name in ("last", "reads", "atomics", "writers", "wrote", "read_by"):
+        for name in ("last", "writers", "wrote"):
             array = getattr(self, name)
             if array is not None:
                 setattr(self, name, np.repeat(array, blocks, axis=0))
-
-    def divide(self, columns: slice, old: int, new: int) -> None:
-        """Divide what a part has read, by lanes (as bits), between it and a new part."""
-        self.read_by = np.concatenate([self.read_by, self.read_by[..., columns]], axis=-1)
-        for name in ("reads", "atomics"):
-            table = getattr(self, name)
-            if table is not None:
-                whole = table[..., columns]
-                some = np.where(whole & new != 0, whole & ~(LOW ^ new), 0)
-                table[..., columns] = np.where(whole & old != 0, whole & ~(LOW ^ old), 0)
-                setattr(self, name, np.concatenate([table, some], axis=-1))
 
     def number(self, op: Op) -> int:
         """Return the number of an op."""
@@ -209,22 +198,17 @@ class Shadow:
             self._race(touch, ~ordered, "read", written)
         if self.atomics is not None:
             self._against(self.atomics, touch, "read")
-        self._remember(self.reads, touch, at)
+        self._remember(self.reads, touch)
 
     def _ordered(self, written: Array, touch: Touch, at: Array) -> Array:
         writers = None if self.writers is None else self.writers.reshape(-1).take(at)
         return self.clocks.ordered(written, (touch.rows, touch.parts, touch.lanes), writers)
 
-    def _remember(self, table: Array, touch: Touch, at: Array) -> None:
-        """Remember the lanes that read; those of before count where nothing orders them."""
+    def _remember(self, readers: Readers, touch: Touch) -> None:
         clocks = self.clocks
-        column = clocks.columns_of(THREAD, touch.parts)
-        index = at * table.shape[-1] + column
-        before, held = table.reshape(-1).take(index), table.reshape(-1)
-        now = (clocks.epoch[touch.rows, column] << EPOCH) | touch.lanes
-        known = before > clocks.seen(touch.rows, touch.parts, column)
-        held[index] = now | np.where(known, before & LOW, 0)
-        self.read_by.reshape(-1)[index] = self.number(touch.vectors.op)
+        stamp = clocks.now(touch.rows, clocks.columns_of(THREAD, touch.parts)) << EPOCH
+        at, by = (touch.rows, touch.granules), (touch.parts, touch.writers)
+        readers.remember(at, by, clocks.warp[touch.parts], stamp, self.number(touch.vectors.op))
 
     def write(
         self,
@@ -245,7 +229,7 @@ class Shadow:
         self._against(self.reads, touch, "write")
         if atomic:
             assert self.atomics is not None
-            self._remember(self.atomics, touch, at)
+            self._remember(self.atomics, touch)
             if not written.all():  # an atomic needs a value to begin with
                 self._unwritten(touch, written == 0)
             return
@@ -265,44 +249,14 @@ class Shadow:
         if not np.array_equal(again, np.broadcast_to(stamp, again.shape)):
             self._race(touch, again != stamp, "write", again)
 
-    def _against(self, table: Array, touch: Touch, access: str) -> None:
-        """Require that the accesses of a table are ordered before this one."""
-        clocks = self.clocks
-        held = table[touch.rows, touch.granules]
-        known = self._known(touch.rows, touch.parts)
-        late = held > known
-        if not late.any():
-            return
-        lanes = touch.lanes
-        alone = (lanes & (lanes - 1)) == 0
-        for kind in self.agents.kinds:  # what the same thread did, is done
-            column = clocks.columns_of(kind, touch.parts)[..., None]
-            column = np.broadcast_to(column, (*late.shape[:-1], 1))
-            own = np.take_along_axis(held, column, axis=-1)[..., 0]
-            mine = alone & (own & LOW == lanes)
-            if kind != THREAD:
-                mine &= own <= clocks.own[touch.rows, 0, column[..., 0]]
-            still = np.take_along_axis(late, column, axis=-1)[..., 0] & ~mine
-            np.put_along_axis(late, column, still[..., None], axis=-1)
-        if late.any():
-            verb = "an atomic of" if table is self.atomics else "a read by"
-            warps = clocks.warp[touch.parts]
-            elsewhere = late & (self._warps() != warps[..., None])  # tell of these first
+    def _against(self, readers: Readers, touch: Touch, access: str) -> None:
+        """Require that the reads, or atomics, are ordered before this access."""
+        late = readers.late(touch.rows, touch.parts, touch.lanes, touch.granules)
+        if late is not None:
+            warps = self.clocks.warp[touch.parts]
+            elsewhere = late & (readers.warps_of() != warps[..., None])  # tell of these first
             chosen = np.where(elsewhere.any(-1), elsewhere.argmax(-1), late.argmax(-1))
-            self._race(touch, late.any(-1), access, chosen, verb)
-
-    def _warps(self) -> Array:
-        """Return the warp of each column; -1 for engines of no thread."""
-        clocks = self.clocks
-        own = np.repeat(clocks.warp, clocks.kinds)
-        return np.concatenate([np.full(clocks.fixed, -1), own])
-
-    def _known(self, rows: Array, parts: Array) -> Array:
-        """Return what parts know of all columns of their own block."""
-        clock = self.clocks.clock
-        if clock.shape[2] == 1:
-            return clock[rows, parts, 0, 0]
-        return clock[rows, parts, self.clocks.rank[rows], 0]
+            self._race(touch, late.any(-1), access, chosen, readers)
 
     def _halves(self, touch: Touch) -> None:
         """Refuse that lanes write different parts of one byte at once."""
@@ -363,38 +317,38 @@ class Shadow:
         where, offset, _ = self._first(touch, bad)
         raise self._fault("emulate-smem-unwritten", touch, where, offset=offset)
 
-    def _race(self, touch: Touch, bad: Array, access: str, others: Array, verb: str = "") -> None:
-        """Refuse an access after others: stamps of writes, or, with a verb, columns of a table."""
-        if not verb:
+    def _race(
+        self, touch: Touch, bad: Array, access: str, others: Array, readers: Readers | None = None
+    ) -> None:
+        """Refuse an access after others: stamps of writes, or readers."""
+        if readers is None:
             warps = (others & WHO) % self.agents.threads // LANES
             elsewhere = bad & (warps != self.clocks.warp[touch.parts])
             bad = elsewhere if elsewhere.any() else bad  # tell of another warp first
         where, offset, at = self._first(touch, bad)
         other = int(np.broadcast_to(others, bad.shape).flat[at["entry"]])
         row, g = at["row"], at["granule"]
-        if verb:
-            table = self.atomics if "atomic" in verb else self.reads
-            assert table is not None
-            who, lanes = self.agent(other), int(table[row, g, other]) & LOW
-            op = self.ops[int(self.read_by[row, g, other])]
-        else:
+        if readers is None:
             verb, who = "a write by", other & WHO
             lanes = 0 if other & (SEVERAL | WHOLE) else 1 << who % LANES
             op = self.ops[int(self.wrote[row, g])]
+        else:
+            verb, who, lanes, op = self.earlier(readers, (row, g), other)
         warp = int(touch.span.W[where[1]])
         code, facts = self.told(who, lanes, op, verb, warp)
         if code == "emulate-copy-pending":
             facts |= self.wait_of(row, other >> EPOCH, who, warp, access)
         raise self._fault(code, touch, where, offset=offset, access=access, **facts)
 
-    def agent(self, column: int) -> int:
-        """Return an agent of a column of a table of reads."""
-        clocks = self.clocks
-        if column < clocks.fixed:
-            return self.agents.tma + column
-        part, k = divmod(column - clocks.fixed, clocks.kinds)
-        thread = int(clocks.warp[part]) * LANES + int(clocks.lead[part])
-        return self.agents.kinds[k] * self.agents.threads + thread
+    def earlier(
+        self, readers: Readers, at: tuple[int, int], reader: int
+    ) -> tuple[str, int, int, Op]:
+        """Return the last read of a granule, or atomic, by a reader: in words, whose, by which
+        lanes (as bits), and the op.
+        """
+        verb = "an atomic of" if readers is self.atomics else "a read by"
+        lanes = int(readers.table[(*at, reader)]) & LOW
+        return verb, readers.agent(reader), lanes, self.ops[int(readers.by[(*at, reader)])]
 
     def told(
         self, who: int, lanes: int, op: Op, verb: str, warp: int | None

@@ -1,6 +1,6 @@
 """The clocks of the emulator against a plain model of happens-before, on random kernels.
 
-A kernel is a list of steps that threads of two warps execute under a mask: they write and read
+A kernel is a list of steps that threads of two warps execute under a mask, in two blocks: they write and read
 elements of shared memory, copy them asynchronously, store them with TMA, meet, and return. The
 model keeps for each thread what it knows of every single access. The emulator must refuse a kernel
 exactly where the model finds two accesses of one element, one of them a write, that nothing orders,
@@ -18,23 +18,25 @@ from cute_py.atoms.registry import get_copy
 from cute_py.emulate import emulate
 from cute_py.errors import EmulationError
 from cute_py.plan.access import Access
-from tests.emulated.plans import Maker, at, less, ops, same, tid
+from tests.emulated.plans import Maker, at, bid_x, less, ops, same, tid
 from tests.sampling import fewer
 
-THREADS = 64
+THREADS, BLOCKS = 64, 2
 T = np.arange(THREADS)
+MOST = 14  # steps
 ORDERS = ("forward", "reversed", 0, 1)
 COPY, BULK = THREADS, 2 * THREADS  # the agents: threads, their copies, their TMA stores
 CP4 = get_copy("SM80_CP_ASYNC_CACHEALWAYS<32>")
 
-MASKS = {
-    "all": (None, T >= 0),
-    "first warp": (less(tid, 32), T < 32),
-    "quarter": (less(tid, 16), T < 16),
-    "some": (less(tid, 40), T < 40),
-    "odd": (same(tid % 2, 1), T % 2 == 1),
-    "one": (same(tid, 0), T == 0),
-    "another": (same(tid, 33), T == 33),
+MASKS = {  # the condition, and the threads of each block
+    "all": (None, [T >= 0] * 2),
+    "first warp": (less(tid, 32), [T < 32] * 2),
+    "quarter": (less(tid, 16), [T < 16] * 2),
+    "some": (less(tid, 40), [T < 40] * 2),
+    "odd": (same(tid % 2, 1), [T % 2 == 1] * 2),
+    "one": (same(tid, 0), [T == 0] * 2),
+    "another": (same(tid, 33), [T == 33] * 2),
+    "more in block 1": (less(tid, 16 + 28 * bid_x), [T < 16, T < 44]),
 }
 PLACES = {
     "own": (tid, T),
@@ -67,7 +69,8 @@ class Model:
     how many the asynchronous proxy knows.
     """
 
-    def __init__(self):
+    def __init__(self, block):
+        self.block = block
         self.known = np.zeros((2, THREADS, 3 * THREADS), np.int64)
         self.count = np.zeros(3 * THREADS, np.int64)
         self.alive = np.ones(THREADS, np.bool_)
@@ -108,7 +111,7 @@ class Model:
             self.known[0, t, agent] = max(self.known[0, t, agent], last)
 
     def run(self, step):
-        threads = np.flatnonzero(MASKS[step.mask][1] & self.alive)
+        threads = np.flatnonzero(MASKS[step.mask][1][self.block] & self.alive)
         kind, known = step.kind, self.known
         if kind in ("write", "read", "copy"):
             for t in threads:
@@ -149,8 +152,9 @@ class Model:
         self.wrong |= bool((own < self.count[BULK:]).any())
 
 
-def made_of(m, step, S, A, B, bars, a):
+def made_of(m, number, step, S, A, B, bars, a):
     """Return the op of a step."""
+    box = (number * BLOCKS + bid_x) * THREADS
     place = PLACES[step.place][0]
     whole = Access("smem", S[0], S[1], (0,), tuple((0, i) for i in range(THREADS)), 1)
     named = {"id": step.bar % 15 + 1, "threads": THREADS}
@@ -158,7 +162,7 @@ def made_of(m, step, S, A, B, bars, a):
         "write": lambda: m.op(ops.Store, at(S, place), a),
         "read": lambda: m.op(ops.Load, a, at(S, place)),
         "copy": lambda: m.op(ops.CpAsync, CP4, at(S, place), at(A, tid)),
-        "store": lambda: m.op(ops.TmaStore, B[0], (0,), (THREADS,), whole),
+        "store": lambda: m.op(ops.TmaStore, B[0], (box,), (THREADS,), whole),
         "syncwarp": lambda: m.op(ops.Barrier, "warp"),
         "syncthreads": lambda: m.op(ops.Barrier),
         "hand over": lambda: m.op(
@@ -183,7 +187,7 @@ def made_of(m, step, S, A, B, bars, a):
 
 def plan_of(steps, counts):
     """Return the plan of steps; all elements are written before them."""
-    m = Maker(threads=THREADS)
+    m = Maker(threads=THREADS, grid=(BLOCKS, 1, 1))
     A, B = m.tensor("A", "f32"), m.tensor("B", "f32")
     S, a = m.smem("S", "f32", THREADS), m.reg("a", "f32")
     bars = m.smem("bars", "u64", max(1, len(counts)))
@@ -192,8 +196,8 @@ def plan_of(steps, counts):
     if inits:
         body.append(m.op(ops.If, same(tid, 0), inits, (), "thread"))
     body += [m.op(ops.Fence, "proxy_async"), m.op(ops.Barrier)]
-    for step in steps:
-        op, mask = made_of(m, step, S, A, B, bars, a), MASKS[step.mask][0]
+    for number, step in enumerate(steps):
+        op, mask = made_of(m, number, step, S, A, B, bars, a), MASKS[step.mask][0]
         under = mask is not None and step.kind != "return"
         body.append(m.op(ops.If, mask, (op,), (), "thread") if under else op)
     return m.plan(*body)
@@ -204,8 +208,8 @@ def programs(draw):
     """Draw steps: an mbarrier is waited for after those who arrive there, and both warps have
     threads that do not return.
     """
-    steps, bars, hands, alive = [], 0, 0, T >= 0
-    for _ in range(draw(st.integers(2, 14))):
+    steps, bars, hands, alive = [], 0, 0, np.ones((BLOCKS, THREADS), np.bool_)
+    for _ in range(draw(st.integers(2, MOST))):
         kind = draw(st.sampled_from(draw(st.sampled_from(KINDS))))
         returned = not alive.all()
         if (kind == "await" and not bars) or (returned and kind in ("return", "hand over")):
@@ -216,14 +220,17 @@ def programs(draw):
         elif kind == "store":
             masks = ["one", "another"]
         elif kind == "return":
-            masks = ["quarter", "odd", "another"]
+            masks = ["quarter", "odd", "another", "more in block 1"]
+        elif kind == "arrive":
+            masks.remove("more in block 1")  # as many arrive in both blocks
         if kind != "read":
             places.remove("one")
         mask, bar = draw(st.sampled_from(masks)), draw(st.integers(0, max(0, bars - 1)))
         if kind == "return":
-            alive = alive & ~MASKS[mask][1]
+            alive = alive & ~np.array(MASKS[mask][1])
         elif kind == "arrive":
-            if not (MASKS[mask][1] & alive).any():
+            count = (np.array(MASKS[mask][1]) & alive).sum(axis=1)
+            if not count.all() or count[0] != count[1]:
                 continue
             bar, bars = bars, bars + 1
         elif kind == "hand over":
@@ -234,17 +241,20 @@ def programs(draw):
 
 def judged(steps):
     """Return whether the model finds fault, and the arrivals at each mbarrier."""
-    model, counts = Model(), {}
-    for step in [Step("write"), Step("fence"), Step("syncthreads"), *steps]:
-        if step.kind == "arrive":
-            counts[step.bar] = int((MASKS[step.mask][1] & model.alive).sum())
-        model.run(step)
-    model.end()
-    return model.wrong, counts
+    wrong, counts = False, {}
+    for block in range(BLOCKS):
+        model = Model(block)
+        for step in [Step("write"), Step("fence"), Step("syncthreads"), *steps]:
+            if step.kind == "arrive":
+                counts[step.bar] = int((MASKS[step.mask][1][block] & model.alive).sum())
+            model.run(step)
+        model.end()
+        wrong |= model.wrong
+    return wrong, counts
 
 
 def refused(plan, order):
-    A, B = np.zeros((2, THREADS), np.float32)
+    A, B = np.zeros(THREADS, np.float32), np.zeros(MOST * BLOCKS * THREADS, np.float32)
     try:
         emulate(plan, A, B, order=order)
     except EmulationError as error:

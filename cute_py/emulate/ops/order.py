@@ -234,7 +234,7 @@ class Group:
     @property
     def bits(self) -> int:
         """The lanes as bits."""
-        return int((np.int64(1) << np.flatnonzero(self.lanes)).sum())
+        return int.from_bytes(np.packbits(self.lanes, bitorder="little").tobytes(), "little")
 
 
 def threads_of(c: Cohort, place: Place) -> Iterator[tuple[int, int, int]]:
@@ -264,12 +264,18 @@ def groups_of(c: Cohort, active: Array, *keys: Array) -> Iterator[Group]:
         active: [block, warp, lane], the lanes that take part.
         keys: arrays that broadcast to them.
     """
-    held = [np.broadcast_to(key, c.span.shape) for key in keys]
+    held = np.stack([np.broadcast_to(key, c.span.shape) for key in keys], -1)
+    lead = active.argmax(-1)
+    first = np.take_along_axis(held, lead[..., None, None], axis=2)
+    alike = ((held == first).all(-1) | ~active).all(-1)
+    values, leads, alike = first[:, :, 0].tolist(), lead.tolist(), alike.tolist()
     for row, warp in np.argwhere(active.any(-1)).tolist():
         lanes = active[row, warp]
-        values = np.stack([key[row, warp] for key in held], -1)
-        for value in np.unique(values[lanes], axis=0):
-            some = lanes & (values == value).all(-1)
+        if alike[row][warp]:
+            yield Group((row, warp, leads[row][warp]), lanes, tuple(values[row][warp]))
+            continue
+        for value in np.unique(held[row, warp][lanes], axis=0):
+            some = lanes & (held[row, warp] == value).all(-1)
             yield Group((row, warp, int(some.argmax())), some, tuple(value.tolist()))
 
 
