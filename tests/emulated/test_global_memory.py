@@ -693,3 +693,48 @@ def test_a_barrier_of_the_cluster_orders_its_blocks(order):
     with pytest.raises(cute.CuteError) as caught:
         cute.emulate(cute.trace(peers, x, out, False), x, out, order=order)
     assert caught.value.code == RACE
+
+
+# -- what the tiles of a product may get wrong
+
+
+def product(warps):
+    """C = A B^T by warps side by side in M, N and K; those along K have a part of each sum."""
+    mma = cute.make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", cute.Layout(warps))
+
+    @cute.kernel
+    def run(A, B, C):
+        cute.launch(grid=1, block=cute.size(cute.Layout(warps)) * 32)
+        thr = mma.get_slice(cute.thread_idx())
+        tiles = [
+            cute.local_tile(x, x_tile, (0, 0)) for x, x_tile in zip((A, B, C), TILES, strict=False)
+        ]
+        parts = thr.partition_A(tiles[0]), thr.partition_B(tiles[1]), thr.partition_C(tiles[2])
+        a, b = thr.make_fragment_A(parts[0]), thr.make_fragment_B(parts[1])
+        acc = thr.make_fragment_C(parts[2])
+        acc.fill(0)
+        cute.copy(parts[0], a)
+        cute.copy(parts[1], b)
+        cute.gemm(mma, acc, a, b)
+        cute.copy(acc, parts[2])
+
+    return run
+
+
+TILES = ((32, 32), (16, 32), (32, 16))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("warps", [(2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 1, 2)])
+def test_warps_along_k_that_store_their_parts(warps, order):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, (n, 32)).astype(np.float16) for n in (32, 16))
+    c = np.zeros((32, 16), f32)
+    plan = cute.trace(product(warps), a, b, c)
+    if warps[2] == 1:
+        cute.emulate(plan, a, b, c, order=order)
+        np.testing.assert_array_equal(c, a.astype(f32) @ b.astype(f32).T)
+        return
+    with pytest.raises(cute.CuteError) as caught:
+        cute.emulate(plan, a, b, c, order=order)
+    assert caught.value.code == RACE

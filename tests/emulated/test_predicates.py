@@ -224,6 +224,24 @@ def test_a_load_fills_for_any_number_of_flags(flags):
     assert (out[16 * flags :] == 7).all()
 
 
+def test_one_flag_is_a_condition_where_there_are_no_vectors():
+    @cute.kernel
+    def run(x, out):
+        cute.launch(grid=1, block=32)
+        t, there = cute.thread_idx(), cute.rmem("b1", 1)
+        a, b = cute.rmem("f32", 1), cute.rmem("f32", 1)
+        a.fill(3)
+        b.fill(5)
+        there.fill(t < 16)
+        cute.copy(a, b, pred=there)
+        out[t] = b[0]
+
+    out = np.zeros(32, np.float32)
+    run(np.ones(32, np.float32), out)
+    assert (out[:16] == 3).all()
+    assert (out[16:] == 5).all()
+
+
 def refused(body):
     @cute.kernel
     def run(A):
