@@ -63,7 +63,7 @@ def copy(
     """
     atom, src, dst = _arguments(args)
     _require_pair(src, dst)
-    if is_register(pred):
+    if is_register(pred) and _takes_flags(atom, src, dst, pred):  # type: ignore[arg-type]
         _copy(atom, src, dst, Options(cache, fill, pred))  # type: ignore[arg-type]
         return
     require_choice(cache, ("", "ca", "cg", "cs", "lu", "cv", "wb", "wt"), "cute.copy")
@@ -76,6 +76,12 @@ def copy(
             _copy(atom, src, dst, options)
         return
     _copy(atom, src, dst, options)
+
+
+def _takes_flags(op: Copy_Op | None, src: Tensor, dst: Tensor, pred: Tensor) -> bool:
+    """Tell whether flags choose vectors in memory; without any, one flag is for the whole copy."""
+    vectors = (src.space, dst.space) != ("rmem", "rmem") and (op is None or op.num_threads == 1)
+    return vectors or pred.size() != 1
 
 
 def copy_or_zero(copy_with: TiledCopy, src: Tensor, dst: Tensor, there: bool | Condition) -> None:

@@ -706,9 +706,8 @@ def product(warps):
     def run(A, B, C):
         cute.launch(grid=1, block=cute.size(cute.Layout(warps)) * 32)
         thr = mma.get_slice(cute.thread_idx())
-        tiles = [
-            cute.local_tile(x, x_tile, (0, 0)) for x, x_tile in zip((A, B, C), TILES, strict=False)
-        ]
+        pairs = zip((A, B, C), TILES, strict=True)
+        tiles = [cute.local_tile(x, tile, (0, 0)) for x, tile in pairs]
         parts = thr.partition_A(tiles[0]), thr.partition_B(tiles[1]), thr.partition_C(tiles[2])
         a, b = thr.make_fragment_A(parts[0]), thr.make_fragment_B(parts[1])
         acc = thr.make_fragment_C(parts[2])
