@@ -49,6 +49,7 @@ class Traffic:
     Attributes:
         written: the arrays that it writes.
         grains: what the bytes of all accesses of an array are multiples of, by array.
+        boxed: the arrays that TMA accesses, by elements.
         ops, numbers, kinds: the ops that access global memory, their numbers, and what they are.
         communicates: whether a block may learn of another one while both run.
         releases: whether threads may learn of each other by memory, be it in a block.
@@ -65,13 +66,14 @@ class Traffic:
         fences = any(isinstance(op, ops.Fence) and op.kind in FENCES for op in every)
         self.releases = self.communicates or (atomics and fences)
         self.grains: dict[str, int] = {}
+        self.boxed: set[str] = set()
         for op in self.ops:
             for x in accesses(op):
                 if x.space == "gmem":
                     size = x.width * x.dtype.bits // 8 if x.dtype.bits >= 8 else 1
                     self.grains[x.storage] = gcd(self.grains.get(x.storage, 0), size & -size)
             if isinstance(op, ops.TmaLoad | ops.TmaStore):
-                self.grains[op.tensor] = 0  # elements, whose size the array knows
+                self.boxed.add(op.tensor)
 
 
 def _kind(op: ops.Op) -> int:
@@ -154,10 +156,13 @@ class GlobalMemory:
         held = [self.arrays[name] for name in names]
         low = min(array.address for array in held) // LANES * LANES
         high = max(array.address + array.size * array.itemsize for array in held)
-        grains = [self.traffic.grains.get(array.name, 0) or array.itemsize for array in held]
-        region = Region(low, high - low, gcd(*grains))
+        region = Region(low, high - low, gcd(*map(self._grain, held)))
         for name in names:
             self.of[name] = region
+
+    def _grain(self, array: Global) -> int:
+        known = self.traffic.grains.get(array.name, 0)
+        return gcd(known, array.itemsize) if array.name in self.traffic.boxed else known
 
     # -- what threads touch
 

@@ -28,7 +28,7 @@ from cute_py.errors import refusal
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
 from cute_py.plan.plan import ScalarParam
-from cute_py.plan.walk import every
+from cute_py.plan.walk import arrays, every
 from cute_py.plan.walk import symbols_of as symbols_in
 
 if TYPE_CHECKING:
@@ -101,7 +101,18 @@ class Program:
         """Return whether any op in these blocks may have to wait for other threads, be it in a loop
         that looks at memory.
         """
-        return any(op.waits or spins(op) for block in blocks for op in every(block))
+        return any(op.waits or self.spins(op) for block in blocks for op in every(block))
+
+    def spins(self, op: ops.Op) -> bool:
+        """Tell whether an op is a loop that may wait for what others do to memory."""
+        return isinstance(op, ops.While) and any(map(self._looks, every((op,))))
+
+    def _looks(self, op: ops.Op) -> bool:
+        """Tell whether an op looks at memory that others may change."""
+        written = self.resources.traffic.written
+        return isinstance(op, ops.Atomic) or (
+            isinstance(op, ops.Load) and bool(arrays(op) & written)
+        )
 
     def scalar(self, x: Any) -> Evaluated:
         """Compile a scalar."""
@@ -144,12 +155,6 @@ class Program:
             return elements(found[..., None], dtype)
 
         return computed
-
-
-def spins(op: ops.Op) -> bool:
-    """Tell whether an op is a loop that may wait for what others do to memory."""
-    looks = ops.Atomic, ops.Load
-    return isinstance(op, ops.While) and any(isinstance(x, looks) for x in every((op,)))
 
 
 def _counting(op: ops.Op, run: Run) -> Run:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cute_py.emulate.cohorts import Cohort, Frame, Run, Signal, split
 from cute_py.emulate.faults import first
-from cute_py.emulate.program import Program, handles, spins
+from cute_py.emulate.program import Program, handles
 from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
 from cute_py.emulate.spans import Array, Value
 from cute_py.emulate.spins import STEPS
@@ -142,7 +142,7 @@ def _alike_warps(c: Cohort, first: Value, last: Value) -> Array | None:
 def while_(program: Program, op: ops.While) -> Run:
     """Run test and body until the condition fails."""
     test, body, cond = program.block(op.test), program.block(op.body), program.condition(op.cond)
-    waits = spins(op)
+    waits = program.spins(op)
     masks = op.scope == "thread" and not waits and not program.blocks_in(op.test, op.body)
     each = 1 if waits else STEPS
 
