@@ -496,6 +496,36 @@ def test_tma_stores(order):
         assert caught.value.code == RACE
 
 
+@pytest.mark.parametrize("first", ["box", "vectors"])
+def test_boxes_and_vectors_of_one_array(first):
+    @cute.kernel
+    def run(out):
+        cute.launch(grid=1, block=32)
+        t = cute.thread_idx()
+        s = cute.smem("f32", cute.Layout((8, 32), (32, 1)), 1024)
+        for r in range(8):
+            s[r, t] = 1.0 + r
+        held = cute.rmem("f32", 4)
+        held.fill(3)
+        cute.fence_proxy_async()
+        cute.syncwarp()
+        for what in ("box", "vectors") if first == "box" else ("vectors", "box"):
+            if what == "vectors":
+                cute.copy(held, cute.local_tile(out, (1, 4), (8 + t // 8, t % 8)))
+            else:
+                with cute.when(t == 0):
+                    tile = cute.local_tile(cute.tma_tensor(out), (8, 32), (0, 0))
+                    cute.tma_store(s, tile)
+                    cute.tma_store_commit()
+                    cute.tma_store_wait(0)
+
+    out = np.zeros((16, 32), f32)
+    report = cute.emulate(cute.trace(run, out), out, report=True)
+    assert (out[:8] == 1 + np.arange(8)[:, None]).all()
+    assert (out[8:12] == 3).all()
+    assert report.unwritten == {"out": 4 * 32}
+
+
 # -- equal bits, and what the report counts
 
 
