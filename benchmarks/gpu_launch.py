@@ -83,10 +83,10 @@ def floor(torch):
     add(a, b, c)
     library, called, device = library_of(a), Called(), torch.cuda.current_device()
     facts, values = library.reader(), tuple(x.data_ptr() for x in arrays)
-    add(a, b, c)  # now it is known how the call is found again
+    add(a, b, c)  # generates the replay of the call
     launch, _values = prepare(cute.trace(add, a, b, c), arrays)
     launch(values)
-    (known,) = [x for alike in add.calls().kept.values() for x in alike.known.values()]
+    (known,) = [x for signature in add.calls().kept.values() for x in signature.entries.values()]
     found = {
         "a call of Python": lambda: called(a, b, c),
         "three addresses": lambda: (a.data_ptr(), b.data_ptr(), c.data_ptr()),
@@ -94,12 +94,12 @@ def floor(torch):
         "torch's current stream": library.stream(device),
         "the same, by torch.cuda": lambda: torch.cuda.current_stream().cuda_stream,
         "torch's current device": library.current,
-        "what the function refers to": known.holds,
+        "what the function refers to": known.unchanged,
         "the prepared launch as a function": lambda: launch.go(values),
         **_launches(launch, values),
     }
-    if library.alike is not None:
-        same = library.alike(arrays)
+    if library.guard is not None:
+        same = library.guard(arrays)
         assert same(a, b, c)
         found["facts, by torch's guards"] = lambda: same(a, b, c)
     return found

@@ -42,7 +42,7 @@ _HOME = {
         "product_like repeat_like round_up shape_div transform_leaf unwrap weakly_compatible "
         "weakly_congruent wrap"
     ),
-    "layout.basis": "E ScaledBasis make_basis_like",
+    "layout.basis": "E ScaledBasis add_coordinates make_basis_like",
     "layout.coords": (
         "GenColMajor GenRowMajor LayoutLeft LayoutRight compact_col_major compact_major "
         "compact_order compact_row_major coordinates crd2crd crd2idx idx2crd increment"
@@ -70,9 +70,9 @@ _HOME = {
         "blocked_product flat_product logical_product raked_product tile_to_shape tiled_product "
         "zipped_product"
     ),
-    "layout.bits.swizzle": "Swizzle make_swizzle",
+    "layout.bits.swizzle": "Swizzle compose_swizzles make_swizzle",
     "layout.composed": "ComposedLayout make_composed_layout",
-    "layout.bits.f2": "F2Map compose_swizzles",
+    "layout.bits.f2": "F2Map",
     "layout.bits.f2_layout": "F2Layout",
     "layout.bits.f2_convert": (
         "compose_f2 f2_kernel f2_matrix f2_rank from_f2 from_f2_matrix from_linear_bases to_f2 "
@@ -88,7 +88,7 @@ _HOME = {
         "common_refinement domain_distribute layout_add make_layout_tv max_common_layout "
         "max_common_vector"
     ),
-    "tensor.engine": "Coordinates Engine Memory Pointer add_coordinates",
+    "tensor.engine": "Coordinates Engine Memory Pointer",
     "tensor.host_engine": "ArrayEngine PackedEngine",
     "tensor.tensor": (
         "Tensor make_coord_tensor make_fragment_like make_host_tensor make_identity_tensor "

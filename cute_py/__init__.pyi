@@ -76,6 +76,7 @@ from cute_py.layout.tuples import weakly_congruent as weakly_congruent
 from cute_py.layout.tuples import wrap as wrap
 from cute_py.layout.basis import E as E
 from cute_py.layout.basis import ScaledBasis as ScaledBasis
+from cute_py.layout.basis import add_coordinates as add_coordinates
 from cute_py.layout.basis import make_basis_like as make_basis_like
 from cute_py.layout.coords import GenColMajor as GenColMajor
 from cute_py.layout.coords import GenRowMajor as GenRowMajor
@@ -153,11 +154,11 @@ from cute_py.layout.algebra.product import tile_to_shape as tile_to_shape
 from cute_py.layout.algebra.product import tiled_product as tiled_product
 from cute_py.layout.algebra.product import zipped_product as zipped_product
 from cute_py.layout.bits.swizzle import Swizzle as Swizzle
+from cute_py.layout.bits.swizzle import compose_swizzles as compose_swizzles
 from cute_py.layout.bits.swizzle import make_swizzle as make_swizzle
 from cute_py.layout.composed import ComposedLayout as ComposedLayout
 from cute_py.layout.composed import make_composed_layout as make_composed_layout
 from cute_py.layout.bits.f2 import F2Map as F2Map
-from cute_py.layout.bits.f2 import compose_swizzles as compose_swizzles
 from cute_py.layout.bits.f2_layout import F2Layout as F2Layout
 from cute_py.layout.bits.f2_convert import compose_f2 as compose_f2
 from cute_py.layout.bits.f2_convert import f2_kernel as f2_kernel
@@ -194,7 +195,6 @@ from cute_py.tensor.engine import Coordinates as Coordinates
 from cute_py.tensor.engine import Engine as Engine
 from cute_py.tensor.engine import Memory as Memory
 from cute_py.tensor.engine import Pointer as Pointer
-from cute_py.tensor.engine import add_coordinates as add_coordinates
 from cute_py.tensor.host_engine import ArrayEngine as ArrayEngine
 from cute_py.tensor.host_engine import PackedEngine as PackedEngine
 from cute_py.tensor.tensor import Tensor as Tensor

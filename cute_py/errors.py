@@ -1,9 +1,9 @@
-"""The errors of cute_py, and the way from a code to its wording.
+"""The errors of cute_py, and the lookup of a wording by its code.
 
 A refusal says four things: what was *given*, what is *required*, how to *fix* it, and *where*. A
-module raises with `raise refusal("code", fact=value, ...)`; the wording of a code stands in the
+module raises with `raise refusal("code", fact=value, ...)`; the wording of a code is in the
 `wordings` of the lowest layer that raises it. Each code has an example in the tests, from which
-docs/errors.md is made. `WORDINGS` is all of the tables; a refusal loads those up to its own.
+docs/errors.md is made. `WORDINGS` merges all tables; a refusal loads those up to its own.
 
 >>> from cute_py.errors import refusal
 >>> print(refusal("basis-path", operation="E", path=(-1,)))
@@ -14,10 +14,12 @@ mode 0 of mode 1
 from __future__ import annotations
 
 import sys
+import threading
+from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import FrameType
 
     # class, given, required, fix; the last three are format strings
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 class CuteError(Exception):
     """Base of every error that cute_py raises on purpose.
 
-    `code` names the wording (a key of `WORDINGS`); `facts` holds the values that were put into it.
+    `code` names the wording (a key of `WORDINGS`); `facts` holds the values formatted into it.
     """
 
     code: str = ""
@@ -45,7 +47,7 @@ class CuteError(Exception):
         return type(self), (self.args[0], self.code, self.facts)
 
     def inside(self, call: str) -> CuteError:
-        """Return this error as it came up inside of `call`, the outermost that the user made."""
+        """Return this error as raised inside of `call`, the outermost call of the user."""
         said = str(self.facts.get("said", self.args[0]))
         return type(self)(f"{call}: {said}", self.code, {**self.facts, "said": said, "call": call})
 
@@ -57,7 +59,7 @@ class LayoutError(CuteError, ValueError):
 
 
 class CoordinateError(CuteError, IndexError):
-    """A coordinate, index or mode lies outside of what it indexes."""
+    """A coordinate, index or mode is out of range."""
 
 
 class LeafTypeError(CuteError, TypeError):
@@ -65,8 +67,8 @@ class LeafTypeError(CuteError, TypeError):
 
 
 class UndecidedError(LayoutError):
-    """Symbols leave the question open; `facts["assumption"]` names the assumption that would settle
-    it.
+    """The bounds of the symbols do not decide the question; `facts["assumption"]` names an
+    assumption that would.
     """
 
 
@@ -83,14 +85,14 @@ class TraceError(CuteError, TypeError):
 
 
 class EmulationError(CuteError, RuntimeError):
-    """A kernel did on the emulator what has no defined result on a GPU; `facts` holds `line`,
-    `block`, `warp`, `lane` and more.
+    """On the emulator, a kernel did something that has no defined result on a GPU; `facts` holds
+    `line`, `block`, `warp`, `lane` and more.
     """
 
 
 # -- the tables of wordings
 
-# Where they stand: roughly from the lowest layer up, what is dear to load behind the rest.
+# Their modules: roughly from the lowest layer up, with the slow ones to load at the end.
 TABLES = (
     "integers.wordings",
     "layout.wordings",
@@ -129,7 +131,7 @@ def _wording(code: str) -> Wording:
 
 
 def __getattr__(name: str) -> dict[str, Wording]:
-    """Return `WORDINGS`: all of the tables in one (PEP 562)."""
+    """Return `WORDINGS`: all tables merged (PEP 562)."""
     if name != "WORDINGS":
         raise AttributeError(f"module 'cute_py.errors' has no attribute {name!r}")
     return {code: wording for table in TABLES for code, wording in _table(table).items()}
@@ -141,8 +143,8 @@ def refusal(code: str, *, operation: str, where: str | None = None, **facts: obj
     Args:
         code: a key of `WORDINGS`.
         operation: the public name that the user called, first in the message.
-        where: "file.py:line" in kernels, else nothing.
-        facts: the values that the wording names; `type` is that of `value` by itself.
+        where: "file.py:line" in kernels, else None.
+        facts: the values that the wording names; `type` defaults to the type of `value`.
 
     Raises:
         KeyError: the code is not in `WORDINGS`, or a fact that its wording names is missing.
@@ -173,17 +175,17 @@ def format_mode(path: object) -> str:
 COMPLETIONS = 24  # names that a refusal lists
 
 
-def meant(text: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return what an unknown name may mean, for the fix of a refusal; "" where nothing is close.
+def suggestion(text: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Suggest known names for an unknown one, for the fix of a refusal; "" if nothing is close.
 
     Args:
         text: the name, or the beginning of one.
-        known: the names that there are.
-        cutoff: how close a name must be, from 0 to 1 (equal), as `difflib` measures it.
+        known: the existing names.
+        cutoff: the least similarity, from 0 to 1 (equal), as `difflib` measures it.
 
-    >>> meant("gem", ["gemm_01", "gemm_02", "copy"])
+    >>> suggestion("gem", ["gemm_01", "gemm_02", "copy"])
     'one of the 2 that begin so: gemm_01, gemm_02'
-    >>> meant("cpoy", ["gemm_01", "gemm_02", "copy"]), meant("zzz", ["copy"])
+    >>> suggestion("cpoy", ["gemm_01", "gemm_02", "copy"]), suggestion("zzz", ["copy"])
     ('did you mean copy?', '')
     """
     from difflib import get_close_matches
@@ -197,8 +199,8 @@ def meant(text: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def completions(text: str, known: Iterable[str]) -> str:
-    """Return the names that begin as `text`, in capitals or not, for the fix of a refusal; "" where
-    there are none. Of very many, the parts up to the next "_" are told.
+    """Return the names that begin with `text`, ignoring case, for the fix of a refusal; "" if there
+    are none. A long list is shortened to the parts up to the next "_".
 
     >>> completions("co", ["copy", "gemm"]), completions("x", ["copy", "gemm"])
     ('did you mean copy?', '')
@@ -214,7 +216,7 @@ def completions(text: str, known: Iterable[str]) -> str:
     return f"one of the {count} that begin so: {', '.join(names[:COMPLETIONS])}{more}"
 
 
-# -- where the user's code stands: the line of a kernel, or of a call, that a refusal names
+# -- the source line of the user's kernel or call, which a refusal names
 
 _HERE = __name__.partition(".")[0]
 
@@ -230,7 +232,7 @@ def kernel_line() -> tuple[str, int]:
 
 
 def is_own(frame: FrameType) -> bool:
-    """Tell whether a frame runs code of this package, other than its kernels."""
+    """Return whether a frame runs code of this package, other than its kernels."""
     module = frame.f_globals.get("__name__", "")
     if module.partition(".")[0] == _HERE:
         return not module.startswith(_HERE + ".kernels")
@@ -239,7 +241,33 @@ def is_own(frame: FrameType) -> bool:
 
 def refusal_here(code: str, *, operation: str, **facts: object) -> CuteError:
     """Return the error of `code` with the line of the kernel; see `refusal`."""
-    return refusal(code, operation=operation, where=where(), **facts)
+    error = refusal(code, operation=operation, where=where(), **facts)
+    if _tracing.refusals is not None:
+        _tracing.refusals.append(error)
+    return error
+
+
+class _Tracing(threading.local):
+    """The refusals of the kernel that this thread traces; None where it traces none."""
+
+    refusals: list[CuteError] | None = None
+
+
+_tracing = _Tracing()
+
+
+@contextmanager
+def ending_all() -> Iterator[None]:
+    """Raise a refusal of the block that the user's code has swallowed, at the end of the block."""
+    before, _tracing.refusals = _tracing.refusals, []
+    try:
+        yield
+        for error in _tracing.refusals:
+            caught = error.__traceback__  # begins with the frame that caught it
+            if caught is not None and not is_own(caught.tb_frame):
+                raise error
+    finally:
+        _tracing.refusals = before
 
 
 def where() -> str:

@@ -2,9 +2,9 @@
 
     composition((6,2):(8,2), (4,3):(3,1))       functions of cute_py, by name
     zipped_divide((128,64):(64,1), (8:1, _))    tilers: tuples of layouts, integers and _
-    ((4,8):(8,1))(2,3)   Sw<3,4,3>(513)         evaluation of what can be called
+    ((4,8):(8,1))(2,3)   Sw<3,4,3>(513)         layouts and maps applied to coordinates
     coalesce((2,(1,6)):(1,(6,2)))[0]            modes
-    (4,8):(8,1) o (2,2):(1,2)                   composition, once more
+    (4,8):(8,1) o (2,2):(1,2)                   composition, as an operator
 
 Layouts are written as `parse_layout` reads them. The text is evaluated while it is read: no name
 reaches Python except through the table of functions, and the limits below keep values small.
@@ -12,7 +12,7 @@ reaches Python except through the table of functions, and the limits below keep 
 
 from __future__ import annotations
 
-from cute_py.errors import CuteError, ParseError, meant
+from cute_py.errors import CuteError, ParseError, suggestion
 from cute_py.layout import Mapped
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.basis import ScaledBasis
@@ -33,19 +33,19 @@ MAX_EXPRESSION = 1 << 13  # characters
 MAX_INTEGER = 1 << 63  # magnitude
 MAX_LEAVES = 1 << 12  # of one value
 MAX_RANK = 1 << 10  # modes that one call may append, and the modes that a basis may name
-MAX_ELEMENTS = 1 << 24  # coordinates of an operand whose offsets are all looked at
+MAX_ELEMENTS = 1 << 24  # coordinates of an operand that is enumerated
 SHOWN = 256  # entries of an array that are written out
 
-# What the table leaves out, and why.
+# Names that the table leaves out, and why.
 LEFT_OUT = {
     "Proof": "a class; prove_equal and the like make its values",
     "SymInt": "a class; sym makes its values",
     "Underscore": "a class; its only value is _",
-    "coordinates": "yields one coordinate after the other",
+    "coordinates": "a generator",
     "parse_layout": "takes a text; layouts are written as they are",
     "transform_leaf": "takes a Python function",
 }
-# Functions that look at extents and strides, not at all coordinates one by one.
+# Functions that read extents and strides, and do not enumerate coordinates.
 _CLOSED = (
     "ComposedLayout E GenColMajor GenRowMajor Layout LayoutLeft LayoutRight ScaledBasis Swizzle "
     "affine_rank_2 affine_rank_n append blocked_product capacity ceil_div coalesce column_major "
@@ -68,7 +68,7 @@ _CLOSED = (
     "tile_to_shape tile_unzip tiled_divide tiled_product unflatten unwrap upcast weakly_compatible "
     "weakly_congruent wrap zip_ zipped_divide zipped_product "
 )
-# Functions that may look at every coordinate, and constructors: the size of operands is limited.
+# Functions that may enumerate all coordinates, and constructors: the size of operands is limited.
 _ENUMERATED = (
     "ArrayEngine Coordinates Engine F2Layout F2Map Memory PackedEngine Pointer Tensor "
     "add_coordinates compose_f2 compose_swizzles contains equivalent f2_kernel f2_matrix f2_rank "
@@ -103,10 +103,10 @@ def evaluate(text: str, symbols: Mapping[str, Leaf] | None = None) -> Value:
 
     Args:
         text: the expression, at most 8192 characters.
-        symbols: what other names stand for, `{"M": sym("M")}`.
+        symbols: the values of further names, `{"M": sym("M")}`.
 
-    Raises ParseError, with `facts["position"]`, for what cannot be read, for calls that do not fit,
-    and for values beyond the limits of this module; whatever the functions raise.
+    Raises ParseError, with `facts["position"]`, for malformed text, calls with wrong arguments, and
+    values beyond the limits of this module; and any error that the functions raise.
 
     >>> print(evaluate("composition((6,2):(8,2), (4,3):(3,1))"))
     ((2,2),3):((24,2),8)
@@ -161,7 +161,7 @@ def _value(name: str) -> Value:
     return getattr(cute_py, name)
 
 
-# -- the language: the notation, and more
+# -- the language: an extension of the notation
 
 
 class Expression(Notation):
@@ -170,7 +170,7 @@ class Expression(Notation):
     __slots__ = ()
 
     def reference(self, name: Token) -> Value:
-        """Read the arguments of a function, or return what a name stands for."""
+        """Read the arguments of a function and call it, or return the value of a name."""
         calls = self.token.kind == "("
         if name.text in _WORDS and not calls:
             return _WORDS[name.text]
@@ -195,7 +195,7 @@ class Expression(Notation):
         return self.checked(self.apply(name, function, args, named), name)
 
     def postfix(self, value: Value) -> Value:
-        """Read `x(2,3)` and `x[0]`, without a blank between."""
+        """Read `x(2,3)` and `x[0]`, without a space in between."""
         while self.adjacent() and (callable(value) or value.__class__ is tuple):
             opening = self.token
             if opening.kind == "[":
@@ -222,13 +222,13 @@ class Expression(Notation):
         return int(self.checked(super().number(), token))
 
     def joined(self, left: Value, sign: Token) -> Value:
-        """Return what a sign makes of both operands, if it stays within the limits."""
+        """Return the result of an operator, if it is within the limits."""
         return self.checked(super().joined(left, sign), sign)
 
     # -- limits
 
     def check_operand(self, name: Token, function: Callable[..., Value], operand: Value) -> None:
-        """Refuse a text, and a layout whose coordinates are too many to look at each."""
+        """Refuse a text, and a layout with too many coordinates to enumerate."""
         if operand.__class__ is str and name.text != "sym":
             raise self.fail(f"layouts and integers as operands of {name.text}", name)
         if name.text in BY_EXTENTS:
@@ -238,7 +238,7 @@ class Expression(Notation):
             raise self.beyond(name, f"{size} elements", f"at most {MAX_ELEMENTS} elements")
 
     def checked(self, value: Value, token: Token) -> Value:
-        """Return a value that is within the limits."""
+        """Return a value; refuse it if it is beyond the limits."""
         for count, leaf in enumerate(_leaves(value)):
             if count == MAX_LEAVES:
                 raise self.beyond(token, f"over {count} leaves", f"at most {count} leaves")
@@ -285,4 +285,4 @@ def _shortened(value: int) -> str:
 
 def _hint(name: str) -> str:
     known = [*functions(), *CONSTANTS, *_WORDS]
-    return meant(name, known) or meant(name, known, 0.5) or "see cute-py functions"
+    return suggestion(name, known) or suggestion(name, known, 0.5) or "see cute-py functions"

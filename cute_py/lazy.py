@@ -1,4 +1,4 @@
-"""Packages whose names load on first use (PEP 562), so that importing them costs little."""
+"""Packages whose names load on first use (PEP 562), so that importing them is fast."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def lazy(
     listed: Callable[[], Iterable[str]] = tuple,
     unlisted: Callable[[], Iterable[str]] = tuple,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package; `__all__` comes by the first.
+    """Return `__getattr__` and `__dir__` of a package; the former also provides `__all__`.
 
     Args:
-        package: its `__name__`.
-        homes: the names that each module of cute_py defines for it, by blanks; `range=range_` is a
-            name that the module spells otherwise.
-        found: what else a name stands for, None if nothing; that is not kept.
-        listed: names of `found` that belong into `dir`.
-        unlisted: names of `found` that do not, but may be meant.
+        package: the `__name__` of the package.
+        homes: for each module of cute_py the names that it defines, separated by spaces;
+            `range=range_` is a name that the module spells differently.
+        found: returns the value of any other name, or None; the value is not cached.
+        listed: names of `found` that `dir` lists.
+        unlisted: names of `found` that `dir` does not list, but that errors may suggest.
 
-    A name that it lacks is an AttributeError, which says what was probably meant.
+    An unknown name is an AttributeError, which suggests a similar name.
     """
     places = {}
     for module, defined in homes.items():
@@ -57,25 +57,25 @@ def lazy(
 
 
 def public(names: Iterable[str]) -> list[str]:
-    """Return those of the names that hide no builtin under `import *`, sorted."""
+    """Return the public names that do not shadow a builtin under `import *`, sorted."""
     return sorted(each for each in names if each[0] != "_" and not hasattr(builtins, each))
 
 
 class Unknown(AttributeError):
-    """A name that a package lacks; what was probably meant is looked for when the error is shown,
-    as an import probes packages for names that are modules.
+    """A name that a package does not have. The similar name is searched only when the error is
+    shown, since an import probes packages for names of modules.
     """
 
     def __init__(self, package: str, name: str, known: Callable[[], Iterable[str]]) -> None:
-        # without name and obj: the interpreter would add a guess of its own to the traceback
+        # without name and obj, or the interpreter would add its own suggestion to the traceback
         super().__init__(f"module {package!r} has no attribute {name!r}", name=None, obj=None)
-        self._asked, self._known = name, known
+        self._name, self._known = name, known
 
     def __str__(self) -> str:
         from difflib import get_close_matches
 
-        known = () if self._asked.startswith("_") else self._known()
-        close = get_close_matches(self._asked, known, n=1)
+        known = () if self._name.startswith("_") else self._known()
+        close = get_close_matches(self._name, known, n=1)
         return "; ".join([self.args[0], *(f"did you mean {each!r}?" for each in close)])
 
     def __reduce__(self) -> tuple[object, ...]:

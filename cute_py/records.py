@@ -1,4 +1,4 @@
-"""`Record`: what frozen objects share; `Value`: those of them that can be a part of a key."""
+"""`Record`: the base of frozen objects; `Value`: the base of those that can be part of a key."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 class Record:
     """Base of frozen objects: an attribute is set once, in the constructor, and never again.
 
-    `__match_args__` names the attributes that stand for the constructor's arguments, in order.
-    Two records are equal if they are of one class and these are equal; hash, repr, copies and
-    pickles go by them as well. Slots that are computed from them are left out of it.
+    `__match_args__` names the attributes that are the constructor's arguments, in order. Two
+    records are equal if they have the same class and these attributes are equal. Hash, repr, copies
+    and pickles use the same attributes. Slots computed from them are left out.
 
     >>> class Extent(Record):
     ...     __slots__ = __match_args__ = ("name", "size")
@@ -43,7 +43,7 @@ class Record:
         return tuple([getattr(self, name) for name in self.__match_args__])
 
     def _key(self) -> tuple[Any, ...]:
-        """Return what equality and hash see."""
+        """Return the attributes that equality and hash compare."""
         return self._parts()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -64,7 +64,7 @@ class Record:
 class Value(Record):
     """Base of records that never change, to their leaves.
 
-    A kernel's fingerprint takes such an object as it is, and a key of the cache writes its repr.
+    A kernel's fingerprint contains such an object itself, and a key of the disk cache its repr.
     """
 
     __slots__ = ()

@@ -189,10 +189,10 @@ class Fake:
             lambda x: x.device,
             lambda device: lambda: self.stream,
             lambda: self.raw.contexts()[-1],
-            self.alike if guarded else None,
+            self.guard if guarded else None,
         )
 
-    def alike(self, given):
+    def guard(self, given):
         """Stand in for torch's guards; counts those that are made."""
         self.guards += 1
         wanted = [_facts(x) for x in given]

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 
 import cute_py as cute
-from cute_py.calls import arrays, doors
+from cute_py.calls import arrays, backends
 from cute_py.codegen.driver import streams
 from cute_py.kernels.gemm import gemm
 from cute_py.ops import libraries, product
@@ -69,5 +69,5 @@ def install(monkeypatch, gpu):
 
     monkeypatch.setattr(gemm, "_calls", None)  # what was prepared for another test
     product.KNOWN.clear()
-    monkeypatch.setattr(doors, "prepare", [prepare])
+    monkeypatch.setattr(backends, "prepare", [prepare])
     return launched

@@ -1,1 +1,1 @@
-"""A call of a kernel: its arguments, and what its plan depends on."""
+"""Calls of kernels: arguments, fingerprints, and the cache of prepared launches."""

@@ -1,8 +1,9 @@
-"""What a kernel is given: which arguments are arrays, which are numbers, which are compile-time.
+"""The arguments of a kernel: arrays, run-time numbers and compile-time values.
 
-An array becomes a parameter with run-time sizes and strides; its unit stride is static, and what
-divides the others by 16 bytes is found from the array and is part of the plan's key. A parameter
-annotated with a dtype is a run-time number. All else is a compile-time value.
+An array becomes a parameter with run-time sizes and strides. Its unit stride is static. The
+divisibility of the other sizes and strides, up to 16 bytes, is read from the array and is part of
+the plan's key. A parameter annotated with a dtype is a run-time number. Any other argument is a
+compile-time value.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from math import gcd, isfinite, lcm
 
 from cute_py.calls.arrays import (
     LIBRARIES,
-    LINE,
     READERS,
+    VECTOR_BYTES,
     TypedArray,
     address_of,
-    bare,
     dtype_of,
+    imported,
     is_array,
     require_plain_values,
     strides_of,
-    taken_in,
+    unwrapped,
 )
 from cute_py.calls.fingerprint import is_plain, static_key
 from cute_py.calls.fingerprint.values import arrays_in
@@ -44,14 +45,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What is promised of an array; see `spec`."""
+    """What a kernel's annotation promises of an array; see `spec`."""
 
     divisible_by: int | tuple[int, ...] | None = None
     shape: tuple[int | None, ...] | None = None
     alignment: int | None = None
 
     def require_rank(self, name: str, rank: int) -> None:
-        """Refuse an array with another number of modes than the promise has."""
+        """Refuse an array whose number of modes differs from the promise."""
         for given in (self.divisible_by, self.shape):
             if isinstance(given, tuple) and len(given) != rank:
                 raise refusal("argument-spec", operation="kernel", name=name, rank=rank, spec=given)
@@ -69,14 +70,14 @@ def spec(
     shape: int | tuple[int | None, ...] | None = None,
     alignment: int | None = None,
 ) -> Spec:
-    """Declare, as the annotation of a kernel's parameter, what holds for every array given there.
+    """Annotate a kernel's parameter with properties that every array passed to it must have.
 
     Args:
-        divisible_by: of every extent, or one number per mode.
-        shape: fixed extents, None for those of run time; an integer for an array of one mode.
-        alignment: of the first element (bytes).
+        divisible_by: a divisor of every extent, or one divisor per mode.
+        shape: the static extents, None for run-time ones; an integer for an array of one mode.
+        alignment: the alignment of the first element (bytes).
 
-    It is checked at every launch.
+    Every launch checks them.
     """
     for value in (divisible_by, shape, alignment):
         for each in value if isinstance(value, tuple) else (value,):
@@ -86,9 +87,9 @@ def spec(
 
 
 def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # any array
-    """Return an array to be read as tf32, s4, u4, b1 ..., which NumPy has no type for.
+    """Return an array whose elements are read as tf32, s4, u4, b1 ..., which NumPy has no type for.
 
-    Its own type must be the one that holds values of `dtype` (`dtype.numpy`).
+    The array's own type must be the storage type of `dtype` (`dtype.numpy`).
 
     >>> import numpy as np
     >>> typed(np.zeros((4, 8), np.float32), "tf32").dtype
@@ -103,7 +104,7 @@ def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # any array
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacts:
-    """What a kernel sees of an array: part of the key of a plan."""
+    """The properties of an array that a kernel is specialized for: part of the plan's key."""
 
     dtype: Dtype
     extents: tuple[tuple[int, int | None], ...]  # per mode: divisor, fixed extent
@@ -114,12 +115,12 @@ class ArrayFacts:
 # -- reading arrays
 
 
-_known_facts: dict[Any, ArrayFacts] = {}  # by what `READERS` say of arrays, and the promise
+_known_facts: dict[Any, ArrayFacts] = {}  # by the result of the array's reader, and the promise
 
 
 def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
-    """Return the facts of an array, checked against what was promised."""
-    if bare(x).__class__ not in LIBRARIES or LINE % (promise.alignment or 1):
+    """Return the facts of an array, checked against the promise."""
+    if unwrapped(x).__class__ not in LIBRARIES or VECTOR_BYTES % (promise.alignment or 1):
         return _array_facts(x, promise, name)
     key = READERS[x.__class__](x)[0], promise
     found = _known_facts.get(key)
@@ -132,7 +133,7 @@ def array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
 
 def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     dtype = dtype_of(x)
-    array = bare(x)
+    array = unwrapped(x)
     require_plain_values(array, name)
     shape, strides = tuple(array.shape), strides_of(array)
     address = address_of(array)
@@ -142,8 +143,8 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
         raise refusal("array-empty", operation="kernel", name=name, shape=shape)
     promise.require_rank(name, len(shape))
     _check_promise(promise, name, shape, address)
-    alignment = promise.alignment or gcd(address, LINE) or LINE
-    unit = max(min(alignment, LINE) * 8 // dtype.bits, 1)  # elements of the widest vector
+    alignment = promise.alignment or gcd(address, VECTOR_BYTES) or VECTOR_BYTES
+    unit = max(min(alignment, VECTOR_BYTES) * 8 // dtype.bits, 1)  # elements of the widest vector
     contiguous = _unit_mode(strides)
     extents = []
     for mode, extent in enumerate(shape):
@@ -196,7 +197,7 @@ def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: in
 class Argument:
     """One argument: an array, a run-time number, or a compile-time value.
 
-    A tuple, list, dict or dataclass that holds arrays is taken apart: `parts`, by `keys`.
+    A tuple, list, dict or dataclass that contains arrays is a group: `parts`, by `keys`.
     """
 
     name: str
@@ -208,7 +209,7 @@ class Argument:
 
     @property
     def key(self) -> Any:  # hashable
-        """What a plan depends on, beside `statics`."""
+        """What a plan depends on, in addition to `statics`."""
         if self.kind == "group":
             keys = tuple([static_key(key) for key in self.keys])
             return type(self.value), keys, tuple([part.key for part in self.parts])
@@ -217,7 +218,7 @@ class Argument:
         return self.kind, self.facts
 
     def statics(self) -> list[Any]:
-        """Return the compile-time values that refer to others, and the classes of groups."""
+        """Return the compile-time values that refer to other values, and the classes of groups."""
         if self.kind == "group":
             kind = [] if type(self.value) in (tuple, list, dict) else [type(self.value)]
             return [*kind, *[x for part in self.parts for x in part.statics()]]
@@ -230,18 +231,25 @@ class Argument:
         return [] if self.kind == "static" else [self]
 
 
-def classify(name: str, value: Any, annotation: object, taken: set[str] | None = None) -> Argument:
-    """Return an argument by what it is and how its parameter is annotated.
+def classify(
+    name: str,
+    value: Any,
+    annotation: object,
+    taken: set[str] | None = None,
+    outer: tuple[int, ...] = (),
+) -> Argument:
+    """Classify an argument by its value and the annotation of its parameter.
 
     Args:
-        name: of the parameter.
-        value: what was given.
+        name: the name of the parameter.
+        value: the value that the caller passed.
         annotation: a Spec, the Dtype of a run-time number or of an array's elements, or anything.
-        taken: the names of the plan so far; the argument adds its own, which differ.
+        taken: the names already used in the plan; the argument adds its own, which are new.
+        outer: ids of the containers that the value is part of.
 
     """
     taken = set() if taken is None else taken
-    value = taken_in(value)
+    value = imported(value)
     if is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
         facts = array_facts(value, promise, name)
@@ -251,11 +259,16 @@ def classify(name: str, value: Any, annotation: object, taken: set[str] | None =
     if isinstance(annotation, Dtype):
         held = number(value, annotation, name)
         return Argument(_unused(name, 0, taken), "number", held, annotation)
+    if getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
+        raise refusal("argument-modes", operation="kernel", name=name)
+    if id(value) in outer:
+        raise refusal("argument-recursive", operation=name, type=type(value).__name__)
+    outer = (*outer, id(value))
     keys, mine = [], set(taken)
     found = []
     for i, (key, part) in enumerate(_parts(value)):
         word = key if isinstance(key, str) and key.isidentifier() else i
-        found.append(classify(f"{name}_{word}", part, _note(value, key, annotation), mine))
+        found.append(classify(f"{name}_{word}", part, _note(value, key, annotation), mine, outer))
         keys.append(key)
     if all(part.kind == "static" for part in found):
         _require_no_arrays(name, value)
@@ -268,8 +281,8 @@ _RESERVED = ("tid", "bid_x", "bid_y", "bid_z")
 
 
 def _unused(name: str, rank: int, taken: set[str]) -> str:
-    """Return the name, or the name with underscores, so that neither it nor the names of its sizes
-    stand for something else in the plan; they are taken then.
+    """Return the name, with underscores appended until neither it nor the names of its sizes are
+    used in the plan, and mark these names as taken.
     """
 
     def own(name: str) -> set[str]:
@@ -292,7 +305,7 @@ def _parts(value: Any) -> list[tuple[Any, Any]]:
 
 
 def _note(value: object, key: object, annotation: object) -> object:
-    """Return the annotation of a part: of the field of a dataclass, or that of the whole."""
+    """Return the annotation of a part: that of the dataclass field, or else that of the group."""
     if not is_dataclass(value):
         return annotation
     note = _field_note(value.__class__, key)
@@ -313,7 +326,7 @@ def _require_no_arrays(name: str, value: object) -> None:
 
 
 def rebuilt(argument: Argument, made: dict[str, object]) -> Any:
-    """Return what the kernel's function gets: tensors and run-time integers for the leaves."""
+    """Return the value passed to the kernel function, with traced leaves."""
     if argument.kind != "group":
         return argument.value if argument.kind == "static" else made[argument.name]
     parts = [rebuilt(part, made) for part in argument.parts]
@@ -329,7 +342,7 @@ def rebuilt(argument: Argument, made: dict[str, object]) -> Any:
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, object]:
-    """Return the annotations of a function as values; text that does not evaluate is left out."""
+    """Return the annotations of a function as values; one that does not evaluate stays text."""
     found: dict[str, object] = {}
     scope = {**function.__globals__, **_closure(function)}
     for name, note in getattr(function, "__annotations__", {}).items():
@@ -338,7 +351,7 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, object]:
 
 
 def _evaluated(text: str, scope: dict[str, Any]) -> object:
-    """Return what the text of an annotation stands for; the text if that cannot be told."""
+    """Return the value of an annotation's text; the text itself if it cannot be evaluated."""
     try:
         return eval(text, scope)
     except Exception:
@@ -360,7 +373,7 @@ def _closure(function: Callable[..., Any]) -> dict[str, object]:
 
 
 def number(x: object, kind: Dtype, name: str) -> int | float | bool:
-    """Return a Python or NumPy number as one of a type; refuse what the type cannot hold."""
+    """Convert a Python or NumPy number to a type; refuse what the type cannot represent."""
     if getattr(x, "ndim", 0):
         raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
     if hasattr(x, "item"):
@@ -378,5 +391,7 @@ def number(x: object, kind: Dtype, name: str) -> int | float | bool:
 
 
 def _fits(x: float, kind: Dtype) -> bool:
-    """Tell whether a number is infinite or NaN, or rounds to one that the type can hold."""
-    return not isfinite(x) or abs(x) <= kind.max * (1 + 2**-25)
+    """Return whether a number is infinite or NaN, or rounds to a value of the type."""
+    if not isinstance(x, int) and not isfinite(x):
+        return True
+    return abs(x) <= kind.max * (1 + 2**-25)

@@ -1,7 +1,7 @@
-"""Arrays of any library: their type, sizes, strides and address, and where they lie.
+"""Arrays of any library: their type, sizes, strides, address and device.
 
-A library whose arrays are read often has a `Library` here, found by the exact type of the array:
-attributes that cost much (`__cuda_array_interface__` of torch builds a dict) are left alone.
+Device arrays of torch and CuPy are read through a `Library`, found by the exact type of the array.
+It avoids slow attributes (`__cuda_array_interface__` of torch builds a dict).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
     Path: TypeAlias = tuple[str, ...]
 
-LINE = 16  # bytes: the widest vector; what an address is divisible by matters up to here
+VECTOR_BYTES = 16  # the widest vector access; alignment beyond it makes no difference
 
 
 @dataclass(frozen=True, slots=True)
 class TypedArray:
-    """An array whose elements are to be read as another type; see `cute.typed`."""
+    """An array whose elements are read as another type; see `cute.typed`."""
 
     array: Any
     dtype: Dtype
@@ -45,21 +45,21 @@ class TypedArray:
 class Library:
     """How to read the device arrays of one library quickly.
 
-    A path is what is reached from an array by names of attributes, "()" where the last is called:
-    so a call of known types is read by one function that is made for it (see `quick`).
+    A path is a chain of attribute names, starting from the array; "()" calls the last one. From the
+    paths, `fast_path` generates one function that reads all arguments of a call.
 
     Attributes:
-        name: of the library.
+        name: the name of the library.
         address: the path of the address.
-        facts: paths of what else counts: two arrays of one type with equal facts and equal
-            `address % 16` are launched alike but for their addresses: element type, shape, strides,
-            device.
-        device: gives the number of the GPU where an array lies.
-        stream: gives, for a device, a function that returns the library's current stream there.
-        current: a function that returns the number of the current device.
-        alike: gives for arrays a function of as many arguments that tells whether they are arrays
-            of the same types and facts; where it says no they may still be. None: there is no
-            faster way than the facts.
+        facts: the paths of the element type, shape, strides, device and the like. Two arrays of one
+            type with equal facts and equal `address % 16` have the same launch except for their
+            addresses.
+        device: returns the number of the GPU that holds an array.
+        stream: returns, for a device, a function that returns the library's current stream on it.
+        current: returns the number of the current device.
+        guard: returns, for given arrays, a function of as many arrays that returns whether they
+            have the same types and facts. False negatives are allowed. None: comparing the
+            facts is the fastest way.
     """
 
     name: str
@@ -68,11 +68,11 @@ class Library:
     device: Callable[[Any], int]
     stream: Callable[[int], Callable[[], int]]
     current: Callable[[], int]
-    alike: Callable[[Sequence[Any]], Callable[..., bool]] | None = None
+    guard: Callable[[Sequence[Any]], Callable[..., bool]] | None = None
 
     def reader(self) -> Callable[[Any], tuple[Hashable, int]]:
-        """Return the function that gives (exact facts, address) of an array."""
-        rest = operation("address", "%", constant(LINE))
+        """Return the function that maps an array to (exact facts, address)."""
+        rest = operation("address", "%", constant(VECTOR_BYTES))
         facts = together([*[path("x", fact) for fact in self.facts], rest])
         found = returned(together([facts, variable("address")]))
         return function(["x"], [assigned("address", path("x", self.address)), found], {})
@@ -83,13 +83,13 @@ READERS: dict[type, Callable[[Any], tuple[Hashable, int]]] = {}
 
 
 def register(kind: type, library: Library) -> None:
-    """Let the arrays of a type be read by a library's functions."""
+    """Read arrays of a type through a library's functions from now on."""
     LIBRARIES[kind] = library
     READERS[kind] = library.reader()
 
 
 def library_of(x: object) -> Library | None:
-    """Return the library of a device array's type, None for others."""
+    """Return the library that handles a device array's type, or None."""
     kind = type(x)
     if kind not in LIBRARIES:
         maker = _MAKERS.get(kind.__module__.partition(".")[0])
@@ -99,8 +99,8 @@ def library_of(x: object) -> Library | None:
     return LIBRARIES.get(kind)
 
 
-def bare(x: Any) -> Any:
-    """Return the array itself, without the type that it is to be read as."""
+def unwrapped(x: Any) -> Any:
+    """Return the array itself, without the type that it is read as."""
     return x.array if isinstance(x, TypedArray) else x
 
 
@@ -108,7 +108,7 @@ def bare(x: Any) -> Any:
 
 
 def _torch(kind: type) -> Library | None:
-    """Return torch as a library, for its own types of arrays; subclasses may mean anything."""
+    """Return torch as a library, for its own tensor types; subclasses may override anything."""
     import torch
 
     return _torch_library() if kind in (torch.Tensor, torch.nn.Parameter) else None
@@ -133,7 +133,7 @@ def _torch_library() -> Library:
         ("stride", "()"),
         ("get_device", "()"),
         ("is_neg", "()"),
-        ("requires_grad",),  # `alike` tells such arrays apart
+        ("requires_grad",),  # the guards of torch compare it
     )
     return Library(
         "torch",
@@ -142,45 +142,45 @@ def _torch_library() -> Library:
         lambda x: int(x.get_device()),
         stream,
         current,
-        _torch_alike(),
+        _torch_guard(),
     )
 
 
-def _torch_alike() -> Callable[[Sequence[Any]], Callable[..., bool]] | None:
-    """Return `Library.alike` by the guards of `torch.compile`: one call of C++ compares the types,
-    dispatch keys (the kind of device, negation), element types, devices, shapes and strides of all
-    arrays, in a fifth of the time that it takes to read them.
+def _torch_guard() -> Callable[[Sequence[Any]], Callable[..., bool]] | None:
+    """Return `Library.guard` made from the guards of `torch.compile`.
 
-    None where this torch has no such guards, or they tell less than they should.
+    One call into C++ compares the types, dispatch keys (device type, negation), element types,
+    devices, shapes and strides of all arrays, in a fifth of the time that it takes to read them.
+    None if this torch has no such guards, or if they fail to distinguish arrays that differ.
     """
     try:
         from torch._C._dynamo.guards import TensorGuards
     except ImportError:
         return None
 
-    def guard(*arrays: Any) -> Callable[..., bool]:
+    def guard_of(*arrays: Any) -> Callable[..., bool]:
         made = TensorGuards(*arrays, dynamic_dims_sizes=[], dynamic_dims_strides=[])
         check: Callable[..., bool] = made.check
         return check
 
-    def alike(arrays: Sequence[Any]) -> Callable[..., bool]:
+    def guard(arrays: Sequence[Any]) -> Callable[..., bool]:
         if len({id(x) for x in arrays}) == len(arrays):
-            return guard(*arrays)
-        checks = [guard(x) for x in arrays]  # one guard is for arrays that differ
+            return guard_of(*arrays)
+        checks = [guard_of(x) for x in arrays]  # one guard requires distinct arrays
         return lambda *given: all(check(x) for check, x in zip(checks, given, strict=True))
 
-    return alike if _tells_apart(alike) else None
+    return guard if _distinguishes(guard) else None
 
 
-def _tells_apart(alike: Callable[[Sequence[Any]], Callable[..., bool]]) -> bool:
-    """Tell whether guards know an array again, and from those that differ by one fact."""
+def _distinguishes(guard: Callable[[Sequence[Any]], Callable[..., bool]]) -> bool:
+    """Return whether guards accept an equal array, and reject each that differs in one fact."""
     import torch
 
     try:
         whole = torch.zeros((2, 4), dtype=torch.complex64)
         x, others = whole.imag, [whole.conj().imag, whole.imag.T, whole.imag[:, :2], whole]
         others += [x.to(torch.float64), x.contiguous(), torch.nn.Parameter(x), x.to("meta")]
-        same = alike([x])
+        same = guard([x])
         return same(x) and same(whole.imag) and not any(map(same, others))
     except (AttributeError, TypeError, RuntimeError):
         return False
@@ -207,7 +207,7 @@ def _cupy_library() -> Library:
 def _read_typed(x: TypedArray) -> tuple[Hashable, int]:
     reader = READERS.get(x.array.__class__)
     if reader is None:
-        return object(), 0  # equal to nothing: such a call is never a known one
+        return object(), 0  # equal to nothing: such a call is never in the cache
     facts, address = reader(x.array)
     return (x.dtype, facts), address
 
@@ -220,7 +220,7 @@ READERS[TypedArray] = _read_typed
 
 
 def is_array(x: object) -> bool:
-    """Tell whether x is an array of some library, on the host or on a device."""
+    """Return whether x is an array of some library, on the host or on a device."""
     if type(x) in READERS:
         return type(x) is TypedArray or getattr(x, "shape", ()) != ()
     return (
@@ -237,8 +237,8 @@ def is_array(x: object) -> bool:
 
 
 def on_device(x: object) -> bool:
-    """Tell whether an array lies in the memory of a GPU."""
-    array = bare(x)
+    """Return whether an array is in the memory of a GPU."""
+    array = unwrapped(x)
     here = getattr(array, "is_cuda", None)  # torch
     if here is not None:
         return bool(here)
@@ -288,7 +288,7 @@ def strides_of(x: Any) -> tuple[int, ...]:
         return tuple(x.stride())
     size, strides = x.dtype.itemsize, _byte_strides(x)
     if min(strides, default=0) < 0 or any(d % size for d in strides):
-        # a mode of one element is never stepped along; NumPy leaves any number there
+        # the stride of a mode of one element is never used; NumPy leaves any number there
         strides = tuple([d if n > 1 else 0 for n, d in zip(x.shape, strides, strict=True)])
     for axis, step in enumerate(strides):
         if step % size:
@@ -297,7 +297,7 @@ def strides_of(x: Any) -> tuple[int, ...]:
 
 
 def _byte_strides(x: Any) -> tuple[int, ...]:
-    """Return the strides of an array (bytes); an interface that leaves them out means compact."""
+    """Return the strides of an array (bytes); an interface without strides means compact."""
     strides: tuple[int, ...] | None = getattr(x, "strides", None)
     if strides is not None:
         return strides
@@ -325,7 +325,7 @@ def address_of(x: Any) -> int:
 
 
 def require_plain_values(x: Any, name: str) -> None:
-    """Refuse an array whose memory does not hold its values as they are."""
+    """Refuse an array whose memory does not hold its values unchanged."""
     if getattr(x, "is_neg", bool)():  # a lazily negated view, `z.conj().imag` of torch
         raise refusal("argument-negated", operation="kernel", name=name)
     if type(x) in LIBRARIES or hasattr(x, "is_cuda"):
@@ -336,22 +336,20 @@ def require_plain_values(x: Any, name: str) -> None:
 
 
 def is_read_only(x: Any) -> bool:
-    """Tell whether the interface of a device array says that its memory may not be written."""
+    """Return whether the interface of a device array marks its memory as read-only."""
     if type(x) in LIBRARIES or hasattr(x, "is_cuda"):
         return False
     return bool(x.__cuda_array_interface__["data"][1])
 
 
-# -- arrays that tell about their memory through DLPack alone
+# -- arrays that describe their memory through DLPack alone
 
 _CPU, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13  # DLDeviceType in dlpack.h
 _OTHERS = ("strides", "stride", "__cuda_array_interface__")
 
 
-def taken_in(x: Any) -> Any:
-    """Return x; as a view by NumPy, torch or CuPy where it tells about its memory through DLPack
-    alone.
-    """
+def imported(x: Any) -> Any:
+    """Return x, or a NumPy, torch or CuPy view of it if it supports DLPack alone."""
     kind = type(x)
     if kind in READERS or not hasattr(kind, "__dlpack__"):
         return x
@@ -368,7 +366,7 @@ def taken_in(x: Any) -> Any:
 
 
 def _by_gpu_library(x: Any) -> Any:
-    """Return a view of an array on a GPU by torch or CuPy: the one in use, else one installed."""
+    """Return a torch or CuPy view of an array on a GPU: the library in use, else one installed."""
     import sys
     from importlib import import_module
 

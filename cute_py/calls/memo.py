@@ -1,19 +1,19 @@
-"""Calls of a function of arrays that were answered before, found by exact facts.
+"""A memo of the calls of a function of arrays, such as an operator.
 
-A known call of a kernel is found by `quick`; this is the same for a function that prepares such a
-call. What an answer may depend on is its key:
+`fast_path` caches calls of kernels; a memo caches calls of a function that prepares a kernel call.
+The key of a call contains
 
-- of an array its type, its facts (see `arrays.Library`; of NumPy's also whether it may be written)
-  and `address % 16`;
-- of a run-time number whether it is the one that the function treats apart;
-- of anything else its type and value, or its identity if it can never change.
+- for an array its type, its facts (see `arrays.Library`; for NumPy also whether it is writable) and
+  `address % 16`;
+- for a run-time number whether it equals the special value of its parameter;
+- for anything else its type and value, or its identity if it can never change.
 
-What depends on addresses, contents or the moment is not in the key: an answer asks that each time.
-As in `quick`, one function, made for the types of a call, compares all arguments with the call
-before. For an array, a number that may be 1, and text it is
+Addresses, contents and global state are not in the key: an answer checks these at every call. As
+in `fast_path`, one function, generated for the types of a call, compares all arguments with the
+previous call. For an array, a number with the special value 1, and text it is
 
-    def again(x0, x1, x2):
-        if not guard(x0): return find(x0, x1, x2)      # or, of libraries without guards,
+    def replay(x0, x1, x2):
+        if not guard(x0): return find(x0, x1, x2)      # or, for libraries without guards,
         if not x0.__class__ is Type0: return find(x0, x1, x2)
         if not x1.__class__ is Type1: return find(x0, x1, x2)
         ...
@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from functools import reduce
 
-from cute_py.calls.arrays import LIBRARIES, LINE, READERS, bare
+from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
+from cute_py.calls.fast_path import SCOPE, Part, is_host
 from cute_py.calls.fingerprint.values import is_frozen
-from cute_py.calls.quick import SCOPE, Part, is_host
 from cute_py.integers.code import (
     assigned,
     call,
@@ -51,72 +51,72 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from cute_py.calls.quick import Calls, Guard, Known
+    from cute_py.calls.fast_path import CachedLaunch, Guard, LaunchCache
 
-    # (all arguments, the addresses of the arrays and the numbers among them) -> the result, or None
-    # to look closer
+    # (all arguments, the addresses of the arrays, the numbers) -> the result, or None to take the
+    # slow path
     Answer: TypeAlias = Callable[[tuple[Any, ...], tuple[int, ...], tuple[float, ...]], Any]
-    Again: TypeAlias = Callable[..., Any]
+    Replay: TypeAlias = Callable[..., Any]
 
-MOST = 1024  # calls that are kept; all are dropped when there are more
+MOST = 1024  # cached calls; when there are more, all are evicted
 NUMBERS = frozenset({float, int})
 
 
 class Memo:
-    """The answers of a function by the facts of its arguments, which are given by position.
+    """The answers of a function by the facts of its positional arguments.
 
-    `again(*arguments)` returns the result of a known call, None where the call is not known.
+    `replay(*arguments)` returns the result of a cached call, or None if the call is not cached.
     """
 
-    __slots__ = ("again", "arrays", "count", "kept", "numbers")
+    __slots__ = ("arrays", "count", "kept", "numbers", "replay")
 
     def __init__(self, arrays: int, numbers: Mapping[int, float]) -> None:
-        """Know no call.
+        """Start empty.
 
         Args:
-            arrays: so many arguments come first that are arrays, or None.
-            numbers: place of a run-time number -> the one that is treated apart.
+            arrays: the number of leading arguments that are arrays or None.
+            numbers: position of a run-time number -> its special value.
 
         """
         self.arrays, self.numbers = arrays, numbers
         self.clear()
 
     def clear(self) -> None:
-        """Forget all calls."""
-        self.kept: dict[tuple[type, ...], Alike] = {}
+        """Evict all calls."""
+        self.kept: dict[tuple[type, ...], Signature] = {}
         self.count = 0
-        self.again: Again = self.find  # of the call before; it asks `find` for others
+        self.replay: Replay = self.find  # for calls like the previous one; falls back to `find`
 
     def find(self, *args: Any) -> Any:
-        """Answer a known call that is not like the one before."""
-        alike = self.kept.get(self._types(args))
-        if alike is None or not self._has_numbers(args):
+        """Answer a cached call that differs from the previous one."""
+        signature = self.kept.get(self._types(args))
+        if signature is None or not self._has_numbers(args):
             return None
-        key, *values = alike.read(*args)
-        known = alike.known.get(key)
+        key, *values = signature.read(*args)
+        known = signature.entries.get(key)
         if known is None:
             return None
-        if known.again is None or known.again is self.again:  # which did not know it again
-            known.again = alike.again(known, args, self.find)
-        self.again = known.again
+        if known.replay is None or known.replay is self.replay:  # a false negative of its guard
+            known.replay = signature.replay(known, args, self.find)
+        self.replay = known.replay
         return known.answer(args, *values)
 
     def keep(self, args: tuple[Any, ...], answer: Answer) -> None:
-        """Keep the answer to calls like this one, unless a key leaves out what it depends on."""
+        """Cache the answer to calls like this one, unless the key would miss a dependency."""
         if not self._has_numbers(args) or not all(map(self._is_exact, range(len(args)), args)):
             return
         if self.count >= MOST:
             self.clear()
         types = self._types(args)
         if types not in self.kept:
-            self.kept[types] = Alike(types, self.arrays, self.numbers)
-        known, key = self.kept[types].known, self.kept[types].read(*args)[0]
-        self.count += key not in known
-        known[key] = Answered(answer, args[self.arrays :])
-        self.again = self.find
+            self.kept[types] = Signature(types, self.arrays, self.numbers)
+        entries, key = self.kept[types].entries, self.kept[types].read(*args)[0]
+        self.count += key not in entries
+        entries[key] = CachedAnswer(answer, args[self.arrays :])
+        self.replay = self.find
 
     def _types(self, args: tuple[Any, ...]) -> tuple[type, ...]:
-        """Return the types that a function is made for; every number counts as a float."""
+        """Return the types that a function is generated for; every number counts as a float."""
         return tuple([float if i in self.numbers else type(x) for i, x in enumerate(args)])
 
     def _has_numbers(self, args: tuple[Any, ...]) -> bool:
@@ -124,59 +124,59 @@ class Memo:
 
     def _is_exact(self, place: int, x: Any) -> bool:
         if place < self.arrays and x is not None:
-            return is_host(type(x)) or (type(x) in READERS and type(bare(x)) in LIBRARIES)
+            return is_host(type(x)) or (type(x) in READERS and type(unwrapped(x)) in LIBRARIES)
         return place in self.numbers or is_frozen(x)
 
 
-class Answered:
-    """A call that is known: its answer, and the values that its key knows by identity."""
+class CachedAnswer:
+    """A cached call: its answer, and the values whose identity is in its key."""
 
-    __slots__ = ("again", "alive", "answer")
+    __slots__ = ("alive", "answer", "replay")
 
     def __init__(self, answer: Answer, alive: Sequence[Any]) -> None:
         self.answer, self.alive = answer, alive
-        self.again: Again | None = None
+        self.replay: Replay | None = None
 
 
-def launch_of(calls: Calls, args: tuple[Any, ...]) -> Known | None:
-    """Return how a kernel launches a call, if it knows it."""
-    alike = calls.kept.get(tuple(map(type, args)))
-    read = None if alike is None else alike.read(args)
-    return None if alike is None or read is None else alike.known.get(read[0])
+def cached_launch(calls: LaunchCache, args: tuple[Any, ...]) -> CachedLaunch | None:
+    """Return the cached launch of a kernel call, or None."""
+    signature = calls.kept.get(tuple(map(type, args)))
+    read = None if signature is None else signature.read(args)
+    return None if signature is None or read is None else signature.entries.get(read[0])
 
 
 def address_reader(kind: type) -> Callable[[Any], int]:
-    """Return the function that gives the address of an array of a registered library."""
+    """Return the function that returns the address of an array of a registered library."""
     return function(["x"], path("x", LIBRARIES[kind].address), {})
 
 
-# -- the functions of the calls whose arguments have the same types
+# -- the functions generated for one signature: the types of the arguments
 
 
-class Alike:
-    """The known calls whose arguments have the same types, and the functions made for these.
+class Signature:
+    """The cached calls whose arguments have the same types, and the functions generated for them.
 
-    `read(*arguments)` gives (key, addresses, numbers).
+    `read(*arguments)` returns (key, addresses, numbers).
     """
 
     def __init__(self, types: tuple[type, ...], arrays: int, numbers: Mapping[int, float]) -> None:
-        self.known: dict[Hashable, Answered] = {}
-        self.makers: dict[bool, Callable[..., Again]] = {}
+        self.entries: dict[Hashable, CachedAnswer] = {}
+        self.makers: dict[bool, Callable[..., Replay]] = {}
         self.scope: dict[str, Any] = dict(SCOPE)
         self.names = [f"x{i}" for i in range(len(types))]
-        self.guards: dict[Guard, list[int]] = {}  # the arrays that each is for
-        self.parts: list[Part] = []  # of all arguments but numbers
-        self.classes: list[ast.stmt] = []  # of numbers
-        self.tests: list[ast.expr] = []  # that arguments have these types
-        self.apart: list[ast.expr] = []  # whether numbers are those that are treated apart
+        self.guards: dict[Guard, list[int]] = {}  # the arrays that each guard checks
+        self.parts: list[Part] = []  # of all arguments except numbers
+        self.classes: list[ast.stmt] = []  # reads the types of numbers
+        self.tests: list[ast.expr] = []  # checks the types of arguments
+        self.special: list[ast.expr] = []  # compares numbers with their special values
         for i, (x, kind) in enumerate(zip(self.names, types, strict=True)):
             self.scope |= {f"Type{i}": kind, f"read{i}": READERS.get(kind)}
             guard = None
             if i in numbers:
                 self.classes.append(assigned(f"Type{i}", path(x, ("__class__",))))
-                self.apart.append(compared(x, "==", constant(numbers[i])))
+                self.special.append(compared(x, "==", constant(numbers[i])))
             else:
-                self.parts.append(Part(i, kind, None, LINE))
+                self.parts.append(Part(i, kind, None, VECTOR_BYTES))
                 guard = self.parts[-1].guard
             if guard is None:
                 self.tests.append(compared(path(x, ("__class__",)), "is", f"Type{i}"))
@@ -190,24 +190,24 @@ class Alike:
 
     def _key(self, guarded: bool = False, aligned: bool = False) -> list[ast.expr]:
         """Return the parts of the key; see `Part.key`."""
-        return [*[x for part in self.parts for x in part.key(guarded, aligned)], *self.apart]
+        return [*[x for part in self.parts for x in part.key(guarded, aligned)], *self.special]
 
     def _values(self) -> list[ast.expr]:
         return [together(self.addresses), self.numbers]
 
-    def again(self, known: Answered, args: tuple[Any, ...], find: Again) -> Again:
-        """Return the function that answers a call if it is like a known one, and else asks `find`;
-        `args` are those of a call like it.
+    def replay(self, known: CachedAnswer, args: tuple[Any, ...], find: Replay) -> Replay:
+        """Return the function that answers calls like a cached one, and passes others to `find`;
+        `args` are the arguments of such a call.
         """
-        aligned = all(x % LINE == 0 for x in self.read(*args)[1])
+        aligned = all(x % VECTOR_BYTES == 0 for x in self.read(*args)[1])
         if aligned not in self.makers:
             self.makers[aligned] = self._maker(aligned)
         guards = [make([args[i] for i in places]) for make, places in self.guards.items()]
         return self.makers[aligned](*args, find, known.answer, *guards)
 
-    def _maker(self, aligned: bool) -> Callable[..., Again]:
-        """Return the function that makes `again`; `aligned`: for addresses that are multiples of 16
-        bytes.
+    def _maker(self, aligned: bool) -> Callable[..., Replay]:
+        """Return the function that creates `replay`; `aligned`: for addresses that are multiples of
+        16 bytes.
         """
         guards = [f"guard{i}" for i in range(len(self.guards))]
         other = call("find", *self.names)
@@ -220,10 +220,10 @@ class Alike:
         key = self._key(True, aligned)
         if aligned and self.addresses:
             bits = reduce(lambda a, b: operation(a, "|", b), self.addresses)
-            steps.append(returned(other, operation(bits, "%", constant(LINE))))
+            steps.append(returned(other, operation(bits, "%", constant(VECTOR_BYTES))))
         steps.append(returned(other, compared(together(key), "!=", "key")))
         given = together([variable(x) for x in self.names])
         steps.append(returned(call("answer", given, *self._values())))
         made = [*self.lines, *self.classes, assigned("key", together(key))]
-        made += [defined("again", self.names, steps), returned("again")]
+        made += [defined("replay", self.names, steps), returned("replay")]
         return function([*self.names, "find", "answer", *guards], made, self.scope)

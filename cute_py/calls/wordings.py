@@ -9,10 +9,22 @@ if TYPE_CHECKING:
     from cute_py.errors import Wording
 
 WORDINGS: dict[str, Wording] = {
+    "argument-modes": (
+        LayoutError,
+        "an array without modes as {name}",
+        "an array of one mode or more",
+        "pass array.reshape(1), or annotate the parameter with a dtype to take a number",
+    ),
+    "argument-recursive": (
+        LeafTypeError,
+        "a {type} that contains itself",
+        "containers whose parts are arrays, numbers and compile-time values",
+        "pass the parts that the kernel needs",
+    ),
     "argument-type": (
         LeafTypeError,
-        "an array of {given} to be read as {dtype}",
-        "an array of the type that holds values of {dtype}",
+        "an array of {given} to read as {dtype}",
+        "an array of the storage type of {dtype}",
         "convert it: cute.convert(array, dtype)",
     ),
     "argument-spec": (
@@ -42,8 +54,8 @@ WORDINGS: dict[str, Wording] = {
     "argument-masked": (
         LayoutError,
         "{name}, an array with a mask",
-        "an array of which every element counts",
-        "give the masked elements a value, and pass the array without its mask: x.filled(0)",
+        "an array without masked elements",
+        "fill the masked elements, and pass the array without its mask: x.filled(0)",
     ),
     "argument-negated": (
         LayoutError,
@@ -53,14 +65,14 @@ WORDINGS: dict[str, Wording] = {
     ),
     "argument-device": (
         LayoutError,
-        "an array ({type}) on a device of DLPack's type {device}",
-        "memory of the host or of a GPU of NVIDIA",
+        "an array ({type}) on a device of DLPack type {device}",
+        "memory of the host or of an NVIDIA GPU",
         "copy it to the host: numpy.asarray(x), or to the GPU with torch or CuPy",
     ),
     "argument-dlpack": (
         LeafTypeError,
-        "an array on the GPU ({type}) that tells about its memory through DLPack alone",
-        "torch or CuPy to take it in",
+        "an array on the GPU ({type}) that supports DLPack alone",
+        "torch or CuPy, to import it",
         "pip install torch or cupy, or pass an array with __cuda_array_interface__",
     ),
     "argument-promise": (
@@ -72,7 +84,7 @@ WORDINGS: dict[str, Wording] = {
     "kernel-number": (
         LeafTypeError,
         "{value!r}",
-        "a number that {dtype} can hold",
+        "a number that {dtype} can represent",
         "use a number of the tensor's type, or convert the tensor",
     ),
 }

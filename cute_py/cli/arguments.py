@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 
-from cute_py.errors import meant
+from cute_py.errors import suggestion
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Parser(ArgumentParser):
         given, rest = super().parse_known_args(args, namespace)
         if rest:
             known = sorted(self._option_string_actions)
-            hint = meant(rest[0].partition("=")[0], known) or f"{self.prog} --help lists them"
+            hint = suggestion(rest[0].partition("=")[0], known) or f"{self.prog} --help lists them"
             self.error(f"given {rest[0]!r}; required: an argument of {self.prog}; fix: {hint}")
         return given, rest
 
@@ -44,7 +44,7 @@ class Parser(ArgumentParser):
         known = [str(each) for each in action.choices or ()]
         if action.choices is None or value in known:
             return
-        hint = meant(str(value), known) or "choose one of these"
+        hint = suggestion(str(value), known) or "choose one of these"
         name = action.metavar or "/".join(action.option_strings)
         self.error(f"{name}: given {value!r}; required: one of {', '.join(known)}; fix: {hint}")
 

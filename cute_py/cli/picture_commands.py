@@ -12,7 +12,7 @@ from cute_py.atoms.copy import Copy_Atom
 from cute_py.atoms.search import listed, table_text
 from cute_py.cli.arguments import count
 from cute_py.cli.output import as_json, write
-from cute_py.errors import CuteError, meant, refusal
+from cute_py.errors import CuteError, refusal, suggestion
 from cute_py.expression import evaluate
 from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import Underscore, leaves
@@ -144,7 +144,7 @@ def _require_arch(arch: str) -> None:
     """Refuse what is no architecture, with or without one suffix."""
     base = arch[:-1] if arch.endswith(("a", "f")) else arch
     if base not in ARCHS:
-        hint = meant(arch, ARCHS)
+        hint = suggestion(arch, ARCHS)
         hint = f", or {hint}" if hint else ""
         raise refusal("cli-arch", operation="atoms", arch=arch, known=", ".join(ARCHS), hint=hint)
 

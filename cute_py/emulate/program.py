@@ -73,7 +73,7 @@ class Program:
         sizes = [name for param in plan.params for name in symbols_of(param)]
         self.statics = Statics((*INDICES, *sizes))
         self.numbers = {param.name for param in plan.params if isinstance(param, ScalarParam)}
-        waits = any(op.across for op in plan.ops)
+        waits = any(op.cross_block for op in plan.ops)
         self.together = waits or self.resources.cluster > 1
         self.extents = [of_sizes(n) for n in plan.launch.grid]
         self.body = self.block(plan.body)

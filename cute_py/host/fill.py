@@ -1,7 +1,7 @@
 """Fill host tensors: one value, a sequence, random values with a chosen number of fractional bits.
 
 Random values come from NumPy's Generator (PCG64), element by element in colexicographical order:
-the same seed gives the same tensor, whatever its layout. Source: cutlass
+the same seed gives the same tensor for every layout. Source: cutlass
 reference/host/tensor_fill.h.
 """
 
@@ -55,15 +55,15 @@ def tensor_fill_random_uniform(
     """Store uniform random values, and return the tensor.
 
     Args:
-        tensor: what to fill.
+        tensor: the tensor to fill.
         seed: the same seed gives the same values.
         high: the upper bound.
         low: the lower bound.
-        fraction_bits: keep so many bits after the binary point, rounding halves away from zero, but
-            not past the bounds: sums and products of the values are then exact in a wide enough
-            type. Left out, all bits; integer tensors keep none.
+        fraction_bits: the number of bits to keep after the binary point, rounding halves away from
+            zero, within the bounds: sums and products of the values are then exact in a wide enough
+            type. By default all bits; integer tensors keep none.
 
-    Raises LayoutError where low >= high, or no such value lies between them. Values are rounded to
+    Raises LayoutError if low >= high, or if no such value is in between. Values are rounded to
     the dtype, and clamped if it is an integer type. Source: cutlass `TensorFillRandomUniform`.
 
     >>> from cute_py import make_host_tensor
@@ -97,10 +97,10 @@ def tensor_fill_random_gaussian(
     """Store normally distributed random values, and return the tensor.
 
     Args:
-        tensor: what to fill.
+        tensor: the tensor to fill.
         seed: the same seed gives the same values.
-        mean: of the distribution.
-        stddev: of the distribution, at least 0.
+        mean: the mean of the distribution.
+        stddev: the standard deviation, at least 0.
         fraction_bits: as for `tensor_fill_random_uniform`.
 
     Source: cutlass `TensorFillRandomGaussian`.
@@ -124,7 +124,7 @@ def tensor_fill_random_gaussian(
 
 
 def _fraction_bits(tensor: Tensor, bits: int | None) -> int | None:
-    """Return how many fractional bits to keep, None for all."""
+    """Return the number of fractional bits to keep, None for all."""
     if bits is None:
         return None if tensor.dtype is None or tensor.dtype.is_float else 0
     if type(bits) is not int or not 0 <= bits <= MOST_BITS:

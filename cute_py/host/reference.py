@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def tensor_equals(a: Tensor, b: Tensor) -> bool:
     """Return whether two tensors have the same shape, mode by mode, and equal elements everywhere.
 
-    Padding does not count, layouts and dtypes may differ. NaN equals nothing. Source: cutlass
+    Padding is ignored; layouts and dtypes may differ. NaN is not equal to anything. Source: cutlass
     `TensorEquals`.
 
     >>> from cute_py import Layout, LayoutRight, make_host_tensor
@@ -46,7 +46,7 @@ def tensor_map2(
         f: a NumPy ufunc, applied to arrays, or any function of two elements (Python numbers).
         a: the first operand.
         b: the second operand, of the same shape mode by mode.
-        out: where to store; it may be a or b.
+        out: the tensor to store to; it may be a or b.
 
     The results are converted to the dtype of `out`: floats rounded once to nearest even; integers
     keep their low bits, as in NumPy. Source: cutlass `TensorFuncBinaryOp`.
@@ -116,7 +116,7 @@ def tensor_mul(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def tensor_div(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-    """Store a / b, of integers the floor, as NumPy has it; arguments as for `tensor_map2`.
+    """Store a / b, for integers the floor, as in NumPy; arguments as for `tensor_map2`.
 
     Raises LayoutError for an integer divided by 0. Source: cutlass `TensorDiv`.
 
@@ -133,8 +133,7 @@ def tensor_div(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def tensor_modulus(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
-    """Store the remainder of a / b, with the sign of b, as NumPy has it; arguments as for
-    `tensor_map2`.
+    """Store a % b, with the sign of b, as in NumPy; arguments as for `tensor_map2`.
 
     Raises LayoutError for an integer divided by 0. Source: cutlass `TensorModulus`.
 
@@ -151,7 +150,7 @@ def tensor_modulus(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def _integers(a: Tensor, b: Tensor, operation: str) -> bool:
-    """Return whether both tensors hold integers; refuse a divisor 0 among them."""
+    """Return whether both tensors have integers; refuse an integer divisor of 0."""
     import numpy as np
 
     rows = [require_tensor(tensor, operation).dtype for tensor in (a, b)]
@@ -181,18 +180,18 @@ def reference_gemm(
     Args:
         a: A.
         b: B.
-        c: C; left out, zeros.
+        c: C, by default zeros.
         alpha: factor of the product.
         beta: factor of C. With beta == 0, C is not read.
-        accumulate: the type of the sums; left out f64 for f64, f32 for other floats, s64 for
+        accumulate: the type of the sums; by default f64 for f64, f32 for other floats, s64 for
             integers. Floats: for k = 0, 1, ... the product is rounded to that type, then the sum.
-            Integers: the exact sum, of which the type keeps the low bits, as hardware does.
-        out: where D goes (C is allowed); left out, a new tensor of the accumulation type.
+            Integers: the low bits of the exact sum, as in hardware.
+        out: the tensor D (may be C); by default a new tensor of the accumulation type.
 
-    alpha * sum + beta * C is computed in the accumulation type, rounding each step; of integers
-    with factors that are not, in f64. D is that rounded to nearest even, and clamped if D holds
-    integers. Law: integers that fit give exactly what NumPy's int64 gives. Raises LayoutError where
-    the shapes do not fit.
+    alpha * sum + beta * C is computed in the accumulation type, with rounding at each step; for
+    integers with float factors, in f64. D is the result rounded to nearest even, and clamped if D
+    has integers. Law: for integers in range, the result is exactly that of NumPy's int64. Raises
+    LayoutError if the shapes do not match.
 
     >>> from cute_py import make_host_tensor
     >>> a = make_host_tensor((2, 3), "s8", [[1, 2, 3], [4, 5, 6]])
@@ -211,7 +210,7 @@ def reference_gemm(
 
 
 def _check_shapes(a: Tensor, b: Tensor, *others: Tensor | None) -> tuple[int, int]:
-    """Return (M, N); refuse operands that do not fit."""
+    """Return (M, N); refuse operands whose shapes do not match."""
     operands = [a, b, *[x for x in others if x is not None]]
     shapes = [axes(require_tensor(tensor, "reference_gemm")) for tensor in operands]
     fit = all(len(shape) == 2 for shape in shapes) and shapes[0][1] == shapes[1][1]
@@ -253,7 +252,7 @@ def _integer_sums(a: Tensor, b: Tensor, row: Dtype) -> Array:
 
 
 def _scaled(sums: Array, alpha: float, old: Array | None, beta: float, row: Dtype) -> Array:
-    """Return alpha * sums + beta * old in the type `row`, or exactly where all are integers."""
+    """Return alpha * sums + beta * old in the type `row`, or exactly if all are integers."""
     import numpy as np
 
     terms = [(alpha, sums)] + ([] if old is None else [(beta, old)])

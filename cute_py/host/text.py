@@ -23,7 +23,7 @@ MOST_MODES = 4
 def tensor_text(tensor: Tensor) -> str:
     """Return the elements as CUTLASS streams a tensor view: rows of the last mode, `1, 2, 3,`.
 
-    Matrices of higher modes are set apart by an empty line. Source: cutlass tensor_view_io.h.
+    Matrices of higher modes are separated by an empty line. Source: cutlass tensor_view_io.h.
 
     >>> from cute_py import make_host_tensor
     >>> print(tensor_text(make_host_tensor((2, 3), "s32", [[1, 2, 3], [4, 5, 6]])))
@@ -51,14 +51,14 @@ def _number(value: Any) -> str:
 
 
 def print_tensor(tensor: Tensor, print_type: bool = True, file: TextIO | None = None) -> None:
-    """Print the elements as CuTe's print_tensor does: one row a line, slabs under a rule.
+    """Print the elements as CuTe's print_tensor does: one row per line, slabs under a rule.
 
     Args:
         tensor: a tensor of rank 1 to 4, in host memory or of coordinates.
         print_type: whether to print engine and layout first.
-        file: where to print; left out, the standard output.
+        file: the file to print to, by default the standard output.
 
-    Modes 2 and 3 come as slabs, after a rule of `-` and `=`. Source: cute print_tensor.hpp.
+    Modes 2 and 3 are printed as slabs, after a rule of `-` and `=`. Source: cute print_tensor.hpp.
 
     >>> from cute_py import make_host_tensor
     >>> print_tensor(make_host_tensor((2, 3), "s32", [[1, 2, 3], [4, 5, 6]]))

@@ -1,4 +1,4 @@
-"""Wordings: functions on tensors of the host."""
+"""Wordings: functions on host tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "tensors of shapes {shapes}",
         "the same shape, mode by mode",
-        "group modes, or take the parts that match",
+        "group modes, or slice the parts that match",
     ),
     "tensor-divisor": (
         LayoutError,
@@ -41,7 +41,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "random-bits": (
         LayoutError,
-        "values from {low} to {high} with {bits} fractional bits, of which there is none",
+        "values from {low} to {high} with {bits} fractional bits: there is no such value",
         "bounds with a multiple of 2**-{bits} between them",
         "keep more fractional bits, or widen the bounds",
     ),

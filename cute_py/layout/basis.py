@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.layout import tuples
 from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import Leaf
+    from cute_py.layout.types import IntTuple, Leaf
 
 
 class ScaledBasis(Value):
@@ -143,3 +144,25 @@ def _nest(by_path: dict[tuple[int, ...], Leaf]) -> object:
     rank = 1 + max(path[0] for path in by_path)
     modes = [{p[1:]: v for p, v in by_path.items() if p[0] == i} for i in range(rank)]
     return tuple([_nest(mode) for mode in modes])
+
+
+def add_coordinates(a: IntTuple, b: IntTuple) -> IntTuple:
+    """Return the sum of two coordinates, entry by entry; missing entries, and 0, count as zeros.
+
+    Source: cutlass arithmetic_tuple.hpp `operator+`.
+
+    >>> add_coordinates((1, (2, 3), 4), (5, (0, 1)))
+    (6, (2, 4), 4)
+    """
+    if a.__class__ is tuple and b.__class__ is tuple:
+        short, long = sorted((a, b), key=len)
+        padded = short + (0,) * (len(long) - len(short))
+        return tuple([add_coordinates(x, y) for x, y in zip(padded, long, strict=True)])
+    for zero, other in ((a, b), (b, a)):
+        if zero.__class__ is int and zero == 0:
+            return other
+    if a.__class__ is tuple or b.__class__ is tuple:
+        raise refusal(
+            "profile-mismatch", operation="add_coordinates", a=tuples.show(a), b=tuples.show(b)
+        )
+    return ints.add(a, b)

@@ -7,14 +7,15 @@ include/cute/layout_composed.hpp.
 
 from __future__ import annotations
 
-from cute_py.errors import LayoutError, refusal
+from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import AbstractComposed, AbstractTensor
-from cute_py.layout.bits.f2 import compose_maps, is_map
-from cute_py.layout.bits.swizzle import Swizzle, decay, make_swizzle
+from cute_py.layout.basis import add_coordinates
+from cute_py.layout.bits.f2 import F2Map
+from cute_py.layout.bits.swizzle import Swizzle, compose_swizzles
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
-from cute_py.layout.tuples import has_underscore, is_underscore
+from cute_py.layout.tuples import canonical, has_underscore, is_underscore, show
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -23,10 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from cute_py.dtypes.table import Array
-    from cute_py.layout.bits.f2 import F2Map
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Mode, OffsetMap, Tiler
-
-ENUMERATED_AT_MOST = 1 << 22
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Mode, OffsetMap, Tiler
 
 
 class ComposedLayout(Value, AbstractComposed):
@@ -34,7 +32,8 @@ class ComposedLayout(Value, AbstractComposed):
 
     Args:
         outer: a Swizzle, Layout or F2 map, applied last.
-        offset: an integer added to the inner offset (elements).
+        offset: an integer added to the inner offset (elements); a coordinate of the outer layout
+            where the inner one yields coordinates.
         inner: a Layout (or ComposedLayout), which has the domain: shape, size and rank are its own.
 
     There is no stride: the map is not linear. Raises LayoutError or LeafTypeError for parts of
@@ -43,6 +42,9 @@ class ComposedLayout(Value, AbstractComposed):
     >>> tile = ComposedLayout(Swizzle(2, 0, 3), 0, Layout((8, 8), (8, 1)))
     >>> print(tile, tile(1, 0), tile(1, 1))
     Sw<2,0,3> o 0 o (8,8):(8,1) 9 8
+    >>> from cute_py import make_identity_layout
+    >>> print(ComposedLayout(Layout((6, 8)), (2, 4), make_identity_layout((4, 4)))(1, 1))
+    33
     """
 
     __slots__ = ("inner", "offset", "outer")
@@ -51,7 +53,7 @@ class ComposedLayout(Value, AbstractComposed):
     offset: Any
     inner: Any
 
-    def __init__(self, outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> None:
+    def __init__(self, outer: OffsetMap, offset: IntTuple, inner: AnyLayout) -> None:
         if not callable(outer) or isinstance(outer, type):  # type: ignore[redundant-expr]
             raise refusal(
                 "composed-outer", operation="ComposedLayout", value=outer, type=type(outer).__name__
@@ -61,12 +63,13 @@ class ComposedLayout(Value, AbstractComposed):
                 "not-a-layout", operation="ComposedLayout", value=inner, type=type(inner).__name__
             )
         self.outer = outer
-        self.offset = ints.normalize(offset, "ComposedLayout")
+        read = ints.normalize if isinstance(outer, F2Map) else canonical
+        self.offset = read(offset, "ComposedLayout")
         self.inner = inner
 
     def __str__(self) -> str:
         outer = f"({self.outer})" if self.outer.__class__ is ComposedLayout else str(self.outer)
-        return f"{outer} o {self.offset} o {self.inner}"
+        return f"{outer} o {show(self.offset)} o {self.inner}"
 
     @property
     def shape(self) -> IntTuple:
@@ -93,7 +96,7 @@ class ComposedLayout(Value, AbstractComposed):
         c = coord[0] if len(coord) == 1 else coord
         if has_underscore(c):
             return slice_composed(c, self)[0]
-        return self.outer(ints.add(self.offset, self.inner(c)))
+        return applied(self.outer, add_coordinates(self.offset, self.inner(c)))
 
     def size(self) -> IntTuple:
         """Return the number of coordinates (elements)."""
@@ -124,7 +127,7 @@ class ComposedLayout(Value, AbstractComposed):
         return composed(self.outer, self.offset, self.inner.tile(*tilers))
 
 
-def make_composed_layout(outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> ComposedLayout:
+def make_composed_layout(outer: OffsetMap, offset: IntTuple, inner: AnyLayout) -> ComposedLayout:
     """Return outer o offset o inner as it is, also where a plain layout would do; see
     `ComposedLayout`.
 
@@ -134,7 +137,7 @@ def make_composed_layout(outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> Co
     return ComposedLayout(outer, offset, inner)
 
 
-def composed(outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> Alike:
+def composed(outer: OffsetMap, offset: IntTuple, inner: AnyLayout) -> Alike:
     """Return outer o offset o inner; the inner layout itself where outer is Sw<0,...> and the
     offset 0, as in CuTe.
     """
@@ -142,6 +145,18 @@ def composed(outer: OffsetMap, offset: Leaf, inner: AnyLayout) -> Alike:
     if identity and ints.is_zero(offset):
         return inner
     return ComposedLayout(outer, offset, inner)
+
+
+def applied(outer: OffsetMap, at: IntTuple) -> IntTuple:
+    """Return outer(at); a coordinate may lie past the shape of a layout, and lack last modes."""
+    if at.__class__ is not tuple:
+        return outer(at)
+    if outer.__class__ is ComposedLayout:
+        return applied(outer.outer, add_coordinates(outer.offset, applied(outer.inner, at)))
+    if outer.__class__ is not Layout:
+        return outer(at)
+    missing = len(outer) - len(at)
+    return crd2idx(at + (0,) * missing, outer.shape, outer.stride)
 
 
 def require_composed(x: object, operation: str) -> ComposedLayout:
@@ -162,7 +177,7 @@ def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> Alik
 # -- composition
 
 
-def compose_special(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
+def compose_special(a: AnyLayout | F2Map, b: Tiler) -> Alike:
     """Return composition(a, b) where a or b is no plain Layout (see `composition`)."""
     from cute_py.layout.bits.f2_layout import F2Layout
 
@@ -170,110 +185,37 @@ def compose_special(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
         from cute_py.layout.bits.f2_convert import compose_f2
 
         return compose_f2(a, Layout(b) if b.__class__ is int else b)
-    if a.__class__ is ComposedLayout:
-        from cute_py.layout.algebra.composition import composition
-
-        return composed(a.outer, a.offset, composition(a.inner, b))
-    if is_map(a):
+    if isinstance(a, F2Map):
         return _after_map(a, b)
     if isinstance(a, AbstractTensor):
         return on_inner("composition", lambda layout: layout.compose(b), a)
+    from cute_py.layout.algebra.composition import composition
+
+    if a.__class__ is ComposedLayout:
+        return composed(a.outer, a.offset, composition(a.inner, b))
     if a.__class__ is not Layout:
         raise refusal("not-a-layout", operation="composition", value=a, type=type(a).__name__)
-    if b.__class__ is ComposedLayout:
-        return _after_layout(a, b)
-    if is_map(b):
-        return swizzle_through(a, b)
-    from cute_py.layout.algebra.composition import composition
+    if isinstance(b, (ComposedLayout, F2Map)):
+        from cute_py.layout.bits import swizzled
+
+        if isinstance(b, ComposedLayout):
+            return swizzled.composed_after(a, b)
+        return swizzled.through(a, b, a.size())
     from cute_py.layout.algebra.divide import as_layout
 
     return composition(a, Layout(as_layout(b, "composition").shape, 1))
 
 
-def _after_map(a: Swizzle | F2Map, b: Tiler) -> Alike:
+def _after_map(a: F2Map, b: Tiler) -> Alike:
     if b.__class__ is Layout:
         return composed(a, 0, b)
     if b.__class__ is ComposedLayout:
-        if is_map(b.outer):
-            return composed(compose_maps(a, b.outer), b.offset, b.inner)
+        if isinstance(b.outer, F2Map):
+            return composed(compose_swizzles(a, b.outer), b.offset, b.inner)
         return composed(a, 0, b)
-    if is_map(b):
-        return compose_maps(a, b)
+    if isinstance(b, F2Map):
+        return compose_swizzles(a, b)
     raise refusal("tiler-type", operation="composition", value=b, type=type(b).__name__)
-
-
-def _after_layout(a: Layout, b: ComposedLayout) -> Alike:
-    if ints.is_zero(b.offset) is not True or not is_map(b.outer):
-        raise refusal("composition-offset", operation="composition", a=a, b=b)
-    from cute_py.layout.algebra.composition import composition
-    from cute_py.layout.queries import cosize
-
-    return composition(swizzle_through(a, b.outer, cosize(b.inner)), b.inner)
-
-
-def swizzle_through(layout: Layout, swizzle: Swizzle | F2Map, count: Leaf = None) -> Alike:
-    """Return layout o swizzle with the swizzle moved to the left: a swizzle s' with s'(layout(i))
-    == layout(swizzle(i)).
-
-    s' XORs the image of the Y bits onto the image of the Z bits. The law is then checked for every
-    index i below `count` (default: the size of the layout). Raises LayoutError where it does not
-    hold. Source: cutlass swizzle_layout.hpp `composition(Layout, Swizzle)`.
-    """
-    moved = _moved(layout, swizzle)
-    size = layout.size() if count is None else max(count, layout.size())
-    _check_size("composition", layout, size)
-    if any(moved(layout(i)) != layout(swizzle(i)) for i in range(size)):
-        raise refusal("swizzle-through", operation="composition", layout=layout, swizzle=swizzle)
-    return composed(moved, 0, layout)
-
-
-def _moved(layout: Layout, swizzle: Swizzle | F2Map, active: int = -1) -> Swizzle:
-    """Return the swizzle of the images of the active Y bits and of the Z bits that they change."""
-    if swizzle.__class__ is Swizzle:
-        y = swizzle.yyy_msk & active
-        z = swizzle(y) & swizzle.zzz_msk
-        images = [crd2idx(mask, layout.shape, layout.stride) for mask in (y, z)]
-        try:
-            return make_swizzle(*images)
-        except LayoutError:
-            pass
-    raise refusal("swizzle-through", operation="composition", layout=layout, swizzle=swizzle)
-
-
-def _check_size(operation: str, layout: AnyLayout, size: Leaf) -> None:
-    if size > ENUMERATED_AT_MOST:
-        limit = ENUMERATED_AT_MOST
-        raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=limit)
-
-
-def product_with_composed(block: Layout, tiler: ComposedLayout) -> Alike:
-    """Return logical_product(block, tiler) for swizzled positions: the swizzle acts on whole
-    blocks.
-
-    Law: result(b, t) == block(b) + hull(tiler(t)), checked for every coordinate. Raises LayoutError
-    where no swizzle of the product does that. Source: cutlass swizzle_layout.hpp
-    `logical_product(Layout, ComposedLayout)`.
-    """
-    from cute_py.layout.algebra.complement import hull
-    from cute_py.layout.algebra.product import logical_product
-
-    if ints.is_zero(tiler.offset) is not True or tiler.inner.__class__ is not Layout:
-        raise refusal("composition-offset", operation="logical_product", a=block, b=tiler)
-    _check_size("logical_product", tiler, block.size() * tiler.size())
-    plain = logical_product(block, tiler.inner)
-    places = [tiler(t) for t in range(tiler.size())]
-    positions = hull(block, 1 + max(places))
-    active = 0
-    for t in range(tiler.size()):
-        active |= tiler.inner(t)
-    swizzle = _moved(positions, tiler.outer, active)
-    for t, place in enumerate(places):
-        for b in range(block.size()):
-            if swizzle(plain(b, t)) != block(b) + positions(place):
-                raise refusal(
-                    "swizzle-through", operation="logical_product", layout=block, swizzle=tiler
-                )
-    return composed(swizzle, 0, plain)
 
 
 # -- slicing
@@ -291,11 +233,13 @@ def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
 
     x = require_composed(x, "slice_")
     free, fixed = slice_and_offset(coord, x.inner)
-    total = ints.add(x.offset, fixed)
+    total = add_coordinates(x.offset, fixed)
     if is_underscore(coord) or (coord.__class__ is tuple and _all_free(coord)):
         return composed(x.outer, x.offset, slice_(coord, x.inner)), 0
     if x.outer.__class__ is Swizzle and free.__class__ is Layout and total.__class__ is int:
-        return decay(x.outer, total, free)
+        from cute_py.layout.bits.swizzled import sliced
+
+        return sliced(x.outer, total, free)
     return composed(x.outer, total, free), 0
 
 
@@ -310,7 +254,7 @@ def offset_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, int]:
     of the outer map.
     """
     x = require_composed(x, "domain_offset")
-    return ComposedLayout(x.outer, ints.add(x.offset, x.inner(coord)), x.inner), 0
+    return ComposedLayout(x.outer, add_coordinates(x.offset, x.inner(coord)), x.inner), 0
 
 
 # -- queries and inverses
@@ -328,73 +272,32 @@ def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> IntTuple:
     part: Alike = modes.get(x, mode) if mode != () else x
     if part.__class__ is Layout:
         return getattr(queries, name)(part)
-    if (
-        part.outer.__class__ is Swizzle
-        and part.offset == 0
-        and queries.cosize(part.inner) % part.outer.period == 0
-    ):
-        from cute_py.layout.tools import is_bijective
+    from cute_py.layout.bits.swizzled import reach_of
 
-        if is_bijective(part.inner):
-            return part.inner.cosize()
-    _check_size(name, part, part.size())
-    return 1 + max(abs(part(i)) for i in range(part.size()))
+    return reach_of(part, name)
 
 
-def complement_composed(x: AnyLayout, target: IntTuple) -> Alike:
-    """Return the complement of the inner layout where the outer swizzle permutes what it fills (see
-    `complement`).
-    """
-    from cute_py.layout.algebra.complement import complement
-
-    x = require_composed(x, "complement")
-    result = complement(x.inner, x.inner.cosize() if target is None else target)
-    count = x.size() * result.size()
-    _check_size("complement", x, count)
-    starts = [result(j) for j in range(result.size())]
-    image = {x(i) for i in range(x.size())}
-    if len({offset + start for offset in image for start in starts}) < len(image) * len(starts):
-        raise refusal("complement-swizzle", operation="complement", layout=x)
-    return result
-
-
-def right_inverse_composed(x: AnyLayout | Swizzle) -> Alike:
-    """Return R with x(R(k)) == k: the right inverse of the inner layout with the swizzle moved
-    through it.
-    """
-    return _inverse(x, "right_inverse")
-
-
-def left_inverse_composed(x: AnyLayout | Swizzle) -> Alike:
-    """Return R with x(R(x(i))) == x(i): the left inverse of the inner layout with the swizzle moved
-    through it.
-    """
-    return _inverse(x, "left_inverse")
-
-
-def _inverse(x: AnyLayout | Swizzle, name: str) -> Alike:
+def inverse_composed(name: str, x: AnyLayout | F2Map) -> Alike:
+    """Return the right_inverse or left_inverse, by name, of what is no plain Layout."""
     from cute_py.layout.algebra import inverse
+    from cute_py.layout.bits import swizzled
     from cute_py.layout.bits.f2_layout import F2Layout
 
-    if x.__class__ is Swizzle:
-        return x
+    if isinstance(x, F2Map):
+        return x.inverse()
     if x.__class__ is F2Layout:
         return getattr(x, name)()
-    x = require_composed(x, name)
-    if x.outer.__class__ is not Swizzle or ints.is_zero(x.offset) is not True:
-        raise refusal("inverse-offset", operation=name, layout=x)
-    _check_size(name, x, x.size())
-    plain = getattr(inverse, name)(x.inner)
-    result = composed(_moved(plain, x.outer), 0, plain)
-    offsets = range(plain.size()) if name == "right_inverse" else [x(i) for i in range(x.size())]
-    if any(x(crd2idx(result(k), x.shape)) != k for k in offsets):
-        raise refusal("swizzle-through", operation=name, layout=plain, swizzle=x.outer)
-    return result
+    x = _merged(require_composed(x, name))
+    if x.__class__ is Layout:
+        return getattr(inverse, name)(x)
+    return getattr(swizzled, f"{name}_of")(x)
 
 
-def nullspace_composed(x: AnyLayout) -> Layout:
-    """Return 1:0: outer maps are one-to-one, but what cancels in a composed layout is not looked
-    for, as in CuTe.
-    """
-    require_composed(x, "nullspace")
-    return Layout(1, 0)
+def _merged(x: ComposedLayout) -> Alike:
+    """Return the layout with one map where two follow each other without an offset between."""
+    below = x.inner
+    both = below.__class__ is ComposedLayout and isinstance(below.outer, F2Map)
+    if not both or not isinstance(x.outer, F2Map) or not ints.is_zero(x.offset):
+        return x
+    merged = composed(compose_swizzles(x.outer, below.outer), below.offset, below.inner)
+    return _merged(merged) if merged.__class__ is ComposedLayout else merged

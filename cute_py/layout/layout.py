@@ -263,7 +263,8 @@ def step(operation: str, operands: tuple[Any, ...], compute: Callable[[], Layout
     refused inside of it is reported as part of that call.
     """
     try:
-        return made(compute(), operation, *operands)
+        result = compute()
+        return made(result, operation, *operands) if result.__class__ is Layout else result
     except CuteError as error:
         shown = ", ".join(show(operand) for operand in operands)
         raise error.inside(f"{operation}({shown})") from None

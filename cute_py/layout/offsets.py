@@ -204,9 +204,9 @@ def _of_components(layout: Layout) -> Array:
 def _of_composed(layout: Alike) -> Array:
     """Return outer(offset + inner) for all coordinates."""
     values = offsets(layout.inner)
-    if layout.offset.__class__ is not int:
+    if any(leaf.__class__ is not int for leaf in tuples.leaves(layout.offset)):
         raise refusal("tools-symbols", operation="offsets", layout=layout)
-    if values.ndim > 1:
+    if values.ndim > 1 or layout.offset.__class__ is tuple:
         return _one_by_one(layout, range(len(values)), layout)
     if layout.inner.__class__ is Layout:
         largest = reach(layout.inner._s, layout.inner._d)
@@ -221,10 +221,10 @@ def _applied(outer: Alike, values: Array, whole: AnyLayout) -> Array:
     """Return the outer map of every entry, by arrays where it is known to take them; `values` may
     be overwritten.
     """
-    from cute_py.layout.bits.f2 import ARRAY_BITS, bits_of, is_map, moves_of
+    from cute_py.layout.bits.f2 import ARRAY_BITS, F2Map
 
-    if is_map(outer) and bits_of(outer) <= ARRAY_BITS:
-        return _xored(moves_of(outer), values)
+    if isinstance(outer, F2Map) and outer.bits <= ARRAY_BITS:
+        return _xored(outer._moves, values)
     if isinstance(outer, AbstractComposed) and outer.offset.__class__ is int:
         shifted = _applied(outer.inner, values, whole)
         require_range(whole, abs(outer.offset) + int(abs(shifted).max()) + 1)

@@ -132,7 +132,7 @@ def is_static(x: LayoutLike) -> bool:
     if isinstance(x, AbstractTensor):
         return is_static(x.layout)
     if isinstance(x, AbstractComposed):
-        return is_static(x.inner) and ints.is_static(x.offset)
+        return is_static(x.inner) and all(map(ints.is_static, tuples.leaves(x.offset)))
     leaves = [leaf for leaf in tuples.leaves(x) if not is_underscore(leaf)]
     return all(_known(ints.normalize(leaf, "is_static")) for leaf in leaves)
 

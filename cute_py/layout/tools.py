@@ -13,6 +13,7 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.bits import gf2
+from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout
@@ -117,9 +118,7 @@ def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) ->
 
 def _is_bijection(outer: object) -> bool:
     """Return whether an outer map is known to be a bijection of all offsets."""
-    from cute_py.layout.bits.f2 import is_map
-
-    return is_map(outer) and not gf2.eliminate(getattr(outer, "columns", ()))[1]
+    return isinstance(outer, F2Map) and outer.is_bijective()
 
 
 # -- onto
@@ -215,8 +214,6 @@ def _filled_aligned(layout: AnyLayout) -> int:
     """Return the n for which a composed layout hits 0 .. n - 1 and nothing else, because the inner
     layout does and the outer map permutes aligned runs that make up n; 0 if that is not known.
     """
-    from cute_py.layout.bits.f2 import bits_of
-
     if layout.__class__ is not ComposedLayout or layout.inner.__class__ is not Layout:
         return 0
     inner = layout.inner
@@ -224,7 +221,7 @@ def _filled_aligned(layout: AnyLayout) -> int:
         return 0
     filled = _first_gap(_steps(inner))
     whole = filled == inner.cosize() and min(inner._d, default=0) >= 0
-    return filled if whole and filled % (1 << bits_of(layout.outer)) == 0 else 0
+    return filled if whole and filled % layout.outer.period == 0 else 0
 
 
 def is_bijective(layout: AnyLayout, codomain: int | None = None) -> bool:

@@ -219,10 +219,10 @@ WORDINGS: dict[str, Wording] = {
     ),
     "swizzle-through": (
         LayoutError,
-        "layout {layout} after {swizzle}",
-        "a layout that carries the Y and Z bits of the swizzle to two such runs of bits",
-        "make the modes powers of two that hold whole runs of swizzled bits, or keep the offsets "
-        "as an array",
+        "block {block} at {tiler}",
+        "a block whose copies a swizzle moves as wholes: the bits of the block and those that are "
+        "swizzled are apart",
+        "use a block of a power of two of elements, or take the product with tiler.inner",
     ),
     "upcast-swizzle": (
         LayoutError,
@@ -248,12 +248,6 @@ WORDINGS: dict[str, Wording] = {
         "a plain layout: outer o offset o inner is not linear and has no strides",
         "take layout.inner.stride, or layout.offsets()",
     ),
-    "composition-offset": (
-        LayoutError,
-        "a={a} and b={b}",
-        "a swizzle without offset in b",
-        "fold the offset into the address: b(c) = outer(offset + inner(c))",
-    ),
     "complement-swizzle": (
         LayoutError,
         "{layout}, whose swizzle moves offsets into the gaps of its inner layout",
@@ -263,7 +257,7 @@ WORDINGS: dict[str, Wording] = {
     "inverse-offset": (
         LayoutError,
         "{layout}",
-        "a swizzle, with offset 0",
+        "a map that is one-to-one, with offset 0",
         "invert outer and inner one by one",
     ),
     "explain-subject": (

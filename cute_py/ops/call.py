@@ -12,8 +12,8 @@ from math import gcd
 from typing import TYPE_CHECKING, Any
 
 import cute_py as cute
-from cute_py.calls.arrays import LINE, address_of, bare, dtype_of, on_device
-from cute_py.calls.memo import address_reader, launch_of
+from cute_py.calls.arrays import VECTOR_BYTES, address_of, dtype_of, on_device, unwrapped
+from cute_py.calls.memo import address_reader, cached_launch
 from cute_py.codegen.driver.streams import device_of
 from cute_py.ops.libraries import library_name
 from cute_py.ops.operands import alignment_of, bytes_each, is_rows, span
@@ -21,8 +21,8 @@ from cute_py.ops.operands import alignment_of, bytes_each, is_rows, span
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cute_py.calls.fast_path import CachedLaunch
     from cute_py.calls.memo import Answer
-    from cute_py.calls.quick import Known
     from cute_py.ops.libraries import Library
     from cute_py.plan.plan import Plan
     from cute_py.trace.kernel import Kernel
@@ -80,7 +80,7 @@ class Call:
     def leaves(self) -> list[Any]:
         """Return what its plan is run with: arrays and numbers."""
         arrays = (*self.reads, self.result, *self.workspace)
-        return [*[bare(x) for x in arrays if x is not None], *self.numbers]
+        return [*[unwrapped(x) for x in arrays if x is not None], *self.numbers]
 
     def plan(self) -> Plan:
         """Return the plan that is run."""
@@ -114,7 +114,7 @@ def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:
     no memory with what is read. An array on the host stays untouched until everything is computed;
     one with lazy values, or tracked by autograd, is left to its library.
     """
-    first = bare(reads[0])
+    first = unwrapped(reads[0])
     if out is None or not on_device(out) or device_of(out) != device_of(first):
         return None
     if library_name(type(out)) != library_name(type(first)):
@@ -123,10 +123,10 @@ def directly(out: Any, shape: tuple[int, ...], reads: Sequence[Any]) -> Any:
         return None
     view = out.reshape(shape)
     fits = address_of(view) == address_of(out) and is_rows(view)  # it is no copy
-    if not fits or alignment_of(view) < gcd(LINE, shape[-1] * bytes_each(view)):
+    if not fits or alignment_of(view) < gcd(VECTOR_BYTES, shape[-1] * bytes_each(view)):
         return None
     mine = address_of(view)
-    for x in (bare(x) for x in reads if x is not None):
+    for x in (unwrapped(x) for x in reads if x is not None):
         low, high = apart(view, x)
         if low < address_of(x) - mine < high:
             return None
@@ -155,12 +155,12 @@ def in_place(call: Call, arrays: Sequence[Any], otherwise: Answer) -> Answer | N
 
     """
     *given, out = arrays
-    pairs = zip(map(bare, call.reads), map(bare, given), strict=True)
+    pairs = zip(map(unwrapped, call.reads), map(unwrapped, given), strict=True)
     if call.workspace or not all(_is_there(x, y) for x, y in pairs if x is not None):
         return None
     if call.library.on_host:
         return _emulated(call)
-    known = launch_of(call.kernel.calls(), call.arguments)
+    known = cached_launch(call.kernel.calls(), call.arguments)
     if known is None or call.direct is (out is None):
         return None
     places = [i for i, x in enumerate(arrays) if x is not None]
@@ -180,7 +180,7 @@ def _emulated(call: Call) -> Answer:
     """Return the answer that runs the plan; NumPy's arrays become views by their strides."""
     from numpy.lib.stride_tricks import as_strided
 
-    seen = call.kernel.watch.now()
+    seen = call.kernel.dependencies.snapshot()
     place = len(call.reads)
     views = [x if x is None else (x.shape, x.strides) for x in call.reads]
     view = call.result.shape, call.result.strides
@@ -188,7 +188,7 @@ def _emulated(call: Call) -> Answer:
     like = replace(call, reads=(), result=None, made=None, out=None, inputs=None, known=call.plan())
 
     def answer(args: Any, _addresses: Any, numbers: tuple[float, ...]) -> Any:
-        if like.kernel.watch.now() is not seen:
+        if like.kernel.dependencies.snapshot() is not seen:
             return None
         reads = [v if v is None else as_strided(x, *v) for x, v in zip(args, views, strict=False)]
         made = like.library.empty(form, kind)
@@ -205,16 +205,16 @@ def _emulated(call: Call) -> Answer:
 
 
 def _into_the_given_one(
-    call: Call, known: Known, read: list[int], arrays: Sequence[Any], otherwise: Answer
+    call: Call, known: CachedLaunch, read: list[int], arrays: Sequence[Any], otherwise: Answer
 ) -> Answer:
-    holds, launch = known.holds, known.launch.go
+    unchanged, launch = known.unchanged, known.launch.go
     seen = [x for x in arrays if x is not None]
-    bounds = [(i, *apart(seen[-1], bare(seen[i]))) for i in read]
+    bounds = [(i, *apart(seen[-1], unwrapped(seen[i]))) for i in read]
     whole = len(read) == len(seen) - 1
     place, note = len(call.reads), call.library.note
 
     def answer(args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:
-        if not holds():
+        if not unchanged():
             return None
         mine = addresses[-1]
         for i, low, high in bounds:
@@ -231,17 +231,18 @@ def _into_the_given_one(
     return answer
 
 
-def _into_a_new_array(call: Call, known: Known, read: list[int]) -> Answer:
-    holds, launch = known.holds, known.launch.go
+def _into_a_new_array(call: Call, known: CachedLaunch, read: list[int]) -> Answer:
+    unchanged, launch = known.unchanged, known.launch.go
     make = call.library.maker(call.shape, dtype_of(call.result))
-    address_in, aligned = address_reader(type(bare(call.result))), address_of(call.result) % LINE
+    address_in = address_reader(type(unwrapped(call.result)))
+    aligned = address_of(call.result) % VECTOR_BYTES
 
     def answer(_args: Any, addresses: Any, numbers: tuple[float, ...]) -> Any:
-        if not holds():
+        if not unchanged():
             return None
         made = make()
         mine = address_in(made)
-        if mine % LINE != aligned:
+        if mine % VECTOR_BYTES != aligned:
             return None
         launch((*[addresses[i] for i in read], mine, *numbers))
         return made

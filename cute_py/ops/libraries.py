@@ -17,12 +17,12 @@ import numpy as np
 from cute_py.calls.arguments import typed
 from cute_py.calls.arrays import (
     TypedArray,
-    bare,
     dtype_of,
+    imported,
     on_device,
     require_plain_values,
     strides_of,
-    taken_in,
+    unwrapped,
 )
 from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
@@ -90,7 +90,7 @@ class Library:
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, and the type that its elements are to be read as."""
         kind = dtype_of(x) if dtype is None else as_dtype(dtype)
-        return bare(x if dtype_of(x) is kind else typed(bare(x), kind)), kind
+        return unwrapped(x if dtype_of(x) is kind else typed(unwrapped(x), kind)), kind
 
     def converted(self, x: Any, kind: Dtype) -> Any:
         """Return what `read` gave, in the type that it named."""
@@ -220,7 +220,7 @@ class NumPy(Library):
 
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, not yet converted, and the type that is asked for, or its own."""
-        array, kind = np.asarray(bare(x)), x.dtype if isinstance(x, TypedArray) else None
+        array, kind = np.asarray(unwrapped(x)), x.dtype if isinstance(x, TypedArray) else None
         if array.dtype.hasobject or array.dtype.kind in "USMmc":
             given = f"{type(x).__name__} of {array.dtype}"
             raise refusal("ops-array", operation=self.operation, name=name, value=given)
@@ -294,7 +294,7 @@ def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, An
             require_plain_values(x, name)
         return arrays, NumPy(operation)
     views = {name: adopted(x, operation) for name, x in given.items()}
-    first = bare(next(iter(views.values())))
+    first = unwrapped(next(iter(views.values())))
     is_torch = any(library_name(kind) == "torch" for kind in type(first).__mro__)
     return arrays | views, (Torch if is_torch else CuPy)(operation, first.device)
 
@@ -328,7 +328,7 @@ def adopted(x: Any, operation: str) -> Any:
     """
     if isinstance(x, TypedArray):
         return TypedArray(adopted(x.array, operation), x.dtype)
-    x = taken_in(x)
+    x = imported(x)
     if x is None or library_name(type(x)) in LENDERS or hasattr(x, "is_cuda"):
         return x
     device, own = device_of(x), own_stream(x)
@@ -356,7 +356,7 @@ def _wait(device: int, stream: int, other: int) -> None:
 
 def given_back(result: Any, like: Any, operation: str) -> Any:
     """Return a result as an array of the library of `like`, on the same memory."""
-    if library_name(type(bare(like))) != "numba":
+    if library_name(type(unwrapped(like))) != "numba":
         return result
     from numba import cuda
 

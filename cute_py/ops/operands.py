@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
-from cute_py.calls.arrays import LINE, address_of, strides_of
+from cute_py.calls.arrays import VECTOR_BYTES, address_of, strides_of
 
 if TYPE_CHECKING:
     from cute_py.ops.libraries import Library
@@ -46,7 +46,7 @@ def padded(library: Library, x: Any, kind: Any) -> Any:
     if strides_of(x)[0] == 0:  # one matrix for the whole batch
         x = x[:1]
     count, rows, K = x.shape
-    each = LINE * 8 // kind.bits
+    each = VECTOR_BYTES * 8 // kind.bits
     made = library.empty((count, rows, -(-K // each) * each), kind)
     made[..., :K] = x
     made[..., K:] = 0

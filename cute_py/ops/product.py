@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import cute_py as cute
-from cute_py.calls.arrays import LINE, dtype_of, on_device, taken_in
+from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device
 from cute_py.calls.memo import Memo
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
@@ -114,7 +114,7 @@ def gemm(
     array([[1., 2., 0.],
            [1., 2., 0.]], dtype=float32)
     """
-    found = KNOWN.again(
+    found = KNOWN.replay(
         a, b, c, bias, out, alpha, beta, activation, out_dtype, backend, config, dtype
     )
     if found is not None:
@@ -160,7 +160,7 @@ def taken(given: Request) -> tuple[Request, Library]:
     if config is not None and not isinstance(config, (GemmConfig, str)):
         known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
         raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
-    arrays = {name: taken_in(getattr(given, name)) for name in ARRAYS}
+    arrays = {name: imported(getattr(given, name)) for name in ARRAYS}
     require_place({name: x for name, x in arrays.items() if x is not None}, given.backend)
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
@@ -229,7 +229,7 @@ class Product:
         """Return the operands as [L, rows, K] that the kernel can read."""
         library, (first, second) = self.library, self.kinds
         A, B = (self._side(x) for x in (self.a, self.b.swapaxes(-1, -2)))
-        aligned = min(alignment_of(A), alignment_of(B)) == LINE
+        aligned = min(alignment_of(A), alignment_of(B)) == VECTOR_BYTES
         if aligned or first is f32 or min(self.M, self.N, self.K) < PACKED or library.on_host:
             return A, B
         return padded(library, A, first), padded(library, B, second)

@@ -1,1 +1,1 @@
-"""The plan of a kernel: ops in nested blocks, what must hold of them, and how they are read."""
+"""The plan of a kernel: ops in nested blocks, their verifier, and functions that walk them."""

@@ -1,7 +1,7 @@
-"""`Access`: the elements of memory that every thread names, lowered from a layout once.
+"""`Access`: the elements of memory that every thread accesses, lowered from a layout once.
 
-Emulator and code generator take addresses from here alone, so that the emulator tests the addresses
-that the GPU will use.
+The emulator and the code generator both take addresses only from here, so the emulator tests the
+addresses that the GPU uses.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ _LONGEST = 100  # characters of a table that is printed in full
 
 @dataclass(frozen=True, slots=True)
 class Access(Node):
-    """Vectors of `width` neighbouring elements in one storage; all counts are elements of `dtype`.
+    """Vectors of `width` contiguous elements of one storage; all counts are elements of `dtype`.
 
     Attributes:
         space: gmem or smem.
         storage: the name of a parameter or of a shared storage.
         dtype: the type of the elements.
-        bases: offsets that depend on the thread, the block or a loop; outside of the swizzle.
-        inner: an offset inside of the swizzle; 0 where there is none.
+        bases: offsets that depend on the thread, the block or a loop; added after the swizzle.
+        inner: an offset added before the swizzle; 0 for none.
         swizzle: (B, M, S) of `Swizzle`, in elements, or None.
-        table: for each vector (number of its base, static offset).
-        width: elements of a vector.
-        guards: conditions, each once.
-        masks: for each vector the numbers of the guards that must hold; () : none for any.
-        fill: what a load gives where a guard fails; None leaves the registers as they are.
-        cache: cache operator of PTX (`cg`, `cs`, `lu` ...), or "".
+        table: for each vector (index of its base, static offset).
+        width: the number of elements of a vector.
+        guards: the predicates, each once.
+        masks: for each vector the indices of the guards that it requires; (): no vector has any.
+        fill: the result of a load whose guard is false; None leaves the registers unchanged.
+        cache: the cache operator of PTX (`cg`, `cs`, `lu` ...), or "".
 
     Law: vector v starts at element bases[b] + swizzle(inner + s), for (b, s) = table[v]. The
     swizzle keeps the `width` elements of a vector together and in order.
@@ -61,7 +61,7 @@ class Access(Node):
         return self.width * self.dtype.bits
 
     def __str__(self) -> str:
-        """Return it as text: storage, bases, swizzle, table, width, and why it is guarded."""
+        """Return it as text: storage, bases, swizzle, table, width and guards."""
         bases, table = " | ".join(map(str, self.bases)), self._table_text()
         inner = (
             f"{self.inner} + {table}" if self.inner.__class__ is not int or self.inner else table

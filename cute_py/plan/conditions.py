@@ -1,7 +1,7 @@
-"""What a plan says about values: scalars, registers, and conditions on them.
+"""The values of a plan: scalars, registers, and conditions on them.
 
-A scalar is an int or a `SymInt` over the plan's symbols: thread `tid`, block `bid_x bid_y bid_z`,
-sizes and strides of parameters, loop variables and `Let`s.
+A scalar is an int or a `SymInt` over the plan's symbols: the thread `tid`, the block `bid_x bid_y
+bid_z`, sizes and strides of parameters, induction variables and `Let`s.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Scalar: TypeAlias = int | SymInt
 
-BITS = 64  # of the integers of a plan, which are signed
+BITS = 64  # the width of the integers of a plan, which are signed
 MOST = (1 << (BITS - 1)) - 1
 
 
@@ -34,8 +34,8 @@ def bounds_of(x: Scalar) -> tuple[int | None, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Reg(Node):
-    """Elements of a register storage, by number; `dtype` is what the bits are read as, and the
-    unit that `index` counts in.
+    """Elements of a register storage, by index; `dtype` is the type that the bits are read as, and
+    the unit of `index`.
     """
 
     storage: str
@@ -84,7 +84,7 @@ class Not(Node):
 
 @dataclass(frozen=True, slots=True)
 class Test(Node):
-    """Whether the one element (b1) of a register is set."""
+    """Whether a register of one element (b1) is set."""
 
     reg: Reg
 
@@ -93,13 +93,13 @@ class Test(Node):
 
 
 Cond: TypeAlias = Compare | Logic | Not | Test
-Value: TypeAlias = Reg | Scalar | float | bool  # of an op: registers, or a number for them
+Value: TypeAlias = Reg | Scalar | float | bool  # an operand: registers, or a number
 
 _SIGNS = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 
 
 def runs(index: tuple[int, ...]) -> str:
-    """Return indices as text, runs shortened: `0:8`, `0:8:2`, `3`, `0,5,7`.
+    """Return indices as text, with runs as slices: `0:8`, `0:8:2`, `3`, `0,5,7`.
 
     >>> runs((0, 1, 2, 3, 8, 10, 12)), runs((5,)), runs((2, 0))
     ('0:4,8:14:2', '5', '2,0')
@@ -121,16 +121,16 @@ def runs(index: tuple[int, ...]) -> str:
     return ",".join(parts)
 
 
-# -- which threads surely agree on a value
+# -- uniformity analysis: the threads that are known to agree on a value
 
-SCOPES = ("block", "warpgroup", "warp", "thread")  # a thread agrees with itself alone
+SCOPES = ("block", "warpgroup", "warp", "thread")  # thread: not uniform
 
 
 def uniformity(known: dict[str, str], *values: object) -> str:
     """Return the widest scope whose threads agree on all values: scalars or conditions.
 
-    `tid//128` is the same for a warpgroup, `tid//32` for a warp, `bid_x` for a block. What was read
-    from registers or variables may differ from thread to thread. `known`: the scopes of names.
+    `tid//128` is uniform in a warpgroup, `tid//32` in a warp, `bid_x` in a block. A value read from
+    registers or variables may differ in every thread. `known`: the scopes of symbols, by name.
     """
     return _narrowest([_scope_of(x, known) for x in values])
 
@@ -170,7 +170,7 @@ def _of_atom(atom: Atom, known: dict[str, str]) -> str:
 
 
 def _is_thread(p: Polynomial) -> bool:
-    """Tell whether p is the thread index itself."""
+    """Return whether p is the thread index itself."""
     return all(
         len(m) == 1 and isinstance(m[0], Symbol) and m[0].name == "tid" and c == 1
         for m, c in p.items()

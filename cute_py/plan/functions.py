@@ -1,7 +1,7 @@
-"""The element-wise functions of `Map` and the combining ones of `Reduce` and `Atomic`: one table.
+"""One table of the element-wise functions of `Map` and the operations of `Reduce` and `Atomic`.
 
 Each backend has one rule per name. A function computes in the dtype of its sources; comparisons and
-logic give b1. A row with a text is public: `cute` and `cute.math` have it by its name there.
+logic return b1. A row with a text is public: `cute` and `cute.math` export it by its public name.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class Function:
     """One function.
 
     Attributes:
-        name: as plans have it.
-        arity: how many sources it takes.
-        model: the same function of Python's numbers, exact for integers; its result is wrapped to
-            the width of an integer type, or rounded to a type of floats.
-        domain: the types that it is for: "any", "float", "int" or "bool".
-        sized: whether the model takes the bits of the type as well, behind the sources.
-        compares: whether it gives b1.
-        moves: whether it passes the bits of a source as they are.
-        approximate: on a GPU by a special-function unit, within a documented bound.
-        text: what `cute.math` says of it; "" for what only operators record.
-        public: its name there, if not `name`.
+        name: its name in plans.
+        arity: the number of sources.
+        model: the same function of Python numbers, exact for integers; its result is wrapped to
+            the width of an integer type, or rounded to a floating-point type.
+        domain: the types that it accepts: "any", "float", "int" or "bool".
+        sized: whether the model takes the width of the type (bits) as its last argument.
+        compares: whether it returns b1.
+        moves: whether it copies the bits of a source unchanged.
+        approximate: whether GPUs use a special-function unit, within a documented error bound.
+        text: its docstring in `cute.math`; "" for functions that only operators record.
+        public: its public name, if not `name`.
     """
 
     name: str
@@ -76,21 +76,21 @@ _OPERATORS = (
     ],
 )
 
-# What is said of a GPU is about f32, and f16 and bf16, which are computed in f32. In f64 sqrt,
-# rsqrt and rcp are rounded as on the emulator, and the others are within 2 ulp.
+# The texts on GPUs apply to f32, and to f16 and bf16, which are computed in f32. In f64 sqrt, rsqrt
+# and rcp are rounded as on the emulator, and the others are within 2 ulp.
 _NAMED = (
     Function(
         "where", 3, lambda c, a, b: a if c else b, moves=True,
-        text="Return a where the condition (b1 registers, or a condition of integers) holds, "
+        text="Return a where the condition (b1 registers, or a condition of integers) is true, "
         "else b.",
     ),
     Function(
         "max", 2, _greatest, public="maximum",
-        text="Return the greater of a and b; of a number and NaN, the number (PTX max).",
+        text="Return the greater of a and b; if one is NaN, the other (PTX max).",
     ),
     Function(
         "min", 2, _least, public="minimum",
-        text="Return the lesser of a and b; of a number and NaN, the number (PTX min).",
+        text="Return the lesser of a and b; if one is NaN, the other (PTX min).",
     ),
     Function("fma", 3, lambda a, b, c: a * b + c, text="Return a*b + c, rounded once."),
     Function(
@@ -136,15 +136,15 @@ _NAMED = (
         "erf", 1, math.erf, "float", approximate=True,
         text="Return the error function; on a GPU within 2 ulp.",
     ),
-    Function("floor", 1, math.floor, "float", text="Return the greatest whole number up to x."),
-    Function("ceil", 1, math.ceil, "float", text="Return the least whole number from x on."),
+    Function("floor", 1, math.floor, "float", text="Return the greatest integer up to x."),
+    Function("ceil", 1, math.ceil, "float", text="Return the least integer from x on."),
     Function(
         "popc", 1, lambda a, bits: (a & (1 << bits) - 1).bit_count(), "int", sized=True,
-        text="Return how many bits of an integer are 1 (PTX popc).",
+        text="Return the number of one bits of an integer (PTX popc).",
     ),
     Function(
         "clz", 1, lambda a, bits: bits - (a & (1 << bits) - 1).bit_length(), "int", sized=True,
-        text="Return how many bits stand above the highest 1; of 0, all of its type (PTX clz).",
+        text="Return the number of leading zero bits; for 0, the width of its type (PTX clz).",
     ),
     Function(
         "brev", 1, lambda a, bits: int(f"{a & (1 << bits) - 1:0{bits}b}"[::-1], 2), "int",
@@ -153,7 +153,7 @@ _NAMED = (
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in (*_OPERATORS, *_NAMED)}
-PUBLIC: dict[str, Function] = {f.public or f.name: f for f in _NAMED}  # by their names for users
+PUBLIC: dict[str, Function] = {f.public or f.name: f for f in _NAMED}  # by public name
 
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
 ATOMICS = ("add", "min", "max", "exch", "and", "or", "xor")

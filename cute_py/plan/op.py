@@ -1,8 +1,8 @@
-"""`Node`: what plans are made of, and `Op`: what all ops have, and the facts that each one states.
+"""`Node`: the base of the records of a plan, and `Op`: the base of ops and their properties.
 
-A record says what it does with its fields (their metadata), which blocks it holds, what must hold
-of it by itself (`problem`), how it reads as a line (`str`), what printed kernels call it (`word`,
-`stem`), which instruction it needs (`needs`), and whom its threads wait for.
+A record states how it uses its fields (their metadata), which blocks it contains, whether its
+fields fit each other (`problem`), its text (`str`), its name in printed kernels (`word`, `stem`),
+the instruction that it needs (`needs`), and which other threads its threads may wait for.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Base of the records of a plan, so that a walk knows them from plain values."""
+    """Base of the records of a plan, which distinguishes them from plain values."""
 
     blocks: ClassVar[tuple[str, ...]] = ()
     """The fields that hold blocks of ops."""
 
 
-# The metadata of a field: what a walk makes of the registers and numbers in it. A plain field is
-# read, and may hold accesses, conditions and integers.
+# The metadata of a field: how an op uses the registers and numbers in it. A field without metadata
+# is read, and may contain accesses, conditions and integers.
 _ROLE = "role"
 WRITTEN = {_ROLE: "written"}  # registers that an op writes and does not read
 UPDATED = {_ROLE: "updated"}  # registers that it reads and writes: an accumulator
-ELEMENTS = {_ROLE: "elements"}  # values for registers: numbers there are no integers of the plan
-FIXED = {_ROLE: "fixed"}  # numbers, or tables of them, with no expression inside
+ELEMENTS = {_ROLE: "elements"}  # values for registers: numbers here are not integers of the plan
+FIXED = {_ROLE: "fixed"}  # numbers, or tables of numbers, without expressions
 STORED = {_ROLE: "stored"}  # memory that it writes: an access, or the name of an array
 LOADED = {_ROLE: "loaded"}  # the name of an array that it reads
-NEARED = {_ROLE: "neared"}  # an access whose values it neither reads nor writes
+PREFETCHED = {_ROLE: "prefetched"}  # an access whose values it neither reads nor writes
 MBARRIER = {_ROLE: "mbarrier"}  # an access to an mbarrier
-NAMED = {_ROLE: "named"}  # the name of an integer that it gives a value
+NAMED = {_ROLE: "named"}  # the name of an integer that it defines
 
 
 def names_of(x: Node) -> tuple[str, ...]:
@@ -50,8 +50,8 @@ def names_of(x: Node) -> tuple[str, ...]:
 
 
 def roles_of(x: Node) -> tuple[tuple[str, str], ...]:
-    """Return (name, role) of each field that is neither a block nor fixed; role: what its metadata
-    says, "" for what is read.
+    """Return (name, role) of each field that is neither a block nor fixed; the role is its
+    metadata, "" for a field that is read.
     """
     kind: Any = type(x)
     return _roles(kind)
@@ -70,28 +70,28 @@ def _roles(kind: Any) -> tuple[tuple[str, str], ...]:  # a class
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op(Node):
-    """What all ops have: the place in the kernel, `(file, line)`, that made it."""
+    """Base of ops. `line` is the `(file, line)` of the kernel that recorded the op."""
 
     line: tuple[str, int] = field(default=("", 0), compare=False, repr=False)
 
     word: ClassVar[str]
-    """What plans and printed kernels call it."""
+    """Its name in plans and printed kernels."""
     purpose: ClassVar[str]
-    """What it does, in a few words, for the head of a printed kernel."""
+    """A short description, for the head of a printed kernel."""
     instruction: ClassVar[str | None] = None
-    """The instruction that it always needs, by its PTX name; None where all targets have it."""
+    """The instruction that it always needs, by its PTX name; None if all targets have it."""
     repeats: ClassVar[bool] = False
     """Whether it runs its blocks several times."""
     bulk: ClassVar[bool] = False
-    """Whether an engine does it, and touches shared memory in whole rows of 16 bytes."""
+    """Whether an asynchronous unit accesses shared memory, in whole rows of 16 bytes."""
     atomic: ClassVar[bool] = False
-    """Whether it reads and writes an element of memory in one step."""
-    across: ClassVar[bool] = False
+    """Whether it reads and writes an element of memory atomically."""
+    cross_block: ClassVar[bool] = False
     """Whether its threads may wait for other blocks of the grid."""
 
     @property
     def stem(self) -> str:
-        """What its intrinsic is called: the word, and what tells its variants apart."""
+        """The name of its intrinsic: the word, and the variant."""
         return self.word
 
     @property
@@ -100,23 +100,23 @@ class Op(Node):
         return False
 
     @property
-    def together(self) -> bool:
-        """Whether all threads of the block must come to it."""
+    def convergent(self) -> bool:
+        """Whether all threads of the block must reach it."""
         return False
 
     @property
-    def agrees(self) -> bool:
-        """Whether registers that it names several times get one value each."""
+    def consistent(self) -> bool:
+        """Whether all writes to a register that it names several times have the same value."""
         return False
 
     @property
-    def kept(self) -> Reg | None:
-        """The registers that keep what they hold where a guard fails."""
+    def preserved(self) -> Reg | None:
+        """The registers that keep their values where a guard is false."""
         return None
 
     @property
     def moved(self) -> Access | None:
-        """The access whose vectors it moves, one address after the other."""
+        """The access whose vectors it moves, one address after another."""
         return None
 
     @property
@@ -126,21 +126,21 @@ class Op(Node):
 
     @property
     def where(self) -> str:
-        """The place of the kernel that made it, `file.py:line`; "" where it is not known."""
+        """The line of the kernel that recorded it, `file.py:line`; "" if it is unknown."""
         return place_text(self.line) if self.line[1] else ""
 
     def problem(self) -> str:
-        """Return what does not hold of its own fields, in words; "" if all is well."""
+        """Return what is wrong with its fields, in words; "" if they are valid."""
         return ""
 
     def needs(self) -> str | MMA_Atom | Copy_Op | None:
         """Return the instruction that it is compiled to, by its PTX name or the atom's row; None
-        where every architecture has it.
+        if every architecture has it.
         """
         return self.instruction
 
     def __str__(self) -> str:
-        """Return it as one line, without the blocks that it holds."""
+        """Return it as one line, without its blocks."""
         values = [getattr(self, name) for name in names_of(self) if name != "line"]
         return " ".join([self.word, *[_shown(x) for x in values if x not in (None, "", False)]])
 

@@ -1,4 +1,4 @@
-"""`Plan`: what a kernel does, frozen: parameters, launch shape, storages, and the block of ops."""
+"""`Plan`: a traced kernel, frozen: parameters, launch shape, storages, and the block of ops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def admits(declared: Scalar, given: int) -> bool:
-    """Tell whether a size or stride is one that a plan was traced for."""
+    """Return whether a size or stride satisfies the declaration of a plan's parameter."""
     if isinstance(declared, int):
         return declared == given
     return all(
@@ -32,11 +32,11 @@ def admits(declared: Scalar, given: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TensorParam(Node):
-    """An array that the kernel is given.
+    """An array parameter.
 
-    Sizes and strides (elements) are ints where they are fixed, else symbols, named after the
-    parameter: `A_shape0`, `A_stride0`. `alignment` (bytes) holds for the address of the first
-    element and of every element whose offset is a multiple of it.
+    Static sizes and strides (elements) are ints; others are symbols named after the parameter:
+    `A_shape0`, `A_stride0`. `alignment` (bytes) is that of the first element, and of every element
+    whose byte offset is a multiple of it.
     """
 
     name: str
@@ -52,7 +52,7 @@ class TensorParam(Node):
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam(Node):
-    """A number that the kernel is given when it is launched; an integer one is a symbol too."""
+    """A run-time number; an integer is also a symbol."""
 
     name: str
     dtype: Dtype
@@ -63,11 +63,11 @@ class ScalarParam(Node):
 
 @dataclass(frozen=True, slots=True)
 class Launch(Node):
-    """Blocks, threads of a block, and blocks of a cluster, in (x, y, z).
+    """The launch shape: blocks, threads per block, and blocks per cluster, in (x, y, z).
 
-    `min_blocks` is how many blocks shall fit a multiprocessor together: it bounds the registers.
-    `spill_bytes` is how much of a thread may go to local memory before the kernel is refused.
-    `pdl`: blocks may begin while the kernel before is still at work; they wait by a `GridDep` op.
+    `min_blocks`: the number of resident blocks per multiprocessor, which bounds the registers.
+    `spill_bytes`: the local memory per thread above which the kernel is refused.
+    `pdl`: blocks may start before the preceding kernel has ended; they wait by a `GridDep` op.
     """
 
     grid: tuple[Scalar, Scalar, Scalar]
@@ -146,19 +146,19 @@ class Plan:
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """All ops, those of nested blocks after the one that holds them."""
+        """All ops in pre-order: an op, then its nested blocks."""
         return tuple(every(self.body))
 
     @property
     def registers(self) -> int:
-        """About how many 32-bit registers a thread will need; see `register_estimate`."""
+        """The estimated number of 32-bit registers of a thread; see `register_estimate`."""
         return register_estimate(self)
 
     def require_signed(self, values: Iterable[object]) -> None:
-        """Refuse numbers of 2**63 and more for parameters that the plan computes with.
+        """Refuse numbers of 2**63 or more for parameters that the plan computes with.
 
         Args:
-            values: one for each parameter; those of arrays do not count.
+            values: one for each parameter; values of arrays are ignored.
 
         Raises LayoutError.
         """
@@ -173,21 +173,21 @@ class Plan:
                 raise refusal("plan-unsigned", operation=self.name, name=name, value=value)
 
     def __str__(self) -> str:
-        """Return the whole plan, one line an op, the kernel's line at its end."""
+        """Return the whole plan as text: one line per op, each with its line of the kernel."""
         head = [f"plan {self.name}", *[f"  {x}" for x in (*self.params, self.launch)]]
         held = [f"  {x}" for x in (*self.shared, *self.storages)]
         return "\n".join([*head, *held, *_lines(self.body, 1)])
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan to a file, as text with a version; see `serial`."""
-        from cute_py.plan.serial import dumps  # the door to files, which reads plans
+        from cute_py.plan.serial import dumps  # which imports this module
 
         Path(path).write_text(dumps(self), encoding="utf-8")
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Plan:
         """Return the plan that `save` wrote."""
-        from cute_py.plan.serial import loads  # the door to files, which makes plans
+        from cute_py.plan.serial import loads  # which imports this module
 
         return loads(Path(path).read_text(encoding="utf-8"))
 
@@ -197,7 +197,7 @@ def _listed(x: tuple[object, ...]) -> str:
 
 
 def _lines(block: Block, depth: int) -> Iterator[str]:
-    """Give the lines of a block; what stands between the blocks of an op says which they are."""
+    """Yield the lines of a block; `do` and `else` separate the blocks of an op."""
     indent = "  " * depth
     for op in block:
         yield f"{indent}{op}" + (f"  # line {op.line[1]}" if op.line[1] else "")
@@ -212,17 +212,17 @@ def _lines(block: Block, depth: int) -> Iterator[str]:
                 yield from _lines(inner, depth + 1)
 
 
-# -- how many registers a thread will need: an estimate from the life times of storages
+# -- register pressure: an estimate from the live ranges of storages
 
-ADDRESSES = 24  # registers for indices, addresses and predicates: what such kernels use besides
+ADDRESSES = 24  # registers for indices, addresses and predicates, as measured for typical kernels
 
 
 def register_estimate(plan: Plan) -> int:
-    """Return the most 32-bit registers that storages hold at one time, and some for addresses.
+    """Return the greatest number of 32-bit registers live at one time, plus some for addresses.
 
-    A storage lives from its first to its last use; one that is used in a loop and outside of it, or
-    read before it is written there, lives through the whole loop. Values narrower than 32 bits are
-    packed.
+    A storage is live from its first to its last use. If it is used both in a loop and outside of
+    it, or read before it is written in the loop, it is live throughout the loop. Values narrower
+    than 32 bits are packed.
     """
     spans: dict[str, list[int]] = {}
     end = _number(plan.body, 0, spans)
@@ -239,7 +239,7 @@ def register_estimate(plan: Plan) -> int:
 
 
 def _number(block: Block, at: int, spans: dict[str, list[int]]) -> int:
-    """Extend the span of each storage over the ops of a block; return the next position."""
+    """Extend the live range of each storage over a block; return the next position."""
     for op in block:
         for reg in (*reads(op), *writes(op)):
             span = spans.setdefault(reg.storage, [at, at])

@@ -1,11 +1,11 @@
-"""Plans as text that is read back: one op a line, JSON throughout, with a version.
+"""Plans as versioned JSON text, one op per line.
 
     {"cute_py plan": 1, "name": ..., "symbols": {...}, "params": [...], ..., "body": [
       {"op": "Fill", ...},
     ]}
 
-Expressions are texts over the symbols, whose bounds stand in the head. Atoms go by name, and must
-be rows of the registry.
+Expressions are strings over the symbols, whose bounds are in the head. Atoms are written by name,
+and must be rows of the registry.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _RECORDS: dict[str, Any] = {
 
 
 def dumps(x: plan.Plan) -> str:
-    """Return a plan as text; `loads` of it gives an equal plan."""
+    """Return a plan as text; `loads` restores an equal plan."""
     head = {
         "cute_py plan": VERSION,
         "name": x.name,
@@ -75,7 +75,7 @@ def dumps(x: plan.Plan) -> str:
 
 
 def _op_lines(block: ops.Block, depth: int) -> list[str]:
-    """Return each op as text; an op with blocks takes several lines."""
+    """Return each op as text; an op with blocks spans several lines."""
     return [_op_text(op, depth) for op in block]
 
 
@@ -92,7 +92,7 @@ def _op_text(op: ops.Op, depth: int) -> str:
     return indent + "{" + ", ".join(parts) + "}"
 
 
-def _encoded(x: Any) -> Any:  # what JSON holds
+def _encoded(x: Any) -> Any:  # a JSON value
     if isinstance(x, tuple):
         return [_encoded(part) for part in x]
     if isinstance(x, SymInt):
@@ -112,7 +112,7 @@ def _encoded(x: Any) -> Any:  # what JSON holds
 
 
 def _symbols(x: plan.Plan) -> dict[str, list[int | None]]:
-    """Return multiple_of, and the atom's lo and hi, of all symbols of a plan, by name."""
+    """Return (multiple_of, lo, hi) of all symbols of a plan, by name."""
     every_part = parts((x.params, x.launch, tuple(every(x.body))))
     found = {
         symbol.name: [symbol.multiple_of, symbol.lo, symbol.hi]
@@ -127,7 +127,7 @@ def _symbols(x: plan.Plan) -> dict[str, list[int | None]]:
 
 
 def loads(text: str) -> plan.Plan:
-    """Return the plan that `dumps` wrote; refuse other text and other versions."""
+    """Return the plan that `dumps` wrote; refuse malformed text and other versions."""
     try:
         data = json.loads(text)
         version = data["cute_py plan"]

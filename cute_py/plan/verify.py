@@ -1,4 +1,4 @@
-"""What must hold of a plan before anyone runs it, rule by rule."""
+"""The verifier: the rules that a plan must satisfy before it runs."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ if TYPE_CHECKING:
     from cute_py.plan.ops import Block
     from cute_py.plan.plan import Plan
 
-MOST_SHARED = 227 * 1024  # bytes of a block on sm_90
+MOST_SHARED = 227 * 1024  # bytes per block on sm_90
 
 
 def verify(plan: Plan) -> None:
-    """Refuse a plan with an op that is wrong by itself (`Op.problem`), that reads registers before
-    they are assigned, has a barrier where threads may part ways, or needs more shared memory than a
-    block can have.
+    """Refuse a plan with a malformed op (`Op.problem`), a read of registers before they are
+    assigned, a barrier in divergent control flow, or more shared memory than a block can have.
     """
     for rule in PLAN_RULES:
         rule(plan)
 
 
 def _require_sound_ops(plan: Plan) -> None:
-    """Refuse an op whose fields do not fit each other, or that names what the plan does not have;
-    the front end never makes one, but a plan that was read from a file, or built by hand, may.
+    """Refuse an op whose fields do not fit each other, or that names a storage that the plan does
+    not have. The tracer never records one, but a plan from a file, or built by hand, may have one.
     """
     bits = {r.name: r.count * r.dtype.bits for r in plan.storages}
     arrays = {p.name: p.dtype for p in plan.params}
@@ -69,23 +68,23 @@ def _accesses(op: Op, known: dict[str, set[str]], arrays: dict[str, Dtype]) -> s
 
 def _access(x: Access) -> str:
     if any(not 0 <= b < len(x.bases) for b, _o in x.table):
-        return "a table that names a base that is not there"
+        return "a table that names a missing base"
     if x.masks and len(x.masks) != x.count:
         return f"{len(x.masks)} masks for {x.count} vectors"
     if any(not 0 <= g < len(x.guards) for mask in x.masks for g in mask):
-        return "a mask that names a guard that is not there"
-    return "" if x.width > 0 else "vectors of no element"
+        return "a mask that names a missing guard"
+    return "" if x.width > 0 else "vectors without elements"
 
 
 def _unpacked(x: Access, arrays: dict[str, Dtype]) -> str:
-    """Return what is wrong with elements below a byte of an array: they are not packed."""
+    """Return what is wrong with sub-byte elements of an array, which are not packed."""
     held = arrays[x.storage] if x.space == "gmem" else x.dtype
     alike = held is x.dtype or min(held.bits, x.dtype.bits) >= 8
     return "" if alike else f"elements of {x.dtype} in {x.storage}, which holds {held}"
 
 
 def _require_numbers(op: Op) -> None:
-    """Refuse numbers in the integers of an op that 64 bits with a sign do not hold."""
+    """Refuse numbers in the integers of an op that do not fit 64 signed bits."""
     for x in integers_in(op):
         for number in numbers_of(terms_of(x)):
             if not -1 - MOST <= number <= MOST:
@@ -96,7 +95,7 @@ def _require_numbers(op: Op) -> None:
 def _require_written_once(plan: Plan) -> None:
     for op in every(plan.body):
         for reg in writes(op):
-            if len(set(reg.index)) < len(reg.index) and not op.agrees:
+            if len(set(reg.index)) < len(reg.index) and not op.consistent:
                 raise refusal("plan-twice", operation=type(op).__name__, reg=reg, where=_line(op))
 
 
@@ -105,7 +104,7 @@ def _require_assigned(plan: Plan) -> None:
 
 
 def _units(plan: Plan) -> dict[str, int]:
-    """Return, for each storage, what divides the widths of all that it is read and written as."""
+    """Return, for each storage, a divisor (bits) of the widths of all its reads and writes."""
     units: dict[str, int] = {}
     for op in plan.ops:
         for reg in (*reads(op), *writes(op)):
@@ -116,7 +115,7 @@ def _units(plan: Plan) -> dict[str, int]:
 def _assigned(
     block: Block, known: set[tuple[str, int]], units: dict[str, int]
 ) -> set[tuple[str, int]]:
-    """Return the elements that are assigned after a block; refuse reads of others."""
+    """Return the elements that are definitely assigned after a block; refuse reads of others."""
     for op in block:
         if isinstance(op, Loop):
             inner = _assigned(op.body, set(known), units)
@@ -138,13 +137,13 @@ def _assigned(
 
 
 def _runs(op: Loop) -> bool:
-    """Tell whether a loop surely runs once."""
+    """Return whether a loop certainly runs at least once."""
     a, b = (op.start, op.stop) if op.step > 0 else (op.stop, op.start)
     return ints.less(a, b) is True
 
 
 def _keys(reg: Reg, units: dict[str, int]) -> list[tuple[str, int]]:
-    """Return the bits that a register covers, in units of its storage's smallest piece."""
+    """Return the bits that a register covers, in units of its storage."""
     size = reg.dtype.bits // units[reg.storage]
     return [(reg.storage, i * size + k) for i in reg.index for k in range(size)]
 
@@ -161,7 +160,7 @@ def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None
                 element=element,
                 where=_line(op),
             )
-    kept = op.kept
+    kept = op.preserved
     if kept is not None and any(key not in known for key in _keys(kept, units)):
         raise refusal(
             "plan-unassigned",
@@ -181,9 +180,9 @@ def _require_barriers_together(plan: Plan) -> None:
 
 
 def _barriers(block: Block, scope: str, cause: Op | None) -> None:
-    """Refuse block barriers inside of branches and loops on which the block does not agree."""
+    """Refuse block barriers inside of branches and loops that are not uniform in the block."""
     for op in block:
-        if op.together and scope != "block":
+        if op.convergent and scope != "block":
             assert cause is not None
             raise refusal(
                 "plan-divergent", operation="syncthreads", branch=_line(cause), where=_line(op)
@@ -203,14 +202,14 @@ def _require_shared(plan: Plan) -> None:
 
 
 def _ends(op: Op) -> bool:
-    """Tell whether a thread may end here: a kernel whose threads all do is over before those before
-    it, and the one after it would not wait for them.
+    """Return whether a thread may end here. If all threads do, the kernel may end before the
+    preceding kernels, and the next one would not wait for these.
     """
     return isinstance(op, Leave) and op.target != "loop"
 
 
 def _require_wait(plan: Plan) -> None:
-    """Refuse a kernel that may begin before others have ended, and uses memory before it waits."""
+    """Refuse a kernel that may start before others have ended, and uses memory before it waits."""
     if not plan.launch.pdl:
         return
     for op in plan.body:

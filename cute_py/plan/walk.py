@@ -1,4 +1,4 @@
-"""Reading plans: the ops of nested blocks, and what each op is made of."""
+"""Walking plans: the ops of nested blocks, and the operands of each op."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def blocks_of(op: Op) -> tuple[Block, ...]:
-    """Return the blocks that an op holds."""
+    """Return the blocks of an op."""
     return tuple([getattr(op, name) for name in op.blocks])
 
 
 def every(block: Block) -> Iterator[Op]:
-    """Give all ops of a block, those of nested blocks after the one that holds them."""
+    """Yield all ops of a block in pre-order: an op, then its nested blocks."""
     for op in block:
         yield op
         for inner in blocks_of(op):
@@ -34,7 +34,7 @@ def every(block: Block) -> Iterator[Op]:
 
 
 def rebuilt(block: Block, rule: Callable[[Op], Block]) -> Block:
-    """Return a block in which each op is what a rule makes of it, the ops that it holds first."""
+    """Return a block with each op rewritten by a rule, nested ops first."""
     return tuple(new for op in block for new in rule(_with_blocks(op, rule)))
 
 
@@ -46,8 +46,8 @@ def _with_blocks(op: Op, rule: Callable[[Op], Block]) -> Op:
 
 
 def parts(x: object) -> Iterator[Node | Scalar]:
-    """Give all that an op, or a part of one, is made of: registers, accesses, conditions, and the
-    integers of the plan; not nested blocks, nor the numbers that registers are given.
+    """Yield all operands of an op, recursively: registers, accesses, conditions, and the integers
+    of the plan; not nested blocks, nor numbers that are assigned to registers.
     """
     if isinstance(x, tuple):
         for each in x:
@@ -69,12 +69,12 @@ def _expressions(values: object) -> tuple[object, ...]:
 
 
 def accesses(op: Op) -> list[Access]:
-    """Return the accesses of memory that an op makes."""
+    """Return the memory accesses of an op."""
     return [part for part in parts(op) if isinstance(part, Access)]
 
 
 def reads(op: Op) -> list[Reg]:
-    """Return the registers that an op reads, those of its conditions and guards included."""
+    """Return the registers that an op reads, including those of its conditions and guards."""
     held = [getattr(op, name) for name, role in roles_of(op) if role != "written"]
     return [part for part in parts(tuple(held)) if isinstance(part, Reg)]
 
@@ -87,10 +87,12 @@ def writes(op: Op) -> list[Reg]:
 
 
 def arrays(op: Op, written: bool = False) -> set[str]:
-    """Return the names of the arrays of global memory that an op reads or writes; or writes."""
+    """Return the names of the global arrays that an op reads or writes; with `written`, only those
+    that it writes.
+    """
     found: set[str] = set()
     for name, role in roles_of(op):
-        if role == "neared" or (written and role != "stored"):
+        if role == "prefetched" or (written and role != "stored"):
             continue
         held = getattr(op, name)
         accesses = [x for x in parts(held) if isinstance(x, Access)]
@@ -105,17 +107,17 @@ def mbarriers(op: Op) -> list[Access]:
 
 
 def named(op: Op) -> list[str]:
-    """Return the names of the integers that an op gives a value, those of its blocks left out."""
+    """Return the names of the integers that an op defines, without those of its blocks."""
     return [getattr(op, name) for name, role in roles_of(op) if role == "named"]
 
 
 def integers_in(op: Op) -> list[Scalar]:
-    """Return the integers of an op, expressions and numbers; not those of nested blocks."""
+    """Return the integers of an op, expressions and numbers, without those of nested blocks."""
     return [part for part in parts(op) if not isinstance(part, Node)]
 
 
 def holds_numbers(op: Op) -> bool:
-    """Tell whether an op may hold floats, so that equal ones may differ: 0.0 equals -0.0."""
+    """Return whether an op may contain floats, so that equal ops may differ: 0.0 equals -0.0."""
     return bool(accesses(op)) or any(role == "elements" for _name, role in roles_of(op))
 
 
@@ -126,8 +128,8 @@ def symbols_of(block: Block) -> dict[str, Symbol]:
 
 
 def computed_with(block: Block) -> set[str]:
-    """Return the names of the symbols that a block does more with than to move them to registers
-    as they are.
+    """Return the names of the symbols that a block computes with, other than moving them to
+    registers.
     """
     found = set()
     for op in every(block):

@@ -24,13 +24,13 @@ WORDINGS: dict[str, Wording] = {
     "plan-op": (
         LayoutError,
         "an op with {problem}",
-        "fields that fit each other, and storages that the plan has",
+        "fields that fit each other, and storages of the plan",
         "trace the kernel again; plans that are built by hand must follow plan/ops",
     ),
     "plan-text": (
         LayoutError,
-        "text that is no plan: {said}",
-        "what Plan.save wrote",
+        "text that is not a plan: {said}",
+        "text that Plan.save wrote",
         "save the plan again",
     ),
     "plan-version": (
@@ -41,25 +41,26 @@ WORDINGS: dict[str, Wording] = {
     ),
     "plan-unassigned": (
         LayoutError,
-        "a read of register {storage}[{element}], which need not have a value there",
-        "registers that are assigned on every way that leads to the read",
-        "fill the tensor first (x.fill(0)); a loop may run not even once",
+        "a read of register {storage}[{element}], which may be unassigned there",
+        "registers that are assigned on every path to the read",
+        "fill the tensor first (x.fill(0)); a loop may run zero times",
     ),
     "plan-pdl": (
         LayoutError,
-        "no wait for the kernels before, ahead of global memory or a return, with pdl=True",
-        "a wait first: what they write may not be there yet",
+        "an access of global memory, or a return, before a wait for the preceding kernels, with "
+        "pdl=True",
+        "a wait first: the results of these kernels may not be visible yet",
         "call cute.griddepcontrol_wait() outside of branches and loops, before the first access",
     ),
     "plan-twice": (
         LayoutError,
-        "{reg}, of which one operation would give a register several values",
+        "{reg}, in which one operation writes several values to a register",
         "registers that an operation writes once, or with one value",
         "take a tensor without modes of stride 0; sum along a mode with cute.reduce(fn, x, mode)",
     ),
     "plan-divergent": (
         LayoutError,
-        "a barrier of the block inside of the branch or loop at {branch}, on which threads differ",
+        "a block barrier inside of the branch or loop at {branch}, where threads diverge",
         "all threads of the block at the barrier",
         "move it out of the branch, or use cute.named_barrier with the number of threads",
     ),
@@ -67,6 +68,6 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{bytes} bytes of shared memory",
         "at most {most} bytes a block",
-        "use smaller tiles or fewer stages, or cute.union for storages of different life times",
+        "use smaller tiles or fewer stages, or cute.union for storages with disjoint live ranges",
     ),
 }

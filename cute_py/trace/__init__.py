@@ -1,6 +1,6 @@
 """The kernel DSL: `cute.trace(kernel, *args)` records a Python function as a plan.
 
-This package is also that function, so `cute.trace(...)` works however the package was imported.
+This package is itself callable, so `cute.trace(...)` works however the package was imported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cute_py.trace.kernel import Kernel
 
 
-class _Door(ModuleType):
+class _CallableModule(ModuleType):
     def __call__(self, kernel: Kernel, *args: object, **named: object) -> Plan:
         """Return the plan of a kernel for arguments like these; see `kernel.trace`."""
         from cute_py.trace.kernel import trace
@@ -22,4 +22,4 @@ class _Door(ModuleType):
         return trace(kernel, *args, **named)
 
 
-sys.modules[__name__].__class__ = _Door
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,7 +1,7 @@
-"""Register tensors compute element by element: each function is one `Map` into new registers.
+"""Element-wise arithmetic of register tensors: each function records one `Map` to new registers.
 
-Operands of one shape, single elements and numbers go together; a number takes the type of the
-tensor. Types do not mix by themselves: convert one. Assigning writes in place.
+Operands have the same shape, or are single elements or numbers; a number takes the type of the
+tensor. Types are not converted implicitly. Assignments write in place.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def is_register(x: object) -> bool:
-    """Tell whether x is a tensor in registers of a kernel."""
+    """Return whether x is a tensor in registers of a kernel."""
     return isinstance(getattr(x, "engine", None), Register)
 
 
@@ -68,8 +68,8 @@ def apply_in_place(name: str, target: Tensor, other: object) -> Tensor:
 
 
 def _operands(name: str, operands: tuple[Any, ...]) -> tuple[Dtype, IntTuple, tuple[Value, ...]]:
-    """Return the common type, the shape of the result, and the operands as the plan holds them."""
-    operands = tuple([_loaded(x) for x in operands])
+    """Return the common type, the shape of the result, and the operands as values of the plan."""
+    operands = tuple([_not_in_memory(x) for x in operands])
     selects = name == "where"
     typed = operands[1:] if selects else operands
     kind = _common_type(name, typed)
@@ -81,8 +81,8 @@ def _operands(name: str, operands: tuple[Any, ...]) -> tuple[Dtype, IntTuple, tu
     return kind, shape, tuple(sources)
 
 
-def _loaded(x: object) -> object:
-    """Return x with an element of memory loaded: a tensor of one element in gmem or smem."""
+def _not_in_memory(x: object) -> object:
+    """Return x; refuse a tensor in global or shared memory."""
     engine = getattr(x, "engine", None)
     if engine is not None and not isinstance(engine, Register):
         raise refusal_here("engine-arithmetic", operation="kernel", engine=engine)
@@ -101,7 +101,7 @@ def _common_type(name: str, operands: tuple[Any, ...]) -> Dtype:
 
 
 def require_domain(name: str, kind: Dtype) -> None:
-    """Refuse a function of `FUNCTIONS` of a type that it is not for."""
+    """Refuse a type that a function of `FUNCTIONS` does not accept."""
     domain = FUNCTIONS[name].domain
     fits = {"any": True, "float": kind.is_float, "int": not kind.is_float}[domain]
     if not fits:
@@ -116,16 +116,16 @@ def _common_shape(name: str, operands: tuple[Any, ...]) -> IntTuple:
     return shapes[0] if shapes else 1
 
 
-def shapes_face(a: IntTuple, b: IntTuple) -> bool:
-    """Tell whether elements of two shapes face each other: sizes are equal mode by mode, those of
-    size 1 left out, or one side is flat.
+def shapes_match(a: IntTuple, b: IntTuple) -> bool:
+    """Return whether two shapes match element by element: their sizes are equal mode by mode,
+    ignoring modes of size 1, or one of them is flat.
     """
     p, q = ([n for n in map(size, x if isinstance(x, tuple) else (x,)) if n != 1] for x in (a, b))
     return p == q or (min(len(p), len(q)) < 2 and size(a) == size(b))
 
 
 def _value(x: Any, kind: Dtype, name: str) -> Value:
-    """Return an operand as the plan holds it, checked against the type of the others."""
+    """Return an operand as a value of the plan, checked against the type of the others."""
     if is_register(x):
         return register(x, name)
     if isinstance(x, Condition):
@@ -140,7 +140,7 @@ def _value(x: Any, kind: Dtype, name: str) -> Value:
 
 
 def integer_register(value: Leaf, dtype: DtypeLike) -> Tensor:
-    """Return a run-time integer in a register of a type; by s32, or s64 where it may be larger."""
+    """Return a run-time integer in a register of a type, through s32, or s64 if it may be large."""
     kind = as_dtype(dtype)
     if not kind.is_float:
         held = new_registers(kind, 1)
@@ -152,7 +152,7 @@ def integer_register(value: Leaf, dtype: DtypeLike) -> Tensor:
 
 
 def _flag(x: Any) -> Value:
-    """Return a b1 operand: registers, a bool, or a condition put into a register."""
+    """Return a b1 operand: registers, a bool, or a condition stored in a register."""
     if is_register(x):
         if x.dtype is not b1:
             raise refusal_here("kernel-types", operation="where", a=b1, b=x.dtype)
@@ -172,7 +172,7 @@ def condition_register(condition: Condition) -> Reg:
 
 
 def test_register(tensor: Tensor) -> Reg:
-    """Return the one b1 element of a register tensor that is used as a condition."""
+    """Return the single b1 element of a register tensor that is used as a condition."""
     if tensor.size() != 1 or tensor.dtype is not b1:
         raise refusal_here(
             "trace-condition",
@@ -194,11 +194,11 @@ def assign(target: Tensor, value: Any) -> None:
         return
     if getattr(value, "engine", None) is not None and not is_register(value):
         value = value.engine.read(0) if value.size() == 1 else value
-    if is_register(value) and value.size() != 1 and not shapes_face(target.shape, value.shape):
+    if is_register(value) and value.size() != 1 and not shapes_match(target.shape, value.shape):
         raise refusal_here("kernel-shapes", operation="assignment", a=target.shape, b=value.shape)
     if is_register(value) and value.dtype is not target.dtype:
         raise refusal_here("kernel-types", operation="assignment", a=target.dtype, b=value.dtype)
-    source = _value(_loaded(value), target.dtype, "assignment")
+    source = _value(_not_in_memory(value), target.dtype, "assignment")
     emit(Map, "copy", dst, (source,), target.dtype)
 
 
@@ -230,7 +230,7 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
     Args:
         fn: a row of `functions.REDUCTIONS`.
         tensor: registers.
-        mode: the mode to reduce; None: all, to one element.
+        mode: the mode to reduce; None reduces all modes to one element.
 
     >>> # in a kernel: m = cute.reduce("max", scores, mode=1)   # (rows)
     """
@@ -248,7 +248,7 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
 
 
 def _along(tensor: Tensor, mode: int) -> tuple[IntTuple, list[int]]:
-    """Return the shape without a mode, and the indices in the order that puts it first."""
+    """Return the shape without a mode, and the indices in an order with this mode fastest."""
     shape = tensor.shape if isinstance(tensor.shape, tuple) else (tensor.shape,)
     if not -len(shape) <= mode < len(shape):
         raise refusal("mode-range", operation="reduce", mode=mode, rank=len(shape))
@@ -267,12 +267,12 @@ def _along(tensor: Tensor, mode: int) -> tuple[IntTuple, list[int]]:
 
 
 def as_int(tensor: Tensor, low: int | None = None, high: int | None = None) -> Leaf:
-    """Return the one element of an integer register tensor as a run-time integer, for indices.
+    """Return the single element of an integer register tensor as a run-time integer, for indices.
 
     Args:
         tensor: one element of an integer type.
-        low: what is known of it, for proofs of bounds; it is not checked but by the emulator.
-        high: likewise.
+        low: a lower bound, assumed in proofs; only the emulator checks it.
+        high: an upper bound, as `low`.
 
     """
     if not is_register(tensor) or tensor.size() != 1 or tensor.dtype.is_float:

@@ -1,8 +1,8 @@
 """Run-time control flow: `cute.range`, `cute.when`, `cute.otherwise`, `cute.while_`; and
-`cute.var`, the integers that a kernel changes while it runs.
+`cute.var`, the mutable integers of a kernel.
 
-Nothing is rewritten: a loop's body is run twice while it is traced, and both runs must record the
-same; what a branch rebinds may not be used after it. See docs/kernels.md for the rules.
+The source is not rewritten. The body of a loop is traced twice, and must record the same ops both
+times; a name that a branch rebinds may not be used after it. See docs/kernels.md for the rules.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from cute_py.plan.ops import If, Leave, Let, Loop, Set, WaitUntil, While
 from cute_py.plan.walk import every
 from cute_py.tensor.tensor import require_tensor
 from cute_py.trace.lower import access
-from cute_py.trace.rebinding import Iterations, Rebinding, asks_for_statement
+from cute_py.trace.rebinding import Iterations, Rebinding, in_for_statement
 from cute_py.trace.runtime_integers import Condition, as_condition, bare, new_symbol
 from cute_py.trace.state import Scope, current, emit, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
     from typing import NoReturn
 
     from cute_py.layout.types import Leaf
@@ -39,13 +38,13 @@ if TYPE_CHECKING:
 class range_:
     """`for k in cute.range(n)` or `(start, stop, step)`: a loop that runs in the kernel.
 
-    The body is traced twice, and must do the same both times: a Python value that changes from one
-    iteration to the next is refused. Use `cute.var` for a counter, and register tensors for sums.
-    Python's own `range` unrolls instead.
+    The body is traced twice, and must record the same ops both times: a Python value that changes
+    from one iteration to the next is refused. Use `cute.var` for a counter, and register tensors
+    for sums. Python's own `range` unrolls the loop.
     """
 
     def __init__(self, start: Leaf, stop: Leaf | None = None, step: int = 1) -> None:
-        """Take the arguments of Python's `range`; the step is static."""
+        """Accept the arguments of Python's `range`; the step is static."""
         if stop is None:
             start, stop = 0, start
         self.start = ints.normalize(start, "cute.range")
@@ -57,12 +56,12 @@ class range_:
     def __iter__(self) -> Iterator[Leaf]:
         trace = current()
         trace.require_sound()
-        if not asks_for_statement(sys._getframe(1)):
+        if not in_for_statement(sys._getframe(1)):
             raise refusal_here("trace-iterated", operation="cute.range")
         return _loop(trace, self, kernel_line())
 
     def __len__(self) -> int:
-        """Refuse: the trip count is known at run time only."""
+        """Refuse: the trip count is known only at run time."""
         raise refusal_here("trace-iterated", operation="cute.range")
 
     def __getitem__(self, *index: object) -> NoReturn:
@@ -76,10 +75,10 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
     outer = trace.scope
     counters = dict(trace.counters)
     scope = uniformity(trace.uniform, start, stop)
-    names = Iterations(sys._getframe(1))
+    names = Iterations()
     runs: list[list[Op]] = []
     name = ""
-    for _run in (1, 2):
+    for _trace in (1, 2):
         trace.counters = dict(counters)
         name = trace.name_for("k")
         inner = Scope("loop", outer, line)
@@ -91,13 +90,15 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
         finally:
             if not done:
                 trace.leave("run-time loop", line)
+                names.locked.unlock()
             finished = trace.scope is inner
             trace.close(inner, outer)
         if not finished:
             raise refusal_here("trace-interleaved", operation="cute.range")
         trace.require_sound()
         runs.append(inner.ops)
-        names.again()
+        names.record()
+    names.locked.unlock()
     _require_same(runs[0], runs[1])
     names.check(_surely_runs(start, stop, loop.step))
     trace.emit(Loop(name, start, stop, loop.step, tuple(runs[1]), scope, line=line))
@@ -108,14 +109,14 @@ def _surely_runs(start: Leaf, stop: Leaf, step: int) -> bool:
 
 
 def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: str) -> Leaf:
-    """Return the variable of a loop, with what start, stop and step say of its values."""
+    """Return the induction variable of a loop, with its bounds and divisor."""
     start, stop, step = bounds
     (low, top), (bottom, high) = bounds_of(start), bounds_of(stop)
     if step < 0:
         low, high = (None if bottom is None else bottom + 1), None if top is None else top + 1
     last = None if high is None else high - 1
     if low is not None and last is not None and last < low:
-        last = low  # a body that never runs
+        last = low  # the body never runs
     unit = abs(step) if start.__class__ is int and start % abs(step) == 0 else 1
     if step > 0:
         trace.limits[name] = stop
@@ -125,7 +126,7 @@ def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: st
 
 
 def _require_same(first: list[Op], second: list[Op]) -> None:
-    """Refuse a body that did not record the same twice, naming the first line that differs."""
+    """Refuse a body that recorded other ops the second time, with the first line that differs."""
     for a, b in zip(first, second, strict=False):
         if a != b:
             _refuse_change(a, b)
@@ -145,7 +146,7 @@ def _refuse_change(a: Op, b: Op | None) -> None:
 
 
 class _Body:
-    """The block of a `with` statement that is being recorded."""
+    """The block of a `with` statement during its recording."""
 
     def __init__(self, trace: Trace, kind: str, line: tuple[str, int]) -> None:
         trace.require_sound()
@@ -154,7 +155,7 @@ class _Body:
         trace.scope = self.inner
 
     def end(self, kind: object, operation: str) -> bool:
-        """Close the block, and tell whether its ops are whole; else an exception goes on."""
+        """Close the block, and return whether it is complete; if not, an exception propagates."""
         whole = self.trace.scope is self.inner
         self.trace.close(self.inner, self.outer)
         if kind is not None:
@@ -176,48 +177,52 @@ class _Body:
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """What was recorded."""
+        """The recorded ops."""
         return tuple(self.inner.ops)
 
 
-class _Recorded:
+class _BlockStatement:
     """A statement that records the block of a `with`, or the body of the function below it."""
 
     operation: str
     body: _Body
-    guard: Rebinding  # of the names around it
+    guard: Rebinding  # of the names outside of the block
 
-    def _begin(self, frame: FrameType) -> None:
+    def _begin(self) -> None:
         """Open the block: set `body` and `guard`."""
         raise NotImplementedError
 
     def _record(self) -> None:
-        """Record the op that holds what the block has recorded."""
+        """Record the op that contains the ops of the block."""
         raise NotImplementedError
 
     def __enter__(self) -> None:
-        self._begin(sys._getframe(1))
-        self.guard.refuse_leaving(sys._getframe(1))
+        self._begin()
+        self.guard.refuse_leaving()
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self.guard.locked.unlock()
         if self.body.end(kind, self.operation):
-            self.guard.check(sys._getframe(1))
+            self.guard.check()
             self._record()
 
     def __call__(self, body: Callable[[], object]) -> None:
         """`@cute.when(condition)` above a function without arguments records it as the block."""
-        self._begin(sys._getframe(1))
-        with self.body.ending(self.operation):
-            body()
-        self.guard.check(sys._getframe(1))
+        self._begin()
+        try:
+            with self.body.ending(self.operation):
+                body()
+        finally:
+            self.guard.locked.unlock()
+        self.guard.check(body)
         self._record()
 
 
-class while_(_Recorded):
-    """`with cute.while_(lambda: x.get() < n):` repeats the body while the condition holds.
+class while_(_BlockStatement):
+    """`with cute.while_(lambda: x.get() < n):` repeats the body while the condition is true.
 
-    The condition is asked again before each iteration, so it must be a function, of `cute.var`s or
-    of memory. What the body does to Python values is as for `cute.when`.
+    The condition is evaluated before each iteration, so it must be a function of `cute.var`s or of
+    memory. Python values follow the rules of `cute.when`.
     """
 
     operation = "cute.while_"
@@ -227,7 +232,7 @@ class while_(_Recorded):
             raise refusal_here("kernel-while", operation="cute.while_", value=condition)
         self.condition = condition
 
-    def _begin(self, frame: FrameType) -> None:
+    def _begin(self) -> None:
         trace, self.line = current(), kernel_line()
         with trace.block("loop", self.line) as test:
             truth = as_condition(self.condition(), "cute.while_")
@@ -235,7 +240,7 @@ class while_(_Recorded):
                 raise refusal_here("kernel-while", operation="cute.while_", value=truth)
         self.test, self.cond = tuple(test.ops), truth.cond
         self.body = _Body(trace, "loop", self.line)
-        self.guard = Rebinding(frame, "cute.while_", "loop")
+        self.guard = Rebinding("cute.while_", "loop")
 
     def _record(self) -> None:
         ops, trace = self.body.ops, self.body.trace
@@ -248,13 +253,13 @@ class while_(_Recorded):
 # -- branches
 
 
-class when(_Recorded):
-    """`with cute.when(condition):` records what only those threads do for whom it holds.
+class when(_BlockStatement):
+    """`with cute.when(condition):` records a branch for the threads where the condition is true.
 
-    A name that is rebound inside and used after, a list or object that is changed inside and used
-    after, and `return`, `break` and `continue` inside, are refused: the trace runs the body once,
-    whatever the condition will be. Under a condition that is decided at trace time the body is kept
-    or left out.
+    The tracer runs the body once, whatever the condition will be. So it refuses a name that is
+    rebound, or a list or object that is changed, in the body and used after it; and `return`,
+    `break` and `continue` in the body. If the condition is known at trace time, the body is
+    recorded without a branch, or left out.
     """
 
     operation = "cute.when"
@@ -262,11 +267,11 @@ class when(_Recorded):
     def __init__(self, condition: object) -> None:
         self.truth = as_condition(condition, "cute.when")
 
-    def _begin(self, frame: FrameType) -> None:
+    def _begin(self) -> None:
         if isinstance(self.truth, Condition):
             bare_condition(self.truth)
         self.body = _Body(current(), "branch", kernel_line())
-        self.guard = Rebinding(frame, "cute.when")
+        self.guard = Rebinding("cute.when")
 
     def _record(self) -> None:
         body, truth = self.body, self.truth
@@ -275,7 +280,7 @@ class when(_Recorded):
 
 
 def record_branch(truth: bool | Condition, ops: tuple[Op, ...], line: tuple[str, int]) -> None:
-    """Record ops under a condition; all of them or none where it is decided."""
+    """Record ops under a condition; all of them or none if it is known at trace time."""
     trace = current()
     if isinstance(truth, Condition):
         trace.emit(If(truth.cond, ops, (), uniformity(trace.uniform, truth.cond), line=line))
@@ -285,7 +290,7 @@ def record_branch(truth: bool | Condition, ops: tuple[Op, ...], line: tuple[str,
 
 @contextmanager
 def branch(truth: bool | Condition) -> Iterator[None]:
-    """Record a branch of this package's own, about which Python's names do not matter."""
+    """Record a branch for code of this package, without the check of Python's names."""
     if isinstance(truth, Condition):
         bare_condition(truth)
     body = _Body(current(), "branch", kernel_line())
@@ -294,12 +299,12 @@ def branch(truth: bool | Condition) -> Iterator[None]:
     record_branch(truth, body.ops, body.line)
 
 
-class otherwise(_Recorded):
-    """`with cute.otherwise():` right after a `cute.when` records what the other threads do."""
+class otherwise(_BlockStatement):
+    """`with cute.otherwise():` right after a `cute.when` records a branch for the other threads."""
 
     operation = "cute.otherwise"
 
-    def _begin(self, frame: FrameType) -> None:
+    def _begin(self) -> None:
         trace = current()
         outer, position, truth = trace.branch or (None, 0, False)
         self.truth: bool | Condition = truth
@@ -307,7 +312,7 @@ class otherwise(_Recorded):
         if outer is not trace.scope or position != len(trace.scope.ops):
             raise refusal_here("kernel-otherwise", operation="cute.otherwise")
         self.body = _Body(trace, "branch", kernel_line())
-        self.guard = Rebinding(frame, "cute.otherwise")
+        self.guard = Rebinding("cute.otherwise")
 
     def _record(self) -> None:
         ops, outer = self.body.ops, self.body.outer
@@ -320,18 +325,18 @@ class otherwise(_Recorded):
 
 
 def bare_condition(condition: Condition) -> Condition:
-    """Return a condition that may be used now; refuse one of a block that is over."""
+    """Return a condition; refuse one that was made in a block that has ended."""
     condition.scope.require_open(condition)
     return condition
 
 
 def break_if(condition: object) -> None:
-    """Leave the innermost run-time loop where the condition holds."""
+    """Leave the innermost run-time loop where the condition is true."""
     _leave(condition, "loop", "cute.break_if")
 
 
 def return_if(condition: object) -> None:
-    """End the kernel for the threads for which the condition holds."""
+    """End the kernel for the threads where the condition is true."""
     _leave(condition, "kernel", "cute.return_if")
 
 
@@ -352,13 +357,13 @@ def _leave(condition: object, target: str, operation: str) -> None:
     emit(Leave, truth.cond, target, uniformity(trace.uniform, truth.cond))
 
 
-# -- variables, and waiting for one in memory
+# -- variables, and waiting for a value in memory
 
 
 class Var:
     """A run-time integer variable: `x.get()` and `x.set(value)`. Every thread has its own.
 
-    `low` and `high` bound it for proofs; the emulator checks them.
+    `low` and `high` are bounds assumed in proofs; the emulator checks them.
     """
 
     __slots__ = ("high", "low", "name", "scope")
@@ -371,7 +376,7 @@ class Var:
         emit(Set, self.name, bare(value, "cute.var"))
 
     def get(self) -> Leaf:
-        """Return the present value."""
+        """Return the current value."""
         trace = current()
         self.scope.require_open(self)
         name = trace.name_for("n")
@@ -379,7 +384,7 @@ class Var:
         return new_symbol(trace, name, 1, self.low, self.high, "thread")
 
     def set(self, value: Leaf) -> None:
-        """Give it a new value."""
+        """Assign a new value."""
         self.scope.require_open(self)
         emit(Set, self.name, bare(value, "cute.var"))
 
@@ -394,7 +399,7 @@ class Var:
 
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift")
-_OTHERS = ("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "index", "int")
+_OTHERS = ("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "index", "int", "float", "hash")
 for _name in (*_OTHERS, *[f"{side}{name}" for side in ("", "r", "i") for name in _BINARY]):
     setattr(Var, f"__{_name}__", Var._refuse)
 
@@ -402,8 +407,8 @@ for _name in (*_OTHERS, *[f"{side}{name}" for side in ("", "r", "i") for name in
 def wait_until(element: Tensor, test: str, value: Leaf) -> None:
     """Wait until an element of memory compares `eq`, `ne`, `ge`, `gt`, `le` or `lt` to a value.
 
-    The element is read again and again with acquire order: what was written before the release that
-    made the comparison true is visible after it.
+    The element is polled with acquire order: writes before the release that made the comparison
+    true are visible after the wait.
     """
     require_choice(test, ("eq", "ne", "ge", "gt", "le", "lt"), "wait_until")
     src = access(require_tensor(element, "wait_until"), 1, "wait_until")

@@ -1,4 +1,4 @@
-"""`cute.copy`: from a partition to a partition, by the instruction of a copy atom."""
+"""`cute.copy`: copies between partitions by the instruction of a copy atom."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cute_py.plan.conditions import Compare, Reg, Test
 from cute_py.plan.ops import CpAsync, LdMatrix, Load, Map, Prefetch, StMatrix, Store
 from cute_py.tensor.tensor import Tensor
 from cute_py.tiled.tiled_copy import TiledCopy
-from cute_py.trace.arithmetic import assign, is_register, new_registers, shapes_face
+from cute_py.trace.arithmetic import assign, is_register, new_registers, shapes_match
 from cute_py.trace.control import branch
 from cute_py.trace.engines import Guarded
 from cute_py.trace.lower import access, alignment_of, count_of, register, vector_width
@@ -30,13 +30,13 @@ WIDEST = 128  # bits of one load or store
 
 
 @dataclass(frozen=True, slots=True)
-class How:
-    """What a copy does beside moving elements: see `copy`."""
+class Options:
+    """The options of a copy; see `copy`."""
 
     cache: str = ""
     fill: float = 0
     pred: Tensor | None = None
-    also: bool | Condition = True  # a guard of all vectors, beside those of the extents
+    guard: bool | Condition = True  # a guard of all vectors, in addition to those of the extents
 
 
 def copy(
@@ -45,55 +45,55 @@ def copy(
     fill: float = 0,
     cache: str = "",
 ) -> None:
-    """Copy a tensor of a thread to another: `copy(atom, src, dst)` or `copy(src, dst)`.
+    """Copy one tensor of a thread to another: `copy(atom, src, dst)` or `copy(src, dst)`.
 
     Args:
         args: a Copy_Atom or TiledCopy whose instruction moves the elements, then source and
-            destination: parts of one thread, as partition_S and partition_D make them. Without an
-            atom, loads and stores are as wide as both sides allow, up to 128 bits.
-        pred: a condition under which the thread copies at all; or registers (b1), one for each
-            vector or for equally many vectors in order, such as (CPY_M,CPY_K): then these decide
-            which vectors are copied, in place of the extents.
-        fill: what a load gives where it is predicated off.
-        cache: cache operator of PTX for global memory: cg, cs, lu, cv, wb, wt.
+            destination: partitions of one thread, as partition_S and partition_D return them.
+            Without an atom, loads and stores are as wide as both sides allow, up to 128 bits.
+        pred: a condition for the whole copy of the thread; or predicate registers (b1), each for
+            the same number of consecutive vectors, such as (CPY_M,CPY_K), which replace the
+            predicates of the extents.
+        fill: the result of a load that is predicated off.
+        cache: the cache operator of PTX for global memory: cg, cs, lu, cv, wb, wt.
 
-    A side that may reach past the extents of a kernel's argument is predicated by itself: loads
-    give `fill` there, stores are left out. Raises LayoutError where sizes, types, neighbours or
+    A side that may exceed the extents of a kernel's argument is predicated automatically: loads
+    return `fill` there, stores are skipped. Raises LayoutError if sizes, types, contiguity or
     alignment do not fit the instruction.
     """
     atom, src, dst = _arguments(args)
     _require_pair(src, dst)
     if is_register(pred) and pred.size() != 1:  # type: ignore[attr-defined]
-        _copy(atom, src, dst, How(cache, fill, pred))  # type: ignore[arg-type]
+        _copy(atom, src, dst, Options(cache, fill, pred))  # type: ignore[arg-type]
         return
     require_choice(cache, ("", "ca", "cg", "cs", "lu", "cv", "wb", "wt"), "cute.copy")
-    how = How(cache, fill)
+    options = Options(cache, fill)
     truth = as_condition(pred, "cute.copy")
     if truth is False:
         return
     if isinstance(truth, Condition):
         with branch(truth):
-            _copy(atom, src, dst, how)
+            _copy(atom, src, dst, options)
         return
-    _copy(atom, src, dst, how)
+    _copy(atom, src, dst, options)
 
 
 def copy_or_zero(copy_with: TiledCopy, src: Tensor, dst: Tensor, there: bool | Condition) -> None:
-    """Copy by a ZFILL instruction where `there` holds, and write zeros elsewhere: no branch.
+    """Copy by a ZFILL instruction if `there` is true, and write zeros otherwise, without a branch.
 
-    A source that counts in coordinates knows by itself what lies beyond its extents.
+    A source in coordinates is already predicated by its extents.
     """
     known = there is True or isinstance(src.engine, Guarded)
-    how = How() if known else How(also=there)
+    options = Options() if known else Options(guard=there)
     _require_pair(src, dst)
-    _cp_async(copy_with.atom.op, src, dst, how)
+    _cp_async(copy_with.atom.op, src, dst, options)
 
 
 def store_all(target: Tensor, value: object) -> None:
-    """Record target[...] = value for a tensor in memory: registers of its size, or one number."""
+    """Record target[...] = value for a tensor in memory; the value is registers or a number."""
     if value.__class__ is Tensor:
         _require_pair(value, target)
-        _copy(None, value, target, How())
+        _copy(None, value, target, Options())
         return
     held = new_registers(target.dtype, 1)
     assign(held, value)
@@ -125,47 +125,47 @@ def _require_pair(src: Tensor, dst: Tensor) -> None:
         raise refusal_here("kernel-types", operation="cute.copy", a=src.dtype, b=dst.dtype)
 
 
-def _copy(op: Copy_Op | None, src: Tensor, dst: Tensor, how: How) -> None:
-    """Choose by the memories and the instruction, and record."""
+def _copy(op: Copy_Op | None, src: Tensor, dst: Tensor, options: Options) -> None:
+    """Record the op for the memory spaces and the instruction."""
     spaces = src.space, dst.space
     if op is not None and op.completion not in ("immediate", "cp_async"):
         raise refusal_here("kernel-atom", operation="cute.copy", atom=op)
     if op is not None and op.completion == "cp_async":
-        _cp_async(op, src, dst, how)
+        _cp_async(op, src, dst, options)
     elif op is not None and op.num_threads > 1:
-        _matrices(op, src, dst, how)
+        _matrices(op, src, dst, options)
     elif spaces == ("rmem", "rmem"):
         _require_size(src, dst)
-        _require_no_pred(how, dst)
+        _require_no_pred(options, dst)
         to, out = register(dst, "cute.copy"), register(src, "cute.copy")
         emit(Map, "copy", to, (out,), dst.dtype)
     elif spaces[0] == "rmem":
         _require_size(src, dst)
-        target = _memory(op, dst, how)
+        target = _memory(op, dst, options)
         emit(Store, target, register(src, "cute.copy"))
     elif spaces[1] == "rmem":
         _require_size(src, dst)
-        source = _memory(op, src, how)
+        source = _memory(op, src, options)
         emit(Load, register(dst, "cute.copy"), source)
     else:
-        _through_registers(op, src, dst, how)
+        _through_registers(op, src, dst, options)
 
 
-def _through_registers(op: Copy_Op | None, src: Tensor, dst: Tensor, how: How) -> None:
-    """Load and store; where a load is predicated off, `fill` is stored."""
+def _through_registers(op: Copy_Op | None, src: Tensor, dst: Tensor, options: Options) -> None:
+    """Load and store; `fill` is stored where the load is predicated off."""
     _require_size(src, dst)
     held = new_registers(src.dtype, count_of(src.layout, "cute.copy"), "t")
     reg = register(held, "cute.copy")
-    source, target = _memory(op, src, how), _memory(op, dst, How())
+    source, target = _memory(op, src, options), _memory(op, dst, Options())
     emit(Load, reg, source)
     emit(Store, target, reg)
 
 
-def _memory(op: Copy_Op | None, tensor: Tensor, how: How) -> Access:
-    """Return the access of the side in memory, predicated as asked."""
-    cache = how.cache if tensor.space == "gmem" else ""
-    found = access(tensor, _width(op, tensor), "cute.copy", cache=cache, fill=how.fill)
-    return found if how.pred is None else _predicated(found, how.pred)
+def _memory(op: Copy_Op | None, tensor: Tensor, options: Options) -> Access:
+    """Return the access of the side in memory, with the predicates of the options."""
+    cache = options.cache if tensor.space == "gmem" else ""
+    found = access(tensor, _width(op, tensor), "cute.copy", cache=cache, fill=options.fill)
+    return found if options.pred is None else _predicated(found, options.pred)
 
 
 def _predicated(x: Access, pred: Tensor) -> Access:
@@ -178,23 +178,23 @@ def _predicated(x: Access, pred: Tensor) -> Access:
     return replace(x, guards=guards, masks=tuple([(v // each,) for v in range(x.count)]))
 
 
-def _guarded_too(x: Access, also: bool | Condition) -> Access:
-    """Return an access whose vectors have one more guard."""
-    test = also.cond if isinstance(also, Condition) else Compare("lt", 1, 0)
+def _with_guard(x: Access, guard: bool | Condition) -> Access:
+    """Return an access with one more guard for all vectors."""
+    test = guard.cond if isinstance(guard, Condition) else Compare("lt", 1, 0)
     masks = x.masks or ((),) * x.count
     number = len(x.guards)
     return replace(x, guards=(*x.guards, test), masks=tuple([(*m, number) for m in masks]))
 
 
 def prefetch(tensor: Tensor) -> None:
-    """Bring a thread's part of global memory into the second-level cache; no value changes.
+    """Prefetch a thread's part of global memory into the L2 cache.
 
     Args:
-        tensor: a part of one thread, as partition_S makes it; what lies past the extents is left
-            out.
+        tensor: a partition of one thread, as partition_S returns it; elements outside of the
+            extents are skipped.
 
-    It may stand before `griddepcontrol_wait`: what another kernel still writes is seen by the load
-    that follows later. Raises LayoutError for memory of another kind. Source: PTX ISA, prefetch.L2.
+    It may precede `griddepcontrol_wait`: the later load sees what another kernel writes in the
+    meantime. Raises LayoutError for another memory space. Source: PTX ISA, prefetch.L2.
     """
     if tensor.space != "gmem":
         raise refusal_here("kernel-space", operation="cute.prefetch", tensor=tensor, wanted="gmem")
@@ -202,13 +202,13 @@ def prefetch(tensor: Tensor) -> None:
     emit(Prefetch, part)
 
 
-def _require_no_pred(how: How, tensor: Tensor) -> None:
-    if how.pred is not None:
-        raise refusal_here("kernel-pred", operation="cute.copy", pred=how.pred, count=0)
+def _require_no_pred(options: Options, tensor: Tensor) -> None:
+    if options.pred is not None:
+        raise refusal_here("kernel-pred", operation="cute.copy", pred=options.pred, count=0)
 
 
 def _width(op: Copy_Op | None, memory: Tensor) -> int:
-    """Return the elements of a vector: those of the instruction, or as many as fit."""
+    """Return the vector width (elements): that of the instruction, or the widest that fits."""
     bits: int = memory.dtype.bits
     if op is not None and op.name == "UniversalCopy":
         return max(op.src_bits // bits, 1)
@@ -220,16 +220,16 @@ def _width(op: Copy_Op | None, memory: Tensor) -> int:
 
 def _require_size(src: Tensor, dst: Tensor) -> None:
     a, b = count_of(src.layout, "cute.copy"), count_of(dst.layout, "cute.copy")
-    if a != b or not shapes_face(src.shape, dst.shape):
+    if a != b or not shapes_match(src.shape, dst.shape):
         raise refusal_here("kernel-shapes", operation="cute.copy", a=src.shape, b=dst.shape)
 
 
-# -- instructions with lanes of their own
+# -- warp-wide and asynchronous instructions
 
 
-def _matrices(op: Copy_Op, src: Tensor, dst: Tensor, how: How) -> None:
-    """Record ldmatrix or stmatrix: a row of 128 bits a lane on one side, registers on the other."""
-    _require_no_pred(how, dst)
+def _matrices(op: Copy_Op, src: Tensor, dst: Tensor, options: Options) -> None:
+    """Record ldmatrix or stmatrix: one row of 128 bits per lane in memory, and registers."""
+    _require_no_pred(options, dst)
     loads = op.dst_space == "rmem"
     _require_spaces(op, src, dst, op.src_space, op.dst_space)
     memory, regs = (src, dst) if loads else (dst, src)
@@ -243,7 +243,7 @@ def _matrices(op: Copy_Op, src: Tensor, dst: Tensor, how: How) -> None:
     )
 
 
-def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, how: How) -> None:
+def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, options: Options) -> None:
     _require_spaces(op, src, dst, "gmem", "smem")
     _require_size(src, dst)
     width = op.src_bits // src.dtype.bits
@@ -258,17 +258,17 @@ def _cp_async(op: Copy_Op, src: Tensor, dst: Tensor, how: How) -> None:
             bits=src.dtype.bits,
         )
     source, target = access(src, width, "cute.copy"), access(dst, width, "cute.copy")
-    if how.pred is not None:
-        source = _predicated(source, how.pred)
-    if how.also is not True:
-        source = _guarded_too(source, how.also)
-    if how.fill or copysign(1, how.fill) < 0:  # what it fills in is all zero bits
-        raise refusal_here("kernel-fill", operation="cute.copy", fill=how.fill)
+    if options.pred is not None:
+        source = _predicated(source, options.pred)
+    if options.guard is not True:
+        source = _with_guard(source, options.guard)
+    if options.fill or copysign(1, options.fill) < 0:  # the instruction fills with zero bits
+        raise refusal_here("kernel-fill", operation="cute.copy", fill=options.fill)
     emit(CpAsync, op, target, _filled(op, source))
 
 
 def _filled(op: Copy_Op, source: Access) -> Access:
-    """Return the source with what guarded vectors give: zeros, or nothing without ZFILL."""
+    """Return the source with its fill: zeros for ZFILL instructions, else no write."""
     return source if "ZFILL" in op.name or not source.guards else replace(source, fill=None)
 
 

@@ -1,7 +1,7 @@
 """The memories of a kernel as engines: parameters, shared storages, registers.
 
-Reading an element records a load, writing one a store. A `Guarded` engine counts in coordinates of
-a parameter, which know its extents: tiles that reach past them are predicated by themselves.
+Reading an element records a load, and writing one records a store. A `Guarded` engine addresses a
+parameter by coordinates, so accesses beyond its extents are predicated automatically.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from cute_py.dtypes.table import Dtype
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
-from cute_py.layout.basis import make_basis_like
+from cute_py.layout.basis import add_coordinates, make_basis_like
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
 from cute_py.layout.tuples import flatten, show
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.plan import Registers
-from cute_py.tensor.engine import Engine, add_coordinates
+from cute_py.tensor.engine import Engine
 from cute_py.tensor.tensor import derived
 from cute_py.trace.state import Scope, current
 
@@ -34,7 +34,7 @@ _set = object.__setattr__
 
 
 class KernelEngine(Engine):
-    """What the memories of a kernel share: a storage by name, and where the origin lies."""
+    """Base of the memories of a kernel: the name of a storage, and the offset of the origin."""
 
     __slots__ = ("name", "scope")
     records = True
@@ -42,7 +42,7 @@ class KernelEngine(Engine):
     scope: Scope  # the block of the trace that made it
 
     def read(self, offset: IntTuple) -> Any:  # a Tensor of one register
-        """Record a load of one element, and return it in a register of its own."""
+        """Record a load of one element to a new register, and return it."""
         return current().record.load_element(self, offset)
 
     def write(self, offset: IntTuple, value: object) -> None:
@@ -50,11 +50,11 @@ class KernelEngine(Engine):
         current().record.store_element(self, offset, value)
 
     def assign(self, tensor: Tensor, value: object) -> None:
-        """Record a copy to memory, or the store of one number to all elements."""
+        """Record a copy to memory, or a store of one number to all elements."""
         current().record.store_all(tensor, value)
 
     def require_known(self, tensor: Tensor, use: str, instead: str = "") -> None:
-        """Refuse: what is in the memory of a kernel is known only when it runs."""
+        """Refuse: the content of a kernel's memory is known only at run time."""
         raise refusal_here(
             "trace-python",
             operation="kernel",
@@ -62,11 +62,11 @@ class KernelEngine(Engine):
             use=use,
             instead=instead
             or "with cute.when(x > 0): ... , cute.where(condition, a, b), cute.minimum, "
-            "cute.maximum, p&q, p|q, ~p; cute.sqrt and its like; cute.as_int(x) for an index",
+            "cute.maximum, p&q, p|q, ~p; cute.sqrt and the like; cute.as_int(x) for an index",
         )
 
     def operate(self, name: str, *operands: object) -> Alike:
-        """Refuse; memory is no operand."""
+        """Refuse: memory is not an operand."""
         raise refusal_here("engine-arithmetic", operation=name, engine=self)
 
     def __str__(self) -> str:
@@ -75,12 +75,12 @@ class KernelEngine(Engine):
 
 
 class GlobalMemory(KernelEngine):
-    """A parameter: elements from its first one on. `guard` is off once extents do not matter.
+    """The memory of an array parameter.
 
     Attributes:
-        name: of the parameter.
-        alignment: of its first element (bytes).
-        offset: of the origin (elements).
+        name: the name of the parameter.
+        alignment: the alignment of its first element (bytes).
+        offset: the offset of the origin (elements).
     """
 
     __slots__ = ("alignment",)
@@ -104,7 +104,7 @@ class GlobalMemory(KernelEngine):
         return GlobalMemory(self.name, self.dtype, self.alignment, self.scope, offset)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> GlobalMemory:
-        """Return the parameter in elements of `dtype`; refuse where either lies unpacked."""
+        """Return the parameter in elements of `dtype`; refuse unpacked sub-byte types."""
         if dtype is not self.dtype and min(dtype.bits, self.dtype.bits) < 8:
             raise refusal_here("kernel-recast", operation="recast", a=self, dtype=dtype)
         return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset)
@@ -112,8 +112,8 @@ class GlobalMemory(KernelEngine):
     def guarded(
         self, layout: AnyLayout, change: Callable[[AnyLayout], AnyLayout]
     ) -> tuple[Engine, AnyLayout] | None:
-        """Return coordinates that remember the extents, where the change cuts tiles: the last tile
-        may reach past the extents, and so may the index of a tile.
+        """Return a guarded engine and its layout if the change cuts tiles: the last tile, or the
+        index of a tile, may exceed the extents.
         """
         if layout.__class__ is not Layout:
             return None
@@ -129,7 +129,7 @@ class GlobalMemory(KernelEngine):
         return Guarded(self, shape, stride, _zeros(shape)), coordinates
 
     def shifted(self, layout: AnyLayout, coord: IntTuple) -> tuple[Engine, AnyLayout] | None:
-        """Return coordinates that remember the extents, counted from `coord` on."""
+        """Return a guarded engine and its layout, with the origin at `coord`."""
         moves = any(ints.is_zero(c) is not True for c in flatten((coord,)))
         if layout.__class__ is not Layout or not moves:
             return None
@@ -147,11 +147,11 @@ def _zeros(shape: IntTuple) -> IntTuple:
 
 
 class Guarded(KernelEngine):
-    """Coordinates of a parameter: element c is at offset inner_product(c, stride), if c < shape.
+    """A parameter in coordinates: element c is at offset inner_product(c, stride), if c < shape.
 
     Attributes:
-        memory: the parameter, its origin at coordinate 0.
-        shape, stride: the extents and strides (elements) that coordinates count in.
+        memory: the parameter, with its origin at coordinate 0.
+        shape, stride: the extents and strides (elements) of the coordinates.
         offset: the coordinate of the origin.
     """
 
@@ -179,11 +179,11 @@ class Guarded(KernelEngine):
         return f"{self.memory}[{show(self.offset)} of {show(self.shape)}]"
 
     def moved(self, by: IntTuple) -> Guarded:
-        """Return the coordinates with the origin moved by a coordinate."""
+        """Return the engine with its origin moved by a coordinate."""
         return self.at(add_coordinates(self.offset, by))
 
     def at(self, offset: IntTuple) -> Guarded:
-        """Return the coordinates with the origin at a coordinate."""
+        """Return the engine with its origin at a coordinate."""
         return Guarded(self.memory, self.shape, self.stride, offset)
 
 
@@ -191,9 +191,9 @@ class Storage(KernelEngine):
     """A storage that the kernel allocates.
 
     Attributes:
-        name: of the storage.
-        count: how many elements of `dtype` it holds.
-        offset: of the origin (elements).
+        name: the name of the storage.
+        count: its size in elements of `dtype`.
+        offset: the offset of the origin (elements).
         scope: the block of the trace that made it.
     """
 
@@ -212,7 +212,7 @@ class Storage(KernelEngine):
 
     @property
     def size(self) -> Leaf:
-        """How many elements the storage holds."""
+        """The size of the storage (elements)."""
         return self.count
 
     def at(self, offset: IntTuple) -> Self:
@@ -235,7 +235,7 @@ class SharedMemory(Storage):
 class Register(Storage):
     """A register storage: every thread has its own; indices are static.
 
-    `copied`: whether it is the copy of one element that tensor[coord] made.
+    `copied`: whether it is the copy of one element that tensor[coord] returned.
     """
 
     __slots__ = ("copied",)
@@ -275,7 +275,7 @@ class Register(Storage):
         current().record.assign(self.element(offset), value)
 
     def element(self, offset: IntTuple) -> Any:
-        """Return the tensor of one element, an alias."""
+        """Return the tensor of one element, which aliases the storage."""
         return derived(self.moved(offset), Layout(1))
 
     def operate(self, name: str, *operands: Any) -> Alike:
@@ -294,18 +294,18 @@ class Register(Storage):
         return current().record.convert(tensor, dtype, *how)
 
     def as_test(self, tensor: Tensor) -> Reg:
-        """Return the one element of a b1 tensor as a condition's register."""
+        """Return the single element of a b1 tensor as the register of a condition."""
         return current().record.as_test(tensor)
 
 
 def copied_element(tensor: Any) -> Any:  # a Tensor
-    """Return a register tensor of one element as the copy that tensor[coord] gives."""
+    """Return a register tensor of one element as the copy that tensor[coord] returns."""
     x = tensor.engine
     return derived(Register(x.name, x.dtype, x.count, x.scope, x.offset, True), tensor.layout)
 
 
 def allocate_registers(name: str, dtype: Dtype, count: int) -> Register:
-    """Return new registers of the kernel in progress."""
+    """Return new registers of the kernel that is traced."""
     trace = current()
     if count.__class__ is not int:
         raise refusal_here("register-count", operation="cute.rmem", count=count)

@@ -1,7 +1,7 @@
-"""TMA, mbarriers and warpgroup instructions: what a Hopper kernel calls.
+"""TMA, mbarriers and warpgroup instructions of Hopper kernels.
 
-Tensors of `tma_tensor` count in coordinates, so that a tile of them is a box; shared tiles and
-registers are as everywhere. Source: PTX ISA, cp.async.bulk.tensor, mbarrier, wgmma; cutlass
+A `tma_tensor` is a tensor of coordinates, so each tile of it is a box; shared tiles and registers
+are ordinary tensors. Source: PTX ISA, cp.async.bulk.tensor, mbarrier, wgmma; cutlass
 include/cute/arch/copy_sm90_tma.hpp, mma_sm90_gmma.hpp.
 """
 
@@ -56,11 +56,11 @@ _MODES = {0: "INTER", 1: "SW128", 2: "SW64", 3: "SW32"}  # layout types of a des
 
 
 class Mbarriers:
-    """Barriers in shared memory that threads arrive at and copies complete.
+    """Mbarriers in shared memory, which threads arrive at and asynchronous copies complete.
 
-    A barrier counts arrivals, and bytes of copies that were announced. When both are done its phase
-    ends, and the next one begins: parity 0, 1, 0 ... `init` them by one thread, then fence and
-    synchronise the block.
+    A barrier counts arrivals, and the bytes of copies that it expects. When both are complete, its
+    phase ends and the next one begins: parity 0, 1, 0 ... One thread calls `init`; then fence and
+    synchronize the block.
     """
 
     __slots__ = ("count", "tensor")
@@ -68,7 +68,7 @@ class Mbarriers:
     count: int
 
     def __init__(self, count: int) -> None:
-        """Take shared memory for `count` barriers."""
+        """Allocate shared memory for `count` barriers."""
         self.count = count
         self.tensor = smem(u64, count, alignment=8, name="bar")
 
@@ -81,22 +81,22 @@ class Mbarriers:
         return access(one, 1, "mbarrier")
 
     def init(self, arrivals: int) -> None:
-        """Make all barriers wait for so many arrivals in each phase; called by one thread."""
+        """Initialize all barriers for this number of arrivals per phase; called by one thread."""
         for i in range(self.count):
             emit(MbarInit, self._at(i), arrivals)
 
     def arrive(self, index: Leaf, cluster_rank: Leaf | None = None) -> None:
-        """Arrive once, at the barrier of another block of the cluster if its rank is given."""
+        """Arrive once; with `cluster_rank`, at the barrier of that block of the cluster."""
         rank_of = None if cluster_rank is None else bare(cluster_rank)
         emit(MbarArrive, self._at(index), cluster_rank=rank_of)
 
     def arrive_expect_tx(self, index: Leaf, bytes: int) -> None:
-        """Arrive once, and announce `bytes` that copies will bring."""
+        """Arrive once, and expect `bytes` from copies."""
         emit(MbarArrive, self._at(index), bytes)
 
     def wait(self, index: Leaf, parity: Leaf) -> None:
-        """Wait until the phase of this parity has ended; a new barrier is in phase 0, and a wait
-        for parity 1 passes at once.
+        """Wait until the phase of this parity has ended. A new barrier is in phase 0, so a wait for
+        parity 1 returns immediately.
         """
         emit(MbarWait, self._at(index), bare(parity))
 
@@ -110,7 +110,7 @@ def mbarriers(count: int) -> Mbarriers:
 
 
 def tma_tensor(tensor: Tensor) -> Tensor:
-    """Return a kernel's argument as coordinates, whose tiles TMA copies.
+    """Return an argument of a kernel as a tensor of coordinates, whose tiles TMA copies.
 
     Law: local_tile(tma_tensor(x), ...) has the shape of local_tile(x, ...).
     """
@@ -133,16 +133,16 @@ def tma_tensor(tensor: Tensor) -> Tensor:
 def tma_load(
     source: Tensor, target: Tensor, bars: Mbarriers, index: Leaf, multicast: Leaf = 0
 ) -> None:
-    """Copy a tile to shared memory; its bytes arrive at a barrier. Called by one thread.
+    """Copy a tile to shared memory; its bytes complete on a barrier. Called by one thread.
 
     Args:
         source: a tile of a `tma_tensor`.
-        target: shared memory of the same shape, swizzled as TMA swizzles, or plain.
-        bars: barriers, of which the one at `index` counts the bytes.
-        index: which.
-        multicast: bits of the blocks of the cluster that get the tile; 0: this block.
+        target: shared memory of the same shape, with a TMA swizzle or none.
+        bars: the barriers.
+        index: the index of the barrier that counts the bytes.
+        multicast: a mask of the blocks of the cluster that get the tile; 0: this block.
 
-    Elements outside of the tensor are zeros, and count as bytes.
+    Elements outside of the tensor are zero, and their bytes are counted.
     """
     engine, coord, box = _box(source, target, "cute.tma_load")
     dst = access(target, 1, "cute.tma_load")
@@ -153,11 +153,11 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "") -> None:
     """Copy a tile from shared memory to a tile of a `tma_tensor`. Called by one thread.
 
     Args:
-        source: shared memory, swizzled as TMA swizzles, or plain.
-        target: a tile of a `tma_tensor`; what lies outside of the tensor is dropped.
-        reduce: "" to store, or add, min, max to combine with what is there.
+        source: shared memory, with a TMA swizzle or none.
+        target: a tile of a `tma_tensor`; elements outside of the tensor are not written.
+        reduce: "" to store, or add, min, max to combine with the old elements.
 
-    Close the group with `tma_store_commit`; the shared memory may be written again after
+    Commit the group with `tma_store_commit`; the shared memory may be overwritten after
     `tma_store_wait(0, read=True)`.
     """
     engine, coord, box = _box(target, source, "cute.tma_store")
@@ -166,19 +166,19 @@ def tma_store(source: Tensor, target: Tensor, reduce: str = "") -> None:
 
 
 def tma_store_commit() -> None:
-    """Close a group of the thread's TMA stores (cp.async.bulk.commit_group)."""
+    """Commit a group of the thread's TMA stores (cp.async.bulk.commit_group)."""
     emit(BulkCommit)
 
 
 def tma_store_wait(groups: int, read: bool = False) -> None:
-    """Wait until at most so many groups are open, or (`read`) still read shared memory."""
+    """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
     emit(BulkWait, groups, read)
 
 
 def _box(
     tile: Tensor, shared: Tensor, operation: str
 ) -> tuple[Guarded, tuple[Any, ...], tuple[int, ...]]:
-    """Return the tensor, the coordinate of its first element and the extents of a tile's box."""
+    """Return the tensor, and the first coordinate and extents of a tile's box."""
     engine = tile.engine
     if not isinstance(engine, Guarded) or not isinstance(shared.engine, SharedMemory):
         raise refusal_here("tma-kernel-tile", operation=operation, a=tile, b=shared)
@@ -201,7 +201,7 @@ def _box(
 
 
 def _require_box(engine: Guarded, box: list[int], shared: Tensor, operation: str) -> None:
-    """Refuse a box that no tensor map has: too long, or its rows wider than the swizzle's span."""
+    """Refuse a box that no tensor map supports: too long, or rows wider than the swizzle span."""
     inner = next((i for i, d in enumerate(engine.stride) if d.__class__ is int and d == 1), None)
     swizzle = byte_swizzle(shared.layout, shared.dtype.bits)
     _mode, span, _period = SWIZZLE_MODES.get(swizzle.num_bits, ("", None, 0))
@@ -216,33 +216,33 @@ def _require_box(engine: Guarded, box: list[int], shared: Tensor, operation: str
 
 
 def warpgroup_fence() -> None:
-    """Order register accesses before the products that follow (wgmma.fence)."""
+    """Order earlier register accesses before later products (wgmma.fence)."""
     emit(WgFence)
 
 
 def warpgroup_commit() -> None:
-    """Close a group of products (wgmma.commit_group)."""
+    """Commit a group of products (wgmma.commit_group)."""
     emit(WgCommit)
 
 
 def warpgroup_wait(groups: int) -> None:
-    """Wait until at most so many groups are in flight (wgmma.wait_group)."""
+    """Wait until at most `groups` groups are in flight (wgmma.wait_group)."""
     emit(WgWait, groups)
 
 
 def warpgroup_gemm(
     mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor, accumulate: bool = True
 ) -> None:
-    """Begin acc += a * b by warpgroup instructions; acc may not be touched before
+    """Issue acc += a * b by warpgroup instructions; acc may not be accessed before
     `warpgroup_wait`.
 
     Args:
         mma: a tiled warpgroup MMA, or its atom.
         acc: accumulators (V,M,N).
-        a: the thread's partition (V,M,K) of A in shared memory, as partition_A makes it, or a
-            fragment in registers for an atom that reads A there.
+        a: the thread's partition (V,M,K) of A in shared memory, as partition_A returns it, or a
+            fragment in registers for an atom that reads A from registers.
         b: the partition (V,N,K) of B in shared memory.
-        accumulate: False to begin with zero.
+        accumulate: False to start from zero.
 
     """
     atom = mma.atom if isinstance(mma, TiledMMA) else mma
@@ -286,24 +286,24 @@ def _tile(part: Tensor, major: str, operation: str) -> Tile:
 
 
 def _at_origin(layout: AnyLayout) -> AnyLayout:
-    """Return a composed layout without its offset: the descriptor's address counts that."""
+    """Return a composed layout without its offset, which is part of the descriptor's address."""
     if layout.__class__ is ComposedLayout:
         return ComposedLayout(layout.outer, 0, layout.inner)
     return layout
 
 
 def setmaxnreg(count: int, kind: str) -> None:
-    """Give registers back (`dec`), or ask for more (`inc`), for all warps of a warpgroup."""
+    """Release registers (`dec`) or request more (`inc`), for all warps of a warpgroup."""
     if count % 8 or not 24 <= count <= 256 or kind not in ("inc", "dec"):
         raise refusal_here("kernel-registers", operation="cute.setmaxnreg", count=count, kind=kind)
     emit(SetMaxNReg, count, kind)
 
 
-# -- order
+# -- synchronization
 
 
 def fence_proxy_async() -> None:
-    """Make what the thread wrote to shared memory visible to TMA and warpgroup instructions."""
+    """Make the thread's writes to shared memory visible to TMA and warpgroup instructions."""
     emit(Fence, "proxy_async")
 
 

@@ -1,19 +1,20 @@
-"""`@cute.kernel`, and `trace`: from a Python function and its arguments to a `Plan`."""
+"""`@cute.kernel` and `trace`: trace a Python function with its arguments to a `Plan`."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 import traceback
 from threading import RLock
 
-from cute_py.calls import doors
+from cute_py.calls import backends
 from cute_py.calls.arguments import Argument, annotations_of, classify, rebuilt
 from cute_py.calls.arrays import on_device
-from cute_py.calls.fingerprint.watch import Watch
-from cute_py.calls.quick import Calls
+from cute_py.calls.fast_path import LaunchCache
+from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.dtypes.table import b1
-from cute_py.errors import CuteError, is_own, place_text, refusal
+from cute_py.errors import CuteError, ending_all, is_own, place_text, refusal
 from cute_py.layout.layout import Layout
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
@@ -33,16 +34,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.calls.fingerprint.watch import Seen
+    from cute_py.calls.fingerprint.dependencies import Snapshot
     from cute_py.layout.types import Leaf
 
 register_allocators.append(registers_of)
 
 
 class Kernel:
-    """A function that is traced to a plan; calling it runs the plan on its arguments.
+    """A function that is traced to a plan; a call runs the plan on its arguments.
 
-    Plans are kept by the types, alignments and compile-time values of the arguments.
+    Plans are cached by the types, alignments and compile-time values of the arguments.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -54,9 +55,9 @@ class Kernel:
         self.signature = inspect.signature(function)
         self.plans: dict[Any, Plan] = {}
         self.tracing = RLock()
-        self.watch = Watch(function)
-        self._notes: tuple[Seen, dict[str, object]] | None = None
-        self._calls: tuple[dict[str, object], Calls] | None = None
+        self.dependencies = Dependencies(function)
+        self._notes: tuple[Snapshot, dict[str, object]] | None = None
+        self._calls: tuple[dict[str, object], LaunchCache] | None = None
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
@@ -81,37 +82,41 @@ class Kernel:
         return tuple([classify(name, value, notes.get(name), taken) for name, value in given])
 
     def notes(self) -> dict[str, object]:
-        """Return the annotations as values, evaluated anew if what they name has changed."""
+        """Return the annotations as values, evaluated again if their dependencies have changed."""
         known = self._notes
-        if known is None or not known[0].holds():
-            seen = self.watch.now()
-            self.signature = inspect.signature(self.function)  # its defaults may be others
+        if known is None or not known[0].unchanged():
+            seen = self.dependencies.snapshot()
+            self.signature = inspect.signature(self.function)  # its defaults may have changed
             self._notes = known = seen, annotations_of(self.function)
         return known[1]
 
-    def calls(self) -> Calls:
-        """Return the calls that are known, none if the annotations have changed."""
+    def calls(self) -> LaunchCache:
+        """Return the cache of launches, which is empty again if the annotations have changed."""
         notes, known = self.notes(), self._calls
         if known is None or known[0] is not notes:
             names = [p.name for p in self.signature.parameters.values() if p.kind in _BY_POSITION]
-            known = notes, Calls([notes.get(name) for name in names])
+            known = notes, LaunchCache([notes.get(name) for name in names])
             self._calls = known
         return known[1]
 
     def plan(self, *args: object, **named: object) -> Plan:
-        """Return the plan for arguments like these: traced, or the one that was kept."""
-        seen = self.watch.now()
+        """Return the plan for such arguments, traced or cached."""
+        seen = self.dependencies.snapshot()
         arguments = self.arguments(*args, **named)
-        return self._kept(arguments, self._seen(seen, arguments))
+        return self._cached(arguments, self._with_statics(seen, arguments))
 
-    def _seen(self, seen: Seen, arguments: tuple[Argument, ...]) -> Seen:
-        """Return what was seen with what compile-time values refer to."""
-        return self.watch.with_values(seen, tuple([x for a in arguments for x in a.statics()]))
+    def _with_statics(self, seen: Snapshot, arguments: tuple[Argument, ...]) -> Snapshot:
+        """Return a snapshot extended by the dependencies of the compile-time values."""
+        return self.dependencies.with_values(
+            seen, tuple([x for a in arguments for x in a.statics()])
+        )
 
-    def _kept(self, arguments: tuple[Argument, ...], seen: Seen) -> Plan:
+    def _cached(self, arguments: tuple[Argument, ...], seen: Snapshot) -> Plan:
+        if not seen.complete:  # it reads globals by eval, exec or globals()
+            return _traced(self, arguments)
         key = (seen.key, *[argument.key for argument in arguments])
         if key not in self.plans:
-            with self.tracing:  # threads that call at the same time get one plan
+            with self.tracing:  # concurrent calls get the same plan
                 if key not in self.plans:
                     self.plans[key] = _traced(self, arguments)
         return self.plans[key]
@@ -121,32 +126,32 @@ class Kernel:
         return _leaves(self.arguments(*args, **named))
 
     def __get__(self, instance: object, owner: type | None = None) -> Kernel:
-        """Return the kernel; as a method of an object, with that object as its first argument."""
+        """Return the kernel; as a method, bound to the object as its first argument."""
         return self if instance is None else _Method(self, instance)
 
     def __call__(self, *args: object, **named: object) -> None:
-        """Run the kernel: on the GPU where its arrays lie there, else on the emulator.
+        """Run the kernel: on the GPU if its arrays are device arrays, else on the emulator.
 
-        A call like one before, but for addresses and run-time numbers, is launched at once; see
-        `quick`.
+        A call that differs from an earlier one only in addresses and run-time numbers takes the
+        fast path; see `fast_path`.
         """
         if named or self._calls is None:
             self._run(args, named)
             return
         calls = self._calls[1]
-        if not (calls.again(args) or calls.launch(args)):
+        if not (calls.replay(args) or calls.launch(args)):
             self._run(args, named)
 
     def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:
-        seen = self.watch.now()  # before all else: a change from here on is noticed
+        seen = self.dependencies.snapshot()  # first, so that a later change is noticed
         calls = self.calls()
         arguments = self.arguments(*args, **named)
-        seen = self._seen(seen, arguments)
-        plan, leaves = self._kept(arguments, seen), _leaves(arguments)
+        seen = self._with_statics(seen, arguments)
+        plan, leaves = self._cached(arguments, seen), _leaves(arguments)
         if not any(map(on_device, leaves)):
-            doors.emulator()(plan, *leaves)
+            backends.emulator()(plan, *leaves)
             return
-        launch, values = doors.gpu()(plan, leaves)
+        launch, values = backends.gpu()(plan, leaves)
         launch(values)
         if not named:
             calls.keep(args, arguments, seen, launch)
@@ -160,7 +165,7 @@ def _leaves(arguments: tuple[Argument, ...]) -> list[Any]:
 
 
 class _Method(Kernel):
-    """A kernel of a class, for one object: all else is the kernel's."""
+    """A kernel bound to an object, as a method is."""
 
     def __init__(self, kernel: Kernel, instance: object) -> None:
         self.__dict__.update(vars(kernel))
@@ -177,17 +182,17 @@ class _Method(Kernel):
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Make a kernel of a Python function: `@cute.kernel` above its `def`.
+    """Make a Python function a kernel: `@cute.kernel` above its `def`.
 
-    Its arguments: arrays (tensors in global memory), numbers of a parameter that is annotated with
-    a dtype (`alpha: cute.f32`, known at run time), and compile-time values. It states its launch
-    shape with `cute.launch`, and returns nothing.
+    Its arguments are arrays (tensors in global memory), run-time numbers (parameters annotated
+    with a dtype, `alpha: cute.f32`), and compile-time values. It sets its launch shape with
+    `cute.launch`, and returns nothing.
     """
     return Kernel(function)
 
 
 def trace(kernel: Kernel, *args: object, **named: object) -> Plan:
-    """Return the plan of a kernel for arguments like these."""
+    """Return the plan of a kernel for such arguments."""
     if not isinstance(kernel, Kernel):
         raise refusal("kernel-function", operation="cute.trace", type=type(kernel).__name__)
     return kernel.plan(*args, **named)
@@ -197,7 +202,7 @@ def trace(kernel: Kernel, *args: object, **named: object) -> Plan:
 
 
 def _no_kernel(function: object) -> str:
-    """Return what keeps a function from being a kernel, or ""."""
+    """Return the reason why a function cannot be a kernel, or ""."""
     if not inspect.isfunction(function):
         return type(function).__name__
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -215,6 +220,14 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
         verify(plan)
     except CuteError as error:
         raise _located(error, state.root.line) from error
+    except ValueError as error:
+        if not state.locked or "read-only" not in str(error):
+            raise
+        found = refusal("trace-rebound", operation="kernel", names="a large array", kind="block")
+        raise _located(found.with_traceback(error.__traceback__), state.root.line) from error
+    finally:
+        for each in state.locked:
+            each.unlock()
     return plan
 
 
@@ -227,7 +240,9 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
     bound = kernel.signature.bind_partial()
     given = [rebuilt(a, made) for a in arguments]
     bound.arguments.update(zip(kernel.signature.parameters, given, strict=True))
-    result = kernel.function(*bound.args, **bound.kwargs)
+    state.frame = sys._getframe()
+    with ending_all():
+        result = kernel.function(*bound.args, **bound.kwargs)
     if result is not None and kernel.__name__ != "<lambda>":
         raise refusal("kernel-returns", operation=kernel.__name__, type=type(result).__name__)
     state.require_sound()
@@ -255,8 +270,8 @@ _PLACE = re.compile(r" \([^()]+:\d+\)$")
 
 
 def _located(error: CuteError, kernel: tuple[str, int]) -> CuteError:
-    """Return an error that says where in the kernel it came up, if it does not yet: the innermost
-    line that is not of this package, or that of the kernel's `def`.
+    """Return an error that names its line, if it does not yet: the innermost line outside of this
+    package, or else that of the kernel's `def`.
     """
     if _PLACE.search(error.args[0]):
         return error
@@ -305,7 +320,7 @@ def _bare(x: Leaf) -> Any:  # a Scalar
 
 
 def _number(state: Trace, leaf: Argument) -> Any:
-    """Return a run-time number: an integer as an `Int`, others in a register."""
+    """Return a run-time number: an integer as an `Int`, any other in a register."""
     kind = leaf.facts
     state.params[leaf.name] = ScalarParam(leaf.name, kind)
     if kind is b1:
@@ -321,10 +336,10 @@ def _number(state: Trace, leaf: Argument) -> Any:
 
 
 class Recorder:
-    """What Python's operators on the values of a kernel record, by what an operator asks for.
+    """The functions that record Python's operators on the values of a kernel.
 
-    Engines and integers have the operators, and stand below the modules that record; they reach
-    these functions through `current().record`.
+    Engines and integers define the operators, but are in a lower layer than the modules that
+    record. They call these functions through `current().record`.
     """
 
     apply = staticmethod(arithmetic.apply)

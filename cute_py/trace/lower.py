@@ -1,7 +1,8 @@
-"""Lowering: what a tensor of a kernel names, as `Access` and `Reg` records.
+"""Lowering: the elements of a kernel's tensor as `Access` and `Reg` records.
 
 This is the only place where layouts become addresses. A tensor is enumerated in colexicographic
-order; what depends on the thread, the block or a loop goes to the bases, all else to the table.
+order. Offsets that depend on the thread, the block or a loop go to the bases, static ones to the
+table.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def count_of(layout: AnyLayout, operation: str) -> int:
-    """Return the number of elements; refuse one that is not known yet."""
+    """Return the number of elements; refuse one that is known only at run time."""
     count = layout.size()
     if count.__class__ is not int:
         raise refusal_here("kernel-size", operation=operation, layout=layout)
@@ -41,7 +42,7 @@ def count_of(layout: AnyLayout, operation: str) -> int:
 
 
 def modes_of(layout: Layout, operation: str) -> list[tuple[int, Any]]:
-    """Return (extent, stride) of the flat modes but those of extent 1; refuse run-time sizes."""
+    """Return (extent, stride) of the flat modes of extent above 1; refuse run-time sizes."""
     modes = list(zip(layout._s, layout._d, strict=True))
     for extent, _stride in modes:
         if extent.__class__ is not int:
@@ -53,13 +54,13 @@ def sums_of(modes: list[tuple[int, int]]) -> list[int]:
     """Return the offset of every index of flat modes, the first one fastest."""
     offsets = [0]
     for extent, stride in reversed(modes):
-        # built from the slowest mode: each known offset is repeated for the new fastest mode
+        # starting from the slowest mode: each offset is repeated for the next faster mode
         offsets = [o + i * stride for o in offsets for i in range(extent)]
     return offsets
 
 
 def base_of(origin: Leaf, digits: tuple[int, ...], moving: list[Any]) -> Leaf:
-    """Return the origin moved by `digits` steps along (place, extent, stride) modes."""
+    """Return the origin moved by `digits` steps along (position, extent, stride) modes."""
     total = origin
     for digit, (_k, _e, stride) in zip(digits, moving, strict=True):
         total = ints.add(total, ints.mul(digit, stride))
@@ -70,7 +71,7 @@ def base_of(origin: Leaf, digits: tuple[int, ...], moving: list[Any]) -> Leaf:
 
 
 def register(tensor: Tensor, operation: str) -> Reg:
-    """Return the elements of a register tensor, in order; refuse other memories and old values."""
+    """Return the elements of a register tensor, in order; refuse other spaces and stale values."""
     engine = tensor.engine
     if not isinstance(engine, Register):
         raise refusal_here(
@@ -86,7 +87,7 @@ def register(tensor: Tensor, operation: str) -> Reg:
 
 
 def static_offsets(layout: Alike, operation: str) -> list[int]:
-    """Return the offsets of a layout whose sizes and strides are numbers."""
+    """Return the offsets of a layout with static sizes and strides."""
     if layout.__class__ is Layout and all(d.__class__ is int for d in layout._d):
         return sums_of(modes_of(layout, operation))
     if layout.__class__ is not Layout and layout.offset.__class__ is int:
@@ -98,10 +99,10 @@ def static_offsets(layout: Alike, operation: str) -> list[int]:
 
 
 def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:
-    """Return the vectors of `width` elements that a tensor in memory names.
+    """Return a tensor in memory as vectors of `width` elements.
 
-    Raises LayoutError where the elements of a vector are not neighbours, where its address may be
-    misaligned, or where a part of it may lie outside of the extents.
+    Raises LayoutError if the elements of a vector are not contiguous, if its address may be
+    misaligned, or if it may be partly outside of the extents.
     """
     engine = tensor.engine
     if isinstance(engine, KernelEngine):
@@ -139,9 +140,7 @@ def _by_offsets(tensor: Tensor, width: int, operation: str) -> dict[str, Any]:
 
 
 def _split(modes: list[tuple[int, Any]]) -> tuple[list[Any], list[Any]]:
-    """Return the modes with static strides, and the strides that are known at run time only; each
-    with its place.
-    """
+    """Return the modes with static and those with run-time strides, each with its position."""
     fixed = [(k, e, d) for k, (e, d) in enumerate(modes) if d.__class__ is int]
     moving = [(k, e, d) for k, (e, d) in enumerate(modes) if d.__class__ is not int]
     return fixed, moving
@@ -150,8 +149,8 @@ def _split(modes: list[tuple[int, Any]]) -> tuple[list[Any], list[Any]]:
 def _vectors(
     fixed: list[Any], moving: list[Any], layout: Layout, width: int, operation: str
 ) -> list[tuple[tuple[int, ...], int]]:
-    """Return (digits of the moving modes, static offset) of every vector; refuse elements that are
-    not neighbours.
+    """Return (digits of the run-time modes, static offset) of every vector; refuse vectors whose
+    elements are not contiguous.
     """
     modes: list[tuple[int, int, int]] = [(0, 0, 0)] * (len(fixed) + len(moving))
     for k, e, d in fixed:
@@ -206,7 +205,7 @@ def _swizzled(tensor: Tensor, width: int, operation: str) -> dict[str, Any]:
 
 
 def _outside(offset: Scalar, period: int) -> tuple[Scalar, Scalar]:
-    """Return the terms of an offset that are multiples of the swizzle's period, and the others:
+    """Split an offset into the terms that are multiples of the swizzle's period, and the others:
     swizzle(x + n*period) == swizzle(x) + n*period.
     """
     if isinstance(offset, int):
@@ -227,7 +226,7 @@ def _scalar(terms: Any) -> Scalar:  # a polynomial
 
 
 def _require_aligned(x: Access, operation: str) -> None:
-    """Refuse vectors whose address is not known to be a multiple of their size."""
+    """Refuse vectors whose address is not provably a multiple of their size."""
     if x.width == 1:
         return
     alignment = alignment_of(x.space, x.storage)
@@ -255,7 +254,7 @@ def alignment_of(space: str, storage: str) -> int:
 
 
 def vector_width(a: Tensor, most_bits: int, operation: str) -> int:
-    """Return the widest vector (elements) that `access` accepts, of at most so many bits."""
+    """Return the widest vector (elements) of at most `most_bits` that `access` accepts."""
     count, bits = count_of(a.layout, operation), element_bits(a)
     width = 1
     while width * 2 * bits <= most_bits and count % (width * 2) == 0:
@@ -273,12 +272,12 @@ def element_bits(tensor: Tensor) -> int:
     return dtype.bits
 
 
-# -- tensors that count in coordinates of a parameter: offsets, and guards where they may lie
-# outside of its extents
+# -- tensors in coordinates of a parameter: offsets, and guards where they may be outside of its
+# extents
 
 
 def by_coordinates(tensor: Tensor, engine: Guarded, width: int, operation: str) -> dict[str, Any]:
-    """Return bases, table and guards of a tensor that counts in coordinates of a parameter."""
+    """Return bases, table and guards of a tensor in coordinates of a parameter."""
     layout = tensor.layout
     starts, strides, extents = (
         list(flatten(x)) for x in (engine.offset, engine.stride, engine.shape)
@@ -294,7 +293,7 @@ def by_coordinates(tensor: Tensor, engine: Guarded, width: int, operation: str) 
         ]
     bases: dict[tuple[int, ...], int] = {}
     guards: dict[Any, int] = {}
-    known: dict[tuple[int, int], tuple[int, ...]] = {}  # of (axis, coordinate), once each
+    known: dict[tuple[int, int], tuple[int, ...]] = {}  # the guards of each (axis, coordinate)
     table, masks = [], []
     for v in range(0, len(entries), width):
         coord = entries[v]
@@ -337,7 +336,7 @@ def _axis(
     layout: AnyLayout,
     operation: str,
 ) -> tuple[int, int]:
-    """Return which coordinate a stride moves, and by how much."""
+    """Return (axis, step) of the coordinate that a stride moves."""
     if stride.__class__ is int and stride == 0:
         return 0, 0
     step = getattr(stride, "value", None)
@@ -366,7 +365,7 @@ def _is_one(stride: object) -> bool:
 
 
 def _guards(start: Leaf, extent: Leaf, width: int, operation: str) -> list[Cond]:
-    """Return what must hold for elements from a coordinate on to lie inside of an extent."""
+    """Return the conditions for the elements of a vector to be inside of an extent."""
     if width > 1:
         _require_whole(start, extent, width, operation)
     both = compare("le", 0, start), compare("lt", start, extent)
@@ -379,8 +378,8 @@ def _surely(inside: bool | Condition) -> bool:
 
 
 def _stays_below(test: Cond) -> bool:
-    """Tell whether a < b holds because of what the symbols of a stay below: the number of blocks of
-    the grid, or of iterations of a loop.
+    """Return whether a < b follows from the upper limits of the symbols of a: the extents of the
+    grid, or the stop of a loop.
     """
     if not isinstance(test, Compare) or test.test != "lt":
         return False
@@ -391,7 +390,7 @@ def _stays_below(test: Cond) -> bool:
 
 
 def _at_most(x: Leaf, name: str, limit: Leaf) -> Leaf:
-    """Return x with the greatest value of a symbol, where x grows with it and is linear in it."""
+    """Return x with the greatest value of a symbol, if x is linear and increasing in it."""
     if not isinstance(x, SymInt):
         return x
     alone = [m for m in x._terms if any(s.name == name for atom in m for s in atom.symbols)]
@@ -405,7 +404,7 @@ def _at_most(x: Leaf, name: str, limit: Leaf) -> Leaf:
 
 
 def _require_whole(start: Leaf, extent: Leaf, width: int, operation: str) -> None:
-    """Refuse vectors that may lie partly outside of an extent."""
+    """Refuse vectors that may be partly outside of an extent."""
     if ints.divides(width, extent) and ints.divides(width, start):
         return
     last = ints.add(start, width - 1)

@@ -1,8 +1,8 @@
-"""`cute.math`: functions of register tensors, element by element, by their NumPy names.
+"""`cute.math`: element-wise functions of register tensors, with NumPy's names.
 
-Each is a public row of `plan.functions`. What is said of a GPU is about f32, and f16 and
-bf16, which are computed in f32. In f64 sqrt, rsqrt and rcp are rounded as on the emulator, and the
-others are within 2 ulp.
+Each is a public row of `plan.functions`. The texts on GPUs apply to f32, and to f16 and bf16, which
+are computed in f32. In f64 sqrt, rsqrt and rcp are rounded as on the emulator, and the others are
+within 2 ulp.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _recording(name: str, row: Function) -> Callable[..., Tensor]:
     """Return the function that records a row."""
     make = _where if row.name == "where" else _BY_ARITY[row.arity]
     function: Any = make(row.name)
-    function.__code__ = function.__code__.replace(co_name=name)  # by which a refusal names it
+    function.__code__ = function.__code__.replace(co_name=name)  # the name that a refusal shows
     function.__name__ = function.__qualname__ = name
     function.__doc__ = row.text
     return function  # type: ignore[no-any-return]
@@ -64,7 +64,7 @@ globals().update({name: _recording(name, row) for name, row in PUBLIC.items()})
 
 
 def __getattr__(name: str) -> Any:
-    """Refuse a function that there is not; type checkers read here what the others are."""
+    """Refuse an unknown function. Type checkers take the type of the functions from here."""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""`cute.gemm`, fragments times fragments by the instruction of an MMA atom; and `mainloop`, the
+"""`cute.gemm`, the product of fragments by the instruction of an MMA atom; and `mainloop`, the
 loop of a GEMM over the tiles along K, as a software pipeline.
 
 Source: cutlass include/cutlass/gemm/threadblock/mma_multistage.h and mma_pipelined.h (the order of
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 def gemm(mma: TiledMMA | MMA_Atom, acc: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add a * b to acc, fragments of a thread: acc (V,M,N), a (V,M) or (V,M,K), b (V,N) or
+    """Compute acc += a * b for fragments of a thread: acc (V,M,N), a (V,M) or (V,M,K), b (V,N) or
     (V,N,K).
 
-    Instructions run along K outermost, then along M, and along N forth and back, which keeps the
-    fragments of a in place. Raises LayoutError where shapes, memories or types are not those of the
+    Instructions are issued along K outermost, then along M, and along N in serpentine order, which
+    reuses the fragments of a. Raises LayoutError if shapes, memory spaces or types do not fit the
     atom.
     """
     atom = mma.atom if isinstance(mma, TiledMMA) else mma
@@ -107,7 +107,7 @@ def _require_type(atom: MMA_Atom, name: str, tensor: Tensor, kind: Dtype) -> Non
 
 
 class Operand:
-    """One operand of `mainloop`: how its tiles come to shared memory, and from there to registers.
+    """One operand of `mainloop`: the copies of its tiles to shared memory and to registers.
 
     Args:
         source: its tiles in global memory (BLK_MN, BLK_K, k).
@@ -125,19 +125,19 @@ class Operand:
 
 
 def mainloop(mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
-    """Add to acc the product of all tiles of a and b, in a software pipeline.
+    """Add the products of all tiles of a and b to acc, in a software pipeline.
 
     Args:
         mma: the tiled MMA.
-        acc: the thread's accumulators (V,M,N), already given values.
+        acc: the thread's accumulators (V,M,N), initialized.
         a: operand A, tiles of (BLK_M, BLK_K).
         b: operand B, tiles of (BLK_N, BLK_K).
 
-    With a cp.async instruction as g2s of an operand, stages - 1 tiles are under way while one is
-    read (MmaMultistage). With others the next tile waits in registers, and shared memory has two
-    stages (MmaPipelined). Fragments of the next k-block are loaded before the product of this one.
-    Tiles at the edges are predicated as `cute.copy` does it, and nothing is read of tiles beyond
-    the last. Raises LayoutError where stages or tiles of a and b differ.
+    If g2s of an operand is cp.async, stages - 1 tiles are in flight while one is read
+    (MmaMultistage). Otherwise the next tile is held in registers, and shared memory has two stages
+    (MmaPipelined). Fragments of the next k-block are loaded before the product of the current one.
+    Tiles at the edges are predicated as in `cute.copy`, and tiles beyond the last are not read.
+    Raises LayoutError if the stages or tiles of a and b differ.
     """
     loop = _MainLoop(mma, acc, a, b)
     asynchronous = "cp_async" in (x.g2s.atom.op.completion for x in (a, b))
@@ -145,7 +145,7 @@ def mainloop(mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
 
 
 class _Partition:
-    """What one thread has of an operand."""
+    """One thread's partition of an operand."""
 
     def __init__(self, operand: Operand, name: str, mma: TiledMMA, tid: Leaf) -> None:
         self.g2s = operand.g2s
@@ -167,11 +167,11 @@ class _Partition:
 
     @property
     def vectors(self) -> int:
-        """How many vectors the thread copies of a tile."""
+        """The number of vectors of a tile that the thread copies."""
         return int(size(self.source.layout, 1)) * int(size(self.source.layout, 2))
 
     def pieces(self, most: int) -> list[_Piece]:
-        """Return the copies of a tile in pieces of at most so many vectors, or of one row."""
+        """Return the copies of a tile in pieces of at most `most` vectors, or of one row."""
         rows = int(size(self.source.layout, 1))
         wanted = max(1, most * rows // self.vectors)
         each = max(n for n in range(1, wanted + 1) if rows % n == 0)
@@ -189,7 +189,7 @@ class _Partition:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Some of the vectors that one thread copies of an operand's tile (CPY,CPY_MN,CPY_K,...)."""
+    """Some of the vectors of an operand's tile that one thread copies (CPY,CPY_MN,CPY_K,...)."""
 
     g2s: TiledCopy
     source: Tensor
@@ -197,7 +197,7 @@ class _Piece:
 
 
 def _groups(parts: Iterable[_Partition], most: int) -> list[list[_Piece]]:
-    """Return the copies of a tile in at most so many groups of about equal size."""
+    """Return the copies of a tile in at most `most` groups of about equal size."""
     parts = tuple(parts)
     vectors = sum(part.vectors for part in parts)
     pieces = [piece for part in parts for piece in part.pieces(-(-vectors // most))]
@@ -205,11 +205,11 @@ def _groups(parts: Iterable[_Partition], most: int) -> list[list[_Piece]]:
     return [pieces[i : i + each] for i in range(0, len(pieces), each)]
 
 
-PAIR = 2  # rows of instructions: one forth along N, one back
+PAIR = 2  # rows of instructions: one forward along N, one backward
 
 
 def _rows_of(x: Tensor) -> list[Tensor]:
-    """Return accumulators (V,M,N) or a fragment (V,M) by pairs of M, whole where M is odd."""
+    """Return accumulators (V,M,N) or a fragment (V,M) in pairs of M, or as a whole if M is odd."""
     pairs, odd = divmod(int(size(x.layout, 1)), PAIR)
     if odd:
         return [x]
@@ -225,8 +225,8 @@ class _MainLoop:
         self.tiles = size(a.source.layout, 2)
         self.stages = _stages(a, b)
         self.blocks = int(size(self.parts[0].fragment.layout, 2))
-        # copies go beside the products of all k-blocks but the last; single threads have none of
-        # the registers that this takes to spare
+        # copies are interleaved with the products of all k-blocks except the last; without tensor
+        # cores, threads have no registers to spare for this
         self.rows = _rows_of(acc) if mma.atom.ptx else [acc]
         steps = max(1, self.blocks - 1) * len(self.rows) if mma.atom.ptx else 1
         self.groups = _groups(self.parts, steps)
@@ -234,13 +234,13 @@ class _MainLoop:
     # -- steps
 
     def issue(self, tile: Leaf, stage: Leaf) -> None:
-        """Begin to copy a tile to a stage, if there is such a tile."""
+        """Issue the copies of a tile to a stage, if the tile exists."""
         for group in self.groups:
             self.issue_group(group, tile, stage)
         cp_async_fence()
 
     def issue_group(self, group: list[_Piece], tile: Leaf, stage: Leaf) -> None:
-        """Begin to copy some pieces of a tile."""
+        """Issue the copies of some pieces of a tile."""
         there = compare("lt", tile, self.tiles)
         for piece in group:
             source, stored = piece.source[_, _, _, tile], piece.stored[_, _, _, stage]
@@ -254,19 +254,19 @@ class _MainLoop:
         for part in self.parts:
             part.load(block, stage)
 
-    def multiply(self, block: int, beside: Any = None) -> None:  # a function
-        """Add the product of one k-block, some rows at a time; `beside` is called before each."""
+    def multiply(self, block: int, during: Any = None) -> None:  # a function
+        """Add the product of one k-block, some rows at a time; `during` is called before each."""
         a, b = (part.fragment[_, _, block] for part in self.parts)
         cut = _rows_of(a) if len(self.rows) > 1 else [a]
         for i, (acc, mine) in enumerate(zip(self.rows, cut, strict=True)):
-            if beside is not None:
-                beside(block * len(self.rows) + i)
+            if during is not None:
+                during(block * len(self.rows) + i)
             gemm(self.mma, acc, mine, b)
 
     # -- the two pipelines
 
     def multistage(self) -> None:
-        """cp.async: stages - 1 tiles under way."""
+        """cp.async: stages - 1 tiles in flight."""
         ahead = self.stages - 1
         for tile in range(ahead):
             self.issue(tile, tile)
@@ -274,14 +274,16 @@ class _MainLoop:
         for k in range_(self.tiles - 1):
             self._tile(
                 k % self.stages,
-                beside=lambda step, k=k: self._ahead(step, k + ahead),
+                during=lambda step, k=k: self._copy_ahead(step, k + ahead),
                 last=lambda k=k: self._arrive((k + 1) % self.stages),
             )
-        cp_async_wait(0)  # zeros for tiles beyond the last may still be on their way
+        cp_async_wait(0)  # zero fills of tiles beyond the last may still be in flight
         self._tile((self.tiles - 1) % self.stages)
 
-    def _ahead(self, step: int, tile: Leaf) -> None:
-        """Begin the copies of a later tile that go beside a product; commit after the last."""
+    def _copy_ahead(self, step: int, tile: Leaf) -> None:
+        """Issue the copies of a later tile that are interleaved with a product; commit after the
+        last one.
+        """
         if step < len(self.groups):
             self.issue_group(self.groups[step], tile, tile % self.stages)
         if step == len(self.groups) - 1:
@@ -294,19 +296,19 @@ class _MainLoop:
         if self.blocks > 1:
             self.load(0, stage)
 
-    def _tile(self, stage: Leaf, beside: Any = None, last: Any = None) -> None:
+    def _tile(self, stage: Leaf, during: Any = None, last: Any = None) -> None:
         """Multiply all k-blocks of a stage, each while the next one is loaded.
 
         Args:
             stage: the stage to read.
-            beside: what to do beside each product of some rows, given its number.
-            last: what to do before the last k-block: it makes the next stage ready, and loads its
-                first k-block.
+            during: called before each product of some rows, with its number.
+            last: called before the last k-block; it waits for the next stage, and loads its first
+                k-block.
 
         """
         if self.blocks == 1:
             self.load(0, stage)
-            self.multiply(0, beside)
+            self.multiply(0, during)
             if last is not None:
                 last()
             return
@@ -315,7 +317,7 @@ class _MainLoop:
                 self.load(block + 1, stage)
             elif last is not None:
                 last()
-            self.multiply(block, beside)
+            self.multiply(block, during)
 
     def pipelined(self) -> None:
         """Through registers: the next tile is loaded during the product of this one."""
@@ -340,7 +342,7 @@ class _MainLoop:
         for k in range_(self.tiles - 1):
             self._tile(
                 k % self.stages,
-                beside=lambda step, k=k: fetch(k + 1) if step == 0 else None,
+                during=lambda step, k=k: fetch(k + 1) if step == 0 else None,
                 last=lambda k=k: store((k + 1) % self.stages),
             )
         self._tile((self.tiles - 1) % self.stages)

@@ -1,4 +1,4 @@
-"""Storages of a kernel, and single elements of memory."""
+"""Allocation of a kernel's storages, and accesses of single elements."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 def smem(dtype: DtypeLike, layout: LayoutLike, alignment: int = 128, name: str = "s") -> Tensor:
-    """Return a tensor in shared memory, with a place of its own.
+    """Allocate a tensor in shared memory.
 
     Args:
-        dtype: of the elements.
+        dtype: the type of the elements.
         layout: a Layout, a ComposedLayout (swizzled), or a shape.
-        alignment: of the first element (bytes); 1024 for TMA with the widest swizzle.
-        name: a stem for the name of the storage in the plan.
+        alignment: the alignment of the first element (bytes); 1024 for TMA with the widest swizzle.
+        name: the stem of the storage's name in the plan.
 
     """
     trace = current()
@@ -46,7 +46,7 @@ def smem(dtype: DtypeLike, layout: LayoutLike, alignment: int = 128, name: str =
     label = trace.name_for(name)
     offset = trace.place(alignment)
     trace.shared[label] = shared = Shared(label, kind, count, offset, alignment)
-    if offset + shared.bytes > MOST_SHARED:  # at once: a kernel of many stages is long to trace
+    if offset + shared.bytes > MOST_SHARED:  # early: a kernel with many stages is slow to trace
         size = offset + shared.bytes
         raise refusal_here("plan-shared", operation=trace.name, bytes=size, most=MOST_SHARED)
     trace.take(offset + shared.bytes)
@@ -55,10 +55,10 @@ def smem(dtype: DtypeLike, layout: LayoutLike, alignment: int = 128, name: str =
 
 @contextmanager
 def union() -> Iterator[None]:
-    """`with cute.union():` lets the storages that are made inside begin at one place.
+    """`with cute.union():` allocates the storages inside at the same offset.
 
-    They share memory, so only one may be in use at a time; the emulator finds a read of what
-    another one has overwritten without a barrier between.
+    They overlap, so only one may be live at a time; the emulator finds a read of memory that
+    another one has overwritten, without a barrier in between.
     """
     trace = current()
     start = trace.place(1)
@@ -71,9 +71,7 @@ def union() -> Iterator[None]:
 
 @contextmanager
 def struct() -> Iterator[None]:
-    """`with cute.struct():` inside of a union makes one member of several storages, which lie one
-    after the other.
-    """
+    """`with cute.struct():` inside of a union makes consecutive storages one member."""
     trace = current()
     start, (unions, top) = trace.place(1), (trace.unions, trace.top)
     trace.unions, trace.top = [], start
@@ -85,12 +83,12 @@ def struct() -> Iterator[None]:
 
 
 def rmem(dtype: DtypeLike, layout: LayoutLike, name: str = "r") -> Tensor:
-    """Return a tensor of registers; every thread has its own.
+    """Allocate a tensor in registers; every thread has its own.
 
     Args:
-        dtype: of the elements.
+        dtype: the type of the elements.
         layout: a Layout, or a shape (compact).
-        name: a stem for the name of the storage in the plan.
+        name: the stem of the storage's name in the plan.
 
     """
     layout = as_layout(layout, "cute.rmem")
@@ -98,15 +96,15 @@ def rmem(dtype: DtypeLike, layout: LayoutLike, name: str = "r") -> Tensor:
 
 
 def registers_of(name: str, dtype: DtypeLike, count: int) -> KernelEngine | None:
-    """Return registers of the kernel in progress, for `make_rmem_tensor`; None outside of one."""
+    """Return registers of the kernel that is traced, for `make_rmem_tensor`, or None."""
     return None if tracing() is None else allocate_registers(name, as_dtype(dtype), count)
 
 
-# -- one element
+# -- single elements
 
 
 def load_element(engine: KernelEngine, offset: IntTuple) -> Tensor:
-    """Record the load of one element, and return the register that holds it."""
+    """Record the load of one element to a register, and return it."""
     src = access(_element(engine, offset), 1, "tensor[coord]")
     held = new_registers(_kind(engine), 1, "x")
     emit(Load, register(held, "tensor[coord]"), src)
@@ -122,7 +120,7 @@ def store_element(engine: KernelEngine, offset: IntTuple, value: object) -> None
 
 
 def element_register(value: object, kind: Dtype, operation: str) -> Reg:
-    """Return a value as a register of one element of a type."""
+    """Return a value in a register of one element of a type."""
     if is_register(value):
         if value.dtype is not kind:  # type: ignore[attr-defined]
             raise refusal_here(

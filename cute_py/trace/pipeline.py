@@ -1,7 +1,7 @@
-"""`pipeline`: a ring of stages in shared memory that asynchronous copies fill.
+"""`pipeline`: a circular buffer of stages in shared memory that asynchronous copies fill.
 
-The index of the stage is kept by the object, in run-time variables, so that it goes on counting
-through `cute.range`. Source: cutlass include/cutlass/pipeline/pipeline.hpp.
+The object holds the index of the stage in run-time variables, so that it advances through
+`cute.range`. Source: cutlass include/cutlass/pipeline/pipeline.hpp.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Pipeline:
-    """A ring of stages that cp.async fills: acquire, copy, commit; wait, read, release.
+    """A circular buffer that cp.async fills: acquire, copy, commit; wait, read, release.
 
-    Commit `stages - 1` tiles before the first wait, and after it in each iteration wait for one
-    tile and commit one (an empty one at the end). Then a wait finds the oldest tile complete, and
-    what is acquired after a wait was released before it by all threads.
+    Commit `stages - 1` tiles before the first wait. Then, in each iteration, wait for one tile and
+    commit one (an empty group at the end). So each wait completes the oldest tile, and all threads
+    have released a stage that is acquired after a wait.
     """
 
     def __init__(self, stages: int) -> None:
@@ -38,7 +38,7 @@ class Pipeline:
         return self._write.get()
 
     def commit(self) -> None:
-        """Say that the copies to the stage are issued; the next acquire gives the next stage."""
+        """Commit the copies to the acquired stage; the next acquire returns the next stage."""
         cp_async_fence()
         self._write.set((self._write.get() + 1) % self.stages)
 
@@ -49,20 +49,20 @@ class Pipeline:
         return self._read.get()
 
     def release(self) -> None:
-        """Say that the stage is read; the next wait gives the next stage."""
+        """Release the stage after its last read; the next wait returns the next stage."""
         self._read.set((self._read.get() + 1) % self.stages)
 
 
 class TmaPipeline:
-    """A ring of stages that TMA fills: acquire, load, commit; wait, read, release.
+    """A circular buffer that TMA fills: acquire, load, commit; wait, read, release.
 
-    One thread produces; `consumers` threads consume, and each of them releases. A pair of mbarriers
-    a stage, full and empty, orders them. All threads of the block must make the object together: it
-    initialises the barriers and synchronises the block.
+    One thread is the producer. `consumers` threads consume, and each of them releases. A pair of
+    mbarriers per stage, full and empty, synchronizes them. All threads of the block must construct
+    the object: it initializes the barriers and synchronizes the block.
     """
 
     def __init__(self, stages: int, bytes: int, consumers: int) -> None:
-        """Take and initialise the barriers; `bytes` are what the loads of one stage bring."""
+        """Allocate and initialize the barriers; `bytes` is the size of all loads of one stage."""
         _require_stages(stages)
         self.stages, self.bytes = stages, bytes
         self.full, self.empty = Mbarriers(stages), Mbarriers(stages)
@@ -75,18 +75,18 @@ class TmaPipeline:
         self._read, self._parity = Var(0, 0, stages - 1), Var(0, 0, 1)
 
     def acquire(self) -> Leaf:
-        """Wait until the next stage is empty, announce its bytes, and return its index."""
+        """Wait until the next stage is empty, expect its bytes, and return its index."""
         stage = self._write.get()
         self.empty.wait(stage, self._written.get())
         self.full.arrive_expect_tx(stage, self.bytes)
         return stage
 
     def load(self, source: Tensor, target: Tensor) -> None:
-        """Begin to copy a tile of a `tma_tensor` to the acquired stage."""
+        """Issue the copy of a tile of a `tma_tensor` to the acquired stage."""
         tma_load(source, target, self.full, self._write.get())
 
     def commit(self) -> None:
-        """Go on to the next stage; the copies complete by themselves."""
+        """Advance to the next stage; the copies complete asynchronously."""
         _advance(self._write, self._written, self.stages)
 
     def wait(self) -> Leaf:
@@ -96,13 +96,13 @@ class TmaPipeline:
         return stage
 
     def release(self) -> None:
-        """Say that this thread has read the stage; go on to the next one."""
+        """Release the stage for this thread, and advance to the next one."""
         self.empty.arrive(self._read.get())
         _advance(self._read, self._parity, self.stages)
 
 
 def _advance(stage: Var, parity: Var, stages: int) -> None:
-    """Count the stage on; the parity changes where it begins again."""
+    """Advance the stage; the parity changes when it wraps around."""
     index = stage.get() + 1
     parity.set((parity.get() + index // stages) % 2)
     stage.set(index % stages)
@@ -111,15 +111,15 @@ def _advance(stage: Var, parity: Var, stages: int) -> None:
 def pipeline(
     stages: int, bytes: int | None = None, consumers: int | None = None
 ) -> Any:  # a Pipeline, or a TmaPipeline
-    """Return a ring of stages for asynchronous copies.
+    """Return a circular buffer of stages for asynchronous copies.
 
     Args:
-        stages: how many.
-        bytes: for TMA, what the loads of one stage bring together; None: for cp.async.
-        consumers: for TMA, how many threads release each stage.
+        stages: the number of stages.
+        bytes: for TMA, the size of all loads of one stage; None for cp.async.
+        consumers: for TMA, the number of threads that release each stage.
 
-    The index of the stage, and for TMA the parity of its barriers, are kept by the object: see
-    `Pipeline` and `TmaPipeline`.
+    The object holds the index of the stage, and for TMA the parity of its barriers: see `Pipeline`
+    and `TmaPipeline`.
     """
     if bytes is None or consumers is None:
         return Pipeline(stages)

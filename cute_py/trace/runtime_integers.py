@@ -1,14 +1,16 @@
-"""`Int`: an integer that a kernel knows only when it runs.
+"""`Int`: an integer whose value is known only at run time.
 
-It is a `SymInt`, with its divisors and bounds, and the block of the trace in which it was made. So
-layouts take it as they take symbols, what is provable is decided at once, and a comparison that is
-not gives a condition for `cute.when`. Using it where Python needs a number is refused, and so is
-using it outside of the run-time loop or branch that made it.
+It consists of a `SymInt`, with its divisor and bounds, and the block of the trace that made it. So
+layouts accept it like a symbol. A comparison that can be proved returns a bool, any other one a
+condition for `cute.when`. Uses that need a Python number, and uses outside of the run-time loop or
+branch that made it, are refused.
 """
 
 from __future__ import annotations
 
-from cute_py.errors import refusal_here
+import sys
+
+from cute_py.errors import is_own, refusal_here
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt
@@ -35,7 +37,7 @@ _set = object.__setattr__
 
 
 class _RunTime:
-    """What Python may not ask of a value that is known only when the kernel runs."""
+    """The operations that Python cannot perform on a value known only at run time."""
 
     __slots__ = ()
 
@@ -62,6 +64,33 @@ class _RunTime:
             "tuples",
         )
 
+    def __hash__(self) -> int:
+        """Refuse to be looked up by the user's code; this package hashes layouts by structure."""
+        if not is_own(sys._getframe(1)):
+            self._refuse("a set, a dict or hash()", "cute.when and ==, or cute.where(i == 3, a, b)")
+        return self._structure()
+
+    def _structure(self) -> int:
+        return object.__hash__(self)
+
+    def __format__(self, spec: str) -> str:
+        try:
+            return format(str(self), spec)
+        except ValueError:
+            self._refuse(f"the format {spec!r}", "f'{x}', its text in the plan; or cute.print")
+
+    def __array__(self, *options: object) -> NoReturn:
+        self._refuse("a NumPy function or index", "cute.where, or a tensor in memory")
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        self._refuse("pickle", "the plan of the kernel, which can be saved")
+
     def __pow__(self, other: object) -> NoReturn:
         self._refuse("**", "x * x, or 1 << n for a power of two")
 
@@ -74,7 +103,7 @@ class _RunTime:
 
 
 def _forms(op: str) -> tuple[Binary, Binary]:
-    """Return an operator of a run-time integer, and the same with the integer on its right."""
+    """Return an operator of a run-time integer, and its reflected form."""
     return lambda self, other: _operate(op, self, other), lambda self, other: _operate(
         op, other, self
     )
@@ -108,11 +137,10 @@ class Int(_RunTime):
     def __repr__(self) -> str:
         return f"<run-time integer {self.value}>"
 
-    def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
+    __hash__ = _RunTime.__hash__
 
-    def __hash__(self) -> int:
-        """Hash by value and scope, so that no cache outlives the scope."""
+    def _structure(self) -> int:
+        """Return the hash of value and scope, so that no cache outlives the scope."""
         return hash((self.value, id(self.scope)))
 
     # -- the integer protocol
@@ -128,11 +156,11 @@ class Int(_RunTime):
         return _QUESTIONS[question](_bare(a), _bare(b))
 
     def cute_value(self) -> int | None:
-        """Return the value where the bounds leave one."""
+        """Return the value if the bounds determine it."""
         return self.value.cute_value()
 
     def cute_assumption(self, question: str, a: Leaf, b: Leaf) -> str:
-        """Return what would settle a question."""
+        """Return an assumption that would decide a question."""
         return self.value.cute_assumption(question, _bare(a), _bare(b))
 
     # -- arithmetic
@@ -194,7 +222,12 @@ class Int(_RunTime):
             )
         return value
 
-    __int__ = __index__
+    def __int__(self) -> int:
+        """Return a constant; refuse others by an error that is no TypeError, which "%d" hides."""
+        value = self.cute_value()
+        if value is None:
+            raise refusal_here("trace-number", operation="kernel", value=self)
+        return value
 
     # -- comparisons
 
@@ -218,7 +251,7 @@ class Int(_RunTime):
 
 
 class Condition(_RunTime):
-    """A condition that is known only when the kernel runs: for `cute.when`, `where` and `pred`.
+    """A condition that is known only at run time: for `cute.when`, `where` and `pred`.
 
     `&`, `|` and `~` combine conditions.
     """
@@ -228,7 +261,7 @@ class Condition(_RunTime):
     scope: Scope
 
     def __init__(self, cond: Cond, scope: Scope) -> None:
-        """Freeze a condition and the block of the trace that made it."""
+        """Store a condition and the block of the trace that made it."""
         _set(self, "cond", cond)
         _set(self, "scope", scope)
 
@@ -250,11 +283,18 @@ class Condition(_RunTime):
     def __invert__(self) -> Condition:
         return Condition(_negated(self.cond), self.scope)
 
-    def __hash__(self) -> int:
-        return object.__hash__(self)
+    __hash__ = _RunTime.__hash__
+
+    def __index__(self) -> NoReturn:
+        self._refuse("a place that needs a number", "cute.where(condition, 1, 0)")
+
+    def __int__(self) -> NoReturn:
+        raise refusal_here("trace-number", operation="kernel", value=self)
+
+    __float__ = __int__
 
     def __eq__(self, other: object) -> NoReturn:
-        self._refuse("== or !=", "p&q, p|q, ~p: (p & q) | (~p & ~q) holds where both are the same")
+        self._refuse("== or !=", "p&q, p|q, ~p: (p & q) | (~p & ~q) is true where both are equal")
 
     __ne__ = __eq__
 
@@ -265,7 +305,7 @@ def _no_number(name: str) -> Any:  # a method
             self._refuse(
                 "arithmetic or comparison", "cute.where(condition, 1, 0), and p&q, p|q, ~p"
             )
-        return NotImplemented  # registers know better what they do not mix with
+        return NotImplemented  # the reflected operator of the registers refuses it
 
     method.__name__ = name
     return method
@@ -289,7 +329,7 @@ def _bare(x: Leaf) -> Scalar:
 
 
 def bare(x: object, operation: str = "kernel") -> Scalar:
-    """Return the scalar of a plan that x is, where x may be used now."""
+    """Return x as a scalar of a plan; refuse a value of a block that has ended."""
     leaf = ints.normalize(x, operation)
     scope_of(leaf)
     return _bare(leaf)
@@ -300,7 +340,7 @@ def _wrap(value: Leaf, scope: Scope) -> Leaf:
 
 
 def scope_of(*values: object) -> Scope:
-    """Return the innermost scope in which the values were made; refuse one that is over."""
+    """Return the innermost scope that made one of the values; refuse one that has ended."""
     innermost = current().root
     for value in values:
         if isinstance(value, (Int, Condition)):
@@ -323,30 +363,30 @@ _ARITHMETIC = {
 _QUESTIONS = {"same": ints.same, "less": ints.less, "divides": ints.divides}
 
 
-_KNOWING = (AbstractTensor, ScaledBasis)  # what knows itself what an integer does to it
+_REFLECTED = (AbstractTensor, ScaledBasis)  # types with reflected operators for integers
 
 
 def _operate(op: str, a: object, b: object) -> Leaf:
-    if isinstance(a, _KNOWING) or isinstance(b, _KNOWING):
+    if isinstance(a, _REFLECTED) or isinstance(b, _REFLECTED):
         return NotImplemented  # type: ignore[no-any-return]
     x, y = ints.normalize(a, op), ints.normalize(b, op)
     return _wrap(_ARITHMETIC[op](_bare(x), _bare(y)), scope_of(x, y))
 
 
 def _is_number(x: object) -> bool:
-    """Tell whether a comparison with x is one of numbers, be it refused."""
+    """Return whether x is a number, so that a comparison with it is decided or refused."""
     return ints.is_leaf(x) or any(hasattr(x, name) for name in ("__index__", "__float__"))
 
 
 def _compared(test: str, a: object, b: object) -> Truth:
-    """Return a test of an Int and something else; a tensor is asked itself."""
+    """Return a comparison of an Int; defer to the reflected operator of a tensor."""
     if isinstance(a, AbstractTensor) or isinstance(b, AbstractTensor):
         return NotImplemented  # type: ignore[no-any-return]
     return compare(test, a, b)
 
 
 def compare(test: str, a: object, b: object) -> Truth:
-    """Return a test of two integers: a bool where it is decided, else a Condition."""
+    """Return a comparison of two integers: a bool if it is decided, else a Condition."""
     x, y = ints.normalize(a, "comparison"), ints.normalize(b, "comparison")
     scope = scope_of(x, y)
     p, q = _bare(x), _bare(y)
@@ -380,14 +420,14 @@ def _negated(cond: Cond) -> Cond:
 
 
 def _decided(x: object) -> object:
-    """Return x; as a bool, where it is Python's ~ of a comparison that was decided, or NumPy's."""
+    """Return x, or a bool if x is Python's ~ of a decided comparison, or a NumPy bool."""
     if x.__class__ is int and x in (-1, -2):
         return x == -1
     return bool(x) if type(x).__name__ in ("bool_", "bool") else x
 
 
 def as_condition(x: object, operation: str) -> Truth:
-    """Return what `when`, `where` and `pred` take as a bool or a Condition."""
+    """Return the argument of `when`, `where` or `pred` as a bool or a Condition."""
     x = _decided(x)
     if x is True or x is False or isinstance(x, Condition):
         return x
@@ -418,12 +458,12 @@ def _shift(kind: str, op: str, a: Int, b: object) -> Leaf:
     if isinstance(b, AbstractTensor):
         return NotImplemented  # type: ignore[no-any-return]
     y = ints.normalize(b, kind)
-    if y.__class__ is int and 0 <= y < BITS - 1:  # 2**63 is no integer of a plan
+    if y.__class__ is int and 0 <= y < BITS - 1:  # 2**63 does not fit the integers of a plan
         return _operate(op, a, 2**y)
     return _let(kind, a, y)
 
 
-# -- new ones
+# -- new run-time integers
 
 
 def new_symbol(
@@ -434,8 +474,8 @@ def new_symbol(
     high: int | None = None,
     uniform: str = "block",
 ) -> Leaf:
-    """Return the run-time integer of a name: a multiple of `unit` in [low, high], on which the
-    threads of `uniform` agree.
+    """Return the run-time integer of a name: a multiple of `unit` in [low, high], uniform in the
+    threads of `uniform`.
     """
     lo = None if low is None else -(-low // unit)
     hi = None if high is None else high // unit

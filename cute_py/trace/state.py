@@ -1,8 +1,8 @@
-"""The trace in progress: its open blocks, the names that it gives, the ops that it records.
+"""The current trace: its open blocks, the names that it assigns, the ops that it records.
 
-One kernel is traced at a time in a thread. A `Scope` is a block that is being recorded: the kernel,
-one run of a loop's body, a branch. Values remember the scope that made them, and are refused once
-it is over.
+A thread traces one kernel at a time. A `Scope` is a block during its recording: the kernel, one
+trace of a loop's body, or a branch. Values hold the scope that made them, and are refused after it
+has ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HERE = __name__.rpartition(".")[0].partition(".")[0]  # cute_py
 
 
 class Scope:
-    """A block that is being recorded."""
+    """A block during its recording."""
 
     __slots__ = ("depth", "kind", "line", "open", "ops", "parent", "root")
 
@@ -48,7 +48,7 @@ class Scope:
         return f"<{self.kind}>"
 
     def require_open(self, value: object) -> None:
-        """Refuse a value of this block where the block is over, or part of another trace."""
+        """Refuse a value of this block if the block has ended, or is part of another trace."""
         foreign = self.root is not current().root
         if foreign or not self.open:
             raise refusal_here(
@@ -61,11 +61,11 @@ class Scope:
 
 
 class Trace:
-    """All that is recorded of one kernel."""
+    """The state of the trace of one kernel."""
 
     def __init__(self, name: str, line: tuple[str, int], record: Recorder) -> None:
-        """Begin with an empty kernel, whose `def` stands on the line; `record` has what operators
-        on its values record.
+        """Start with an empty kernel, whose `def` is on the line; `record` has the functions that
+        record operators.
         """
         self.name, self.record = name, record
         self.root = Scope("kernel", None, line)
@@ -76,24 +76,26 @@ class Trace:
         self.params: dict[str, Any] = {}
         self.taken: set[str] = set()  # names of parameters and their sizes
         self.launch: Any = None
-        self.profiles = (0, 0)  # how many indices of grid and block the kernel named
+        self.profiles = (0, 0)  # the ranks of grid and block, 0 for an integer
         self.top = 0  # shared memory in use (bytes)
-        self.unions: list[list[int]] = []  # [where it starts, the end of its longest member]
+        self.unions: list[list[int]] = []  # [start, end of the longest member]
+        self.locked: list[Any] = []  # arrays that were made read-only; see `rebinding.locked`
+        self.frame: FrameType | None = None  # the one that calls the kernel's function
         self.poison = ""  # the block that was left by break, return or an exception
-        self.branch: Any = None  # what a cute.otherwise would belong to; see `control.when`
+        self.branch: Any = None  # the branch that a cute.otherwise would follow; see `control.when`
         self.symbols: dict[str, SymInt] = {}  # see `runtime_integers.new_symbol`
-        self.limits: dict[str, Any] = {}  # symbol -> what it stays below: the grid, a loop's stop
-        self.uniform: dict[str, str] = {}  # symbol -> the threads that agree on it, if not a block
+        self.limits: dict[str, Any] = {}  # symbol -> exclusive upper limit: the grid, a loop's stop
+        self.uniform: dict[str, str] = {}  # symbol -> the scope in which it is uniform
 
-    # -- places in shared memory
+    # -- allocation of shared memory
 
     def place(self, alignment: int) -> int:
-        """Return the next place in shared memory (bytes), that of all others in a union."""
+        """Return the next free offset in shared memory (bytes); in a union, that of its members."""
         start = self.unions[-1][0] if self.unions else self.top
         return -(-start // alignment) * alignment
 
     def take(self, end: int) -> None:
-        """Count shared memory up to `end` (bytes) as used."""
+        """Mark shared memory up to `end` (bytes) as used."""
         if self.unions:
             self.unions[-1][1] = max(self.unions[-1][1], end)
         else:
@@ -102,7 +104,7 @@ class Trace:
     # -- names
 
     def name_for(self, stem: str) -> str:
-        """Return a new name: stem0, stem1, ...; the second run of a body gets the same ones."""
+        """Return a new name: stem0, stem1, ...; the second trace of a body gets the same names."""
         number = self.counters.get(stem, 0)
         while f"{stem}{number}" in self.taken:
             number += 1
@@ -117,18 +119,18 @@ class Trace:
         self.scope.ops.append(op)
 
     def require_sound(self) -> None:
-        """Refuse to go on where a block was left by break, return or an exception."""
+        """Refuse to continue after a block was left by break, return or an exception."""
         if self.poison:
             raise refusal_here("trace-left", operation="kernel", block=self.poison)
 
     def leave(self, kind: str, line: tuple[str, int]) -> None:
-        """Remember the first block that was left before its end: what was recorded is not whole."""
+        """Mark the trace as incomplete: a block was left before its end."""
         if not self.poison:
             self.poison = f"the {kind} at {place_text(line)}"
 
     @contextmanager
     def block(self, kind: str, line: tuple[str, int]) -> Iterator[Scope]:
-        """Open a block inside of the present one, and close it at the end."""
+        """Open a block inside of the current one, and close it at the end."""
         outer, inner = self.scope, Scope(kind, self.scope, line)
         self.scope = inner
         try:
@@ -140,7 +142,7 @@ class Trace:
             self.close(inner, outer)
 
     def close(self, inner: Scope, outer: Scope) -> None:
-        """End a block, and those inside of it that were left open."""
+        """End a block and all blocks inside of it that are still open."""
         scope: Scope | None = self.scope
         while scope is not None and scope is not outer:
             scope.open = False
@@ -150,7 +152,7 @@ class Trace:
 
 
 def current() -> Trace:
-    """Return the trace in progress; refuse to be called outside of a kernel."""
+    """Return the current trace; refuse a call outside of a kernel."""
     trace: Trace | None = getattr(_local, "trace", None)
     if trace is None:
         raise refusal("trace-outside", operation=_called())
@@ -158,19 +160,19 @@ def current() -> Trace:
 
 
 def emit(kind: Callable[P, Op], *fields: P.args, **named: P.kwargs) -> None:
-    """Record an op of a kind, with its fields and the line of the kernel that makes it."""
+    """Record an op of a kind, with its fields and the current line of the kernel."""
     named["line"] = kernel_line()
     current().emit(kind(*fields, **named))
 
 
 def tracing() -> Trace | None:
-    """Return the trace in progress, or None."""
+    """Return the current trace, or None."""
     return getattr(_local, "trace", None)
 
 
 @contextmanager
 def recording(trace: Trace) -> Iterator[Trace]:
-    """Make a trace the one in progress; refuse a kernel inside of a kernel."""
+    """Make a trace the current one; refuse a kernel inside of a kernel."""
     if getattr(_local, "trace", None) is not None:
         raise refusal_here("trace-nested", operation=trace.name)
     _local.trace = trace
@@ -182,7 +184,7 @@ def recording(trace: Trace) -> Iterator[Trace]:
 
 
 def require_choice(value: object, choices: tuple[object, ...], operation: str) -> None:
-    """Refuse a word or number that an operation does not know."""
+    """Refuse a word or number that is not one of the choices."""
     if value not in choices:
         raise refusal_here(
             "kernel-choice", operation=operation, value=value, choices=", ".join(map(str, choices))

@@ -1,4 +1,4 @@
-"""Threads, blocks, order and communication: what a kernel calls besides copies and arithmetic."""
+"""Launch shape, thread and block indices, synchronization, communication and debugging."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ def launch(
     spill_bytes: int = 0,
     pdl: bool = False,
 ) -> None:
-    """State the launch shape, once, before the first use of a thread or block index.
+    """Set the launch shape, once, before the first use of a thread or block index.
 
     Args:
-        grid: blocks, an integer or (x, y, z); run-time integers of the arguments are allowed.
-        block: threads of a block, static; up to 1024.
-        cluster: blocks of a cluster, static.
-        min_blocks: blocks that shall fit a multiprocessor together, static: as the second number
-            of CUDA's `__launch_bounds__`, it bounds the registers of a thread.
-        spill_bytes: how much of a thread may go to local memory, static; `cute.compile` refuses
-            more.
-        pdl: programmatic dependent launch: blocks begin where the kernel before leaves room, and
-            wait for it in `griddepcontrol_wait`, which must stand before the first use of global
-            memory. GPUs before sm_90 run one kernel after the other.
+        grid: the blocks, an integer or (x, y, z); run-time integers of the arguments are allowed.
+        block: the threads per block, static; up to 1024.
+        cluster: the blocks per cluster, static.
+        min_blocks: the resident blocks per multiprocessor, static: like the second argument of
+            CUDA's `__launch_bounds__`, it bounds the registers of a thread.
+        spill_bytes: the local memory per thread that spills may use, static; `cute.compile` refuses
+            a kernel that spills more.
+        pdl: programmatic dependent launch: blocks start while the preceding kernel drains, and
+            wait for it in `griddepcontrol_wait`, which must precede the first use of global memory.
+            Before sm_90, kernels run one after another.
 
     """
     trace = current()
@@ -93,7 +93,7 @@ def launch(
 
 
 def _blocks(x: object) -> Scalar:
-    """Return an extent of the grid; refuse what the launcher cannot tell from the arguments."""
+    """Return an extent of the grid; refuse one that the arguments do not determine."""
     extent = bare(x, "cute.launch")
     known = current().taken
     for symbol in () if isinstance(extent, int) else symbols_of(terms_of(extent)):
@@ -122,7 +122,7 @@ def _launched(operation: str) -> Launch:
     return shape
 
 
-def thread_idx() -> Any:  # an integer, or a tuple as `launch` was given
+def thread_idx() -> Any:  # an integer or a tuple, like `block` of `launch`
     """Return the thread's index in its block: an integer, or (x, y, ...) if `block` was a tuple."""
     shape, tid = _launched("cute.thread_idx"), thread_idx_linear()
     count = current().profiles[1]
@@ -170,21 +170,21 @@ def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
         trace.scope = inner
 
 
-# -- order
+# -- synchronization
 
 
 def syncthreads() -> None:
-    """Wait for all threads of the block; what they wrote to shared memory is visible after it."""
+    """Wait for all threads of the block; their writes to shared memory are visible afterwards."""
     emit(Barrier)
 
 
 def syncwarp() -> None:
-    """Wait for the lanes of the warp."""
+    """Wait for all lanes of the warp."""
     emit(Barrier, "warp")
 
 
 def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
-    """Meet `threads` threads at barrier `id` (1 to 15); `arrive` does not wait."""
+    """Synchronize `threads` threads at barrier `id` (1 to 15); `arrive` does not wait."""
     number_of = ints.normalize(id, "cute.named_barrier")
     inside = ints.less(0, number_of) is not False and ints.less(number_of, 16) is not False
     if threads % 32 or threads < 32 or not inside:
@@ -194,49 +194,50 @@ def named_barrier(id: int, threads: int, kind: str = "sync") -> None:
 
 
 def cp_async_fence() -> None:
-    """Close a group of asynchronous copies (cp.async.commit_group)."""
+    """Commit a group of asynchronous copies (cp.async.commit_group)."""
     emit(CpCommit)
 
 
 def cp_async_wait(groups: int) -> None:
-    """Wait until at most so many of the latest groups are open (cp.async.wait_group)."""
+    """Wait until at most `groups` groups are pending (cp.async.wait_group)."""
     n = ints.as_int(ints.normalize(groups, "cute.cp_async_wait"), "cute.cp_async_wait")
     emit(CpWait, n)
 
 
 def threadfence(scope: str = "gpu") -> None:
-    """Order memory accesses for the `block`, `gpu` or `system`."""
+    """Order memory accesses as seen by the `block`, `gpu` or `system`."""
     require_choice(scope, ("block", "gpu", "system"), "cute.threadfence")
     emit(Fence, scope)
 
 
 def griddepcontrol_wait() -> None:
-    """Wait until the kernels before this one have ended and their results can be seen.
+    """Wait until the preceding kernels have ended and their results are visible.
 
-    For `cute.launch(..., pdl=True)`. Without it there is nothing to wait for. Source: PTX ISA,
+    For `cute.launch(..., pdl=True)`; without it, the wait has no effect. Source: PTX ISA,
     griddepcontrol; cutlass/arch/grid_dependency_control.h.
     """
     emit(GridDep, "wait")
 
 
 def griddepcontrol_launch_dependents() -> None:
-    """Let the next kernel of the stream begin, if it is launched with `pdl=True`, once all blocks
-    have come here; it still waits for this one's end before it reads. Source: as above.
+    """Allow the next kernel of the stream to start, if it is launched with `pdl=True`, once all
+    blocks have reached this call. It still waits for this kernel's end before it reads. Source: PTX
+    ISA, griddepcontrol.
     """
     emit(GridDep, "launch_dependents")
 
 
-# -- between lanes
+# -- communication between lanes
 
 
 def shuffle(tensor: Tensor, lane: Leaf, kind: str = "idx", width: int = 32) -> Tensor:
-    """Return each element as another lane of the warp has it.
+    """Return the elements of another lane of the warp.
 
     Args:
         tensor: registers.
-        lane: the lane (`idx`), the distance (`up`, `down`), or what to XOR the lane with (`bfly`).
-        kind: idx, up, down or bfly. Beyond the group, `up` and `down` give the lane's own value.
-        width: lanes of a group, a power of two.
+        lane: the source lane (`idx`), the distance (`up`, `down`), or the XOR mask (`bfly`).
+        kind: idx, up, down or bfly. Beyond the group, `up` and `down` return the lane's own value.
+        width: the lanes of a group, a power of two.
 
     Source: PTX ISA, shfl.sync.
     """
@@ -250,10 +251,10 @@ def shuffle(tensor: Tensor, lane: Leaf, kind: str = "idx", width: int = 32) -> T
 
 
 def warp_reduce(fn: str, tensor: Tensor, width: int = 32) -> Tensor:
-    """Return each element combined over `width` neighbouring lanes; every lane gets the result.
+    """Reduce each element over groups of `width` consecutive lanes; every lane gets the result.
 
-    The order is that of a butterfly: distances width/2, ..., 2, 1. For integers of 32 bits there is
-    `redux`, one instruction in place of five shuffles.
+    It is a butterfly reduction: distances width/2, ..., 2, 1. For 32-bit integers, `redux` is one
+    instruction instead of five shuffles.
     """
     require_tensor(tensor, "cute.warp_reduce")
     require_choice(fn, REDUCTIONS, "cute.warp_reduce")
@@ -265,13 +266,13 @@ def warp_reduce(fn: str, tensor: Tensor, width: int = 32) -> Tensor:
 
 
 def redux(fn: str, tensor: Tensor) -> Tensor:
-    """Return each element combined over all lanes of the warp; every lane gets the result.
+    """Reduce each element over all lanes of the warp; every lane gets the result.
 
     Args:
         fn: add, min, max, and, or, xor.
         tensor: registers of s32 or u32; sums wrap around.
 
-    All lanes that have not ended must come to it. It needs sm_80; `warp_reduce` is for other types,
+    All lanes that have not exited must reach it. It needs sm_80; use `warp_reduce` for other types,
     for parts of a warp, and for older GPUs. Source: PTX ISA, redux.sync.
     """
     require_tensor(tensor, "cute.redux")
@@ -300,17 +301,17 @@ def vote(kind: str, condition: object) -> Tensor:
     return result
 
 
-# -- memory that others see
+# -- atomics, acquire and release
 
 
 def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor | None:
-    """Combine elements of memory with registers in one step: add, min, max, exch, and, or, xor.
+    """Combine elements of memory with registers atomically: add, min, max, exch, and, or, xor.
 
     Args:
         fn: the operation.
         target: elements of global or shared memory.
-        value: registers of as many elements, or a number for one element.
-        old: whether to return what the elements were, 0 for those outside of the array.
+        value: registers of the same number of elements, or a number for one element.
+        old: whether to return the old elements, 0 for those outside of the array.
 
     """
     require_choice(fn, ATOMICS, "cute.atomic")
@@ -330,7 +331,9 @@ def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor 
 
 
 def load_acquire(element: Tensor) -> Tensor:
-    """Return an element of global memory; what its writer released before is visible after it."""
+    """Load an element of global memory with acquire order: writes before the matching release are
+    visible afterwards.
+    """
     require_tensor(element, "cute.load_acquire")
     held = new_registers(element.dtype, 1, "x")
     src = access(element, 1, "cute.load_acquire")
@@ -340,7 +343,7 @@ def load_acquire(element: Tensor) -> Tensor:
 
 
 def store_release(element: Tensor, value: object) -> None:
-    """Store an element of global memory after all that the thread wrote before."""
+    """Store an element of global memory with release order, after the thread's earlier writes."""
     require_tensor(element, "cute.store_release")
     dst = access(element, 1, "cute.store_release")
     src = element_register(value, element.dtype, "cute.store_release")
@@ -351,7 +354,7 @@ def store_release(element: Tensor, value: object) -> None:
 
 
 def print_(text: str, *values: object) -> None:
-    """Print from the kernel: each `{}` of the text is replaced by a value, for each thread."""
+    """Print from each thread of the kernel; each `{}` of the text is replaced by a value."""
     shown = []
     for x in values:
         if is_register(x):
@@ -368,7 +371,7 @@ def print_(text: str, *values: object) -> None:
 
 
 def assert_(condition: object, text: str = "") -> None:
-    """Stop with the text for a thread for which the condition does not hold."""
+    """Trap with the text in a thread where the condition is false."""
     truth = as_condition(condition, "cute.assert_")
     if truth is True:
         return

@@ -1,8 +1,15 @@
-"""Wordings: kernels while they are traced."""
+"""Wordings: the tracing of kernels."""
 
 from __future__ import annotations
 
-from cute_py.errors import CoordinateError, DtypeError, LayoutError, LeafTypeError, TraceError
+from cute_py.errors import (
+    CoordinateError,
+    CuteError,
+    DtypeError,
+    LayoutError,
+    LeafTypeError,
+    TraceError,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,34 +18,39 @@ if TYPE_CHECKING:
 WORDINGS: dict[str, Wording] = {
     "trace-python": (
         TraceError,
-        "{value}, which is known only when the kernel runs, in {use}",
-        "a value that Python knows while the kernel is traced",
+        "{value}, which is known only at run time, in {use}",
+        "a value that is known at trace time",
         "use {instead}",
+    ),
+    "trace-number": (
+        CuteError,
+        "{value}, which is known only when the kernel runs, in int(), float() or a format",
+        "a number that Python knows while the kernel is traced",
+        "use cute.print for its value, f'{{x}}' for its text in the plan, x.to(dtype) for numbers",
     ),
     "trace-stale": (
         TraceError,
         "{value}, made inside of the {kind} that began at {made}",
-        "a value that is made where it is used, or outside of run-time loops and branches",
-        "keep it in a register tensor or a cute.var that is made before the {kind}, and write to "
-        "that",
+        "a value made in the same block, or outside of run-time loops and branches",
+        "make a register tensor or a cute.var before the {kind}, and store the value there",
     ),
     "trace-foreign": (
         TraceError,
         "{value}, made while another kernel was traced, or this one for other arguments ({made})",
-        "a value of the kernel that is traced now",
+        "a value of the current trace",
         "make it inside of the kernel; keep no tensor or index in an object that outlives it",
     ),
     "trace-changes": (
         TraceError,
-        "a loop body that records `{first}` at first and `{second}` when it is run again",
-        "a body that does the same in every iteration",
+        "a loop body that records `{first}` at first and `{second}` the second time",
+        "a body that records the same ops in every iteration",
         "let no Python value change from one iteration to the next (counter, list, iterator, "
         "rebound name): use cute.var, a register tensor, or Python's range to unroll",
     ),
     "trace-carried": (
         TraceError,
-        "{names}, which the body of the loop changes in each iteration",
-        "Python values that stay the same from one iteration to the next",
+        "{names}, which the loop body changes in each iteration",
+        "Python values that do not change from one iteration to the next",
         "use cute.var for a counter, a register tensor for a sum, Python's range to unroll",
     ),
     "trace-iterated": (
@@ -63,17 +75,23 @@ WORDINGS: dict[str, Wording] = {
     "trace-rebound": (
         TraceError,
         "{names}: rebound or changed inside of the {kind}, and used after it",
-        "Python values that a {kind} leaves as they are: its body is traced whether it will run or "
+        "Python values that a {kind} does not change: its body is traced whether it will run or "
         "not",
-        "write to a register tensor or a cute.var that is made before the {kind}, or use "
+        "write to a register tensor or a cute.var made before the {kind}, or use "
         "cute.where(condition, a, b)",
+    ),
+    "trace-unreadable": (
+        TraceError,
+        "{name}, in which a {type} stands, used inside of a run-time loop or branch",
+        "iterators whose position can be read before and after the block",
+        "make a list of it before the block, and use its elements by number",
     ),
     "trace-leaves": (
         TraceError,
         "`{word}` inside of the branch",
         "a branch that runs to its end: it is traced once, whatever the condition",
-        "use cute.return_if(condition) or cute.break_if(condition), or put the rest of the kernel "
-        "under the opposite condition",
+        "use cute.return_if(condition) or cute.break_if(condition), or move the rest of the kernel "
+        "under the negated condition",
     ),
     "trace-no-source": (
         TraceError,
@@ -85,7 +103,7 @@ WORDINGS: dict[str, Wording] = {
         TraceError,
         "a call outside of a kernel",
         "a function under @cute.kernel, while it is traced",
-        "put the call into a kernel, and call the kernel or cute.trace(kernel, ...)",
+        "move the call into a kernel, and call the kernel or cute.trace(kernel, ...)",
     ),
     "trace-nested": (
         TraceError,
@@ -113,7 +131,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "kernel-no-launch": (
         TraceError,
-        "a kernel that has not stated its launch shape",
+        "a kernel without a launch shape",
         "cute.launch(grid=..., block=...) before the first thread or block index",
         "begin the kernel with cute.launch",
     ),
@@ -127,18 +145,19 @@ WORDINGS: dict[str, Wording] = {
         TraceError,
         "a second cute.launch, or one inside of a loop or branch",
         "one launch shape for the kernel",
-        "state it once, at the top",
+        "call it once, at the top",
     ),
     "kernel-block": (
         LayoutError,
         "{block}",
-        "one to three extents, at least 1, of at most 1024 threads together",
+        "one to three extents of at least 1, with a product of at most 1024 threads",
         "use fewer threads: 128 or 256 suit most kernels",
     ),
     "kernel-grid": (
         LayoutError,
-        "a grid of {grid}, where {name} is made in the kernel",
-        "sizes, strides and run-time numbers of the arguments, joined by + - * // % and min_",
+        "a grid of {grid}, where {name} is computed in the kernel",
+        "an expression of the arguments' sizes, strides and run-time numbers, with + - * // % and "
+        "min_",
         "compute it before the call, and pass it as a run-time number: n: cute.s32",
     ),
     "kernel-space": (
@@ -149,9 +168,9 @@ WORDINGS: dict[str, Wording] = {
     ),
     "kernel-size": (
         LayoutError,
-        "{layout}, whose size is known only when the kernel runs",
+        "{layout}, whose size is known only at run time",
         "a static size: every thread moves the same number of elements",
-        "cut a tile of static shape with cute.local_tile, and loop over the others with cute.range",
+        "take tiles of static shape with cute.local_tile, and loop over them with cute.range",
     ),
     "kernel-layout": (
         LayoutError,
@@ -162,13 +181,13 @@ WORDINGS: dict[str, Wording] = {
     "register-index": (
         LayoutError,
         "{index} as an index into registers",
-        "an index that is known while the kernel is traced: registers have no addresses",
+        "an index that is known at trace time: registers have no addresses",
         "unroll the loop with Python's range (by 2 for double buffers), or use shared memory",
     ),
     "register-count": (
         LayoutError,
         "{count} elements",
-        "a number that is known while the kernel is traced",
+        "a number that is known at trace time",
         "use static extents; sizes of arguments can be fixed with cute.spec(shape=...)",
     ),
     "register-range": (
@@ -181,45 +200,45 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{count} elements in vectors of {width}",
         "a whole number of vectors",
-        "use a narrower copy atom, or more values a thread",
+        "use a narrower copy atom, or more values per thread",
     ),
     "vector-neighbours": (
         LayoutError,
         "{layout}: a vector of {width} elements at offsets {offsets}",
-        "neighbouring elements, in order",
-        "let the values of a thread run along the contiguous mode, or use a narrower copy atom",
+        "contiguous elements, in order",
+        "order the values of a thread along the contiguous mode, or use a narrower copy atom",
     ),
     "vector-swizzle": (
         LayoutError,
         "{layout}: vectors of {width} elements, where the swizzle moves chunks of {chunk}",
-        "vectors that lie inside of one chunk",
+        "vectors inside of one chunk",
         "use a Swizzle(B, M, S) with 2**M >= {width}, or narrower vectors",
     ),
     "vector-extent": (
         LayoutError,
         "vectors of {width} elements from {start} in an extent of {extent}",
-        "an extent and a start that {width} divides, so that a vector is inside or outside as a "
-        "whole",
+        "an extent and a start that are multiples of {width}, so that no vector is partly outside",
         "pad the array, declare cute.spec(divisible_by={width}), or use narrower vectors",
     ),
     "vector-alignment": (
         LayoutError,
         "vectors of {bits} bits in {storage} (aligned to {alignment} bytes) at offset {offset}",
-        "offsets that {width} elements of {dtype} divide, and a storage aligned to the vector",
+        "offsets that are multiples of {width} elements of {dtype}, and a storage aligned to the "
+        "vector",
         "pass an array whose rows are aligned, declare cute.spec(divisible_by={width}), or use "
         "narrower vectors",
     ),
     "kernel-recast": (
         DtypeError,
         "{a} as {dtype}",
-        "elements of whole bytes: in an array each narrower one lies in a byte of its own",
-        "copy it to registers or shared memory, where elements are packed, and recast those",
+        "elements of whole bytes: in an array, each narrower element takes a byte",
+        "copy it to registers or shared memory, where elements are packed, and recast that",
     ),
     "kernel-types": (
         LeafTypeError,
         "{a} and {b}",
         "operands of one type",
-        "convert one of them: x.to(dtype); of a condition make numbers: cute.where(c, 1, 0)",
+        "convert one of them: x.to(dtype); for a condition: cute.where(c, 1, 0)",
     ),
     "kernel-domain": (
         LeafTypeError,
@@ -231,25 +250,25 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "shapes {a} and {b}",
         "one shape, or a single element on one side",
-        "slice or reshape one of them; partitions of one tiled operation fit each other",
+        "slice or reshape one of them; partitions of one tiled operation match",
     ),
     "kernel-element": (
         LayoutError,
-        "an assignment to a copy of one element, as tensor[i][j] = value is",
+        "an assignment to a copy of one element, such as tensor[i][j] = value",
         "an assignment to a tensor",
-        "write tensor[i, j] = value; x.fill(value), or x += value, change a copy",
+        "write tensor[i, j] = value; x.fill(value) and x += value change the copy only",
     ),
     "kernel-print": (
         LayoutError,
         "{text!r} with {count} values",
         "a value for each {{}}",
-        "write one {{}} where each value goes",
+        "write one {{}} for each value",
     ),
     "kernel-barrier": (
         LayoutError,
         "barrier {id} of {threads} threads",
         "an id from 1 to 15 (0 is cute.syncthreads), and whole warps: a multiple of 32 threads",
-        "count all threads of the warps that meet, or use cute.syncthreads",
+        "count all threads of the participating warps, or use cute.syncthreads",
     ),
     "kernel-as-int": (
         LeafTypeError,
@@ -261,7 +280,7 @@ WORDINGS: dict[str, Wording] = {
     "kernel-step": (LayoutError, "a step of 0", "a step that is not zero", "use step=1"),
     "kernel-while": (
         TraceError,
-        "the condition {value}, which is decided before the loop",
+        "the condition {value}, which is known before the loop",
         "a condition that changes while the loop runs",
         "pass a function that reads a cute.var or memory: lambda: x.get() < n",
     ),
@@ -275,7 +294,7 @@ WORDINGS: dict[str, Wording] = {
         TraceError,
         "cute.otherwise without a cute.when right before it",
         "with cute.when(condition): ... and then with cute.otherwise(): ...",
-        "move it there, or use cute.when with the opposite condition",
+        "move it there, or use cute.when with the negated condition",
     ),
     "kernel-break": (
         TraceError,
@@ -285,19 +304,19 @@ WORDINGS: dict[str, Wording] = {
     ),
     "kernel-always": (
         TraceError,
-        "a condition that always holds",
-        "a condition that is known only when the kernel runs",
+        "a condition that is always true",
+        "a condition that is known only at run time",
         "leave out the code after it",
     ),
     "kernel-assert": (
         TraceError,
-        "an assertion that never holds: {text}",
-        "a condition that can hold",
-        "look at the values that are known while the kernel is traced",
+        "an assertion that is always false: {text}",
+        "a condition that can be true",
+        "check the values that are known at trace time",
     ),
     "kernel-copy": (
         LeafTypeError,
-        "{count} arguments, the first of them no atom",
+        "{count} arguments, without an atom as the first",
         "copy(src, dst) or copy(atom, src, dst) with a Copy_Atom or TiledCopy",
         "make an atom: cute.Copy_Atom(op, dtype)",
     ),
@@ -310,8 +329,8 @@ WORDINGS: dict[str, Wording] = {
     "kernel-pred": (
         LayoutError,
         "predicates {pred} for {count} vectors",
-        "b1 registers, one for each vector or for equally many vectors, and a side in memory",
-        "make them of the shape (CPY_M,CPY_K); a single condition goes for the whole copy",
+        "b1 registers, each for the same number of vectors, and a side in memory",
+        "make them of the shape (CPY_M,CPY_K); a single condition applies to the whole copy",
     ),
     "kernel-fill": (
         LayoutError,
@@ -322,7 +341,7 @@ WORDINGS: dict[str, Wording] = {
     "kernel-matrices": (
         LayoutError,
         "{rows} rows of addresses and {elements} registers for {atom}",
-        "{each} registers for each row address of a lane",
+        "{each} registers per row address of a lane",
         "partition both sides with the same tiled copy: partition_S for memory, retile_D for the "
         "registers",
     ),
@@ -336,7 +355,7 @@ WORDINGS: dict[str, Wording] = {
         LeafTypeError,
         "{name} of {dtype} for {atom}",
         "{wanted}",
-        "choose the atom by the types (cute.atoms.find), or convert the fragment",
+        "choose an atom of these types (cute.atoms.find), or convert the fragment",
     ),
     "tma-kernel-tile": (
         LayoutError,
@@ -347,8 +366,8 @@ WORDINGS: dict[str, Wording] = {
     "tma-kernel-box": (
         LayoutError,
         "a box of {box} elements, {row} bytes along the contiguous mode, with {swizzle}",
-        "at most 256 elements a mode, rows of a multiple of 16 bytes within the swizzle's span "
-        "(128, 64 or 32 bytes)",
+        "at most 256 elements per mode, and rows of a multiple of 16 bytes, no wider than the "
+        "swizzle span (128, 64 or 32 bytes)",
         "shorten the tile along the contiguous mode, or issue several copies",
     ),
     "kernel-registers": (
@@ -360,7 +379,7 @@ WORDINGS: dict[str, Wording] = {
     "pipeline-stages": (
         LayoutError,
         "{stages} stages",
-        "at least 2 stages, as many for A as for B",
+        "at least 2 stages, the same number for A and B",
         "give both shared tensors a last mode of 2 or more",
     ),
 }

@@ -11,7 +11,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.calls.fingerprint import static_key
-from cute_py.calls.fingerprint.watch import Watch
+from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.kernels.samples import SAMPLES
 from tests.emulated.captures import LOOKED_AT, WATCHED
 from tests.fake_gpu import Array, install
@@ -67,7 +67,7 @@ def test_a_changed_capture_is_noticed_at_known_calls(module, name, monkeypatch):
     x = Array((1000,), np.int32)
     for _ in range(3):
         kernel(x, *module.GIVEN)
-    known = sum(len(alike.known) for alike in kernel.calls().kept.values())
+    known = sum(len(signature.entries) for signature in kernel.calls().kept.values())
     assert known == (name in WATCHED)
     assert not known or kernel.calls().launch((x, *module.GIVEN))
     change()
@@ -111,7 +111,7 @@ def test_kernels_of_the_library_are_traced_once(name):
     kernel, arguments = make((128, 128, 128), cute.dtype(kind))  # other objects that are alike
     assert cute.trace(kernel, *arguments) is plan
     assert len(kernel.plans) == count
-    assert kernel.watch.now().settled
+    assert kernel.dependencies.snapshot().stable
 
 
 def test_what_is_installed_is_no_part_of_what_is_watched(module):
@@ -122,7 +122,7 @@ def test_what_is_installed_is_no_part_of_what_is_watched(module):
         "    x[thread_idx()] = 1\n",
         vars(module),
     )
-    seen = Watch(module.kernel).now()
+    seen = Dependencies(module.kernel).snapshot()
     assert {name for _get, name, _value in seen.entries} == {
         "cute",
         "int",
@@ -131,7 +131,7 @@ def test_what_is_installed_is_no_part_of_what_is_watched(module):
         "thread_idx",
     }
     assert len(seen.functions) == 1
-    assert seen.settled
+    assert seen.stable
 
 
 def test_arrays_of_other_libraries_are_told_apart_by_identity():

@@ -89,18 +89,18 @@ def test_guards_tell_arrays_by_every_fact():
     others = [x.T, x[:, :2], x[::2], x.double(), x.cpu(), torch.nn.Parameter(x), x[None], x.int()]
     others += [whole.imag, x.to(torch.bfloat16), None, 3]
     others += [x.to(f"cuda:{n}") for n in range(1, torch.cuda.device_count())]
-    same = library.alike([x])
+    same = library.guard([x])
     assert all(map(same, [x, x.clone(), torch.zeros_like(x)]))
     assert not any(map(same, others))
-    assert library.alike([whole.imag])(whole.imag)
-    assert not library.alike([whole.imag])(whole.conj().imag)
-    assert library.alike([x, x])(x, x)
-    assert library.alike([x, x])(x, x.clone())
-    assert arrays._tells_apart(library.alike)
-    assert not arrays._tells_apart(lambda _arrays: lambda *_others: True)
-    assert not arrays._tells_apart(lambda _arrays: lambda *_others: False)
+    assert library.guard([whole.imag])(whole.imag)
+    assert not library.guard([whole.imag])(whole.conj().imag)
+    assert library.guard([x, x])(x, x)
+    assert library.guard([x, x])(x, x.clone())
+    assert arrays._distinguishes(library.guard)
+    assert not arrays._distinguishes(lambda _arrays: lambda *_others: True)
+    assert not arrays._distinguishes(lambda _arrays: lambda *_others: False)
     shapes = lambda given: lambda other: other.shape == given[0].shape  # noqa: E731
-    assert not arrays._tells_apart(shapes)
+    assert not arrays._distinguishes(shapes)
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["grad", "inference"])

@@ -144,8 +144,10 @@ EXAMPLES = {
     "swizzle-masks": (lambda: cute.make_swizzle(0b101, 0b10), "Y mask 0b101 and Z mask 0b10"),
     "swizzle-factor": (lambda: cute.upcast(Swizzle(1, 3, 1), 3), "Sw<1,3,1> by 3"),
     "swizzle-through": (
-        lambda: composition(Layout((8, 32), (32, 1)), Swizzle(3, 4, 3)),
-        "layout (8,32):(32,1) after Sw<3,4,3>",
+        lambda: cute.logical_product(
+            Layout(3), make_composed_layout(Swizzle(1, 0, 1), 0, Layout(4))
+        ),
+        "block 3:1 at Sw<1,0,1> o 0 o 4:1",
     ),
     "upcast-swizzle": (lambda: cute.upcast(Swizzle(3, 2, -3), 32), "a factor of at most 4"),
     "upcast-offset": (
@@ -160,21 +162,17 @@ EXAMPLES = {
         lambda: make_composed_layout(Swizzle(1, 0, 1), 0, Layout(4)).stride,
         "Sw<1,0,1> o 0 o 4:1",
     ),
-    "composition-offset": (
-        lambda: composition(Layout(64), make_composed_layout(Swizzle(1, 0, 1), 3, Layout(4))),
-        "b=Sw<1,0,1> o 3 o 4:1; required: a swizzle without offset",
-    ),
     "complement-swizzle": (
         lambda: cute.complement(make_composed_layout(Swizzle(1, 0, 1), 0, Layout(2, 2)), 8),
         "swizzle moves offsets into the gaps",
     ),
     "inverse-offset": (
         lambda: cute.right_inverse(make_composed_layout(Swizzle(1, 0, 1), 3, Layout(4))),
-        "Sw<1,0,1> o 3 o 4:1; required: a swizzle, with offset 0",
+        "Sw<1,0,1> o 3 o 4:1; required: a map that is one-to-one, with offset 0",
     ),
     "tools-size": (
-        lambda: cute.cosize(make_composed_layout(Swizzle(1, 0, 1), 1, Layout(2**25, 3))),
-        "for which 33554432 offsets would have to be tabulated; required: at most 4194304",
+        lambda: cute.cosize(make_composed_layout(Swizzle(1, 0, 1), 1, Layout(2**25, -3))),
+        "for which 33554432 offsets would have to be tabulated; required: at most 65536",
     ),
     "size-mismatch": (
         lambda: cute.layout_add(Layout(4), Layout(6)),

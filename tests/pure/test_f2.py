@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import cute_py as cute
 from cute_py import ComposedLayout, F2Layout, F2Map, Layout, Swizzle
 from cute_py.errors import CoordinateError, LayoutError, LeafTypeError
-from cute_py.layout.bits.f2 import compose_maps
+from cute_py.layout.bits.swizzle import compose_swizzles
 from tests import strategies
 
 WIDE = 6
@@ -136,7 +136,7 @@ def test_inverse_undoes_a_map_or_names_what_it_takes_to_zero(f2_map, x):
 
 @given(maps_and_swizzles, maps_and_swizzles, offsets_of_any_sign)
 def test_composed_maps_are_applied_one_after_the_other(outer, inner, x):
-    assert compose_maps(outer, inner)(x) == outer(inner(x))
+    assert compose_swizzles(outer, inner)(x) == outer(inner(x))
 
 
 def all_swizzles(bits):
@@ -169,13 +169,16 @@ def test_two_swizzles_compose_into_a_swizzle_exactly_if_one_fits(a, b):
 
 @given(maps_and_swizzles, maps_and_swizzles, maps_and_swizzles)
 def test_composition_of_maps_is_associative(a, b, c):
-    left, right = compose_maps(compose_maps(a, b), c), compose_maps(a, compose_maps(b, c))
+    left, right = (
+        compose_swizzles(compose_swizzles(a, b), c),
+        compose_swizzles(a, compose_swizzles(b, c)),
+    )
     assert left == right
 
 
 def test_a_map_composed_with_its_inverse_is_the_identity_swizzle():
     gray = F2Map((1, 3, 6, 12))
-    assert compose_maps(gray, gray.inverse()) == Swizzle(0, 0, 0)
+    assert compose_swizzles(gray, gray.inverse()) == Swizzle(0, 0, 0)
 
 
 @given(maps(), strategies.layouts(max_size=64), st.integers(0, 64))
@@ -628,7 +631,7 @@ def test_refusals_say_what_was_given_what_is_required_and_the_fix(code, call, me
 def test_operands_of_other_kinds_are_refused():
     no_map = r"composition: given Layout\(4, 1\) \(Layout\); required: a Swizzle or an F2Map; fix"
     with pytest.raises(LeafTypeError, match=no_map) as caught:
-        compose_maps(Layout(4), Swizzle(1, 0, 1))
+        compose_swizzles(Layout(4), Swizzle(1, 0, 1))
     assert caught.value.code == "f2-no-map"
     with pytest.raises(LeafTypeError, match="to_f2: given 7 "):
         cute.to_f2(7)

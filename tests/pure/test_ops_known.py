@@ -133,7 +133,7 @@ def operands(**named):
 
 
 def known():
-    return sum(len(alike.known) for alike in KNOWN.kept.values())
+    return sum(len(signature.entries) for signature in KNOWN.kept.values())
 
 
 def words(gpu):
@@ -152,7 +152,7 @@ def test_a_thousand_calls_keep_one_entry(gpu, steps):
         assert x[-2] == np.float64(1.5 + i).view(np.uint64)
     assert steps == []  # no configuration, no epilogue, no request
     assert known() == KNOWN.count == 1
-    assert sum(len(alike.known) for alike in gemm.calls().kept.values()) == 1
+    assert sum(len(signature.entries) for signature in gemm.calls().kept.values()) == 1
     assert len(gpu.raw.launches) == 1001
     assert Matrix.made == []
 
@@ -471,7 +471,7 @@ def told(gpu, monkeypatch):
     torch = SimpleNamespace(empty=empty, float16=HALF, autograd=autograd)
     monkeypatch.setitem(sys.modules, "torch", torch)
 
-    def alike(given):
+    def guard(given):
         facts = [facts_of(x) for x in given]
         return lambda *more: [facts_of(x) for x in more] == facts
 
@@ -483,7 +483,7 @@ def told(gpu, monkeypatch):
         lambda x: 0,
         lambda d: lambda: gpu.stream,
         lambda: 0,
-        alike,
+        guard,
     )
     for kind in (Tensor, Parameter):
         monkeypatch.setitem(arrays.LIBRARIES, kind, library)

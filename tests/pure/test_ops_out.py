@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
-from cute_py.calls import arrays, doors
+from cute_py.calls import arrays, backends
 from cute_py.ops.libraries import Gpu, Torch
 from cute_py.ops.operands import span
 from tests import fake_gpu, gpu_arrays
@@ -98,7 +98,7 @@ def launched(monkeypatch):
         given = [address(x) if isinstance(x, np.ndarray) else x for x in leaves]
         return fake_gpu.Launched(launch), given
 
-    monkeypatch.setattr(doors, "prepare", [prepare])
+    monkeypatch.setattr(backends, "prepare", [prepare])
     Cupy.seen = []
     return found
 
@@ -210,7 +210,7 @@ def test_a_refused_launch_leaves_out_as_it_was(launched, monkeypatch):
     def refused(_plan, _leaves):
         raise cute.LayoutError("no")
 
-    monkeypatch.setattr(doors, "prepare", [refused])
+    monkeypatch.setattr(backends, "prepare", [refused])
     out = made((24, 40))
     with pytest.raises(cute.LayoutError, match="no"):
         product(out)

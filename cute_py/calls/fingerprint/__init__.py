@@ -1,10 +1,10 @@
-"""Keys of compile-time values: two values have one key if a kernel would be traced alike for both.
+"""Fingerprints of compile-time values: values with equal keys give equal plans.
 
-Numbers are told apart by type and sign (1, 1.0 and True; 0.0 and -0.0), containers and objects by
-what they hold now, functions by their code and all that it takes from around it: defaults, closure,
-globals; of modules, classes and functions, the attributes that the code names. So a plan is traced
-anew after a list, an attribute or a helper was changed. What is none of the user's (this package,
-the standard library, installed packages), and what does not say what it holds, is told apart by
+The key of a number includes its type and sign (1, 1.0 and True differ, and so do 0.0 and -0.0). The
+key of a container or object is its current content. The key of a function is its code, defaults,
+closure and globals, and the attributes that the code reads of modules, classes and functions. So a
+kernel is traced again after a list, an attribute or a helper changes. Foreign code (this package,
+the standard library, installed packages), and objects whose content cannot be read, compare by
 identity.
 """
 
@@ -20,6 +20,7 @@ from cute_py.calls.fingerprint.names import (
     global_names,
     imported_names,
     is_foreign,
+    reads_by_text,
 )
 from cute_py.calls.fingerprint.values import (
     MISSING,
@@ -45,14 +46,14 @@ if TYPE_CHECKING:
 
     Get: TypeAlias = Callable[[str, object], object]
 
-DEPTH = 64  # of values in values; below, objects are told apart by identity
+DEPTH = 64  # of nested values; deeper objects compare by identity
 _EXACT = frozenset({bool, int, str, bytes, CodeType, type(None)})
 _OF_ARRAYS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
 
 def static_key(value: Any) -> Hashable:
-    """Return the key of a compile-time value by itself: of the classes of its objects, only what
-    the value's own code names counts.
+    """Return the key of a single compile-time value. Of the classes of its objects, the key covers
+    only the attributes that the value's own code reads.
 
     >>> static_key(1) == static_key(True), static_key([0.0]) == static_key([-0.0])
     (False, False)
@@ -61,40 +62,40 @@ def static_key(value: Any) -> Hashable:
     """
     if type(value) in _EXACT:
         return type(value), value
-    return look((value,))[0]
+    return fingerprint((value,))[0]
 
 
 def is_plain(value: object) -> bool:
-    """Tell whether a value refers to nothing: a number, text, layout or dtype."""
+    """Return whether a value refers to no other objects: a number, text, layout or dtype."""
     kind = type(value)
     return kind in _EXACT or kind is float or kind is complex or issubclass(kind, Value)
 
 
-def look(
+def fingerprint(
     values: tuple[Any, ...],
     function: Callable[..., Any] | None = None,
     names: tuple[str, ...] = (),
     attributes: frozenset[str] = frozenset(),
-) -> tuple[Hashable, Look]:
-    """Return the key of compile-time values and of a function, and the look at them.
+) -> tuple[Hashable, Traversal]:
+    """Return the key of compile-time values and of a function, and the traversal that made it.
 
     Args:
-        values: of a call.
-        function: a kernel's, though it may be none of the user's.
-        names: of globals that count for the function beside those that it loads.
-        attributes: names that other code reads of the values.
+        values: the compile-time values of a call.
+        function: the function of a kernel; it may be foreign.
+        names: globals that the function depends on, in addition to those that it loads.
+        attributes: names of attributes that other code reads of the values.
 
     """
-    found = Look(attributes)
+    found = Traversal(attributes)
     key = found.roots(values, function, names)
-    while found.reads and not found.met <= found.names:  # code that was met later reads more
-        found = Look(found.names | found.met)
+    while found.reads and not found.met <= found.names:  # code found later reads more attributes
+        found = Traversal(found.names | found.met)
         key = found.roots(values, function, names)
     return key, found
 
 
-class Same:
-    """A key that is an object: equal to itself alone. It keeps the object alive."""
+class Identity:
+    """A key that compares an object by identity, and keeps it alive."""
 
     __slots__ = ("value",)
 
@@ -102,40 +103,41 @@ class Same:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
+        return isinstance(other, Identity) and self.value is other.value
 
     def __hash__(self) -> int:
         return id(self.value)
 
 
-class Look:
-    """One look at a value and all that it refers to: its key, and the places that were read.
+class Traversal:
+    """One traversal of a value and everything that it refers to: its key, and the places read.
 
-    `entries` (get, name, value), `cells`, `functions`, `classes` and `sizes` are these places:
-    while they hold the same objects, and `settled` is True, the key is the same.
+    `entries` (get, name, value), `cells`, `functions`, `classes` and `sizes` are these places. If
+    `stable` is True, the key is unchanged as long as they hold the same objects.
     """
 
     def __init__(self, names: frozenset[str]) -> None:
-        """Look at the attributes of modules, classes and functions that have these names."""
+        """Read the attributes of these names of modules, classes and functions."""
         self.names, self.met = names, set[str]()
         self.entries: list[tuple[Get, str, object]] = []
         self.cells: list[tuple[Any, object]] = []
         self.functions: list[tuple[Any, object, object, object]] = []
         self.classes: list[tuple[Any, object]] = []
-        self.sizes: list[tuple[Any, int]] = []  # a name that is new may be one that is read
-        self.settled = True
-        self.reads = False  # whether there is a value of which names are read
+        self.sizes: list[tuple[Any, int]] = []  # a larger dict may have a new name that is read
+        self.stable = True
+        self.complete = True  # whether the key tells all that code depends on
+        self.reads = False  # whether attributes of any value are read
         self.seen: dict[int, int] = {}
-        self.alive: list[object] = []  # so that no id comes up twice
+        self.alive: list[object] = []  # so that no id is reused
         self.depth = 0
 
     def roots(
         self, values: tuple[Any, ...], function: Callable[..., Any] | None, names: tuple[str, ...]
     ) -> Hashable:
-        """Return the key of what the look starts from."""
+        """Return the key of the values and the function that the traversal starts from."""
         if function is None:
             return tuple(map(self.key, values))
-        self.again(function)
+        self.back_reference(function)
         return self.function(function, names), tuple(map(self.key, values))
 
     def key(self, value: Any) -> Hashable:
@@ -148,16 +150,16 @@ class Look:
         if issubclass(kind, Value):
             return kind, value
         if self.depth == DEPTH:
-            self.settled = False
-            return Same(value)
+            self.stable = False
+            return Identity(value)
         self.depth += 1
         try:
             return self.deep(value)
         finally:
             self.depth -= 1
 
-    def again(self, value: object) -> Hashable:
-        """Return the key of what was met before in this look; None at the first time."""
+    def back_reference(self, value: object) -> Hashable:
+        """Return a back reference to a value that was visited before; None on the first visit."""
         number = self.seen.setdefault(id(value), len(self.seen))
         if number < len(self.alive):
             return "again", number
@@ -165,10 +167,10 @@ class Look:
         return None
 
     def deep(self, value: Any) -> Hashable:
-        """Return the key of what refers to other values."""
+        """Return the key of a value that refers to other values."""
         if type(value) is tuple:
             return tuple, tuple(map(self.key, value))
-        met = self.again(value)
+        met = self.back_reference(value)
         if met is not None:
             return met
         if isinstance(value, FunctionType):
@@ -178,7 +180,7 @@ class Look:
         if isinstance(value, BuiltinFunctionType):
             owner = value.__self__
             known = owner is None or isinstance(owner, (ModuleType, type))
-            return Same(value) if known else (value.__name__, self.key(owner))
+            return Identity(value) if known else (value.__name__, self.key(owner))
         if isinstance(value, ModuleType):
             return self.module(value)
         if isinstance(value, type):
@@ -190,10 +192,12 @@ class Look:
     # -- code
 
     def function(self, value: Any, names: tuple[str, ...] = ()) -> Hashable:
-        """Return the key of a function: its code, and what that takes from around it."""
+        """Return the key of a function: its code, and everything that the code refers to."""
         code, more = value.__code__, value.__kwdefaults__
         self.functions.append((value, code, value.__defaults__, more))
         self.met |= attribute_names(code)
+        if reads_by_text(code):  # nothing tells what else it depends on
+            self.stable = self.complete = False
         loaded = tuple(sorted({*global_names(code), *names}))
         modules = imported_names(code)
         return (
@@ -207,7 +211,7 @@ class Look:
         )
 
     def closure(self, value: Any) -> Hashable:
-        """Return the key of what the cells of a function hold."""
+        """Return the key of the contents of a function's cells."""
         found = []
         for cell in value.__closure__ or ():
             held = content(cell)
@@ -216,7 +220,7 @@ class Look:
         return tuple(found)
 
     def items(self, held: Mapping[str, Any], names: Iterable[str]) -> Hashable:
-        """Return the key of what names stand for in a dict, which is watched for them."""
+        """Return the key of the values of names in a dict, and record these places."""
         found = []
         for name in names:
             value = held.get(name, MISSING)
@@ -226,47 +230,47 @@ class Look:
         return tuple(found)
 
     def foreign(self, value: Any) -> Hashable:
-        """Return the key of a function that is none of the user's, but may wrap one that is."""
+        """Return the key of a foreign function, which may wrap one of the user's."""
         cells = [content(cell) for cell in value.__closure__ or ()]
         inner = [x for x in cells if isinstance(x, (FunctionType, MethodType, partial))]
-        return Same(value), *[self.key(x) for x in (*inner, *wrapped_in(value))]
+        return Identity(value), *[self.key(x) for x in (*inner, *wrapped_in(value))]
 
     def module(self, value: ModuleType) -> Hashable:
-        """Return the key of a module: what the code names of it, if it is one of the user's."""
+        """Return the key of a module: for one of the user's, the attributes that the code reads."""
         if is_foreign(value):
-            return Same(value)
-        return Same(value), self.named(vars(value))
+            return Identity(value)
+        return Identity(value), self.named(vars(value))
 
     def named(self, held: Mapping[str, Any]) -> Hashable:
-        """Return the key of what the code names of a module or a function."""
+        """Return the key of the attributes of a module or function that the code reads."""
         self.reads = True
         self.sizes.append((held, len(held)))
         return self.items(held, sorted(self.names & held.keys()))
 
     def of_class(self, value: Any) -> Hashable:
-        """Return the key of a class: what the code names of it and its special methods."""
+        """Return the key of a class: its special methods and the attributes that the code reads."""
         if is_foreign(value) and all(map(is_foreign, value.__mro__)):
-            return Same(value)
+            return Identity(value)
         self.reads = True
-        found = [Same(value), self.key(type(value))]
+        found = [Identity(value), self.key(type(value))]
         for cls in [x for x in value.__mro__ if not is_foreign(x)]:
             held = vars(cls)
             self.classes.append((cls, cls.__mro__))
             self.sizes.append((held, len(held)))
             names = [name for name, x in held.items() if is_read(name, x, self.names)]
-            found.append((Same(cls), self.items(held, sorted(names))))
+            found.append((Identity(cls), self.items(held, sorted(names))))
         return tuple(found)
 
     # -- objects
 
     def object(self, value: Any) -> Hashable:
-        """Return the key of an object: its class and what it holds."""
+        """Return the key of an object: its class and its content."""
         kind = type(value)
         if is_array(value):
             return self.array(value)
         if any(hasattr(kind, name) for name in _OF_ARRAYS):  # of another library
-            self.settled = False
-            return Same(value), getattr(value, "_version", None)
+            self.stable = False
+            return Identity(value), getattr(value, "_version", None)
         if kind.__module__.partition(".")[0] == OWN:
             return self.own(value)
         cls, plain = self.key(kind), contents(value)
@@ -274,16 +278,16 @@ class Look:
         if plain is None and not held:
             return self.leaf(value, cls)
         if not is_fixed(value, plain is not None):
-            self.settled = False
+            self.stable = False
         parts = tuple([(self.key(k), self.key(x)) for k, x in (plain or ())])
         return cls, parts, tuple([(name, self.key(x)) for name, x in held.items()])
 
     def own(self, value: Any) -> Hashable:
-        """Return the key of an object of this package: by content where it compares so."""
+        """Return the key of an object of this package: its content if it compares by content."""
         wrapped = tuple([self.key(x) for x in wrapped_in(value)])
         if by_identity(value):
-            return Same(value), wrapped
-        self.settled = self.settled and is_frozen(value)
+            return Identity(value), wrapped
+        self.stable = self.stable and is_frozen(value)
         try:
             hash(value)
         except TypeError:
@@ -291,23 +295,23 @@ class Look:
         return type(value), value
 
     def leaf(self, value: Any, cls: Hashable) -> Hashable:
-        """Return the key of an object that holds nothing that can be seen."""
+        """Return the key of an object without visible content."""
         foreign = is_foreign(type(value))
         if not foreign or by_identity(value):
             empty = is_empty(value)
-            self.settled = self.settled and (not empty or is_fixed(value))
-            return (cls, ()) if empty else Same(value)
+            self.stable = self.stable and (not empty or is_fixed(value))
+            return (cls, ()) if empty else Identity(value)
         try:
             hash(value)
         except TypeError:
-            self.settled = False
-            return Same(value)
+            self.stable = False
+            return Identity(value)
         return type(value), value
 
     def array(self, value: Any) -> Hashable:
-        """Return the key of an array or a scalar of NumPy: its type, shape and bytes."""
+        """Return the key of a NumPy array or scalar: its type, shape and bytes."""
         scalar = not hasattr(value, "__setitem__")
-        self.settled = self.settled and scalar
+        self.stable = self.stable and scalar
         if value.dtype.hasobject:
             return type(value), value.shape, self.key(value.tolist())
         data = value.tobytes()

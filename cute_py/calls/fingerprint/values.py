@@ -1,6 +1,6 @@
-"""Values: whether they can change, what they hold, and what they were made of.
+"""Single values: whether they can change, their content, and the functions that they wrap.
 
-These are questions about one value; `look` asks them of all that a value leads to.
+`fingerprint` applies these functions to every value that it reaches.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-MISSING = object()  # what a cell or a name stands for that has no value
+MISSING = object()  # the value of a cell or a name without one
 WRAPPERS = (staticmethod, classmethod, property)
 _UNREAD = frozenset({"__repr__", "__dict__", "__weakref__", "__doc__", "__module__"})
-DEPTH = 8  # of values in values that are looked at to tell whether they can change
+DEPTH = 8  # of nested values that are examined
 _EXACT = (bool, int, str, bytes, CodeType, type, ModuleType, type(None))
 
 
 def is_frozen(value: Any, depth: int = DEPTH) -> bool:
-    """Tell whether a value can never change, to its leaves: then one key holds as long as it lives,
-    and the code of its class is what it was.
+    """Return whether a value is immutable to its leaves: then its key never changes while it lives,
+    and neither does the code of its class.
 
     >>> is_frozen((1, "a", (2.0, None))), is_frozen((1, [2])), is_frozen(lambda: 1)
     (True, False, False)
@@ -58,8 +58,8 @@ def is_frozen(value: Any, depth: int = DEPTH) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_frozen_record(kind: Any) -> bool:  # a class
-    """Tell whether a class is a frozen dataclass that keeps its fields itself: no property is one,
-    and its objects have room for nothing else but what `__dict__` holds.
+    """Return whether a class is a frozen dataclass that stores its fields itself: no field is a
+    property, and its objects store nothing outside of their fields and `__dict__`.
     """
     params = getattr(kind, "__dataclass_params__", None)
     if params is None:
@@ -71,11 +71,11 @@ def is_frozen_record(kind: Any) -> bool:  # a class
     )
 
 
-# -- what objects hold
+# -- the content of objects
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """Return what an object holds under names: in its slots and in its `__dict__`."""
+    """Return the attributes of an object: those in its slots and in its `__dict__`."""
     found = {}
     kind: Any = type(value)
     for descriptor in slots_of(kind):
@@ -88,7 +88,7 @@ def attributes(value: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def slots_of(kind: Any) -> tuple[MemberDescriptorType, ...]:  # a class
-    """Return the slots of a class and of those that it is made of, but for those of Python."""
+    """Return the slots of a class and its bases, except special ones."""
     held = [(n, x) for cls in kind.__mro__ for n, x in vars(cls).items() if n[-2:] != "__"]
     return tuple([x for _name, x in held if isinstance(x, MemberDescriptorType)])
 
@@ -96,7 +96,7 @@ def slots_of(kind: Any) -> tuple[MemberDescriptorType, ...]:  # a class
 def arrays_in(
     value: Any, is_array: Callable[[object], bool], depth: int = DEPTH
 ) -> Iterator[object]:
-    """Give the arrays that a compile-time value holds."""
+    """Yield the arrays inside a compile-time value."""
     if depth and is_array(value):
         yield value
     elif depth and not isinstance(value, (*_EXACT, FunctionType, MethodType)):
@@ -118,7 +118,7 @@ def _held(value: Any) -> list[Any]:
 
 
 def content(cell: Any) -> object:  # a cell
-    """Return what a cell of a closure holds; MISSING before it was given a value."""
+    """Return the content of a closure cell; MISSING before it has a value."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -126,7 +126,7 @@ def content(cell: Any) -> object:  # a cell
 
 
 def wrapped_in(value: Any) -> list[Any]:
-    """Return the functions that something was made of."""
+    """Return the functions that a property, method or decorated function wraps."""
     if isinstance(value, property):
         return [value.fget, value.fset]
     if isinstance(value, (staticmethod, classmethod)):
@@ -136,7 +136,9 @@ def wrapped_in(value: Any) -> list[Any]:
 
 
 def is_read(name: str, value: object, names: frozenset[str]) -> bool:
-    """Tell whether an entry of a class may count: it is named, or Python calls it by itself."""
+    """Return whether code may read an entry of a class: by its name, or implicitly as Python does
+    with special methods.
+    """
     if name in _UNREAD or isinstance(value, (MemberDescriptorType, GetSetDescriptorType)):
         return False
     special = name.startswith("__") and isinstance(value, (FunctionType, *WRAPPERS))
@@ -144,7 +146,7 @@ def is_read(name: str, value: object, names: frozenset[str]) -> bool:
 
 
 def contents(value: Any) -> list[tuple[Any, Any]] | None:
-    """Return what a container holds, by key; of a number or text with a class of its own, that."""
+    """Return the items of a container, by key; the plain value of a subclassed number or text."""
     from collections import deque
     from collections.abc import Mapping, MappingView
 
@@ -167,7 +169,7 @@ def contents(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def is_fixed(value: Any, is_container: bool = False) -> bool:
-    """Tell whether an object always holds the same parts; these may change."""
+    """Return whether an object always has the same parts, which may change themselves."""
     kind: Any = type(value)
     if isinstance(value, Enum) or kind in (frozenset, range, slice):
         return True
@@ -180,23 +182,23 @@ def is_fixed(value: Any, is_container: bool = False) -> bool:
 
 
 def is_opaque(value: Any) -> bool:
-    """Tell whether what an object holds says nothing about a plan: a log."""
+    """Return whether the content of an object never affects a plan: a logger."""
     logging = sys.modules.get("logging")
     return logging is not None and isinstance(value, logging.Logger)
 
 
 def is_array(value: object) -> bool:
-    """Tell whether a value is an array or a scalar of NumPy."""
+    """Return whether a value is a NumPy array or scalar."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
 
 
 def is_empty(value: object) -> bool:
-    """Tell whether an object has room for attributes, and has none: then its class is all."""
+    """Return whether an object can have attributes, and has none: then its class is its content."""
     return hasattr(value, "__dict__") and type(value).__new__ is object.__new__
 
 
 def by_identity(value: object) -> bool:
-    """Tell whether an object is equal to itself alone."""
+    """Return whether an object compares by identity."""
     kind: Any = type(value)
     return bool(kind.__hash__ is object.__hash__)

@@ -22,22 +22,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple
 
 
-def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
+def max_common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
     """Return the layout R of the longest contiguous run that a and b share: a(R(i)) == b(R(i)) ==
     i.
 
+    Of two layouts under one swizzle R is the run after that swizzle, swizzled itself where needed.
+    Raises LayoutError for a swizzled layout with an offset, which no index takes to 0.
     Source: cutlass layout.hpp `max_common_layout`.
 
     >>> print(max_common_layout(Layout((4, 8), (8, 1)), Layout((4, 8), (16, 1))))
     8:4
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        from cute_py.layout.bits.swizzle import max_common_layout_special
+        from cute_py.layout.bits.swizzled import common_layout
 
-        return max_common_layout_special(a, b)  # type: ignore[no-any-return]
+        return common_layout(a, b)
     inverse = right_inverse(b)
     run = _leading_run(a, inverse)
     result = composition(inverse, Layout(run))
@@ -54,9 +56,9 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
     8
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        from cute_py.layout.bits.swizzle import max_common_vector_special
+        from cute_py.layout.bits.swizzled import common_vector
 
-        return max_common_vector_special(a, b)
+        return common_vector(a, b)
     return _leading_run(a, right_inverse(b))
 
 

@@ -39,9 +39,9 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
     (2,3):(1,8) (3,2):(2,12)
     """
     if layout.__class__ is not Layout:
-        from cute_py.layout.composed import complement_composed
+        from cute_py.layout.bits.swizzled import complement_of
 
-        return complement_composed(layout, target)
+        return complement_of(layout, target)
     if target is not None and target.__class__ is not int:
         target = _checked_target(read(target, "complement"))
     if layout._kind != INTS or not _all_int(target):

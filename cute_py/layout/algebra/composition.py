@@ -33,11 +33,12 @@ def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
 
     Args:
         a: Layout, ComposedLayout or Swizzle.
-        b: a layout; an integer n (short for n:1); `_` (all of a); or a by-mode tiler, a tuple of
-            these, which composes mode by mode and drops the modes of a beyond it.
+        b: a layout or a Swizzle; an integer n (short for n:1); `_` (all of a); or a by-mode tiler,
+            a tuple of these, which composes mode by mode and drops the modes of a beyond it.
 
     Raises LayoutError, with the first coordinate that departs and both values, exactly when no
-    layout whose shape refines b's computes a(b(c)). Source: cutlass layout.hpp `composition`.
+    layout whose shape refines b's computes a(b(c)). For a swizzled b there is always one: swizzle o
+    offset o layout, or the pair a o 0 o b. Source: cutlass layout.hpp `composition`.
 
     >>> print(composition(Layout((6, 2), (8, 2)), Layout((4, 3), (3, 1))))
     ((2,2),3):((24,2),8)

@@ -15,13 +15,13 @@ from cute_py.layout import Mapped, tuples
 from cute_py.layout.bits.f2_convert import (
     from_f2,
     merged,
-    swizzled,
     swizzles_within,
     table_bases,
     table_misfit,
 )
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
+from cute_py.layout.composed import composed
 from cute_py.layout.coords import coordinates, idx2crd
 from cute_py.layout.layout import Layout, _offset, raw_flat
 from cute_py.layout.offsets import MOST, look_up, offsets, outer_sums
@@ -91,7 +91,7 @@ def _built(profile: IntTuple, modes: list[Modes], swizzle: Swizzle, origin: int)
     parts = transform_leaf(lambda _: _flat(next(rest)), profile)
     shape = transform_leaf(lambda part: part.shape, parts)
     stride = transform_leaf(lambda part: part.stride, parts)
-    return swizzled(swizzle, origin, Layout(shape, stride))
+    return composed(swizzle, origin, Layout(shape, stride))
 
 
 def _flat(modes: Modes) -> Layout:

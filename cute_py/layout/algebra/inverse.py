@@ -9,6 +9,7 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesce, coalesced
 from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.composed import inverse_composed, require_composed
 from cute_py.layout.layout import INTS, Layout, made, make_layout, raw_flat
 from cute_py.layout.tuples import is_underscore
 
@@ -23,13 +24,15 @@ def right_inverse(layout: AnyLayout) -> Alike:
     """Return the largest layout R with layout(R(k)) == k for every k < size(R).
 
     R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode
-    has stride 1. With symbols it goes as far as the strides are known to continue.
+    has stride 1. With symbols it goes as far as the strides are known to continue. Every swizzled
+    bijection of powers of two has its inverse. R of a swizzled layout may lie past its size, where
+    its last mode runs on. Raises LayoutError where a swizzled layout hits no offset 0.
 
     >>> print(right_inverse(Layout((4, 8), (8, 1))), right_inverse(Layout((4, 8), (1, 5))))
     (8,4):(4,1) 4:1
     """
     if layout.__class__ is not Layout:
-        return layout if is_underscore(layout) else _composed("right_inverse", layout)
+        return layout if is_underscore(layout) else inverse_composed("right_inverse", layout)
     if layout._kind != INTS:
         return made(_right_inverse_leaves(layout), "right_inverse", layout)
     place: dict[int, tuple[int, int]] = {}
@@ -110,14 +113,15 @@ def left_inverse(layout: AnyLayout) -> Alike:
 
     Law: layout(R(layout(i))) == layout(i) for every i; with no stride-0 mode R(layout(i)) == i.
     Between the offsets that the layout hits, R is whatever its strides give. Raises LayoutError,
-    naming the modes, where modes overlap or a stride is no multiple of the one below. Source:
-    cutlass layout.hpp `left_inverse`.
+    naming the modes, where modes overlap or a stride is no multiple of the one below; of swizzled
+    layouts of powers of two, where two indices have one offset. Source: cutlass layout.hpp
+    `left_inverse`.
 
     >>> print(left_inverse(Layout((4, 8), (8, 1))), left_inverse(Layout((4, 2), (1, 16))))
     (8,4):(4,1) (16,2):(1,4)
     """
     if layout.__class__ is not Layout:
-        return layout if is_underscore(layout) else _composed("left_inverse", layout)
+        return layout if is_underscore(layout) else inverse_composed("left_inverse", layout)
     from cute_py.layout.algebra.complement import by_stride
 
     modes = _with_prefixes(layout, "left_inverse")
@@ -158,7 +162,8 @@ def nullspace(layout: AnyLayout) -> Alike:
     4:2 1:0
     """
     if layout.__class__ is not Layout:
-        return _composed("nullspace", layout)
+        require_composed(layout, "nullspace")
+        return Layout(1, 0)  # what cancels in a composed layout is not looked for, as in CuTe
     from cute_py.layout.coords import compact_col_major
     from cute_py.layout.tuples import unwrap
 
@@ -169,9 +174,3 @@ def nullspace(layout: AnyLayout) -> Alike:
     shape = unwrap(tuple([layout._s[k] for k in free]))
     stride = unwrap(tuple([prefixes[k] for k in free]))
     return made(Layout(shape, stride), "nullspace", layout)
-
-
-def _composed(name: str, layout: AnyLayout) -> Alike:
-    from cute_py.layout import composed
-
-    return getattr(composed, f"{name}_composed")(layout)

@@ -10,7 +10,7 @@ from cute_py.layout import tuples
 from cute_py.layout.algebra.complement import hull
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import as_layout, check_rank, through_inner, tile_unzip, unpacked
-from cute_py.layout.composed import ComposedLayout, product_with_composed
+from cute_py.layout.composed import ComposedLayout, on_inner
 from cute_py.layout.coords import LayoutLeft, compact_order
 from cute_py.layout.layout import Layout, make_layout, step
 from cute_py.layout.modes import append, zip_
@@ -40,7 +40,9 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> Alike:
     if block.__class__ is not Layout:
         return through_inner(logical_product, block, tiler)
     if tiler.__class__ is ComposedLayout:
-        return product_with_composed(block, tiler)
+        from cute_py.layout.bits.swizzled import product_over
+
+        return product_over(block, tiler)
     if tiler.__class__ is Layout:
         return step("logical_product", (block, tiler), lambda: _repeated(block, tiler))
     if tiler.__class__ is tuple:
@@ -85,8 +87,15 @@ def tiled_product(block: AnyLayout, tiler: Tiler) -> Alike:
     return step("tiled_product", (block, tiler), lambda: _unzipped(block, tiler, flat=False))
 
 
-def _unzipped(block: Layout, tiler: Tiler, *, flat: bool) -> Layout:
-    blocks, copies = zipped_product(block, tiler)
+def _unzipped(block: Layout, tiler: Tiler, *, flat: bool) -> Alike:
+    zipped = zipped_product(block, tiler)
+    if zipped.__class__ is not Layout:  # the tiler is swizzled
+        return on_inner("tiled_product", lambda inner: _spread(inner, flat=flat), zipped)
+    return _spread(zipped, flat=flat)
+
+
+def _spread(zipped: Layout, *, flat: bool) -> Layout:
+    blocks, copies = zipped
     return make_layout(*(unpacked(blocks) if flat else [blocks]), *unpacked(copies))
 
 
@@ -161,8 +170,6 @@ def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLef
     ((2,2),(2,3)):((1,4),(2,8)) ((2,2),(2,3)):((1,12),(2,4))
     """
     if block.__class__ is not Layout:
-        from cute_py.layout.composed import on_inner
-
         return on_inner("tile_to_shape", lambda inner: tile_to_shape(inner, shape, order), block)
     shape = tuples.read(shape, "tile_to_shape")
     rank = tuples.rank(shape)

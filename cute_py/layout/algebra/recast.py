@@ -16,9 +16,6 @@ from cute_py.layout.tuples import transform_leaf, unflatten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from cute_py.layout.bits.swizzle import Swizzle
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
@@ -198,7 +195,6 @@ def _factor(n: Leaf, operation: str) -> int:
 
 
 def _special(name: str, x: AnyLayout | Swizzle | int, n: Leaf) -> Alike:
-    from cute_py.layout.bits import swizzle
+    from cute_py.layout.bits.swizzled import alignment_of, recast_special
 
-    special: Callable[..., Any] = getattr(swizzle, f"{name}_special")
-    return special(x) if n is None else special(x, n)
+    return alignment_of(x) if n is None else recast_special(name, x, n)

@@ -1,8 +1,8 @@
-"""`F2Map`: a linear map of the bits of an offset, what two swizzles compose into when no `Swizzle`
-fits.
+"""`F2Map`: a linear map of the bits of an offset, the outer map of every swizzled layout.
 
-A `Swizzle` is the matrix with ones on the diagonal and on a piece of one other diagonal.
-Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819), for layouts as matrices over F2.
+A `Swizzle` is the short name of the maps whose matrix has ones on the diagonal and on a piece of
+one other diagonal. Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819), for layouts as
+matrices over F2.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.bits import gf2
-from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import TypeGuard
 
     from cute_py.dtypes.table import Array
     from cute_py.layout.types import IntTuple, Leaf
 
 
 ARRAY_BITS = 63  # of int64, the sign left out
+TRIED = 1 << 16  # indices that a check runs through at most
 
 
 class F2Map(Value):
@@ -31,9 +30,10 @@ class F2Map(Value):
     Args:
         columns: the image of 1, 2, 4, ... (offsets of at least 0). Left out bits stay as they are.
 
-    Law: m(x ^ y) == m(x) ^ m(y) for all integers x and y, negative ones in two's complement.
-    Equal maps have equal columns, one for each bit that takes part. Raises LayoutError for images
-    below 0.
+    Law: m(x ^ y) == m(x) ^ m(y) for all integers x and y, negative ones in two's complement, and
+    m(x + k * period) == m(x) + k * period, which is how symbols pass. Equal maps have equal
+    columns, one for each bit that takes part. Raises LayoutError for images below 0, and
+    UndecidedError for a symbol whose remainder by the period is not known.
 
     >>> gray = F2Map((1, 3, 6))
     >>> print(gray, [gray(x) for x in range(9)], gray.inverse()(7))
@@ -43,7 +43,7 @@ class F2Map(Value):
     __slots__ = ("_moves", "columns")
     __match_args__ = ("columns",)
     columns: tuple[int, ...]
-    _moves: tuple[tuple[int, int], ...]
+    _moves: tuple[tuple[int, int], ...]  # (bits, right shift) of what is XORed onto an offset
 
     def __init__(self, columns: Iterable[int]) -> None:
         given = images(columns, "F2Map")
@@ -59,17 +59,37 @@ class F2Map(Value):
         """How many low bits take part: the map permutes or collapses aligned runs of 2**bits."""
         return len(self.columns)
 
+    @property
+    def period(self) -> int:
+        """The length of the aligned runs of offsets that the map acts on alike, 2**bits."""
+        return 1 << self.bits
+
+    @property
+    def masks(self) -> tuple[int, int]:
+        """The bits that are read, and all that take part."""
+        reads = changes = 0
+        for mask, shift in self._moves:
+            reads |= mask
+            changes |= mask >> shift if shift >= 0 else mask << -shift
+        return reads, reads | changes
+
     def __call__(self, offset: Leaf) -> IntTuple:
-        """Return the image of an int, or of a NumPy integer array entry by entry."""
+        """Return the image of an integer, or of a NumPy integer array entry by entry."""
         if hasattr(offset, "dtype"):
             offset = self._widened(offset)
-        else:
-            offset = ints.as_int(ints.normalize(offset, "F2Map", ", or NumPy arrays"), "F2Map")
+        elif offset.__class__ is not int:
+            return self._of_leaf(offset)
         image = offset
         for mask, shift in self._moves:
             active = offset & mask
             image = image ^ (active >> shift if shift >= 0 else active << -shift)
         return image
+
+    def _of_leaf(self, offset: Leaf) -> IntTuple:
+        """Return the image of what may be a symbol: whole periods are added again."""
+        offset = ints.normalize(offset, "F2Map", ", or NumPy arrays")
+        inside = ints.as_int(ints.mod(offset, self.period), "F2Map")
+        return ints.add(ints.sub(offset, inside), self(inside))
 
     def _widened(self, offset: Array) -> Array:
         """Return the array with 64 bits an entry, so that no shift loses bits."""
@@ -81,6 +101,10 @@ class F2Map(Value):
             raise refusal("f2-wide", operation="F2Map", map=self, bits=self.bits, limit=ARRAY_BITS)
         return offset if offset.dtype.itemsize == 8 else offset.astype("int64")
 
+    def is_bijective(self) -> bool:
+        """Return whether no two offsets have the same image."""
+        return not gf2.eliminate(self.columns)[1]
+
     def inverse(self) -> F2Map:
         """Return the map that undoes this one: m.inverse()(m(x)) == x.
 
@@ -90,6 +114,26 @@ class F2Map(Value):
         if kernel:
             raise refusal("f2-singular", operation="inverse", map=self, other=kernel[0])
         return F2Map(gf2.left_inverse(pivots, self.bits))
+
+    def recast(self, shift: int) -> F2Map:
+        """Return the map of elements 2**shift times as large (as small, if negative): what it does
+        to whole elements.
+
+        Raises LayoutError where bits inside of a larger element would change the element.
+        """
+        if shift < 0:
+            kept = [1 << bit for bit in range(-shift)]
+            return F2Map([*kept, *[column << -shift for column in self.columns]])
+        if any(column >> shift for column in self.columns[:shift]):
+            untouched = next(k for k, column in enumerate(self.columns) if column >> shift)
+            raise refusal(
+                "upcast-swizzle",
+                operation="upcast",
+                swizzle=self,
+                n=1 << shift,
+                largest=1 << untouched,
+            )
+        return F2Map([column >> shift for column in self.columns[shift:]])
 
 
 def images(values: Iterable[Leaf], operation: str) -> list[int]:
@@ -122,72 +166,3 @@ def _moves(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
             masks[bit - row] = masks.get(bit - row, 0) | 1 << bit
             change ^= 1 << row
     return tuple([(mask, shift) for shift, mask in sorted(masks.items())])
-
-
-# -- maps of offsets: a Swizzle or an F2Map
-
-
-def is_map(x: object) -> TypeGuard[Swizzle | F2Map]:
-    """Return whether x is a map of offsets that is linear over F2: a Swizzle or an F2Map."""
-    return x.__class__ is Swizzle or x.__class__ is F2Map
-
-
-def compose_maps(outer: Swizzle | F2Map, inner: Swizzle | F2Map) -> Swizzle | F2Map:
-    """Return the map x -> outer(inner(x)) of two maps of offsets: a Swizzle where one fits.
-
-    Args:
-        outer: Swizzle or F2Map, applied last.
-        inner: Swizzle or F2Map, applied first.
-
-    Two maps that cancel give Sw<0,0,0>. Raises LeafTypeError for operands of other kinds.
-    Source: cutlass swizzle.hpp `composition(Swizzle, Swizzle)` merges swizzles of equal S by their
-    masks; matrices cover the rest.
-
-    >>> print(compose_maps(Swizzle(1, 0, 3), Swizzle(1, 1, 3)))
-    Sw<2,0,3>
-    >>> print(compose_maps(Swizzle(1, 0, 1), Swizzle(1, 1, 1)))
-    F2[3x3: 1,3,7]
-    """
-    for operand in (outer, inner):
-        if not is_map(operand):
-            kind = type(operand).__name__
-            raise refusal("f2-no-map", operation="composition", value=operand, type=kind)
-    bits = max(bits_of(outer), bits_of(inner))
-    product = F2Map([outer(inner(1 << bit)) for bit in range(bits)])
-    swizzle = as_swizzle(product)
-    return product if swizzle is None else swizzle
-
-
-def compose_swizzles(a: Swizzle, b: Swizzle) -> Swizzle | F2Map:
-    """Return the map x -> a(b(x)): a Swizzle where one fits, else an F2Map; see `compose_maps`.
-
-    >>> print(compose_swizzles(Swizzle(2, 0, 3), Swizzle(2, 0, 3)))
-    Sw<0,0,0>
-    """
-    return compose_maps(a, b)
-
-
-def bits_of(x: Swizzle | F2Map) -> int:
-    """Return how many low bits of an offset the map reads or changes."""
-    return x.swizzle_code.bit_length() if x.__class__ is Swizzle else x.bits  # type: ignore[union-attr]
-
-
-def moves_of(x: Swizzle | F2Map) -> tuple[tuple[int, int], ...]:
-    """Return (bits, right shift) of what the map XORs onto an offset."""
-    return ((x.yyy_msk, x.num_shft),) if x.__class__ is Swizzle else x._moves  # type: ignore[union-attr]
-
-
-def as_swizzle(x: F2Map) -> Swizzle | None:
-    """Return the Swizzle that is this map, or None.
-
-    It is one if what bits add to themselves is a run of single bits on one diagonal, from a run of
-    bits that is disjoint from it.
-    """
-    if not x._moves:
-        return Swizzle(0, 0, 0)
-    mask, shift = x._moves[0]
-    base = (mask & -mask).bit_length() - 1
-    bits = mask.bit_count()
-    if len(x._moves) > 1 or bits > abs(shift) or mask >> base != (1 << bits) - 1:
-        return None
-    return Swizzle(bits, base - max(0, shift), shift)

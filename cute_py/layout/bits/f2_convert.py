@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.layout.bits import gf2
-from cute_py.layout.bits.f2 import bits_of, images, is_map
-from cute_py.layout.bits.f2 import images as checked_images
+from cute_py.layout.bits.f2 import TRIED, F2Map, images
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
-from cute_py.layout.composed import ComposedLayout
+from cute_py.layout.composed import ComposedLayout, composed
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout
 from cute_py.layout.slicing import check_coordinate
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.dtypes.table import Array
-    from cute_py.layout.bits.f2 import F2Map
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
 
 def to_f2(layout: AnyLayout | Swizzle) -> F2Layout:
@@ -49,83 +47,98 @@ def to_f2(layout: AnyLayout | Swizzle) -> F2Layout:
         return layout
     if layout.__class__ is not ComposedLayout and layout.__class__ is not Layout:
         raise refusal("not-a-layout", operation="to_f2", value=layout, type=type(layout).__name__)
-    require_powers(layout.shape, "to_f2")
-    if layout.__class__ is Layout:
-        return _linear(layout)
-    linear = _under_map(layout)  # type: ignore[arg-type]
-    return _tabulated(layout) if linear is None else linear
+    found = linear_or_reason(layout)
+    if found.__class__ is F2Layout:
+        return found
+    code, facts = found
+    raise refusal(code, operation="to_f2", layout=layout, **facts)
+
+
+def linear_or_reason(layout: Alike) -> Alike:
+    """Return the F2Layout that is the same function as a Layout or ComposedLayout, or why there is
+    none: the code of the refusal, and its facts.
+
+    offset + sums is affine over F2 exactly if what each bit of the index changes shares no bit with
+    what another one does: on a shared bit the sum of both differs from their XOR by twice that bit.
+    """
+    bad = _no_power(layout.shape)
+    if bad is not None:
+        return "f2-extent", {"extent": bad, "shape": show(layout.shape)}
+    outer: Any = Swizzle(0, 0, 0)
+    offset, inner = 0, layout
+    if layout.__class__ is ComposedLayout:
+        outer, offset, inner = layout.outer, layout.offset, layout.inner
+    if not isinstance(outer, F2Map) or inner.__class__ is not Layout:
+        return _tabulated(layout)
+    if inner._kind != INTS:
+        return "f2-strides", {"stride": show(inner.stride)}
+    if offset.__class__ is not int:
+        return "tools-symbols", {}
+    pairs = zip(inner._s, inner._d, strict=True)
+    steps = [d << k for s, d in pairs for k in range(s.bit_length() - 1)]
+    changes = [(offset + step) ^ offset for step in steps]
+    negative = [value for value in (offset, *[offset ^ x for x in changes]) if value < 0]
+    if negative:
+        return "f2-negative", {"value": negative[0]}
+    if gf2.disjoint(changes):
+        return F2Layout(layout.shape, [outer(change) for change in changes], outer(offset))
+    if not outer.is_bijective():
+        return _tabulated(layout)
+    index = _first_carry(changes)
+    got = outer(offset + sum([step for bit, step in enumerate(steps) if index >> bit & 1]))
+    fitted = outer(offset ^ gf2.apply(changes, index))
+    return "f2-not-linear", {"index": index, "got": got, "fitted": fitted}
+
+
+def _no_power(shape: IntTuple) -> Leaf:
+    """Return the first extent that is no power of two, None if all are."""
+    for extent in leaves(shape):
+        if extent.__class__ is not int or extent.bit_count() != 1:
+            return extent
+    return None
 
 
 def require_powers(shape: IntTuple, operation: str) -> None:
     """Refuse a shape with an extent that is no power of two."""
-    for extent in leaves(shape):
-        if extent.__class__ is not int or extent < 1 or extent & (extent - 1):
-            raise refusal("f2-extent", operation=operation, shape=show(shape), extent=extent)
+    bad = _no_power(shape)
+    if bad is not None:
+        raise refusal("f2-extent", operation=operation, shape=show(shape), extent=bad)
 
 
-def _bit_images(layout: Layout) -> list[int]:
-    """Return the offsets of the indices 1, 2, 4, ..."""
-    if layout._kind != INTS:
-        raise refusal("f2-strides", operation="to_f2", layout=layout, stride=show(layout.stride))
-    pairs = zip(layout._s, layout._d, strict=True)
-    return [d << k for s, d in pairs for k in range(s.bit_length() - 1)]
-
-
-def _linear(layout: Layout) -> F2Layout:
-    bases = images(_bit_images(layout), "to_f2")
-    if not gf2.disjoint(bases):
-        _refuse(layout, *_first_carry(bases))
-    return F2Layout(layout.shape, bases)
-
-
-def _first_carry(bases: list[int]) -> tuple[int, int, int]:
-    """Return the first index whose sum is not the XOR, and both.
+def _first_carry(changes: list[int]) -> int:
+    """Return the first index whose sum is not the XOR.
 
     Its top bit is the first that shares a bit with those below, and one of them is enough.
     """
-    for high, image in enumerate(bases):
+    for high, change in enumerate(changes):
         for low in range(high):
-            if bases[low] & image:
-                return 1 << high | 1 << low, bases[low] + image, bases[low] ^ image
-    raise AssertionError("the images are disjoint")
+            if changes[low] & change:
+                return 1 << high | 1 << low
+    raise AssertionError("the changes are disjoint")
 
 
-def _refuse(layout: AnyLayout, index: int, got: int, fitted: int) -> None:
-    raise refusal(
-        "f2-not-linear", operation="to_f2", layout=layout, index=index, got=got, fitted=fitted
-    )
-
-
-def _under_map(layout: ComposedLayout) -> F2Layout | None:
-    """Return a composed layout of any size, if its outer map is linear and its sums are XORs."""
-    inner = layout.inner
-    if not is_map(layout.outer) or inner.__class__ is not Layout or inner._kind != INTS:
-        return None
-    bases = _bit_images(inner)
-    if layout.offset.__class__ is not int or not gf2.disjoint([layout.offset, *bases]):
-        return None
-    outer = layout.outer
-    return F2Layout(layout.shape, [outer(image) for image in bases], outer(layout.offset))
-
-
-def _tabulated(layout: AnyLayout) -> F2Layout:
-    from cute_py.layout.tools import offsets
-
-    table = offsets(layout)
-    if table.ndim > 1:
-        raise refusal("f2-strides", operation="to_f2", layout=layout, stride="coordinates")
-    origin, bases = table_bases(table)
-    images([int(table.min())], "to_f2")
-    misfit = table_misfit(table)
-    if misfit is not None:
-        _refuse(layout, *misfit)
+def _tabulated(layout: Alike) -> Alike:
+    """Return what `linear_or_reason` does for any outer part: all values are compared."""
+    size = layout.size()
+    if size > TRIED:
+        return "tools-size", {"size": size, "limit": TRIED}
+    values = [layout(i) for i in range(size)]
+    if any(value.__class__ is not int for value in values):
+        return "f2-strides", {"stride": "coordinates"}
+    if min(values) < 0:
+        return "f2-negative", {"value": min(values)}
+    origin, bases = table_bases(values)
+    linear = [origin]
+    for base in bases:
+        linear += [base ^ value for value in linear]
+    for index, (got, fitted) in enumerate(zip(values, linear, strict=True)):
+        if got != fitted:
+            return "f2-not-linear", {"index": index, "got": got, "fitted": fitted}
     return F2Layout(layout.shape, bases, origin)
 
 
-def table_bases(table: Array) -> tuple[int, list[int]]:
-    """Return the first entry of a NumPy table of 2**n offsets, and by what those of 1, 2, 4 ...
-    differ.
-    """
+def table_bases(table: Sequence[int] | Array) -> tuple[int, list[int]]:
+    """Return the first of a table of 2**n offsets, and by what those of 1, 2, 4 ... differ."""
     origin = int(table[0])
     bits = len(table).bit_length() - 1
     return origin, [int(table[1 << bit]) ^ origin for bit in range(bits)]
@@ -211,7 +224,7 @@ def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) 
         transform_leaf(lambda mode: mode.shape, fitted),
         transform_leaf(lambda mode: mode.stride, fitted),
     )
-    return swizzled(swizzle, offset, layout)
+    return composed(swizzle, offset, layout)
 
 
 def merged(modes: Iterable[tuple[int, int]]) -> Layout:
@@ -224,17 +237,10 @@ def merged(modes: Iterable[tuple[int, int]]) -> Layout:
     return raw_flat(*coalesced(flat))
 
 
-def swizzled(swizzle: Swizzle, offset: int, layout: Layout) -> Alike:
-    """Return swizzle o offset o layout, the layout itself where both do nothing."""
-    from cute_py.layout.composed import composed
-
-    return composed(swizzle, offset, layout)
-
-
 # -- composition
 
 
-def compose_f2(outer: AnyLayout | Swizzle, inner: AnyLayout | Swizzle) -> F2Layout:
+def compose_f2(outer: AnyLayout | F2Map, inner: AnyLayout) -> F2Layout:
     """Return the F2Layout R with R(c) == outer(inner(c)), of the shape of `inner`.
 
     Args:
@@ -248,7 +254,7 @@ def compose_f2(outer: AnyLayout | Swizzle, inner: AnyLayout | Swizzle) -> F2Layo
     (2,4):F2((6),(1,3))
     """
     first = to_f2(inner)
-    if is_map(outer):
+    if isinstance(outer, F2Map):
         return F2Layout(first.shape, [outer(image) for image in first.bases], outer(first.offset))
     reach = first.cosize()
     last = to_f2(_run_on(outer, reach) if outer.__class__ is Layout else outer)
@@ -282,16 +288,20 @@ def f2_matrix(x: AnyLayout | Swizzle | F2Map) -> Array:
     import numpy as np
 
     columns = f2_columns(x, "f2_matrix")
-    rows = bits_of(x) if is_map(x) else max([column.bit_length() for column in columns], default=0)
+    rows = (
+        x.bits
+        if isinstance(x, F2Map)
+        else max([column.bit_length() for column in columns], default=0)
+    )
     bits = [[column >> row & 1 for column in columns] for row in range(rows)]
     return np.array(bits, dtype=np.uint8).reshape(rows, len(columns))
 
 
 def f2_columns(x: AnyLayout | Swizzle | F2Map, operation: str) -> Sequence[int]:
     """Return the columns of the bit matrix of a layout or map, as ints."""
-    if is_map(x):
-        return [x(1 << bit) for bit in range(bits_of(x))]
-    f2 = to_f2(x)  # type: ignore[arg-type]  # no map
+    if isinstance(x, F2Map):
+        return x.columns
+    f2 = to_f2(x)
     if f2.offset:
         raise refusal("f2-affine", operation=operation, layout=x, offset=f2.offset)
     return f2.bases
@@ -348,7 +358,7 @@ def f2_kernel(x: AnyLayout | Swizzle | F2Map) -> list[int]:
 
 
 def _linear_part(x: AnyLayout | Swizzle | F2Map) -> Sequence[int]:
-    return f2_columns(x, "f2_kernel") if is_map(x) else to_f2(x).bases  # type: ignore[arg-type]
+    return f2_columns(x, "f2_kernel") if isinstance(x, F2Map) else to_f2(x).bases
 
 
 # -- layouts as Triton's linear layouts list them: for every mode the images of 1, 2, 4, ... Source:
@@ -380,8 +390,8 @@ def to_linear_bases(
         )
     if coshape is not None:
         _require_reach(f2, coshape)
-    images = [[_split(image, coshape) for image in mode.bases] for mode in f2]
-    return dict(zip(keys, images, strict=True))
+    split = [[_split(image, coshape) for image in mode.bases] for mode in f2]
+    return dict(zip(keys, split, strict=True))
 
 
 def _require_reach(f2: F2Layout, coshape: IntTuple) -> None:
@@ -431,7 +441,7 @@ def from_linear_bases(
 def _as_tuple(image: IntTuple) -> IntTuple:
     if isinstance(image, (list, tuple)):
         return tuple([_as_tuple(part) for part in image])
-    return checked_images([image], "from_linear_bases")[0]
+    return images([image], "from_linear_bases")[0]
 
 
 def _smallest_coshape(points: list[IntTuple]) -> IntTuple:

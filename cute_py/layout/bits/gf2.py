@@ -87,6 +87,14 @@ def largest(pivots: Pivots, start: int) -> int:
     return start
 
 
+def union(columns: Sequence[int], bits: int) -> int:
+    """Return every bit that the columns of `bits` set; beyond the columns, the bits themselves."""
+    seen = bits >> len(columns) << len(columns)
+    for bit, column in enumerate(columns):
+        seen |= column if bits >> bit & 1 else 0
+    return seen
+
+
 def disjoint(columns: Iterable[int]) -> bool:
     """Return whether no two columns share a bit, that is, whether all their sums are XORs.
 

@@ -20,7 +20,7 @@ from cute_py.errors import CuteError
 from cute_py.integers import ints
 from cute_py.integers.symbols import SymInt, sym, terms_of
 from cute_py.layout.basis import E, ScaledBasis
-from cute_py.layout.bits.f2 import F2Map, is_map
+from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout, make_composed_layout
@@ -161,7 +161,7 @@ class Notation(Reader):
             raise self.fail("a layout after it", last)
         while parts:
             part = parts.pop()
-            if ints.is_leaf(part) and parts:
+            if (ints.is_leaf(part) or _is_int_tuple(part)) and parts:
                 result = make_composed_layout(parts.pop(), part, result)
             elif part.__class__ is Pointer and parts:
                 result = swizzled(self, part, parts.pop(), result)
@@ -179,7 +179,7 @@ class Notation(Reader):
 
     def applied(self, outer: Value, inner: Value, sign: Token) -> Value:
         """Return `outer o inner` without an offset."""
-        if not is_map(outer):
+        if not isinstance(outer, F2Map):
             raise self.fail("an offset: outer o offset o layout", sign)
         return make_composed_layout(outer, 0, inner)
 

@@ -5,13 +5,13 @@
     scalar  = int | expression over symbols         uniform text: `bid_x*128 + tid//8`
     cond    = Compare(lt|le|eq|ne, scalar, scalar) | Logic(and|or, cond...) | Not(cond) | Test(reg)
     reg     = Reg(storage, dtype, index...)          static element indices of a register storage
-    value   = reg | number | scalar                  a reg of one element is given to all
+    value   = reg | number | scalar                  a reg of one element is broadcast
     access  = Access(space, storage, bases, inner, swizzle, table, width, guards)   see `access`
 
     op      = a record of `control`, `registers`, `memory`, `matrix`, `order` or `debug`
 
-An op reads all that it reads before it writes. Lines are no part of equality or hash, so that an
-edit above a kernel leaves its plan the same.
+An op reads all its operands before it writes. Equality and hash ignore source lines, so an edit
+above a kernel does not change its plan.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Control: loops, branches, leaving them, and the integers that a kernel names."""
+"""Control flow: loops, branches, early exits, and the integers that a kernel defines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _shown(scope: str) -> str:
 class Loop(Op):
     """Run the body for var = start, start + step, ... below stop (above it, for a negative step).
 
-    All threads that take part have the same start, stop and step, up to `scope`.
+    The threads of a `scope` have the same start, stop and step.
     """
 
     var: str = field(metadata=NAMED)
@@ -29,7 +29,7 @@ class Loop(Op):
     stop: Scalar
     step: int
     body: Block
-    scope: str = "block"  # block | warpgroup | warp | thread: who shares the trip count
+    scope: str = "block"  # block | warpgroup | warp | thread: where the trip count is uniform
 
     word: ClassVar[str] = "for"
     purpose: ClassVar[str] = "a loop"
@@ -37,7 +37,7 @@ class Loop(Op):
     repeats: ClassVar[bool] = True
 
     def problem(self) -> str:
-        """A step that moves, and a scope that is known."""
+        """Check for a nonzero step and a known scope."""
         return "" if self.step and self.scope in SCOPES else "a step of 0, or an unknown scope"
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Loop(Op):
 
 @dataclass(frozen=True, slots=True)
 class While(Op):
-    """Run `test`; where cond holds, run the body and begin again."""
+    """Run `test`; while cond is true, run the body and `test` again."""
 
     test: Block
     cond: Cond
@@ -60,7 +60,7 @@ class While(Op):
     repeats: ClassVar[bool] = True
 
     def problem(self) -> str:
-        """A scope that is known."""
+        """Check for a known scope."""
         return _scope(self.scope)
 
     def __str__(self) -> str:
@@ -69,8 +69,8 @@ class While(Op):
 
 @dataclass(frozen=True, slots=True)
 class If(Op):
-    """Run `then` where cond holds, and `other` elsewhere. `scope`: the threads that surely agree on
-    cond: block, warpgroup, warp or thread.
+    """Run `then` in the threads where cond is true, and `other` in the rest. `scope`: the threads
+    that are known to agree on cond: block, warpgroup, warp or thread.
     """
 
     cond: Cond
@@ -83,7 +83,7 @@ class If(Op):
     blocks: ClassVar[tuple[str, ...]] = ("then", "other")
 
     def problem(self) -> str:
-        """A scope that is known."""
+        """Check for a known scope."""
         return _scope(self.scope)
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class If(Op):
 
 @dataclass(frozen=True, slots=True)
 class Leave(Op):
-    """Where cond holds, leave the innermost run-time loop, or the kernel."""
+    """Where cond is true, leave the innermost run-time loop, or the kernel."""
 
     cond: Cond
     target: str  # loop | kernel
@@ -102,7 +102,7 @@ class Leave(Op):
     purpose: ClassVar[str] = "leaves a loop or the kernel"
 
     def problem(self) -> str:
-        """A scope and a target that are known."""
+        """Check for a known scope and target."""
         known = self.target in ("loop", "kernel")
         return _scope(self.scope) if known else f"the target {self.target}"
 
@@ -112,10 +112,10 @@ _OPERANDS = {"xor": 2, "and": 2, "or": 2, "shl": 2, "shr": 2, "reg": 1, "var": 1
 
 @dataclass(frozen=True, slots=True)
 class Let(Op):
-    """Name an integer that no polynomial describes; it has a value from here to the block's end.
+    """Define an integer that no polynomial describes; it is live to the end of the block.
 
     kind: `xor and or shl shr` of two scalars; `reg`, the integer in a register of one element;
-    `var`, the present value of a variable that `Set` made.
+    `var`, the current value of a variable that `Set` assigned.
     """
 
     var: str = field(metadata=NAMED)
@@ -126,7 +126,7 @@ class Let(Op):
     purpose: ClassVar[str] = "an integer that no sum of products describes"
 
     def problem(self) -> str:
-        """A kind that is known, with its number of operands."""
+        """Check for a known kind, with its number of operands."""
         fits = _OPERANDS.get(self.kind) == len(self.operands)
         return "" if fits else f"{self.kind} of {len(self.operands)}"
 
@@ -136,7 +136,7 @@ class Let(Op):
 
 @dataclass(frozen=True, slots=True)
 class Set(Op):
-    """Give an integer variable a value; every thread has its own."""
+    """Assign an integer variable; every thread has its own."""
 
     var: str = field(metadata=NAMED)
     value: Scalar
@@ -149,7 +149,7 @@ class Set(Op):
 
 
 def let_bounds(kind: str, a: Scalar, b: Scalar) -> tuple[int | None, int | None]:
-    """Return bounds of the `Let` `a kind b`; none where it may leave 64 bits, and so wrap around.
+    """Return bounds of the `Let` `a kind b`; none if it may exceed 64 bits and wrap around.
 
     >>> let_bounds("xor", 5, 9), let_bounds("and", 12, 7), let_bounds("shl", 1, 63)
     ((0, 15), (0, 7), (None, None))

@@ -1,4 +1,4 @@
-"""Debugging: what a kernel prints and asserts."""
+"""Debugging: prints and assertions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cute_py.plan.op import ELEMENTS, Op
 
 @dataclass(frozen=True, slots=True)
 class Print(Op):
-    """Print the text, with each `{}` replaced by a value, for each thread where it runs."""
+    """Print the text, with each `{}` replaced by a value, in each thread."""
 
     text: str
     values: tuple[Value, ...] = field(metadata=ELEMENTS)
@@ -22,7 +22,7 @@ class Print(Op):
 
 @dataclass(frozen=True, slots=True)
 class Assert(Op):
-    """Stop with the text unless cond holds."""
+    """Trap with the text if cond is false."""
 
     cond: Cond
     text: str

@@ -1,4 +1,4 @@
-"""Matrix instructions: of threads and warps, and of warpgroups."""
+"""Matrix instructions of threads, warps and warpgroups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Steps = tuple[tuple[int, int, int], ...]
 
 
 def _fragments(atom: MMA_Atom, d: Reg, steps: Steps) -> str:
-    """Return what is wrong with the accumulators of a matrix instruction, and with its steps."""
+    """Return what is wrong with the accumulators or the steps of a matrix instruction."""
     values = atom.values[2]
     if len(d) % values:
         return f"{len(d)} accumulators in fragments of {values}"
@@ -27,8 +27,8 @@ def _fragments(atom: MMA_Atom, d: Reg, steps: Steps) -> str:
 class Mma(Op):
     """For each (i, j, k) of `steps`: d[i] = a[j] * b[k] + d[i], by one instruction of the atom.
 
-    d, a and b hold fragments of the atom one after another: fragment i of d is elements
-    i*n ... i*n+n-1, n the values per thread of the atom.
+    d, a and b hold consecutive fragments of the atom: fragment i of d is elements i*n ... i*n+n-1,
+    where n is the number of values per thread of the atom.
     """
 
     atom: MMA_Atom
@@ -42,15 +42,15 @@ class Mma(Op):
 
     @property
     def products(self) -> int:
-        """One a step."""
+        """One per step."""
         return len(self.steps)
 
     def problem(self) -> str:
-        """Whole fragments of accumulators, and steps inside of them."""
+        """Check for whole fragments of accumulators, and steps inside of them."""
         return _fragments(self.atom, self.d, self.steps)
 
     def needs(self) -> MMA_Atom | str | None:
-        """The instruction of the atom; of one that is none, what its arithmetic needs."""
+        """The instruction of the atom; without one, the conversion that its arithmetic needs."""
         if self.atom.ptx is not None:
             return self.atom
         return narrow(self.d.dtype, True) or narrow(self.a.dtype, False)
@@ -77,8 +77,8 @@ class Tile(Node):
 
 @dataclass(frozen=True, slots=True)
 class Wgmma(Op):
-    """As Mma, by a warpgroup and asynchronous: d must not be touched before WgWait. With
-    `accumulate` False the first step of each fragment of d starts from zero.
+    """Like Mma, but asynchronous and by a warpgroup: d must not be accessed before WgWait. If
+    `accumulate` is False, the first step of each fragment of d starts from zero.
     """
 
     atom: MMA_Atom
@@ -94,11 +94,11 @@ class Wgmma(Op):
 
     @property
     def products(self) -> int:
-        """One a step."""
+        """One per step."""
         return len(self.steps)
 
     def problem(self) -> str:
-        """Whole fragments of accumulators, and steps inside of them."""
+        """Check for whole fragments of accumulators, and steps inside of them."""
         return _fragments(self.atom, self.d, self.steps)
 
     def needs(self) -> MMA_Atom:
@@ -108,7 +108,7 @@ class Wgmma(Op):
 
 @dataclass(frozen=True, slots=True)
 class WgFence(Op):
-    """Order register accesses before the Wgmmas that follow. Source: wgmma.fence."""
+    """Order earlier register accesses before later Wgmmas. Source: wgmma.fence."""
 
     word: ClassVar[str] = "wgmma_fence"
     purpose: ClassVar[str] = "wgmma.fence"
@@ -117,7 +117,7 @@ class WgFence(Op):
 
 @dataclass(frozen=True, slots=True)
 class WgCommit(Op):
-    """Close a group of Wgmmas. Source: wgmma.commit_group."""
+    """Commit a group of Wgmmas. Source: wgmma.commit_group."""
 
     word: ClassVar[str] = "wgmma_commit"
     purpose: ClassVar[str] = "wgmma.commit_group"
@@ -135,5 +135,5 @@ class WgWait(Op):
     instruction: ClassVar[str | None] = "wgmma.wait_group"
 
     def problem(self) -> str:
-        """No less than 0 groups."""
+        """Check for at least 0 groups."""
         return "" if self.n >= 0 else f"{self.n} groups"

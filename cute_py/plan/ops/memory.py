@@ -1,4 +1,4 @@
-"""Memory: loads, stores and copies of threads, warps and the TMA unit."""
+"""Memory: loads, stores and copies by threads, warps and the TMA unit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cute_py.atoms.copy import Copy_Op
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.functions import ATOMICS
-from cute_py.plan.op import FIXED, LOADED, MBARRIER, NEARED, STORED, WRITTEN, Op
+from cute_py.plan.op import FIXED, LOADED, MBARRIER, PREFETCHED, STORED, WRITTEN, Op
 
 
 def _elements(x: Access, reg: Reg) -> str:
@@ -19,7 +19,7 @@ def _elements(x: Access, reg: Reg) -> str:
 
 
 def _rows(x: Access, reg: Reg, each: int) -> str:
-    """Return what is wrong with the row addresses of matrices of `each` elements a thread."""
+    """Return what is wrong with the row addresses of matrices with `each` elements per thread."""
     if x.vector_bits != 128 or x.space != "smem":
         return f"rows of {x.vector_bits} bits in {x.space}"
     return "" if x.count * each == len(reg) else f"{x.count} rows for {len(reg)} registers"
@@ -31,8 +31,9 @@ def _groups(n: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Load(Op):
-    """Vector v of the access goes to elements v*width ... of dst; where a guard fails, `fill` of
-    the access does, and None leaves dst as it is. `order`: weak, acquire or volatile.
+    """Load vector v of the access into elements v*width ... of dst. Where a guard is false, they
+    get `fill` of the access, or keep their values if it is None. `order`: weak, acquire or
+    volatile.
     """
 
     dst: Reg = field(metadata=WRITTEN)
@@ -44,16 +45,16 @@ class Load(Op):
 
     @property
     def moved(self) -> Access:
-        """What it loads."""
+        """The source."""
         return self.src
 
     @property
-    def kept(self) -> Reg | None:
-        """The registers, without a fill."""
+    def preserved(self) -> Reg | None:
+        """The destination, if there is no fill."""
         return self.dst if self.src.fill is None and self.src.guards else None
 
     def problem(self) -> str:
-        """As many elements in memory as in registers."""
+        """Check for equally many elements in memory and registers."""
         return _elements(self.src, self.dst)
 
     def __str__(self) -> str:
@@ -62,7 +63,7 @@ class Load(Op):
 
 @dataclass(frozen=True, slots=True)
 class Store(Op):
-    """The inverse of Load; nothing is stored where a guard fails. `order`: weak or release."""
+    """The inverse of Load; nothing is stored where a guard is false. `order`: weak or release."""
 
     dst: Access = field(metadata=STORED)
     src: Reg
@@ -73,11 +74,11 @@ class Store(Op):
 
     @property
     def moved(self) -> Access:
-        """Where it stores."""
+        """The destination."""
         return self.dst
 
     def problem(self) -> str:
-        """As many elements in memory as in registers."""
+        """Check for equally many elements in memory and registers."""
         return _elements(self.dst, self.src)
 
     def __str__(self) -> str:
@@ -87,7 +88,7 @@ class Store(Op):
 @dataclass(frozen=True, slots=True)
 class CpAsync(Op):
     """Copy vectors of global memory to shared memory, one for one; complete after CpWait. Where a
-    guard of `src` fails, zeros are written (ZFILL rows), or nothing.
+    guard of `src` is false, zeros are written (ZFILL atoms), or nothing.
     """
 
     atom: Copy_Op
@@ -99,11 +100,11 @@ class CpAsync(Op):
 
     @property
     def moved(self) -> Access:
-        """What it reads."""
+        """The source."""
         return self.src
 
     def problem(self) -> str:
-        """From global to shared memory, vectors of 4, 8 or 16 bytes, one for one."""
+        """Check for a copy from global to shared memory by vectors of 4, 8 or 16 bytes."""
         src, dst = self.src, self.dst
         if (src.space, dst.space) != ("gmem", "smem"):
             return f"a copy from {src.space} to {dst.space}"
@@ -121,7 +122,7 @@ class CpAsync(Op):
 
 @dataclass(frozen=True, slots=True)
 class CpCommit(Op):
-    """Close a group of the thread's CpAsyncs. Source: cp.async.commit_group."""
+    """Commit a group of the thread's CpAsyncs. Source: cp.async.commit_group."""
 
     word: ClassVar[str] = "cp_async_commit"
     purpose: ClassVar[str] = "cp.async.commit_group"
@@ -130,7 +131,7 @@ class CpCommit(Op):
 
 @dataclass(frozen=True, slots=True)
 class CpWait(Op):
-    """Wait until at most n of the thread's latest groups are open. Source: cp.async.wait_group."""
+    """Wait until at most n of the thread's groups are pending. Source: cp.async.wait_group."""
 
     n: int
 
@@ -139,7 +140,7 @@ class CpWait(Op):
     instruction: ClassVar[str | None] = "cp.async.wait_group"
 
     def problem(self) -> str:
-        """No less than 0 groups."""
+        """Check for at least 0 groups."""
         return _groups(self.n)
 
     def __str__(self) -> str:
@@ -148,8 +149,9 @@ class CpWait(Op):
 
 @dataclass(frozen=True, slots=True)
 class LdMatrix(Op):
-    """One ldmatrix per vector of the access: each lane gives the address of one row of 8 elements
-    of 16 bits; instruction i fills elements i*n ... of dst, in the order of the atom's dst_tv.
+    """Issue one ldmatrix per vector of the access. Each lane supplies the address of one row of 8
+    elements of 16 bits. Instruction i fills elements i*n ... of dst, in the order of the atom's
+    dst_tv.
     """
 
     atom: Copy_Op
@@ -160,7 +162,7 @@ class LdMatrix(Op):
     purpose: ClassVar[str] = "8x8 matrices from shared memory, one for each row address"
 
     def problem(self) -> str:
-        """Rows of 16 bytes of shared memory, as many as the registers take."""
+        """Check for rows of 16 bytes of shared memory, as many as the registers hold."""
         return _rows(self.src, self.dst, self.atom.dst_bits // self.dst.dtype.bits)
 
     def needs(self) -> Copy_Op:
@@ -183,7 +185,7 @@ class StMatrix(Op):
     purpose: ClassVar[str] = "8x8 matrices to shared memory, one for each row address"
 
     def problem(self) -> str:
-        """Rows of 16 bytes of shared memory, as many as the registers give."""
+        """Check for rows of 16 bytes of shared memory, as many as the registers hold."""
         return _rows(self.dst, self.src, self.atom.src_bits // self.src.dtype.bits)
 
     def needs(self) -> Copy_Op:
@@ -196,8 +198,8 @@ class StMatrix(Op):
 
 @dataclass(frozen=True, slots=True)
 class Atomic(Op):
-    """Replace each element x by fn(x, src): `add min max exch and or xor`; `old` gets x,
-    and stays as it is where a guard fails.
+    """Replace each element x by fn(x, src): `add min max exch and or xor`. `old` gets x, and is
+    unchanged where a guard is false.
     """
 
     fn: str
@@ -210,27 +212,27 @@ class Atomic(Op):
     atomic: ClassVar[bool] = True
 
     @property
-    def kept(self) -> Reg | None:
-        """What the elements were."""
+    def preserved(self) -> Reg | None:
+        """The old values of the elements."""
         return self.old if self.dst.guards else None
 
     def problem(self) -> str:
-        """A known function, and as many elements in memory as in registers."""
+        """Check for a known function, and equally many elements in memory and registers."""
         return _elements(self.dst, self.src) if self.fn in ATOMICS else f"the atomic {self.fn}"
 
     def needs(self) -> str | None:
-        """The addition of bf16, which is newer than the others."""
+        """The addition of bf16, which only newer architectures have."""
         newer = self.fn == "add" and self.dst.dtype.name == "bf16"
         return "atom.add.noftz.bf16" if newer else None
 
 
 @dataclass(frozen=True, slots=True)
 class TmaLoad(Op):
-    """One thread copies the box at `coord` of a tensor to shared memory and adds its bytes to an
-    mbarrier; what lies outside of the tensor is zero.
+    """One thread copies the box at `coord` of a tensor to shared memory, and its bytes complete on
+    an mbarrier. Elements outside of the tensor are zero.
 
-    `dst` has one vector per element of the box, the first mode fastest. With `multicast` it goes to
-    the same place in the blocks of the cluster whose bits are set.
+    `dst` has one vector per element of the box, the first mode fastest. `multicast` is a mask of
+    blocks of the cluster: each gets the box at the same offset of its shared memory.
     """
 
     tensor: str = field(metadata=LOADED)
@@ -246,14 +248,14 @@ class TmaLoad(Op):
     bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
-        """A coordinate for each mode of the box, and an element of shared memory for each of it."""
+        """Check for one coordinate per mode of the box, and one shared element per element."""
         return _box(self.coord, self.box, self.dst)
 
 
 @dataclass(frozen=True, slots=True)
 class TmaStore(Op):
-    """One thread copies shared memory to the box at `coord`; what lies outside is dropped. `reduce`
-    is "" or the operation (add, min, max).
+    """One thread copies shared memory to the box at `coord`; elements outside of the tensor are
+    not written. `reduce` is "" or the operation (add, min, max).
     """
 
     tensor: str = field(metadata=STORED)
@@ -268,7 +270,7 @@ class TmaStore(Op):
     bulk: ClassVar[bool] = True
 
     def problem(self) -> str:
-        """A coordinate for each mode of the box, and an element of shared memory for each of it."""
+        """Check for one coordinate per mode of the box, and one shared element per element."""
         return _box(self.coord, self.box, self.src)
 
 
@@ -280,7 +282,7 @@ def _box(coord: tuple[Scalar, ...], box: tuple[int, ...], tile: Access) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BulkCommit(Op):
-    """Close a group of the thread's TmaStores. Source: cp.async.bulk.commit_group."""
+    """Commit a group of the thread's TmaStores. Source: cp.async.bulk.commit_group."""
 
     word: ClassVar[str] = "bulk_commit"
     purpose: ClassVar[str] = "cp.async.bulk.commit_group"
@@ -289,7 +291,7 @@ class BulkCommit(Op):
 
 @dataclass(frozen=True, slots=True)
 class BulkWait(Op):
-    """Wait until at most n groups of TmaStores are open, or (`read`) still read shared memory."""
+    """Wait until at most n groups of TmaStores are pending, or (`read`) still read their source."""
 
     n: int
     read: bool = False
@@ -299,15 +301,15 @@ class BulkWait(Op):
     instruction: ClassVar[str | None] = "cp.async.bulk.wait_group"
 
     def problem(self) -> str:
-        """No less than 0 groups."""
+        """Check for at least 0 groups."""
         return _groups(self.n)
 
 
 @dataclass(frozen=True, slots=True)
 class Prefetch(Op):
-    """Bring an access of global memory near; changes no value."""
+    """Prefetch an access of global memory into the L2 cache."""
 
-    src: Access = field(metadata=NEARED)
+    src: Access = field(metadata=PREFETCHED)
 
     word: ClassVar[str] = "prefetch"
     purpose: ClassVar[str] = "prefetch.global.L2"

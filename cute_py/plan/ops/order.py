@@ -1,4 +1,4 @@
-"""Order: barriers, mbarriers, fences, and waiting for memory or for other kernels."""
+"""Synchronization: barriers, mbarriers, fences, and waits for memory or other kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _mbarrier(bar: Access) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Barrier(Op):
-    """A barrier of a `block` (id 0), of `threads` threads (`named`, by id), `warp` or `cluster`.
+    """A barrier of a `block` (id 0), `warp`, `cluster`, or of `threads` threads (`named`, by id).
 
     kind: sync, arrive or wait.
     """
@@ -34,16 +34,16 @@ class Barrier(Op):
 
     @property
     def waits(self) -> bool:
-        """Whether it is for more than one warp."""
+        """Whether it synchronizes more than one warp."""
         return self.scope != "warp"
 
     @property
-    def together(self) -> bool:
-        """Whether it is for the whole block, or more."""
+    def convergent(self) -> bool:
+        """Whether it synchronizes the whole block, or more."""
         return self.scope in ("block", "cluster")
 
     def problem(self) -> str:
-        """A known scope and kind, and whole warps at a named barrier."""
+        """Check for a known scope and kind, and for whole warps at a named barrier."""
         known = self.scope in ("block", "named", "warp", "cluster")
         if not known or self.kind not in ("sync", "arrive", "wait"):
             return f"the barrier {self.scope} {self.kind}"
@@ -51,7 +51,7 @@ class Barrier(Op):
         return "" if counted else f"a named barrier of {self.threads} threads"
 
     def needs(self) -> str | None:
-        """The barrier of clusters, which is newer than the others."""
+        """The barrier of clusters, which only newer architectures have."""
         return "barrier.cluster" if self.scope == "cluster" else None
 
 
@@ -74,17 +74,17 @@ class Fence(Op):
     purpose: ClassVar[str] = "order of memory"
 
     def problem(self) -> str:
-        """A known kind."""
+        """Check for a known kind."""
         return "" if self.kind in _FENCES else f"the fence {self.kind}"
 
     def needs(self) -> str | None:
-        """The fences that not every architecture has."""
+        """A fence that only newer architectures have."""
         return _FENCES.get(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class GridDep(Op):
-    """`wait` for the kernels before this one, or let the next one begin (`launch_dependents`).
+    """`wait` for the preceding kernels, or allow the next one to start (`launch_dependents`).
 
     Source: PTX ISA, griddepcontrol.
     """
@@ -95,14 +95,14 @@ class GridDep(Op):
     purpose: ClassVar[str] = "waits for the kernels before, or lets the next one begin"
 
     def problem(self) -> str:
-        """A known kind."""
+        """Check for a known kind."""
         known = self.kind in ("wait", "launch_dependents")
         return "" if known else "wait or launch_dependents"
 
 
 @dataclass(frozen=True, slots=True)
 class MbarInit(Op):
-    """Make the 8 bytes of the access an mbarrier that `count` arrivals complete."""
+    """Initialize the 8 bytes of the access as an mbarrier of `count` arrivals."""
 
     bar: Access = field(metadata=MBARRIER)
     count: int
@@ -112,13 +112,15 @@ class MbarInit(Op):
     instruction: ClassVar[str | None] = "mbarrier"
 
     def problem(self) -> str:
-        """8 bytes of shared memory."""
+        """Check for 8 bytes of shared memory."""
         return _mbarrier(self.bar)
 
 
 @dataclass(frozen=True, slots=True)
 class MbarArrive(Op):
-    """Arrive, and announce `bytes` of transactions (0: none). `cluster_rank`: at that block's."""
+    """Arrive at an mbarrier, that of block `cluster_rank` if it is given, and expect `bytes` of
+    transactions (0: none).
+    """
 
     bar: Access = field(metadata=MBARRIER)
     bytes: int = 0
@@ -128,11 +130,11 @@ class MbarArrive(Op):
     purpose: ClassVar[str] = "mbarrier.arrive"
 
     def problem(self) -> str:
-        """8 bytes of shared memory."""
+        """Check for 8 bytes of shared memory."""
         return _mbarrier(self.bar)
 
     def needs(self) -> str:
-        """The instruction itself: newer where it counts bytes, or is for another block."""
+        """The instruction: a newer one if it expects bytes, or arrives at another block."""
         plain = self.bytes == 0 and self.cluster_rank is None
         return "mbarrier" if plain else "mbarrier.arrive.expect_tx"
 
@@ -150,7 +152,7 @@ class CpArrive(Op):
     instruction: ClassVar[str | None] = "cp.async.mbarrier.arrive"
 
     def problem(self) -> str:
-        """8 bytes of shared memory."""
+        """Check for 8 bytes of shared memory."""
         return _mbarrier(self.bar)
 
 
@@ -171,13 +173,15 @@ class MbarWait(Op):
         return True
 
     def problem(self) -> str:
-        """8 bytes of shared memory."""
+        """Check for 8 bytes of shared memory."""
         return _mbarrier(self.bar)
 
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil(Op):
-    """Read the one element of the access, with acquire order, until it compares (`eq ge ...`)."""
+    """Poll the element of the access, with acquire order, until a comparison (`eq ge ...`) with a
+    value is true.
+    """
 
     src: Access
     test: str
@@ -185,7 +189,7 @@ class WaitUntil(Op):
 
     word: ClassVar[str] = "wait_until"
     purpose: ClassVar[str] = "reads with acquire order until the element compares"
-    across: ClassVar[bool] = True
+    cross_block: ClassVar[bool] = True
 
     @property
     def waits(self) -> bool:
@@ -193,14 +197,14 @@ class WaitUntil(Op):
         return True
 
     def problem(self) -> str:
-        """A known comparison, of one element."""
+        """Check for a known comparison of one element."""
         single = self.src.count == self.src.width == 1
         return "" if self.test in TESTS and single else f"the test {self.test}"
 
 
 @dataclass(frozen=True, slots=True)
 class SetMaxNReg(Op):
-    """Give registers back, or ask for more. Source: setmaxnreg."""
+    """Release registers, or request more. Source: setmaxnreg."""
 
     n: int
     kind: str  # inc | dec
@@ -210,5 +214,5 @@ class SetMaxNReg(Op):
     instruction: ClassVar[str | None] = "setmaxnreg"
 
     def problem(self) -> str:
-        """A multiple of 8 from 24 to 256."""
+        """Check for a multiple of 8 from 24 to 256."""
         return "" if self.n % 8 == 0 and 24 <= self.n <= 256 else f"{self.n} registers"

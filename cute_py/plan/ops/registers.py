@@ -1,4 +1,4 @@
-"""Registers: ops that read and write register storages alone."""
+"""Registers: ops that access register storages only."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WIDTHS = (1, 2, 4, 8, 16, 32)
 
 
 def narrow(dtype: Dtype, rounded: bool) -> str | None:
-    """Return the conversion that arithmetic on a type narrower than 32 bits needs: bf16 widens by a
-    shift.
+    """Return the conversion instruction that arithmetic on a type narrower than 32 bits needs; bf16
+    is widened by a shift.
     """
     if dtype.name in ("e4m3", "e5m2"):
         return "cvt.satfinite.e4m3x2.f32"
@@ -30,7 +30,7 @@ def _same_length(dst: Reg, src: Reg) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fill(Op):
-    """Give each element a number; None leaves them undefined, and allows reading them."""
+    """Set each element to a number; None makes them undefined, but allows reading them."""
 
     dst: Reg = field(metadata=WRITTEN)
     value: int | float | bool | None = field(metadata=ELEMENTS)
@@ -39,7 +39,7 @@ class Fill(Op):
     purpose: ClassVar[str] = "all elements become a number"
 
     @property
-    def agrees(self) -> bool:
+    def consistent(self) -> bool:
         """Always."""
         return True
 
@@ -49,7 +49,7 @@ class Fill(Op):
 
 @dataclass(frozen=True, slots=True)
 class Map(Op):
-    """dst[i] = fn(src0[i], src1[i], ...), computed in `dtype`, that of all register sources.
+    """dst[i] = fn(src0[i], src1[i], ...), computed in `dtype`, the type of all register sources.
 
     fn is a row of `functions.FUNCTIONS`. Comparisons write b1.
     """
@@ -68,8 +68,8 @@ class Map(Op):
         return f"map_{self.fn}"
 
     @property
-    def agrees(self) -> bool:
-        """Where elements of one register come from the same elements of the sources."""
+    def consistent(self) -> bool:
+        """Whether repeated elements of dst are computed from the same elements of the sources."""
         wide = [x.index for x in self.sources if isinstance(x, Reg) and len(x) > 1]
         given = zip(*wide, strict=True) if wide else [()] * len(self.dst)
         first: dict[int, tuple[int, ...]] = {}
@@ -77,7 +77,7 @@ class Map(Op):
         return all(first.setdefault(i, each) == each for i, each in pairs)
 
     def problem(self) -> str:
-        """A known function, its number of sources, and lengths that fit."""
+        """Check for a known function, its number of sources, and matching lengths."""
         function = FUNCTIONS.get(self.fn)
         if function is None or function.arity != len(self.sources):
             return f"{self.fn} of {len(self.sources)} sources"
@@ -86,7 +86,7 @@ class Map(Op):
         return "" if fits else f"sources of {lengths} for {len(self.dst)} elements"
 
     def needs(self) -> str | None:
-        """A conversion, where the type is narrow."""
+        """A conversion, if the type is narrow."""
         return None if self.fn == "copy" else narrow(self.dtype, self.dst.dtype is self.dtype)
 
     def __str__(self) -> str:
@@ -111,12 +111,12 @@ class Convert(Op):
         return f"to_{self.dst.dtype}"
 
     def problem(self) -> str:
-        """A known rounding, and one length."""
+        """Check for a known rounding mode and equal lengths."""
         known = self.rounding in ROUNDINGS
         return _same_length(self.dst, self.src) if known else f"the rounding {self.rounding}"
 
     def needs(self) -> str | None:
-        """The conversion of a type that not every architecture has."""
+        """The conversion of a type that only newer architectures have."""
         if self.dst.dtype.name == "tf32":
             return "cvt.rna.tf32.f32" if self.rounding == "rna" else None
         return narrow(self.dst.dtype, True) or narrow(self.src.dtype, False)
@@ -128,7 +128,7 @@ class Convert(Op):
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Op):
-    """dst[i] = fn of the n elements src[i*n] ... src[i*n+n-1], from left to right."""
+    """dst[i] = fn of the n elements src[i*n] ... src[i*n+n-1], combined from left to right."""
 
     fn: str
     dst: Reg = field(metadata=WRITTEN)
@@ -143,21 +143,21 @@ class Reduce(Op):
         return f"reduce_{self.fn}"
 
     def problem(self) -> str:
-        """A known function, and runs of one length."""
+        """Check for a known function and runs of equal length."""
         if self.fn not in REDUCTIONS:
             return f"the reduction {self.fn}"
         even = len(self.src) % len(self.dst) == 0
         return "" if even else f"{len(self.src)} elements for {len(self.dst)} results"
 
     def needs(self) -> str | None:
-        """A conversion, where the type is narrow."""
+        """A conversion, if the type is narrow."""
         return narrow(self.src.dtype, True)
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffle(Op):
-    """dst[i] of a lane is src[i] of another lane of the warp: `idx up down bfly` by `lane`, within
-    groups of `width` lanes. Source: PTX ISA, shfl.sync.
+    """dst[i] of a lane is src[i] of another lane of the warp: `idx up down bfly` with the operand
+    `lane`, within groups of `width` lanes. Source: PTX ISA, shfl.sync.
     """
 
     kind: str
@@ -175,7 +175,7 @@ class Shuffle(Op):
         return f"shuffle_{self.kind}"
 
     def problem(self) -> str:
-        """A known kind, groups of a power of two, and one length."""
+        """Check for a known kind, a power of two as the width, and equal lengths."""
         if self.kind not in ("idx", "up", "down", "bfly") or self.width not in _WIDTHS:
             return f"{self.kind} in groups of {self.width}"
         return _same_length(self.dst, self.src)
@@ -198,7 +198,7 @@ class Vote(Op):
         return f"vote_{self.kind}"
 
     def problem(self) -> str:
-        """A known kind, of one element."""
+        """Check for a known kind and one element."""
         single = len(self.dst) == len(self.src) == 1
         known = self.kind in ("any", "all", "ballot")
         return "" if single and known else f"the vote {self.kind}"
@@ -225,7 +225,7 @@ class Redux(Op):
         return f"redux_{self.fn}"
 
     def problem(self) -> str:
-        """A known function, integers of 32 bits, and one length."""
+        """Check for a known function, 32-bit integers, and equal lengths."""
         if self.fn not in REDUX:
             return f"the reduction {self.fn} of a warp"
         alike = self.dst.dtype is self.src.dtype and self.src.dtype.name in ("s32", "u32")

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
-from cute_py.calls import arrays, quick
+from cute_py.calls import arrays, fast_path
+from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.calls.fingerprint.names import global_names
 from cute_py.calls.fingerprint.values import is_frozen
-from cute_py.calls.fingerprint.watch import Watch
 from tests.fake_gpu import Array, install
 
 
@@ -37,7 +37,7 @@ def scaled():
 
 
 def known(kernel):
-    return sum(len(alike.known) for alike in kernel.calls().kept.values())
+    return sum(len(signature.entries) for signature in kernel.calls().kept.values())
 
 
 X, Y = Array((1000,)), Array((1000,), address=8192)
@@ -296,10 +296,10 @@ def test_only_names_that_are_loaded_as_globals_are_watched():
         return [SCALE for _ in y] + [lambda: KIND]
 
     assert global_names(outer.__code__) == ("KIND", "SCALE")
-    seen = Watch(outer).now()
+    seen = Dependencies(outer).snapshot()
     assert [name for _get, name, _value in seen.entries] == ["KIND", "SCALE"]
-    assert seen.holds()
-    assert seen.settled
+    assert seen.unchanged()
+    assert seen.stable
 
 
 def test_annotations_are_evaluated_anew_when_their_names_change(gpu):
@@ -381,7 +381,7 @@ def test_a_kernel_of_a_class_is_known_for_its_object(gpu, is_quick):
 
 
 def test_known_calls_are_bounded(gpu, monkeypatch):
-    monkeypatch.setattr(quick, "MOST", 4)
+    monkeypatch.setattr(fast_path, "MOST", 4)
 
     @cute.kernel
     def touch(x, n):
@@ -429,8 +429,8 @@ def test_calls_that_come_in_turns_are_found_by_the_call_before(monkeypatch):
             copy(*args)
     assert gpu.guards == len(shapes)
     monkeypatch.setattr(type(copy), "_run", lambda *_a: pytest.fail("went the whole way"))
-    for alike in copy.calls().kept.values():
-        monkeypatch.setattr(alike, "read", lambda _args: pytest.fail("read a key"))
+    for signature in copy.calls().kept.values():
+        monkeypatch.setattr(signature, "read", lambda _args: pytest.fail("read a key"))
     for args in turn * 2:
         copy(*args)
     assert [words[1] for *_rest, words in gpu.raw.launches[-8:]] == [1000, 500, 1001, 7] * 2
@@ -441,7 +441,7 @@ def test_a_guard_that_knows_no_array_again_costs_time_alone(monkeypatch, is_quic
     and for arrays that differ.
     """
     gpu, copy = install(monkeypatch), copier()
-    never = dataclasses.replace(gpu.library, alike=lambda _arrays: lambda *_others: False)
+    never = dataclasses.replace(gpu.library, guard=lambda _arrays: lambda *_others: False)
     monkeypatch.setitem(arrays.LIBRARIES, Array, never)
     for _ in range(3):
         copy(X, Y)
@@ -494,9 +494,9 @@ def test_threads_that_call_one_kernel_do_not_mix_their_arguments(gpu, monkeypatc
 
 def entry_of(kernel, *args):
     """Return what is kept of a call, None if it is not known."""
-    alike = kernel.calls().kept.get(tuple(map(type, args)))
-    read = alike and alike.read(args)
-    return read and alike.known.get(read[0])
+    signature = kernel.calls().kept.get(tuple(map(type, args)))
+    read = signature and signature.read(args)
+    return read and signature.entries.get(read[0])
 
 
 CONFIGS = [Frozen(1), Frozen(2), Frozen(1), [1], [1, 2], 1, True, 0.0, -0.0, None, cute.Layout(4)]

@@ -1,7 +1,7 @@
-"""The ways out of a kernel's call: to the emulator, and to the GPU.
+"""The backends of a kernel call: the emulator, and the launcher of the GPU.
 
-Both are layers above this one. They say here what is to be called, when they are loaded; the public
-names load them.
+Both are layers above this one, so they are looked up when they are needed: the launcher registers
+itself here when it is loaded, and the public names of cute_py load it.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
         @property
         def go(self) -> Callable[[Sequence[Any]], None]:
-            """The same as a plain function."""
+            """The same, as a plain function."""
 
         def __call__(self, values: Sequence[Any], stream: int | None = None) -> None:
             """Launch."""
 
-    # (plan, leaves) -> (prepared launch, the addresses and numbers to call it with)
+    # (plan, leaves) -> (prepared launch, the addresses and numbers to pass to it)
     Prepare = Callable[[Any, list[Any]], tuple[Launch, list[Any]]]
 
-prepare: list[Prepare] = []  # one, once `cute.run` was loaded
+prepare: list[Prepare] = []  # one entry, once `cute.run` is loaded
 
 
 def emulator() -> Callable[..., object]:
     """Return the function that runs a plan on host arrays."""
     import cute_py
 
-    door: Callable[..., object] = cute_py.emulate
-    return door
+    emulate: Callable[..., object] = cute_py.emulate
+    return emulate
 
 
 def gpu() -> Prepare:
@@ -40,5 +40,5 @@ def gpu() -> Prepare:
     if not prepare:
         import cute_py
 
-        assert callable(cute_py.run)  # loads the launcher, which then stands in `prepare`
+        assert callable(cute_py.run)  # loads the launcher, which registers itself in `prepare`
     return prepare[-1]

@@ -1,13 +1,13 @@
-"""What a kernel's plan depends on outside of its arguments: is it the same as before?
+"""The dependencies of a kernel's plan outside of its arguments, and whether they have changed.
 
-`look` finds that: the code of the kernel and of its helpers, their defaults, closures, and the
-globals and attributes that they name. Here the objects in these places are compared, which costs
-little: places that hold the same objects, none of which can change, have the same key.
+`fingerprint` finds them: the code of the kernel and of its helpers, their defaults and closures,
+and the globals and attributes that they read. A snapshot compares these places by identity, which
+is cheap: if they hold the same objects, and none of these can change, the key is the same.
 """
 
 from __future__ import annotations
 
-from cute_py.calls.fingerprint import look
+from cute_py.calls.fingerprint import fingerprint
 from cute_py.calls.fingerprint.names import global_names
 from cute_py.calls.fingerprint.values import MISSING, content
 from cute_py.integers.code import call, compared, constant, every, function, path
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from typing import Any
 
-    from cute_py.calls.fingerprint import Look
+    from cute_py.calls.fingerprint import Traversal
 
 
-MOST = 64  # values of calls that are kept; all are dropped when there are more
-MOST_INLINE = 64  # places that a checker compares in one expression
+MOST = 64  # snapshots kept for the values of calls; when there are more, all are evicted
+MOST_INLINE = 64  # places compared in one expression
 
 
 class Key:
@@ -40,42 +40,44 @@ class Key:
         return self.code
 
 
-class Seen:
-    """What a function, or a value, refers to at one time: its key, and the places looked at.
+class Snapshot:
+    """The dependencies of a function or value at one time: its key, and the places that were read.
 
-    `settled`: while the places hold the same objects, the key is the same. `names`: the attributes
-    that its code reads. `reads`: whether there is a value that they count for.
+    `stable`: the key is unchanged as long as the places hold the same objects. `names`: the
+    attributes that its code reads. `reads`: whether attributes of any value are read.
     """
 
     __slots__ = (
         "cells",
         "classes",
+        "complete",
         "entries",
         "functions",
+        "generated",
         "key",
-        "made",
         "names",
         "reads",
-        "settled",
         "sizes",
+        "stable",
     )
 
-    def __init__(self, key: Hashable, look: Look, places: Seen | None = None) -> None:
-        """Keep what a look found; with `places`, those of another beside them."""
-        self.key, self.names, self.settled = Key(key), look.names | look.met, look.settled
-        self.reads = look.reads
-        self.entries, self.cells = tuple(look.entries), tuple(look.cells)
-        self.functions, self.classes = tuple(look.functions), tuple(look.classes)
-        self.sizes = tuple(look.sizes)
-        self.made: Callable[[], bool] | None = None  # see `checker`
+    def __init__(self, key: Hashable, traversal: Traversal, places: Snapshot | None = None) -> None:
+        """Keep the result of `fingerprint`, together with the places of another snapshot."""
+        self.key, self.names = Key(key), traversal.names | traversal.met
+        self.stable, self.reads = traversal.stable, traversal.reads
+        self.complete: bool = traversal.complete and (places is None or places.complete)
+        self.entries, self.cells = tuple(traversal.entries), tuple(traversal.cells)
+        self.functions, self.classes = tuple(traversal.functions), tuple(traversal.classes)
+        self.sizes = tuple(traversal.sizes)
+        self.generated: Callable[[], bool] | None = None  # see `checker`
         if places is not None:
-            self.settled = self.settled and places.settled
+            self.stable = self.stable and places.stable
             self.entries, self.cells = places.entries + self.entries, places.cells + self.cells
             self.functions = places.functions + self.functions
             self.classes, self.sizes = places.classes + self.classes, places.sizes + self.sizes
 
-    def holds(self) -> bool:
-        """Tell whether the places hold the objects that were seen."""
+    def unchanged(self) -> bool:
+        """Return whether all places still hold the same objects."""
         for get, name, value in self.entries:
             if get(name, MISSING) is not value:
                 return False
@@ -93,13 +95,13 @@ class Seen:
         return not self.sizes or all(len(held) == count for held, count in self.sizes)
 
     def checker(self) -> Callable[[], bool]:
-        """Return `holds` as a function made for these places, one expression without loops: known
-        calls ask it each time.
+        """Return `unchanged` specialized for these places: one expression without loops, since
+        every cached call evaluates it.
         """
-        if self.made is None:
+        if self.generated is None:
             loops = self.cells or self.classes or len(self.entries) > MOST_INLINE
-            self.made = self.holds if loops else self._inlined()
-        return self.made
+            self.generated = self.unchanged if loops else self._inlined()
+        return self.generated
 
     def _inlined(self) -> Callable[[], bool]:
         scope: dict[str, Any] = {"MISSING": MISSING}
@@ -120,8 +122,8 @@ class Seen:
         return function([], every(tests), scope)
 
 
-class Watch:
-    """A function, and the text of its annotations: what they take from around them."""
+class Dependencies:
+    """The dependencies of a function and of its annotations given as text."""
 
     __slots__ = ("calls", "function", "last", "names")
 
@@ -129,36 +131,36 @@ class Watch:
         notes = getattr(function, "__annotations__", {}).values()
         self.function = function
         self.names: tuple[str, ...] = sum([_names_of_text(x) for x in notes], ())
-        self.last: Seen | None = None
-        self.calls: dict[tuple[int, ...], tuple[object, Seen]] = {}  # the values, kept alive
+        self.last: Snapshot | None = None
+        self.calls: dict[tuple[int, ...], tuple[object, Snapshot]] = {}  # the values, kept alive
 
-    def now(self) -> Seen:
-        """Return what the function takes from around it now."""
+    def snapshot(self) -> Snapshot:
+        """Return the current dependencies of the function."""
         last = self.last
-        if last is None or not last.settled or not last.holds():
-            self.last = last = Seen(*look((), self.function, self.names))
+        if last is None or not last.stable or not last.unchanged():
+            self.last = last = Snapshot(*fingerprint((), self.function, self.names))
         return last
 
-    def with_values(self, seen: Seen, values: tuple[object, ...]) -> Seen:
-        """Return what was seen with the compile-time values of a call, which the code reads too."""
+    def with_values(self, seen: Snapshot, values: tuple[object, ...]) -> Snapshot:
+        """Return a snapshot extended by the compile-time values of a call, which the code reads."""
         if not values:
             return seen
         ids = tuple(map(id, values))
         _values, last = self.calls.get(ids, (None, None))
-        if last is None or not last.settled or not last.holds():
+        if last is None or not last.stable or not last.unchanged():
             last = self._looked(seen, values)
             if len(self.calls) >= MOST:
                 self.calls.clear()
-            if last.settled:
+            if last.stable:
                 self.calls[ids] = values, last
         return last
 
-    def _looked(self, seen: Seen, values: tuple[object, ...]) -> Seen:
-        key, found = look(values, attributes=seen.names)
+    def _looked(self, seen: Snapshot, values: tuple[object, ...]) -> Snapshot:
+        key, found = fingerprint(values, attributes=seen.names)
         names = found.names | found.met
         if not seen.reads or names == seen.names:
-            return Seen((seen.key, key), found, seen)
-        return Seen(*look(values, self.function, self.names, names), seen)
+            return Snapshot((seen.key, key), found, seen)
+        return Snapshot(*fingerprint(values, self.function, self.names, names), seen)
 
 
 def _names_of_text(note: object) -> tuple[str, ...]:
