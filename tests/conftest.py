@@ -20,7 +20,7 @@ GROUPS = ("pure", "emulated", "compile_only", "torch", "browser", "gpu")
 SECONDS = 1.5  # of processor time, of a test that is not slow; its fixtures are not counted
 YARDSTICK = 0.1  # seconds of `slowness`, where that was set
 # How many registers a kernel takes is up to the compilers that are installed.
-SPILLS = "ignore:.* bytes of a thread go to local memory:RuntimeWarning"
+SPILLS = "ignore:.* bytes per thread spill to local memory:RuntimeWarning"
 
 # quick: the same few examples each time, here and in CI. long: fresh ones each night (`--slow`).
 settings.register_profile("quick", derandomize=True, max_examples=50, deadline=None)

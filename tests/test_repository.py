@@ -340,7 +340,7 @@ def test_a_slow_test_may_take_long(small_suite):
 
 def test_warnings_are_errors_but_for_those_of_the_compilers():
     def warn(module, kind=DeprecationWarning):
-        text = "k: 8 bytes of a thread go to local memory on sm_80"
+        text = "k: 8 bytes per thread spill to local memory on sm_80"
         warnings.warn_explicit(text, kind, "file.py", 1, module=module)
 
     for module in ("numba.cuda.np.npdatetime_helpers", "llvmlite.ir", "cuda.bindings.driver"):

@@ -1,9 +1,9 @@
-"""Static analysis: what a tiled operation costs, read off its layouts, without running anything.
+"""Static analysis: the costs of a tiled operation from its layouts, without running anything.
 
 `bank_conflicts` counts the wavefronts of shared memory, `coalescing` the sectors of global memory,
-`vector_width` what one access can move, `registers` and `occupancy` what a thread and a
-multiprocessor hold. `swizzle_solver` and `suggest_smem_layout` search for shared-memory layouts
-without conflicts. Names load on first use.
+`vector_width` finds the widest access, `registers` and `occupancy` count the registers of a thread
+and the blocks of a multiprocessor. `swizzle_solver` and `suggest_smem_layout` search for shared
+memory layouts without conflicts. Names load on first use.
 
 >>> from cute_py import analysis
 >>> analysis.occupancy("sm_70", threads=256, registers=128).warps

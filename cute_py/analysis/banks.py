@@ -1,4 +1,4 @@
-"""`bank_conflicts`: how many wavefronts shared memory needs for a request, and which lanes collide.
+"""`bank_conflicts`: the wavefronts of shared memory per request, and the lanes that collide.
 
 Shared memory has 32 banks of 32-bit words; a wavefront serves one word of each bank, to any number
 of lanes. A request of more than 128 bytes is served in phases: 64-bit accesses by half warps,
@@ -8,11 +8,11 @@ Sources. Banks and broadcast: CUDA C++ Programming Guide 12, "Compute Capability
 Memory". Phases: CUDA C Programming Guide 4.2, F.4.3 "64-Bit Accesses" (half warps) and "128-Bit
 Accesses" (quarter warps), for capability 2.x; GTC 2019, S9593 "cuTENSOR", the slides on bank
 conflicts (128-bit: threads 0-7, then 8-15, and only threads of one phase collide), as quoted in
-Dao-AILab/flash-attention issue 738. Matrices: PTX ISA, "ldmatrix" (8 addresses for each). No
-source says it for later capabilities in so many words; benchmarks/gpu_banks.py measures it: on an
-H200 all of 156 patterns agree (benchmarks/results/gpu_banks.json).
+Dao-AILab/flash-attention issue 738. Matrices: PTX ISA, "ldmatrix" (8 addresses for each). No source
+states it for later capabilities; benchmarks/gpu_banks.py measures it: on an H200 all 156 patterns
+agree (benchmarks/results/gpu_banks.json).
 
-Where lanes of several phases read the same words, hardware may merge phases, as capability 7.x does
+If lanes of several phases read the same words, hardware may merge phases, as capability 7.x does
 for pairs of lanes with one address (NVIDIA forum, "Unexpected shared memory bank conflict", 77228);
 then the count is an upper bound.
 """
@@ -41,7 +41,7 @@ WORD = 4  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Banks in which lanes want different words.
+    """Banks in which lanes access different words.
 
     Attributes:
         banks: the banks.
@@ -61,7 +61,7 @@ class Phase:
     """Lanes that are served together.
 
     Attributes:
-        lanes: those that take part.
+        lanes: the active lanes.
         wavefronts: the most words that one bank must serve.
         conflicts: the banks with more than one word.
     """
@@ -76,9 +76,9 @@ class Pattern:
     """Requests with the same phases.
 
     Attributes:
-        count: how many requests.
-        warp: the warp of the first of them.
-        phases: of one of them.
+        count: the number of requests.
+        warp: the warp of the first request.
+        phases: the phases of one request.
     """
 
     count: int
@@ -96,9 +96,9 @@ class BankConflicts:
     """The wavefronts of all requests of an access to shared memory.
 
     Attributes:
-        access: what makes the requests.
-        layout: of shared memory, as text; "" for plain addresses.
-        patterns: the requests, alike ones together.
+        access: the name of the access.
+        layout: the layout of shared memory, as text; "" for plain addresses.
+        patterns: the requests, grouped by their phases.
     """
 
     access: str
@@ -107,17 +107,17 @@ class BankConflicts:
 
     @property
     def requests(self) -> int:
-        """How many warp instructions there are."""
+        """The number of warp instructions."""
         return sum(pattern.count for pattern in self.patterns)
 
     @property
     def wavefronts(self) -> int:
-        """The wavefronts of all requests together."""
+        """The wavefronts of all requests."""
         return sum(pattern.count * pattern.wavefronts for pattern in self.patterns)
 
     @property
     def ideal(self) -> int:
-        """The wavefronts without conflicts: one for each phase."""
+        """The wavefronts without conflicts: one per phase."""
         return sum(pattern.count * len(pattern.phases) for pattern in self.patterns)
 
     @property
@@ -159,20 +159,20 @@ def bank_conflicts(
     bits: int | None = None,
     side: str | None = None,
 ) -> BankConflicts:
-    """Return the wavefronts of shared memory for each phase, and the lanes that collide.
+    """Return the wavefronts of shared memory per phase, and the lanes that collide.
 
     Args:
         access: a TiledCopy with a plain, vector, cp.async, ldmatrix or stmatrix instruction; an
-            `Access`; or the byte addresses of one warp, None for a lane without part.
+            `Access`; or the byte addresses of one warp, None for an inactive lane.
         smem_layout: the tensor in shared memory (elements), whose extents the copy's tile divides;
-            its first element at a multiple of 128 bytes. None with addresses.
-        bits: what each lane touches, with addresses: 8 to 128; 128 for rows of ldmatrix, whose
-            .x1 and .x2 give 8 and 16 addresses.
-        side: "S" or "D" of the copy; None: the side that the instruction has in shared memory.
+            its first element is aligned to 128 bytes. None with addresses.
+        bits: with addresses, the width of each lane's access: 8 to 128; 128 for rows of ldmatrix,
+            whose .x1 and .x2 have 8 and 16 addresses.
+        side: "S" or "D" of the copy; None: the side that is in shared memory.
 
     Law: `wavefronts` is the sum over requests and phases of the most distinct words in one bank.
-    Raises LayoutError where an access does not lie side by side and aligned, and for instructions
-    that do not address shared memory lane by lane.
+    Raises LayoutError if an access is not contiguous and aligned, and for instructions without
+    per-lane addresses in shared memory.
 
     >>> print(bank_conflicts([128 * lane for lane in range(4)], bits=32))
     32-bit addresses: 1 requests, 4 wavefronts (ideal 1), 4-way conflicts
@@ -210,8 +210,8 @@ def _of_addresses(addresses: Iterable[int | None], bits: int | None) -> Requests
 
 
 def phase_words(requests: Requests, starts: Array = None) -> Array:
-    """Return the words that are wanted, as an array [request, phase, lane, word of the lane]; below
-    0 for lanes without part.
+    """Return the accessed words, as an array [request, phase, lane, word of the lane]; negative for
+    inactive lanes.
 
     Args:
         requests: the requests.
@@ -227,7 +227,7 @@ def phase_words(requests: Requests, starts: Array = None) -> Array:
 
 
 def phase_wavefronts(words: Array) -> Array:
-    """Return the wavefronts as an array [request, phase], 0 where no lane takes part."""
+    """Return the wavefronts as an array [request, phase], 0 for a phase without active lanes."""
     import numpy as np
 
     rows = np.sort(words.reshape(words.shape[0] * words.shape[1], -1), axis=1)
@@ -239,7 +239,7 @@ def phase_wavefronts(words: Array) -> Array:
 
 
 def _report(requests: Requests, layout: str) -> BankConflicts:
-    """Return the report. Requests for the same words, up to rows of banks, are judged once."""
+    """Return the report. Requests for the same words, up to rows of banks, are counted once."""
     import numpy as np
 
     words = phase_words(requests)
@@ -257,7 +257,7 @@ def _report(requests: Requests, layout: str) -> BankConflicts:
 
 
 def _phases(words: Array, wavefronts: Array) -> tuple[Phase, ...]:
-    """Return the phases of one request, those without lanes left out."""
+    """Return the phases of one request that have active lanes."""
     together = words.shape[1]
     phases = []
     for k, (lanes, count) in enumerate(zip(words, wavefronts, strict=True)):
@@ -269,7 +269,7 @@ def _phases(words: Array, wavefronts: Array) -> tuple[Phase, ...]:
 
 
 def _conflicts(lanes: Array, first: int) -> tuple[Conflict, ...]:
-    """Return the banks with several words; banks with the same lanes together."""
+    """Return the banks with several words, grouped by their lanes."""
     wanted: dict[int, dict[int, list[int]]] = {}
     for i, row in enumerate(lanes.tolist()):
         for word in row:
@@ -283,7 +283,7 @@ def _conflicts(lanes: Array, first: int) -> tuple[Conflict, ...]:
 
 
 def _runs(numbers: Sequence[int]) -> str:
-    """Return ascending numbers as text, runs shortened: 0-3,8."""
+    """Return ascending numbers as text, with ranges: 0-3,8."""
     parts: list[list[int]] = []
     for n in numbers:
         if parts and n == parts[-1][-1] + 1:

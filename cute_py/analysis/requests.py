@@ -1,11 +1,11 @@
-"""The requests of a copy: for each warp instruction, which element every lane touches; how many
-bits one access can move (`vector_width`), and which sectors are fetched (`coalescing`).
+"""The requests of a copy: for each warp instruction, the element that every lane accesses; the
+widest access (`vector_width`), and the sectors that are fetched (`coalescing`).
 
-Everything that is counted (also bank conflicts) is counted over these arrays. A request is one row
-of 32 lanes. Its lanes touch `bits` side by side each, from the start on that the row gives.
+All counts, including bank conflicts, are made over these arrays. A request is one row of 32 lanes.
+Each lane accesses `bits` contiguous bits, from the start in the row.
 
-Global memory is fetched in sectors of 32 bytes; a warp instruction asks once for every sector that
-one of its lanes touches. Source: CUDA C++ Programming Guide, "Device Memory Accesses"; CUDA C++
+Global memory is fetched in sectors of 32 bytes; a warp instruction requests every sector that one
+of its lanes accesses once. Source: CUDA C++ Programming Guide, "Device Memory Accesses"; CUDA C++
 Best Practices Guide, "Coalesced Access to Global Memory".
 """
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     Array: TypeAlias = Any  # a NumPy array
 
 LANES = 32
-WIDTHS = (8, 16, 32, 64, 128)  # of one access by one lane (bits)
+WIDTHS = (8, 16, 32, 64, 128)  # widths of one lane's access (bits)
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Accesses by hand, where no TiledCopy describes them.
+    """Accesses that no TiledCopy describes.
 
     Args:
-        tv: (thread, access) -> index in the tile (colexicographical) of the first element that the
-            thread touches in that access.
-        bits: what one thread touches in one access: 8, 16, 32, 64 or 128 bits, side by side.
+        tv: (thread, access) -> colexicographical index in the tile of the first element of that
+            access.
+        bits: the width of one thread's access: 8, 16, 32, 64 or 128 contiguous bits.
         dtype: the element type, or its width in bits.
 
-    Raises LayoutError for other widths, and where an access is no whole number of elements.
+    Raises LayoutError for other widths, and if an access is not a whole number of elements.
 
     >>> print(Access(Layout((32, 1)), 32, "f32"))
     32-bit accesses of f32 by (32,1):(1,0)
@@ -65,7 +65,7 @@ class Access:
 
 
 def require_width(operation: str, bits: int, dtype: Dtype) -> None:
-    """Refuse what is no access of one instruction."""
+    """Refuse a width that no single instruction has."""
     if bits not in WIDTHS or bits % dtype.bits:
         widths = ", ".join(str(w) for w in WIDTHS if w % dtype.bits == 0)
         raise refusal("access-width", operation=operation, bits=bits, dtype=dtype, widths=widths)
@@ -76,9 +76,9 @@ class Requests:
     """Requests of warps, as arrays.
 
     Attributes:
-        name: what makes them, for the reader.
-        starts: [request, lane] -> offset of the first element that the lane touches; -1 for a lane
-            that takes no part.
+        name: the name of the access.
+        starts: [request, lane] -> offset of the first element that the lane accesses; -1 for an
+            inactive lane.
         warps: [request] -> number of the warp.
         bits: the width of one lane's access.
         unit: the width of an element (bits).
@@ -92,11 +92,11 @@ class Requests:
 
     @property
     def vector(self) -> int:
-        """How many elements a lane touches."""
+        """The number of elements that a lane accesses."""
         return self.bits // self.unit
 
     def byte_starts(self, starts: Array = None) -> Array:
-        """Return the first byte of each lane's access; below 0 for lanes without part."""
+        """Return the first byte of each lane's access; negative for inactive lanes."""
         return (self.starts if starts is None else starts) * self.unit // 8
 
 
@@ -106,13 +106,13 @@ def requests_of(
     """Return the requests of a copy or access to a tensor of that layout.
 
     Args:
-        operation: the public name that asks.
+        operation: the public name that the user called.
         access: a TiledCopy, or an Access.
-        layout: of the tensor in elements; extents that the copy's tile divides.
-        space: "smem" or "gmem", the memory that is looked at.
-        side: "S" or "D"; None: the side of the instruction that lies in that memory.
+        layout: the layout of the tensor (elements), whose extents the copy's tile divides.
+        space: "smem" or "gmem", the memory to analyse.
+        side: "S" or "D"; None: the side of the instruction that is in that memory.
 
-    Raises LayoutError where the elements of an access do not lie side by side and aligned.
+    Raises LayoutError if the elements of an access are not contiguous and aligned.
     """
     if access.__class__ is Access:
         return _of_access(operation, access, layout)
@@ -166,7 +166,7 @@ def _without_unread(op: Copy_Op, starts: Array) -> Array:
 
 
 def _side(operation: str, op: Copy_Op, space: str) -> str:
-    """Return the side of the instruction that lies in a memory."""
+    """Return the side of the instruction that is in a memory."""
     whole_warps = op.name.startswith(("SM90_BULK", "SM90_TMA", "SM100_TMEM"))
     if not whole_warps and op.src_space in (space, "any"):
         return "S"
@@ -182,7 +182,7 @@ def _widest(grid: Array, most: int) -> tuple[Array, int]:
 
 
 def _require_vectors(operation: str, vectors: Array, layout: AnyLayout) -> None:
-    """Refuse [thread, access, value, tile] whose values do not lie side by side."""
+    """Refuse [thread, access, value, tile] whose values are not contiguous."""
     import numpy as np
 
     count = vectors.shape[2]
@@ -230,18 +230,18 @@ def _by_warp(name: str, starts: Array, bits: int, unit: int) -> Requests:
 def vector_width(
     *operands: TiledCopy | AnyLayout, dtype: DtypeLike | int | None = None, most: int = 128
 ) -> int:
-    """Return the widest access (bits) with which a copy between tensors of these layouts can run.
+    """Return the widest access (bits) for a copy between tensors of these layouts.
 
     Args:
-        operands: layouts of one tensor each, of the same size, in elements: all elements are moved
-            by one thread. With a TiledCopy first, the elements of each of its threads: then the
-            layouts are source and destination, whose extents its tile divides.
+        operands: layouts of one tensor each, of the same size (elements): one thread moves all
+            elements. If the first is a TiledCopy, each of its threads moves its elements; the
+            layouts are then source and destination, whose extents the copy's tile divides.
         dtype: the element type, or its width in bits; None: that of the copy.
         most: the widest access to consider (bits).
 
-    Law: in each layout, all vectors of the result lie side by side, in the same order, and start at
-    a multiple of their width from the first element. An element wider than `most` gives its width.
-    Raises LayoutError for layouts of different sizes.
+    Law: in each layout, all vectors of the result are contiguous, in the same order, and start at a
+    multiple of their width from the first element. For an element wider than `most`, the result is
+    its width. Raises LayoutError for layouts of different sizes.
 
     >>> from cute_py import Layout
     >>> vector_width(Layout((8, 4), (1, 8)), Layout((8, 4), (1, 12)), dtype="f16")
@@ -272,8 +272,8 @@ def _listed(layouts: tuple[Any, ...]) -> str:
 
 
 def in_vectors(grids: list[Array], most: int) -> tuple[list[Array], int]:
-    """Return [thread, value, tile] grids with their values in an order in which runs of n values
-    are vectors in all of them, and the largest such n (a power of two, at most `most`, at least 1).
+    """Return [thread, value, tile] grids with their values reordered so that runs of n values are
+    vectors in all grids, and the largest such n (a power of two, at most `most`, at least 1).
 
     The order is that of the first thread's offsets in the first grid.
     """
@@ -288,7 +288,7 @@ def in_vectors(grids: list[Array], most: int) -> tuple[list[Array], int]:
 
 
 def _are_vectors(grid: Array, count: int) -> bool:
-    """Return whether runs of `count` values lie side by side and start aligned."""
+    """Return whether runs of `count` values are contiguous and start aligned."""
     import numpy as np
 
     threads, values, tiles = grid.shape
@@ -310,9 +310,9 @@ class Coalescing:
     """The sectors of all requests of an access to global memory.
 
     Attributes:
-        access: what makes the requests.
-        layout: of global memory, as text.
-        patterns: (requests, sectors of each, bytes that each asks for) of requests alike.
+        access: the name of the access.
+        layout: the layout of global memory, as text.
+        patterns: (requests, sectors of each, bytes of each) for requests with the same counts.
     """
 
     access: str
@@ -321,12 +321,12 @@ class Coalescing:
 
     @property
     def requests(self) -> int:
-        """How many warp instructions there are."""
+        """The number of warp instructions."""
         return sum(count for count, _, _ in self.patterns)
 
     @property
     def sectors(self) -> int:
-        """The sectors of all requests together."""
+        """The sectors of all requests."""
         return sum(count * sectors for count, sectors, _ in self.patterns)
 
     @property
@@ -336,17 +336,17 @@ class Coalescing:
 
     @property
     def ideal(self) -> int:
-        """The sectors, were the bytes of each request side by side and aligned."""
+        """The sectors if the bytes of each request were contiguous and aligned."""
         return sum(count * -(-asked // SECTOR) for count, _, asked in self.patterns)
 
     @property
     def bytes(self) -> int:
-        """The distinct bytes that the requests ask for."""
+        """The distinct bytes that are requested."""
         return sum(count * asked for count, _, asked in self.patterns)
 
     @property
     def efficiency(self) -> float:
-        """The part of the fetched bytes that was asked for, at most 1."""
+        """The fraction of the fetched bytes that is used, at most 1."""
         return self.bytes / (self.sectors * SECTOR)
 
     def __str__(self) -> str:
@@ -361,15 +361,15 @@ class Coalescing:
 def coalescing(
     access: TiledCopy | Access, gmem_layout: AnyLayout, *, side: str | None = None
 ) -> Coalescing:
-    """Return the 32-byte sectors that each request of a copy touches in global memory.
+    """Return the 32-byte sectors that each request of a copy accesses in global memory.
 
     Args:
         access: a TiledCopy, or an `Access`.
-        gmem_layout: the tile in global memory, with the strides of the whole tensor (elements), its
-            first element at a multiple of 32 bytes.
-        side: "S" or "D" of the copy; None: the side that the instruction has in global memory.
+        gmem_layout: the tile in global memory, with the strides of the whole tensor (elements); its
+            first element is aligned to 32 bytes.
+        side: "S" or "D" of the copy; None: the side that is in global memory.
 
-    Raises LayoutError where an access does not lie side by side and aligned.
+    Raises LayoutError if an access is not contiguous and aligned.
 
     >>> from cute_py import Layout
     >>> print(coalescing(Access(Layout((32, 1)), 32, "f32"), Layout(32, 2)))
@@ -398,7 +398,7 @@ def _sectors_and_bytes(requests: Requests) -> tuple[list[int], list[int]]:
 
 
 def _distinct(table: Array) -> list[int]:
-    """Return how many distinct entries of at least 0 each row has."""
+    """Return the number of distinct nonnegative entries of each row."""
     import numpy as np
 
     rows = np.sort(table, axis=1)

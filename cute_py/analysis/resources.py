@@ -1,5 +1,5 @@
-"""`registers`, `occupancy` and `wave`: what a thread holds, what a multiprocessor holds, and how
-many blocks of a grid run at once.
+"""`registers`, `occupancy` and `wave`: the registers of a thread, the resident blocks of a
+multiprocessor, and the blocks of a grid that run at once.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 WARP = 32  # threads
 
 
-MAX_THREADS = 1024  # of a block
-MAX_REGISTERS = 255  # of a thread
+MAX_THREADS = 1024  # per block
+MAX_REGISTERS = 255  # per thread
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How many blocks of a kernel one multiprocessor holds at a time.
+    """The resident blocks of a kernel on one multiprocessor.
 
     Attributes:
         arch: the architecture.
         blocks: resident blocks.
         warps: resident warps.
-        limiter: what allows no further block: "warps", "registers", "shared memory" or "blocks".
-        limits: (limiter, blocks that it allows), for each of them.
-        fraction: warps of the most that are possible.
+        limiter: the limiting resource: "warps", "registers", "shared memory" or "blocks".
+        limits: (resource, blocks that it allows), for each of them.
+        fraction: resident warps divided by the most warps.
     """
 
     arch: str
@@ -53,17 +53,17 @@ class Occupancy:
 
 
 def occupancy(arch: str, threads: int, registers: int, shared: int = 0) -> Occupancy:
-    """Return how many blocks one multiprocessor holds.
+    """Return the number of resident blocks on one multiprocessor.
 
     Args:
         arch: a row of `DEVICES`, "sm_70" to "sm_121"; a suffix `a` is allowed.
-        threads: of a block.
-        registers: of a thread (32 bits each).
-        shared: shared memory of a block, static and dynamic (bytes).
+        threads: threads per block.
+        registers: registers per thread (32 bits each).
+        shared: shared memory per block, static and dynamic (bytes).
 
-    Law: registers of a warp are rounded up to 256; each of 4 schedulers has a fourth of the
+    Law: the registers of a warp are rounded up to 256; each of 4 schedulers has a quarter of the
     registers, and a block must fit as if its warps filled them evenly. Raises LayoutError for an
-    architecture without row, and for a block that no multiprocessor of the architecture can hold.
+    architecture without a row, and for a block that does not fit a multiprocessor.
     Source: CUDA toolkit 13.0, cuda_occupancy.h, cudaOccMaxActiveBlocksPerMultiprocessor with the
     largest carveout of shared memory.
 
@@ -118,9 +118,9 @@ class Registers:
     """The 32-bit registers of one thread for its fragments.
 
     Attributes:
-        a: for A; 0 where the instruction reads it from shared memory.
-        b: for B, the same.
-        c: for C, the accumulators.
+        a: registers of A; 0 if the instruction reads it from shared memory.
+        b: the same for B.
+        c: registers of C, the accumulators.
     """
 
     a: int
@@ -137,15 +137,15 @@ class Registers:
 
 
 def registers(tiled_mma: TiledMMA, tile: IntTuple = None) -> Registers:
-    """Return the 32-bit registers that the fragments of A, B and C take in each thread.
+    """Return the 32-bit registers per thread for the fragments of A, B and C.
 
     Args:
         tiled_mma: a TiledMMA.
         tile: (M, N, K), multiples of its tile; K is the part that is in registers at a time.
             None: its tile.
 
-    Law: values of a thread times bits, in whole registers. Raises LayoutError where the tile does
-    not divide.
+    Law: values of a thread times bits, in whole registers. Raises LayoutError if the tile does not
+    divide.
 
     >>> from cute_py.tiled.tiled_mma import make_tiled_mma
     >>> mma = make_tiled_mma("SM80_16x8x16_F32BF16BF16F32_TN", (2, 2, 1), (32, 32, 16))
@@ -171,13 +171,13 @@ def _registers(shape: IntTuple, bits: int, memory: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """The blocks that run at once, as part of a grid that is walked along N first.
+    """The blocks that run at once, in a grid whose order is along N first.
 
     Attributes:
-        blocks: resident on the whole device.
-        rows: of the grid (along M) that they fill.
+        blocks: resident blocks of the whole device.
+        rows: rows of the grid (along M) that they fill.
         columns: blocks along N.
-        rest: blocks of a further row.
+        rest: blocks in one more row.
     """
 
     blocks: int
@@ -190,8 +190,8 @@ def wave(multiprocessors: int, blocks_each: int, n: int, tile_n: int) -> Wave:
     """Return the part of a grid of output tiles that runs at once.
 
     Args:
-        multiprocessors: of the device.
-        blocks_each: resident blocks of one; see `occupancy`.
+        multiprocessors: multiprocessors of the device.
+        blocks_each: resident blocks per multiprocessor; see `occupancy`.
         n: extent of the output along N (elements).
         tile_n: extent of a block's tile along N (elements).
 

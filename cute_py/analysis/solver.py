@@ -1,7 +1,7 @@
 """`swizzle_solver` and `suggest_smem_layout`: shared-memory layouts without bank conflicts.
 
-Candidates are tried on the arrays of offsets that the accesses reach in the plain layout; whatever
-survives is counted once more by `bank_conflicts`, and that report is its proof.
+Candidates are applied to the arrays of offsets of the accesses in the plain layout; those without
+conflicts go through `bank_conflicts` once more, and that report is the proof.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     Accesses: TypeAlias = Sequence[TiledCopy | Access]
 
-ROW = BANKS * WORD  # bytes that lie in distinct banks
-MAX_F2 = 20000  # matrices that are tried at most
+ROW = BANKS * WORD  # bytes in distinct banks
+MAX_F2 = 20000  # the most matrices to try
 KINDS = ("plain", "swizzle", "f2", "padding")
 
 
@@ -51,9 +51,9 @@ class SmemSolution:
 
     Attributes:
         kind: "plain", "swizzle", "f2" or "padding".
-        layout: in elements.
-        change: what made it of the plain layout: a Swizzle, an F2Map, or the elements of padding
-            after each row; None for the plain layout itself.
+        layout: the layout (elements).
+        change: the change of the plain layout: a Swizzle, an F2Map, or the elements of padding
+            after each row; None for the plain layout.
         proof: the report of `bank_conflicts` for each access, all without conflicts.
     """
 
@@ -70,20 +70,20 @@ class SmemSolution:
 def swizzle_solver(
     accesses: Accesses, layout: Layout, kinds: Sequence[str] = KINDS
 ) -> tuple[SmemSolution, ...]:
-    """Return all shared-memory layouts made from a plain one that serve all accesses without bank
-    conflicts, smallest change first.
+    """Return all changes of a plain layout that serve all accesses without bank conflicts, smallest
+    change first.
 
     Args:
         accesses: TiledCopies and `Access`es to shared memory.
         layout: the plain layout to start from (elements).
-        kinds: which changes to try, of plain, swizzle, f2 and padding.
+        kinds: the changes to try, of plain, swizzle, f2 and padding.
 
     Result: the layout itself; every Swizzle(B, M, S) with S > 0 that permutes its offsets, by
-    (B, M, S); where there is none, maps over F2 that XOR single bits above a row of 128 bytes
-    onto bits inside of it, the fewest bits that do; the paddings of a row of up to 128 bytes. An
-    empty tuple: none of these.
+    (B, M, S); if there is none, maps over F2 that XOR single bits above a row of 128 bytes onto
+    bits inside it, with the fewest bits; the paddings of a row of up to 128 bytes. The tuple is
+    empty if none of these works.
 
-    Law: each proof has as many wavefronts as phases. Raises LayoutError where an access is not
+    Law: each proof has as many wavefronts as phases. Raises LayoutError if an access is not
     contiguous and aligned in the plain layout.
 
     >>> from cute_py import Layout
@@ -118,8 +118,8 @@ def suggest_smem_layout(
         major: the mode that is contiguous: its index, or "K" for the last and "MN" for the first.
         accesses: TiledCopies and `Access`es to it.
 
-    Law: the proof of the result has one wavefront for each phase. Raises LayoutError where no
-    plain, swizzled or padded layout is free of conflicts. See `swizzle_solver`.
+    Law: the proof of the result has one wavefront per phase. Raises LayoutError if no plain,
+    swizzled or padded layout is free of conflicts. See `swizzle_solver`.
 
     >>> from cute_py.tiled.suggest import suggest_tiled_copy
     >>> store = suggest_tiled_copy((128, 64), "f16", 128, "K")
@@ -155,12 +155,12 @@ def _compact(tile: tuple[int, ...], mode: int) -> Layout:
 
 
 def _proof(accesses: Accesses, layout: AnyLayout) -> tuple[BankConflicts, ...] | None:
-    """Return the reports where all are free of conflicts and can be executed."""
+    """Return the reports if all are free of conflicts, else None."""
     reports = []
     for access in accesses:
         try:
             report = bank_conflicts(access, layout)
-        except LayoutError:  # the change divides a vector
+        except LayoutError:  # the change splits a vector
             return None
         if not report.conflict_free:
             return None
@@ -168,7 +168,7 @@ def _proof(accesses: Accesses, layout: AnyLayout) -> tuple[BankConflicts, ...] |
     return tuple(reports)
 
 
-# -- candidates: (change, layout), those that already pass on the arrays
+# -- candidates: (change, layout) without conflicts on the arrays
 
 
 def _plain(requests: list[Requests], layout: Layout) -> Iterator[tuple[None, AnyLayout]]:
@@ -177,8 +177,8 @@ def _plain(requests: list[Requests], layout: Layout) -> Iterator[tuple[None, Any
 
 
 def _swizzles(requests: list[Requests], layout: Layout) -> Iterator[tuple[Swizzle, AnyLayout]]:
-    """Yield swizzles by (B, M, S) that leave vectors whole and permute the offsets."""
-    period = cosize(layout) & -cosize(layout)  # offsets fill whole runs of so many
+    """Yield swizzles by (B, M, S) that keep vectors whole and permute the offsets."""
+    period = cosize(layout) & -cosize(layout)  # offsets fill whole runs of this length
     bits = period.bit_length() - 1 if is_bijective(layout) else 0
     for b, m, s in product(range(1, bits), range(_vector_bits(requests), bits), range(1, bits)):
         if b <= s and b + m + s <= bits:
@@ -188,7 +188,7 @@ def _swizzles(requests: list[Requests], layout: Layout) -> Iterator[tuple[Swizzl
 
 
 def _f2_maps(requests: list[Requests], layout: Layout) -> Iterator[tuple[F2Map, AnyLayout]]:
-    """Yield maps that XOR, onto each of some bits inside of a row, one bit above; the fewest."""
+    """Yield maps that XOR bits above a row onto bits inside it, with the fewest bits."""
     low = _vector_bits(requests)
     row = (ROW * 8 // requests[0].unit).bit_length() - 1
     period = cosize(layout) & -cosize(layout)
@@ -226,7 +226,7 @@ def _paddings(requests: list[Requests], layout: Layout) -> Iterator[tuple[int, A
 
 
 def _row(layout: Layout) -> int | None:
-    """Return the elements of a row: the size of the mode that is contiguous; None without one."""
+    """Return the elements of a row: the size of the contiguous mode; None if there is none."""
     for mode in layout:
         if size(mode) > 1 and size(mode) == cosize(mode) and size(mode) < size(layout):
             return int(size(mode))
@@ -252,7 +252,7 @@ _CANDIDATES: dict[str, Callable[..., Iterator[tuple[Swizzle | F2Map | int | None
 
 
 def _vector_bits(requests: list[Requests]) -> int:
-    """Return how many low bits of an offset stay inside of a vector (or of a word of a bank)."""
+    """Return the number of low bits of an offset inside a vector (or a word of a bank)."""
     widest = max(max(each.vector, WORD * 8 // each.unit) for each in requests)
     return widest.bit_length() - 1
 

@@ -13,13 +13,13 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{access} with elements of {own}, for a tile of {dtype}",
         "accesses with elements of the tile's width",
-        "build the copies with the tile's dtype",
+        "build the copies with the dtype of the tile",
     ),
     "suggest-smem": (
         LayoutError,
         "tile {tile} of {dtype} with these accesses",
         "a plain, swizzled, F2 or padded layout without bank conflicts",
-        "print bank_conflicts of each access to see which lanes collide, and change that copy",
+        "print bank_conflicts of each access to see the lanes that collide, and change that copy",
     ),
     "solver-accesses": (
         LayoutError,
@@ -54,14 +54,14 @@ WORDINGS: dict[str, Wording] = {
     "access-bits": (
         LayoutError,
         "addresses without the width of an access",
-        "bits= of what each lane touches",
+        "bits=, the width of each lane's access",
         "pass bits=32, 64 or 128",
     ),
     "access-lanes": (
         LayoutError,
         "{count} addresses",
         "at least one byte address of 0 or more, and one for each of {most} lanes at most",
-        "ask about one warp at a time; None stands for a lane without part",
+        "pass one warp at a time; None is an inactive lane",
     ),
     "access-tile": (
         LayoutError,
@@ -73,7 +73,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{layout}: an access of {count} elements by thread {thread} starts at offset {start}, and "
         "its element {value} is at offset {offset}",
-        "elements of one access side by side",
+        "contiguous elements in one access",
         "use a narrower copy atom, a layout that is contiguous along the values, or a swizzle "
         "whose base keeps {count} elements together",
     ),
@@ -87,13 +87,13 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{op} for {space}",
         "an instruction whose lanes address {space}",
-        "pass the copy that reads or writes it; bulk and TMA copies have no addresses of lanes",
+        "pass the copy that reads or writes it; bulk and TMA copies have no per-lane addresses",
     ),
     "vector-sizes": (
         LayoutError,
         "{layouts}",
-        "layouts of one size",
-        "pass the tiles that are copied onto each other",
+        "layouts of the same size",
+        "pass the tiles that are copied to each other",
     ),
     "vector-dtype": (
         LayoutError,

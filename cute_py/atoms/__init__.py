@@ -29,7 +29,7 @@ _HOME = {
 
 
 def _row(name: str) -> object:
-    """Return the row of that name; None for what no row is called."""
+    """Return the row of a name, None if there is none."""
     if not name.startswith(("SM", "Universal")):
         return None
     from cute_py.atoms.registry import get, get_copy, has

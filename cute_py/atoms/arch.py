@@ -1,8 +1,8 @@
-"""GPU architectures: which there are and in what order, what a name such as "sm_90a" means, and
-what one multiprocessor (`DEVICES`) and one GPU (`CHIPS`) of each holds.
+"""GPU architectures: their names and order, and the limits of one multiprocessor (`DEVICES`) and
+one GPU (`CHIPS`) of each.
 
-Source: PTX ISA, "PTX Module Directives: .target". A suffix `a` marks features of that architecture
-alone; everything without a suffix also runs on later ones.
+Source: PTX ISA, "PTX Module Directives: .target". The suffix `a` marks features of one architecture
+only; code without a suffix also runs on later architectures.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def number(arch: object) -> int:
 
 
 def since(arch: str) -> tuple[str, ...]:
-    """Return `arch` and all later ones; of an architecture with a suffix, that one alone.
+    """Return `arch` and all later architectures; with a suffix, only `arch`.
 
     >>> since("sm_110"), since("sm_90a")
     (('sm_110', 'sm_120', 'sm_121'), ('sm_90a',))
@@ -62,7 +62,7 @@ def between(first: str, last: str) -> tuple[str, ...]:
 
 
 def holds(archs: tuple[str, ...], arch: str) -> bool:
-    """Return whether code for one of `archs` runs on `arch` as it is: `sm_90a` has all of `sm_90`.
+    """Return whether code for one of `archs` runs on `arch`: `sm_90a` has all of `sm_90`.
 
     >>> holds(("sm_90",), "sm_90a"), holds(("sm_90a",), "sm_90")
     (True, False)
@@ -70,26 +70,26 @@ def holds(archs: tuple[str, ...], arch: str) -> bool:
     return arch in archs or f"sm_{number(arch)}" in archs
 
 
-# -- what a GPU holds
+# -- limits of a GPU
 
 KIB = 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
-    """What one multiprocessor of an architecture holds.
+    """The limits of one multiprocessor of an architecture.
 
     Attributes:
         arch: "sm_90".
-        warps: resident warps at most.
-        blocks: resident blocks at most.
+        warps: the most resident warps.
+        blocks: the most resident blocks.
         shared: shared memory for all blocks together (bytes).
-        shared_block: shared memory that one block may ask for (bytes).
-        shared_reserved: shared memory that the system takes for each block (bytes).
-        shared_unit: shared memory of a block is rounded up to a multiple of this (bytes).
+        shared_block: the most shared memory of one block (bytes).
+        shared_reserved: shared memory that the system reserves for each block (bytes).
+        shared_unit: allocation granularity of a block's shared memory (bytes).
         registers: 32-bit registers.
-        register_unit: registers of a warp are rounded up to a multiple of this.
-        schedulers: parts of the multiprocessor, each with its share of warps and registers.
+        register_unit: allocation granularity of a warp's registers.
+        schedulers: partitions of the multiprocessor, each with its share of warps and registers.
     """
 
     arch: str
@@ -140,12 +140,12 @@ DEVICES = {
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """The usual GPU of an architecture.
+    """A typical GPU of an architecture.
 
     Attributes:
         arch: "sm_90".
-        name: of GPUs with that many.
-        multiprocessors: how many.
+        name: the names of GPUs with that many multiprocessors.
+        multiprocessors: the number of multiprocessors.
     """
 
     arch: str

@@ -1,7 +1,7 @@
-"""`Copy_Op`, one row for each copy instruction, and `Copy_Atom`, a row read in values of a type.
+"""`Copy_Op`, one row for each copy instruction, and `Copy_Atom`, a row with a value type.
 
-A row maps (thread, value) to the bits that one instruction moves: `src_tv` where it reads, `dst_tv`
-where it writes. The order of the bits is arbitrary, but common to both sides, so that a source bit
+A row maps (thread, value) to the bits that one instruction moves: `src_tv` for the source, `dst_tv`
+for the destination. The order of the bits is arbitrary, but the same on both sides: a source bit
 and a destination bit with the same number hold the same data. Source: cutlass
 include/cute/atom/copy_traits.hpp, copy_atom.hpp.
 """
@@ -44,25 +44,25 @@ class Copy_Op:
         name: CuTe's name.
         args: CuTe's template arguments, in bits; () if there are none.
         thr_id: logical thread -> thread index.
-        src_tv: (thread, value) -> bit, where the instruction reads. A stride 0 in the thread mode:
-            several threads hold the same bits, or their part is not read (ldmatrix .x1 takes its
-            row addresses from threads 0 to 7 alone).
-        dst_tv: (thread, value) -> bit, where it writes.
-        ref_tv: (thread, value) -> bit, the side in whose order a TiledCopy counts (CuTe's
+        src_tv: (thread, value) -> bit of the source. A stride 0 in the thread mode means that
+            several threads have the same bits, or that their part is not read (ldmatrix .x1 takes
+            its row addresses from threads 0 to 7 only).
+        dst_tv: (thread, value) -> bit of the destination.
+        ref_tv: (thread, value) -> bit of the side that defines the order of a TiledCopy (CuTe's
             RefLayout).
         src_space: memory of the source: gmem, smem, rmem, tmem, or any.
         dst_space: memory of the destination.
-        alignment_bits: alignment of a thread's address in memory; in rmem there are no addresses.
+        alignment_bits: alignment of a thread's address in memory; rmem has no addresses.
         min_arch: the oldest architecture that has the instruction.
-        source: where the row was taken from.
-        ptx: the instruction, with fields for its operands; None where there is no single
+        source: the source of the row.
+        ptx: the instruction, with fields for its operands; None if there is no single
             instruction (`UniversalCopy` before its memories are known).
         operands: the name of each field and its registers. In memory, `src` and `dst` are
             addresses: 32 bits in shared memory, 64 in global memory.
-        completion: when the data has arrived: "immediate", or what to wait for: "cp_async" (its
-            groups), "mbarrier", "bulk_group", "tcgen05".
+        completion: how to wait for the data: "immediate", "cp_async" (its groups), "mbarrier",
+            "bulk_group", "tcgen05".
         runnable: False for rows that are data for exploration.
-        note: what a reader must know beside; "" if nothing.
+        note: a remark for the reader, or "".
 
     >>> from cute_py.atoms import get_copy
     >>> op = get_copy("SM75_U32x4_LDSM_N")
@@ -100,32 +100,32 @@ class Copy_Op:
 
     @property
     def num_threads(self) -> int:
-        """How many threads take part in one instruction."""
+        """The number of threads that execute one instruction together."""
         return int(size(self.thr_id))
 
     @property
     def adapts(self) -> bool:
-        """Whether its width is chosen from the tensors (auto-vectorising)."""
+        """Whether its width is chosen from the tensors (auto-vectorizing)."""
         return bool(self.src_tv.stride == (0, 0))
 
     @property
     def src_bits(self) -> int:
-        """How many bits a thread names as its part of the source."""
+        """The number of bits of a thread's part of the source."""
         return int(size(self.src_tv, 1))
 
     @property
     def dst_bits(self) -> int:
-        """How many bits a thread names as its part of the destination."""
+        """The number of bits of a thread's part of the destination."""
         return int(size(self.dst_tv, 1))
 
     def table(self, side: str) -> Array:
-        """Return the bits that each thread names on a side, as a NumPy array.
+        """Return the bits of each thread on one side, as a NumPy array.
 
         Args:
             side: "src", "dst" or "ref".
 
-        Law: table("src")[thread, bit] == src_tv(thread, bit); the bits of 32 threads count through
-        the whole copy, in an order that is common to its sides.
+        Law: table("src")[thread, bit] == src_tv(thread, bit); the bits are numbered through the
+        whole copy, in the same order on all sides.
 
         >>> from cute_py.atoms import get_copy
         >>> get_copy("SM75_U32x1_LDSM_N").table("dst")[5, ::16].tolist()
@@ -140,7 +140,7 @@ class Copy_Op:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """The operands that the instruction writes: the destination where that is registers."""
+        """The operands that the instruction writes: the destination, if it is registers."""
         names = (name for name, _ in self.operands if name.startswith("dst"))
         return tuple(names) if self.dst_space == "rmem" else ()
 
@@ -158,11 +158,11 @@ class Copy_Op:
         """Return the PTX instruction with these operands, each a list of registers or placeholders.
 
         Args:
-            operands: one for each entry of `operands`; `guard`, one 32-bit register, beside them
-                puts the instruction under a guard: where it is 0, nothing is read or written.
+            operands: one for each entry of `operands`; also `guard`, one 32-bit register, to
+                predicate the instruction: if it is 0, nothing is read or written.
 
-        Raises LayoutError where the row has no single instruction, or the operands are not those of
-        the row.
+        Raises LayoutError if the row has no single instruction, or if the operands do not match the
+        row.
 
         >>> from cute_py.atoms.copy_sm80 import SM80_CP_ASYNC_CACHEGLOBAL
         >>> SM80_CP_ASYNC_CACHEGLOBAL().instruction(dst=["%r1"], src=["%rd1"])
@@ -192,8 +192,8 @@ def guarded(text: str, flag: str, unless: bool = False) -> str:
 
     Args:
         text: the instruction.
-        flag: a register of 32 bits; the instruction is done where it is not 0.
-        unless: done where it is 0, instead.
+        flag: a 32-bit register; the instruction runs if it is not 0.
+        unless: negate the predicate.
 
     >>> guarded("trap;", "%r1", unless=True)
     '{ .reg .pred p; setp.eq.b32 p, %r1, 0; @p trap; }'
@@ -213,13 +213,13 @@ class Copy_Atom(Value):
         dtype: the value type, or a width in bits (an unsigned type of that width).
 
     Attributes:
-        src_tv: (thread, value) -> value, where the instruction reads: `op.src_tv` in units of the
-            value type (CuTe's ValLayoutSrc; also as `val_src_tv`).
-        dst_tv: the same where it writes (ValLayoutDst; `val_dst_tv`).
-        ref_tv: the same of the reference side (ValLayoutRef; `val_ref_tv`).
+        src_tv: (thread, value) -> value of the source: `op.src_tv` in units of the value type
+            (CuTe's ValLayoutSrc; also as `val_src_tv`).
+        dst_tv: the same for the destination (ValLayoutDst; `val_dst_tv`).
+        ref_tv: the same for the reference side (ValLayoutRef; `val_ref_tv`).
 
-    Law: src_tv(t, v) == op.src_tv(t, v * bits) // bits where values are whole. Raises LayoutError
-    where a value would spread over several threads. Source: cutlass copy_atom.hpp `Copy_Atom`.
+    Law: src_tv(t, v) == op.src_tv(t, v * bits) // bits for whole values. Raises LayoutError if a
+    value would be split over several threads. Source: cutlass copy_atom.hpp `Copy_Atom`.
 
     >>> from cute_py.dtypes import f16
     >>> atom = Copy_Atom("SM75_U32x4_LDSM_N", f16)
@@ -236,7 +236,7 @@ class Copy_Atom(Value):
     ref_tv: Layout
 
     def __init__(self, op: Copy_Op | str, dtype: DtypeLike | int) -> None:
-        """Look up names, check, and read the bit layouts in values."""
+        """Look up names, check, and convert the bit layouts to values."""
         if isinstance(op, str):
             from cute_py.atoms.registry import get_copy
 
@@ -281,29 +281,29 @@ class Copy_Atom(Value):
 
     @property
     def num_threads(self) -> int:
-        """How many threads take part in one instruction."""
+        """The number of threads that execute one instruction together."""
         return self.op.num_threads
 
     @property
     def num_values(self) -> int:
-        """How many values a thread has on the reference side."""
+        """The number of values of a thread on the reference side."""
         return int(size(self.ref_tv, 1))
 
     @property
     def num_val_src(self) -> int:
-        """How many values a thread names in the source."""
+        """The number of values of a thread in the source."""
         return int(size(self.src_tv, 1))
 
     @property
     def num_val_dst(self) -> int:
-        """How many values a thread names in the destination."""
+        """The number of values of a thread in the destination."""
         return int(size(self.dst_tv, 1))
 
     def require_whole_values(self, operation: str = "Copy_Atom") -> None:
-        """Refuse an atom whose instruction moves less than a value, or no whole number of them.
+        """Refuse an atom whose instruction does not move a whole number of values.
 
-        CuTe builds such an atom and fails where it is called, so building one is no error here
-        either; whoever executes an atom asks this first. Raises LayoutError.
+        CuTe builds this atom and fails when it is called, so building it is not an error here
+        either; code that executes an atom calls this first. Raises LayoutError.
 
         >>> Copy_Atom("UniversalCopy<32>", "f16").require_whole_values()
         """
@@ -322,9 +322,9 @@ class Copy_Atom(Value):
 
 
 def value_type(x: DtypeLike | int, operation: str) -> Dtype:
-    """Return the dtype that x names, the unsigned integer of x bits where x is an int.
+    """Return the dtype that x names; for an int, the unsigned integer of x bits.
 
-    Raises DtypeError where there is none, and for void.
+    Raises DtypeError if there is none, and for void.
 
     >>> value_type(16, "Copy_Atom"), value_type("half_t", "Copy_Atom")
     (cute.u16, cute.f16)
@@ -336,7 +336,7 @@ def value_type(x: DtypeLike | int, operation: str) -> Dtype:
 
 
 def _in_values(op: Copy_Op, side: str, value: Dtype) -> Layout:
-    """Return a bit layout of the row in values; refuse where that merges threads."""
+    """Return a bit layout of the row in values; refuse values that span threads."""
     bit_tv = getattr(op, side)
     try:
         layout: Layout = recast_layout(bit_tv, 1, value.bits)
@@ -386,8 +386,8 @@ def require_width(name: str, bits: object, widths: tuple[int, ...]) -> None:
 def of_one_thread(
     name: str, bits: int, spaces: tuple[str, str], min_arch: str, source: str, **more: Any
 ) -> Copy_Op:
-    """Return the row of an instruction by which one thread moves contiguous bits from a memory to
-    another; `more`: the other fields.
+    """Return the row of an instruction with which one thread moves contiguous bits from one memory
+    to another; `more`: the other fields.
     """
     tv = Layout((1, bits), (0, 1))
     given = {"args": (bits,), "alignment_bits": bits, **more}

@@ -15,7 +15,7 @@ from cute_py.layout.modes import append
 SOURCE = "{}; cutlass arch/copy_sm100.hpp, atom/copy_traits_sm100.hpp"
 
 _SWAPPED = (
-    "the registers come in another order than in CuTe's layout; CuTe swaps them after the load"
+    "the registers are in another order than in CuTe's layout; CuTe swaps them after the load"
 )
 _PADDED = "the layouts count padded rows of 128 bits"
 
@@ -61,7 +61,7 @@ def _store_bytes(count: int) -> Copy_Op:
 
 
 def _vector(name: str, ptx: str, spaces: tuple[str, str]) -> Copy_Op:
-    """Return the 256-bit load or store that allocates no line in L1."""
+    """Return the 256-bit load or store that does not allocate a line in L1."""
     return of_one_thread(
         name,
         256,
@@ -113,8 +113,7 @@ def _tensor_copy(shape: str, ctas: int) -> Copy_Op:
 
 
 # -- tensor memory and the registers of a warp: tcgen05.ld and .st. In CuTe's layouts every thread
-# names all the tensor memory that the instruction covers (stride 0), and its own part of the
-# registers
+# has all the tensor memory of the instruction (stride 0), and its part of the registers
 
 
 # shape -> (PTX shape, 32-bit registers per repetition, most repetitions)
@@ -175,7 +174,7 @@ def _tensor_memory(kind: str, shape: str, times: int, halves: bool) -> Copy_Op:
 
 
 def _ptx(load: bool, shape: str, times: int, halves: bool) -> str:
-    # 16x32bx2 names the distance of its two halves (columns); CuTe puts them side by side
+    # 16x32bx2 takes the distance of its two halves (columns); CuTe makes them adjacent
     columns = 2 * times if halves else times
     apart = f", {columns}" if shape == "16x32bx2" else ""
     if load:

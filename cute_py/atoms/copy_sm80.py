@@ -1,9 +1,9 @@
-"""Copies of SM50 to SM80: transposes by warp shuffles; cp.async, 4, 8 or 16 bytes a thread from
+"""Copies of SM50 to SM80: transposes by warp shuffles; cp.async, 4, 8 or 16 bytes per thread from
 global to shared memory; ldmatrix, 8x8 matrices of 16-bit elements from shared memory to the
 registers of a warp.
 
 Source: PTX ISA, "shfl.sync", "cp.async", "ldmatrix", "movmatrix"; cutlass
-include/cute/arch/copy_sm50.hpp, copy_sm75.hpp, copy_sm80.hpp and the files of atom/ of like names.
+include/cute/arch/copy_sm50.hpp, copy_sm75.hpp, copy_sm80.hpp and the corresponding files of atom/.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _REGISTER = Operand(1, "b32", vector=False)
 
-# Of the two threads that face each other across the bit `mask` of the lane, the upper one gives its
-# first register and the lower one its second.
+# Two threads whose lanes differ in the bit `mask` exchange registers: the upper one sends its first
+# register, the lower one its second.
 _TRANSPOSE = """{{{{
 .reg .pred upper; .reg .b32 lane, given, taken, second;
 mov.u32 lane, %laneid;
@@ -61,7 +61,7 @@ def _transpose(mask: int, dst_tv: Layout) -> Copy_Op:
         source="cutlass arch/copy_sm50.hpp, atom/copy_traits_sm50.hpp",
         ptx=_TRANSPOSE.format(mask=mask),
         operands=tuple((name, _REGISTER) for name in ("dst0", "dst1", "src0", "src1")),
-        note="several instructions; CuTe says sm_50, shfl.sync on all lanes at will is sm_70",
+        note="several instructions; CuTe says sm_50, but shfl.sync in divergent code needs sm_70",
     )
 
 
@@ -71,8 +71,8 @@ TRANSPOSES = (
 )
 
 
-# -- cp.async. CACHEALWAYS (.ca) keeps the line in L1 and L2, CACHEGLOBAL (.cg) in L2 alone. The
-# ZFILL forms have one more operand, how many bytes to read: 0 reads nothing and fills with zeros
+# -- cp.async. CACHEALWAYS (.ca) caches the line in L1 and L2, CACHEGLOBAL (.cg) in L2 only. The
+# ZFILL forms have one more operand, the number of bytes to read: 0 reads nothing and fills zeros
 
 ALWAYS_WIDTHS = (32, 64, 128)
 GLOBAL_WIDTHS = (128,)
@@ -136,10 +136,10 @@ def _cp_async(cache_operator: str, bits: int, widths: tuple[int, ...], zfill: bo
     )
 
 
-# -- ldmatrix, movmatrix. Lane 8i + r gives the address of row r of matrix i, 128 bits. In bits
-# counted row by row through all matrices, a lane of the plain form gets bits 32l to 32l+31 of each
-# matrix, two neighbours of row l // 4; of the transposed form one element each of rows 2(l % 4) and
-# 2(l % 4) + 1, in column l // 4
+# -- ldmatrix, movmatrix. Lane 8i + r provides the address of row r of matrix i, 128 bits. Bits are
+# numbered row by row through all matrices. In the plain form lane l gets bits 32l to 32l+31 of each
+# matrix, two adjacent elements of row l // 4; in the transposed form the elements of rows 2(l % 4)
+# and 2(l % 4) + 1 in column l // 4
 
 SOURCE = "PTX ISA, ldmatrix; cutlass arch/copy_sm75.hpp, atom/copy_traits_sm75.hpp"
 
@@ -168,11 +168,11 @@ def of_matrices(
     """Return the row of an ldmatrix, or of its reverse, stmatrix.
 
     Args:
-        name: the row's; one of CuTe's with LDSM is a load.
-        count: 32-bit registers of a lane.
+        name: the name of the row; one with LDSM is a load.
+        count: 32-bit registers per lane.
         form: the end of the instruction's name, from the number of matrices on.
         tvs: (lane, bit of a row) -> bit in memory, and (lane, bit of its registers) -> bit.
-        source: where the row was taken from.
+        source: the source of the row.
         more: the other fields.
 
     """
@@ -200,10 +200,10 @@ def of_halves(arch: str, word: str, min_arch: str, source: str) -> tuple[Copy_Op
     """Return the rows of 8x8 matrices of 16-bit elements, plain and transposed.
 
     Args:
-        arch: how CuTe's names begin.
-        word: what stands in them: LDSM or STSM.
+        arch: the prefix of CuTe's names.
+        word: the word in the names: LDSM or STSM.
         min_arch: the oldest architecture that has the instructions.
-        source: where the rows were taken from.
+        source: the source of the rows.
 
     """
     return tuple(
@@ -234,7 +234,7 @@ SM75_U32x1_MOVM_T = Copy_Op(
     ptx="movmatrix.sync.aligned.m8n8.trans.b16 {dst}, {src};",
     operands=(("dst", _REGISTER), ("src", _REGISTER)),
     runnable=False,
-    note="CuTe's layouts leave the transpose out: lane l really receives the elements of "
+    note="CuTe's layouts omit the transpose: lane l in fact receives the elements of "
     + str(REGISTER_TV_T[1]),
 )
 

@@ -115,13 +115,13 @@ SM90_BULK_COPY_AUTO = Copy_Op(
     alignment_bits=128,
     min_arch="sm_90",
     source="cutlass atom/copy_traits_sm90_tma.hpp",
-    note="one of the two above, as long as the contiguous vector that both tensors share",
+    note="one of the two above, as wide as the longest contiguous vector of both tensors",
 )
 
 
 # -- TMA: a box of a tensor, issued by one thread. There is one row for each rank, since the
-# instruction lists so many coordinates, the innermost first. The tensor map, which holds sizes,
-# strides, box and swizzle, is an operand; `tma.TmaAtom` derives what it says
+# instruction lists that many coordinates, the innermost first. The tensor map, which holds sizes,
+# strides, box and swizzle, is an operand; `tma.TmaAtom` derives it
 
 _SOURCE = "PTX ISA, {}; cutlass arch/copy_sm90_tma.hpp, atom/copy_traits_sm90_tma.hpp"
 
@@ -182,7 +182,7 @@ def SM90_TMA_LOAD_MULTICAST(bits: int, rank: int) -> Copy_Op:
 
 @lru_cache(maxsize=None, typed=True)
 def SM90_TMA_STORE(bits: int, rank: int) -> Copy_Op:
-    """Return the store of a box; what lies outside of the tensor is dropped.
+    """Return the store of a box; elements outside the tensor are dropped.
 
     Args:
         bits: bits of the box, a multiple of 128.
@@ -198,7 +198,7 @@ def SM90_TMA_STORE(bits: int, rank: int) -> Copy_Op:
 
 @lru_cache(maxsize=None, typed=True)
 def SM90_TMA_REDUCE_ADD(bits: int, rank: int) -> Copy_Op:
-    """Return the addition of a box to what lies in global memory.
+    """Return the addition of a box to global memory.
 
     Args:
         bits: bits of the box, a multiple of 128.

@@ -1,4 +1,4 @@
-"""Copies by plain assignment: UniversalCopy, the auto-vectorising copies, and loads and stores.
+"""Copies by plain assignment: UniversalCopy, the auto-vectorizing copies, and loads and stores.
 
 Source: cutlass include/cute/arch/copy.hpp, atom/copy_traits.hpp; PTX ISA, "ld", "st".
 """
@@ -42,11 +42,11 @@ def UniversalCopy(bits: int) -> Copy_Op:
 
 @lru_cache(maxsize=None, typed=True)
 def AutoVectorizingCopyWithAssumedAlignment(bits: int) -> Copy_Op:
-    """Return the copy that widens itself to the longest common vector of both tensors.
+    """Return the copy that is vectorized to the longest common vector of both tensors.
 
     Args:
-        bits: the widest vector, which addresses and run-time strides are assumed to be aligned to:
-            8 to 256, a power of two.
+        bits: the widest vector, and the assumed alignment of addresses and run-time strides: 8 to
+            256, a power of two.
 
     Raises LayoutError for other widths.
 

@@ -1,9 +1,9 @@
-"""How warps and warpgroups hold matrix fragments, and the builder of `mma.sync` rows.
+"""Matrix fragments in the registers of warps and warpgroups, and the builder of `mma.sync` rows.
 
-From SM75 on, every fragment is made of *core matrices* of 8 rows by 128 bits: lane 4 r + q holds
-the q-th 32 bits of row r (or one 64-bit value). PTX draws this once for each shape; here it is one
-function. Source: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and its
-neighbours, "Register Fragments and Shared Memory Matrix Layouts" (wgmma).
+From SM75 on, every fragment consists of *core matrices* of 8 rows by 128 bits: lane 4 r + q holds
+the q-th 32 bits of row r (or one 64-bit value). The PTX ISA has a figure for each shape; here it is
+one function. Source: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and the
+next sections, "Register Fragments and Shared Memory Matrix Layouts" (wgmma).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WARP = Layout(32)
 WARPGROUP = Layout(128)
 
-# Where tensor cores have a type; elsewhere ptxas 13.0 converts it and uses another (seen in SASS).
+# Architectures whose tensor cores have a type; on others ptxas 13.0 converts it (seen in SASS).
 _FOUR_BITS = between("sm_75", "sm_89")
 _FP8 = only(89, 120, 121)
 _HARDWARE = {"s4": _FOUR_BITS, "u4": _FOUR_BITS, "e4m3": _FP8, "e5m2": _FP8}
@@ -35,10 +35,10 @@ def fragment(rows: int, depth: int, values: int, warps: int = 1) -> Layout:
     """Return (thread, value) -> row + rows * column of a fragment made of core matrices.
 
     Args:
-        rows: rows of the tile, 8 or 16 a warp (elements).
-        depth: columns of the tile (elements); for A and B these run along K, for C along N.
+        rows: rows of the tile, 8 or 16 per warp (elements).
+        depth: columns of the tile (elements): along K for A and B, along N for C.
         values: adjacent columns in one lane: 32 bits of the operand, 2 accumulators, 1 of 64 bits.
-        warps: warps that lie above each other.
+        warps: the number of warps along the rows.
 
     Law: a bijection of 32 * warps threads and their values onto the tile. A mode of extent 1 is
     dropped, as in CuTe's headers.
@@ -51,7 +51,7 @@ def fragment(rows: int, depth: int, values: int, warps: int = 1) -> Layout:
     modes = ((values, rows), (rows // 8 // warps, 8), (depth // (4 * values), 4 * values * rows))
     threads = ((4, values * rows), (8, 1), (warps, 16))[: 3 if warps > 1 else 2]
     kept = [mode for mode in modes if mode[0] > 1] or [(1, 0)]
-    # CuTe brackets a single mode only where it is eight 4-bit values.
+    # CuTe brackets a single mode only for eight 4-bit values.
     held = _zip(kept) if len(kept) > 1 or values == 8 else kept[0]
     (thread_shape, thread_stride), (shape, stride) = _zip(threads), held
     return Layout((thread_shape, shape), (thread_stride, stride))
@@ -63,7 +63,7 @@ def _zip(modes: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def adjacent_values(dtype: Dtype) -> int:
-    """Return how many values of an A or B operand lie next to each other in a lane.
+    """Return the number of adjacent values of an A or B operand in a lane.
 
     >>> from cute_py.dtypes.table import bf16, f64, s4
     >>> adjacent_values(bf16), adjacent_values(f64), adjacent_values(s4)
@@ -83,7 +83,7 @@ def read_types(types: str) -> tuple[Dtype, Dtype, Dtype, Dtype]:
 
 
 def operands(counts: str, types: tuple[Dtype, ...], vector: bool = True) -> tuple[Operand, ...]:
-    """Return the operands from their register counts, in 32-bit or in their own registers.
+    """Return the operands from their register counts, in 32-bit registers or typed ones.
 
     >>> operands("4 4 2 4", read_types("f32 bf16 bf16 f32"))
     (Operand(4, 'f32'), Operand(4, 'b32'), Operand(2, 'b32'), Operand(4, 'f32'))
@@ -95,7 +95,7 @@ def operands(counts: str, types: tuple[Dtype, ...], vector: bool = True) -> tupl
 
 
 def type_code(dtype: Dtype) -> str:
-    """Return the name of a dtype inside of an atom's name; b1 is U1.
+    """Return the name of a dtype in the name of an atom; b1 is U1.
 
     >>> from cute_py.dtypes.table import b1, bf16
     >>> type_code(bf16), type_code(b1)
@@ -123,7 +123,7 @@ def mma_sync(
         types: the names of the types of D, A, B and C.
         counts: the numbers of their registers.
         min_arch: the first architecture.
-        native: where it is hardware; None: wherever its types are.
+        native: the architectures with hardware for it; None: those with hardware for its types.
         saturate: the form with `.satfinite`.
         operation: "fma", "xor.popc" or "and.popc".
 

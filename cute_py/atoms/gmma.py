@@ -1,14 +1,14 @@
 """Shared memory of warpgroup matrix instructions: the eight layout atoms, and the descriptors of
 tiles made of them.
 
-An atom is 8 rows of 16, 32, 64 or 128 bytes (INTER, SW32, SW64, SW128). K-major: a row runs along
+An atom has 8 rows of 16, 32, 64 or 128 bytes (INTER, SW32, SW64, SW128). K-major: a row runs along
 K, shape (8, row); MN-major: along M or N, shape (row, 8). SW<n> XORs the 16-byte chunks of a row
 with the row's number, on byte addresses Sw<log2(n / 16), 4, 3>. In elements that is the same
-swizzle with a smaller base: `byte_swizzle` gives the byte form back. Build a tile with
+swizzle with a smaller base: `byte_swizzle` returns the byte form. Build a tile with
 `tile_to_shape(atom, shape, order)`.
 
-A descriptor names a tile by its first address, a swizzle and two strides, so it can describe only
-the tiles below (T elements are 16 bytes, W = 1, 2, 4, 8 for INTER, SW32, SW64, SW128):
+A descriptor consists of the tile's address, a swizzle and two strides, so it can describe only the
+tiles below (T elements are 16 bytes, W = 1, 2, 4, 8 for INTER, SW32, SW64, SW128):
 
     MN-major, INTER   ((T,1,m),(8,k)):((1,T,SBO),(T,LBO))
     MN-major          ((T,W,m),(8,k)):((1,T,LBO),(WT,SBO))
@@ -52,7 +52,7 @@ def gmma_layout_atom(major: str, swizzle: str, dtype: DtypeLike | int) -> Alike:
         swizzle: "INTER", "SW32", "SW64" or "SW128".
         dtype: the element type, or its width in bits; 128 bits at most, a power of two.
 
-    Result: 8 rows of (128 << B) / bits elements, as Swizzle o 0 o Layout in elements; of INTER the
+    Result: 8 rows of (128 << B) / bits elements, as Swizzle o 0 o Layout in elements; for INTER a
     plain layout. Raises LayoutError for other majors, swizzles and widths.
 
     >>> from cute_py.dtypes import bf16
@@ -69,15 +69,15 @@ def gmma_layout_atom(major: str, swizzle: str, dtype: DtypeLike | int) -> Alike:
 
 
 def byte_swizzle(layout: AnyLayout, dtype: DtypeLike | int) -> Swizzle:
-    """Return the swizzle of an element layout as it acts on byte addresses.
+    """Return the swizzle of an element layout on byte addresses.
 
     Args:
         layout: in elements, swizzled or plain.
         dtype: the element type, or its width in bits.
 
     Law: for whole bytes, byte_swizzle(L)(bytes * i) == bytes * L.outer(i). A plain layout gives
-    Sw<0,4,3>. Raises LayoutError where the layout is swizzled by anything but a Swizzle, or where
-    the swizzle divides bytes.
+    Sw<0,4,3>. Raises LayoutError if the outer function is not a Swizzle, or if the swizzle splits
+    bytes.
 
     >>> print(byte_swizzle(gmma_layout_atom("K", "SW64", 16), 16))
     Sw<2,4,3>
@@ -177,13 +177,13 @@ _FIELD = 1 << 14  # offsets are 14 bits wide
 
 @dataclass(frozen=True, slots=True)
 class GmmaDescriptor:
-    """The fields of a matrix descriptor, but for the address.
+    """The fields of a matrix descriptor, except the address.
 
     Attributes:
         layout_type: 0 no swizzle, 1 128 bytes, 2 64 bytes, 3 32 bytes.
         leading_byte_offset: LBO, in units of 16 bytes.
         stride_byte_offset: SBO, in units of 16 bytes.
-        base_offset: 0 for tiles that start where the swizzle's pattern repeats.
+        base_offset: 0 for tiles aligned to the period of the swizzle.
 
     >>> GmmaDescriptor(1, 1, 64).encode(0x400) == 1 << 62 | 64 << 32 | 1 << 16 | 0x40
     True
@@ -198,10 +198,10 @@ class GmmaDescriptor:
         """Return the 64 bits of the descriptor.
 
         Args:
-            address: of the tile in shared memory (bytes), a multiple of 16.
+            address: the address of the tile in shared memory (bytes), a multiple of 16.
 
         Bits 0-13 address / 16, 16-29 LBO, 32-45 SBO, 49-51 base offset, 62-63 layout type. Raises
-        LayoutError for an address that is no multiple of 16 or beyond 256 KiB.
+        LayoutError for an address that is not a multiple of 16 or beyond 256 KiB.
         """
         if address % 16 or not 0 <= address < 16 * _FIELD:
             raise refusal("gmma-address", operation="GmmaDescriptor.encode", address=address)
@@ -223,8 +223,8 @@ def make_gmma_desc(tile: AnyLayout, dtype: DtypeLike | int, major: str) -> GmmaD
         dtype: the element type, or its width in bits.
         major: "K" or "MN", the mode that is contiguous.
 
-    Raises LayoutError, with the form that is required, where the tile is none that a descriptor can
-    describe. Source: cutlass mma_traits_sm90_gmma.hpp `make_gmma_desc`.
+    Raises LayoutError, with the required form, if no descriptor can describe the tile. Source:
+    cutlass mma_traits_sm90_gmma.hpp `make_gmma_desc`.
 
     >>> from cute_py.atoms.gmma import Layout_K_SW128_Atom
     >>> from cute_py.layout.algebra.product import tile_to_shape
@@ -255,7 +255,7 @@ def make_gmma_desc(tile: AnyLayout, dtype: DtypeLike | int, major: str) -> GmmaD
 def gmma_fragment(
     partition: AnyLayout, dtype: DtypeLike | int, major: str
 ) -> tuple[GmmaDescriptor, Layout]:
-    """Return the descriptor of the first tile of a partition, and where the others lie.
+    """Return the descriptor of the first tile of a partition, and the offsets of the others.
 
     Args:
         partition: the layout of ((MN, K), rest...) of one operand in shared memory, in elements, as
@@ -264,7 +264,7 @@ def gmma_fragment(
         major: "K" or "MN".
 
     Result: the layout (1, rest...) counts 16 bytes; the descriptor of tile c is the first one with
-    its address moved by layout(0, c). Raises LayoutError as `make_gmma_desc` does. Source: cutlass
+    layout(0, c) added to its address. Raises LayoutError as `make_gmma_desc` does. Source: cutlass
     mma_traits_sm90_gmma.hpp `MakeTensor<smem_desc>`.
 
     >>> from cute_py.layout.composed import ComposedLayout
@@ -281,7 +281,7 @@ def gmma_fragment(
 
 
 def _swizzle_bits(tile: AnyLayout, bits: int) -> int:
-    """Return B of the swizzle on byte addresses; refuse one that no descriptor has."""
+    """Return B of the swizzle on byte addresses; refuse a swizzle that descriptors do not have."""
     swizzle = byte_swizzle(tile, bits)
     standard = swizzle.num_bits in _LAYOUT_TYPES and (swizzle.num_base, swizzle.num_shft) == (4, 3)
     if not standard and swizzle.num_bits:
@@ -316,9 +316,7 @@ def _in_units(layout: AnyLayout, bits: int, major: str) -> Layout:
     inner = layout
     if layout.__class__ is ComposedLayout:
         if layout.offset != 0:
-            raise _not_canonical(
-                layout, bits, major, f"offset {layout.offset} inside of the swizzle"
-            )
+            raise _not_canonical(layout, bits, major, f"offset {layout.offset} inside the swizzle")
         inner = layout.inner
     try:
         units: Layout = recast_layout(inner, bits, UNIT_BITS)

@@ -1,7 +1,7 @@
-"""Checks of an MMA row: does what it says about threads, values and registers agree?
+"""Checks of an MMA row: are its threads, values and registers consistent?
 
-Each check yields sentences, none for a sound row; `lint` joins them. Source: the conditions that
-cutlass include/cute/atom/mma_atom.hpp and mma_traits.hpp rely on.
+Each check yields sentences, none for a consistent row; `lint` joins them. Source: the conditions
+that cutlass include/cute/atom/mma_atom.hpp and mma_traits.hpp rely on.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _LARGEST_GROUP = 128  # threads of a warpgroup
 
 
 def lint(atom: MMA_Atom) -> list[str]:
-    """Return what is wrong with a row, as sentences; [] if all is well.
+    """Return the faults of a row, as sentences; [] if there are none.
 
     Args:
         atom: any MMA row, of this package or of a user.
 
-    Law: for a sound row, threads times values of an operand in registers are exactly the elements
-    of its tile, and its registers have exactly the bits of its values.
+    Law: in a consistent row, threads times values of an operand in registers are exactly the
+    elements of its tile, and its registers have exactly the bits of its values.
 
     >>> from cute_py.atoms import get
     >>> lint(get("SM80_16x8x16_F32BF16BF16F32_TN"))
@@ -49,7 +49,7 @@ def lint(atom: MMA_Atom) -> list[str]:
 def _parts(atom: MMA_Atom) -> tuple[Part, ...]:
     """Return (name, layout, tile, type, memory, registers) of A, B, C and D.
 
-    Of a sparse A, the registers are those of its stored half.
+    For a sparse A, the registers are those of its stored half.
     """
     m, n, k = atom.shape_mnk
     d, a, b, c = atom.registers[:4] or (None,) * 4
@@ -66,13 +66,13 @@ def _parts(atom: MMA_Atom) -> tuple[Part, ...]:
 def _threads(atom: MMA_Atom) -> Iterator[str]:
     threads = [atom.thr_id(i) for i in range(atom.num_threads)]
     if len(set(threads)) != len(threads):
-        yield f"thr_id {atom.thr_id} takes two logical threads to one thread"
+        yield f"thr_id {atom.thr_id} maps two logical threads to one thread"
     if max(threads) >= _LARGEST_GROUP or min(threads) < 0:
-        yield f"thr_id {atom.thr_id} leaves the {_LARGEST_GROUP} threads of a warpgroup"
+        yield f"thr_id {atom.thr_id} is outside the {_LARGEST_GROUP} threads of a warpgroup"
 
 
 def _coverage(atom: MMA_Atom, part: Part) -> Iterator[str]:
-    """Check that threads and values reach each element once; through a descriptor, each thread."""
+    """Check that threads and values cover each element once; with a descriptor, in each thread."""
     import numpy as np
 
     name, layout, tile, _, memory, _ = part
@@ -80,10 +80,10 @@ def _coverage(atom: MMA_Atom, part: Part) -> Iterator[str]:
         yield f"{name} {layout} is not (thread, value)"
         return
     if layout[0].size() != atom.num_threads:
-        yield f"{name} {layout} has not the {atom.num_threads} threads of thr_id"
+        yield f"{name} {layout} does not have the {atom.num_threads} threads of thr_id"
     if memory == "smem" and atom.num_threads > 2:  # not the pair of CTAs of SM100
         if layout[0].offsets().any():
-            yield f"{name} {layout} is read through a descriptor, but not alike by all threads"
+            yield f"{name} {layout} is read through a descriptor, but differently by some threads"
         layout = layout[1]
     if not np.array_equal(np.sort(layout.offsets(), axis=None), np.arange(prod(tile))):
         yield f"{name} {layout} does not reach each element of {tile} once"
@@ -100,7 +100,7 @@ def _bits(part: Part) -> Iterator[str]:
 
 
 def _metadata(atom: MMA_Atom) -> Iterator[str]:
-    """Check that metadata describes each place, equally often, and fills its registers."""
+    """Check that metadata describes each element equally often, and fills its registers."""
     import numpy as np
 
     if not atom.sparse:
@@ -108,7 +108,7 @@ def _metadata(atom: MMA_Atom) -> Iterator[str]:
     m, _, k = atom.shape_mnk
     layout = dict(atom.extra)["e_tv"]
     if layout[0].size() != atom.num_threads:
-        yield f"E {layout} has not the {atom.num_threads} threads of thr_id"
+        yield f"E {layout} does not have the {atom.num_threads} threads of thr_id"
     times = np.bincount(layout.offsets().ravel(), minlength=m * k)
     if len(times) > m * k or times.min() == 0 or times.min() != times.max():
         yield f"E {layout} does not describe each element of {(m, k)} equally often"
@@ -118,7 +118,7 @@ def _metadata(atom: MMA_Atom) -> Iterator[str]:
 
 
 def _text(atom: MMA_Atom) -> Iterator[str]:
-    """Check that text and registers come together, and that the text names each operand once."""
+    """Check that a row has both text and registers, and that the text names each operand once."""
     if (atom.ptx is None) != (atom.registers == ()):
         yield "ptx without registers, or registers without ptx"
     if atom.ptx is None:

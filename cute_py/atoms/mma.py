@@ -1,7 +1,7 @@
 """`MMA_Atom`: one matrix instruction as a frozen row, the only place that knows its lane maps.
 
-A row holds the thread-value layouts, the value types, the PTX text and the operand registers.
-Emulator, code generator, pictures and docs read them here. Source: cutlass
+A row has the thread-value layouts, the value types, the PTX text and the operand registers. The
+emulator, the code generator, pictures and docs read them here. Source: cutlass
 include/cute/atom/mma_traits.hpp (the members of `MMA_Traits`); PTX ISA for the instructions.
 """
 
@@ -70,7 +70,7 @@ class Operand(Value):
             names: one register (or placeholder) each.
 
         Raises:
-            LayoutError: another number of names than registers.
+            LayoutError: the number of names is not the number of registers.
 
         """
         if len(names) != self.count:
@@ -89,8 +89,8 @@ class MMA_Atom(Value):
 
     Attributes:
         name: CuTe's name; with `args`, the name of its template.
-        args: template arguments, such as the majors of a warpgroup instruction; () if all are the
-            default.
+        args: template arguments, such as the majors of a warpgroup instruction; () if all are
+            defaults.
         shape_mnk: (M, N, K) of one instruction (elements).
         thr_id: logical thread -> thread of the warp or warpgroup (of the pair of CTAs, from SM100).
         a_tv: (thread, value) -> m + M k.
@@ -98,24 +98,24 @@ class MMA_Atom(Value):
         c_tv: (thread, value) -> m + M n, for C and D.
         d_type, a_type, b_type, c_type: the value types.
         ptx: the instruction, with fields {d} {a} {b} {c} (and {scale_d}, {e}) for its operands;
-            None where arithmetic of the backend does it, or where a row of data has none.
-        registers: the `Operand`s of D, A, B and C, of a sparse A also E; () without `ptx`.
-        min_arch: the first architecture with the instruction; one with suffix `a` is also the only.
-        native: the architectures where it is hardware.
-        emulated: those where ptxas replaces it by several slower instructions.
+            None if the backend uses arithmetic, or if the row is data without PTX.
+        registers: the `Operand`s of D, A, B and C, for a sparse A also E; () without `ptx`.
+        min_arch: the first architecture with the instruction; with suffix `a` also the only one.
+        native: the architectures that have it in hardware.
+        emulated: the architectures where ptxas replaces it with several slower instructions.
         source: the section of the PTX ISA, and CuTe's header.
-        runnable: whether emulator and code generator may use it; if not, the row is data.
+        runnable: whether the emulator and the code generator may use it; if not, the row is data.
         operation: "fma", or "xor.popc" or "and.popc" for one-bit values.
         saturate: whether an integer result is clamped to the range of D instead of wrapping.
-        a_memory, b_memory, c_memory: "rmem", "smem" (through a descriptor) or "tmem". From shared
-            memory all threads see the whole tile: thread stride 0.
+        a_memory, b_memory, c_memory: "rmem", "smem" (through a descriptor) or "tmem". In shared
+            memory all threads have the whole tile: thread stride 0.
         major_a, major_b: the contiguous mode of a tile in shared memory, "K" or "MN"; "" for
             operands in registers.
         scale_a, scale_b: 1, or -1 to negate the operand.
-        extra: further layouts by name: ("sfa_tv", ...), ("sfb_tv", ...); of a sparse A ("e_tv",
-            ...), the places that metadata describes, and ("stored_tv", ...), its stored half.
+        extra: further layouts by name: ("sfa_tv", ...), ("sfb_tv", ...); for a sparse A ("e_tv",
+            ...), the elements that metadata describes, and ("stored_tv", ...), its stored half.
 
-    Law: a_tv, b_tv and c_tv each reach every element of their tile, once unless threads share it
+    Law: a_tv, b_tv and c_tv each cover every element of their tile, once unless threads share it
     (`cute_py.atoms.lint`). Source: cutlass mma_traits.hpp.
 
     >>> import cute_py.atoms
@@ -181,23 +181,23 @@ class MMA_Atom(Value):
         """Freeze a row.
 
         Args:
-            name: see the attributes of the class, as for all that is not listed here.
+            name: CuTe's name; see the attributes of the class for details.
             shape_mnk: (M, N, K).
             thr_id: the thread layout.
             tv: the layouts of A, B and C.
             types: the value types of D, A, B and C, in PTX's order.
             min_arch: the first architecture.
-            source: where the row was taken from.
-            native: where it is hardware; None: everywhere from `min_arch` on.
+            source: the source of the row.
+            native: the architectures that have it in hardware; None: all from `min_arch` on.
             ptx: the instruction.
-            registers: of D, A, B and C.
+            registers: the registers of D, A, B and C.
             args: template arguments.
             runnable: False for a row of data.
-            operation: what is done to a and b.
-            saturate: clamp instead of wrap.
-            memories: of A, B and C.
-            majors: of A and B.
-            scales: of A and B.
+            operation: the operation on a and b.
+            saturate: clamp instead of wrapping.
+            memories: the memories of A, B and C.
+            majors: the majors of A and B.
+            scales: the scales of A and B.
             extra: further layouts by name.
 
         """
@@ -222,7 +222,7 @@ class MMA_Atom(Value):
         return hash((self.name, self.args, self.shape_mnk))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy a row of the registry by its name, another one by its fields."""
+        """Pickle and copy a row of the registry by name, any other row by its fields."""
         from cute_py.atoms.registry import get, registered
 
         if registered(self):
@@ -230,7 +230,7 @@ class MMA_Atom(Value):
         return _restore, ({field: getattr(self, field) for field in MMA_Atom.__slots__},)
 
     def __str__(self) -> str:
-        """Return CuTe's name, with the template arguments that are not the default."""
+        """Return CuTe's name, with the template arguments that are not defaults."""
         return self.name + (f"<{','.join(str(arg) for arg in self.args)}>" if self.args else "")
 
     def __repr__(self) -> str:
@@ -241,7 +241,7 @@ class MMA_Atom(Value):
         """Return the variant of a template with these arguments, in CuTe's order or by name.
 
         Raises:
-            LayoutError: the atom is no template, or the instruction does not allow the argument.
+            LayoutError: the atom is not a template, or the instruction does not allow the argument.
 
         >>> import cute_py.atoms
         >>> atom = cute_py.atoms.SM90_64x128x16_F32BF16BF16_SS(tnspB="MN")
@@ -264,7 +264,7 @@ class MMA_Atom(Value):
 
     @property
     def values(self) -> tuple[int, int, int]:
-        """How many values of A, B and C each thread holds.
+        """The number of values of A, B and C per thread.
 
         >>> import cute_py.atoms
         >>> cute_py.atoms.SM80_16x8x16_F32BF16BF16F32_TN.values
@@ -274,13 +274,13 @@ class MMA_Atom(Value):
         return a, b, c
 
     def table(self, operand: str) -> Array:
-        """Return the elements of a tile that each thread holds, as a NumPy array.
+        """Return the elements of a tile that each thread has, as a NumPy array.
 
         Args:
             operand: "a", "b" or "c".
 
-        Law: table("a")[thread, value] == a_tv(thread, value), that is m + M k; n + N k of B and
-        m + M n of C alike.
+        Law: table("a")[thread, value] == a_tv(thread, value), that is m + M k; n + N k for B, and
+        m + M n for C.
 
         >>> import cute_py.atoms
         >>> cute_py.atoms.SM80_16x8x8_F32F16F16F32_TN.table("b")[5].tolist()
@@ -323,12 +323,12 @@ class MMA_Atom(Value):
             d: the registers of D, as many as `registers[0].count`.
             a: the registers of A, or its descriptor.
             b: the registers of B, or its descriptor.
-            c: the registers of C; None: those of D, the only choice of a warpgroup instruction.
-            scale_d: of warpgroup instructions, the predicate that C is added.
-            e: of a sparse A, the register of metadata.
+            c: the registers of C; None: those of D, the only choice for a warpgroup instruction.
+            scale_d: for warpgroup instructions, the predicate for adding C.
+            e: for a sparse A, the register of metadata.
 
         Raises:
-            LayoutError: the row has no PTX text, or the number of registers is another.
+            LayoutError: the row has no PTX text, or the number of registers is wrong.
 
         >>> import cute_py.atoms
         >>> cute_py.atoms.SM61_DP4A.instruction(["%r4"], ["%r1"], ["%r2"], ["%r3"])
@@ -342,7 +342,7 @@ class MMA_Atom(Value):
 
 
 def require_argument(name: str, parameter: str, value: object, allowed: Sequence[Argument]) -> None:
-    """Refuse a template argument that an atom does not take.
+    """Refuse a template argument that an atom does not allow.
 
     Raises:
         LayoutError: value is not in allowed.

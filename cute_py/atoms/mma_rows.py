@@ -1,8 +1,8 @@
 """The MMA rows that are listed one by one: SM61's dot products, `mma.sync` from SM70 to SM90, and
 UniversalFMA.
 
-`min_arch` is the PTX ISA's, so the shapes that Turing has already say sm_75 although CuTe names
-them SM80. Rows that are made from their names, other templates among them, have files of their own.
+`min_arch` is that of the PTX ISA: shapes that Turing already has say sm_75, although CuTe names
+them SM80. Rows that are built from their names, such as most templates, are in other files.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def _dot(name: str, depth: int, types: str, ptx: str | None) -> MMA_Atom:
 
 _SM61 = (
     _dot("SM61_DP4A", 4, "s32 s8 s8 s32", "dp4a.s32.s32 {d}, {a}, {b}, {c};"),
-    # Data only: CuTe gives B two 16-bit values, but PTX's dp2a multiplies two 16-bit values of A by
-    # the two lower (.lo) or upper (.hi) of four bytes of B; CuTe's text, without either, is no PTX.
+    # Data only: in CuTe, B has two 16-bit values, but PTX's dp2a multiplies two 16-bit values of A
+    # by the two lower (.lo) or upper (.hi) of four bytes of B; CuTe's text lacks the suffix.
     _dot("SM61_DP2A", 2, "s32 s16 s16 s32", None),
 )
 
 
-# -- SM70 (Volta): 8x8x4 by a quad-pair, the threads 0-3 and 16-19 of a warp and the like. The
-# warp's four quad-pairs each do their own 8x8x4 with one instruction, so a row describes eight
+# -- SM70 (Volta): 8x8x4 by a quad pair, such as the threads 0-3 and 16-19 of a warp. With one
+# instruction, each of a warp's four quad pairs computes an 8x8x4, so a row describes eight
 # threads. Source: PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16 floating point type"; cutlass
 # include/cute/atom/mma_traits_sm70.hpp
 
@@ -64,9 +64,7 @@ _QUAD_PAIR_COUNTS = {"f16": "4 2 2 4", "f32": "8 2 2 8"}
 
 
 def _quad_pair_mma(accumulator: str, transposes: str) -> MMA_Atom:
-    """Return the row for "TN", "NT", "NN" or "TT": T is a row-major A, a row-major B is N's
-    opposite.
-    """
+    """Return the row for "TN", "NT", "NN" or "TT": T is row-major for A and column-major for B."""
     dtypes = read_types(f"{accumulator} f16 f16 {accumulator}")
     major_a = "row" if transposes[0] == "T" else "col"
     major_b = "col" if transposes[1] == "N" else "row"
@@ -97,8 +95,8 @@ _SM70 = tuple(
 )
 
 
-# -- SM75 (Turing): 16x8x8 of f16, 8x8x16 of s8, 8x8x32 of s4. The rows of s4 and the saturating
-# ones carry the names that CuTe would give them; CuTe itself has these instructions as SM80 rows.
+# -- SM75 (Turing): 16x8x8 of f16, 8x8x16 of s8, 8x8x32 of s4. The s4 and the saturating rows are
+# named in CuTe's style; CuTe itself has these instructions as SM80 rows.
 # Source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... mma.m8n8k16", "... mma.m8n8k32"; cutlass
 # include/cute/arch/mma_sm75.hpp
 
@@ -132,8 +130,8 @@ gauss_f64 = Dtype("gc192", "complex", 192, _NONE, ("", "", "", "GaussComplex"))
 
 
 def _complex_row(real: MMA_Atom, gauss: bool = False) -> MMA_Atom:
-    """Return the complex row with the layouts of a real f64 row, as data; with `gauss`, of
-    accumulators of Gauss's three sums.
+    """Return the complex row with the layouts of a real f64 row, as data; with `gauss`, the
+    accumulators are Gauss's three sums.
     """
     accumulator, code = (gauss_f64, "GC64") if gauss else (complex_f64, "C64")
     return MMA_Atom(
@@ -206,7 +204,7 @@ _SM80 = (
 )
 
 
-# -- SM89 (Ada): 8-bit floating point; on Hopper emulated with f16, where warpgroup rows have it.
+# -- SM89 (Ada): 8-bit floating point; emulated with f16 on Hopper, which has it in warpgroup rows.
 # Source: PTX ISA, "Matrix Fragments for mma.m16n8k32"; cutlass include/cute/arch/mma_sm89.hpp
 
 _FP8_COUNTS = {"f32": "4 4 2 4", "f16": "2 4 2 2"}
@@ -219,7 +217,7 @@ _SM89 = tuple(
 
 
 # -- SM90 (Hopper): f64 16x8x4, 16x8x8 and 16x8x16 by a warp, which later GPUs split into 8x8x4.
-# Source: PTX ISA, "Matrix Fragments for mma.m16n8k4" and its neighbours; cutlass
+# Source: PTX ISA, "Matrix Fragments for mma.m16n8k4" and the next sections; cutlass
 # include/cute/arch/mma_sm90.hpp, atom/mma_traits_sm90.hpp
 
 _REAL = tuple(
@@ -237,7 +235,7 @@ def _fma(**types: Dtype | str) -> MMA_Atom:
     """Return UniversalFMA for these dtypes.
 
     Args:
-        types: dtypes or their names: d (f32 if left out), a (d), b (a), c (d).
+        types: dtypes or their names: d (by default f32), a (d), b (a), c (d).
     """
     one = Layout((1, 1), (0, 0))
     d = dtype(types.get("d", "f32"))
@@ -256,7 +254,7 @@ def _fma(**types: Dtype | str) -> MMA_Atom:
     )
 
 
-# -- what the registry asks for
+# -- the interface of the registry
 
 ROWS = {row.name: row for row in (*_SM61, *_SM70, *_SM75, *_SM80, *_SM89, *_SM90)}
 NAMES = ("UniversalFMA", *ROWS)
@@ -272,7 +270,7 @@ def parameters(name: str) -> tuple[str, ...]:
 
 
 def row(name: str, **types: Dtype | str) -> MMA_Atom:
-    """Return the row of a name; of UniversalFMA for these dtypes.
+    """Return the row of a name; UniversalFMA for these dtypes.
 
     >>> print(row("UniversalFMA", d="f32", a="f16").b_type, row("UniversalFMA"))
     f16 UniversalFMA<f32,f32,f32,f32>

@@ -1,5 +1,5 @@
-"""The registry of rows: from a name to an MMA row or a copy instruction, loading the rows of its
-family on first use.
+"""The registry of rows: from a name to an MMA row or a copy instruction. The rows of a family load
+on first use.
 
 A name may carry template arguments as in C++: `SM90_64x64x16_F32F16F16_SS<K,MN>`.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Usual: TypeAlias = tuple[tuple[int, ...], ...]  # template arguments, such as copy_rows lists
     Table: TypeAlias = tuple[dict[str, Copy_Op], dict[str, tuple[Callable[..., Copy_Op], Usual]]]
 
-# prefix of the names -> the module that makes their rows (`NAMES`, `parameters`, `row`)
+# prefix of the names -> the module with their rows (`NAMES`, `parameters`, `row`)
 _HOMES = {
     "SM80_SPARSE_": "sparse",
     "SM90_64x": "sm90_gmma",
@@ -32,7 +32,7 @@ _HOMES = {
     "SM100_": "sm100",
     "SM120_": "sm100",
 }
-_LISTED = "mma_rows"  # which has all others
+_LISTED = "mma_rows"  # the module of all other names
 
 _cache: dict[str, MMA_Atom] = {}
 
@@ -113,7 +113,7 @@ def variant(
 
 
 def registered(row: MMA_Atom | Copy_Op) -> bool:
-    """Return whether the registry has exactly this row: whether its text gives it back.
+    """Return whether the registry has exactly this row, under the row's own name.
 
     >>> registered(get("SM61_DP4A")), registered(get_copy("SM75_U32x1_LDSM_N"))
     (True, True)
@@ -140,7 +140,7 @@ def _bind(
     args: tuple[Argument | Dtype, ...],
     named: Mapping[str, Argument | Dtype],
 ) -> dict[str, Argument | Dtype]:
-    """Return parameter -> argument, numbers in text read as numbers."""
+    """Return parameter -> argument, with numbers in text converted."""
     bound = {**dict(zip(parameters, args, strict=False)), **named}
     if len(bound) < len(args) + len(named) or not set(named) <= set(parameters):
         given = [str(each) for each in args] + [f"{key}={value}" for key, value in named.items()]
@@ -192,7 +192,7 @@ def get_copy(name: str, *args: int) -> Copy_Op:
     Args:
         name: CuTe's name; the template arguments may follow as in C++, `UniversalCopy<128>`, or as
             bytes, `SM80_CP_ASYNC_CACHEGLOBAL_16B`.
-        args: template arguments, in bits, where the name does not hold them.
+        args: template arguments, in bits, if the name does not include them.
 
     Raises LayoutError for an unknown name, and for arguments that the instruction does not have.
 
@@ -212,7 +212,7 @@ def get_copy(name: str, *args: int) -> Copy_Op:
 
 
 def copy_rows() -> tuple[Copy_Op, ...]:
-    """Return all rows, those with template arguments in their usual widths, oldest first.
+    """Return all rows, templates in their usual widths, oldest first.
 
     >>> [str(op) for op in copy_rows() if op.min_arch == "sm_75"][:3]
     ['SM75_U32x1_LDSM_N', 'SM75_U32x2_LDSM_N', 'SM75_U32x4_LDSM_N']
@@ -235,7 +235,7 @@ def copy_names() -> tuple[str, ...]:
 
 
 def _split(name: str) -> tuple[str, tuple[int, ...]]:
-    """Return the name without its template arguments, and these."""
+    """Split a name into the name without template arguments, and the arguments."""
     if not isinstance(name, str):
         raise refusal("copy-op", operation="get_copy", value=name)
     base, bracket, inside = name.partition("<")
@@ -257,7 +257,7 @@ def _split(name: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _arguments(name: str, given: tuple[int, ...], usual: Usual) -> tuple[int, ...]:
-    """Return the template arguments; those of cp.async.cg, which has one width, may be left out."""
+    """Return the template arguments; cp.async.cg, which has one width, has a default."""
     if not given and len(usual) == 1 and name.startswith("SM80_"):
         return usual[0]
     if len(given) != len(usual[0]):

@@ -1,4 +1,4 @@
-"""Which MMA rows fit: `find` by dtypes and architecture; `table`, a line for each MMA and copy row.
+"""`find`: MMA rows by dtypes and architecture. `table`: a line for each MMA and copy row.
 
 Warpgroup rows that differ only in N share a line of the table.
 """
@@ -38,17 +38,17 @@ def find(
 ) -> list[MMA_Atom]:
     """Return the MMA rows that fit, best first.
 
-    Native before emulated, matrix instructions before UniversalFMA, more work in one instruction
-    first; of equals the wider accumulator, wrapping before saturating, A in shared memory before A
-    in registers, the newer family.
+    Native before emulated, matrix instructions before UniversalFMA, more work per instruction
+    first; then the wider accumulator, wrapping before saturating, A in shared memory before A in
+    registers, the newer family.
 
     Args:
         a: dtype of A; None: any.
         b: dtype of B; None: that of A.
         c: dtype of the accumulator; None: any.
-        arch: "sm_90a" and the like: only rows that it runs; None: all.
-        runnable: leave out rows that are data only.
-        sparse: the rows of a sparse A, all data as yet, in place of those of a dense one.
+        arch: such as "sm_90a": only rows that run on it; None: all.
+        runnable: omit rows that are data only.
+        sparse: rows with a sparse A, all data so far, instead of rows with a dense A.
 
     >>> print(*find(a="bf16", c="f32", arch="sm_80"))
     SM80_16x8x16_F32BF16BF16F32_TN SM80_16x8x8_F32BF16BF16F32_TN UniversalFMA<f32,bf16,bf16,f32>
@@ -71,7 +71,7 @@ def find(
 
 
 def _candidates(a: Dtype | None, b: Dtype | None, c: Dtype | None) -> Iterator[MMA_Atom]:
-    """Yield all rows; in place of UniversalFMA's default, the variant for these dtypes."""
+    """Yield all rows, with UniversalFMA for these dtypes."""
     for atom in registry.rows():
         if atom.name != "UniversalFMA":
             yield atom
@@ -95,7 +95,7 @@ def _rank(atom: MMA_Atom, arch: str | None) -> tuple[object, ...]:
 
 
 def table_rows(atoms: Iterable[MMA_Atom]) -> list[tuple[str, ...]]:
-    """Return the cells of `table`, without the header; rows that differ in N alone are joined.
+    """Return the cells of `table`, without the header; rows that differ only in N are joined.
 
     >>> from cute_py.atoms.registry import get
     >>> table_rows([get("SM61_DP4A")])[0][:3]
@@ -142,7 +142,7 @@ def _registers(atom: MMA_Atom, last: MMA_Atom) -> str:
 
 
 def _archs(archs: tuple[str, ...]) -> str:
-    """Return "75-89,120" for the architectures in between and that one."""
+    """Return architectures as text, such as "75-89,120"."""
     runs: list[list[str]] = []
     for arch in archs:
         follows = runs and arch in ARCHS and ARCHS.index(arch) == ARCHS.index(runs[-1][-1]) + 1
@@ -152,7 +152,7 @@ def _archs(archs: tuple[str, ...]) -> str:
 
 
 def listed(arch: str | None = None) -> tuple[list[MMA_Atom], list[Copy_Op]]:
-    """Return the MMA and the copy rows that an architecture runs, all for None.
+    """Return the MMA and the copy rows that run on an architecture, all for None.
 
     >>> mmas, copies = listed("sm_61")
     >>> print(*mmas, *copies[:2])
@@ -179,10 +179,10 @@ def copy_cells(ops: Iterable[Copy_Op]) -> list[tuple[str, ...]]:
 
 
 def table(arch: str | None = None) -> None:
-    """Print all MMA and copy rows, or those that an architecture runs; with rich on a terminal.
+    """Print all MMA and copy rows, or those that run on an architecture; on a terminal with rich.
 
     Args:
-        arch: "sm_90a" and the like.
+        arch: such as "sm_90a".
 
     >>> table("sm_61")  # doctest: +ELLIPSIS
     atom                           M x N x K  D A B C          threads  registers D A B ...

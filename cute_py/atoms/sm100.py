@@ -112,7 +112,7 @@ def _plain(value: Argument | Dtype) -> Argument:
 
 
 # -- SM120: `mma.sync` of 8-, 6- and 4-bit floats. CuTe's value types of A and B are the containers,
-# u8 or u4; the template arguments are the types proper. `extra` holds the layouts of the block
+# u8 or u4; the template arguments are the element types. `extra` holds the layouts of the block
 # scales ("sfa_tv", "sfb_tv"), and of the metadata and the stored half of a sparse A ("e_tv",
 # "stored_tv")
 
@@ -142,7 +142,7 @@ def _warp_row(name: str, **given: Argument | Dtype) -> MMA_Atom:
         name,
         (16, 8, k),
         WARP,
-        # Of a sparse A, the lanes hold the places of 4 adjacent elements in 16 bits.
+        # For a sparse A, 16 bits in a lane stand for 4 adjacent elements.
         (fragment(16, k, k // 8), _b_tv(k, sparse), fragment(16, 8, 2)),
         (c, container, container, c),
         args=tuple(_plain(bound[each]) for each in _warp_parameters(name)),
@@ -168,7 +168,7 @@ def _extra(name: str, k: int) -> tuple[tuple[str, Layout], ...]:
     )
 
 
-# -- what the registry asks for
+# -- the interface of the registry
 
 NAMES = (*_PAIRS, *_TCGEN05_ROWS, *_WARP_ROWS)
 
@@ -191,8 +191,8 @@ def row(name: str, **given: Argument | Dtype) -> MMA_Atom:
 
     Args:
         name: CuTe's name.
-        given: a, b, c, sf: dtypes or their names; VS: elements that share a scale; of SM100 also
-            M, N: of the whole tile; a_major, b_major: "K" or "MN".
+        given: a, b, c, sf: dtypes or their names; VS: elements that share a scale; for SM100 also
+            M, N: extents of the whole tile; a_major, b_major: "K" or "MN".
 
     >>> print(row("SM100_MMA_F16BF16_2x1SM_SS", M=256, N=64).b_tv)
     (2,(32,16)):(32,(1,64))

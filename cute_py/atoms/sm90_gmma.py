@@ -1,8 +1,8 @@
 """SM90 warpgroup instructions: m64nNk of 128 threads, B and often A read from shared memory.
 
-One function makes any row from its name: accumulator and input types, N, SS (A from shared memory)
-or RS (A from registers). D is C: the instruction accumulates in place, or with {scale_d} false
-overwrites. The sparse rows (CuTe's SM90::GMMA::SPARSE::GMMA_64x64x32_F16F16F16_SS is
+One function builds any row from its name: accumulator and input types, N, SS (A from shared memory)
+or RS (A from registers). D is C: the instruction accumulates in place, or overwrites if {scale_d}
+is false. The sparse rows (CuTe's SM90::GMMA::SPARSE::GMMA_64x64x32_F16F16F16_SS is
 SM90_SPARSE_64x64x32_F16F16F16_SS) are data: not runnable; their A in shared memory is the stored
 half. Source: PTX ISA, "Asynchronous Multiply-and-Accumulate Instruction: wgmma.mma_async" and
 "... wgmma.mma_async.sp"; cutlass include/cute/arch/mma_sm90_gmma.hpp, mma_sm90_gmma_ext.hpp,
@@ -72,7 +72,7 @@ def parameters(name: str) -> tuple[str, ...]:
 
 
 def _groups(name: str) -> tuple[tuple[str, ...], ...]:
-    """Return the parameters by what they say: majors, scales, sparsity selector."""
+    """Return the parameters in groups: majors, scales, sparsity selector."""
     types, *_, sparse, _ = _ROWS[name]
     selector = (("spsel",),) if sparse else ()
     if types in _BYTES:
@@ -98,7 +98,7 @@ def row(
         tnspB: that of B.
         scaleA: 1, or -1 to negate A.
         scaleB: 1, or -1 to negate B.
-        spsel: of a sparse A, which pair of lanes of four gives the metadata.
+        spsel: for a sparse A, the pair of lanes of four that provides the metadata.
 
     Raises:
         LayoutError: an argument that the instruction does not have.
@@ -155,7 +155,7 @@ def _extra(depth: int, a: Dtype, in_registers: bool) -> tuple[tuple[str, Layout]
 
 
 def _tile(rows: int, depth: int) -> Layout:
-    """Return (thread, value) -> row + rows k where each thread sees the whole tile."""
+    """Return (thread, value) -> row + rows k, with the whole tile in each thread."""
     return Layout((128, (rows, depth)), (0, (1, rows)))
 
 
@@ -170,7 +170,7 @@ def _registers(n: int, d: Dtype, in_registers: bool) -> tuple[Operand, ...]:
 def _check(
     name: str, given: dict[str, str | int], in_registers: bool, selectors: tuple[int, ...]
 ) -> None:
-    """Refuse what the instruction does not have."""
+    """Refuse arguments that the instruction does not have."""
     for parameter, value in given.items():
         allowed: tuple[str | int, ...] = ("K", "MN") if parameter.startswith("tnsp") else (1, -1)
         if parameter == "tnspA" and in_registers:
@@ -179,7 +179,7 @@ def _check(
 
 
 def _tail(name: str, given: dict[str, str | int], in_registers: bool) -> list[str]:
-    """Return what follows the operands: metadata, scale-d, the immediates that the form has."""
+    """Return the text after the operands: metadata, scale-d, the immediates of the form."""
     known = parameters(name)
     flags = [given[each] for each in ("scaleA", "scaleB") if each in known]
     if "tnspB" in known:
@@ -190,7 +190,7 @@ def _tail(name: str, given: dict[str, str | int], in_registers: bool) -> list[st
 
 
 def _arguments(name: str, given: dict[str, str | int]) -> tuple[str | int, ...]:
-    """Return the template arguments up to the last group that is not the default."""
+    """Return the template arguments up to the last group with a non-default."""
     usual = {"tnspA": "K", "tnspB": "K", "scaleA": 1, "scaleB": 1, "spsel": 0}
     groups = list(_groups(name))
     while groups and all(given[each] == usual[each] for each in groups[-1]):

@@ -3,11 +3,11 @@
 A chunk is 4 adjacent elements of 16 or 8 bits, 2 of 32 bits or 8 of 4 bits, and 4 bits of metadata
 (operand E) describe it: two increasing 2-bit indices of the quarters that are stored, the lower one
 in the lower bits. So 2 of 4 elements are stored, 1 of 2 (0b0100 the first, 0b1110 the second), or 2
-of 4 adjacent pairs. E is one 32-bit register of each lane, the chunk of the lowest k lowest.
+of 4 adjacent pairs. E is one 32-bit register per lane, with the chunk of the lowest k lowest.
 
-As in CuTe, `a_tv` and `e_tv` map to places of the whole M x K tile: the places that a lane's
-registers stand for, and those that its metadata describes. PTX draws the latter in figures; what
-is here for SM80 was confirmed by running each row with each selector on sm_90. Source: PTX ISA,
+As in CuTe, `a_tv` and `e_tv` map to elements of the whole M x K tile: the elements that a lane's
+registers stand for, and those that its metadata describes. The PTX ISA shows the latter in figures;
+for SM80 each row was confirmed with each selector by a run on sm_90. Source: PTX ISA,
 "Sparse matrix storage" and "Matrix Fragments for sparse mma.m16n8k16 ..." of mma.sp, "Sparse matrix
 storage" of wgmma; cutlass include/cute/atom/mma_traits_sm90_gmma_sparse.hpp,
 mma_traits_sm120_sparse.hpp.
@@ -29,7 +29,7 @@ _CHUNK = {32: 2, 16: 4, 8: 4, 4: 8}
 
 
 def chunk(dtype: Dtype) -> int:
-    """Return how many adjacent elements of a row 4 bits of metadata describe; half are stored.
+    """Return the number of adjacent elements that 4 bits of metadata describe; half are stored.
 
     >>> from cute_py.dtypes.table import bf16, s4, tf32
     >>> chunk(tf32), chunk(bf16), chunk(s4)
@@ -39,7 +39,7 @@ def chunk(dtype: Dtype) -> int:
 
 
 def selectors(depth: int, dtype: Dtype) -> tuple[int, ...]:
-    """Return the sparsity selectors: which lane, or pair of lanes, of four gives the metadata.
+    """Return the sparsity selectors: the lane, or pair of lanes, of four with the metadata.
 
     >>> from cute_py.dtypes.table import f16, s8
     >>> selectors(16, f16), selectors(32, f16), selectors(64, s8)
@@ -49,14 +49,14 @@ def selectors(depth: int, dtype: Dtype) -> tuple[int, ...]:
 
 
 def _contributing(depth: int, dtype: Dtype) -> int:
-    """Return how many lanes of four it takes: these four describe two rows."""
+    """Return how many lanes of four provide metadata; four lanes describe two rows."""
     return 2 * depth // (8 * chunk(dtype))
 
 
 def whole(rows: int, depth: int, dtype: Dtype, warps: int = 1) -> Layout:
-    """Return `a_tv` of a sparse A in registers: the places that each value stands for.
+    """Return `a_tv` of a sparse A in registers: the elements that each value stands for.
 
-    A stored value stands for two adjacent places, one of which it may have; of 4 bits, for 4.
+    A stored value stands for two adjacent elements, one of which it is; a 4-bit value for four.
 
     >>> from cute_py.dtypes.table import f16
     >>> print(whole(16, 32, f16))
@@ -76,10 +76,10 @@ def stored(rows: int, depth: int, dtype: Dtype, warps: int = 1) -> Layout:
 
 
 def metadata(rows: int, depth: int, dtype: Dtype, warps: int = 1) -> Layout:
-    """Return `e_tv`, (thread, value) -> row + rows * k: the places that 32 bits of a lane describe.
+    """Return `e_tv`, (thread, value) -> row + rows * k: the elements described by a lane's 32 bits.
 
-    Of 16 and 32 bits, a lane describes the halves of two rows 8 apart, the lower one in its lower
-    16 bits; of 8 and 4 bits, one row. Where the selector picks the lanes, the stride is 0.
+    For 16 and 32 bits, a lane describes the halves of two rows 8 apart, the lower one in its lower
+    16 bits; for 8 and 4 bits, one row. In the mode of the selector, the stride is 0.
 
     >>> from cute_py.dtypes.table import f16, s8
     >>> print(metadata(16, 32, f16))
@@ -108,7 +108,7 @@ def metadata(rows: int, depth: int, dtype: Dtype, warps: int = 1) -> Layout:
 
 _FLOATS = ("f16 f16 f16 f16", "f32 f16 f16 f32", "f32 bf16 bf16 f32", "f32 tf32 tf32 f32")
 _INTEGERS = tuple(f"s32 {a}{bits} {b}{bits} s32" for bits in (8, 4) for a in "su" for b in "su")
-_BITS_OF_K = (256, 512)  # the bits of a row of A, stored and left out
+_BITS_OF_K = (256, 512)  # the bits of a whole row of A, half of which is stored
 
 
 def _names() -> dict[str, tuple[int, str, bool]]:
@@ -143,7 +143,7 @@ def row(name: str, *, spsel: int = 0) -> MMA_Atom:
 
     Args:
         name: its name.
-        spsel: which lane or pair of lanes of four gives the metadata.
+        spsel: the lane, or pair of lanes, of four that provides the metadata.
 
     Raises:
         LayoutError: a selector that the shape does not have.

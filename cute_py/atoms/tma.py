@@ -1,8 +1,8 @@
-"""`TmaAtom`: what a tensor map says about one TMA instruction, derived from both layouts.
+"""`TmaAtom`: the static part of a tensor map for one TMA instruction, derived from both layouts.
 
-Followed from the shared memory: its right inverse lists the tile's elements in the order of their
-addresses; the leading modes that walk whole modes of the tensor, one element at a time, make the
-box. What is known only at run time (address, extents) is left to the tensor map. Source: cutlass
+The right inverse of the shared memory layout lists the tile's elements in the order of their
+addresses; the leading modes that step through whole modes of the tensor, one element at a time, are
+the box. The address and the extents are known at run time, in the tensor map. Source: cutlass
 include/cute/atom/copy_traits_sm90_tma.hpp `make_tma_copy`, copy_traits_sm90_tma_swizzle.hpp; CUDA
 driver API, `cuTensorMapEncodeTiled`, for the limits.
 """
@@ -57,12 +57,12 @@ class TmaAtom:
         smem_layout: the layout of the tile in shared memory (elements).
         box: extents of the box (elements), the innermost dimension first.
         swizzle_mode: "NONE", "32B", "64B" or "128B".
-        modes: for each dimension of the tensor map the mode of the tensor in global memory, as a
-            path.
+        modes: for each dimension of the tensor map, the path of its mode in the tensor in global
+            memory.
         strides: byte strides of dimensions 1, 2, ...; that of dimension 0 is one element.
         coordinates: the shape of the tensor, with coordinate strides: element -> coordinates of the
             tensor map.
-        multicast: over how many CTAs the box is spread.
+        multicast: the number of CTAs that load a part of the box each.
     """
 
     op: Copy_Op
@@ -81,7 +81,7 @@ class TmaAtom:
 
     @property
     def rank(self) -> int:
-        """How many dimensions the tensor map has."""
+        """The number of dimensions of the tensor map."""
         return len(self.box)
 
     @property
@@ -104,20 +104,20 @@ def make_tma_atom(
     cta_tile: IntTuple = None,
     multicast: int = 1,
 ) -> TmaAtom:
-    """Return the TMA instruction that moves as much of a tile as one can.
+    """Return the TMA instruction with the largest box for a tile.
 
     Args:
         op: SM90_TMA_LOAD, SM90_TMA_LOAD_MULTICAST, SM90_TMA_STORE or SM90_TMA_REDUCE_ADD, or the
             name.
-        gmem_layout: of the tensor in global memory (elements); sizes and strides may be symbols.
-        smem_layout: of the tile in shared memory (elements), plain or swizzled.
+        gmem_layout: the layout of the tensor in global memory (elements), which may have symbols.
+        smem_layout: the layout of the tile in shared memory (elements), plain or swizzled.
         dtype: the element type, or its width in bits.
         cta_tile: the tile of the tensor; default: the extents of the shared-memory layout.
-        multicast: over how many CTAs of the cluster the box is spread.
+        multicast: the number of CTAs of the cluster that load a part of the box each.
 
-    Raises LayoutError where no tensor map can say it: the contiguous mode of one side is not that
-    of the other, a stride is no multiple of 16 bytes, a box is longer than 256 elements, or its
-    rows are longer than the swizzle's span or no multiple of 16 bytes.
+    Raises LayoutError if no tensor map can describe it: the two sides differ in the contiguous
+    mode, a stride is not a multiple of 16 bytes, a box is longer than 256 elements, or its rows are
+    longer than the swizzle's span or not a multiple of 16 bytes.
 
     >>> from cute_py.atoms.gmma import Layout_K_SW128_Atom
     >>> from cute_py.layout.algebra.product import tile_to_shape
@@ -171,8 +171,8 @@ def _swizzle_mode(smem_layout: AnyLayout, bits: int) -> tuple[str, int]:
 
 
 def _walked(gmem: Layout, smem: AnyLayout, cta_tile: IntTuple) -> list[tuple[int, Path]]:
-    """Return (extent, mode of the tensor) in the order of shared addresses, while these walk whole
-    modes by single steps.
+    """Return (extent, mode of the tensor) in the order of shared addresses, as long as these step
+    through whole modes one element at a time.
     """
     if gmem.__class__ is not Layout:
         raise refusal("not-a-layout", operation="make_tma_atom", value=gmem)
@@ -216,7 +216,7 @@ def _leaves(
 
 
 def _byte_strides(gmem: Layout, modes: tuple[Path, ...], value: Dtype) -> tuple[Leaf, ...]:
-    """Return the byte strides of all dimensions but the first, checked."""
+    """Return the byte strides of all dimensions except the first, checked."""
     steps = {path: step for path, _, step in _leaves(gmem.shape, gmem.stride)}
     inner, *outer = (steps[path] for path in modes)
     if not ints.is_one(inner):
@@ -261,7 +261,7 @@ def _check_box(box: tuple[int, ...], value: Dtype, mode: str, span: int) -> None
 
 
 def _spread(box: tuple[int, ...], multicast: int) -> tuple[int, ...]:
-    """Return the box of one of `multicast` CTAs: the outer dimensions are split first."""
+    """Return the box of one of `multicast` CTAs; the outer dimensions are split first."""
     extents, left = list(box), multicast
     for i in reversed(range(len(extents))):
         if left <= 1:

@@ -13,33 +13,33 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "architecture {arch!r}",
         "sm_ and a number, such as sm_80 or sm_90a",
-        "compute capability 9.0 is sm_90, its own features are sm_90a",
+        "compute capability 9.0 is sm_90, with wgmma, sm_90a",
     ),
     "atom-unknown": (LayoutError, "{name}", "the name of an atom, spelled as in CuTe", "{hint}"),
     "atom-parameters": (
         LayoutError,
         "{given}",
         "template parameters of the atom: {parameters}",
-        "pass them in this order or by name, or take another atom",
+        "pass them in this order or by name, or use another atom",
     ),
     "atom-argument": (
         LayoutError,
         "{parameter}={value}",
         "{parameter} of {allowed}",
-        "A in registers is K-major, as are all inputs but 16-bit ones; a scale is a sign; "
-        "spsel says which lanes give metadata",
+        "A in registers is K-major, as are all inputs except 16-bit ones; a scale is 1 or -1; "
+        "spsel selects the lanes with metadata",
     ),
     "atom-no-ptx": (
         LayoutError,
         "{atom}, which has no PTX text",
-        "an atom with an instruction of its own",
+        "an atom with an instruction",
         "UniversalFMA is arithmetic; rows that are not runnable are data",
     ),
     "atom-operand": (
         LayoutError,
         "{given} registers for an operand of {count}",
         "{count} registers of type {ptx_type}",
-        "pass one name for each register, as MMA_Atom.registers counts them",
+        "pass one name for each register; MMA_Atom.registers has the counts",
     ),
     "copy-op": (
         LeafTypeError,
@@ -58,13 +58,13 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{bits} bits",
         "{widths} bits",
-        "copy with one of these widths, several times if need be",
+        "copy with one of these widths, several times if necessary",
     ),
     "copy-bulk-bits": (
         LayoutError,
         "{bits} bits",
         "a multiple of 128 bits (16 bytes)",
-        "round the copy up, or move the rest by UniversalCopy",
+        "round the copy up, or move the rest with UniversalCopy",
     ),
     "copy-spaces": (
         LayoutError,
@@ -74,27 +74,27 @@ WORDINGS: dict[str, Wording] = {
     ),
     "copy-no-ptx": (
         LayoutError,
-        "{op}, which is no single instruction",
+        "{op}, which is not a single instruction",
         "a row with PTX text",
-        "move(bits, src_space, dst_space) is a load or store; auto-vectorising copies choose one",
+        "move(bits, src_space, dst_space) is a load or store; auto-vectorizing copies choose one",
     ),
     "copy-operands": (
         LayoutError,
         "{op} with operands {given}",
         "{wanted}",
-        "pass one list of registers for each operand, as long as it has registers",
+        "pass one list for each operand, with all of its registers",
     ),
     "copy-value-type": (
         LayoutError,
         "{op} with values of {bits} bits ({dtype}); its {side} is {layout} in bits",
         "values that stay whole in one thread: at most {most} bits",
-        "copy as values of {most} bits or less, or take another instruction",
+        "copy as values of {most} bits or less, or use another instruction",
     ),
     "copy-value-bits": (
         LayoutError,
         "{op}, which moves {moved} bits of the {side}, with values of {bits} bits ({dtype})",
         "a whole number of values",
-        "take a wider instruction, or narrower values",
+        "use a wider instruction, or narrower values",
     ),
     "gmma-atom": (
         LayoutError,
@@ -143,13 +143,13 @@ WORDINGS: dict[str, Wording] = {
     "tma-tile": (
         LayoutError,
         "tile {tile} for shared memory {layout}, which has {size} elements",
-        "as many elements on both sides",
+        "the same number of elements on both sides",
         "pass cta_tile as the extents of the shared-memory layout, mode by mode",
     ),
     "tma-vector": (
         LayoutError,
         "tensor {gmem} and shared memory {smem} of tile {tile}",
-        "shared memory that walks along a mode of the tensor, one element at a time",
+        "shared memory that steps along a mode of the tensor, one element at a time",
         "let the contiguous mode of the shared-memory layout start at the beginning of a mode",
     ),
     "tma-major": (
@@ -168,7 +168,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "a box {box} of {dtype}",
         "at most {most} elements in each dimension",
-        "take a smaller tile, or split the mode in the shared-memory layout",
+        "use a smaller tile, or split the mode in the shared-memory layout",
     ),
     "tma-row": (
         LayoutError,
@@ -186,6 +186,6 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "a box {box} over {multicast} CTAs",
         "extents, from the outermost on, that the CTAs divide",
-        "take a tile that is a multiple of the number of CTAs",
+        "use a tile that is a multiple of the number of CTAs",
     ),
 }

@@ -231,7 +231,13 @@ class Argument:
         return [] if self.kind == "static" else [self]
 
 
-def classify(name: str, value: Any, annotation: object, taken: set[str] | None = None) -> Argument:
+def classify(
+    name: str,
+    value: Any,
+    annotation: object,
+    taken: set[str] | None = None,
+    outer: tuple[int, ...] = (),
+) -> Argument:
     """Classify an argument by its value and the annotation of its parameter.
 
     Args:
@@ -239,6 +245,7 @@ def classify(name: str, value: Any, annotation: object, taken: set[str] | None =
         value: the value that the caller passed.
         annotation: a Spec, the Dtype of a run-time number or of an array's elements, or anything.
         taken: the names already used in the plan; the argument adds its own, which are new.
+        outer: ids of the containers that the value is part of.
 
     """
     taken = set() if taken is None else taken
@@ -252,11 +259,16 @@ def classify(name: str, value: Any, annotation: object, taken: set[str] | None =
     if isinstance(annotation, Dtype):
         held = number(value, annotation, name)
         return Argument(_unused(name, 0, taken), "number", held, annotation)
+    if getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
+        raise refusal("argument-modes", operation="kernel", name=name)
+    if id(value) in outer:
+        raise refusal("argument-recursive", operation=name, type=type(value).__name__)
+    outer = (*outer, id(value))
     keys, mine = [], set(taken)
     found = []
     for i, (key, part) in enumerate(_parts(value)):
         word = key if isinstance(key, str) and key.isidentifier() else i
-        found.append(classify(f"{name}_{word}", part, _note(value, key, annotation), mine))
+        found.append(classify(f"{name}_{word}", part, _note(value, key, annotation), mine, outer))
         keys.append(key)
     if all(part.kind == "static" for part in found):
         _require_no_arrays(name, value)
@@ -380,4 +392,6 @@ def number(x: object, kind: Dtype, name: str) -> int | float | bool:
 
 def _fits(x: float, kind: Dtype) -> bool:
     """Return whether a number is infinite or NaN, or rounds to a value of the type."""
-    return not isfinite(x) or abs(x) <= kind.max * (1 + 2**-25)
+    if not isinstance(x, int) and not isfinite(x):
+        return True
+    return abs(x) <= kind.max * (1 + 2**-25)

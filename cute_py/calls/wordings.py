@@ -9,6 +9,18 @@ if TYPE_CHECKING:
     from cute_py.errors import Wording
 
 WORDINGS: dict[str, Wording] = {
+    "argument-modes": (
+        LayoutError,
+        "an array without modes as {name}",
+        "an array of one mode or more",
+        "pass array.reshape(1), or annotate the parameter with a dtype to take a number",
+    ),
+    "argument-recursive": (
+        LeafTypeError,
+        "a {type} that contains itself",
+        "containers whose parts are arrays, numbers and compile-time values",
+        "pass the parts that the kernel needs",
+    ),
     "argument-type": (
         LeafTypeError,
         "an array of {given} to read as {dtype}",

@@ -1,8 +1,8 @@
-"""The vectors of an access: their byte addresses, and the guards that they lie inside of the array.
+"""The vectors of an access: their byte addresses, and the guards that keep them in bounds.
 
-Most guards are rows of comparisons `start + constant < extent`. What they share, `extent - start`,
-is computed once, clamped to 32 bits: a row costs one comparison with a constant in place of a
-register pair that lives through the loop.
+Most guards are comparisons `start + constant < extent` that differ only in the constant. The common
+`extent - start` is computed once and clamped to 32 bits. Each guard then costs one comparison with
+an immediate, instead of a register pair that is live through the loop.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from cute_py.codegen.passes.strength import apart, varies
+from cute_py.codegen.passes.strength import split_constant, varies
 from cute_py.codegen.storage import I32, I64
 from cute_py.integers import ints
 from cute_py.integers.symbol_decisions import bounds
@@ -21,7 +21,7 @@ from cute_py.plan.conditions import Compare
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit, Link
-    from cute_py.codegen.passes.strength import Walk
+    from cute_py.codegen.passes.strength import Induction
     from cute_py.plan.access import Access
     from cute_py.plan.conditions import Cond, Scalar
 
@@ -32,32 +32,32 @@ _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 
 
 class Addresses:
-    """The byte addresses of an access; what vectors share is computed once."""
+    """The byte addresses of an access; what its vectors share is computed once."""
 
     def __init__(self, e: Emit, x: Access, chain: Link | None = None) -> None:
-        """Keep the emitter and the access; `chain` is where an op before has got to."""
+        """Keep the emitter and the access; `chain` is the address that the previous op left."""
         self.e, self.x = e, x
         if x.dtype.bits < 8 and x.space == "gmem":
-            raise e.unsupported(f"such an access to elements of {x.dtype} in global memory")
+            raise e.unsupported(f"access to {x.dtype} elements in global memory")
         if x.vector_bits < 8 or (x.dtype.bits < 8 and x.vector_bits % 8):
-            raise e.unsupported(f"access to single elements of {x.dtype}")
+            raise e.unsupported(f"access to single {x.dtype} elements")
         self.wide = x.space == "gmem"
         self.bits = x.dtype.bits
-        # what varies, and the constant beyond it; elements below a byte need both for whole bytes
-        self.parts = [apart(base) if self.bits >= 8 else (base, 0) for base in x.bases]
+        # the varying part and the constant; sub-byte elements need both to reach whole bytes
+        self.parts = [split_constant(base) if self.bits >= 8 else (base, 0) for base in x.bases]
         self.bases: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
         if chain is not None:
             before, self.bases[-1] = chain
-            self.parts.append(apart(before))  # found as number -1
+            self.parts.append(split_constant(before))  # found as number -1
 
     def last(self) -> Any:
         """Return the address of the last base."""
         return self.base(len(self.x.bases) - 1)
 
     def base(self, number: int) -> Any:
-        """Return the address of one base without its constant part: of 64 bits in global, of 32 in
-        shared memory.
+        """Return the address of one base without its constant part: 64 bits in global memory,
+        32 bits in shared memory.
         """
         if number not in self.bases:
             e, x = self.e, self.x
@@ -72,22 +72,22 @@ class Addresses:
         return self.bases[number]
 
     def bytes(self, offset: Scalar) -> Any:
-        """Return an offset in bytes, as wide as addresses are."""
+        """Return an offset in bytes, as wide as an address."""
         scalars = self.e.scalars
         return self._scaled(scalars.value(offset) if self.wide else scalars.narrow(offset))
 
     def _scaled(self, elements: Any) -> Any:
-        """Return elements in bytes; vectors of narrow elements begin at whole bytes."""
+        """Convert elements to bytes; vectors of sub-byte elements begin at whole bytes."""
         b, kind = self.e.b, elements.type
         if self.bits >= 8:
             return b.mul(elements, ir.Constant(kind, self.bits // 8))
         return b.ashr(elements, ir.Constant(kind, (8 // self.bits).bit_length() - 1))
 
     def _step(self, number: int) -> Scalar | None:
-        """Return how far a base is from the one before it, if that does not change in loops.
+        """Return the distance from the previous base, if it is loop-invariant.
 
-        A row of addresses that a loop moves then needs two registers and an addition each, in place
-        of a register pair each.
+        Addresses that change in a loop then need one addition each, instead of a register pair
+        each.
         """
         if not self.wide or number - 1 not in self.bases or not varies(self.parts[number][0]):
             return None
@@ -110,7 +110,7 @@ class Addresses:
         return self.inside[static]
 
     def __getitem__(self, vector: int) -> tuple[Any, int]:
-        """Return the address of a vector as (value, static bytes beyond it)."""
+        """Return the address of a vector as (value, immediate offset in bytes)."""
         number, static = self.x.table[vector]
         beyond = self.parts[number][1]
         if self.x.swizzle is None:
@@ -122,18 +122,18 @@ class Addresses:
         return address, (outside + beyond) * self.bits // 8
 
 
-def begin(e: Emit, walk: Walk) -> Any:
-    """Return the address where a walk begins, without its constant part."""
-    addresses = Addresses(e, walk.source)
-    return e.b.add(e.address("gmem", walk.source.storage), addresses.bytes(walk.begin))
+def begin(e: Emit, induction: Induction) -> Any:
+    """Return the address where an induction variable begins, without its constant part."""
+    addresses = Addresses(e, induction.source)
+    return e.b.add(e.address("gmem", induction.source.storage), addresses.bytes(induction.begin))
 
 
-def advance(e: Emit, walk: Walk) -> Any:
-    """Return the address of the next pass. The compiler cannot take it apart: it would hold each
-    row's way from the first pass in a register pair of its own.
+def advance(e: Emit, induction: Induction) -> Any:
+    """Return the address of the next iteration. It is opaque to the compiler, which would otherwise
+    keep a register pair per row.
     """
     assert e.link is not None
-    return e.opaque(e.b.add(e.link[1], Addresses(e, walk.source).bytes(walk.step)))
+    return e.opaque(e.b.add(e.link[1], Addresses(e, induction.source).bytes(induction.step)))
 
 
 # -- guards
@@ -171,7 +171,7 @@ class Guards:
         return self.e.b.icmp_signed(">", self.limits[limit], ir.Constant(I32, threshold))
 
     def _clamped(self, x: Scalar) -> Any:
-        """Return a scalar as 32 bits, the nearest such number where it does not fit."""
+        """Return a scalar clamped to 32 bits."""
         b, value = self.e.b, self.e.scalars.value(x)
         low, high = bounds(terms_of(x)) if isinstance(x, SymInt) else (x, x)
         for sign, end, known in (("<", _LEAST, low), (">", _MOST, high)):
@@ -183,7 +183,7 @@ class Guards:
 
 def _row(guard: Cond) -> tuple[Scalar, int] | None:
     """Return (limit, threshold) where the guard is limit > threshold, with all constants in the
-    threshold; None for what a loop moves, and for other conditions.
+    threshold; None if it varies in a loop, and for other conditions.
     """
     if not isinstance(guard, Compare) or guard.test not in ("lt", "le"):
         return None

@@ -1,7 +1,7 @@
-"""Architectures to compile for, and what a plan needs of one.
+"""Architectures to compile for, and the instructions that a plan needs.
 
-What an architecture lacks is refused here, by the names of the op and of the instruction; ptxas
-would name a line of PTX. Sections are those of the PTX ISA 9.0.
+If an architecture lacks an instruction, the refusal here names the op and the instruction; ptxas
+would name a line of PTX. Sections refer to the PTX ISA 9.0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cute_py.plan.ops import Op
     from cute_py.plan.plan import Plan
 
-# what NVVM and ptxas 13.0 know (ptxas --help); a: that chip alone, f: its family
+# targets of NVVM and ptxas 13.0 (ptxas --help); a: that chip only, f: its family
 TARGETS = (
     "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a",
     *(f"sm_{n}{suffix}" for n in (100, 103, 110, 120, 121) for suffix in ("", "a", "f")),
@@ -34,17 +34,15 @@ def require_known(arch: str) -> None:
     prefix, digits = str(arch)[:3], str(arch)[3:]
     if prefix == "sm_" and digits.isdecimal() and 10 <= int(digits) < number(OLDEST):
         raise refusal("codegen-arch-old", operation="cute.compile", arch=arch, oldest=OLDEST)
-    hint = (
-        suggestion(str(arch), TARGETS) or "compute capability 9.0 is sm_90, its own features sm_90a"
-    )
+    hint = suggestion(str(arch), TARGETS) or "compute capability 9.0 is sm_90; with wgmma, sm_90a"
     known = ", ".join(TARGETS)
     raise refusal("codegen-arch", operation="cute.compile", arch=arch, known=known, hint=hint)
 
 
 def capability(arch: str) -> tuple[int | str, ...]:
-    """Return an architecture as Numba wants it: sm_90a is (9, 0, "a").
+    """Return an architecture as Numba's compute capability: sm_90a is (9, 0, "a").
 
-    Raises LayoutError for one that the compilers do not know.
+    Raises LayoutError for an architecture that the compilers do not know.
     """
     require_known(arch)
     major, minor = divmod(number(arch), 10)
@@ -59,8 +57,8 @@ class Need:
     """An instruction that an op is compiled to.
 
     Attributes:
-        instruction: as PTX names it.
-        archs: those that have it, each with all that it stands for (see `atoms.arch.holds`).
+        instruction: its name in PTX.
+        archs: the architectures that have it (see `atoms.arch.holds`).
     """
 
     instruction: str
@@ -68,11 +66,11 @@ class Need:
 
     @property
     def first(self) -> str:
-        """The oldest of them."""
+        """The oldest architecture that has it."""
         return self.archs[0]
 
 
-# what the table does not have yet, by its name in PTX, and where it is
+# instructions that the table does not have yet: PTX name -> architectures
 _UNTABLED: dict[str, tuple[str, ...]] = {
     # "requires sm_80"; .expect_tx, try_wait, .shared::cluster "require sm_90"
     **{name: since("sm_80") for name in ("mbarrier", "cp.async.mbarrier.arrive")},
@@ -87,7 +85,7 @@ _UNTABLED: dict[str, tuple[str, ...]] = {
         *(f"sm_{n}{suffix}" for n in (100, 103, 110, 120, 121) for suffix in "af"),
     ),
 }
-# all that some target lacks
+# every instruction that some target lacks
 NEEDS = {
     **{name: Need(name, archs) for name, archs in _UNTABLED.items()},
     **{row.name: Need(row.name, since(row.first)) for row in TABLE.values() if row.first != OLDEST},
@@ -95,11 +93,11 @@ NEEDS = {
 
 
 def need_of(op: Op) -> Need | None:
-    """Return the instruction that an op needs, None where all `TARGETS` have it."""
+    """Return the instruction that an op needs; None if all `TARGETS` have it."""
     given = op.needs()
     if given is None or isinstance(given, str):
         return None if given is None else NEEDS[given]
-    row = of_atom(given)  # which knows where it is, natively or emulated
+    row = of_atom(given)  # it lists the architectures, native or emulated
     return Need(row.name, (row.first, *given.native, *getattr(given, "emulated", ())))
 
 
@@ -107,10 +105,10 @@ def need_of(op: Op) -> Need | None:
 
 
 def require_runnable(plan: Plan, arch: str) -> None:
-    """Raise LayoutError, by name, for what an architecture cannot run.
+    """Raise LayoutError if an architecture cannot run a plan.
 
-    The first op whose instruction it lacks, with the kernel's line; or more shared memory than it
-    gives a block.
+    The refusal names the first op whose instruction is missing, with the kernel's line; or the
+    shared memory of a block, if there is too little.
     """
     require_known(arch)
     clusters = NEEDS[".reqnctapercluster"]
@@ -128,7 +126,7 @@ def require_runnable(plan: Plan, arch: str) -> None:
 
 
 def overlaps(arch: str) -> bool:
-    """Tell whether a kernel can begin before the one before it has ended."""
+    """Return whether a kernel can begin before the previous one has ended."""
     return holds(NEEDS["griddepcontrol"].archs, arch)
 
 
@@ -140,7 +138,7 @@ def _lacking(plan: Plan, arch: str, need: Need, op: Op | None = None) -> CuteErr
         "codegen-lacks",
         operation=plan.name,
         where=None if op is None else op.where,
-        op="a launch in clusters" if op is None else type(op).__name__,
+        op="a cluster launch" if op is None else type(op).__name__,
         instruction=need.instruction,
         arch=arch,
         first=need.first,

@@ -1,6 +1,6 @@
 """From a plan to PTX and a cubin; needs no GPU.
 
-`PASSES` is the way, one after another; `CUTE_PY_DEBUG` prints what each makes (see `wanted`).
+`PASSES` lists the passes in order; `CUTE_PY_DEBUG` prints the result of each (see `wanted`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel takes.
+    """The resources of a kernel.
 
     Attributes:
-        registers: of a thread.
-        spill_bytes: stored to local memory because registers ran out.
-        stack_bytes: of local memory.
-        smem_bytes: dynamic shared memory of a block.
+        registers: registers per thread.
+        spill_bytes: bytes of spill stores per thread.
+        stack_bytes: local memory per thread (bytes).
+        smem_bytes: dynamic shared memory per block (bytes).
         cubin: the machine code; not compared.
     """
 
@@ -47,8 +47,8 @@ class Resources:
 
     @cached_property
     def instructions(self) -> Mapping[str, int]:
-        """How often each instruction stands in the machine code: HMMA, LDSM, LDGSTS, BAR ...; 0 for
-        one that does not. Raises LayoutError where there is no nvdisasm.
+        """The number of each instruction in the machine code (HMMA, LDSM, LDGSTS, BAR ...), 0 for
+        any other. Raises LayoutError if nvdisasm is missing.
         """
         return counted(disassembled(self.cubin))
 
@@ -58,14 +58,14 @@ class Compiled:
     """A compiled plan: each stage as text, and the cubin.
 
     Attributes:
-        plan: what was compiled.
-        arch: for which architecture.
+        plan: the plan that was compiled.
+        arch: the target architecture.
         entry: the name of the kernel in the cubin.
         source: the Numba kernel.
-        ptx: what NVVM made of it.
-        cubin: what ptxas made of that.
+        ptx: the output of NVVM.
+        cubin: the output of ptxas.
         resources: registers, spills, shared memory, instructions.
-        log: what ptxas said.
+        log: the messages of ptxas.
     """
 
     plan: Plan
@@ -79,7 +79,7 @@ class Compiled:
 
     @cached_property
     def sass(self) -> str:
-        """The machine code as text. Raises LayoutError where there is no nvdisasm."""
+        """The machine code as text. Raises LayoutError if nvdisasm is missing."""
         return disassembled(self.cubin)
 
 
@@ -88,19 +88,19 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Build:
-    """A compilation on its way; each pass fills in what it makes.
+    """The state of a compilation; each pass fills in its result.
 
     Attributes:
-        plan: what is compiled.
-        arch: for which architecture.
+        plan: the plan to compile.
+        arch: the target architecture.
         lowered: the plan that is printed; rewrites replace it.
-        spill_bytes: how much may go to local memory.
-        source: the Numba kernel; given, where it was edited.
-        chains: the addresses of `lowered` that go on from op to op and around loops.
-        calls: the intrinsics that the source names.
-        is_edited: whether the source was given.
-        ptx, entry: what NVVM made of it, and the name of the kernel there.
-        cubin, log: what ptxas made of that, and what it said.
+        spill_bytes: the allowed bytes of spill stores per thread.
+        source: the Numba kernel; the user's, if it was edited.
+        chains: the strength-reduced addresses of `lowered`.
+        calls: the intrinsics that the source calls.
+        is_edited: whether the user gave the source.
+        ptx, entry: the output of NVVM, and the name of the kernel there.
+        cubin, log: the output of ptxas, and its messages.
     """
 
     plan: Plan
@@ -118,7 +118,7 @@ class Build:
 
     @property
     def resources(self) -> Resources:
-        """What ptxas said in numbers."""
+        """The resources that ptxas reports."""
         registers = number_in(self.log, r"Used (\d+) registers")
         spilled = number_in(self.log, r"(\d+) bytes spill stores")
         stack = number_in(self.log, r"(\d+) bytes stack frame")
@@ -126,23 +126,23 @@ class Build:
 
 
 def check(build: Build) -> Build:
-    """Refuse what the architecture cannot run."""
+    """Refuse a plan that the architecture cannot run."""
     require_runnable(build.plan, build.arch)
     return build
 
 
 def rewriting(rule: Callable[[Plan, str], Plan]) -> Callable[[Build], Build]:
-    """Return the pass that brings the plan into the form that a rule makes of it."""
+    """Return the pass that applies a rewrite rule to the plan."""
     return lambda build: replace(build, lowered=rule(build.lowered, build.arch))
 
 
 def reduce_strength(build: Build) -> Build:
-    """Find the addresses that go on from one op or pass of a loop to the next."""
+    """Find the addresses that step from one op or iteration to the next."""
     return replace(build, chains=Chains(build.lowered))
 
 
 def print_source(build: Build) -> Build:
-    """Print the kernel, and make the intrinsics that it calls."""
+    """Print the kernel, and create the intrinsics that it calls."""
     assert build.chains is not None
     made = printed(build.lowered, build.chains)
     edited = bool(build.source)
@@ -150,19 +150,19 @@ def print_source(build: Build) -> Build:
 
 
 def compile_ptx(build: Build) -> Build:
-    """Compile the kernel to PTX, by Numba and NVVM."""
+    """Compile the kernel to PTX with Numba and NVVM."""
     ptx, entry = ptx_of(build.plan, build.source, build.calls, build.arch, build.is_edited)
     return replace(build, ptx=ptx, entry=entry)
 
 
 def assemble(build: Build) -> Build:
-    """Assemble the PTX, by ptxas."""
+    """Assemble the PTX with ptxas."""
     cubin, log = assembled(build.plan.name, build.ptx, build.arch)
     return replace(build, cubin=cubin, log=log)
 
 
 def gate(build: Build) -> Build:
-    """Refuse local memory beyond what is allowed."""
+    """Refuse more spills than allowed."""
     found = build.resources
     spilled = max(found.spill_bytes, found.stack_bytes)
     if spilled > build.spill_bytes:
@@ -179,13 +179,13 @@ def gate(build: Build) -> Build:
 
 @dataclass(frozen=True)
 class Pass:
-    """A step of a compilation.
+    """A pass of a compilation.
 
     Attributes:
-        name: in the compiler's words.
-        step: what it does.
-        stage: the word by which `CUTE_PY_DEBUG` asks for what it made.
-        text: what it made, from the build before and after it.
+        name: its name, in compiler terms.
+        step: the function that runs it.
+        stage: the word that selects its output in `CUTE_PY_DEBUG`.
+        text: a function that returns its output, from the build before and after.
     """
 
     name: str
@@ -198,7 +198,7 @@ def _rewritten(before: Build, after: Build) -> str:
     return "unchanged" if after.lowered == before.lowered else str(after.lowered)
 
 
-REWRITES = (  # each cheaper, none other: the emulator gives the same results before and after
+REWRITES = (  # optimisations only: the emulator gives the same results before and after
     Pass("drop waits for earlier grids", rewriting(without_waits), "waits", _rewritten),
     Pass("modulo counters", rewriting(with_counters), "counters", _rewritten),
     Pass(
@@ -219,7 +219,7 @@ PASSES = (
 
 
 def _through(passes: Iterable[Pass], build: Build, stages: Collection[str] = ()) -> Build:
-    """Take a build through passes, and show some stages."""
+    """Run passes on a build, and print the selected stages."""
     for each in passes:
         start, before = perf_counter(), build
         build = each.step(before)
@@ -233,7 +233,7 @@ def _through(passes: Iterable[Pass], build: Build, stages: Collection[str] = ())
 
 
 def lowered(plan: Plan, arch: str = NEWEST) -> Plan:
-    """Return a plan as it is printed for an architecture.
+    """Return a plan after all rewrites for an architecture.
 
     Law: the emulator gives the same results for both.
     """
@@ -248,11 +248,11 @@ LEVELS = ((), STAGES[:1], STAGES[:6], STAGES[:7], STAGES)
 
 
 def wanted() -> frozenset[str]:
-    """Return the stages that `CUTE_PY_DEBUG` asks for.
+    """Return the stages that `CUTE_PY_DEBUG` selects.
 
-    A number says how much: 1 the seconds of each pass and the registers, 2 also all that is made
-    until the source, 3 also PTX, 4 also SASS. Or the stages by name, with commas; `lowered` are
-    those of all rewrites. Raises LayoutError where it says something else.
+    The value is a level: 1 prints the seconds of each pass and the registers, 2 also every stage up
+    to the source, 3 also PTX, 4 also SASS. Or it names stages, separated by commas; `lowered`
+    means the stages of all rewrites. Raises LayoutError for any other value.
     """
     given = os.environ.get("CUTE_PY_DEBUG", "").strip()
     if given.isdecimal() and int(given) < len(LEVELS):
@@ -265,7 +265,7 @@ def wanted() -> frozenset[str]:
 
 
 def _show(title: str, text: str = "") -> None:
-    """Print a stage to stderr, below a line that names it."""
+    """Print a stage to stderr, under a title line."""
     body = f"\n{text.rstrip()}" if text else ""
     print(f"== {title}{body}", file=sys.stderr, flush=True)
 
@@ -274,17 +274,17 @@ def _show(title: str, text: str = "") -> None:
 
 
 def source(plan: Plan) -> str:
-    """Return the Numba kernel of a plan as text: a line an op, with the kernel's line behind it.
+    """Return the Numba kernel of a plan as text: one line per op, with the kernel's line after it.
 
-    `compile(plan, arch, source=text)` compiles an edited copy. Raises LayoutError for ops that have
-    no PTX yet.
+    `compile(plan, arch, source=text)` compiles an edited copy. Raises LayoutError for an op that
+    has no PTX yet.
     """
     require_plan(plan, "cute.source")
     return print_source(_through(REWRITES, Build(plan, NEWEST, plan))).source
 
 
 def require_plan(plan: object, operation: str) -> None:
-    """Refuse what is no plan, such as a kernel."""
+    """Refuse anything but a plan, such as a kernel."""
     if not isinstance(plan, Plan):
         raise refusal("codegen-plan", operation=operation, type=type(plan).__name__)
 
@@ -295,30 +295,30 @@ def compile(
     """Compile a plan for an architecture; needs no GPU.
 
     Args:
-        plan: what to compile.
+        plan: the plan to compile.
         arch: sm_80, sm_89, sm_90a, ...
-        spill_bytes: how much may spill to local memory before the kernel is refused; None: what
-            the kernel states in `cute.launch`, 0 if nothing.
-        source: an edited copy of `cute.source(plan)` to compile instead. What it calls are the ops
-            of the plan.
+        spill_bytes: the bytes per thread that may spill to local memory before the kernel is
+            refused. None: the number in `cute.launch`, 0 by default.
+        source: an edited copy of `cute.source(plan)` to compile instead. It may call the ops of the
+            plan only.
 
-    Raises LayoutError for what the architecture cannot run, where a compiler is missing or refuses
-    the text, where ptxas says that it serialises, and where registers spill. What was compiled
-    before comes from the cache on disk.
+    Raises LayoutError if the architecture cannot run the plan, if a compiler is missing or refuses
+    the text, if ptxas reports serialization, and if more registers spill than allowed. A kernel
+    that was compiled before comes from the cache on disk.
     """
     require_plan(plan, "cute.compile")
     most = plan.launch.spill_bytes
     if spill_bytes is not None:
         most = ints.as_int(ints.normalize(spill_bytes, "cute.compile"), "cute.compile")
     build = Build(plan, arch, plan, most, source)
-    if wanted():  # all passes are to be seen
+    if wanted():  # all passes must run, to print them
         return alone(lambda: _built(build))
     options = {"spill_bytes": most, "source": source}
     return cached(lambda: _built(build), plan, arch, **options)
 
 
 def _built(build: Build) -> Compiled:
-    """Take a build through all passes."""
+    """Run all passes on a build."""
     build = _through(PASSES, build, wanted())
     made = (build.entry, build.source, build.ptx, build.cubin, build.resources, build.log)
     return Compiled(build.plan, build.arch, *made)

@@ -1,7 +1,7 @@
-"""What is installed here for kernels on a GPU, and what is not: facts, each with a mark.
+"""What is installed for kernels on a GPU, and what is missing: facts, each with a mark.
 
-Nothing heavy is imported: versions are read from the metadata of packages, and what is required of
-them from the metadata of cute-py. No probe raises; what went wrong is the text of its fact.
+Nothing heavy is imported: versions come from the metadata of packages, and requirements from the
+metadata of cute-py. No probe raises; an error becomes the text of its fact.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ BASE = 'pip install "cute-py"'
 CUDA = 'pip install "cute-py[cuda]"'
 TEST = 'pip install "cute-py[test]"'
 PYTHON = (3, 11)
-DRIVER = (13, 0)  # CUDA that a driver must support: cubins are made by ptxas 13
-SHIM = (2, 5)  # NumPy from here on lacks what numba-cuda 0.30 asks for at its first compile
+DRIVER = (13, 0)  # CUDA version that the driver must support: ptxas 13 makes the cubins
+SHIM = (2, 5)  # the first NumPy without the function that numba-cuda 0.30 needs to compile
 FOLDER = "set CUTE_PY_CACHE_DIR to a folder that you alone can write to"
-SECONDS = 10  # for a tool to tell its version
+SECONDS = 10  # for a tool to print its version
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Fact:
     """One line of the doctor.
 
     Attributes:
-        name: of what.
+        name: the name of the component.
         mark: "ok", "missing", "wrong" or "old".
         text: version, path, reason.
-        needed: for what: "emulator", "gpu" (which needs the emulator's too), or "" for neither.
-        fix: what to do about it; a command, where it begins with `pip`.
+        needed: what needs it: "emulator", "gpu" (which also needs all of "emulator"), or "".
+        fix: how to fix it; a command if it begins with `pip`.
     """
 
     name: str
@@ -60,12 +60,12 @@ class Fact:
 
 
 def facts() -> list[Fact]:
-    """Return all facts that need no test run; takes well under two seconds."""
+    """Return all facts that need no test run, in well under two seconds."""
     return [fact for name, probe, needed in PROBES for fact in guarded(name, probe, needed)]
 
 
 def guarded(name: str, probe: Callable[[], Iterable[Fact]], needed: str = "") -> list[Fact]:
-    """Return the facts of a probe; the reason as a wrong fact where it raises."""
+    """Return the facts of a probe; if it raises, a wrong fact with the reason."""
     found = []
     try:
         for fact in probe():
@@ -78,18 +78,18 @@ def guarded(name: str, probe: Callable[[], Iterable[Fact]], needed: str = "") ->
 
 
 def works(found: list[Fact], what: str) -> bool:
-    """Tell whether all that the emulator, or the emulator and a GPU, need is there."""
+    """Return whether everything is there that "emulator" or "gpu" needs."""
     return not failing(found, what)
 
 
 def failing(found: list[Fact], what: str) -> list[str]:
-    """Return the names of what is needed and not there."""
+    """Return the names of needed components that are missing."""
     needed = {EMULATOR} if what == EMULATOR else {EMULATOR, GPU}
     return [fact.name for fact in found if fact.mark != OK and fact.needed in needed]
 
 
 def fixes(found: list[Fact]) -> list[str]:
-    """Return what to do, each once, what is needed first."""
+    """Return all fixes, each once, for needed components first."""
     wanted = [fact for fact in found if fact.mark != OK and fact.fix]
     wanted.sort(key=lambda fact: (EMULATOR, GPU, "").index(fact.needed))
     return list(dict.fromkeys(fact.fix for fact in wanted))
@@ -99,13 +99,13 @@ def fixes(found: list[Fact]) -> list[str]:
 
 
 def version_of(text: str) -> Version:
-    """Return the numbers that a version begins with: "13.0.88" is (13, 0, 88)."""
+    """Return the leading numbers of a version: "13.0.88" is (13, 0, 88)."""
     found = re.match(r"\d+(\.\d+)*", text)
     return tuple(map(int, found.group().split("."))) if found else ()
 
 
 def judged(version: str, required: str) -> str:
-    """Return the mark of a version by a requirement such as ">=0.30.4,<0.31" or "==13.0.*"."""
+    """Return the mark of a version for a requirement such as ">=0.30.4,<0.31" or "==13.0.*"."""
     have = version_of(version)
     for sign, text in re.findall(r"(>=|<=|==|!=|<|>)\s*([\d.]+)", required):
         want = version_of(text)
@@ -121,7 +121,7 @@ def judged(version: str, required: str) -> str:
 
 
 def requirements() -> dict[str, str]:
-    """Return package -> the versions that cute-py wants, as its metadata says."""
+    """Return package -> required versions, from the metadata of cute-py."""
     try:
         lines = metadata.requires("cute-py") or []
     except metadata.PackageNotFoundError:
@@ -135,7 +135,7 @@ def _plain(name: str) -> str:
 
 
 def installed(name: str) -> str | None:
-    """Return the version of an installed package, None without it."""
+    """Return the version of an installed package, None if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -190,8 +190,8 @@ def _shim() -> Iterator[Fact]:
     if numpy is None or installed("numba-cuda") is None:
         return
     needed = version_of(numpy) >= SHIM
-    told = "applied, numba-cuda asks for np.row_stack" if needed else "not needed"
-    yield Fact("NumPy shim", OK, f"{told} (NumPy {numpy})")
+    state = "applied, numba-cuda asks for np.row_stack" if needed else "not needed"
+    yield Fact("NumPy shim", OK, f"{state} (NumPy {numpy})")
 
 
 def _toolkit() -> Iterator[Fact]:
@@ -200,8 +200,8 @@ def _toolkit() -> Iterator[Fact]:
     if library is None:
         yield Fact("NVVM", MISSING, "no libnvvm", GPU, CUDA)
     else:
-        told = ".".join(map(str, nvvm)) if nvvm else "of unknown version"
-        yield Fact("NVVM", OK, f"{told} in {library}", GPU)
+        number = ".".join(map(str, nvvm)) if nvvm else "of unknown version"
+        yield Fact("NVVM", OK, f"{number} in {library}", GPU)
     assembler = yield from _tool("ptxas", GPU, CUDA)
     yield from _tool("nvdisasm", "", TEST)
     if assembler and nvvm and nvvm[:2] > assembler[:2]:
@@ -214,7 +214,7 @@ def _short(version: Version) -> str:
 
 
 def _nvvm_library() -> str | None:
-    """Return where NVVM is: among the packages, where Numba looks first, or in a toolkit."""
+    """Return the path of NVVM: in the packages, which Numba searches first, or in a toolkit."""
     names = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*", "lib64/libnvvm.so*")
     for folder in sorted(toolchain.places(), key=lambda place: not _is_packaged(place)):
         for name in names:
@@ -229,14 +229,14 @@ def _is_packaged(path: str) -> bool:
 
 
 def nvvm_version(library: str) -> Version:
-    """Return the version of NVVM: of the package or toolkit that its library lies in."""
+    """Return the version of NVVM: that of the package or toolkit that has its library."""
     if _is_packaged(library):
         names = ("nvidia-nvvm", "nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12")
         return next((version_of(v) for v in map(installed, names) if v is not None), ())
     for folder in Path(library).resolve().parents:
         if (folder / "version.json").is_file():
-            told = json.loads((folder / "version.json").read_text(encoding="utf-8"))
-            return version_of(told["cuda"]["version"])
+            release = json.loads((folder / "version.json").read_text(encoding="utf-8"))
+            return version_of(release["cuda"]["version"])
     return ()
 
 
@@ -251,7 +251,7 @@ def _tool(name: str, needed: str, fix: str) -> Generator[Fact, None, Version]:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
     found = re.search(r"\bV(\d+(?:\.\d+)+)", done.stdout)
     if done.returncode or found is None:
-        text = f"{path} does not tell its version: {done.stderr.strip() or done.stdout.strip()}"
+        text = f"{path} does not print its version: {done.stderr.strip() or done.stdout.strip()}"
         yield Fact(name, WRONG, text[:200], needed, fix)
         return ()
     version = version_of(found.group(1))
@@ -317,11 +317,11 @@ def _driver_version() -> str | None:
 def _torch() -> Iterator[Fact]:
     version = installed("torch")
     if version is None:
-        yield Fact("torch", MISSING, "not installed; kernels take its tensors where it is")
+        yield Fact("torch", MISSING, "not installed; kernels take its tensors if it is")
         return
     cuda = _torch_cuda()
     if cuda is None:
-        yield Fact("torch", WRONG, f"{version}, built without CUDA: its tensors stay on the host")
+        yield Fact("torch", WRONG, f"{version}, built without CUDA: its tensors are on the host")
         return
     yield Fact("torch", OK, f"{version}, for CUDA {cuda}")
 
@@ -341,17 +341,17 @@ def _cupy() -> Iterator[Fact]:
         version = installed(name)
         if version is not None:
             digits = re.search(r"cuda(\d+)x", name)
-            told = f", for CUDA {digits.group(1)}" if digits else ""
-            yield Fact("CuPy", OK, f"{version}{told}")
+            suffix = f", for CUDA {digits.group(1)}" if digits else ""
+            yield Fact("CuPy", OK, f"{version}{suffix}")
             return
-    yield Fact("CuPy", MISSING, "not installed; kernels take its arrays where it is")
+    yield Fact("CuPy", MISSING, "not installed; kernels take its arrays if it is")
 
 
 # -- the cache
 
 
 def _cache() -> Iterator[Fact]:
-    """Yield the fact of the cache; without one kernels run too, compiled in each process."""
+    """Yield the fact of the cache. Without a cache, each process compiles its kernels again."""
     if not files.is_on():
         yield Fact("cache", OK, "off, by CUTE_PY_CACHE=0")
         return

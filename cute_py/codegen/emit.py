@@ -1,4 +1,4 @@
-"""`Emit`: what the emission of one op needs: builder, symbols, addresses, registers, inline PTX."""
+"""`Emit`: the emitter of one op: builder, symbols, addresses, registers, inline PTX."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Link: TypeAlias = tuple[Scalar, Any]  # an offset (elements), and its address
 
-# a call of PTX must not be moved into or out of branches: it is the same for all lanes of a warp
+# LLVM must not move inline PTX into or out of branches: all lanes of a warp run it together
 CONVERGENT = ("convergent",)
 REGISTERS = {"b16": I16, "b32": I32, "b64": I64, "f32": F32, "f64": F64}
 LETTERS = {I16: "h", I32: "r", I64: "l", F32: "f", F64: "d"}  # constraints of inline PTX
@@ -60,9 +60,9 @@ class Emit:
         loose: frozenset[str] = frozenset(),
         link: Link | None = None,
     ) -> None:
-        """Keep the builder, symbol -> value of 64 bits, storage -> words, (space, storage) -> the
-        address of its first element, the kernel's line, the storages of loose flags, and the
-        address where an op before has got to; `reached` is where this one gets to.
+        """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
+        of the first element, the kernel's line, the storages of unpacked flags, and the address
+        that the previous op of the chain left; `reached` is the address that this op leaves.
         """
         self.link, self.reached = link, None
         self.b, self.starts, self.where = b, starts, where
@@ -70,7 +70,7 @@ class Emit:
         self.scalars = Scalars(b, env, self.words)
 
     def unsupported(self, what: str) -> CuteError:
-        """Return the refusal of something that has no PTX here."""
+        """Return the refusal of an operation that has no PTX here."""
         return refusal("codegen-op", operation="cute.compile", name=what, where=self.where)
 
     def address(self, space: str, storage: str) -> Any:
@@ -91,14 +91,14 @@ class Emit:
 
         Args:
             what: the name of a row of `instructions.TABLE`, or an atom.
-            values: what each operand of the row is: a value, values, or (address, bytes beyond).
-            results: LLVM types of the results, where they are not those that the row gives.
-            guard: a flag of 32 bits; where it is 0, nothing is done. None: always done.
-            unless: done where the guard is 0, instead.
-            old: what the results hold before, and keep where nothing is done.
-            modes: what to choose of the row's modes.
+            values: one for each operand of the row: a value, values, or (address, offset in bytes).
+            results: LLVM types of the results, if they differ from those of the row.
+            guard: a 32-bit predicate; the instruction is skipped if it is 0. None: no predicate.
+            unless: negate the predicate.
+            old: the previous values of the results, kept if the instruction is skipped.
+            modes: the choice for each mode of the row.
 
-        Raises LayoutError where the row has no such mode or operands.
+        Raises LayoutError for modes or operands that the row does not have.
         """
         row = TABLE[what] if isinstance(what, str) else of_atom(what)
         chosen = texts(row, modes)
@@ -114,7 +114,7 @@ class Emit:
 
     @staticmethod
     def _results(row: Row, chosen: dict[str, str]) -> dict[str, list[str]]:
-        """Return the numbered names of what a row writes."""
+        """Return the numbered names of the results of a row."""
         numbers = count()
         return {
             slot.name: [f"${next(numbers)}" for _ in range(n)]
@@ -129,7 +129,7 @@ class Emit:
         names: dict[str, list[str]],
         first: int,
     ) -> list[Any]:
-        """Return the inputs of an instruction, and name them from number `first` on."""
+        """Return the inputs of an instruction, and number them from `first`."""
         slots = types(row.operands, chosen)
         inputs: list[Any] = []
         if len(slots) != len(values):
@@ -147,7 +147,7 @@ class Emit:
     def _asm(
         self, outs: list[Any], text: str, inputs: list[Any], old: list[Any], side: bool
     ) -> list[Any]:
-        """Emit inline PTX and return its results; what they hold before comes after the inputs."""
+        """Emit inline PTX and return its results; their old values follow the inputs."""
         kind = ir.VoidType()
         if outs:
             kind = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs)
@@ -163,21 +163,21 @@ class Emit:
         return [self.b.extract_value(found, i) for i in range(len(outs))]
 
     def opaque(self, value: Any) -> Any:
-        """Return a value of 64 bits that the compiler cannot take apart: it is not hoisted."""
+        """Return a 64-bit value that is opaque to the compiler: it is not hoisted or split."""
         return self.emit("opaque", old=[value])[0]
 
     def fill_words(self, dtype: Dtype, value: float | None, count: int) -> list[Any]:
-        """Return words of 32 bits, all elements of which are a number."""
+        """Return 32-bit words with all elements equal to a number."""
         bits, width = _image(0 if value is None else value, dtype), dtype.bits
         every = sum(bits << k for k in range(0, 32 * count, width))
         return [ir.Constant(I32, every >> 32 * i & 0xFFFFFFFF) for i in range(count)]
 
     def image(self, value: float, dtype: Dtype) -> int:
-        """Return the bit image of a number; of a flag, whether it is not 0."""
+        """Return the bits of a number; for a flag, whether it is not 0."""
         return int(bool(value)) if dtype.name == "b1" else _image(value, dtype)
 
     def constant(self, value: float, dtype: Dtype) -> Any:
-        """Return a number as an element of a storage: its bits for types below 32 bits."""
+        """Return a number as an element of a storage: its bits for types narrower than 32 bits."""
         if dtype.name == "b1":
             return ir.Constant(I1, int(bool(value)))
         if dtype.is_float and dtype.bits >= 32:
@@ -190,12 +190,12 @@ def _bits(kind: Any) -> int:
 
 
 def _rounded(value: float, dtype: Dtype) -> float:
-    """Return a number as the nearest one of a float type."""
+    """Round a number to a float type."""
     return float(convert(float(value), dtype))
 
 
 def _image(value: float, dtype: Dtype) -> int:
-    """Return the bit image of a number."""
+    """Return the bits of a number."""
     if dtype.is_float:
         return int(encode(value, dtype))
     return int(value) & ((1 << dtype.bits) - 1)

@@ -1,6 +1,6 @@
-"""The part of the compiler that is Numba: a printed kernel to PTX.
+"""The Numba part of the compiler: from a printed kernel to PTX.
 
-`patch_numba` is the one place that patches: numba-cuda 0.30 asks NumPy for a name that is gone, and
+Only `patch_numba` patches Numba: numba-cuda 0.30 uses a NumPy function that no longer exists, and
 drops the log of NVVM's errors.
 """
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 def printed(plan: Plan, chains: Chains) -> Source:
     """Return the kernel of a plan as text, and the intrinsics that it calls.
 
-    Raises LayoutError where Numba is missing, and for what has no PTX yet.
+    Raises LayoutError if Numba is missing, and for an op that has no PTX yet.
     """
     try:
         import numba  # noqa: F401
     except ImportError:
         raise refusal("codegen-missing", operation="cute.compile", name="numba-cuda") from None
     if plan.launch.cluster != (1, 1, 1):
-        raise refusal("codegen-op", operation="cute.compile", name="a launch in clusters")
+        raise refusal("codegen-op", operation="cute.compile", name="a cluster launch")
     patch_numba()
     return Source(plan, chains)
 
@@ -45,8 +45,8 @@ def ptx_of(
 ) -> tuple[str, str]:
     """Return the PTX of a kernel's text, and the name of the kernel there.
 
-    Raises LayoutError with the log of Numba or NVVM where they refuse the text; calls with the
-    wrong arguments are the author's where the text is edited.
+    Raises LayoutError with the log if Numba or NVVM refuses the text. A call with wrong arguments
+    is reported this way only if the text was edited.
     """
     from numba.cuda.core.errors import NumbaError
     from numba.cuda.cudadrv.nvvm import nvvmError
@@ -65,10 +65,10 @@ def ptx_of(
 
 
 def _renamed(ptx: str, name: str) -> tuple[str, str]:
-    """Return PTX whose kernel has a name that profilers show as the author wrote it, and that name.
+    """Return PTX with a readable kernel name for profilers, and that name.
 
-    Numba's holds the types of all parameters; names of instructions are reserved in PTX. A name
-    that PTX cannot have stays Numba's.
+    Numba's name contains the types of all parameters. The prefix keeps it apart from instructions,
+    whose names are reserved in PTX. If the name is not valid in PTX, Numba's name stays.
     """
     found = re.search(r"\.entry\s+(\w+)", ptx)
     assert found is not None
@@ -79,7 +79,7 @@ def _renamed(ptx: str, name: str) -> tuple[str, str]:
 
 
 def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:
-    """Return the kernel as a function, compiled from a file that profilers and tracebacks find."""
+    """Return the kernel as a function, compiled from a file that profilers and tracebacks show."""
     scope = dict(calls)
     try:
         exec(compile(text, _file(plan.name, text), "exec"), scope)
@@ -97,8 +97,8 @@ def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:
 
 
 def _file(name: str, text: str) -> str:
-    """Return the path of the file that holds the text. `linecache` has it, too: where no file can
-    be written, or another thread clears the cache in the midst of a compilation.
+    """Return the path of the file with the text. `linecache` has the text too, in case the file
+    cannot be written, or another thread clears the cache during a compilation.
     """
     path = str(source_file(name, text))
     linecache.cache[path] = len(text), None, text.splitlines(keepends=True), path
@@ -115,7 +115,7 @@ def _compiled(plan: Plan, function: Any, arch: str) -> str:
         "f32": types.float32,
         "f64": types.float64,
     }
-    with _no_collection():
+    with _without_gc():
         ptx, _kind = cuda.compile(
             function,
             types.void(*[kinds[kind] for _name, kind in parameters(plan)]),
@@ -130,9 +130,9 @@ def _compiled(plan: Plan, function: Any, arch: str) -> str:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep Python from looking for garbage: a compilation makes 100 000 objects that all live on,
-    and looking through them takes a third of its time.
+def _without_gc() -> Iterator[None]:
+    """Turn the garbage collector off: a compilation creates 100 000 objects that stay alive, and
+    scanning them takes a third of its time.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -147,8 +147,8 @@ def _no_collection() -> Iterator[None]:
 
 
 def patch_numba() -> None:
-    """Give NumPy back the name that numba-cuda asks for (numpy.row_stack, gone in 2.5), and NVVM's
-    errors their log.
+    """Restore the NumPy function that numba-cuda uses (numpy.row_stack, removed in 2.5), and add
+    the log to NVVM's errors.
     """
     import numpy as np
 
@@ -163,7 +163,7 @@ def patch_numba() -> None:
 
 
 def _with_log(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a method of a CompilationUnit whose errors of NVVM hold its log as a note."""
+    """Return a method of a CompilationUnit whose NVVM errors have the log as a note."""
     from numba.cuda.cudadrv.nvvm import nvvmError
 
     def called(unit: Any) -> Any:

@@ -1,8 +1,8 @@
-"""The instructions that plans are compiled to, a row each: text, operands, effects, architecture.
+"""The instruction table: one row per instruction, with text, operands, effects and architecture.
 
-Rows are plain data: a backend fills in its names of registers (`text_of`), and knows from `types`
-which registers these are. Rows of atoms stay in `cute_py.atoms`; `of_atom` gives them this form.
-Sections are those of the PTX ISA 9.0.
+Rows are plain data: a backend fills in register names (`text_of`), and gets the kinds of registers
+from `types`. Rows of atoms are in `cute_py.atoms`; `of_atom` converts them to this form. Sections
+refer to the PTX ISA 9.0.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from cute_py.atoms.mma import MMA_Atom
 
-    Words: TypeAlias = tuple[tuple[str, str], ...]  # what a plan says, and how PTX writes it
+    Words: TypeAlias = tuple[tuple[str, str], ...]  # (word in a plan, text in PTX)
 
-OLDEST = "sm_75"  # what ptxas 13.0 assembles for; rows do not tell what came before
+OLDEST = "sm_75"  # the oldest target of ptxas 13.0; rows do not list older ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Slot:
         name: its field in the template.
         type: its PTX type, which may have fields; `v4.b32` is four registers; `global` and
             `shared` are addresses.
-        count: its registers, where the type does not tell.
-        braces: whether one register has braces, too.
+        count: the number of registers, if the type does not say.
+        braces: whether a single register has braces too.
     """
 
     name: str
@@ -47,14 +47,14 @@ class Row:
     """A family of instructions.
 
     Attributes:
-        name: the key in `TABLE`, by which errors name it.
-        template: the text, with a field for each operand and each mode; `uid` is a suffix that no
-            other instruction of the function has.
-        results: what it writes, in order.
-        operands: what it reads, in order.
-        effects: "none"; "memory" reads or writes it; "order" is kept where it stands, too.
-        modes: what may be chosen, by name: words of plans and their text, () for any integer.
-        first: the oldest architecture that has it, of those that are compiled for.
+        name: the key in `TABLE`, used in error messages.
+        template: the text, with a field for each operand and each mode; `uid` is a suffix that is
+            unique in the function.
+        results: the outputs, in order.
+        operands: the inputs, in order.
+        effects: "none"; "memory" reads or writes memory; "order" must not be reordered either.
+        modes: mode -> its choices, as words of plans and their text; () for any integer.
+        first: the oldest supported architecture that has it.
         source: the section of the PTX ISA.
     """
 
@@ -68,7 +68,7 @@ class Row:
     source: str
 
     def allowed(self, mode: str) -> tuple[str, ...]:
-        """Return the words of a mode, () where it has none.
+        """Return the words of a mode, () if it has none.
 
         >>> TABLE["cvt.bf16.f32"].allowed("rounding")
         ('rn', 'rz')
@@ -76,7 +76,7 @@ class Row:
         return tuple(word for word, _text in dict(self.modes).get(mode, ()))
 
 
-# -- what a row says for the modes chosen
+# -- the text of a row for the chosen modes
 
 
 def texts(row: Row, chosen: Mapping[str, object]) -> dict[str, str]:
@@ -120,7 +120,7 @@ def types(slots: Iterable[Slot], modes: Mapping[str, str]) -> list[tuple[Slot, i
 
 
 def _register(kind: str) -> str:
-    """Return the kind of register that holds a PTX type; narrow integers are in 32 bits."""
+    """Return the kind of register for a PTX type; narrow integers use 32 bits."""
     if kind in ("f32", "f64"):
         return kind
     if kind in ("b16", "f16", "bf16", "e4m3x2", "e5m2x2"):
@@ -139,12 +139,12 @@ def text_of(
     """Return the instruction with these registers.
 
     Args:
-        row: of `TABLE`, or of an atom.
+        row: a row of `TABLE`, or of an atom.
         names: the registers of each operand; an address may be `register+bytes`.
-        modes: what `texts` gives.
-        guard: a register of 32 bits; where it is 0, nothing is done. "": always done.
-        unless: done where the guard is 0, and only there.
-        uid: a suffix of labels.
+        modes: the result of `texts`.
+        guard: a 32-bit register; the instruction is skipped if it is 0. "": no predicate.
+        unless: negate the predicate.
+        uid: a suffix for labels.
 
     >>> row = TABLE["st"]
     >>> modes = texts(row, {"order": "weak", "space": "gmem", "cache": "", "bits": 64})
@@ -241,7 +241,7 @@ _MEMORY = (
         order=(("weak", ""), ("release", ".release.gpu")), space=_SPACE, bits=_VECTOR,
         cache=(("", ""), *((each, f".{each}") for each in ("wb", "cg", "cs", "wt"))),
     ),
-    _row(  # sums of integers are those of any sign
+    _row(  # signed and unsigned integer sums have the same bits
         "atom.add", "atom.{space}.add.{type} {d}, [{address}], {a};",
         "d:{type} < address:{space} a:{type}", "atom", "memory", space=_SPACE,
         type=(*_same("s32", "u32", "u64", "f32", "f64"), ("s64", "u64"), ("f16", "noftz.f16")),
@@ -310,7 +310,7 @@ _ORDER = (
         kind=(("wait", "wait"), ("launch_dependents", "launch_dependents")),
     ),
     _row("trap", "trap;", "<", "trap", "order"),
-    _row("opaque", "", "d:b64 <", "none: a value that the compiler cannot take apart"),
+    _row("opaque", "", "d:b64 <", "none: a value that is opaque to the compiler"),
     _row(
         "shfl", "shfl.sync.{kind}.b32 {d}, {a}, {lane}, {clamp}, 0xffffffff;",
         "d:b32 < a:b32 lane:b32", "shfl.sync", "order",
@@ -341,7 +341,7 @@ _ORDER = (
     ),
 )  # fmt: skip
 
-# with .rn as PTX: neither NVVM nor ptxas makes one fma of two
+# as PTX with .rn: neither NVVM nor ptxas contracts two of them to an fma
 _FLOATS = (
     *(_row(fn, f"{fn}.rn.{{type}} {{d}}, {{a}}, {{b}};", _F3, fn, type=_FLOAT)
       for fn in ("add", "sub", "mul", "div")),

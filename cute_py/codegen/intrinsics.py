@@ -1,6 +1,6 @@
-"""What a printed kernel calls, as Numba intrinsics: one for each op, emitted by its rule.
+"""The Numba intrinsics that a printed kernel calls: one per op, emitted by its rule.
 
-An intrinsic is typed by what its op reads, and gives what it writes.
+The arguments of an intrinsic are the names that its op reads, the results those that it writes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cute_py.plan.walk import holds_numbers, parts, reads, writes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cute_py.codegen.passes.strength import Chains, Walk
+    from cute_py.codegen.passes.strength import Chains, Induction
     from cute_py.plan.plan import Plan
 
 
@@ -42,7 +42,7 @@ class Call:
     Attributes:
         function: the intrinsic.
         arguments: names of variables of the kernel.
-        results: the storages that it gives new values.
+        results: the storages that it writes.
     """
 
     function: Any
@@ -51,10 +51,10 @@ class Call:
 
 
 class Intrinsics:
-    """Makes the intrinsics of one plan."""
+    """Creates the intrinsics of one plan."""
 
     def __init__(self, plan: Plan, chains: Chains, smem: str) -> None:
-        """Look up what the plan's names are; `smem` names its shared memory."""
+        """Look up the names of the plan; `smem` is the variable of its shared memory."""
         self.plan, self.chains, self.smem = plan, chains, smem
         self.alike: dict[Op, Call] = {}
         self.storages = {r.name: word_count(r) for r in plan.storages}
@@ -74,7 +74,7 @@ class Intrinsics:
             raise refusal("codegen-op", operation="cute.compile", name=name, where=op.where)
         for reg in (*reads(op), *writes(op)):
             if reg.storage in self.loose and reg.dtype.name != "b1":
-                name = f"flags that are read as {reg.dtype}, no multiple of 32"
+                name = f"flags read as {reg.dtype}, not a multiple of 32"
                 raise refusal("codegen-op", operation="cute.compile", name=name, where=op.where)
         alike = not holds_numbers(op)
         made = self.alike.get(op) if alike else None
@@ -97,13 +97,13 @@ class Intrinsics:
         """Return the call of a Let on scalars or a register."""
         return self._made("let", op, (), lambda e: let(e, op), types.int64)
 
-    def walk(self, walk: Walk, word: str) -> Call:
-        """Return the call that begins a walk, or moves it to the next pass."""
+    def induction(self, v: Induction, word: str) -> Call:
+        """Return the call that begins an induction variable, or advances it by one iteration."""
         if word == "begin":
-            x = replace(walk.source, bases=(walk.begin,), guards=())
-            return self._made(word, x, (), lambda e: begin(e, walk), types.uint64)
-        chain = Chain(walk.name, walk.step)
-        return self._made(word, walk.step, (), lambda e: advance(e, walk), types.uint64, chain)
+            x = replace(v.source, bases=(v.begin,), guards=())
+            return self._made(word, x, (), lambda e: begin(e, v), types.uint64)
+        chain = Chain(v.name, v.step)
+        return self._made(word, v.step, (), lambda e: advance(e, v), types.uint64, chain)
 
     # -- the parts
 
@@ -116,24 +116,24 @@ class Intrinsics:
         number: Any,
         chain: Chain | None = None,
     ) -> Call:
-        face = self._face(x, written, number, chain)
+        signature = self._signature(x, written, number, chain)
         place = x.where if isinstance(x, ops.Op) else ""
 
         def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:
-            e = self._emit(b, face, dict(zip(face.arguments, args, strict=True)), place)
+            e = self._emit(b, signature, dict(zip(signature.arguments, args, strict=True)), place)
             found = emit(e)
-            return found if number is not None else face.packed(context, b, sig.return_type, e)
+            return found if number is not None else signature.packed(context, b, sig.return_type, e)
 
-        function = _intrinsic(name, face.kinds, face.gives, codegen)
-        return Call(function, face.arguments, (*face.results, *face.moved))
+        function = _intrinsic(name, signature.kinds, signature.gives, codegen)
+        return Call(function, signature.arguments, (*signature.results, *signature.moved))
 
-    def _face(self, x: Any, written: Any, number: Any, chain: Chain | None) -> _Face:
-        """Return what an intrinsic takes and gives by what its op uses."""
+    def _signature(self, x: Any, written: Any, number: Any, chain: Chain | None) -> _Signature:
+        """Return the signature of an intrinsic from the names that its op uses."""
         used = _Names(x if chain is None else (x, chain.before))
         results = {reg.storage: self._tuple(reg.storage) for reg in written}
         storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
-        walked = () if chain is None or chain.before is None else (chain.name,)
-        symbols, pointers = sorted(used.symbols), (*sorted(used.parameters), *walked)
+        carried = () if chain is None or chain.before is None else (chain.name,)
+        symbols, pointers = sorted(used.symbols), (*sorted(used.parameters), *carried)
         smem = (self.smem,) if used.shared else ()
         kinds = (
             *map(self._scalar, symbols),
@@ -142,7 +142,7 @@ class Intrinsics:
             *map(self._tuple, storages),
         )
         arguments = (*symbols, *pointers, *smem, *storages)
-        return _Face(used, chain, storages, arguments, kinds, results, number)
+        return _Signature(used, chain, storages, arguments, kinds, results, number)
 
     def _scalar(self, name: str) -> Any:
         bits = self.floats.get(name)
@@ -151,12 +151,12 @@ class Intrinsics:
     def _tuple(self, storage: str) -> Any:
         return types.UniTuple(types.uint32, self.storages[storage])
 
-    def _emit(self, b: Any, face: _Face, values: dict[str, Any], place: str) -> Emit:
-        """Return what the emission of an op needs, with the values of its arguments."""
-        words = {n: cgutils.unpack_tuple(b, values[n]) for n in face.storages}
-        starts = self._starts(b, face.used, values)
-        env = {n: values[n] for n in sorted(face.used.symbols)}
-        chain, link = face.chain, None
+    def _emit(self, b: Any, signature: _Signature, values: dict[str, Any], place: str) -> Emit:
+        """Return the emitter of an op, with the values of its arguments."""
+        words = {n: cgutils.unpack_tuple(b, values[n]) for n in signature.storages}
+        starts = self._starts(b, signature.used, values)
+        env = {n: values[n] for n in sorted(signature.used.symbols)}
+        chain, link = signature.chain, None
         if chain is not None and chain.before is not None:
             link = chain.before, values[chain.name]
         return Emit(b, env, words, starts, place, self.loose, link)
@@ -170,17 +170,17 @@ class Intrinsics:
 
 
 @dataclass(frozen=True)
-class _Face:
-    """What an intrinsic takes and gives.
+class _Signature:
+    """The signature of an intrinsic.
 
     Attributes:
         used: the names that its op uses.
-        chain: which its address is a part of, or None.
-        storages: whose words it takes.
+        chain: the op's link in a chain of addresses, or None.
+        storages: the storages whose words it takes.
         arguments: the names that it is called with.
-        kinds: their Numba types.
+        kinds: the Numba types of the arguments.
         results: the type of the words of each storage that it changes.
-        number: the type of the number that it gives instead, or None.
+        number: the type of the number that it returns instead, or None.
     """
 
     used: _Names
@@ -193,7 +193,7 @@ class _Face:
 
     @property
     def moved(self) -> tuple[str, ...]:
-        """The variable of the address that its op gets to, where it gives that."""
+        """The variable of the address that its op leaves, if it returns that."""
         return (self.chain.name,) if self.chain is not None and self.chain.moves else ()
 
     @property
@@ -207,7 +207,7 @@ class _Face:
         return parts[0] if len(parts) == 1 else types.Tuple(parts)
 
     def packed(self, context: Any, b: Any, kind: Any, e: Emit) -> Any:
-        """Return its result, of type `kind`, after the emission of its op."""
+        """Return its result, of type `kind`, after its op was emitted."""
         made = [context.make_tuple(b, t, e.words.words[n]) for n, t in self.results.items()]
         made += [e.reached for _ in self.moved]
         if not made:
@@ -234,23 +234,23 @@ class _Names:
 
 
 def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:
-    """Return an intrinsic of fixed argument types; Numba asks for a function of fixed arity."""
+    """Return an intrinsic with fixed argument types; Numba needs a function of fixed arity."""
     signature = result(*kinds)
     names = ", ".join(f"a{i}" for i in range(len(kinds)))
     scope = {"typed": lambda: (signature, codegen)}
-    name = f"emit_{name}"  # no keyword
+    name = f"emit_{name}"  # not a keyword
     exec(f"def {name}(context{', ' * bool(names)}{names}):\n    return typed()", scope)
     return intrinsic(scope[name])
 
 
-# -- what every kernel calls: indices, shared memory, undefined registers
+# -- runtime functions: indices, shared memory, undefined registers
 
 SHARED = "cute_py_shared"  # the name of a block's shared memory
 ALIGNMENT = 1024  # of shared memory (bytes): the period of the widest swizzle
 
 
 def make_runtime(block: tuple[int, int, int]) -> dict[str, Any]:
-    """Return the functions by name, for blocks of this shape."""
+    """Return name -> runtime function, for blocks of this shape."""
     return {
         "thread_index": _thread_index(block),
         "block_index": block_index,
@@ -267,7 +267,7 @@ def _special(b: Any, register: str) -> Any:
 
 
 def _thread_index(block: tuple[int, int, int]) -> Any:
-    """Return the intrinsic that numbers the threads of a block of this shape."""
+    """Return the intrinsic for the linear thread index in a block of this shape."""
     units = (("y", block[1], block[0]), ("z", block[2], block[0] * block[1]))
 
     def codegen(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
@@ -312,7 +312,7 @@ def _shared_memory(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
 
 @intrinsic
 def undefined(context, count):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
-    """Return a tuple of words that have no value yet; their number is a literal."""
+    """Return a tuple of undefined words; their number is a literal."""
     if not isinstance(count, types.IntegerLiteral):
         return None
     return types.UniTuple(types.uint32, count.literal_value)(count), _undefined

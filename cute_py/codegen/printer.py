@@ -1,7 +1,7 @@
-"""The plan as a Numba kernel: plain Python text, one line an op, the kernel's line behind it.
+"""The plan as a Numba kernel: plain Python, one line per op, each followed by the kernel's line.
 
-Intrinsics are named by a word and a number, helpers by words next to the plan's own names; a
-docstring above the kernel tells its parameters, memory and calls.
+Intrinsics have a word and a number as their name, runtime functions a word that the plan does not
+use. A docstring above the kernel lists its parameters, memory and calls.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.codegen.intrinsics import Call, Intrinsics
-    from cute_py.codegen.passes.strength import Chains, Walk
+    from cute_py.codegen.passes.strength import Chains, Induction
     from cute_py.plan.conditions import Scalar
     from cute_py.plan.ops import Block, Op
     from cute_py.plan.plan import Plan
 
 INDENT = "    "
 WIDTH = 100
-LONGEST = 118  # of a line with its comment
-LEAST = 16  # of an op: a shorter piece says nothing
+LONGEST = 118  # length of a line with its comment
+LEAST = 16  # characters of an op in a comment: fewer are useless
 HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int64", "range")
 
 # first word of an intrinsic -> what it does
 WORDS = {
     ops.Let.word: ops.Let.purpose,
-    "holds": "whether a condition holds",
+    "holds": "whether a condition is true",
     "value": "an integer expression",
-    "begin": "the address where a walk along an array begins",
-    "advance": "the address of the next pass",
+    "begin": "the address that a loop begins with",
+    "advance": "the address of the next iteration",
     **{kind.word: kind.purpose for kind in ops.OPS},
 }
 
@@ -63,7 +63,7 @@ def parameters(plan: Plan) -> list[tuple[str, str]]:
 
 
 def names_of(p: TensorParam) -> list[str]:
-    """Return the names of the sizes and strides that are known at run time only."""
+    """Return the names of the sizes and strides that are known only at run time."""
     extents = [(f"{p.name}_shape{i}", x) for i, x in enumerate(p.shape)]
     strides = [(f"{p.name}_stride{i}", x) for i, x in enumerate(p.stride)]
     return [name for name, x in (*extents, *strides) if isinstance(x, SymInt)]
@@ -73,7 +73,7 @@ def names_of(p: TensorParam) -> list[str]:
 
 
 class Names:
-    """Gives names that stand for nothing else in a plan."""
+    """Hands out names that a plan does not use."""
 
     def __init__(self, plan: Plan, parameters: list[str]) -> None:
         self.taken = {"tid", "bid_x", "bid_y", "bid_z", *parameters, *names_in(plan)}
@@ -83,7 +83,7 @@ class Names:
         self.counts: dict[str, int] = {}
 
     def helper(self, name: str) -> str:
-        """Return a name, with underscores behind it where the plan has it."""
+        """Return a name, with underscores appended if the plan uses it."""
         while name in self.taken:
             name += "_"
         self.taken.add(name)
@@ -112,7 +112,7 @@ class Source:
 
     def __init__(self, plan: Plan, chains: Chains) -> None:
         """Print the kernel; `chains` are those of its addresses."""
-        # heavy: Numba and llvmlite
+        # imports Numba and llvmlite, which is slow
         from cute_py.codegen.intrinsics import Intrinsics, make_runtime
 
         self.plan = plan
@@ -123,7 +123,7 @@ class Source:
         self.intrinsics = Intrinsics(plan, chains, self.names.helper("smem"))
         made = make_runtime(plan.launch.block)
         self.calls = {name: made[helper] for helper, name in self.helpers.items()}
-        self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` holds
+        self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` keeps alive
         self.words: set[str] = set()
         self.lines: list[str] = []
         self._head()
@@ -132,7 +132,7 @@ class Source:
         self.text = above + "\n\n" + "\n".join(self.lines) + "\n"
 
     def _head(self) -> None:
-        """Print what all ops share: indices, shared memory, registers, variables."""
+        """Print the definitions of indices, shared memory, registers and variables."""
         self._signature()
         helpers = self.helpers
         self._line(1, f"tid = {helpers['thread_index']}()")
@@ -146,7 +146,7 @@ class Source:
             self._line(1, f"{name} = {helpers['int64']}(0)")
 
     def _signature(self) -> None:
-        """Print the def line; over several lines where it is long, a parameter of the plan each."""
+        """Print the def line; if it is long, one line per parameter of the plan."""
         line = f"def {self.plan.name}({', '.join(self.parameters)}):"
         if len(line) <= WIDTH:
             self.lines.append(line)
@@ -194,16 +194,16 @@ class Source:
 
     def _loop(self, op: ops.Loop, depth: int) -> None:
         bounds = f"{self._scalar(op.start)}, {self._scalar(op.stop)}, {op.step}"
-        walks = self.intrinsics.chains.walks.get(id(op), [])
-        for walk in walks:
-            self._walk(walk, "begin", depth)
+        carried = self.intrinsics.chains.inductions.get(id(op), [])
+        for v in carried:
+            self._induction(v, "begin", depth)
         self._line(depth, f"for {op.var} in {self.helpers['range']}({bounds}):", op)
         self._block(op.body, depth + 1)
-        for walk in walks:
-            self._walk(walk, "advance", depth + 1)
+        for v in carried:
+            self._induction(v, "advance", depth + 1)
 
-    def _walk(self, walk: Walk, word: str, depth: int) -> None:
-        self._line(depth, f"{walk.name} = {self._name(self.intrinsics.walk(walk, word), word)}")
+    def _induction(self, v: Induction, word: str, depth: int) -> None:
+        self._line(depth, f"{v.name} = {self._name(self.intrinsics.induction(v, word), word)}")
 
     def _while(self, op: ops.While, depth: int) -> None:
         self._line(depth, "while True:", op)
@@ -238,7 +238,7 @@ class Source:
         self._line(depth, f"{op.var} = {self.helpers['int64']}({self._scalar(op.value)})", op)
 
 
-# ops that are lines of the text, and no intrinsics
+# ops that are printed as Python statements, not as calls
 CONTROL: dict[type[Op], Callable[[Source, Any, int], None]] = {
     ops.Loop: Source._loop,
     ops.While: Source._while,
@@ -250,14 +250,14 @@ CONTROL: dict[type[Op], Callable[[Source, Any, int], None]] = {
 
 
 def main_file(plan: Plan) -> str:
-    """Return the name of the file that most ops come from, "" if no op has one."""
+    """Return the name of the file that most ops come from; "" if no op has a file."""
     files = Counter(op.where.rpartition(":")[0] for op in plan.ops)
     del files[""]
     return min(files, key=lambda name: (-files[name], name), default="")
 
 
 def _comment(op: Op, length: int, main: str) -> str:
-    """Return the place of the kernel, and of the op as much as fits behind `length` characters."""
+    """Return the kernel's line, and as much of the op as fits after `length` characters."""
     file, _colon, line = op.where.rpartition(":")
     place = f"line {line}" if file == main else f"{file}:{line}"
     start = f"  # {place}" if line else "  #"
@@ -274,16 +274,16 @@ def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str
     """Return the docstring of the file that holds a plan's kernel.
 
     Args:
-        plan: what was printed.
+        plan: the plan.
         file: the name of the file with the kernel.
-        intrinsics: of the plan.
+        intrinsics: the intrinsics of the plan.
         words: the first words of the intrinsics that the kernel calls.
 
     """
     lines = [
         f'"""{plan.name}: a Numba kernel, printed by cute_py from a plan.',
         "",
-        "Each call is one op of the plan and emits its PTX. Behind it stand the line"
+        "Each call is one op of the plan and emits its PTX. Its comment has the line"
         f"{f' of {file}' if file else ''} and the op.",
         "Registers are tuples of 32-bit words, addresses numbers of bytes.",
         "cute.compile(plan, arch, source=text) compiles an edited copy of this text.",
@@ -319,7 +319,7 @@ def _parameter(p: TensorParam | ScalarParam) -> str:
 
 
 def _registers(plan: Plan, intrinsics: Intrinsics) -> Iterator[str]:
-    """Give the storages; those of one type and size share a line."""
+    """Yield the storages; those of one type and size share a line."""
     alike: dict[str, list[str]] = {}
     for r in plan.storages:
         count = intrinsics.storages[r.name]
@@ -330,7 +330,7 @@ def _registers(plan: Plan, intrinsics: Intrinsics) -> Iterator[str]:
 
 
 def wrapped(names: list[str], end: str) -> Iterator[str]:
-    """Give names with commas, in lines of at most `WIDTH`, and the end behind the last."""
+    """Yield comma-separated names in lines of at most `WIDTH`, with `end` after the last."""
     line = ""
     for name in names:
         if line and len(line) + len(name) + len(end) > WIDTH - 8:

@@ -1,8 +1,8 @@
 """Integer expressions and conditions of a plan as LLVM values.
 
-Expressions are polynomials over symbols, floors and minima. Values are 64 bits wide; a division
-whose operands are known to fit is done in 32. NVVM narrows what is truncated to an address of
-shared memory.
+Expressions are polynomials over symbols, floor divisions and minima. Values are 64 bits wide; a
+division is done in 32 bits if its operands are known to fit. NVVM narrows the arithmetic of shared
+memory addresses itself.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Scalars:
     """Evaluates scalars and conditions with the values of their symbols."""
 
     def __init__(self, b: Any, env: dict[str, Any], words: Words) -> None:
-        """Keep the builder, symbol -> LLVM value of 64 bits, and the registers."""
+        """Keep the builder, symbol -> 64-bit LLVM value, and the registers."""
         self.b, self.env, self.words = b, env, words
-        self.known: dict[Atom, Any] = {}  # what an op computes once; its code has no branches
+        self.known: dict[Atom, Any] = {}  # computed once per op: its code has no branches
 
     def value(self, x: Scalar) -> Any:
         """Return a scalar as 64 bits."""
@@ -44,7 +44,7 @@ class Scalars:
         return ir.Constant(I32, x) if isinstance(x, int) else self.b.trunc(self.value(x), I32)
 
     def _sum(self, p: Polynomial) -> Any:
-        """Return the sum of the terms, those of loops last: what is before them is hoisted."""
+        """Return the sum of the terms, loop-variant ones last, so that the others are hoisted."""
         total = ir.Constant(I64, p.get((), 0))
         for monomial in sorted((m for m in p if m), key=lambda m: (_varies(m), order(m))):
             total = self.b.add(total, self._term(monomial, p[monomial]))
@@ -82,8 +82,8 @@ class Scalars:
         return least
 
     def _floor(self, atom: FloorDiv) -> Any:
-        """Return a quotient. The normal form of (a - b)//n is (a + (n-1)*b)//n - b, of which the
-        product may leave 64 bits: b is taken out again.
+        """Return a quotient. The normal form of (a - b)//n is (a + (n-1)*b)//n - b, whose product
+        may overflow 64 bits, so b is taken out again.
         """
         p, whole = atom.numerator, _taken_out(atom)
         if not whole:
@@ -125,8 +125,8 @@ class Scalars:
 
 
 def _taken_out(atom: FloorDiv) -> Polynomial:
-    """Return what to take out of a quotient by a number, so that no factor is above half of it;
-    nothing where the numerator surely fits.
+    """Return the terms to take out of a quotient, so that no coefficient exceeds half the divisor;
+    none if the numerator is known to fit.
     """
     n, (low, high) = value(atom.divisor), bounds(atom.numerator)
     if n is None or (low is not None and high is not None and -_END <= low <= high < _END):

@@ -1,7 +1,8 @@
-"""Register storages in generated code: tuples of 32-bit words, whatever the type of the elements.
+"""Register storages in generated code: tuples of 32-bit words for every element type.
 
-A word holds one 32-bit element, two of 16 bits, four of 8, eight of 4, half of one of 64. So do 32
-flags (b1) of a storage that holds a multiple of 32; else each has a word of its own: it is `loose`.
+A word holds one 32-bit element, two of 16 bits, four of 8, eight of 4, or half a 64-bit element.
+Flags (b1) are packed 32 to a word if their number is a multiple of 32; otherwise each has its own
+word, and the storage is `loose`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ F32, F64 = ir.FloatType(), ir.DoubleType()
 
 
 def is_loose(storage: Registers) -> bool:
-    """Tell whether each flag of a storage has a word of its own."""
+    """Return whether each flag of a storage has its own word."""
     return storage.dtype.name == "b1" and storage.count % 32 != 0
 
 
@@ -31,8 +32,8 @@ def word_count(storage: Registers) -> int:
 
 
 def element_type(dtype: Dtype) -> ir.Type:
-    """Return the LLVM type in which an element is computed with: floats of 32 bits and wider as
-    such, all others as integers of their width.
+    """Return the LLVM type of an element: a float type for f32 and f64, otherwise an integer of
+    the same width.
     """
     if dtype.is_float and dtype.bits >= 32:
         return F64 if dtype.bits == 64 else F32
@@ -53,7 +54,7 @@ class Words:
     def __init__(
         self, b: Any, words: dict[str, list[Any]], loose: frozenset[str] = frozenset()
     ) -> None:
-        """Keep the builder, the words by storage, and the storages whose flags have words."""
+        """Keep the builder, the words by storage, and the loose storages."""
         self.b, self.words, self.loose = b, words, loose
 
     def slot_bits(self, reg: Reg) -> int:
@@ -107,7 +108,7 @@ class Words:
         return self.b.bitcast(value, I32 if value.type == F32 else I64)
 
     def _halves(self, value: Any) -> list[Any]:
-        """Return the two words of 64 bits."""
+        """Return the two words of a 64-bit value."""
         b = self.b
         low = b.trunc(value, I32)
         return [low, b.trunc(b.lshr(value, ir.Constant(I64, 32)), I32)]
@@ -116,7 +117,7 @@ class Words:
 
     def whole(self, reg: Reg, start: int, count: int) -> list[int] | None:
         """Return the numbers of the words that elements start ... start + count - 1 fill exactly,
-        None where they do not lie so.
+        None if they do not fill whole words.
         """
         bits = self.slot_bits(reg)
         index = reg.index[start : start + count]

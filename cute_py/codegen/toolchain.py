@@ -1,4 +1,4 @@
-"""The programs of the CUDA toolkit: where they are, PTX to a cubin by ptxas, SASS by nvdisasm."""
+"""The CUDA toolchain: its paths, ptxas (PTX to cubin) and nvdisasm (cubin to SASS)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from types import MappingProxyType
 
 from cute_py.errors import refusal
 
-# ptxas says so where it undoes what the kernel asks for: serialized wgmma, ignored setmaxnreg,
-# more blocks a multiprocessor than there are threads for ...
+# the warnings of ptxas when it ignores a request: serialized wgmma, ignored setmaxnreg, more blocks
+# per multiprocessor than its threads allow ...
 FORBIDDEN = re.compile(r"C75(?:04|05|08|10|11|14|15|17|19)\b|will be ignored")
 # /*0a10*/  @!P0 LDSM.16.M88.4 R4, [R2] ;
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)")
 
 
 def places() -> list[str]:
-    """Return the folders of CUDA tools: of CUDA_HOME, the installed packages, the usual toolkit."""
+    """Return the folders of CUDA tools: CUDA_HOME, the installed packages, the default toolkit."""
     wheels = sorted(Path(sysconfig.get_path("purelib"), "nvidia").glob("*/bin"))
     homes = [os.environ.get(n, "") for n in ("CUDA_HOME", "CUDA_PATH")]
     return [*(str(Path(h, "bin")) for h in homes if h), *map(str, wheels), "/usr/local/cuda/bin"]
@@ -43,9 +43,9 @@ def tool(name: str) -> str:
 
 
 def assembled(name: str, ptx: str, arch: str) -> tuple[bytes, str]:
-    """Return the cubin of a text in PTX, and the log of ptxas.
+    """Assemble PTX; return the cubin and the log of ptxas.
 
-    Raises LayoutError with the log where ptxas refuses the text, or does not do what it says.
+    Raises LayoutError with the log if ptxas refuses the text or ignores a part of it.
     """
     with tempfile.TemporaryDirectory() as folder:
         text, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
@@ -59,7 +59,7 @@ def assembled(name: str, ptx: str, arch: str) -> tuple[bytes, str]:
 
 
 def number_in(log: str, pattern: str) -> int:
-    """Return the number that a pattern finds in a log, 0 where it finds none."""
+    """Return the number that a pattern finds in a log, 0 without a match."""
     found = re.search(pattern, log)
     return int(found.group(1)) if found else 0
 
@@ -71,7 +71,7 @@ def number_in(log: str, pattern: str) -> int:
 def disassembled(cubin: bytes) -> str:
     """Return the SASS of a cubin, as nvdisasm prints it.
 
-    Raises LayoutError where there is no nvdisasm, or it cannot read the cubin.
+    Raises LayoutError if nvdisasm is missing or cannot read the cubin.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.cubin")
@@ -84,8 +84,8 @@ def disassembled(cubin: bytes) -> str:
 
 
 def counted(sass: str) -> Mapping[str, int]:
-    """Return how often each instruction stands in SASS, by its name before the first point: HMMA,
-    LDSM, LDGSTS, BAR ...; 0 for one that does not.
+    """Return the number of each instruction in SASS, by its name before the first dot: HMMA, LDSM,
+    LDGSTS, BAR ...; 0 for any other.
 
     >>> counted("/*0010*/ @P0 LDSM.16.M88.4 R4, [R2] ;")["LDSM"]
     1

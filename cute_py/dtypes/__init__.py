@@ -1,8 +1,8 @@
-"""Dtypes: what an element of a tensor is, how values convert, and how narrow ones are packed.
+"""Dtypes: the element types of tensors, their conversions, and the packing of sub-byte types.
 
-`table` holds the rows and the look-up, `rounding` the arithmetic on bit images, `conversion`
-convert, encode and decode, `packing` the packed storage of sub-byte types. NumPy and ml_dtypes load
-on first use.
+`table` has the rows and the look-up, `rounding` the arithmetic on bit images, `conversion` convert,
+encode and decode, `packing` the packed storage of sub-byte types. NumPy and ml_dtypes load on first
+use.
 
 >>> import cute_py.dtypes as cute
 >>> float(cute.convert(3.14159, cute.bf16)), cute.dtype("float8_e4m3fn"), cute.s4.bits

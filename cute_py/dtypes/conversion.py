@@ -1,4 +1,4 @@
-"""`convert`, `encode` and `decode`: values of one dtype to another, and to and from bit images.
+"""`convert`, `encode` and `decode`: between dtypes, and between values and bit images.
 
 Source: cutlass numeric_conversion.h (FloatRoundStyle, NumericConverter, NumericArrayConverter); PTX
 ISA, instruction cvt.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Array, DtypeLike
 
-BLOCK = 1 << 15  # values at a time: the temporaries stay in the cache
+BLOCK = 1 << 15  # values per block: the temporaries stay in the CPU's cache
 
 
 def convert(
@@ -28,11 +28,11 @@ def convert(
 ) -> Any:  # a NumPy array, or a NumPy scalar for a scalar
     """Return x converted to dtype, each value rounded once from its exact value.
 
-    Float to float follows `rounding`; overflow goes to inf (e4m3: NaN), under directed rounding to
-    the largest number where that lies in the direction. Float to integer rounds to an integer
-    (`to_nearest` is cvt.rni, `toward_zero` cvt.rzi) and clamps, as PTX cvt always does; NaN gives
-    0, or 1 << (bits - 1) from f64 or to a 64-bit type. Integer to integer keeps the low bits (9 as
-    s4 is -7), or clamps if `saturate`. Anything to b1 is x != 0.
+    Float to float follows `rounding`; overflow becomes inf (e4m3: NaN), or the largest number if
+    the direction of rounding says so. Float to integer rounds to an integer (`to_nearest` is
+    cvt.rni, `toward_zero` cvt.rzi) and clamps, as PTX cvt always does; NaN gives 0, or
+    1 << (bits - 1) from f64 or to a 64-bit type. Integer to integer keeps the low bits (9 as s4 is
+    -7), or clamps if `saturate`. Anything to b1 is x != 0.
 
     Args:
         x: a Python or NumPy scalar, a NumPy (or ml_dtypes) array of any shape, or a list of
@@ -43,9 +43,9 @@ def convert(
         saturate: float to float: inf and overflow become the largest number (PTX .satfinite).
             Integer to integer: clamp (PTX .sat).
 
-    Law: convert(convert(x, wider), dtype of x) == x wherever wider holds every value of x's dtype.
-    Raises DtypeError for an unknown dtype or rounding, and for void and ue8m0; LeafTypeError for x
-    that holds no numbers.
+    Law: convert(convert(x, wider), dtype of x) == x if wider represents every value of x's dtype.
+    Raises DtypeError for an unknown dtype or rounding, and for void and ue8m0; LeafTypeError if x
+    does not contain numbers.
     Source: cutlass numeric_conversion.h; PTX ISA, instruction cvt (integer notes: clamping, NaN;
     .satfinite).
 
@@ -66,10 +66,10 @@ def convert(
 def encode(
     x: ArrayLike, dtype: DtypeLike, rounding: str = "to_nearest", saturate: bool = False
 ) -> Any:  # a NumPy array, or a NumPy scalar for a scalar
-    """Return the bit images of x converted to dtype, in the smallest unsigned type that holds them.
+    """Return the bit images of x converted to dtype, in the smallest unsigned type that fits.
 
-    Arguments and refusals as for `convert`. A negative integer's image is its two's complement in
-    dtype.bits bits.
+    Arguments and refusals as for `convert`. The image of a negative integer is its two's complement
+    in dtype.bits bits.
 
     >>> encode([0, 7, -8, -1], "s4"), hex(encode(1.5, "bf16"))
     (array([ 0,  7,  8, 15], dtype=uint8), '0x3fc0')
@@ -78,7 +78,7 @@ def encode(
 
 
 def decode(image: ArrayLike, dtype: DtypeLike) -> Any:  # array or scalar, as image is
-    """Return the values of dtype that have these bit images.
+    """Return the values of dtype with these bit images.
 
     Args:
         image: integers from 0 to 2^dtype.bits - 1, any shape. The 13 unused bits of a tf32 image
@@ -86,8 +86,8 @@ def decode(image: ArrayLike, dtype: DtypeLike) -> Any:  # array or scalar, as im
         dtype: their type.
 
     Law: decode(encode(x, dtype), dtype) == convert(x, dtype).
-    Raises LeafTypeError for images that are no integers, DtypeError for images out of range and for
-    void.
+    Raises LeafTypeError for images that are not integers, DtypeError for images out of range and
+    for void.
     Source: cutlass integer_subbyte.h: (x ^ sign_mask) - sign_mask.
 
     >>> decode([0, 7, 8, 15], "s4"), float(decode(0x7E, "e4m3"))
@@ -119,7 +119,7 @@ def read_values(x: ArrayLike, operation: str) -> tuple[Array, Dtype]:
     """Return x as an array with the dtype of its values, or refuse.
 
     Raises:
-        LeafTypeError: x holds no numbers that a dtype can hold, or no one dtype holds them all.
+        LeafTypeError: x does not contain numbers of any dtype, or no single dtype represents all.
 
     """
     import numpy as np
@@ -138,7 +138,7 @@ def read_values(x: ArrayLike, operation: str) -> tuple[Array, Dtype]:
 
 
 def _exact(x: ArrayLike, floats: Array, operation: str) -> tuple[Array, Dtype]:
-    """Return the list that NumPy made floats of as an array that has all its integers exactly."""
+    """Return a list that NumPy converts to floats as an array with all its integers exact."""
     import numpy as np
 
     leaves = np.asarray(x, object)
@@ -154,7 +154,7 @@ def _exact(x: ArrayLike, floats: Array, operation: str) -> tuple[Array, Dtype]:
 def encoded(
     x: ArrayLike, to: Dtype, rounding: str, saturate: bool, operation: str
 ) -> Any:  # array or scalar, as x is
-    """Return `encode` of x for a dtype that is looked up already, in the name of `operation`."""
+    """Return `encode` of x for a `Dtype`; refusals name `operation`."""
     import numpy as np
 
     mode = rounding_.rounding_mode(rounding, operation)
@@ -181,7 +181,7 @@ def _encode_block(values: Array, source: Dtype, to: Dtype, mode: str, saturate: 
         return nonzero
     if not source.is_float and not to.is_float:
         return _integer_image(values, to, saturate)
-    if source is to and not saturate:  # inf is the only own value that can need a change
+    if source is to and not saturate:  # only inf may change
         return values.view(storage(to))
     parts = (
         rounding_.split_float(values.view(storage(source)), source)
@@ -195,7 +195,7 @@ def _encode_block(values: Array, source: Dtype, to: Dtype, mode: str, saturate: 
 
 
 def _encode_big(value: int, to: Dtype, mode: str, saturate: bool) -> Array:
-    """Return the image of a Python int that 64 bits do not hold."""
+    """Return the image of a Python int that does not fit in 64 bits."""
     import numpy as np
 
     if to.is_float:

@@ -1,7 +1,7 @@
-"""Packed storage: elements side by side in words, low element first, and the sizes that follow.
+"""Packed storage: contiguous elements in words, low element first, and the resulting sizes.
 
-Element i of a type of b bits takes the bits from b*i up to b*(i + 1) of the storage, counted from
-bit 0 of word 0. Source: cutlass array.h, array_subbyte.h, subbyte_reference.h, aligned_buffer.h.
+Element i of a b-bit type has the bits from b*i up to b*(i + 1) of the storage, counted from bit 0
+of word 0. Source: cutlass array.h, array_subbyte.h, subbyte_reference.h, aligned_buffer.h.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def sizeof_bits(dtype: DtypeLike) -> int:
 def storage_bytes(dtype: DtypeLike, count: SupportsIndex) -> int:
     """Return the size of `count` packed elements in whole bytes, rounded up.
 
-    It is sizeof of CUTLASS's Array and kBytes of its AlignedBuffer.
+    This is sizeof(Array) and AlignedBuffer::kBytes of CUTLASS.
 
     >>> storage_bytes("s4", 8), storage_bytes("s4", 1), storage_bytes("f16", 1024)
     (4, 1, 2048)
@@ -62,7 +62,7 @@ def alignment_bytes(dtype: DtypeLike, count: SupportsIndex) -> int:
 
 
 def predicate_storage(count: SupportsIndex, per_byte: SupportsIndex = 4) -> tuple[int, int]:
-    """Return the (bytes, 32-bit words) of a PredicateVector of `count`, `per_byte` to a byte.
+    """Return the (bytes, 32-bit words) of a PredicateVector of `count`, `per_byte` per byte.
 
     >>> predicate_storage(17)
     (5, 2)
@@ -72,17 +72,17 @@ def predicate_storage(count: SupportsIndex, per_byte: SupportsIndex = 4) -> tupl
 
 
 def pack(values: ArrayLike, dtype: DtypeLike, word_bits: int = 8) -> Array:
-    """Return the words that hold the values, low element first, zeros after the last.
+    """Return the words with the packed values, low element first, padded with zeros.
 
     Args:
-        values: one-dimensional; values of dtype, as `convert` returns them. For integer types any
-            integers in its range will do, for b1 also 0 and 1.
+        values: one-dimensional; values of dtype, as `convert` returns them. Integer types accept
+            all integers in range, b1 also 0 and 1.
         dtype: the element type.
         word_bits: 8, 16 or 32: the words are uint8, uint16 or uint32.
 
     Law: unpack(pack(values, dtype), dtype, len(values)) == values.
     Raises DtypeError for values that are not of dtype and for other word sizes, LeafTypeError for
-    no numbers.
+    anything but numbers.
 
     >>> hex(pack(range(8), "s4", word_bits=32)[0])
     '0x76543210'
@@ -107,16 +107,16 @@ def pack(values: ArrayLike, dtype: DtypeLike, word_bits: int = 8) -> Array:
 
 
 def unpack(words: Array, dtype: DtypeLike, count: SupportsIndex | None = None) -> Array:
-    """Return the `count` values that are packed in the words, low element first.
+    """Return `count` values that are packed in words, low element first.
 
     Args:
         words: one-dimensional array of uint8, uint16 or uint32, or one such NumPy scalar.
         dtype: the element type.
-        count: how many elements; left out, all that the words hold, which must come out even.
+        count: the number of elements; by default all, which must fill the words exactly.
 
     Raises:
-        DtypeError: other words, fewer words than count needs, or, without count, a part of an
-            element left over.
+        DtypeError: other words, too few words for count, or, without count, a partial element at
+            the end.
 
     >>> import numpy as np
     >>> unpack(np.uint32(0x76543210), "s4")
@@ -154,17 +154,17 @@ def unpack(words: Array, dtype: DtypeLike, count: SupportsIndex | None = None) -
 
 
 class SubbyteReference:
-    """One of the elements packed in an array of words: `get` reads it, `set` writes it.
+    """A reference to an element packed in an array of words: `get` reads it, `set` writes it.
 
     `set` reads the word, replaces the bits under the mask and writes the word back. Two threads
-    that do so on one word race, which is why device code stores whole words only.
+    that write to one word race, so device code stores whole words only.
 
     Args:
         words: one-dimensional array of uint8, uint16 or uint32 (CUTLASS: uint16).
-        index: which element, from 0.
+        index: the index of the element, from 0.
         dtype: the element type; its width divides the word's.
 
-    Raises CoordinateError for an index outside of the words; DtypeError for other words and widths.
+    Raises CoordinateError for an index outside the words; DtypeError for other words and widths.
     Source: cutlass subbyte_reference.h.
 
     >>> import numpy as np
@@ -204,7 +204,7 @@ class SubbyteReference:
         self.mask = (1 << row.bits) - 1
 
     def __repr__(self) -> str:
-        """Return the place and what stands there."""
+        """Return the value and its position as text."""
         return f"<{self.dtype} {self.get()!r} at bit {self.shift} of word {self.word}>"
 
     def get(self) -> Any:  # int, bool or float, by the dtype
@@ -213,10 +213,10 @@ class SubbyteReference:
         return float(value) if self.dtype.is_float else value.item()
 
     def set(self, value: ArrayLike) -> None:
-        """Store one value of the dtype, leaving the rest of the word as it is.
+        """Store one value of the dtype; the rest of the word does not change.
 
         Raises:
-            DtypeError: the dtype does not hold the value (convert it first), or the words are
+            DtypeError: the value is not a value of the dtype (convert it first), or the words are
             read-only.
 
         """
@@ -232,7 +232,7 @@ class SubbyteReference:
 
 
 def exact_image(values: ArrayLike, row: Dtype, operation: str) -> Array:
-    """Return the bit images of values that are values of row already: nothing is rounded."""
+    """Return the bit images of values of `row`; refuse a value that would be rounded."""
     import numpy as np
 
     array, source = read_values(values, operation)
@@ -262,7 +262,7 @@ def _words(words: object, operation: str) -> Array:
 
 
 def _integer(x: SupportsIndex, operation: str) -> int:
-    """Return x as an int; bool, float and text are refused."""
+    """Return x as an int; refuse bool, float and text."""
     from operator import index
 
     if type(x).__name__ not in ("bool", "bool_") and hasattr(x, "__index__"):

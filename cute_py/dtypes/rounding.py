@@ -1,8 +1,8 @@
-"""Rounding on integer bit images: the arithmetic below `convert`, exact for every pair of types.
+"""Rounding on integer bit images: the arithmetic of `convert`, exact for every pair of types.
 
-A number is taken apart into (-1)^negative * mantissa * 2^exponent with a 64-bit integer mantissa,
-so that every conversion rounds once, straight from the exact value. (Going through f32, as
-ml_dtypes does from f64, rounds twice.) All functions work on one-dimensional NumPy arrays.
+A number is split into (-1)^negative * mantissa * 2^exponent with a 64-bit integer mantissa, so that
+every conversion rounds once, directly from the exact value. (A conversion through f32, as in
+ml_dtypes from f64, rounds twice.) All functions work on one-dimensional NumPy arrays.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MODES = {
 
 
 def rounding_mode(name: str, operation: str) -> str:
-    """Return the key of `ROUNDINGS` that name spells: itself, CUTLASS's or PTX's name.
+    """Return the key of `ROUNDINGS` for a name: the key itself, CUTLASS's or PTX's name.
 
     Raises:
         DtypeError: there is no such rounding.
@@ -54,7 +54,7 @@ def _nearest(name: object) -> str:
 
 
 class Parts:
-    """Numbers taken apart: (-1)^negative * mantissa * 2^exponent, where neither nan nor inf is set.
+    """Split numbers: (-1)^negative * mantissa * 2^exponent, unless nan or inf is set.
 
     Attributes:
         negative: bool array.
@@ -78,7 +78,7 @@ class Parts:
 
 
 def split_float(image: Array, source: Dtype) -> Parts:
-    """Take apart the bit images (unsigned array) of a floating-point type."""
+    """Split the bit images (unsigned array) of a floating-point type."""
     import numpy as np
 
     m, e = source.mantissa_bits, source.exponent_bits
@@ -96,7 +96,7 @@ def split_float(image: Array, source: Dtype) -> Parts:
 
 
 def split_integer(values: Array) -> Parts:
-    """Take apart an integer or bool array."""
+    """Split an integer or bool array."""
     import numpy as np
 
     negative = values < 0
@@ -108,7 +108,7 @@ def split_integer(values: Array) -> Parts:
 
 
 def split_big(value: int) -> Parts:
-    """Take apart one Python int of any size: its top 64 bits, the last set if any below it is."""
+    """Split one Python int of any size: its top 64 bits, with a sticky lowest bit."""
     import numpy as np
 
     size = abs(value)
@@ -136,8 +136,8 @@ def to_float(parts: Parts, to: Dtype, mode: str, saturate: bool) -> Array:
     smallest = 1 - to.bias - m  # exponent of the smallest subnormal
     ulp = np.maximum(bit_length(parts.mantissa) + parts.exponent - (m + 1), smallest)
     kept = rounded(parts, ulp, mode, 1 << m)
-    # A normal number's kept part brings the implicit bit along, which makes its exponent field ulp
-    # - smallest + 1, and a carry out of the fraction moves on to the next field by itself.
+    # The kept part of a normal number includes the implicit bit, which makes its exponent field ulp
+    # - smallest + 1, and a carry out of the fraction increments the exponent field.
     image = (np.minimum(ulp - smallest, 1 << e).astype(np.uint64) << m) + kept
     beyond = (image > to.max_bits) | parts.inf
     limit = to.max_bits if saturate else _overflow(parts, to, mode)
@@ -163,7 +163,7 @@ def to_integer(parts: Parts, to: Dtype, mode: str, nan_image: int) -> Array:
 def rounded(parts: Parts, ulp: Array, mode: str, normal: int) -> Array:
     """Return the magnitudes in units of 2^ulp, rounded to integers (uint64).
 
-    Where 64 bits do not hold the result it is garbage, which callers find by `bit_length`.
+    A result that does not fit in 64 bits is garbage, which callers detect with `bit_length`.
 
     Args:
         parts: the numbers.
@@ -175,8 +175,7 @@ def rounded(parts: Parts, ulp: Array, mode: str, normal: int) -> Array:
     import numpy as np
 
     shift = ulp - parts.exponent
-    # 63 stands for all larger shifts, which a float's mantissa (at most 53 bits) does not tell
-    # apart.
+    # 63 stands for all larger shifts: for a float's mantissa (at most 53 bits) they are the same.
     left = np.clip(-shift, 0, 63).astype(np.uint64)
     right = np.clip(shift, 0, 63).astype(np.uint64)
     one = np.uint64(1)
@@ -192,7 +191,7 @@ def rounded(parts: Parts, ulp: Array, mode: str, normal: int) -> Array:
 def _rounds_up(
     parts: Parts, kept: Array, rest: Array, half: Array, mode: str, normal: int
 ) -> Array:
-    """Return which magnitudes step up by one unit, from what was kept and what was cut off."""
+    """Return which magnitudes are rounded up, from the kept and the truncated bits."""
     import numpy as np
 
     if mode == "toward_zero":
@@ -226,7 +225,7 @@ def _overflow(parts: Parts, to: Dtype, mode: str) -> Array | int:
 
 
 def bit_length(x: Array) -> Array:
-    """Return `int.bit_length` of each uint64, as int64; -1022 for 0, which so has the least ulp."""
+    """Return `int.bit_length` of each uint64, as int64; -1022 for 0, so that its ulp is least."""
     import numpy as np
 
     wide = (x >> 53) != 0  # float64 would round these
@@ -236,5 +235,5 @@ def bit_length(x: Array) -> Array:
 
 
 def padding(row: Dtype) -> int:
-    """Return how many low bits of its storage a type leaves unused: 13 for tf32, else 0."""
+    """Return the number of unused low bits in the storage of a type: 13 for tf32, else 0."""
     return 13 if row.name == "tf32" else 0

@@ -1,7 +1,7 @@
 """The dtypes: one frozen row per element type, and the look-up by name or by NumPy dtype.
 
-A row is the only place that knows a type's width, its NumPy, Numba, PTX and CUTLASS names and, for
-a floating-point type, its fields and its special values. Sources: PTX ISA, "Fundamental Types" and
+A row is the only place with a type's width, its NumPy, Numba, PTX and CUTLASS names and, for a
+floating-point type, its fields and its special values. Sources: PTX ISA, "Fundamental Types" and
 "Alternate Floating-Point Data Formats"; OCP OFP8 and Microscaling formats; cutlass numeric_types.h.
 """
 
@@ -30,13 +30,13 @@ class Dtype(Value):
         bits: width of one element in packed storage (bits); 0 for void.
         exponent_bits: width of the exponent field (bits); 0 unless kind is "float".
         mantissa_bits: width of the stored fraction (bits); 0 unless kind is "float".
-        special: which bit images are not finite numbers: "ieee" (all-ones exponent: inf and NaN),
-            "nan" (all ones: NaN, no inf), "finite" (none), "" unless kind is "float".
-        numpy_name: the NumPy dtype that holds one value each: "float16", "ml_dtypes.bfloat16".
-            Sub-byte integers are held in int8 or uint8, tf32 in float32 (low 13 bits zero), b1 in
+        special: the bit images that are not finite numbers: "ieee" (all-ones exponent: inf and
+            NaN), "nan" (all ones: NaN, no inf), "finite" (none), "" unless kind is "float".
+        numpy_name: the NumPy dtype for one value per element: "float16", "ml_dtypes.bfloat16".
+            Sub-byte integers are stored in int8 or uint8, tf32 in float32 (low 13 bits zero), b1 in
             bool.
-        numba_name: the Numba type that stores it in memory; "uint32" for types narrower than a
-            byte, which are packed.
+        numba_name: the Numba type that stores it in memory; "uint32" for sub-byte types, which are
+            packed.
         ptx: the PTX type suffix without the dot; "" if there is none.
         cutlass_name: the C++ name.
 
@@ -66,7 +66,7 @@ class Dtype(Value):
         fields: tuple[int, int, str],  # exponent_bits, mantissa_bits, special
         names: tuple[str, str, str, str],  # NumPy, Numba, PTX, CUTLASS
     ) -> None:
-        """Freeze one row of `DTYPES`; `dtype` and `int_type` are the ways to get one."""
+        """Freeze one row of `DTYPES`; users call `dtype` or `int_type`."""
         self.name = name
         self.kind = kind
         self.bits = bits
@@ -77,7 +77,7 @@ class Dtype(Value):
     __hash__ = object.__hash__
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy by name, so that identity survives."""
+        """Pickle and copy by name, to preserve identity."""
         return dtype, (self.name,)
 
     def __str__(self) -> str:
@@ -92,10 +92,10 @@ class Dtype(Value):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype that holds one value each; loads NumPy, and ml_dtypes if need be.
+        """The NumPy dtype for one value per element; imports NumPy, and ml_dtypes if necessary.
 
         Raises:
-            DtypeError: void holds no values.
+            DtypeError: void has no values.
 
         """
         import numpy as np
@@ -122,7 +122,7 @@ class Dtype(Value):
 
     @property
     def is_signed(self) -> bool:
-        """Whether it has values below zero."""
+        """Whether it has negative values."""
         return self.kind == "int" or (self.kind == "float" and self.name != "ue8m0")
 
     @property
@@ -208,8 +208,8 @@ DTYPES = (*_FLOATS, *_INTEGERS, b1, void)
 NAMES = {row.name: row for row in DTYPES}
 _WIDTHS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
 
-# Every spelling of every dtype made so far. A container is no name: "float32" is f32, not tf32;
-# "int8" is s8, not s4. Nor is "float", which is f32 in C++ and f64 in NumPy.
+# Every spelling of every dtype so far. A container is not a name: "float32" is f32, not tf32;
+# "int8" is s8, not s4. Neither is "float", which is f32 in C++ and f64 in NumPy.
 _SPELLINGS = {
     **{row.numpy_name.removeprefix("ml_dtypes."): row for row in _FLOATS if row is not tf32},
     **{row.cutlass_name: row for row in DTYPES if row is not f32},
@@ -253,7 +253,7 @@ def dtype(x: DtypeLike) -> Dtype:
             letters count bits: `u8` is NumPy's uint8.
 
     Raises:
-        DtypeError: nothing has that name; the nearest names are in the message.
+        DtypeError: no dtype has that name; the message suggests the nearest names.
 
     >>> dtype("half_t") is dtype("float16") is dtype(f16) is f16
     True
@@ -269,11 +269,11 @@ def dtype(x: DtypeLike) -> Dtype:
 
         if isinstance(x, np.dtype) or np.generic in getattr(x, "__mro__", ()):
             return from_numpy(x)
-    raise refusal("dtype-unknown", operation="dtype", value=x, fix=_repair(x))
+    raise refusal("dtype-unknown", operation="dtype", value=x, fix=_fix_of(x))
 
 
 def from_numpy(x: DTypeLike) -> Dtype:
-    """Return the dtype of NumPy's dtype x, read as `numpy.dtype` reads it ("u8" is 8 bytes).
+    """Return the dtype for a NumPy dtype, in NumPy's spelling ("u8" is 8 bytes).
 
     Raises:
         DtypeError: cute_py has no such dtype (complex, longdouble, object, text, foreign byte order
@@ -298,7 +298,7 @@ def from_numpy(x: DTypeLike) -> Dtype:
 
 
 def _spelled(name: str) -> Dtype | None:
-    """Return the dtype of a spelling, or None; integers are made on the spot (s3, int6b_t)."""
+    """Return the dtype of a spelling, or None; integer types are made on demand (s3, int6b_t)."""
     if name in _SPELLINGS:
         return _SPELLINGS[name]
     for prefix, signed in (("uint", False), ("int", True), ("u", False), ("s", True)):
@@ -309,8 +309,8 @@ def _spelled(name: str) -> Dtype | None:
     return None
 
 
-def _repair(x: object) -> str:
-    """Return what to write instead of x, which is no dtype."""
+def _fix_of(x: object) -> str:
+    """Return the fix for x, which is not a dtype."""
     if isinstance(x, type) and x in (bool, int, float):
         width = {bool: "b1", int: "s32 or s64", float: "f32 or f64"}[x]
         return f"a Python type has no width: say {width}"

@@ -1,8 +1,8 @@
-"""Integers as code: the trees of expressions (Python's `ast`), and functions compiled from trees.
+"""Integers as code: expressions as trees (Python's `ast`), and functions compiled from trees.
 
-What is known only when a program runs, and is asked often, becomes a function that is made once.
-It is made of trees, never of text. Names are free: who compiles a tree says what they stand for, so
-that one tree is for integers of Python and for arrays of NumPy.
+An expression that is evaluated often at run time is compiled to a function once, from a tree and
+never from text. Names are free: the caller binds them when it compiles the tree, so one tree works
+for Python integers and for NumPy arrays.
 
 >>> from cute_py.integers.symbols import sym
 >>> from cute_py.integers.ints import ceil_div
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
     Scope = Mapping[str, object]
 
-# what trees call: the names are those of the text of an expression
+# the functions that trees call, under the names that the text of an expression uses
 FUNCTIONS = {"ceil_div": ints.ceil_div, "min": min}
 
 
 def tree(x: object, calls: Mapping[str, str] | None = None) -> ast.expr:
-    """Return the tree of an integer expression: its value, where sizes are given by their names.
+    """Return the tree of an integer expression, over the names of its sizes.
 
     Args:
         x: an int or a SymInt.
-        calls: "//" and "%" to the name of a function that is called instead of the operator.
+        calls: "//" or "%" -> the name of a function to call instead of the operator.
 
-    The tree has `+ - * // %` and calls of `min` and `ceil_div`. A name stands for the declared size
-    (8*m where 8 divides it), and for all of its places in the expression.
+    The tree has `+ - * // %` and calls of `min` and `ceil_div`. A name is the declared size (8*m if
+    8 divides it).
 
     >>> import ast
     >>> from cute_py.integers.symbols import sym
@@ -54,13 +54,12 @@ def tree(x: object, calls: Mapping[str, str] | None = None) -> ast.expr:
 def function(
     parameters: Sequence[str], body: ast.expr | list[ast.stmt], scope: Scope
 ) -> Callable[..., Any]:
-    """Return the function of these parameters with this body, compiled.
+    """Compile a function with these parameters and this body.
 
     Args:
         parameters: names, by position.
-        body: the tree of what it returns; or statements, which say themselves what they return.
-        scope: what the other names stand for. It is read now: what is bound there later, or bound
-            anew, does not count.
+        body: the tree of the returned expression, or statements with their own `return`.
+        scope: the values of all other names, read now: later changes have no effect.
 
     """
     import ast
@@ -73,7 +72,7 @@ def function(
     return result
 
 
-# -- the trees of what is no integer: how a function reads and compares what it is given
+# -- trees other than integers: how a function reads and compares its arguments
 
 
 def variable(x: str) -> ast.expr:
@@ -91,7 +90,7 @@ def constant(value: str | float | None) -> ast.expr:
 
 
 def path(x: ast.expr | str, steps: Sequence[str]) -> ast.expr:
-    """Return what is reached from x by names of attributes, and calls where a step is "()".
+    """Return the tree of attribute look-ups from x; a step "()" is a call.
 
     >>> import ast
     >>> [ast.unparse(path("x", steps)) for steps in (("data", "ptr"), ("stride", "()"))]
@@ -106,7 +105,7 @@ def path(x: ast.expr | str, steps: Sequence[str]) -> ast.expr:
 
 
 def call(function: ast.expr | str, *arguments: ast.expr | str) -> ast.expr:
-    """Return the call of a function; text stands for names."""
+    """Return the call of a function; a text is a name."""
     import ast
 
     return ast.Call(_named(function), [_named(x) for x in arguments], [])
@@ -142,7 +141,7 @@ def opposite(test: ast.expr) -> ast.expr:
 
 
 def assigned(target: str | Sequence[str], value: ast.expr | str) -> ast.stmt:
-    """Return the statement that gives a value to a name, or its parts to several."""
+    """Return the statement that assigns a value to a name, or its parts to several."""
     import ast
 
     if isinstance(target, str):
@@ -161,7 +160,7 @@ def defined(name: str, parameters: Sequence[str], body: list[ast.stmt]) -> ast.s
 
 
 def returned(result: ast.expr | str, test: ast.expr | None = None) -> ast.stmt:
-    """Return the statement that returns a result, with a test: where it holds."""
+    """Return the statement that returns a result; with a test, only if the test is true."""
     import ast
 
     statement = ast.Return(_named(result))
@@ -180,7 +179,7 @@ def _named(x: ast.expr | str) -> ast.expr:
 
 
 class _Code:
-    """The hand that writes trees."""
+    """The notation that writes trees."""
 
     def __init__(self, calls: Mapping[str, str]) -> None:
         import ast

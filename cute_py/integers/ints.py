@@ -1,21 +1,20 @@
 """The integer protocol: the only place that applies an operator or a comparison to a leaf.
 
 A leaf of a shape or stride is a Python `int` (the fast path), or an instance of any class that
-takes part: symbols (`symbols.SymInt`), the tracer's run-time integers. A class takes part by having
-these methods:
+implements the protocol: symbols (`symbols.SymInt`), the tracer's run-time integers. The methods:
 
 `cute_compute(op, a, b)`
     The result of op, one of "add", "sub", "mul", "div", "mod", "min", on the operands a and b in
-    this order. Self is one of the two. Returns `NotImplemented` for an operand that it does not
-    know; then the other operand's class is asked.
+    this order. Self is one of the two. Returns `NotImplemented` for an unknown operand; then the
+    method of the other operand is called.
 `cute_decide(question, a, b)`
     The answer to question, one of "same", "less", "divides", about a and b in this order: True or
-    False only if the answer holds for every value that the operands can take, None where it
-    depends on the value, `NotImplemented` as above.
+    False only if that is the answer for every value of the operands, None if it depends on the
+    value, `NotImplemented` as above.
 `cute_value()`
-    The value as an int where it is known, else None.
+    The value as an int if it is known, else None.
 `cute_assumption(question, a, b)` (optional)
-    What to assume, in words, so that question (one of the three, or "leq") is answered with True.
+    The assumption, in words, under which question (one of the three, or "leq") is True.
 
 `div` and `mod` are Python's floor division and its remainder, which for operands of at least 0 is
 what CuTe computes too.
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
             """Answer a question about a and b."""
 
         def cute_value(self) -> int | None:
-            """Return the value where it is known."""
+            """Return the value if it is known."""
 
     Leaf: TypeAlias = int | CuteInt
 
@@ -52,12 +51,12 @@ if TYPE_CHECKING:
 
 
 def is_leaf(x: object) -> bool:
-    """Tell whether x can stand in a shape or stride as it is, without `normalize`."""
+    """Return whether x can be used in a shape or stride without `normalize`."""
     return x.__class__ is int or hasattr(x.__class__, "cute_compute")
 
 
 def is_static(x: Leaf) -> bool:
-    """Tell whether the value of the leaf x is known now."""
+    """Return whether the value of the leaf x is known now."""
     return x.__class__ is int or x.cute_value() is not None  # type: ignore[union-attr]
 
 
@@ -65,9 +64,9 @@ def normalize(x: object, operation: str = "Layout", also: str = "") -> Leaf:
     """Return x as a leaf: NumPy integers and subclasses of int become `int`, leaves stay.
 
     Args:
-        x: what the user gave.
+        x: the user's value.
         operation: the public name that the user called, for the refusal.
-        also: what else that operation accepts, for the refusal, e.g. ", or None".
+        also: what else the operation accepts, for the refusal, e.g. ", or None".
 
     Raises:
         LeafTypeError: x is a bool, a float, text or anything else that is not an integer.
@@ -164,7 +163,7 @@ def abs_(a: Leaf) -> Leaf:
     return a if settle(leq, 0, a, "abs_") else neg(a)
 
 
-# -- decisions: True and False hold for every value that the operands can take, None is "it depends"
+# -- decisions: True or False for every value that the operands can take, None for "it depends"
 
 
 def same(a: Leaf, b: Leaf) -> bool | None:
@@ -190,7 +189,7 @@ def leq(a: Leaf, b: Leaf) -> bool | None:
 
 
 def divides(a: Leaf, b: Leaf) -> bool | None:
-    """Decide whether b is a multiple of a; of 0 only 0 is one."""
+    """Decide whether b is a multiple of a; only 0 is a multiple of 0."""
     if a.__class__ is int and b.__class__ is int:
         return b % a == 0 if a else b == 0
     return _decide("divides", a, b)
@@ -216,10 +215,10 @@ def require(
     """Return the answer of a decision; refuse None.
 
     Args:
-        answer: what the decision said.
+        answer: the answer of the decision.
         operation: the public name that the user called.
-        question: the statement that was to be decided, e.g. "M is a multiple of 16".
-        assumption: what would settle it, the statement itself if left out.
+        question: the statement to decide, e.g. "M is a multiple of 16".
+        assumption: what would decide it, by default the statement itself.
         where: "file.py:line" in kernels.
 
     Raises:
@@ -241,7 +240,7 @@ def settle(
 ) -> bool:
     """Return `question(a, b)`, where question is `same`, `less`, `leq` or `divides`; refuse None.
 
-    Like `require`, but it finds the words itself, and only when it needs them.
+    Like `require`, but the message is built only when it is needed.
 
     Raises:
         UndecidedError: the answer depends on a symbol; `facts["assumption"]` would settle it.
@@ -273,7 +272,7 @@ def as_int(x: Leaf, operation: str) -> int:
 
 
 def assumption(question: str, a: Leaf, b: Leaf) -> str:
-    """Return what to assume, in words, so that question ("same", ...) is answered with True."""
+    """Return the assumption, in words, under which the question ("same", ...) is True."""
     for leaf in (a, b):
         words = getattr(leaf, "cute_assumption", None)
         if words is not None:
@@ -310,7 +309,7 @@ def _decide(question: str, a: Leaf, b: Leaf) -> bool | None:
 
 
 def _method(x: object, name: str, operation: str) -> Callable[..., Any]:
-    """Return the protocol's method of x; refuse what is not a leaf, not normalized integers too."""
+    """Return the protocol's method of x; refuse anything but a leaf, also NumPy integers."""
     method = getattr(x, name, None)
     if method is None:
         raise refusal("leaf-type", operation=operation, value=x, also="")

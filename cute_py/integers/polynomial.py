@@ -1,13 +1,13 @@
 """Polynomials with integer coefficients over atoms: the normal form under symbolic integers.
 
-A polynomial is a dict from monomial to coefficient, without zero coefficients; nobody changes it
-once it is built. A monomial is a tuple of atoms sorted by key, and `()` is the monomial of the
-constant. There are three kinds of atoms:
+A polynomial is a dict from monomial to coefficient, without zero coefficients, never changed after
+it is built. A monomial is a tuple of atoms sorted by key, and `()` is the monomial of the constant.
+There are three kinds of atoms:
 
 - `Symbol`, the number of multiples in a declared size: "8 divides M" is the substitution M = 8*m,
-  and m is the atom. M is then the polynomial 8*m, M // 8 is m, and what divides what is gcds;
-- `FloorDiv`, floor(numerator / divisor) where the normal form can do no better;
-- `Min`, the least of some polynomials, none of which is known to be the least.
+  and m is the atom. M is then the polynomial 8*m, M // 8 is m, and divisibility is a gcd;
+- `FloorDiv`, floor(numerator / divisor), if the normal form cannot simplify it;
+- `Min`, the least of several polynomials, if none of them is known to be the least.
 
 There is no atom for the remainder: e mod d is e - d*floor(e / d), so that M // 8 * 8 + M % 8 is M
 without any rule. `symbol_forms` builds the last two kinds in normal form.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Atom(Value):
-    """An unknown integer in [lo, hi]; the key tells it from all others and orders the printing."""
+    """An unknown integer in [lo, hi]; the key identifies it and orders the printing."""
 
     __slots__ = ("_hash", "hi", "key", "lo", "symbols")
     key: str
@@ -116,7 +116,7 @@ if TYPE_CHECKING:
 
 
 def polynomial_key(p: Polynomial) -> str:
-    """Return text that is the same exactly for equal polynomials."""
+    """Return a text that is equal exactly for equal polynomials."""
     terms = sorted(p, key=order) if len(p) > 1 else p
     return "+".join([f"{p[m]}*{'*'.join([a.key for a in m])}" for m in terms])
 
@@ -133,7 +133,7 @@ def symbols_of(*polynomials: Polynomial) -> tuple[Symbol, ...]:
 
 
 def numbers_of(p: Polynomial) -> Iterator[int]:
-    """Give the coefficients of a polynomial, and of those inside of its atoms."""
+    """Yield the coefficients of a polynomial, and of the polynomials inside its atoms."""
     yield from p.values()
     for m in p:
         for atom in m:
@@ -213,8 +213,9 @@ def quotient(m: Monomial, n: Monomial) -> Monomial | None:
 def divide(p: Polynomial, d: Polynomial, exact: bool = False) -> tuple[Polynomial, Polynomial]:
     """Return (q, r) with p = q*d + r, where no term of r is divisible by d's leading term.
 
-    The coefficients of r that meet d's leading coefficient c lie in [0, c). With `exact`, a term
-    goes to q only if its coefficient is a multiple of c, and else to r as it is.
+    The coefficients of r on multiples of d's leading monomial are in [0, c), with c the leading
+    coefficient. With `exact`, a term goes to q only if its coefficient is a multiple of c, else to
+    r unchanged.
     """
     if len(d) == 1 and () in d:
         return _divide_by_number(p, d[()], exact)
@@ -254,7 +255,7 @@ def content(p: Polynomial, *, constant: bool = True) -> int:
 
 
 def quotients(atom: FloorDiv, floors: Iterable[FloorDiv]) -> list[tuple[Polynomial, Polynomial]]:
-    """Return the (e, d) with atom = floor(e / d): its own, and those with e among the floors."""
+    """Return the (e, d) with atom = floor(e / d): those of the atom, and those with e a floor."""
     found = [(atom.numerator, atom.divisor)]
     for finer in floors:
         if finer.numerator == atom.numerator and finer != atom:
@@ -268,7 +269,7 @@ def quotients(atom: FloorDiv, floors: Iterable[FloorDiv]) -> list[tuple[Polynomi
 
 
 def evaluate(p: Polynomial, at: Mapping[str, int]) -> int:
-    """Return the value of p where each symbol's atom (size / multiple_of) is `at[name]`."""
+    """Return the value of p if each symbol's atom (size / multiple_of) is `at[name]`."""
     total = 0
     for m, c in p.items():
         for atom in m:

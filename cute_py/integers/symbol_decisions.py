@@ -1,9 +1,9 @@
-"""Questions about polynomials, and their bounds: True or False only if it holds for every value,
-else None.
+"""Questions about polynomials, and their bounds: True or False if that is the answer for every
+value, else None.
 
-For a question that is left open, `assumption` finds the words that would settle it. A polynomial
-over atoms lies within its bounds. Plain interval arithmetic comes first. Where atoms repeat it
-forgets that they are equal, so that two more views are intersected with it:
+For an undecided question, `assumption` returns an assumption that would decide it. Bounds come from
+plain interval arithmetic first. It treats repeated atoms as independent, so two more views are
+intersected with it:
 
 - *shifting*: with m = lo + m' (or hi - m') and m' >= 0, M*N - N is m'*n + m' and so at least 0;
 - *relaxing*: n*floor(e / n) is e - r with r in [0, n-1], so that M - 8*floor(M / 8) is just r.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cute_py.integers.polynomial import Bounds, Monomial, Polynomial
 
 NO_BOUNDS: Bounds = (None, None)
-_EFFORT = 4  # quotients and minima that are relaxed inside of each other
+_EFFORT = 4  # the depth of nested quotients and minima that are relaxed
 _MAX_FLIPS = 3  # atoms with two bounds for which both shifts are tried
 _MAX_TERMS, _MAX_DEGREE = 24, 4  # larger polynomials are not shifted
 
@@ -52,7 +52,7 @@ class Slack(Atom):
 
 
 def bounds(p: Polynomial, effort: int = _EFFORT) -> Bounds:
-    """Return (least, greatest) value of p, None where no bound is known."""
+    """Return the (least, greatest) value of p, None if no bound is known."""
     box = interval(p)
     if len(p) < 2:
         return box
@@ -61,8 +61,8 @@ def bounds(p: Polynomial, effort: int = _EFFORT) -> Bounds:
     if sum(len(m) for m in p) > len(atoms):  # else the interval is exact for free atoms
         box = _meet(box, _shifted(p))
     if opaque and effort:
-        # First what is relaxed without loss: 8*floor(x / 4), not 8*floor(x / 64). Of those, the
-        # longest key belongs to an atom that lies inside no other.
+        # First the atoms that are relaxed without loss: 8*floor(x / 4), not 8*floor(x / 64). Of
+        # these, the one with the longest key is not nested in another.
         atom = max(opaque, key=lambda a: (_is_whole(p, a), len(a.key), a.key))
         box = _meet(box, _without(p, atom, effort - 1))
     return box
@@ -84,7 +84,7 @@ def _hull(a: Bounds, b: Bounds) -> Bounds:
 
 
 def interval(p: Polynomial) -> Bounds:
-    """Return bounds of p that take every occurrence of an atom for another unknown."""
+    """Return bounds of p with each occurrence of an atom treated as independent."""
     lo: int | None = 0
     hi: int | None = 0
     for m, c in p.items():
@@ -127,7 +127,7 @@ def _negative(p: Bounds) -> Bounds:
 
 
 def _shifted(p: Polynomial) -> Bounds:
-    """Return the interval of p with atoms counted from their bounds, over several choices."""
+    """Return the interval of p with atoms counted from a bound, over several choices."""
     box = NO_BOUNDS
     if len(p) > _MAX_TERMS or max(map(len, p)) > _MAX_DEGREE:
         return box
@@ -161,7 +161,7 @@ def _replaced(p: Polynomial, images: dict[Atom, Polynomial]) -> Polynomial:
 
 
 def _without(p: Polynomial, atom: Atom, effort: int) -> Bounds:
-    """Return bounds of p after putting what is known about an opaque atom in its place."""
+    """Return bounds of p with an opaque atom replaced by a relaxation."""
     split = _linear(p, atom)
     if split is None:
         return NO_BOUNDS
@@ -218,7 +218,7 @@ def _without_min(atom: Min, factor: Polynomial, rest: Polynomial, effort: int) -
 
 
 def _is_whole(p: Polynomial, atom: Atom) -> bool:
-    """Tell whether all of p's factors of a quotient by a number are multiples of that number."""
+    """Return whether all factors of a quotient in p are multiples of its divisor, a number."""
     n = value_of(atom.divisor) if isinstance(atom, FloorDiv) else None
     return n is not None and all(c % n == 0 for m, c in p.items() if atom in m)
 
@@ -243,7 +243,7 @@ def _drop(m: Monomial, atom: Atom) -> Monomial:
 
 
 def _quotient(box: Bounds, n: int) -> Bounds:
-    """Return the bounds of integers that lie in `box` after multiplying by n."""
+    """Return the bounds of the integers x with n * x in `box`."""
     return None if box[0] is None else -(-box[0] // n), None if box[1] is None else box[1] // n
 
 
@@ -297,11 +297,11 @@ def _divides(a: Polynomial, b: Polynomial) -> bool | None:
 _DECISIONS = {"same": _same, "less": _less, "divides": _divides}
 
 
-# -- what would settle an open question
+# -- assumptions that would decide a question
 
 
 def assumption(question: str, a: Polynomial, b: Polynomial) -> str:
-    """Return what to assume, in words, so that the question is answered with True."""
+    """Return the assumption, in words, under which the question is True."""
     words = _divisibility(a, b) if question == "divides" else _range(question, plus(b, a, -1))
     return words or _STATEMENTS[question].format(a=text(a), b=text(b))
 
@@ -329,7 +329,7 @@ def _range(question: str, difference: Polynomial) -> str:
 
 
 def _divisibility(a: Polynomial, b: Polynomial) -> str:
-    """Return the multiples that the symbols of b must be for the number a to divide every term."""
+    """Return the divisibility of the symbols of b with which the number a divides every term."""
     n = value(a)
     if not n:
         return ""

@@ -36,15 +36,16 @@ if TYPE_CHECKING:
 def floordiv(p: Polynomial, d: Polynomial) -> Polynomial:
     """Return the normal form of floor(p / d).
 
-    What d divides is taken out; a rest that the bounds settle is 0 (or -1, 1, ...); common factors
-    cancel; a quotient of a quotient is one quotient. Raises UndecidedError if d's sign is open.
+    Terms that d divides are taken out; the rest is a number if the bounds leave one value; common
+    factors cancel; a quotient of a quotient is one quotient. Raises UndecidedError if d's sign is
+    not known.
     """
     number = value_of(d)
     if (number or _sign(p, d)) < 0:
         p, d = scaled(p, -1), scaled(d, -1)
     whole, rest = divide(p, d, exact=True)
     if len(d) > 1 and len(rest) >= len(p):
-        whole, rest = {}, p  # a long divisor must make the rest shorter to be worth a step
+        whole, rest = {}, p  # division by a long divisor is worth it only if the rest gets shorter
     settled = _settled(rest, d)
     if settled is None and len(d) == 1:
         more, rest = divide(rest, d)
@@ -56,7 +57,7 @@ def floordiv(p: Polynomial, d: Polynomial) -> Polynomial:
 
 
 def _sign(p: Polynomial, d: Polynomial) -> int:
-    """Return the sign of the divisor d; refuse 0 and what may be 0."""
+    """Return the sign of the divisor d; refuse a divisor that is or may be 0."""
     lo, hi = bounds(d)
     if lo is not None and lo > 0:
         return 1
@@ -88,7 +89,7 @@ def _at_least(p: Polynomial, least: int) -> bool:
 
 
 def _opaque(p: Polynomial, d: Polynomial) -> Polynomial:
-    """Return floor(p / d) where d takes nothing out of p: smaller, merged, or an atom."""
+    """Return floor(p / d) if d divides no term of p: cancelled, merged, or an atom."""
     smaller = _cancel(p, d)
     if smaller is not None:
         return floordiv(*smaller)
@@ -134,7 +135,7 @@ def _quotient_bounds(p: Polynomial, d: Polynomial) -> tuple[int | None, int | No
 
 
 def _floor(x: int | None, if_negative: int | None, if_positive: int | None) -> int | None:
-    """Return floor(x / divisor) for the divisor that makes it extreme; None is a huge one."""
+    """Return floor(x / divisor) for the divisor that makes it extreme; None is unbounded."""
     if x is None:
         return None
     divisor = if_positive if x >= 0 else if_negative
@@ -145,7 +146,9 @@ def _floor(x: int | None, if_negative: int | None, if_positive: int | None) -> i
 
 
 def minimum(p: Polynomial, q: Polynomial) -> Polynomial:
-    """Return the normal form of min(p, q): flat, only what may be least, common parts outside."""
+    """Return the normal form of min(p, q): flat, only options that may be least, common parts
+    outside.
+    """
     options = _needed([*_options(p), *_options(q)])
     if len(options) == 1:
         return options[0]

@@ -1,9 +1,9 @@
 """Proofs about symbolic integers: yes, no with a counterexample, or unknown.
 
-Most questions are settled by the normal form and the bounds. Two facts settle polynomials without
-floors: one of degree g in a symbol that is 0 at g + 1 consecutive values is 0, and the same holds
-modulo n (its Newton differences are sums of those values). Floors by numbers disappear in residue
-classes: with N = 2*k + 1, N // 2 is k. What is still open is searched for a counterexample.
+The normal form and the bounds decide most questions. A fact decides polynomials without floors: one
+of degree g in a symbol that is 0 at g + 1 consecutive values is 0, exactly or modulo n (its Newton
+differences are sums of those values). Floors by numbers disappear in residue classes: with
+N = 2*k + 1, N // 2 is k. For an open question, a search looks for a counterexample.
 
 >>> from cute_py.integers.symbols import sym
 >>> M, N = sym("M", multiple_of=8), sym("N")
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
     Point: TypeAlias = dict[str, int]  # name -> value of the symbol's atom (size / multiple_of)
     Verdict: TypeAlias = tuple[bool | None, str, Point | None]  # answer, reason, counterexample
 
-_MAX_CLASSES = 4096  # residue classes that are looked at
-_MAX_POINTS = 4096  # assignments that are tried
+_MAX_CLASSES = 4096  # residue classes to check
+_MAX_POINTS = 4096  # assignments to try
 
 
 class Proof(Record):
     """The answer to a question about all admissible values: True, False, or None for unknown.
 
-    `reason` says how the answer was found; `counterexample` (name -> value) comes with False, and
-    `assumption`, words that would settle the question, with None; `bool` of that raises.
+    `reason` says how the answer was found. False comes with a `counterexample` (name -> value), and
+    None with an `assumption` that would decide the question; `bool` of None raises.
     """
 
     __slots__ = ("answer", "assumption", "counterexample", "reason")
@@ -118,7 +118,7 @@ def prove_equal_ints(a: Leaf, b: Leaf) -> Proof:
 
 
 def prove_divides_ints(d: Leaf, e: Leaf) -> Proof:
-    """Prove that e is a multiple of d (of 0 only 0 is) for every admissible value of their symbols.
+    """Prove that e is a multiple of d (only 0 is one of 0) for every admissible value of symbols.
 
     Args:
         d: an int or symbolic expression.
@@ -176,7 +176,7 @@ def _holds(question: str, a: int, b: int) -> bool:
 
 
 def _vanishes(p: Polynomial, n: int) -> Verdict:
-    """Tell whether p is 0 modulo n at every admissible point."""
+    """Return whether p is 0 modulo n at every admissible point."""
     opaque = [atom for m in p for atom in m if not isinstance(atom, Symbol)]
     if not opaque:
         point = _nonzero(p, n)
@@ -201,7 +201,7 @@ def _replace(p: Polynomial, atom: Atom, image: Polynomial) -> Polynomial:
 
 
 def _nonzero(p: Polynomial, n: int) -> Point | None:
-    """Return a point at which p, which has no floors, is not 0 modulo n; None: there is none."""
+    """Return a point at which p, which has no floors, is not 0 modulo n; None if p is always 0."""
     if n:
         p = {m: c % n for m, c in p.items() if c % n}
     if not p:
@@ -222,7 +222,7 @@ def _nonzero(p: Polynomial, n: int) -> Point | None:
 
 
 def _vanishes_in_classes(p: Polynomial, n: int) -> Verdict:
-    """Split the symbols under floors into residue classes, in which the floors are polynomials."""
+    """Decide by residue classes of the symbols in floors, where the floors are polynomials."""
     modulus = period(p)
     symbols = symbols_of({(a,): 1 for m in p for a in m if isinstance(a, FloorDiv)})
     if modulus ** len(symbols) > _MAX_CLASSES:
@@ -245,7 +245,7 @@ _OPEN: Point = {"": 0}
 
 
 def _class(symbol: Symbol, modulus: int, residue: int) -> Polynomial | None:
-    """Return modulus*k + residue with a new symbol k in its range; None: no value is in range."""
+    """Return modulus*k + residue with a new symbol k in its range; None if the class is empty."""
     lo = None if symbol.lo is None else -((residue - symbol.lo) // modulus)
     hi = None if symbol.hi is None else (symbol.hi - residue) // modulus
     if lo is not None and hi is not None and lo > hi:
@@ -287,7 +287,7 @@ def _search(question: str, a: Polynomial, b: Polynomial, reason: str) -> Verdict
 
 
 def _constants(p: Polynomial) -> set[int]:
-    """Return the numbers in p: values near them are where floors and minima change."""
+    """Return the numbers in p: floors and minima change near them."""
     found = {abs(c) for c in p.values()}
     for atom in {atom for m in p for atom in m}:
         inside: tuple[Polynomial, ...] = ()
@@ -329,7 +329,7 @@ def _values(symbol: Symbol, count: int) -> Iterator[int]:
 
 
 def _size(symbol: Symbol) -> int:
-    """Return how many values the symbol admits, more than are ever tried for no bound."""
+    """Return the number of admissible values; without a bound, more than are ever tried."""
     if symbol.lo is None or symbol.hi is None:
         return _MAX_POINTS + 1
     return symbol.hi - symbol.lo + 1

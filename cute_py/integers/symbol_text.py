@@ -1,7 +1,7 @@
-"""Polynomials as text: in declared sizes, without blanks, and such that Python reads it back.
+"""Polynomials as text: in declared sizes, without blanks, and readable by Python.
 
-The normal form counts in multiples and has no remainders. The text speaks of the declared sizes,
-and writes e - d*(e//d) as `e%d` and (e+n-1)//n as `ceil_div(e,n)`.
+The normal form counts multiples and has no remainders. The text uses the declared sizes, and writes
+e - d*(e//d) as `e%d` and (e+n-1)//n as `ceil_div(e,n)`.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
     from cute_py.integers.polynomial import Atom, Monomial, Polynomial
 
-    Words: TypeAlias = tuple[str, int]  # text, and how tightly it binds
+    Words: TypeAlias = tuple[str, int]  # text, and its operator precedence
     Remainder: TypeAlias = tuple[int, Monomial, Polynomial, Polynomial]  # c * m * (e % d)
 
-    class Hand(Protocol):
-        """What writes the parts of an expression: as text here, as code in `code`."""
+    class Notation(Protocol):
+        """Writes the parts of an expression: as text here, as code in `code`."""
 
         def number(self, n: int) -> Any:
-            """Write a number that is not negative."""
+            """Write a nonnegative number."""
 
         def size(self, symbol: Symbol) -> Any:
             """Write the declared size of a symbol."""
 
         def sum(self, terms: Sequence[tuple[int, Any]]) -> Any:
-            """Write terms by their signs, those that are added first."""
+            """Write terms with their signs, positive ones first."""
 
         def product(self, factors: Sequence[Any]) -> Any:
             """Write the product of one or more factors."""
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
             """Write `ceil_div` of two numbers, or `min` of two or more."""
 
         def length(self, written: Any) -> int:
-            """Return how long something is to read."""
+            """Return the length for a reader."""
 
 
 _MAX_TRIES = 64
@@ -74,15 +74,15 @@ def source(p: Polynomial) -> str:
 
 
 class Writer:
-    """Writes polynomials in declared sizes by a hand: it says what is written, the hand how."""
+    """Writes polynomials in declared sizes: it picks the expression, the notation prints it."""
 
-    def __init__(self, hand: Hand) -> None:
-        self.hand = hand
+    def __init__(self, notation: Notation) -> None:
+        self.notation = notation
 
-    def expression(self, p: Polynomial) -> Any:  # of the hand
-        """Write p, with a sum before a quotient where that is shorter than one inside of it."""
+    def expression(self, p: Polynomial) -> Any:  # a value of the notation
+        """Write p, with a sum inside a quotient if that is shorter than outside."""
         plain, whole = self.sum(p), _absorb(p)
-        return min(plain, self.sum(whole), key=self.hand.length) if whole else plain
+        return min(plain, self.sum(whole), key=self.notation.length) if whole else plain
 
     def sum(self, p: Polynomial) -> Any:
         """Write p as a sum of terms; the constant comes last."""
@@ -91,12 +91,12 @@ class Writer:
         last = [terms.pop()] if () in p else []
         terms += [self.remainder(*remainder) for remainder in remainders]
         terms = sorted(terms + last, key=lambda term: -term[0])  # N-M rather than -M+N
-        return self.hand.sum(terms or [(1, self.hand.number(0))])
+        return self.notation.sum(terms or [(1, self.notation.number(0))])
 
     def term(self, c: int, m: Monomial) -> tuple[int, Any]:
-        """Return the sign of c, and |c| * m as it is written."""
+        """Return the sign of c, and |c| * m in the notation."""
         sign, factors = self.factors(c, m)
-        return sign, self.hand.product(factors or [self.hand.number(1)])
+        return sign, self.notation.product(factors or [self.notation.number(1)])
 
     def factors(self, c: int, m: Monomial) -> tuple[int, list[Any]]:
         """Return the sign of c, and the factors of |c| * m, none for 1."""
@@ -105,15 +105,15 @@ class Writer:
         for atom in m:
             c, factor = self.factor(c, atom)
             factors.append(factor)
-        return sign, factors if c == 1 else [self.hand.number(c), *factors]
+        return sign, factors if c == 1 else [self.notation.number(c), *factors]
 
     def factor(self, c: int, atom: Atom) -> tuple[int, Any]:
-        """Return what is left of the coefficient c, and the rest times the atom, written."""
+        """Return the remaining coefficient, and its other part times the atom in the notation."""
         if isinstance(atom, Symbol):
             taken = gcd(c, atom.multiple_of)
-            name, left = self.hand.size(atom), atom.multiple_of // taken
+            name, left = self.notation.size(atom), atom.multiple_of // taken
             if left != 1:
-                name = self.hand.infix(name, "//", self.hand.number(left))
+                name = self.notation.infix(name, "//", self.notation.number(left))
             return c // taken, name
         if isinstance(atom, FloorDiv):
             return c, self.floor(atom)
@@ -121,35 +121,35 @@ class Writer:
         s = _scale(*atom.options)
         s = s if c % s == 0 else 1
         options = [self.expression(scaled(option, s)) for option in atom.options]
-        return c // s, self.hand.function("min", options)
+        return c // s, self.notation.function("min", options)
 
     def floor(self, atom: FloorDiv) -> Any:
-        """Write a quotient, rounded up where that is shorter."""
+        """Write a quotient, as ceil_div if that is shorter."""
         p, d = atom.numerator, atom.divisor
         n = value(d)
         above = plus(plus(p, d, -1), constant(1))
         if p.get(()) == n - 1 if n is not None else len(above) < len(p):
-            return self.hand.function("ceil_div", self.in_sizes(above, d))
+            return self.notation.function("ceil_div", self.in_sizes(above, d))
         p, d = self.in_sizes(p, d)
-        return self.hand.infix(p, "//", d)
+        return self.notation.infix(p, "//", d)
 
     def in_sizes(self, p: Polynomial, d: Polynomial) -> tuple[Any, Any]:
-        """Write two polynomials times the least number that leaves no multiples in them."""
+        """Write two polynomials, scaled by the least number that gives declared sizes."""
         s = _scale(p, d)
         return self.expression(scaled(p, s)), self.expression(scaled(d, s))
 
     def remainder(self, c: int, m: Monomial, p: Polynomial, d: Polynomial) -> tuple[int, Any]:
-        """Return the sign of c, and |c| * m * (p % d) as it is written."""
+        """Return the sign of c, and |c| * m * (p % d) in the notation."""
         s = _scale(p, d)
         if c % s:
             s, p = 1, _in_declared_sizes(p, d)
         sign, factors = self.factors(c // s, m)
         p, d = self.expression(scaled(p, s)), self.expression(scaled(d, s))
-        return sign, self.hand.product([*factors, self.hand.infix(p, "%", d)])
+        return sign, self.notation.product([*factors, self.notation.infix(p, "%", d)])
 
 
 class _Text:
-    """The hand that writes text, with as few brackets as Python needs."""
+    """The notation that writes text, with no redundant brackets."""
 
     def __init__(self, show: Callable[[Symbol], str]) -> None:
         self.show = show
@@ -181,11 +181,11 @@ class _Text:
         return f"{name}({','.join([words for words, _binding in arguments])})", _ATOM
 
     def length(self, written: Words) -> int:
-        return len(written[0].replace("ceil_div", ""))  # it reads well however long its name
+        return len(written[0].replace("ceil_div", ""))  # its long name does not count
 
 
 class _Source(_Text):
-    """The hand that writes what Python reads back: `min_` takes two."""
+    """The notation that Python evaluates: `min_` takes two."""
 
     def function(self, name: str, arguments: Sequence[Words]) -> Words:
         if name != "min":
@@ -201,7 +201,7 @@ def _bracketed(words: Words, binding: int) -> str:
 
 
 def _scale(*polynomials: Polynomial) -> int:
-    """Return the least factor that turns multiples back into declared sizes everywhere."""
+    """Return the least factor that turns all multiples into declared sizes."""
     scale = 1
     for p in polynomials:
         for m, c in p.items():
@@ -210,7 +210,9 @@ def _scale(*polynomials: Polynomial) -> int:
 
 
 def _in_declared_sizes(p: Polynomial, d: Polynomial) -> Polynomial:
-    """Return what is p modulo the number d and needs no //: (M//4)%3 is M%3 if 8 divides M."""
+    """Return a polynomial equal to p modulo the number d, without //: (M//4)%3 is M%3 if 8
+    divides M.
+    """
     n = value(d)
     if n is None:
         return p
@@ -227,7 +229,7 @@ def _units(m: Monomial) -> int:
 
 
 def _absorb(p: Polynomial) -> Polynomial | None:
-    """Return p = w + floor(e / d) as floor((e + w*d) / d), for the terms of w that stand in e."""
+    """Return p = w + floor(e / d) as floor((e + w*d) / d), for the terms of w that e has too."""
     for q in sorted(p, key=order):
         if len(q) != 1 or not isinstance(q[0], FloorDiv) or len(q[0].divisor) != 1:
             continue
@@ -246,7 +248,7 @@ def _absorb(p: Polynomial) -> Polynomial | None:
 
 
 def extract_remainders(p: Polynomial) -> tuple[Polynomial, list[Remainder]]:
-    """Return q and (c, m, e, d), ... with p = q + the sum of c*m*(e%d), where that is shorter."""
+    """Return q and (c, m, e, d), ... with p = q + the sum of c*m*(e%d), if that is shorter."""
     found: list[Remainder] = []
     while (step := _shorter(p)) is not None:
         p, remainder = step

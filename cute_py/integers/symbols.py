@@ -1,10 +1,10 @@
 """Symbolic integers: sizes and strides that are not numbers yet, with declared assumptions.
 
 `sym("M", multiple_of=8)` is an integer expression in normal form (`polynomial`): `M // 8 * 8` is M
-again, and `M % 8` is the int 0. A question about symbols is answered True or False only if the
-answer holds for every value that the declarations admit. `==` and `hash` compare structure, so that
-layouts with symbols stay hashable; whether two integers are equal is asked with `ints.same`, which
-may answer None, or with `prove_equal_ints`.
+again, and `M % 8` is the int 0. A question about symbols has the answer True or False only if it
+has that answer for every admissible value. `==` and `hash` compare structure, so that layouts with
+symbols stay hashable; to compare values use `ints.same`, which may answer None, or
+`prove_equal_ints`.
 
 >>> from cute_py.integers.ints import ceil_div, divides, less
 >>> M, N = sym("M", multiple_of=8, max=4096), sym("N")
@@ -40,13 +40,13 @@ def sym(name: str, *, multiple_of: int = 1, min: int | None = 1, max: int | None
     """Declare a symbolic size or stride and return it as an integer expression.
 
     Args:
-        name: an identifier; one expression holds one declaration of each name.
+        name: an identifier; an expression has one declaration per name.
         multiple_of: a number that divides every admissible value.
         min: the least admissible value, None for no bound.
         max: the greatest admissible value, None for no bound.
 
     Raises:
-        LayoutError: the name is no identifier, or no value is admissible.
+        LayoutError: the name is not an identifier, or no value is admissible.
 
     >>> M = sym("M", multiple_of=8)
     >>> print(M, 2 * M + 1, (M + 8) // 16)
@@ -71,7 +71,7 @@ def _number(x: object) -> int:
 
 
 def _operator(op: str, *, reflected: bool = False) -> Callable[[SymInt, object], int | SymInt]:
-    """Return an operator of Python; `reflected`: with the symbol on its right."""
+    """Return a Python operator; `reflected`: with the symbol on the right."""
 
     def operator(self: SymInt, other: object) -> int | SymInt:
         q = _operand(other)
@@ -86,9 +86,8 @@ def _operator(op: str, *, reflected: bool = False) -> Callable[[SymInt, object],
 class SymInt(Value):
     """An integer expression in symbols; frozen, hashable, a leaf of shapes and strides.
 
-    `+ - * // %`, `divmod` and `abs` compute; `< <= > >=`, `bool` and `int` answer where the
-    declarations settle the answer and raise UndecidedError elsewhere. An expression that turns out
-    to be a number is an int instead.
+    `+ - * // %`, `divmod` and `abs` compute; `< <= > >=`, `bool` and `int` raise UndecidedError if
+    the declarations do not decide the answer. An expression that is a number becomes an int.
     """
 
     __slots__ = ("_hash", "_terms")
@@ -143,7 +142,7 @@ class SymInt(Value):
         return lo if lo == hi else None
 
     def cute_assumption(self, question: str, a: Leaf, b: Leaf) -> str:
-        """Return what to assume, in words, to answer the question with True."""
+        """Return the assumption, in words, under which the question is True."""
         return assumption(question, terms_of(a), terms_of(b))
 
     # -- Python's operators
@@ -268,7 +267,7 @@ def subs(x: Leaf, values: Mapping[str, Leaf]) -> Leaf:
 
     Raises:
         LayoutError: a value contradicts the declaration of its symbol.
-        UndecidedError: it is open whether an expression satisfies the declaration.
+        UndecidedError: it is not known whether an expression satisfies the declaration.
 
     >>> M = sym("M", multiple_of=8, max=512)
     >>> subs(M // 16 + 1, {"M": 64}), str(subs(M // 16, {"M": 32 * sym("K", max=4)}))
@@ -280,7 +279,7 @@ def subs(x: Leaf, values: Mapping[str, Leaf]) -> Leaf:
 
 
 def _image(symbol: Symbol, value: object) -> Polynomial:
-    """Return the polynomial of the symbol's atom, once the declaration admits the value."""
+    """Return the polynomial of the symbol's atom; refuse a value that the declaration excludes."""
     new = ints.normalize(value, "subs")
     lo, hi, unit = symbol.lo, symbol.hi, symbol.multiple_of
     admitted = ints.settle(ints.divides, unit, new, "subs")

@@ -1,7 +1,7 @@
 """Symbolic integers as SymPy expressions, for formulas and LaTeX; nothing computes with them.
 
-SymPy loads on the first call. The normal form is translated, so that what it knows is in the
-formula already: SymPy's own `//` costs milliseconds, and to it `M % 8 == 0` is False for every M.
+SymPy is imported on the first call. The normal form is translated, so the formula is already
+simplified: SymPy's own `//` costs milliseconds, and its `M % 8 == 0` is False for every M.
 """
 
 from __future__ import annotations

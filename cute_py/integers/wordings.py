@@ -18,7 +18,7 @@ WORDINGS: dict[str, Wording] = {
     "leaf-operands": (
         LeafTypeError,
         "{a!r} and {b!r}",
-        "operands whose classes know each other",
+        "operands of classes that work together",
         "use one kind of symbol in one layout",
     ),
     "undecided": (
@@ -26,7 +26,7 @@ WORDINGS: dict[str, Wording] = {
         "symbols that leave open whether {question}",
         "one answer for every value that the symbols can take",
         "assume that {assumption}: declare it, sym(name, multiple_of=..., min=..., max=...), "
-        "or put in numbers (subs)",
+        "or substitute numbers (subs)",
     ),
     "symbol-name": (
         LayoutError,
@@ -56,7 +56,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{name} = {value}",
         "a value that {symbol!r} admits",
-        "choose {admissible}, or declare {name} with weaker assumptions",
+        "use {admissible}, or declare {name} with weaker assumptions",
     ),
     "symbol-true-division": (
         LeafTypeError,

@@ -1,9 +1,9 @@
-"""The elements of a tensor: whether they lie inside of the memory of its engine, and all at once as
-NumPy arrays.
+"""The elements of a tensor: bounds checks against the memory of its engine, and conversion to and
+from NumPy arrays.
 
-The extremes of an all-int layout are sums of its strides, those of a swizzled one lie in the
-swizzle periods around them, so the check costs a few additions. Only what may lie outside is
-enumerated, to name the first coordinate that does.
+The extreme offsets of an all-int layout are sums of its strides; those of a swizzled layout are in
+the swizzle periods around them. So the check costs a few additions. Only a layout that may be out
+of bounds is enumerated, to name the first coordinate that is.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 def require_inside(engine: Engine, layout: AnyLayout, operation: str) -> None:
-    """Refuse a layout that reaches outside of the engine's memory, naming the first coordinate.
+    """Refuse a layout that is out of bounds, naming the first coordinate that is.
 
-    Where the size of the memory or the offsets are not known yet (symbols), nothing is refused:
-    each access is checked.
+    If the size of the memory or the offsets are not known yet (symbols), nothing is refused here:
+    each access is checked instead.
     """
     size, origin = engine.size, engine.offset
     if size.__class__ is not int or origin.__class__ is not int:
@@ -48,7 +48,7 @@ def require_inside(engine: Engine, layout: AnyLayout, operation: str) -> None:
 
 
 def require_offset(engine: Engine, layout: AnyLayout, coord: IntTuple, offset: Leaf) -> None:
-    """Refuse the offset of one coordinate if it is known to lie outside of the engine's memory."""
+    """Refuse the offset of one coordinate if it is known to be outside the engine's memory."""
     size, origin = engine.size, engine.offset
     known = size.__class__ is int and origin.__class__ is int and offset.__class__ is int
     if known and not 0 <= origin + offset < size:
@@ -72,8 +72,8 @@ def refuse_offset(
 
 
 def extremes(layout: Alike) -> tuple[int, int] | None:
-    """Return bounds (low, high) of the offsets, tight for a plain layout; None where symbols or
-    coordinates leave them open.
+    """Return bounds (low, high) of the offsets, tight for a plain layout; None for symbols or
+    coordinates.
     """
     if layout.__class__ is Layout:
         if layout._kind != INTS:
@@ -126,15 +126,15 @@ def _corner(layout: Layout, sign: int) -> int:
 
 
 def yields_coordinates(layout: AnyLayout) -> bool:
-    """Return whether the layout gives coordinates instead of offsets."""
+    """Return whether the layout yields coordinates instead of offsets."""
     return layout.__class__ is Layout and layout._kind == BASIS
 
 
-# -- all elements: gather, scatter, what a dtype can store
+# -- all elements: gather, scatter, conversion to a dtype
 
 
 def axes(tensor: Tensor) -> tuple[int, ...]:
-    """Return the shape of the array that holds the elements: the sizes of the top-level modes."""
+    """Return the shape of the array of all elements: the sizes of the top-level modes."""
     return tuples.product_each(tensor.shape)  # type: ignore[no-any-return]
 
 
@@ -156,7 +156,7 @@ def _offsets(tensor: Tensor) -> Array:
 
 
 def _coordinates(tensor: Tensor) -> Array:
-    """Return the coordinates that are the elements; a tuple's leaves lie along a last axis."""
+    """Return the coordinates that are the elements; the leaves of a tuple form the last axis."""
     import numpy as np
 
     rows = [list(tuples.leaves(tensor[c])) for c in coordinates(tensor.shape)]
@@ -177,8 +177,8 @@ def as_array(tensor: Tensor, dtype: Any, copy: bool | None) -> Array:
 
 
 def stored(values: Any, dtype: Dtype, engine: Engine) -> Array:
-    """Return values as the array that the dtype stores: floats rounded to nearest even, integers
-    in range as they are; refuse others.
+    """Return values as an array of the dtype: floats rounded to nearest even, integers unchanged;
+    refuse integers out of range and other types.
     """
     import numpy as np
 
@@ -214,8 +214,8 @@ def assign(tensor: Tensor, source: Any) -> None:
 
 
 def _surely_injective(layout: Alike) -> bool:
-    """Return whether every stride steps past all that smaller strides reach: then no two
-    coordinates have one offset. A swizzle on top changes nothing, it is a bijection.
+    """Return whether every stride is larger than the reach of all smaller strides: then no two
+    coordinates have the same offset. A swizzle does not matter, since it is a bijection.
     """
     if layout.__class__ is not Layout:
         return layout.outer.__class__ is Swizzle and _surely_injective(layout.inner)

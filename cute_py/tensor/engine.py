@@ -1,4 +1,4 @@
-"""Engines: what the offsets of a tensor count in.
+"""Engines: the storage of a tensor, whose elements its offsets count.
 
     Pointer      elements at a device address            gmem_ptr[16b](0x7f00)
     Memory       elements of a named storage             smem_ptr[16b](sA)
@@ -31,8 +31,8 @@ SPACES = ("gmem", "smem", "rmem")
 
 
 class Engine(Record):
-    """What all engines share: `dtype` (None for coordinates), `offset` of the origin (elements),
-    `space`, and `size`, how many elements the storage holds (None if that is not known).
+    """The base of all engines: `dtype` (None for coordinates), `offset` of the origin (elements),
+    `space`, and `size`, the number of elements of the storage (None if that is not known).
 
     Offsets are given from the origin; `Tensor` checks them before it reads or writes.
     """
@@ -41,12 +41,12 @@ class Engine(Record):
     dtype: Any
     offset: Any
     space: str
-    computes = False  # whether operators make run-time operations of a kernel
-    records = False  # whether reads and writes are recorded by a kernel
+    computes = False  # whether operators record arithmetic in a kernel
+    records = False  # whether a kernel records reads and writes
 
     @property
     def size(self) -> Leaf:
-        """How many elements the storage holds, None if that is not known."""
+        """The number of elements of the storage, None if that is not known."""
         return None
 
     @property
@@ -55,7 +55,7 @@ class Engine(Record):
         return self.dtype.bits  # type: ignore[no-any-return]
 
     def moved(self, by: IntTuple) -> Engine:
-        """Return the engine with its origin moved by so many elements."""
+        """Return the engine with its origin moved by `by` elements."""
         if by.__class__ is int and by == 0:
             return self
         return self.at(ints.add(self.offset, by))
@@ -65,7 +65,7 @@ class Engine(Record):
         raise NotImplementedError
 
     def recast(self, dtype: Dtype, offset: Leaf) -> Engine:
-        """Return the same storage in elements of `dtype`, the origin at `offset` of these."""
+        """Return the same storage in elements of `dtype`, with the origin at `offset` of these."""
         raise refusal("recast-engine", operation="recast", engine=self)
 
     def within(self, coord: IntTuple, shape: IntTuple) -> Engine:
@@ -79,53 +79,53 @@ class Engine(Record):
         return self
 
     def read(self, offset: IntTuple) -> IntTuple:
-        """Return the element at an offset that lies inside."""
+        """Return the element at an offset in bounds."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
     def write(self, offset: IntTuple, value: object) -> None:
-        """Store an element at an offset that lies inside."""
+        """Store an element at an offset in bounds."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
     def gather(self, offsets: Array) -> Array:
-        """Return the elements at a NumPy array of offsets that lie inside."""
+        """Return the elements at a NumPy array of offsets in bounds."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
     def guarded(
         self, layout: AnyLayout, change: Callable[[AnyLayout], AnyLayout]
     ) -> tuple[Engine, AnyLayout] | None:
-        """Return engine and layout that check each access against the extents of `layout`, where
-        the changed layout reaches past them; None where that is not needed, or not known.
+        """Return engine and layout that check each access against the extents of `layout`, if the
+        changed layout reaches past them; None if that is not needed, or the extents are not known.
         """
         return None
 
     def shifted(self, layout: AnyLayout, coord: IntTuple) -> tuple[Engine, AnyLayout] | None:
         """Return engine and layout of `domain_offset` that check each access against the extents of
-        `layout`; None where they are not known.
+        `layout`; None if they are not known.
         """
         return None
 
     def operate(self, name: str, *operands: object) -> Alike:
-        """Return a function of tensors element by element: what registers of a kernel can do."""
+        """Apply an operator to tensors element by element; registers of a kernel can do this."""
         raise refusal("engine-arithmetic", operation=name, engine=self)
 
     def require_known(self, tensor: Alike, use: str, instead: str = "") -> None:
-        """Refuse to let Python use the values of a tensor where only a kernel will know them."""
+        """Refuse a use of a tensor's values in Python if they are known only when a kernel runs."""
 
     def assign(self, tensor: Alike, value: object) -> None:
         """Record the assignment of all elements of a tensor, in a kernel."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
     def convert(self, tensor: Alike, dtype: DtypeLike, how: tuple[str, bool]) -> Alike:
-        """Return the elements of a tensor in another type: what registers of a kernel can do."""
+        """Convert the elements of a tensor to another type; registers of a kernel can do this."""
         raise refusal("engine-arithmetic", operation="to", engine=self)
 
     def scatter(self, offsets: Array, values: Array) -> None:
-        """Store elements at a NumPy array of offsets that lie inside and differ."""
+        """Store elements at a NumPy array of distinct offsets in bounds."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)
 
 
 def checked_space(space: str, operation: str) -> str:
-    """Return the name of a memory space; refuse other names."""
+    """Return the name of a memory space; refuse any other name."""
     if space not in SPACES:
         raise refusal("memory-space", operation=operation, value=space)
     return space
@@ -138,7 +138,7 @@ class Pointer(Engine):
         dtype: the type of the elements.
         base: the address (bytes), a multiple of the element's size.
         space: "gmem", "smem" or "rmem".
-        offset: where the origin lies (elements from `base`).
+        offset: the origin (elements from `base`).
 
     >>> pointer = Pointer("f16", 0x7F00)
     >>> print(pointer, pointer.moved(8), Pointer("u4", 0x7F00).moved(3))
@@ -186,11 +186,11 @@ class Memory(Engine):
     """A named storage that a kernel will have: symbolic, so the host never reads it.
 
     Args:
-        name: what tells it from other storages of the kernel.
+        name: the name of the storage, unique in the kernel.
         dtype: the type of the elements.
-        count: how many elements it holds; None if that is not known.
+        count: the number of elements; None if that is not known.
         space: "gmem", "smem" or "rmem".
-        offset: where the origin lies (elements).
+        offset: the origin (elements).
 
     >>> memory = Memory("sA", "f16", 4096)
     >>> print(memory, memory.moved(64), memory.size)
@@ -218,7 +218,7 @@ class Memory(Engine):
 
     @property
     def size(self) -> Leaf:
-        """How many elements the storage holds, None if that is not known."""
+        """The number of elements of the storage, None if that is not known."""
         return self._count
 
     def __str__(self) -> str:
@@ -230,7 +230,7 @@ class Memory(Engine):
         return Memory(self.name, self.dtype, self._count, self.space, offset)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> Memory:
-        """Return the storage in elements of `dtype`; a last part of an element is left out."""
+        """Return the storage in elements of `dtype`; a partial last element is dropped."""
         count = self._count
         if count is not None:
             count = ints.div(ints.mul(count, self.dtype.bits), dtype.bits)
@@ -238,7 +238,7 @@ class Memory(Engine):
 
 
 class Coordinates(Engine):
-    """The coordinates themselves as elements: reading the offset `o` gives start + o.
+    """Coordinates as elements: reading the offset `o` returns start + o.
 
     Args:
         start: the coordinate of the origin, a nested tuple of ints, or an int.

@@ -1,8 +1,8 @@
 """Engines in the memory of this process: NumPy arrays, and packed sub-byte elements in words.
 
-`ArrayEngine` numbers the elements of the memory that an array lies in, from its lowest address to
-its highest, so a tensor over it shares memory with the array. `PackedEngine` numbers elements of
-less than a byte in words of 8, 16 or 32 bits, low element first, as `dtypes.packing` does.
+`ArrayEngine` numbers the elements of an array's memory, from its lowest address to its highest, so
+a tensor over it shares memory with the array. `PackedEngine` numbers sub-byte elements in words of
+8, 16 or 32 bits, low element first, as `dtypes.packing` does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _HostEngine(Engine):
         self.offset = offset
 
     def _key(self) -> tuple[Any, ...]:
-        """Two engines are equal if they see the same memory in the same way."""
+        """Two engines are equal if they view the same memory in the same way."""
         memory = self.memory
         return memory.ctypes.data, memory.size, memory.dtype, self.dtype, self.offset
 
@@ -54,7 +54,7 @@ class _HostEngine(Engine):
         return type(self)(self.memory, self.dtype, offset)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> Engine:
-        """Return the same memory in elements of `dtype`; a last part of an element is left out."""
+        """Return the same memory in elements of `dtype`; a partial last element is dropped."""
         if self.element_bits != self.dtype.bits:
             raise refusal("recast-unpacked", operation="recast", to=self.dtype)
         octets = self.memory.view("uint8")
@@ -73,16 +73,16 @@ class _HostEngine(Engine):
 
 
 class ArrayEngine(_HostEngine):
-    """The memory of a NumPy array, an element of NumPy's at a time.
+    """The memory of a NumPy array, in NumPy's elements.
 
-    A bool array is b1 in bytes of its own; ml_dtypes' int4 and the like likewise.
+    A bool array is b1; its elements take a byte each, like those of ml_dtypes' int4.
     """
 
     __slots__ = ()
 
     @property
     def size(self) -> int:
-        """How many elements the memory holds."""
+        """The number of elements of the memory."""
         return self.memory.size  # type: ignore[no-any-return]
 
     @property
@@ -110,20 +110,20 @@ class ArrayEngine(_HostEngine):
 
 
 class PackedEngine(_HostEngine):
-    """Elements of less than a byte, packed in words: element i of E a word is the bits from
-    (i % E) * bits of word i // E. Source: cutlass subbyte_reference.h.
+    """Sub-byte elements, packed in words: with E elements per word, element i is in word i // E,
+    from bit (i % E) * bits. Source: cutlass subbyte_reference.h.
     """
 
     __slots__ = ()
 
     @property
     def per_word(self) -> int:
-        """How many elements a word holds."""
+        """The number of elements per word."""
         return 8 * self.memory.itemsize // self.dtype.bits  # type: ignore[no-any-return]
 
     @property
     def size(self) -> int:
-        """How many elements the words hold."""
+        """The number of elements in all words."""
         return self.memory.size * self.per_word  # type: ignore[no-any-return]
 
     def reference(self, offset: IntTuple) -> SubbyteReference:
@@ -135,7 +135,7 @@ class PackedEngine(_HostEngine):
         return self.reference(offset).get()
 
     def write(self, offset: IntTuple, value: Any) -> None:
-        """Store one value of the dtype; the other bits of its word stay."""
+        """Store one value of the dtype; the other bits of its word do not change."""
         self.reference(offset).set(value)
 
     def gather(self, offsets: Array) -> Array:
@@ -145,7 +145,7 @@ class PackedEngine(_HostEngine):
         return decode(self.memory[word] >> place & mask, self.dtype)  # type: ignore[no-any-return]
 
     def scatter(self, offsets: Array, values: Array) -> None:
-        """Store the elements at all offsets, which differ; the other bits of their words stay."""
+        """Store elements at distinct offsets; the other bits of their words do not change."""
         import numpy as np
 
         self.require_writeable()
@@ -157,7 +157,7 @@ class PackedEngine(_HostEngine):
         np.bitwise_or.at(self.memory, word, np.left_shift(image, place, dtype=kind))
 
     def _places(self, offsets: Array) -> tuple[Array, Array]:
-        """Return the word of every element, and the bit at which it begins there."""
+        """Return the word of every element, and its first bit in that word."""
         import numpy as np
 
         word, place = np.divmod(offsets + self.offset, self.per_word)
@@ -190,7 +190,7 @@ def array_engine(array: Array, dtype: DtypeLike | None) -> tuple[Engine, Any]:
 
 
 def _reread(array: Array, row: Dtype) -> Array:
-    """Return the array as one of `row`: its own values, or words that hold the bit images."""
+    """Return the array as one of `row`: its own values, or words with their bits."""
     if array.dtype == row.numpy and 8 * array.itemsize == row.bits:
         return array
     if array.dtype.kind == "u" and 8 * array.itemsize == row.bits:
@@ -210,7 +210,7 @@ def _between(array: Array, before: int, count: int) -> Array:
 
 
 def packed_engine(words: Array, row: Dtype) -> PackedEngine:
-    """Return the engine over packed words; refuse what A14's addressing does not cover."""
+    """Return the engine over packed words; refuse words that cannot be addressed."""
     SubbyteReference(words, 0, row)  # has the checks of words and width
     if not words.flags.c_contiguous:
         step, size = words.strides[0], words.itemsize
@@ -219,7 +219,7 @@ def packed_engine(words: Array, row: Dtype) -> PackedEngine:
 
 
 def allocate(dtype: DtypeLike, count: int) -> Engine:
-    """Return an engine over fresh zeros: `count` elements, packed if they are below a byte."""
+    """Return an engine over `count` new zeros, packed if they are narrower than a byte."""
     import numpy as np
 
     row = as_dtype(dtype)

@@ -1,6 +1,6 @@
-"""Python's operators on tensors: what the engine makes of them.
+"""Python's operators on tensors, implemented by the engine.
 
-Registers of a kernel compute element by element; other engines refuse, and say what to do.
+Registers of a kernel compute element by element; other engines refuse, with a fix.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def _of_one(name: str) -> Unary:
-    """Return the operator that is a function of one tensor."""
+    """Return a unary operator."""
     return lambda self: self._operate(name, self)
 
 
 def _of_two(name: str) -> Binary:
-    """Return the operator that is a function of two operands."""
+    """Return a binary operator."""
     return lambda self, other: self._operate(name, self, other)
 
 
 def _forms(name: str) -> tuple[Binary, Binary, Binary]:
-    """Return the forms of an operator: `x + y`, `y + x` if y does not know it, and `x += y`."""
+    """Return the forms of an operator: `x + y`, the reflected `y + x`, and `x += y`."""
     return (
         _of_two(name),
         lambda self, other: self._operate(name, other, self),
@@ -55,16 +55,23 @@ class Operators:
 
         Args:
             dtype: the new type.
-            rounding: rn, rz, rd or ru, where the new type is narrower.
+            rounding: rn, rz, rd or ru, if the new type is narrower.
             saturate: clamp to the finite range of the new type.
 
         """
         return self.engine.convert(self, dtype, (rounding, saturate))
 
     def __bool__(self) -> bool:
-        """Refuse for memory of a kernel, whose values are not known yet; else a tensor is true."""
+        """Refuse memory of a kernel, whose values are not known yet; any other tensor is true."""
         self.engine.require_known(self, "Python's if, while, assert, and, or, not, min, max")
         return True
+
+    def __format__(self, spec: str) -> str:
+        try:
+            return format(str(self), spec)
+        except ValueError:
+            self.engine.require_known(self, f"the format {spec!r}", "cute.print")
+            raise
 
     def __int__(self) -> int:
         return self._number("int()")
@@ -73,7 +80,7 @@ class Operators:
         return self._number("float(), math.sqrt() and the like")
 
     def __round__(self, digits: object = None) -> Any:
-        return self._number("round()", "x.to(dtype), which rounds as it is told")
+        return self._number("round()", "x.to(dtype, rounding), which rounds")
 
     def __pow__(self, other: object) -> Any:
         return self._number("**", "x * x, or cute.exp2(y * cute.log2(x))")
@@ -87,7 +94,7 @@ class Operators:
 
     def _number(self, use: str, instead: str = "") -> NoReturn:
         self.engine.require_known(self, use, instead)
-        raise TypeError(f"a tensor is no number in {use}: read one element, tensor[coord]")
+        raise TypeError(f"a tensor is not a number in {use}: read one element, tensor[coord]")
 
     def __ne__(self, other: object) -> Any:
         """Return the negation of `==`."""

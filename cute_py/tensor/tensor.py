@@ -1,8 +1,8 @@
 """`Tensor`: an engine and a layout, a map from coordinates to elements.
 
 Operations of the algebra that rename coordinates (group, flatten, divide, compose ...) act on the
-layout and keep the engine. Slices add the offset of the fixed coordinate to the engine. What is
-built by hand must lie inside of the memory. What is derived may over-cover, as a tile that does not
+layout and keep the engine. Slices add the offset of the fixed coordinate to the engine. A tensor
+that the user builds must be in bounds. A derived tensor may over-cover, as a tile that does not
 divide does: then each access is checked. Source: cutlass include/cute/tensor_impl.hpp.
 """
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _set = object.__setattr__
 
-# filled from above: (name, dtype, count) -> the registers of the kernel in progress, or None
+# set by the tracer: (name, dtype, count) -> the registers of the kernel being traced, or None
 register_allocators: list[Callable[[str, DtypeLike, Leaf], Engine | None]] = []
 
 
@@ -48,8 +48,8 @@ class Tensor(Operators, Record, AbstractTensor):
         layout: a Layout or ComposedLayout, or a shape (compact, leftmost mode fastest).
 
     Law: tensor[c] is the element at offset layout(c), and tensor[c with `_`][x] == tensor[c with x
-    for `_`]. len(tensor) is the rank. Raises CoordinateError, naming the first coordinate, where
-    the layout reaches past the memory.
+    for `_`]. len(tensor) is the rank. Raises CoordinateError, naming the first coordinate, if the
+    layout is out of the bounds of the memory.
 
     >>> import numpy as np
     >>> from cute_py import _
@@ -93,12 +93,25 @@ class Tensor(Operators, Record, AbstractTensor):
             return NotImplemented
         return bool(self.engine == other.engine and self.layout == other.layout)
 
-    __hash__ = Record.__hash__
+    def __hash__(self) -> int:
+        """Return the hash of engine and layout; registers, which == compares by element, have
+        none.
+        """
+        if self.engine.computes:
+            self.engine.require_known(self, "a set, a dict or hash()", "cute.when and ==")
+        return Record.__hash__(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Tensor:
+        """Return a copy of the elements; refuse for those of a kernel, which cute.copy moves."""
+        self.engine.require_known(self, "copy.deepcopy", "cute.make_rmem_tensor and cute.copy")
+        from copy import deepcopy
+
+        return derived(deepcopy(self.engine, memo), self.layout)
 
     def __str__(self) -> str:
         return f"{self.engine} o {self.layout}"
 
-    # -- what it is made of
+    # -- its parts
 
     @property
     def shape(self) -> IntTuple:
@@ -107,7 +120,7 @@ class Tensor(Operators, Record, AbstractTensor):
 
     @property
     def stride(self) -> IntTuple:
-        """The stride of the layout; refused for a ComposedLayout, which has none."""
+        """The stride of the layout; a ComposedLayout has none and is refused."""
         return self.layout.stride
 
     @property
@@ -137,8 +150,7 @@ class Tensor(Operators, Record, AbstractTensor):
         return self.layout.cosize()
 
     def with_layout(self, layout: AnyLayout, operation: str = "") -> Tensor:
-        """Return the tensor of the same engine and another layout; its accesses are checked one by
-        one.
+        """Return the tensor of the same engine with another layout; each access is checked.
 
         Raises LayoutError for products, which need more memory than the tensor has.
         """
@@ -147,8 +159,8 @@ class Tensor(Operators, Record, AbstractTensor):
         return derived(self.engine, layout)
 
     def changed(self, change: Callable[[AnyLayout], AnyLayout], operation: str) -> Tensor:
-        """Return the tensor with `change` made to its layout; an engine that knows the extents of
-        its elements (of a kernel's argument) guards those that the new layout adds.
+        """Return the tensor with `change` applied to its layout; an engine with known extents (a
+        kernel argument) guards the elements that the new layout adds.
         """
         guarded = self.engine.guarded(self.layout, change)
         if guarded is not None:
@@ -158,7 +170,7 @@ class Tensor(Operators, Record, AbstractTensor):
     # -- elements and parts
 
     def __getitem__(self, coord: IntTuple) -> Any:  # an element, or a Tensor
-        """Return the element at a coordinate or index, or the tensor that `_` leaves free."""
+        """Return the element at a coordinate or index; with `_`, the tensor of the free modes."""
         if has_underscore(coord):
             return self.slice(coord)
         offset = self._offset(coord)
@@ -169,8 +181,8 @@ class Tensor(Operators, Record, AbstractTensor):
         return self[coord[0] if len(coord) == 1 else coord]
 
     def __setitem__(self, coord: IntTuple, value: Any) -> None:
-        """Store an element; or, where the coordinate has `_` (`...`: everywhere), all elements of
-        that part: an array of its shape, a tensor, or one value for all.
+        """Store an element; if the coordinate has `_` (or is `...`), all elements of that slice:
+        from an array of its shape, a tensor, or one value for all.
         """
         if coord is Ellipsis:
             self.copy_(value)
@@ -193,12 +205,12 @@ class Tensor(Operators, Record, AbstractTensor):
         raise refusal("tensor-iteration", operation="Tensor", tensor=self)
 
     def slice(self, coord: IntTuple) -> Tensor:
-        """Return the part that `coord` leaves free, its origin moved to the fixed coordinate."""
+        """Return the modes that `coord` leaves free, with the origin at the fixed coordinate."""
         layout, offset = slice_and_offset(coord, self.layout)
         return derived(self.engine.within(coord, self.shape).moved(offset), layout)
 
     def domain_offset(self, coord: IntTuple) -> Tensor:
-        """Return the tensor with its origin at `coord`, which may lie outside of the shape; see
+        """Return the tensor with its origin at `coord`, which may be outside the shape; see
         `domain_offset`.
         """
         coord = tuples.canonical(coord, "domain_offset")
@@ -236,8 +248,7 @@ class Tensor(Operators, Record, AbstractTensor):
     def to_numpy(self) -> Any:  # an array of the dtype
         """Return a copy of the elements as an array with one axis for each top-level mode.
 
-        Coordinates lie along one more axis, their leaves flat. Raises LayoutError for device
-        memory.
+        Coordinates take one more axis for their flat leaves. Raises LayoutError for device memory.
         """
         from cute_py.tensor.elements import to_numpy
 
@@ -253,7 +264,7 @@ class Tensor(Operators, Record, AbstractTensor):
         """Store all elements: those of a tensor or array of the same shape, or one value for all.
 
         Floating-point values are rounded to nearest even. Integers must be in the range of the
-        dtype. Where the layout maps two coordinates to one offset, both must get the same value.
+        dtype. If the layout maps two coordinates to one offset, both must get the same value.
         Returns the tensor itself.
         """
         from cute_py.tensor.elements import assign
@@ -270,7 +281,7 @@ class Tensor(Operators, Record, AbstractTensor):
 
 
 def derived(engine: Engine, layout: AnyLayout) -> Tensor:
-    """Return the tensor of an engine and a layout that may reach past it."""
+    """Return the tensor of an engine and a layout that may be out of its bounds."""
     tensor = Tensor.__new__(Tensor)
     _set(tensor, "engine", engine)
     _set(tensor, "layout", layout)
@@ -278,7 +289,7 @@ def derived(engine: Engine, layout: AnyLayout) -> Tensor:
 
 
 def as_layout(layout: LayoutLike, operation: str) -> Alike:
-    """Return a layout as it is, and the compact layout of a shape."""
+    """Return a layout unchanged, or the compact layout of a shape."""
     if layout.__class__ is Layout or layout.__class__ is ComposedLayout:
         return layout
     if isinstance(layout, tuple) or ints.is_leaf(layout) or hasattr(layout, "__index__"):
@@ -287,7 +298,7 @@ def as_layout(layout: LayoutLike, operation: str) -> Alike:
 
 
 def _engine_of(source: object, dtype: DtypeLike | None) -> tuple[Engine, Any]:
-    """Return the engine of what make_tensor takes, and the strides that it brings along."""
+    """Return the engine of an argument of make_tensor, and the strides of an array."""
     if isinstance(source, Engine):
         if dtype is not None:
             raise refusal("tensor-dtype", operation="make_tensor", engine=source)
@@ -310,15 +321,15 @@ def make_tensor(
 
     Args:
         source: an engine (`Pointer`, `Memory`, or another tensor's `data`), a NumPy array, or a
-            coordinate (a tuple of ints), from which the elements count on.
-        layout: a Layout, ComposedLayout or shape. Offset 0 is the array's first element. Left out,
-            an array's own shape and strides (elements).
-        dtype: what an array holds, if not its own dtype: a type of the same size whose bit images
-            the unsigned words are, or a sub-byte type, packed in words of uint8, uint16 or uint32.
+            coordinate (a tuple of ints), the start of a tensor of coordinates.
+        layout: a Layout, ComposedLayout or shape. Offset 0 is the array's first element. Default:
+            the array's shape and strides (elements).
+        dtype: the type of an array's elements, if it is not the array's dtype: a type of the same
+            size, stored as unsigned words, or a sub-byte type, packed in uint8, uint16 or uint32.
 
-    The tensor shares the array's memory: what is written through one is read through the other.
-    Raises CoordinateError where the layout reaches past the memory of the array (from its lowest to
-    its highest element). Source: cutlass tensor_impl.hpp `make_tensor`.
+    The tensor shares the array's memory: a write through one is visible through the other. Raises
+    CoordinateError if the layout is out of the bounds of the array's memory (from its lowest to its
+    highest element). Source: cutlass tensor_impl.hpp `make_tensor`.
 
     >>> import numpy as np
     >>> array = np.zeros((4, 6), np.float32)
@@ -341,7 +352,7 @@ def make_tensor(
 
 
 def make_coord_tensor(layout: LayoutLike) -> Tensor:
-    """Return the tensor whose elements are what a layout yields: coordinates, or plain offsets.
+    """Return the tensor whose elements are the values of a layout: coordinates, or plain offsets.
 
     Source: cutlass tensor_impl.hpp `make_coord_tensor`.
 
@@ -356,7 +367,7 @@ def make_coord_tensor(layout: LayoutLike) -> Tensor:
 def make_identity_tensor(shape: IntTuple) -> Tensor:
     """Return the tensor that maps every coordinate of `shape` to itself.
 
-    Partitioned like the data, it tells each thread which coordinates it has, for predicates.
+    Partitioned like the data, it gives each thread the coordinates of its elements, for predicates.
     Source: cutlass tensor_impl.hpp `make_identity_tensor`.
 
     >>> from cute_py import _
@@ -377,12 +388,12 @@ def make_ptr(dtype: DtypeLike, address: Leaf, space: str = "gmem") -> Pointer:
 
 
 def make_rmem_tensor(layout: LayoutLike, dtype: DtypeLike, name: str = "fragment") -> Tensor:
-    """Return a tensor of registers: as many as the layout reaches, named, for a kernel.
+    """Return a tensor in registers of a kernel, as many as the cosize of the layout.
 
     Args:
         layout: a Layout, or a shape (compact).
         dtype: the type of the elements.
-        name: tells the registers from others.
+        name: the name of the registers.
 
     >>> print(make_rmem_tensor((4, 2), "f32", "acc"))
     rmem_ptr[32b](acc) o (4,2):(1,4)
@@ -398,12 +409,12 @@ def make_rmem_tensor(layout: LayoutLike, dtype: DtypeLike, name: str = "fragment
 def make_tensor_like(tensor: Tensor, dtype: DtypeLike | None = None) -> Tensor:
     """Return a new compact tensor with the shape of `tensor` and its order of strides.
 
-    Of a tensor in host memory it is a host tensor of zeros; else registers, for a kernel.
-    Broadcast modes (stride 0) stay so. Source: cutlass tensor_impl.hpp `make_tensor_like`.
+    For a tensor in host memory it is a host tensor of zeros, otherwise registers of a kernel.
+    Broadcast modes (stride 0) keep stride 0. Source: cutlass tensor_impl.hpp `make_tensor_like`.
 
     Args:
-        tensor: the example.
-        dtype: the type of the elements; left out, that of `tensor`.
+        tensor: the tensor to imitate.
+        dtype: the type of the elements, by default that of `tensor`.
 
     >>> import numpy as np
     >>> print(make_tensor_like(make_tensor(np.ones((4, 8))[:, ::2])))
@@ -416,14 +427,13 @@ def make_tensor_like(tensor: Tensor, dtype: DtypeLike | None = None) -> Tensor:
 def make_host_tensor(
     layout: LayoutLike, dtype: DtypeLike, values: ArrayLike | None = None
 ) -> Tensor:
-    """Return a tensor over new host memory, as large as the layout reaches; sub-byte elements are
-    packed.
+    """Return a tensor over new host memory of the layout's cosize; sub-byte elements are packed.
 
     Args:
         layout: a Layout, ComposedLayout or shape (compact).
         dtype: the type of the elements.
         values: an array of the tensor's shape, one axis for each top-level mode, or one value for
-            all; left out, zeros.
+            all; by default zeros.
 
     Source: cutlass util/host_tensor.h.
 
@@ -440,8 +450,8 @@ def make_host_tensor(
 
 def make_fragment_like(layout: AnyLayout, dtype: DtypeLike | None = None) -> Alike:
     """Return the compact layout of registers for `layout`: mode 0 dense and column-major, the
-    others in their order. Of a tensor, a new tensor of that layout, as `make_tensor_like` makes it;
-    `dtype` is then the type of its elements, left out that of the tensor.
+    others in their order. For a tensor, return a new tensor of that layout, as `make_tensor_like`
+    does; `dtype` is then the type of its elements, by default that of the tensor.
 
     Source: cutlass layout.hpp `make_fragment_like`.
 
@@ -457,8 +467,8 @@ def make_fragment_like(layout: AnyLayout, dtype: DtypeLike | None = None) -> Ali
 def _owned_like(
     tensor: Tensor, like: Callable[[AnyLayout], Layout], dtype: DtypeLike | None, operation: str
 ) -> Tensor:
-    """Return a new tensor in host memory if `tensor` is there, else in registers. Coordinates have
-    no order in memory to follow: the layout is compact, leftmost mode fastest.
+    """Return a new tensor in host memory if `tensor` is there, else in registers. For coordinates,
+    which have no order in memory, the layout is compact, leftmost mode fastest.
     """
     row = tensor.dtype if dtype is None else dtype
     if row is None:

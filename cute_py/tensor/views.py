@@ -1,10 +1,10 @@
-"""Views of a tensor: partitions, the part that a block or a thread has, and `recast`, the same
-memory in another dtype.
+"""Views of a tensor: partitions, the part of a block or a thread, and `recast`, the same memory in
+another dtype.
 
 A partition divides the tensor by a tiler into ((tile...), (rest...)) and slices: an inner partition
-keeps the tile at one place, an outer partition keeps one element of every tile. All take a Tensor,
-and give a Tensor; or a layout, and give (layout, offset) as `slice_and_offset` does. Source:
-cutlass include/cute/tensor_impl.hpp, pointer_base.hpp.
+keeps the tile at one coordinate, an outer partition keeps one element of every tile. All map a
+Tensor to a Tensor, or a layout to (layout, offset), as `slice_and_offset` does. Source: cutlass
+include/cute/tensor_impl.hpp, pointer_base.hpp.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
-    """Return the tile at `coord` of the rest: all that lies inside of the tiler there.
+    """Return the tile at `coord` of the rest: all elements inside the tiler.
 
     Args:
         x: a Tensor, Layout or ComposedLayout.
-        tiler: what `zipped_divide` takes.
-        coord: an index of the rest, or a tuple with one entry a mode; missing entries are `_`.
+        tiler: a tiler, as for `zipped_divide`.
+        coord: an index of the rest, or a tuple with one entry per mode; missing entries are `_`.
 
     Law: inner_partition(x, tiler, r)[t] == zipped_divide(x, tiler)[t, r].
 
@@ -49,7 +49,7 @@ def inner_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
 
 
 def outer_partition(x: AnyLayout, tiler: Tiler, coord: IntTuple) -> Alike:
-    """Return the elements at `coord` of every tile: all that lies outside of the tiler.
+    """Return the element at `coord` of every tile.
 
     Arguments as for `inner_partition`, with a coordinate of the tile.
     Law: outer_partition(x, tiler, t)[r] == zipped_divide(x, tiler)[t, r].
@@ -67,12 +67,12 @@ def local_tile(x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = Non
 
     Args:
         x: a Tensor, Layout or ComposedLayout.
-        tiler: what `zipped_divide` takes, or by `proj` more.
+        tiler: a tiler, as for `zipped_divide`, before `proj` is applied.
         coord: the block's coordinate among the tiles; `_` keeps the tiles of that mode.
-        proj: a tuple in which `_` drops that entry of tiler and coord, so that one tiler and one
-            coordinate of a whole problem (M, N, K) serve all its operands; 1 keeps.
+        proj: a tuple in which `_` drops that entry of tiler and coord, so that all operands can
+            share one tiler and one coordinate of the problem (M, N, K); 1 keeps the entry.
 
-    Law: the tiles of all coordinates cover x once where the tiler divides it.
+    Law: the tiles of all coordinates cover x once if the tiler divides it.
 
     >>> from cute_py.layout.tuples import _
     >>> print(*local_tile(Layout((128, 64)), (32, 64, 16), (1, 0, _), (1, _, 1)))
@@ -84,7 +84,7 @@ def local_tile(x: AnyLayout, tiler: Tiler, coord: IntTuple, proj: IntTuple = Non
 
 
 def local_partition(x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTuple = None) -> Alike:
-    """Return what a thread has where the shape of `thr_layout` is repeated over x.
+    """Return the elements of a thread if the shape of `thr_layout` is repeated over x.
 
     Args:
         x: a Tensor, Layout or ComposedLayout.
@@ -92,8 +92,8 @@ def local_partition(x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTupl
         index: the thread, from 0, below the size of thr_layout.
         proj: a tuple in which `_` drops that mode of thr_layout, as in `local_tile`.
 
-    Law: the partitions of all threads cover x once where the shape divides it and nothing is
-    dropped. Raises CoordinateError for a thread out of range; LayoutError where thr_layout is not
+    Law: the partitions of all threads cover x once if the shape divides it and `proj` drops
+    nothing. Raises CoordinateError for a thread out of range, LayoutError if thr_layout is not
     compact.
 
     >>> print(*local_partition(Layout((8, 32)), Layout((2, 16), (16, 1)), 18))
@@ -113,7 +113,7 @@ def local_partition(x: AnyLayout, thr_layout: Layout, index: Leaf, proj: IntTupl
 
 
 def _projected(operation: str, proj: IntTuple, entries: Tiler) -> IntTuple:
-    """Return the entries that face no `_` in the projection; refuse what does not face it."""
+    """Return the entries that the projection keeps; refuse a projection of another profile."""
     entries = entries if entries.__class__ is tuple else (entries,)
     if proj.__class__ is not tuple or len(entries) != len(proj):
         raise refusal("profile-mismatch", operation=operation, a=show(proj), b=show(entries))
@@ -127,12 +127,12 @@ def _part(coord: IntTuple, tiled: AnyLayout) -> Alike:
 
 
 def _whole(modes: int) -> IntTuple:
-    """Return the coordinate that keeps so many modes; one mode keeps its brackets, as in CuTe."""
+    """Return the coordinate that keeps all modes; a single mode keeps its brackets, as in CuTe."""
     return _ if modes == 1 else (_,) * modes
 
 
 def _filled(coord: IntTuple, modes: int) -> IntTuple:
-    """Return a tuple with `_` added up to the number of modes; an index as it is."""
+    """Pad a tuple with `_` to the number of modes; return an index unchanged."""
     if coord.__class__ is not tuple or is_underscore(coord):
         return coord
     return coord + (_,) * (modes - len(coord))
@@ -145,12 +145,12 @@ def recast(tensor: Tensor, dtype: DtypeLike) -> Tensor:
     """Return the tensor that reads the same memory in elements of `dtype`.
 
     Args:
-        tensor: a Tensor of any engine but coordinates.
+        tensor: a Tensor of any engine except coordinates.
         dtype: the new type of the elements; its size may differ, also by less than a byte.
 
     Law: the bits of element c of the result are the bits of the elements of `tensor` at c // group
     (wider) or c * group (narrower), lowest first. Raises what `upcast` and `downcast` raise, and
-    LayoutError for an origin inside of a new element. Source: cutlass tensor_impl.hpp `recast`,
+    LayoutError for an origin inside a new element. Source: cutlass tensor_impl.hpp `recast`,
     layout.hpp `recast_layout`.
 
     >>> import numpy as np
@@ -179,8 +179,8 @@ def recast(tensor: Tensor, dtype: DtypeLike) -> Tensor:
 
 
 def _coarser_origin(tensor: Tensor, layout: AnyLayout, offset: Leaf, n: int) -> Leaf:
-    """Return the origin in elements n times as large. Where a stride runs backwards inside of a
-    new element, the old origin is not its first part.
+    """Return the origin in elements n times as large. If a stride is negative inside a new element,
+    the old origin is not its first part.
     """
     first = ints.sub(offset, _backwards(layout, n))
     if ints.divides(n, first) is not True:
@@ -189,7 +189,7 @@ def _coarser_origin(tensor: Tensor, layout: AnyLayout, offset: Leaf, n: int) -> 
 
 
 def _backwards(layout: Alike, n: int) -> int:
-    """Return how far negative strides reach back inside of a new element (old elements)."""
+    """Return how far negative strides reach back inside a new element (old elements)."""
     plain = layout
     while plain.__class__ is not Layout:
         plain = plain.inner
@@ -219,7 +219,7 @@ def _one_unit(layout: AnyLayout) -> Alike:
 
 def _finer_origin(layout: AnyLayout, offset: Leaf, n: int) -> Leaf:
     """Return the origin in elements n times as small: the first part of an old element, or the last
-    where the mode of stride -1 is split.
+    part if the mode of stride -1 is split.
     """
     backwards = layout.__class__ is Layout and -1 in layout._d
     return ints.add(ints.mul(offset, n), n - 1 if backwards else 0)

@@ -17,15 +17,15 @@ WORDINGS: dict[str, Wording] = {
     ),
     "tensor-layout": (
         LeafTypeError,
-        "{engine} alone",
-        "a layout for what has no shape of its own",
-        "pass a Layout, or a shape for the compact one",
+        "{engine} without a layout",
+        "a layout for an engine, which has no shape",
+        "pass a Layout, or a shape for the compact layout",
     ),
     "tensor-dtype": (
         DtypeError,
-        "a dtype for {engine}, which has one",
+        "a dtype for {engine}, which already has one",
         "a dtype with NumPy arrays only",
-        "use recast(tensor, dtype) to read the memory otherwise",
+        "use recast(tensor, dtype) to view the memory in another dtype",
     ),
     "tensor-codomain": (
         LayoutError,
@@ -36,8 +36,8 @@ WORDINGS: dict[str, Wording] = {
     "tensor-bounds": (
         CoordinateError,
         "{layout} over {engine}: coordinate {coord} has offset {offset}",
-        "offsets from {low} to {high}, where the memory has elements",
-        "shrink the layout; for a tile that over-covers, test elem_less(coordinate, shape) first",
+        "offsets from {low} to {high}, the elements of the memory",
+        "shrink the layout; for a tile that over-covers, check elem_less(coordinate, shape) first",
     ),
     "tensor-iteration": (
         LeafTypeError,
@@ -48,8 +48,8 @@ WORDINGS: dict[str, Wording] = {
     "tensor-product": (
         LayoutError,
         "{tensor}",
-        "a layout: a product reaches further than the memory of the tensor",
-        "take the product of tensor.layout, and make_tensor of it over memory that is larger",
+        "a layout: a product needs more memory than the tensor has",
+        "take the product of tensor.layout, and call make_tensor with it over larger memory",
     ),
     "tensor-shape": (
         LayoutError,
@@ -59,7 +59,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "tensor-overlap": (
         LayoutError,
-        "two values for offset {offset} of {layout}, which has the coordinates {a} and {b} there",
+        "two values for offset {offset} of {layout}, to which it maps the coordinates {a} and {b}",
         "one value for each element of the memory",
         "write to filter_zeros(tensor), or give both coordinates the same value",
     ),
@@ -83,8 +83,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "engine-unreadable": (
         LayoutError,
-        "{engine}, whose elements the host does not have",
-        "elements in memory of the host to read, and no coordinates to write",
+        "{engine}, whose elements are not in host memory",
+        "elements in host memory, and no coordinates to write",
         "use make_tensor(array, layout) on the host; a kernel reads device memory",
     ),
     "engine-arithmetic": (
@@ -97,7 +97,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{value!r} as a memory space",
         "gmem, smem or rmem",
-        "say where the elements are; memory of the host is a NumPy array",
+        "name the space of the elements; for host memory pass a NumPy array",
     ),
     "pointer-address": (
         LayoutError,
@@ -109,7 +109,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{name} of shape {shape}",
         "at least one element",
-        "leave empty arrays out: a layout has no extent 0, and a kernel nothing to do",
+        "skip empty arrays: a layout has no extent 0, and a kernel has nothing to do",
     ),
     "array-strides": (
         LayoutError,
@@ -120,14 +120,14 @@ WORDINGS: dict[str, Wording] = {
     "array-dtype": (
         DtypeError,
         "an array of {given} as {to}",
-        "an array of the type that holds {to}, unsigned words of its size, or packed words for a "
-        "type below a byte",
+        "an array of the dtype of {to}, unsigned words of its size, or packed words for a sub-byte "
+        "type",
         "use make_host_tensor(shape, {to!r}, values), which converts and packs",
     ),
     "words-apart": (
         LayoutError,
         "packed words with a stride of {step} bytes",
-        "words of {size} bytes side by side",
+        "contiguous words of {size} bytes",
         "copy them with numpy.ascontiguousarray(words)",
     ),
     "recast-engine": (
@@ -138,7 +138,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "recast-unpacked": (
         DtypeError,
-        "elements of {to} in bytes of their own",
+        "{to} elements that take a byte each",
         "packed elements",
         "copy them to make_host_tensor(shape, {to!r}), which packs",
     ),
@@ -150,8 +150,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "recast-backwards": (
         LayoutError,
-        "{layout} by {n}: a swizzle above strides that run backwards",
-        "strides of at least 0 below a swizzle",
+        "{layout} by {n}: a swizzle above negative strides",
+        "nonnegative strides below a swizzle",
         "reverse the mode first, or recast the tensor without the swizzle",
     ),
     "thread-range": (

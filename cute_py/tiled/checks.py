@@ -1,9 +1,8 @@
-"""`check_copy` and `check_gemm`: what can only be known once the operands of a copy or a product
-stand side by side.
+"""`check_copy` and `check_gemm`: the checks that need all operands of a copy or a product.
 
-A partition says nothing of what is done with it: coordinates, predicates and accumulators of
-another type are partitioned too. So memories, types, vectors and alignment are checked where the
-copy or the product is made.
+A partition does not say how it will be used: coordinates, predicates and accumulators of another
+type are partitioned too. So memories, types, vectors and alignment are checked at the copy or the
+product.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ def check_copy(copy: TiledCopy | Copy_Atom, src: AnyLayout, dst: AnyLayout) -> N
     """Refuse a copy of one thread's partitions that the instruction cannot make.
 
     Args:
-        copy: a TiledCopy; or a Copy_Atom, for which several writers are not looked for.
+        copy: a TiledCopy; or a Copy_Atom, which is not checked for several writers.
         src: (CPY,CPY_M,...) of the source: a tensor, or (layout, offset) of a layout in memory.
         dst: the same of the destination.
 
-    Law: nothing is raised where every access of the thread moves values that lie side by side and
-    aligned, from and to the instruction's memories, as many as arrive. A named memory and a host
-    array count as aligned at their origin. Raises LayoutError and DtypeError; UndecidedError, with
-    the assumption that would settle it, where alignment depends on a symbol.
+    Law: nothing is raised if every access of the thread moves contiguous and aligned values between
+    the instruction's memories, as many as arrive. A named memory and a host array count as aligned
+    at their origin. Raises LayoutError and DtypeError; UndecidedError, with the assumption that
+    would decide it, if alignment depends on a symbol.
 
     >>> from cute_py.layout.layout import Layout
     >>> from cute_py.tiled.tiled_copy import make_tiled_copy
@@ -70,7 +69,7 @@ def check_copy(copy: TiledCopy | Copy_Atom, src: AnyLayout, dst: AnyLayout) -> N
             require_vectors(atom, side, _layout(x), _origin(x), count)
 
 
-# -- what is given
+# -- the operands
 
 
 def _layout(x: Alike) -> Alike:
@@ -83,13 +82,13 @@ def _layout(x: Alike) -> Alike:
 
 
 def _space(x: Alike) -> str | None:
-    """Return the memory of a tensor; None of a layout. Host arrays stand for global memory."""
+    """Return the memory of a tensor, None for a layout. Host arrays count as global memory."""
     space = getattr(x, "space", None)
     return "gmem" if space == "host" else space
 
 
 def _origin(x: Alike) -> Leaf:
-    """Return where a partition begins (elements from an aligned place)."""
+    """Return the origin of a partition (elements from an aligned address)."""
     if not isinstance(x, Tensor):
         return x[1] if x.__class__ is tuple else 0
     engine = x.engine
@@ -98,7 +97,7 @@ def _origin(x: Alike) -> Leaf:
     return ints.div(engine.bit_address, engine.dtype.bits)
 
 
-# -- what is required
+# -- the requirements
 
 
 def _require_memory(atom: Copy_Atom, side: str, space: str | None, needed: str) -> None:
@@ -109,7 +108,7 @@ def _require_memory(atom: Copy_Atom, side: str, space: str | None, needed: str) 
 
 
 def _require_width(atom: Copy_Atom, side: str, x: AnyLayout) -> None:
-    """Refuse elements of another width, but where the copy goes element by element and converts."""
+    """Refuse elements of another width, unless the copy goes element by element and converts."""
     held = getattr(x, "dtype", None)
     if held is not None and held.bits != atom.dtype.bits and not atom.op.adapts:
         bits = atom.dtype.bits
@@ -117,7 +116,7 @@ def _require_width(atom: Copy_Atom, side: str, x: AnyLayout) -> None:
 
 
 def _require_parts(atom: Copy_Atom, src: AnyLayout, dst: AnyLayout) -> None:
-    """Refuse partitions of different modes, and values that are no whole accesses."""
+    """Refuse partitions of different modes, and values that are not whole accesses."""
     num_src, num_dst = atom.num_val_src, atom.num_val_dst
     accesses, rest = divmod(ints.as_int(size(src, 0), "copy"), num_src)
     arriving = ints.as_int(size(dst, 0), "copy")
@@ -145,13 +144,13 @@ def check_gemm(mma: TiledMMA | MMA_Atom, a: AnyLayout, b: AnyLayout, *c: AnyLayo
 
     Args:
         mma: a TiledMMA or its atom.
-        a: (V,M,K), or (V,M) for one K, or (V): a tensor, a layout, or what `make_fragment_A`
-            returns.
-        b: (V,N,K) likewise.
-        c: (V,M,N) of the accumulator; D and C where they are two.
+        a: (V,M,K), or (V,M) for one K, or (V): a tensor, a layout, or the result of
+            `make_fragment_A`.
+        b: (V,N,K), in the same forms.
+        c: (V,M,N) of the accumulator; or D and C, if they differ.
 
-    Law: nothing is raised where V are the values that a thread gives the instruction, M, N and K
-    agree, and the elements are what it computes with. Raises LayoutError and DtypeError.
+    Law: nothing is raised if V are the values of a thread for the instruction, if M, N and K agree,
+    and if the elements have its types. Raises LayoutError and DtypeError.
 
     >>> from cute_py.layout.layout import Layout
     >>> from cute_py.tiled.tiled_mma import make_tiled_mma
@@ -209,29 +208,28 @@ def _values(atom: MMA_Atom, operand: str) -> int:
 
 
 def _modes(x: AnyLayout) -> tuple[Leaf, ...]:
-    """Return the extents (V,M,K) of a fragment, 1 for those that it does not have."""
+    """Return the extents (V,M,K) of a fragment, 1 for a missing mode."""
     extents: tuple[Leaf, ...] = tuples.wrap(tuples.product_each(x.shape))
     return (*extents, *(1,) * (3 - len(extents)))
 
 
-# -- whether accesses are vectors: values side by side that start aligned
+# -- whether accesses are vectors: contiguous values that start aligned
 
-_OTHER_RULES = ("SM90_BULK", "SM90_TMA", "SM100_TMEM")  # no address for each lane
+_OTHER_RULES = ("SM90_BULK", "SM90_TMA", "SM100_TMEM")  # no per-lane address
 
 
 def require_vectors(atom: Copy_Atom, side: str, layout: Alike, origin: Leaf, count: int) -> None:
-    """Refuse a partition whose accesses are not side by side in memory, or start misaligned.
+    """Refuse a partition whose accesses are not contiguous in memory, or start misaligned.
 
     Args:
         atom: the Copy_Atom.
         side: "source" or "destination", for the refusal.
         layout: (CPY,CPY_M,...) of that side.
-        origin: where the partition begins (elements from an aligned place).
+        origin: the origin of the partition (elements from an aligned address).
         count: values of one access.
 
-    Law: nothing is raised exactly where every run of `count` values of the partition is start,
-    start + 1, ... with a start that is aligned. Raises UndecidedError where that depends on a
-    symbol.
+    Law: nothing is raised exactly if every run of `count` values of the partition is start,
+    start + 1, ... with an aligned start. Raises UndecidedError if that depends on a symbol.
     """
     if atom.op.name.startswith(_OTHER_RULES):
         return
@@ -240,7 +238,7 @@ def require_vectors(atom: Copy_Atom, side: str, layout: Alike, origin: Leaf, cou
 
 
 class _Access:
-    """What an access must be, and the two refusals."""
+    """The requirements for an access, and the two refusals."""
 
     __slots__ = ("align", "atom", "count", "layout", "side")
 
@@ -274,7 +272,7 @@ class _Access:
 
 
 def _by_offsets(access: _Access, layout: Alike, origin: Leaf) -> None:
-    """Look at every offset."""
+    """Check every offset."""
     import numpy as np
 
     runs = offsets(layout).reshape(-1, access.count) + ints.as_int(origin, "copy")
@@ -289,8 +287,8 @@ def _by_offsets(access: _Access, layout: Alike, origin: Leaf) -> None:
 
 
 def _by_strides(access: _Access, layout: Alike, origin: Leaf) -> None:
-    """Look at the strides: accesses are vectors where values have stride 1 and all else is a
-    multiple of the alignment.
+    """Check the strides: accesses are vectors if values have stride 1 and all other strides are
+    multiples of the alignment.
     """
     if layout.__class__ is not Layout:
         _require_kept(access, layout.outer)

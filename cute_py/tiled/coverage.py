@@ -1,5 +1,5 @@
-"""`coverage`: the proof that a tiled operation touches every element exactly once, or the elements
-that it misses or touches twice, and who does.
+"""`coverage`: proves that a tiled operation touches every element exactly once, or lists the
+elements that it misses or touches twice, with the threads.
 
 Everything is enumerated: the proof is the count of every element, not an argument about layouts.
 """
@@ -40,14 +40,14 @@ class OperandCoverage:
 
     Attributes:
         name: "A", "B" or "C" of an MMA, "S" or "D" of a copy.
-        shape: of the tile (elements).
-        shared: how many threads touch each element by design, as one group: threads along N share
-            A, those along M share B, those along K hold partial sums of C, a warpgroup shares an
-            operand in shared memory. 1 where each element belongs to one thread.
+        shape: the shape of the tile (elements).
+        shared: the number of threads that share each element by design: threads along N share A,
+            those along M share B, those along K have partial sums of C, a warpgroup shares an
+            operand in shared memory. 1 if each element belongs to one thread.
         missing: coordinates that no thread touches.
         doubled: (coordinate, threads that touch it) of elements that are touched more often than
-            `shared` allows; a thread that touches it twice is listed twice.
-        outside: threads that touch what is no element of the tile.
+            `shared` allows; a thread that touches an element twice is listed twice.
+        outside: threads that reach outside the tile.
     """
 
     name: str
@@ -76,7 +76,7 @@ class OperandCoverage:
             named = "; ".join(f"{tuples.show(c)} by threads {_list(who)}" for c, who in shown)
             faults.append(f"{len(self.doubled)} doubled: {named}{_more(self.doubled)}")
         if self.outside:
-            faults.append(f"threads {_list(self.outside)} outside of the tile")
+            faults.append(f"threads {_list(self.outside)} outside the tile")
         return f"{whole}: " + "; ".join(faults)
 
 
@@ -121,14 +121,14 @@ def coverage(tiled: TiledMMA | TiledCopy, shape: IntTuple = None) -> Coverage:
 
     Args:
         tiled: a TiledMMA, or a TiledCopy.
-        shape: of the tensors: (M, N, K) for an MMA, (M, N) for a copy (elements), multiples of the
-            tile. None: the tile.
+        shape: the shape of the tensors: (M, N, K) for an MMA, (M, N) for a copy (elements),
+            multiples of the tile. None: the tile.
 
     Law: `exact` means that the partitions of all threads are a bijection onto the tensor, up to the
-    groups that share. Sharing is the design of sources and of registers: in a destination that may
-    be memory (gmem, smem, or any), several writers of one element count as doubled. Lanes whose
-    address an ldmatrix or stmatrix does not read count for nothing. Raises LayoutError where the
-    tile does not divide `shape`.
+    groups that share. Sharing is legal in sources and in registers: in a destination that may be
+    memory (gmem, smem, or any), several writers of one element count as doubled. Lanes whose
+    address ldmatrix or stmatrix does not read are ignored. Raises LayoutError if the tile does not
+    divide `shape`.
 
     >>> from cute_py.tiled.tiled_mma import make_tiled_mma
     >>> print(coverage(make_tiled_mma("SM80_16x8x16_F32BF16BF16F32_TN", (2, 2, 1))))
@@ -170,19 +170,17 @@ def _of_operand(mma: TiledMMA, name: str, shape: IntTuple) -> OperandCoverage:
 
 
 def _extents(shape: IntTuple) -> tuple[int, ...]:
-    """Return the extents of a shape as numbers, one a mode."""
+    """Return the extents of a shape as numbers, one per mode."""
     return tuple(ints.as_int(size(extent), "coverage") for extent in tuples.wrap(shape))
 
 
 def _coordinates(extents: tuple[int, ...]) -> Layout:
-    """Return a layout whose offsets spell coordinates, also those that a tiler takes beyond the
-    tile.
-    """
+    """Return a layout whose offsets encode coordinates, including those beyond the tile."""
     return Layout(extents, tuple([_DIGIT**k for k in range(len(extents))]))
 
 
 def _indices(layout: AnyLayout, extents: tuple[int, ...]) -> Array:
-    """Return the index in the tile for each of `_coordinates` in a layout; -1 outside of it."""
+    """Return the index in the tile for each of `_coordinates` in a layout; -1 outside the tile."""
     import numpy as np
 
     rest, step = offset_grid(layout), 1
@@ -194,8 +192,8 @@ def _indices(layout: AnyLayout, extents: tuple[int, ...]) -> Array:
 
 
 def _one_of_each(thread_mode: Layout, lanes: Array, memory: str) -> tuple[int, Array]:
-    """Return how many threads of an atom see one tile in shared memory together, and one of each
-    such group; in registers, every thread is on its own.
+    """Return how many threads of an atom share a tile in shared memory, and one thread of each
+    group; in registers, each thread is a group.
     """
     if memory == "rmem":
         return 1, lanes
@@ -231,8 +229,8 @@ def _of_side(copy: TiledCopy, name: str, shape: IntTuple) -> OperandCoverage:
 
 
 def addressing_lanes(op: Copy_Op) -> int:
-    """Return how many threads, from the first on, give an address that is used: 8 for each matrix
-    of ldmatrix and stmatrix, all threads of other instructions.
+    """Return how many threads, from the first on, have an address that is used: 8 for each matrix
+    of ldmatrix and stmatrix, all threads for other instructions.
 
     >>> from cute_py.atoms.registry import get_copy
     >>> addressing_lanes(get_copy("SM75_U32x2_LDSM_N"))
@@ -244,7 +242,7 @@ def addressing_lanes(op: Copy_Op) -> int:
 
 
 def _broadcast(threads: Layout) -> int:
-    """Return how many threads a thread mode sends to one place by stride 0."""
+    """Return how many threads a thread mode maps to one element by stride 0."""
     count = 1
     for extent, stride in zip(
         tuples.leaves(threads.shape), tuples.leaves(threads.stride), strict=True
@@ -259,8 +257,8 @@ def _judge(
     """Return the coverage from the offsets that each thread (row) touches.
 
     Args:
-        name: of the operand.
-        extents: of the tile.
+        name: the name of the operand.
+        extents: the extents of the tile.
         shared: the size of a group that shares, for the report.
         table: [row, value] -> index in the tile.
         numbers: [row] -> thread.

@@ -1,6 +1,4 @@
-"""What a thread holds of an operand: its part of a tensor or layout, registers, or descriptors of
-shared memory.
-"""
+"""A thread's part of an operand: a slice, registers, or descriptors of shared memory."""
 
 from __future__ import annotations
 
@@ -25,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def on_layout(change: Callable[[AnyLayout], AnyLayout], x: AnyLayout) -> Alike:
-    """Return `change` of a layout, or the tensor with its layout changed."""
+    """Apply `change` to a layout, or to the layout of a tensor."""
     return x.with_layout(change(x.layout)) if isinstance(x, Tensor) else change(x)
 
 
 def part_at(coord: IntTuple, x: AnyLayout) -> Alike:
-    """Return what `coord` leaves free: a tensor of a tensor, (layout, offset) of a layout."""
+    """Return the modes that `coord` leaves free: a tensor, or (layout, offset) for a layout."""
     return x[coord] if isinstance(x, Tensor) else slice_and_offset(coord, x)
 
 
@@ -57,9 +55,9 @@ def checked_mode(mode: object, extents: tuple[int, ...], operation: str) -> int:
 
 
 def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> Alike:
-    """Return what the atom takes for a part of operand "A", "B" or "C": a tensor of registers of a
-    tensor, their layout of a layout or (layout, offset), descriptors for an operand that the atom
-    reads from shared memory.
+    """Return the fragment for a part of operand "A", "B" or "C": for a tensor, a tensor of
+    registers; for a layout or (layout, offset), their layout; for an operand that the atom reads
+    from shared memory, descriptors.
     """
     layout, dtype = layout_of(part, f"make_fragment_{operand}"), _dtype(atom, operand)
     if operand != "C" and getattr(atom, f"{operand.lower()}_memory") == "smem":
@@ -70,8 +68,8 @@ def make_fragment(atom: MMA_Atom, operand: str, part: AnyLayout) -> Alike:
 
 
 def holds(held: Dtype, wanted: Dtype) -> bool:
-    """Return whether elements of `held` are what an instruction on `wanted` takes: the same type,
-    f32 for tf32, or the bits of a floating-point number as an unsigned word.
+    """Return whether an instruction on `wanted` accepts elements of `held`: the same type, f32 for
+    tf32, or the bits of a floating-point number as an unsigned word.
 
     >>> from cute_py.dtypes import dtype
     >>> holds(dtype("u8"), dtype("e4m3")), holds(dtype("bf16"), dtype("f16"))
@@ -93,7 +91,7 @@ def layout_of(part: Alike, operation: str) -> Alike:
 
 
 def _is_in_coordinates(layout: AnyLayout) -> bool:
-    """Return whether strides are basis elements, as of arrays in a kernel: these have no order."""
+    """Return whether strides are basis elements, as for arrays in a kernel: these have no order."""
     plain = layout.__class__ is Layout
     return plain and any(x.__class__ is ScaledBasis for x in tuples.leaves(layout.stride))
 
@@ -104,8 +102,8 @@ def _dtype(atom: MMA_Atom, operand: str) -> Dtype:
 
 
 def _descriptors(atom: MMA_Atom, operand: str, part: AnyLayout, layout: AnyLayout) -> Alike:
-    """Return `gmma_fragment`; refuse elements of another width, and name the major if only that is
-    wrong.
+    """Return `gmma_fragment`; refuse elements of another width, and name the major if that is the
+    only fault.
     """
     dtype, major = _dtype(atom, operand), getattr(atom, f"major_{operand.lower()}")
     facts: Any = {"operation": f"make_fragment_{operand}", "atom": atom, "operand": operand}

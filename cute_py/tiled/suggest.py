@@ -1,5 +1,5 @@
-"""What a kernel author would otherwise derive by hand: the copy of a tile, and the permutation of
-an MMA for wide ldmatrix.
+"""Suggestions for a tile: the copy with the widest accesses, and the permutation of an MMA for wide
+ldmatrix.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import DtypeLike
     from cute_py.layout.types import IntTuple
 
-_WIDTHS = (128, 64, 32, 16, 8)  # of one access (bits)
+_WIDTHS = (128, 64, 32, 16, 8)  # widths of one access (bits)
 _MATRIX = 8 * 128  # bits of one 8x8 matrix of ldmatrix
 
 
@@ -37,14 +37,14 @@ def suggest_tiled_copy(
     Args:
         tile: (M, K) (elements).
         dtype: the element type, or its width in bits.
-        threads: how many copy; each makes the same number of accesses.
+        threads: the number of threads; each makes the same number of accesses.
         major: the mode that is contiguous in memory: its index, or "K" for the last and "MN" for
             the first.
-        vector_bits: of one access; None: the widest that divides tile and threads.
+        vector_bits: the width of one access; None: the widest that divides tile and threads.
         op: the instruction, such as SM80_CP_ASYNC_CACHEALWAYS; or its name without the width.
 
-    Law: the tile of the result divides `tile`, and `coverage` of it is exact. Raises LayoutError
-    where the threads do not divide the accesses of the tile.
+    Law: the tile of the result divides `tile`, and its `coverage` is exact. Raises LayoutError if
+    the threads do not divide the accesses of the tile.
 
     >>> print(suggest_tiled_copy((128, 32), "f16", 128).get_layoutS_TV())
     ((4,32),(8,1)):((256,1),(32,0))
@@ -94,7 +94,7 @@ def _number(x: object) -> int:
 
 
 def lanes_across(row: int, rows: int, threads: int, bits: int, unit: int) -> int | None:
-    """Return the most threads along a row such that all threads have whole accesses and rows."""
+    """Return the most threads along a row so that all threads have whole accesses and rows."""
     if min(row, rows, threads, bits) < 1 or bits % unit or row % (bits // unit):
         return None
     accesses = row // (bits // unit)
@@ -105,7 +105,7 @@ def lanes_across(row: int, rows: int, threads: int, bits: int, unit: int) -> int
 
 
 def _atom(op: Copy_Op | str, bits: int, value: DtypeLike) -> Copy_Atom | None:
-    """Return the atom that moves `bits`; None where the instruction has another width."""
+    """Return the atom that moves `bits`, None if the instruction does not have this width."""
     try:
         row = get_copy(op, bits) if isinstance(op, str) else op
     except LayoutError as error:
@@ -117,12 +117,12 @@ def _atom(op: Copy_Op | str, bits: int, value: DtypeLike) -> Copy_Atom | None:
 
 
 def suggest_permutation(mma: TiledMMA, matrices: int = 4) -> tuple[int, int, int]:
-    """Return the (M, N, K) permutation with which each warp's part of A and of B holds as many 8x8
+    """Return the (M, N, K) permutation with which each warp's part of A and of B has as many 8x8
     matrices as one ldmatrix loads.
 
     Args:
         mma: a TiledMMA of whole warps, with A and B in registers.
-        matrices: of one ldmatrix: 1, 2 or 4.
+        matrices: the matrices of one ldmatrix: 1, 2 or 4.
 
     Law: with the result, make_tiled_copy_A and _B of that ldmatrix exist and are exact. M or N grow
     by whole atoms; K stays. Raises LayoutError for atoms without 8 rows of 128 bits in A and B.
@@ -148,5 +148,5 @@ def suggest_permutation(mma: TiledMMA, matrices: int = 4) -> tuple[int, int, int
 
 
 def _multiple(size: int, least: int) -> int:
-    """Return `size` where it is a multiple of `least`, else `least`."""
+    """Return `size` if it is a multiple of `least`, else `least`."""
     return size if size % least == 0 else least

@@ -2,8 +2,8 @@
 
 A map is pitch-linear: coordinates are (contiguous, strided). An access moves `elements` elements
 along the contiguous mode; between accesses a thread steps by `delta`, `iterations` times in each
-mode. As a TiledCopy the same map needs no iterators of its own. Source: cutlass
-include/cutlass/transform/pitch_linear_thread_map.h; conv/gemm default_mma_core.h for the choices of
+mode. As a TiledCopy, the same map needs no iterators. Source: cutlass
+include/cutlass/transform/pitch_linear_thread_map.h; conv/gemm default_mma_core.h for
 `simt_transpose_padding` and the raked arrangements.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Pair: TypeAlias = tuple[int, int]
 
 WARP = 32
-ACCESS_BITS = 128  # of the widest load and store
+ACCESS_BITS = 128  # the widest load and store
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class ThreadMap:
 
     Attributes:
         shape: (contiguous, strided) of the tile (elements).
-        threads: how many.
-        elements: of one access.
+        threads: the number of threads.
+        elements: elements per access.
         iterations: accesses of each thread in (contiguous, strided).
-        delta: step between them (elements), also where there is only one.
+        delta: step between accesses (elements), also for a single one.
         layout_tv: (thread, (element, iteration...)) -> contiguous + extent * strided.
 
     >>> print(stripmined_thread_map((8, 128), 256).layout_tv)
@@ -69,7 +69,7 @@ class ThreadMap:
         Args:
             atom: a copy atom that moves one access: `elements` values.
 
-        Raises LayoutError where the atom moves another number of values.
+        Raises LayoutError if the atom moves another number of values.
         """
         atom = checked_atom(atom, "ThreadMap.tiled_copy")
         if self.elements % atom.num_values:
@@ -95,7 +95,7 @@ def stripmined_thread_map(shape: Pair, threads: int, elements: int = 1) -> Threa
         threads: how many take part.
         elements: of one access, along the contiguous mode.
 
-    Raises LayoutError where accesses do not fill a row, or threads and rows do not divide, so that
+    Raises LayoutError if accesses do not fill a row, or if threads and rows do not divide, so that
     the map would leave the tile or cover it twice.
 
     >>> stripmined_thread_map((8, 128), 256).iterations
@@ -118,13 +118,13 @@ def stripmined_thread_map(shape: Pair, threads: int, elements: int = 1) -> Threa
 
 
 def transposed_thread_map(base: ThreadMap) -> ThreadMap:
-    """Return the map with contiguous and strided swapped: how a tile that was read by `base` is
-    written transposed (CUTLASS's TransposePitchLinearThreadMapSimt).
+    """Return the map with contiguous and strided swapped, to write a tile transposed that was read
+    by `base` (CUTLASS's TransposePitchLinearThreadMapSimt).
 
     Args:
         base: a map of single elements.
 
-    Raises LayoutError for accesses of several elements, which do not lie side by side afterwards.
+    Raises LayoutError for accesses of several elements, which are not contiguous afterwards.
 
     >>> transposed_thread_map(stripmined_thread_map((8, 128), 256)).start(1)
     (0, 1)
@@ -144,7 +144,7 @@ def transposed_thread_map(base: ThreadMap) -> ThreadMap:
 def warp_raked_thread_map(
     shape: Pair, threads: int, arrangement: Pair, elements: int = 1
 ) -> ThreadMap:
-    """Return the map in which each warp makes its accesses side by side (CUTLASS's
+    """Return the map in which each warp makes adjacent accesses (CUTLASS's
     PitchLinearWarpRakedThreadMap).
 
     Args:
@@ -153,8 +153,8 @@ def warp_raked_thread_map(
         arrangement: lanes of a warp in (contiguous, strided).
         elements: of one access, along the contiguous mode.
 
-    Raises LayoutError where lanes, warps and tile do not divide, such as more warps than the tile
-    has accesses for.
+    Raises LayoutError if lanes, warps and tile do not divide, for example for more warps than the
+    tile has accesses.
 
     >>> warp_raked_thread_map((128, 32), 128, (8, 4), 8).iterations
     (2, 2)
@@ -192,12 +192,12 @@ def _numbers(operation: str, *values: object) -> tuple[int, ...]:
 
 
 def _require_divides(operation: str, part: int, whole: int, a: str, b: str) -> None:
-    """Refuse a part that is larger than the whole (iteration 0), does not divide it, or is none."""
+    """Refuse a part that is larger than the whole (0 iterations), does not divide it, or is 0."""
     if part < 1 or whole < 1 or whole % part:
         raise refusal("thread-map-divides", operation=operation, part=part, whole=whole, a=a, b=b)
 
 
-# -- the choices that CUTLASS 2.x makes
+# -- the choices of CUTLASS 2.x
 
 
 def raked_arrangement(contiguous: int, bits: int, most: int = WARP) -> Pair:
@@ -205,11 +205,11 @@ def raked_arrangement(contiguous: int, bits: int, most: int = WARP) -> Pair:
 
     Args:
         contiguous: extent of the tile's contiguous mode (elements).
-        bits: of an element.
-        most: lanes along the contiguous mode at most: 8, a row of 128 bytes, for a tile that is
-            contiguous in M or N (DefaultMmaCore, congruous); no limit where it is in K (crosswise).
+        bits: bits of an element.
+        most: the most lanes along the contiguous mode: 8, a row of 128 bytes, for a tile that is
+            contiguous in M or N (DefaultMmaCore, congruous); no limit if it is in K (crosswise).
 
-    Raises LayoutError where accesses or lanes do not divide.
+    Raises LayoutError if accesses or lanes do not divide.
 
     >>> raked_arrangement(128, 16, most=8), raked_arrangement(128, 4)
     ((8, 4), (4, 8))
@@ -225,15 +225,15 @@ def raked_arrangement(contiguous: int, bits: int, most: int = WARP) -> Pair:
 
 
 def simt_transpose_padding(k: int, bits: int, threads: int = WARP) -> int:
-    """Return the elements after each row of a tile that is written transposed to shared memory, so
-    that a warp's scalar stores meet distinct banks (CUTLASS's simt_transpose_padding).
+    """Return the padding (elements) of each row of a tile that is written transposed to shared
+    memory, so that a warp's scalar stores hit distinct banks (CUTLASS's simt_transpose_padding).
 
     Args:
-        k: extent of K (elements), which the threads of a warp run along first.
-        bits: of an element.
-        threads: of a warp.
+        k: extent of K (elements), along which the threads of a warp run first.
+        bits: bits of an element.
+        threads: threads of a warp.
 
-    Raises LayoutError where K does not divide the warp, or the bits of an element an access.
+    Raises LayoutError if K does not divide the warp, or the bits of an element an access.
 
     >>> [simt_transpose_padding(8, bits) for bits in (32, 64, 16, 8)]
     [4, 2, 8, 16]

@@ -55,8 +55,8 @@ class TiledCopy(Value):
         layout_tv: (thread, value) -> index in the tile.
         tiler_mn: the tile: a shape, or a tuple of layouts that pick its elements out of each mode.
 
-    Raises LayoutError where the threads or values are no multiple of the atom's, where layout_tv
-    reaches outside of the tile, and where it gives an element several writers though the
+    Raises LayoutError if the threads or values are not a multiple of the atom's, if layout_tv
+    reaches outside the tile, and if it gives an element several writers although the
     instruction writes memory. Reading an element several times is legal (stride 0 of
     `make_tiled_copy_A` along N).
     """
@@ -95,7 +95,7 @@ class TiledCopy(Value):
 
     @property
     def tile_shape(self) -> tuple[int, ...]:
-        """The extents of the tile that one pass of all threads moves (elements)."""
+        """The extents of the tile that all threads move at once (elements)."""
         return tuple([size(part) for part in self.tiler_mn])
 
     def tile_size(self, mode: int) -> int:
@@ -215,12 +215,12 @@ class ThrCopy(Record):
 def make_tiled_copy(
     atom: Copy_Atom, thr_layout: LayoutLike = 1, val_layout: LayoutLike = 1
 ) -> TiledCopy:
-    """Return the copy of a tile in which threads are laid out by `thr_layout` and each holds
-    `val_layout` values.
+    """Return the copy of a tile with threads arranged by `thr_layout` and `val_layout` values per
+    thread.
 
     Both map a coordinate (m,n) of the tile to a thread or value index, one to one onto 0 to size -
-    1; their raked product is the tile. Raises LayoutError where they are not, and where threads or
-    values are no multiple of the atom's. Source: cutlass copy_atom.hpp `make_tiled_copy`.
+    1; their raked product is the tile. Raises LayoutError if they are not, and if threads or
+    values are not a multiple of the atom's. Source: cutlass copy_atom.hpp `make_tiled_copy`.
 
     >>> from cute_py.atoms.copy import Copy_Atom
     >>> atom = Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL", 16)
@@ -248,7 +248,7 @@ def make_tiled_copy_tv(atom: Copy_Atom, layout_tv: Layout, tiler_mn: Tiler) -> T
 
 
 def make_tiled_copy_A(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
-    """Return the copy that brings each thread the elements of A that `mma` gives it.
+    """Return the copy of the elements of A that `mma` assigns to each thread.
 
     >>> from cute_py.atoms.copy import Copy_Atom
     >>> from cute_py.tiled.tiled_mma import make_tiled_mma
@@ -261,7 +261,7 @@ def make_tiled_copy_A(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
 
 
 def make_tiled_copy_B(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
-    """Return the copy that brings each thread the elements of B that `mma` gives it.
+    """Return the copy of the elements of B that `mma` assigns to each thread.
 
     >>> from cute_py.atoms.copy import Copy_Atom
     >>> from cute_py.tiled.tiled_mma import make_tiled_mma
@@ -274,7 +274,7 @@ def make_tiled_copy_B(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
 
 
 def make_tiled_copy_C(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
-    """Return the copy that moves the elements of C that `mma` gives each thread.
+    """Return the copy of the elements of C that `mma` assigns to each thread.
 
     >>> from cute_py.atoms.copy import Copy_Atom
     >>> from cute_py.tiled.tiled_mma import make_tiled_mma
@@ -314,7 +314,7 @@ def make_tiled_copy_C_atom(atom: Copy_Atom, mma: TiledMMA) -> TiledCopy:
 def make_cotiled_copy(atom: Copy_Atom, atom_tv: Layout, data: Layout) -> TiledCopy:
     """Return the copy whose (thread, value) -> address layout is given, for data of that layout.
 
-    Raises LayoutError where an address does not exist in `data`. Source: cutlass copy_atom.hpp
+    Raises LayoutError if an address does not exist in `data`. Source: cutlass copy_atom.hpp
     `make_cotiled_copy`.
 
     >>> from cute_py.atoms.copy import Copy_Atom
@@ -338,7 +338,7 @@ def make_cotiled_copy(atom: Copy_Atom, atom_tv: Layout, data: Layout) -> TiledCo
 
 
 def make_tiled_copy_S(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:
-    """Return the copy with the thread-value layout that `tiled_copy` reads its source with.
+    """Return the copy with the thread-value layout of the source of `tiled_copy`.
 
     >>> from cute_py.atoms.copy import Copy_Atom
     >>> copy = make_tiled_copy(Copy_Atom("UniversalCopy<32>", 32), Layout(32), Layout(4))
@@ -350,7 +350,7 @@ def make_tiled_copy_S(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:
 
 
 def make_tiled_copy_D(atom: Copy_Atom, tiled_copy: TiledCopy) -> TiledCopy:
-    """Return the copy with the thread-value layout that `tiled_copy` writes its destination with.
+    """Return the copy with the thread-value layout of the destination of `tiled_copy`.
 
     >>> from cute_py.atoms.copy import Copy_Atom
     >>> copy = make_tiled_copy(Copy_Atom("UniversalCopy<32>", 32), Layout(32), Layout(4))

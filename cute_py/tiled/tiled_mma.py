@@ -40,12 +40,12 @@ class TiledMMA(Value):
 
     Args:
         atom: the MMA_Atom.
-        atom_layout_mnk: how many atoms side by side in M, N and K, each on its own threads (warps
-            for mma.sync).
+        atom_layout_mnk: the number of atoms in M, N and K, each on its own threads (warps for
+            mma.sync).
         permutation_mnk: per mode of MNK the tile as an integer or a layout, or `_` for atom extent
             times atoms.
 
-    Raises LayoutError where the permutation is no multiple of the atoms side by side.
+    Raises LayoutError if the permutation is not a multiple of the extent of all atoms.
     """
 
     __slots__ = ("atom", "atom_layout_mnk", "permutation_mnk", "thr_layout_vmnk")
@@ -106,7 +106,7 @@ class TiledMMA(Value):
 
     @property
     def tile_shape(self) -> tuple[int, int, int]:
-        """The (M, N, K) of the tile that all threads compute in one pass (elements)."""
+        """The (M, N, K) of the tile that all threads compute at once (elements)."""
         m, n, k = (size(tile) for tile in self.permutation_mnk)
         return m, n, k
 
@@ -210,11 +210,11 @@ class TiledMMA(Value):
         return Layout((m, n), (1, 0) if operand == "A" else (0, 1)), _
 
 
-@lru_cache(maxsize=256)  # A, B and C ask for the same one
+@lru_cache(maxsize=256)  # A, B and C use the same one
 def _thread_to_vmnk(threads: Layout) -> Layout:
     """Return thread index -> index in (ThrV,ThrM,ThrN,ThrK).
 
-    Raises LayoutError where no layout does that: the thread indices leave holes.
+    Raises LayoutError if no layout does that: the thread indices have holes.
     """
     inverse = right_inverse(make_layout(threads, complement(threads)))
     if inverse.size() < cosize(threads):
@@ -318,7 +318,7 @@ def make_tiled_mma(
         atom_layout_mnk: a layout or shape of atoms in M, N, K (missing modes count as 1).
         permutation_mnk: per mode an integer, a layout or `_`.
 
-    Raises LayoutError where the permutation is no multiple of the atoms side by side.
+    Raises LayoutError if the permutation is not a multiple of the extent of all atoms.
     Source: cutlass mma_atom.hpp `make_tiled_mma`.
 
     >>> mma = make_tiled_mma("SM80_16x8x16_F32BF16BF16F32_TN", (2, 2, 1), (32, 32, 16))

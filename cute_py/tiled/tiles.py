@@ -1,9 +1,8 @@
-"""What tiles, threads and maps of tiled operations must be: the checks of their constructors, and
-`retile`.
+"""The checks of the constructors of tiled operations: tiles, threads and maps; and `retile`.
 
 The tile of a mode is an integer, a shape, or a layout that picks the tile's elements out of the
-mode. A layout with gaps is filled by its own copies: it divides what its period divides. Each check
-of a map refuses what would leave the tile, or touch it otherwise than the maps say.
+mode. A layout with gaps is filled by its own copies: it divides an extent if its period does. The
+checks refuse a map that leaves the tile, or covers it in another way than it says.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ if TYPE_CHECKING:
 
 
 def checked_tile(tile: Tiler, operation: str, name: str) -> Tiler:
-    """Return the tile of a mode; refuse what cannot be repeated over a mode without overlap.
+    """Return the tile of a mode; refuse a tile that cannot be repeated over a mode without overlap.
 
     Args:
         tile: an integer, a shape or a layout.
         operation: the public name, for the refusal.
-        name: of the mode, for the refusal.
+        name: the name of the mode, for the refusal.
 
-    Raises LeafTypeError for what is no tile, and LayoutError for extents below 1, and for layouts
-    that overlap, run backwards, or have gaps that their own copies do not fill.
+    Raises LeafTypeError for anything but a tile, and LayoutError for extents below 1, and for
+    layouts that overlap, have negative strides, or have gaps that their own copies do not fill.
     """
     if tile.__class__ is tuple and tile:
         return tuple([checked_tile(part, operation, name) for part in tile])
@@ -112,15 +111,15 @@ def require_divides(
 
 
 def require_thread(thread: Leaf, end: int, layout: Layout) -> Leaf:
-    """Return a thread index as a leaf; refuse one that may lie outside of 0 to end - 1.
+    """Return a thread index as a leaf; refuse one that may be outside 0 to end - 1.
 
     Args:
-        thread: the index: an integer, or a symbol whose declared bounds settle the question.
+        thread: the index: an integer, or a symbol whose declared bounds are in range.
         end: one more than the largest thread index.
-        layout: of the threads, for the refusal.
+        layout: the thread layout, for the refusal.
 
-    Raises CoordinateError where the thread is outside, UndecidedError with the assumption that
-    would settle it where it may be.
+    Raises CoordinateError if the thread is outside, UndecidedError with the assumption that would
+    decide it if it may be.
     """
     thread = ints.normalize(thread, "get_slice")
     if ints.settle(ints.leq, 0, thread, "get_slice") and ints.settle(
@@ -133,8 +132,8 @@ def require_thread(thread: Leaf, end: int, layout: Layout) -> Leaf:
 def thread_vmnk(thread: Leaf, layout: Layout) -> tuple[Leaf, tuple[Leaf, Leaf, Leaf, Leaf]]:
     """Return a thread index as a leaf, and its coordinate in (ThrV,ThrM,ThrN,ThrK).
 
-    Law: layout(coordinate) == thread. Raises CoordinateError, or UndecidedError for a symbol, where
-    the thread is outside or falls into a hole of the layout.
+    Law: layout(coordinate) == thread. Raises CoordinateError, or UndecidedError for a symbol, if
+    the thread is outside or in a hole of the layout.
     """
     end = cosize(layout)
     thread = require_thread(thread, end, layout)
@@ -142,7 +141,7 @@ def thread_vmnk(thread: Leaf, layout: Layout) -> tuple[Leaf, tuple[Leaf, Leaf, L
         coord = get_flat_coord(layout, thread)
     except LayoutError:
         raise _no_thread(thread, layout) from None
-    if size(layout) < end:  # holes: only what comes back is a thread
+    if size(layout) < end:  # holes: an index is a thread if its coordinate maps back to it
         back = crd2idx(coord, layout.shape, layout.stride)
         if not ints.settle(ints.same, back, thread, "get_slice"):
             raise _no_thread(thread, layout)
@@ -150,8 +149,8 @@ def thread_vmnk(thread: Leaf, layout: Layout) -> tuple[Leaf, tuple[Leaf, Leaf, L
 
 
 def apart(layout: Layout) -> bool:
-    """Return whether the modes of a layout of threads step over each other, from 0 up: then every
-    thread index gives away its coordinate.
+    """Return whether each stride of a layout of threads is beyond the reach of the smaller ones:
+    then a thread index determines its coordinate.
 
     >>> apart(Layout((32, 2, 2), (1, 64, 32))), apart(Layout((3, 3), (3, 2)))
     (True, False)
@@ -186,8 +185,8 @@ def checked_atom(atom: object, operation: str) -> Copy_Atom:
 def compact_map(x: AnyLayout, operation: str, name: str) -> Layout:
     """Return a layout of thread or value indices, or the compact layout of a shape.
 
-    Raises LayoutError where it is no bijection onto 0 to size - 1: an index would be missing, or
-    stand for several elements.
+    Raises LayoutError if it is not a bijection onto 0 to size - 1: an index would be missing, or
+    belong to several elements.
     """
     layout = x if x.__class__ is Layout else Layout(x)
     _require_integers(layout, operation)
@@ -198,7 +197,7 @@ def compact_map(x: AnyLayout, operation: str, name: str) -> Layout:
 
 
 def checked_tv(layout_tv: object, operation: str) -> Layout:
-    """Return a thread-value layout; refuse what has other modes than threads and values."""
+    """Return a thread-value layout; refuse a layout without the two modes threads and values."""
     if layout_tv.__class__ is not Layout:
         raise refusal("not-a-layout", operation=operation, value=layout_tv)
     if len(layout_tv) != 2 or layout_tv.shape.__class__ is not tuple:
@@ -213,7 +212,7 @@ def _require_integers(layout: Layout, operation: str) -> None:
 
 
 def checked_tiler(tiler: Tiler, operation: str) -> tuple[Tiler, ...]:
-    """Return the tile as a tuple with one entry a mode."""
+    """Return the tile as a tuple with one entry per mode."""
     modes = tiler if tiler.__class__ is tuple else (tiler,)
     if not modes:
         raise refusal("tiler-type", operation=operation, value=tiler, type="an empty tuple")
@@ -221,7 +220,7 @@ def checked_tiler(tiler: Tiler, operation: str) -> tuple[Tiler, ...]:
 
 
 def require_whole_atoms(atom: Copy_Atom, layout_tv: Layout, operation: str) -> None:
-    """Refuse threads or values that are no multiple of the atom's."""
+    """Refuse threads or values that are not a multiple of the atom's."""
     threads, values = size(layout_tv, 0), size(layout_tv, 1)
     if threads % atom.num_threads:
         needed = atom.num_threads
@@ -234,7 +233,7 @@ def require_whole_atoms(atom: Copy_Atom, layout_tv: Layout, operation: str) -> N
 
 
 def require_inside(layout_tv: Layout, tiler: tuple[Tiler, ...], operation: str) -> None:
-    """Refuse a thread-value layout that reaches an index outside of the tile."""
+    """Refuse a thread-value layout that reaches an index outside the tile."""
     count = size(tuple([tuples.shape_of(part) for part in tiler]))
     low, high = reach(layout_tv)
     if low < 0 or high >= count:
@@ -249,7 +248,7 @@ def require_inside(layout_tv: Layout, tiler: tuple[Tiler, ...], operation: str) 
 
 
 def require_one_writer(atom: Copy_Atom, layout_tv: Layout, operation: str) -> None:
-    """Refuse an instruction that writes memory where elements have several writers."""
+    """Refuse elements with several writers if the instruction writes memory."""
     if atom.op.dst_space in MEMORIES and not is_injective(layout_tv):
         raise refusal("copy-writers", operation=operation, atom=atom, tv=layout_tv)
 
@@ -258,8 +257,8 @@ def require_one_writer(atom: Copy_Atom, layout_tv: Layout, operation: str) -> No
 
 
 def active_part(layout_tv: Layout, shape: tuple[int, ...]) -> tuple[Layout, tuple[Layout, ...]]:
-    """Return (thread, value) -> index in the tile that layout_tv reaches of `shape`, and the tiler
-    that picks that tile.
+    """Return (thread, value) -> index in the part of `shape` that layout_tv reaches, and the tiler
+    of that part.
     """
     zeros = tuples.repeat_like(shape, 0)
     modes = [Layout(shape, replace(zeros, i, 1)) for i in range(len(shape))]
@@ -274,11 +273,11 @@ def active_part(layout_tv: Layout, shape: tuple[int, ...]) -> tuple[Layout, tupl
 def retile_layout(copy: TiledCopy, layout: AnyLayout) -> Alike:
     """Return a fragment (V,RestM,RestN,...) in the order in which `copy` moves it.
 
-    Law: a fragment that `partition_fragment_C` of an MMA makes, retiled by `make_tiled_copy_C` of
-    it, has its values where partition_S and partition_D of the copy have them. Raises LayoutError
-    where a thread moves the blocks of its fragment in another order than that of their coordinates
-    (CuTe's map knows no permutation of an MMA and would mix them up), where its values neither
-    divide those of a thread of the copy nor are a multiple of them, or its rest is no whole tiles.
+    Law: a fragment from `partition_fragment_C` of an MMA, retiled by `make_tiled_copy_C` of the
+    MMA, has its values in the order of partition_S and partition_D of the copy. Raises LayoutError
+    if a thread moves the blocks of its fragment in another order than that of their coordinates
+    (CuTe's map ignores the permutation of an MMA and would mix them up), if its values neither
+    divide those of a thread of the copy nor are a multiple, or if the rest is not whole tiles.
     """
     if layout.__class__ is not Layout:
         return on_inner("retile", lambda inner: retile_layout(copy, inner), layout)

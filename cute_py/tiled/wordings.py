@@ -12,26 +12,26 @@ WORDINGS: dict[str, Wording] = {
     "tiled-permutation": (
         LayoutError,
         "{atom} with permutation {permutation} in {mode}",
-        "a tile that is a multiple of the {atoms} elements of the atoms side by side",
+        "a tile that is a multiple of the {atoms} elements of all atoms",
         "use {atoms} or a multiple of it, or _ for exactly that",
     ),
     "tiled-holes": (
         LayoutError,
-        "thread layout {layout}, which leaves out thread indices",
+        "thread layout {layout}, which skips thread indices",
         "threads without holes, or holes that repeat evenly",
-        "use 1, 2 or a multiple of 4 quad pairs; get_slice and partition_A work as it is",
+        "use 1, 2 or a multiple of 4 quad pairs; get_slice and partition_A work without that",
     ),
     "tiled-overlap": (
         LayoutError,
         "atom layout {atoms}",
         "an atom layout that gives every atom its own threads, from 0 up, one mode after another",
-        "leave the stride out for threads in order, or shrink the mode of stride 0",
+        "omit the stride for threads in order, or shrink the mode of stride 0",
     ),
     "tiled-static": (
         LayoutError,
         "{layout}, with symbols or coordinate strides",
         "integers: threads and tiles are fixed when a tiled operation is built",
-        "put in numbers, and leave symbols to the shapes of tensors",
+        "use numbers here, and symbols only in the shapes of tensors",
     ),
     "tiled-kind": (
         LeafTypeError,
@@ -74,13 +74,13 @@ WORDINGS: dict[str, Wording] = {
         CoordinateError,
         "thread {thread} of {layout}",
         "one of the {threads} threads of the tiled operation",
-        "launch as many threads as size() says, or leave the others out",
+        "launch size() threads, or let the others skip the operation",
     ),
     "coverage-shape": (
         LayoutError,
         "shape {shape}",
         "the (M,N,K) of all operands of an MMA",
-        "leave it out for one tile, or pass three extents that the tile divides",
+        "omit it for one tile, or pass three extents that the tile divides",
     ),
     "thread-map": (
         LeafTypeError,
@@ -116,7 +116,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{name} layout {layout}",
         "a layout that gives every index from 0 to {last} to one element",
-        "leave the stride out, or give one order of the modes, such as (32,4):(4,1)",
+        "omit the stride, or pass the modes in one order, such as (32,4):(4,1)",
     ),
     "copy-tv": (
         LayoutError,
@@ -134,13 +134,13 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{atom} with thread-value layout {tv}, in which elements have several writers",
         "one writer of each element that is written to memory",
-        "give every thread elements of its own (make_tiled_copy does), or copy to registers",
+        "give every thread different elements (make_tiled_copy does), or copy to registers",
     ),
     "copy-memory": (
         LayoutError,
         "{atom} with a {side} in {space}",
         "a {side} in {needed}, as the instruction has it",
-        "take an instruction between these memories, or UniversalCopy",
+        "use an instruction between these memories, or UniversalCopy",
     ),
     "copy-dtype": (
         DtypeError,
@@ -157,17 +157,17 @@ WORDINGS: dict[str, Wording] = {
     ),
     "copy-vector": (
         LayoutError,
-        "{atom} with {side} {layout}: value {value} of an access lies {step} elements after the "
+        "{atom} with {side} {layout}: value {value} of an access is {step} elements after the "
         "first",
-        "the {count} values of an access side by side in memory",
-        "let threads run along the contiguous mode (suggest_tiled_copy does), take a narrower "
+        "{count} contiguous values in memory for an access",
+        "let threads run along the contiguous mode (suggest_tiled_copy does), use a narrower "
         "instruction, or the transposed ldmatrix",
     ),
     "copy-aligned": (
         LayoutError,
         "{atom} with {side} {layout}, in which an access starts at element {start}",
         "accesses that start at multiples of {bits} bits, here {count} elements",
-        "pad strides and offsets to multiples of {count}, or take a narrower instruction",
+        "pad strides and offsets to multiples of {count}, or use a narrower instruction",
     ),
     "retile-values": (
         LayoutError,
@@ -195,7 +195,7 @@ WORDINGS: dict[str, Wording] = {
         DtypeError,
         "{held} as operand {operand} of {atom}",
         "elements of {dtype}, or their bits as unsigned words of that width",
-        "convert in registers: copy to a fragment of {held}, then to one of {dtype}; or take "
+        "convert in registers: copy to a fragment of {held}, then to one of {dtype}; or use "
         "another atom",
     ),
     "operand-shape": (
@@ -208,14 +208,14 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "{layout}, which is {given}-major, as operand {operand} of {atom}",
         "a {major}-major tile",
-        'take the atom with tnsp{operand}="{given}", or build the tile from a '
+        'use the atom with tnsp{operand}="{given}", or build the tile from a '
         "Layout_{major}_..._Atom",
     ),
     "thread-map-divides": (
         LayoutError,
         "{part} ({a}) and {whole} ({b})",
-        "the first to divide the second, so that every thread makes an access and none leaves the "
-        "tile",
+        "that the first divides the second, so that every thread makes an access and none leaves "
+        "the tile",
         "use fewer threads or a larger tile, or extents that are multiples",
     ),
     "thread-map-warps": (
@@ -245,7 +245,7 @@ WORDINGS: dict[str, Wording] = {
     "suggest-copy": (
         LayoutError,
         "tile {tile} of {dtype} for {threads} threads with accesses of {widths} bits",
-        "as many accesses for each thread, in whole rows",
+        "the same number of accesses for each thread, in whole rows",
         "use fewer threads, a narrower vector_bits, or a larger tile",
     ),
     "suggest-matrices": (

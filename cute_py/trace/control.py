@@ -24,7 +24,6 @@ from cute_py.trace.state import Scope, current, emit, require_choice
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
     from typing import NoReturn
 
     from cute_py.layout.types import Leaf
@@ -76,7 +75,7 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
     outer = trace.scope
     counters = dict(trace.counters)
     scope = uniformity(trace.uniform, start, stop)
-    names = Iterations(sys._getframe(1))
+    names = Iterations()
     runs: list[list[Op]] = []
     name = ""
     for _trace in (1, 2):
@@ -91,6 +90,7 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
         finally:
             if not done:
                 trace.leave("run-time loop", line)
+                names.locked.unlock()
             finished = trace.scope is inner
             trace.close(inner, outer)
         if not finished:
@@ -98,6 +98,7 @@ def _loop(trace: Trace, loop: range_, line: tuple[str, int]) -> Iterator[Leaf]:
         trace.require_sound()
         runs.append(inner.ops)
         names.record()
+    names.locked.unlock()
     _require_same(runs[0], runs[1])
     names.check(_surely_runs(start, stop, loop.step))
     trace.emit(Loop(name, start, stop, loop.step, tuple(runs[1]), scope, line=line))
@@ -187,7 +188,7 @@ class _BlockStatement:
     body: _Body
     guard: Rebinding  # of the names outside of the block
 
-    def _begin(self, frame: FrameType) -> None:
+    def _begin(self) -> None:
         """Open the block: set `body` and `guard`."""
         raise NotImplementedError
 
@@ -196,20 +197,24 @@ class _BlockStatement:
         raise NotImplementedError
 
     def __enter__(self) -> None:
-        self._begin(sys._getframe(1))
-        self.guard.refuse_leaving(sys._getframe(1))
+        self._begin()
+        self.guard.refuse_leaving()
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self.guard.locked.unlock()
         if self.body.end(kind, self.operation):
-            self.guard.check(sys._getframe(1))
+            self.guard.check()
             self._record()
 
     def __call__(self, body: Callable[[], object]) -> None:
         """`@cute.when(condition)` above a function without arguments records it as the block."""
-        self._begin(sys._getframe(1))
-        with self.body.ending(self.operation):
-            body()
-        self.guard.check(sys._getframe(1))
+        self._begin()
+        try:
+            with self.body.ending(self.operation):
+                body()
+        finally:
+            self.guard.locked.unlock()
+        self.guard.check(body)
         self._record()
 
 
@@ -227,7 +232,7 @@ class while_(_BlockStatement):
             raise refusal_here("kernel-while", operation="cute.while_", value=condition)
         self.condition = condition
 
-    def _begin(self, frame: FrameType) -> None:
+    def _begin(self) -> None:
         trace, self.line = current(), kernel_line()
         with trace.block("loop", self.line) as test:
             truth = as_condition(self.condition(), "cute.while_")
@@ -235,7 +240,7 @@ class while_(_BlockStatement):
                 raise refusal_here("kernel-while", operation="cute.while_", value=truth)
         self.test, self.cond = tuple(test.ops), truth.cond
         self.body = _Body(trace, "loop", self.line)
-        self.guard = Rebinding(frame, "cute.while_", "loop")
+        self.guard = Rebinding("cute.while_", "loop")
 
     def _record(self) -> None:
         ops, trace = self.body.ops, self.body.trace
@@ -262,11 +267,11 @@ class when(_BlockStatement):
     def __init__(self, condition: object) -> None:
         self.truth = as_condition(condition, "cute.when")
 
-    def _begin(self, frame: FrameType) -> None:
+    def _begin(self) -> None:
         if isinstance(self.truth, Condition):
             bare_condition(self.truth)
         self.body = _Body(current(), "branch", kernel_line())
-        self.guard = Rebinding(frame, "cute.when")
+        self.guard = Rebinding("cute.when")
 
     def _record(self) -> None:
         body, truth = self.body, self.truth
@@ -299,7 +304,7 @@ class otherwise(_BlockStatement):
 
     operation = "cute.otherwise"
 
-    def _begin(self, frame: FrameType) -> None:
+    def _begin(self) -> None:
         trace = current()
         outer, position, truth = trace.branch or (None, 0, False)
         self.truth: bool | Condition = truth
@@ -307,7 +312,7 @@ class otherwise(_BlockStatement):
         if outer is not trace.scope or position != len(trace.scope.ops):
             raise refusal_here("kernel-otherwise", operation="cute.otherwise")
         self.body = _Body(trace, "branch", kernel_line())
-        self.guard = Rebinding(frame, "cute.otherwise")
+        self.guard = Rebinding("cute.otherwise")
 
     def _record(self) -> None:
         ops, outer = self.body.ops, self.body.outer
@@ -394,7 +399,7 @@ class Var:
 
 
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift")
-_OTHERS = ("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "index", "int")
+_OTHERS = ("rshift", "lt", "le", "gt", "ge", "eq", "ne", "neg", "index", "int", "float", "hash")
 for _name in (*_OTHERS, *[f"{side}{name}" for side in ("", "r", "i") for name in _BINARY]):
     setattr(Var, f"__{_name}__", Var._refuse)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import traceback
 from threading import RLock
 
@@ -13,7 +14,7 @@ from cute_py.calls.arrays import on_device
 from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.dtypes.table import b1
-from cute_py.errors import CuteError, is_own, place_text, refusal
+from cute_py.errors import CuteError, ending_all, is_own, place_text, refusal
 from cute_py.layout.layout import Layout
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
@@ -111,6 +112,8 @@ class Kernel:
         )
 
     def _cached(self, arguments: tuple[Argument, ...], seen: Snapshot) -> Plan:
+        if not seen.complete:  # it reads globals by eval, exec or globals()
+            return _traced(self, arguments)
         key = (seen.key, *[argument.key for argument in arguments])
         if key not in self.plans:
             with self.tracing:  # concurrent calls get the same plan
@@ -217,6 +220,14 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
         verify(plan)
     except CuteError as error:
         raise _located(error, state.root.line) from error
+    except ValueError as error:
+        if not state.locked or "read-only" not in str(error):
+            raise
+        found = refusal("trace-rebound", operation="kernel", names="a large array", kind="block")
+        raise _located(found.with_traceback(error.__traceback__), state.root.line) from error
+    finally:
+        for each in state.locked:
+            each.unlock()
     return plan
 
 
@@ -229,7 +240,9 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
     bound = kernel.signature.bind_partial()
     given = [rebuilt(a, made) for a in arguments]
     bound.arguments.update(zip(kernel.signature.parameters, given, strict=True))
-    result = kernel.function(*bound.args, **bound.kwargs)
+    state.frame = sys._getframe()
+    with ending_all():
+        result = kernel.function(*bound.args, **bound.kwargs)
     if result is not None and kernel.__name__ != "<lambda>":
         raise refusal("kernel-returns", operation=kernel.__name__, type=type(result).__name__)
     state.require_sound()

@@ -11,86 +11,164 @@ from __future__ import annotations
 import ast
 import dis
 import linecache
+import sys
 from bisect import bisect_right
 from functools import lru_cache
-from types import FunctionType, ModuleType
+from types import CodeType
 
-from cute_py.errors import place_text, refusal
-from cute_py.trace.runtime_integers import Condition, Int
+from cute_py.calls.fingerprint.names import global_names
+from cute_py.errors import is_own, place_text, refusal
+from cute_py.trace.contents import Locked, Snapshot, same, unreadable_in
+from cute_py.trace.state import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
-    from typing import Any, NoReturn
+    from types import FrameType
+    from typing import NoReturn
 
 
 class Rebinding:
-    """The names of a frame at the entry of a block, which are compared at its exit."""
+    """The names of all frames of a kernel at the entry of a block, to be compared at its exit."""
 
-    def __init__(self, frame: FrameType, operation: str, kind: str = "branch") -> None:
+    def __init__(self, operation: str, kind: str = "branch") -> None:
         self.operation, self.kind = operation, kind
-        self.line = frame.f_lineno
-        self.entry = frame.f_lasti
-        self.before = names_of(frame)
+        self.frames = kernel_frames()
+        self.places = [(frame.f_lineno, frame.f_lasti) for frame in self.frames]
+        self.before = Snapshot(self.frames)
+        self.locked = locked(self.before)
 
-    def refuse_leaving(self, frame: FrameType) -> None:
-        """Refuse a body with a return, break or continue that leaves the block."""
+    def refuse_leaving(self) -> None:
+        """Refuse a body that leaves the block by return, break or continue."""
+        frame = self.frames[0]
         leaving = leaves(frame.f_code, frame.f_lineno)
         if leaving is None:
             raise refusal(
                 "trace-no-source", operation=self.operation, where=_where(frame, frame.f_lineno)
             )
-        if not isinstance(leaving, bool):
+        self._refuse_word(frame, leaving)
+
+    def _refuse_word(self, frame: FrameType, leaving: tuple[str, int] | bool | None) -> None:
+        if leaving and not isinstance(leaving, bool):
             word, line = leaving
             raise refusal(
                 "trace-leaves", operation=self.operation, word=word, where=_where(frame, line)
             )
 
-    def check(self, frame: FrameType) -> None:
-        """Refuse names that change in the block and are used after it or, in a loop, in the next
-        iteration.
+    def check(self, body: object = None) -> None:
+        """Refuse names that were changed in the block and are used after it, or, in a loop, in its
+        next iteration.
         """
-        found = changed(self.before, names_of(frame))
-        used = used_after(frame.f_code, frame.f_lasti, found)
-        if self.kind == "loop":
-            used |= used_after(frame.f_code, self.entry, found)
-        if used:
-            refuse_rebound(self.operation, self.kind, used, _where(frame, self.line))
+        now = {id(frame) for frame in kernel_frames()}
+        after = Snapshot(self.frames)
+        for i, frame in enumerate(self.frames):
+            if id(frame) not in now:  # it has returned
+                continue
+            (line, entry), code = self.places[i], frame.f_code
+            if frame.f_lasti != entry and (i or line != frame.f_lineno):
+                self._refuse_word(frame, leaves_later(code, line, frame.f_lineno))
+            before, later = self.before.names[i], after.names[i]
+            found = changed(before, later)
+            used = used_after(code, frame.f_lasti, found)
+            if self.kind == "loop":
+                used |= used_after(code, entry, found)
+            if used:
+                refuse_rebound(self.operation, self.kind, used, _where(frame, line))
+            names = later if body is None else {"body": after.contents(body)}
+            refuse_unreadable(frame, (entry, frame.f_lasti), names, self.operation)
 
 
 class Iterations:
-    """The names of the frame of a `for` statement, compared after each trace of its body."""
+    """The names of the frames of a run-time loop, compared after each run of its body."""
 
-    def __init__(self, frame: FrameType) -> None:
-        self.frame = frame
-        self.line, self.entry = frame.f_lineno, frame.f_lasti
-        self.seen = [names_of(frame)]
+    def __init__(self) -> None:
+        self.frames = kernel_frames()
+        self.places = [(frame.f_lineno, frame.f_lasti) for frame in self.frames]
+        self.seen = [Snapshot(self.frames)]
+        self.locked = locked(self.seen[0])
 
     def record(self) -> None:
         """Keep the names at the end of one trace of the body."""
-        self.seen.append(names_of(self.frame))
+        self.seen.append(Snapshot(self.frames))
 
     def check(self, sure: bool) -> None:
         """Refuse loop-carried names and, in a loop that may not run (not `sure`), names that the
         body changes and the code after it uses.
         """
-        code = self.frame.f_code
-        start, end = loop_ends(code, self.entry)
-        if start is None or end is None:
-            return
-        before, middle, after = self.seen
-        moving = used_from(code, start, changed(middle, after))
-        if moving:
+        for i, frame in enumerate(self.frames):
+            (line, entry), code = self.places[i], frame.f_code
+            before, middle, after = (x.names[i] for x in self.seen)
+            start, end = loop_ends(code, entry)
+            if start is None or end is None:  # it calls what has the loop
+                start = end = _number_at(code, entry) + 1
+            moving = used_from(code, start, changed(middle, after))
+            if moving:
+                raise refusal(
+                    "trace-carried",
+                    operation="cute.range",
+                    names=", ".join(sorted(moving)),
+                    where=_where(frame, line),
+                )
+            if not sure:
+                used = used_from(code, end, changed(before, after))
+                if used:
+                    refuse_rebound("cute.range", "loop", used, _where(frame, line))
+            refuse_unreadable(frame, (entry, entry), after, "cute.range")
+
+
+def locked(names: Snapshot) -> Locked:
+    """Make the large arrays of a reading read-only, until the block or the trace ends."""
+    found = Locked(names.large)
+    current().locked.append(found)
+    return found
+
+
+def kernel_frames() -> list[FrameType]:
+    """Return the frames of the user's code, from the innermost one up to the kernel's function."""
+    top, found = current().frame, []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame is not top:
+        if not is_own(frame):
+            found.append(frame)
+        frame = frame.f_back
+    return found
+
+
+def changed(before: dict[str, object], after: dict[str, object]) -> list[str]:
+    """Return the names that are new, or contain something else than before."""
+    return [name for name, x in after.items() if name not in before or not same(before[name], x)]
+
+
+def refuse_unreadable(
+    frame: FrameType, between: tuple[int, int], names: dict[str, object], operation: str
+) -> None:
+    """Refuse an iterator that the code of a block uses, where no one can tell how far it is.
+
+    Args:
+        frame: the frame.
+        between: the offsets of the first and the last instruction of the block; equal: the loop
+            that begins there.
+        names: the names of the frame with their contents.
+        operation: the statement.
+
+    """
+    code = frame.f_code
+    first, last = (_number_at(code, offset) for offset in between)
+    instructions, _position = _instructions(code)
+    if first == last:
+        start, end = loop_ends(code, between[0])
+        first, last = (first, first) if start is None or end is None else (start, end)
+    used = {word for x in instructions[first:last] if "LOAD" in x.opname for word in _words(x)}
+    used |= {"body"} & names.keys()
+    for name in sorted(str(word) for word in used & names.keys()):
+        value = unreadable_in(names[name])
+        if value is not None:
             raise refusal(
-                "trace-carried",
-                operation="cute.range",
-                names=", ".join(sorted(moving)),
-                where=_where(self.frame, self.line),
+                "trace-unreadable",
+                operation=operation,
+                name=name,
+                type=type(value).__name__,
+                where=_where(frame, frame.f_lineno),
             )
-        if not sure:
-            used = used_from(code, end, changed(before, after))
-            if used:
-                refuse_rebound("cute.range", "loop", used, _where(self.frame, self.line))
 
 
 def refuse_rebound(operation: str, kind: str, names: set[str], where: str) -> NoReturn:
@@ -111,29 +189,32 @@ def used_after(code: CodeType, offset: int, names: list[str]) -> set[str]:
     """Return the names that are live after an instruction: some path reads them before writing.
 
     Args:
-        code: the code of the function.
-        offset: the offset of the instruction (bytes).
-        names: the candidates; closure variables count as live if the code uses them.
+        code: of the function.
+        offset: of the instruction (bytes).
+        names: candidates. A cell is read where a closure takes it; what a closure that exists
+            already reads, its own contents tell.
 
     """
     return used_from(code, _number_at(code, offset) + 1, names)
 
 
 def used_from(code: CodeType, start: int, names: list[str]) -> set[str]:
-    """Return the names that are live before instruction number `start`; see `used_after`."""
-    captured = {*code.co_cellvars, *code.co_freevars}
-    if not (code.co_flags & 0x1):  # a module, or text run by exec: its names are globals
+    """Return those of the names that some path from instruction number `start` on reads before it
+    writes them; see `used_after`.
+    """
+    if not (code.co_flags & 0x1):  # a module, or text that is executed: globals stay readable
         return {n for n in names if n in code.co_names and _reads(code, start, n, "NAME")}
-    found = set()
+    cells, found = {*code.co_cellvars, *code.co_freevars}, set()
     for name in names:
-        if name in captured:
-            used = _touched(code, name)
-        else:
-            kind = "FAST" if name in code.co_varnames else "GLOBAL"
-            used = _reads(code, start, name, kind)
-        if used:
+        kind = "" if name in cells else "FAST" if name in code.co_varnames else "GLOBAL"
+        if _reads(code, start, name, kind) or (kind == "GLOBAL" and _inner_reads(code, name)):
             found.add(name)
     return found
+
+
+def _inner_reads(code: CodeType, name: str) -> bool:
+    """Tell whether a function inside of another one reads a global."""
+    return any(name in global_names(x) for x in code.co_consts if isinstance(x, CodeType))
 
 
 def loop_ends(code: CodeType, offset: int) -> tuple[int | None, int | None]:
@@ -176,10 +257,6 @@ def _comprehends(instructions: list[dis.Instruction], start: int) -> bool:
         if x.opname.startswith("JUMP_BACKWARD") and x.argval == head.offset
     ]
     return any(instructions[k - 1].opname in _COLLECTS for k in back)
-
-
-def _touched(code: CodeType, name: str) -> bool:
-    return any(name in _words(x) for x in dis.get_instructions(code))
 
 
 @lru_cache(maxsize=256)
@@ -262,6 +339,41 @@ def leaves(code: CodeType, line: int) -> tuple[str, int] | bool | None:
     return False
 
 
+def leaves_later(code: CodeType, line: int, end: int) -> tuple[str, int] | bool | None:
+    """Return the (word, line) that leaves a block which code between two lines of a function
+    entered and left by other ways than its own `with` statement: a class, a context manager or an
+    ExitStack around it.
+    """
+    tree = _tree(code.co_filename)
+    if tree is None:
+        return None
+    block = _block_at(tree, line)
+    statements: list[ast.stmt] = [] if block is None else block.body
+    if block is None:
+        around = [x for x in ast.walk(tree) if isinstance(x, ast.With) and _spans(x, line)]
+        inner = max(around, key=lambda x: x.lineno, default=None)
+        if inner is not None and _head(inner) >= end >= inner.lineno:  # it ends with this one
+            statements = [x for x in inner.body if x.lineno > line]
+        else:
+            every = [x for x in ast.walk(tree) if isinstance(x, ast.stmt)]
+            statements = [x for x in every if line < x.lineno <= end and _is_leaf(x)]
+    found = (_leaving(statement, loops=False) for statement in statements)
+    return next((x for x in found if x), False)
+
+
+def _is_leaf(x: ast.stmt) -> bool:
+    return isinstance(x, (ast.Return, ast.Break, ast.Continue))
+
+
+def _head(block: ast.With) -> int:
+    """Return the last line of the head of a `with` statement."""
+    return max(item.context_expr.end_lineno or 0 for item in block.items)
+
+
+def _spans(block: ast.With, line: int) -> bool:
+    return block.lineno <= line <= (block.end_lineno or 0)
+
+
 def _tree(filename: str) -> ast.AST | None:
     lines = linecache.getlines(filename)
     return _parsed("".join(lines)) if lines else None
@@ -279,10 +391,8 @@ def _block_at(tree: ast.AST, line: int) -> ast.With | None:
     """Return the innermost `with` statement whose head is on the line."""
     found = None
     for node in ast.walk(tree):
-        if isinstance(node, ast.With):
-            last = max(item.context_expr.end_lineno or 0 for item in node.items)
-            if node.lineno <= line <= last:
-                found = node
+        if isinstance(node, ast.With) and node.lineno <= line <= _head(node):
+            found = node
     return found
 
 
@@ -299,84 +409,3 @@ def _leaving(node: ast.AST, loops: bool) -> tuple[str, int] | None:
         if found:
             return found
     return None
-
-
-# -- changes between two times: rebound names, and lists, dicts and objects changed in place.
-# Values of the kernel itself (run-time integers, conditions) are left out: they hold the block that
-# made them
-
-DEPTH = 3  # of nested containers that are compared
-MOST = 4096  # elements of a container that is compared
-_PLAIN = (int, float, complex, str, bytes, bool, type(None))
-_OWN = __name__.partition(".")[0]
-
-
-class Contents:
-    """The contents of a container: its values by key or position, each with its own contents."""
-
-    __slots__ = ("parts", "value")
-
-    def __init__(self, value: object, parts: dict[Any, Any]) -> None:
-        self.value, self.parts = value, parts
-
-
-def names_of(frame: FrameType) -> dict[str, object]:
-    """Return the local names of a frame and the globals that its code uses, with their contents."""
-    code, outside = frame.f_code, frame.f_globals
-    found = {n: outside[n] for n in code.co_names if n in outside and not _fixed(outside[n])}
-    return {name: contents(value, DEPTH) for name, value in {**found, **frame.f_locals}.items()}
-
-
-def _fixed(value: object) -> bool:
-    """Return whether a global is a module, function or class, or belongs to this package."""
-    return isinstance(value, (ModuleType, FunctionType, type)) or _is_own(value)
-
-
-def _is_own(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == _OWN
-
-
-def contents(value: Any, depth: int) -> object:
-    """Return the current contents of a value for a later comparison; an immutable value itself."""
-    if depth == 0 or isinstance(value, _PLAIN) or _is_own(value):
-        return value
-    if isinstance(value, (list, tuple)) and len(value) <= MOST:
-        return Contents(value, {i: contents(x, depth - 1) for i, x in enumerate(value)})
-    if isinstance(value, dict) and len(value) <= MOST:
-        return Contents(value, {k: contents(x, depth - 1) for k, x in value.items()})
-    if isinstance(value, (set, bytearray)) and len(value) <= MOST:
-        return Contents(
-            value, dict.fromkeys(value) if isinstance(value, set) else {0: bytes(value)}
-        )
-    if isinstance(value, type):
-        local = "<locals>" in value.__qualname__
-        return Contents(value, dict(vars(value))) if local else value
-    if isinstance(value, (ModuleType, FunctionType)) or not hasattr(value, "__dict__"):
-        return value
-    return Contents(value, {k: contents(x, depth - 1) for k, x in vars(value).items()})
-
-
-def changed(before: dict[str, object], after: dict[str, object]) -> list[str]:
-    """Return the names that are new, or whose values have changed."""
-    return [name for name, x in after.items() if name not in before or not same(before[name], x)]
-
-
-def same(a: Any, b: Any) -> bool:
-    """Return whether a value is unchanged. New attributes of an object are ignored: they may cache
-    results.
-    """
-    if isinstance(a, Contents) and isinstance(b, Contents):
-        alike = a.value is b.value or isinstance(a.value, (list, tuple, dict, set))
-        grows = not isinstance(a.value, (list, tuple, dict, set, bytearray))
-        if not alike or type(a.value) is not type(b.value):
-            return False
-        if not (grows or len(a.parts) == len(b.parts)):
-            return False
-        return all(key in b.parts and same(x, b.parts[key]) for key, x in a.parts.items())
-    if a is b or isinstance(b, (Int, Condition)):
-        return True
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, _PLAIN):
-        return bool(a == b) or a != a
-    return _is_own(a) and str(a) == str(b)

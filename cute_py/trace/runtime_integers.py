@@ -8,7 +8,9 @@ branch that made it, are refused.
 
 from __future__ import annotations
 
-from cute_py.errors import refusal_here
+import sys
+
+from cute_py.errors import is_own, refusal_here
 from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt
@@ -62,6 +64,33 @@ class _RunTime:
             "tuples",
         )
 
+    def __hash__(self) -> int:
+        """Refuse to be looked up by the user's code; this package hashes layouts by structure."""
+        if not is_own(sys._getframe(1)):
+            self._refuse("a set, a dict or hash()", "cute.when and ==, or cute.where(i == 3, a, b)")
+        return self._structure()
+
+    def _structure(self) -> int:
+        return object.__hash__(self)
+
+    def __format__(self, spec: str) -> str:
+        try:
+            return format(str(self), spec)
+        except ValueError:
+            self._refuse(f"the format {spec!r}", "f'{x}', its text in the plan; or cute.print")
+
+    def __array__(self, *options: object) -> NoReturn:
+        self._refuse("a NumPy function or index", "cute.where, or a tensor in memory")
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        self._refuse("pickle", "the plan of the kernel, which can be saved")
+
     def __pow__(self, other: object) -> NoReturn:
         self._refuse("**", "x * x, or 1 << n for a power of two")
 
@@ -108,11 +137,10 @@ class Int(_RunTime):
     def __repr__(self) -> str:
         return f"<run-time integer {self.value}>"
 
-    def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
+    __hash__ = _RunTime.__hash__
 
-    def __hash__(self) -> int:
-        """Hash by value and scope, so that no cache outlives the scope."""
+    def _structure(self) -> int:
+        """Return the hash of value and scope, so that no cache outlives the scope."""
         return hash((self.value, id(self.scope)))
 
     # -- the integer protocol
@@ -194,7 +222,12 @@ class Int(_RunTime):
             )
         return value
 
-    __int__ = __index__
+    def __int__(self) -> int:
+        """Return a constant; refuse others by an error that is no TypeError, which "%d" hides."""
+        value = self.cute_value()
+        if value is None:
+            raise refusal_here("trace-number", operation="kernel", value=self)
+        return value
 
     # -- comparisons
 
@@ -250,8 +283,15 @@ class Condition(_RunTime):
     def __invert__(self) -> Condition:
         return Condition(_negated(self.cond), self.scope)
 
-    def __hash__(self) -> int:
-        return object.__hash__(self)
+    __hash__ = _RunTime.__hash__
+
+    def __index__(self) -> NoReturn:
+        self._refuse("a place that needs a number", "cute.where(condition, 1, 0)")
+
+    def __int__(self) -> NoReturn:
+        raise refusal_here("trace-number", operation="kernel", value=self)
+
+    __float__ = __int__
 
     def __eq__(self, other: object) -> NoReturn:
         self._refuse("== or !=", "p&q, p|q, ~p: (p & q) | (~p & ~q) is true where both are equal")

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from cute_py.errors import CoordinateError, DtypeError, LayoutError, LeafTypeError, TraceError
+from cute_py.errors import (
+    CoordinateError,
+    CuteError,
+    DtypeError,
+    LayoutError,
+    LeafTypeError,
+    TraceError,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +21,12 @@ WORDINGS: dict[str, Wording] = {
         "{value}, which is known only at run time, in {use}",
         "a value that is known at trace time",
         "use {instead}",
+    ),
+    "trace-number": (
+        CuteError,
+        "{value}, which is known only when the kernel runs, in int(), float() or a format",
+        "a number that Python knows while the kernel is traced",
+        "use cute.print for its value, f'{{x}}' for its text in the plan, x.to(dtype) for numbers",
     ),
     "trace-stale": (
         TraceError,
@@ -66,6 +79,12 @@ WORDINGS: dict[str, Wording] = {
         "not",
         "write to a register tensor or a cute.var made before the {kind}, or use "
         "cute.where(condition, a, b)",
+    ),
+    "trace-unreadable": (
+        TraceError,
+        "{name}, in which a {type} stands, used inside of a run-time loop or branch",
+        "iterators whose position can be read before and after the block",
+        "make a list of it before the block, and use its elements by number",
     ),
     "trace-leaves": (
         TraceError,

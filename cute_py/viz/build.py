@@ -48,7 +48,7 @@ def picture_of(x: Drawable) -> Picture:
     Args:
         x: a layout of rank 1 to 4, which may yield offsets or coordinates; a tensor of coordinates;
             a Swizzle; an MMA_Atom or TiledMMA; a Copy_Atom or TiledCopy; or a Picture, which is
-            returned as it is.
+            returned unchanged.
 
     Raises LayoutError for symbolic layouts, ranks above 4 and more than 2**18 cells; LeafTypeError
     for anything else.
@@ -57,7 +57,7 @@ def picture_of(x: Drawable) -> Picture:
     >>> [grid.title for grid in picture_of(Swizzle(2, 0, 3)).grids[0]]
     ['before', 'after']
     """
-    kind = type(x).__name__  # atoms and tiled operations load only where one is drawn
+    kind = type(x).__name__  # atoms and tiled operations are imported only to draw one
     if isinstance(x, Picture):
         return x
     if isinstance(x, Swizzle):
@@ -79,7 +79,7 @@ def picture_of(x: Drawable) -> Picture:
 
 
 def _layout(layout: AnyLayout, x: Drawable) -> Picture:
-    """Return the values of x, a layout or a tensor of coordinates of this layout."""
+    """Return the picture of the values of x, a layout or a tensor of coordinates."""
     require_numbers(layout, "picture_of")
     shape = tuples.product_each(tuples.wrap(layout.shape))
     require_small(x, tuples.product(shape))
@@ -93,8 +93,8 @@ def _layout(layout: AnyLayout, x: Drawable) -> Picture:
 def _swizzle(swizzle: Swizzle) -> Picture:
     """Return the offsets of one period before and after the swizzle.
 
-    A cell is a run of 2**M offsets that stays together, shown by its first; the row is the higher
-    of the two bit fields.
+    A cell is a run of 2**M offsets that stay together, labelled with the first; the row is the
+    higher of the two bit fields.
     """
     bits, base, shift = swizzle.num_bits, swizzle.num_base, abs(swizzle.num_shft)
     rows, columns = 1 << bits, 1 << (shift if bits else 0)
@@ -111,7 +111,7 @@ def _swizzle(swizzle: Swizzle) -> Picture:
 
 
 def _runs(offsets: list[int], run: int) -> Cells:
-    """Return the cells of runs of offsets, each shown by its first."""
+    """Return the cells of runs of offsets, each labelled with the first."""
     colours = tuple([offset // run % len(COLOURS) for offset in offsets])
     return Cells(tuple(zip(map(str, offsets))), colours)
 
@@ -121,7 +121,7 @@ def _runs(offsets: list[int], run: int) -> Cells:
 
 def _mma(mma: MMA_Atom | TiledMMA | str) -> Picture:
     """Return A on the left, B on the top and C in the corner, so that row m of A and column n of B
-    meet in C(m, n).
+    intersect in C(m, n).
     """
     tiled = _tiled_mma(mma)
     a, b, c = (_operand(tiled, operand) for operand in "ABC")
@@ -129,7 +129,7 @@ def _mma(mma: MMA_Atom | TiledMMA | str) -> Picture:
 
 
 def picture_operand(mma: MMA_Atom | TiledMMA | str, operand: str) -> Picture:
-    """Return one operand of an MMA atom (or its name) or TiledMMA: who holds which element.
+    """Return one operand of an MMA atom (or its name) or TiledMMA: the thread of each element.
 
     Args:
         mma: the atom or tiled operation.
@@ -194,9 +194,7 @@ def _tiled_copy(copy: TiledCopy) -> Picture:
 
 
 def _copy_atom(atom: Copy_Atom) -> Picture:
-    """Return the values that one instruction moves, in lines of those that a thread has in a row in
-    memory.
-    """
+    """Return the values that one instruction moves; a line has consecutive values of a thread."""
     sides = (atom.src_tv, atom.dst_tv)
     for tv in sides:
         require_small(atom, tv.size(), "pairs of thread and value")
@@ -216,7 +214,7 @@ def _copy_atom(atom: Copy_Atom) -> Picture:
 
 
 def _row(tv: Layout) -> int:
-    """Return how many values of a thread follow each other; 1 where all threads have all values."""
+    """Return how many values of a thread are consecutive; 1 if all threads have all values."""
     threads, values = values_of(tv[0]), values_of(tv[1])
     if len(threads) > 1 and not any(threads):
         return 1

@@ -1,6 +1,6 @@
-"""Cells of pictures: grids from the values of a layout, and who holds which element of a tile.
+"""Cells of pictures: grids from the values of a layout, and the threads of each element of a tile.
 
-An element that several threads hold shows all of them: `T0,64 V1` is value 1 of threads 0 and 64,
+An element that several threads have shows all of them: `T0,64 V1` is value 1 of threads 0 and 64,
 `T0-127 V5` value 5 of all threads from 0 to 127, `T0-240/16 V0` value 0 of every 16th thread. The
 colour is that of the first thread, modulo 8, as in CuTe's own pictures.
 """
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     Labels: TypeAlias = Sequence[str]
 
 MOST_CELLS = 1 << 18
-MOST_PAIRS = 1 << 22  # threads often share elements: 128 hold each of a warpgroup's A
+MOST_PAIRS = 1 << 22  # threads often share elements: 128 share each of a warpgroup's A
 MOST_MODES = 4
 COLUMNS = 16  # cells in a line of a rank-1 layout
 
 
 class Cells(NamedTuple):
-    """Cells one after the other: the lines of each, and the index of the colour of each."""
+    """A sequence of cells: the lines of each, and the index of its colour."""
 
     lines: tuple[tuple[str, ...], ...]
     colours: tuple[int | None, ...]
@@ -66,7 +66,7 @@ def require_small(x: object, count: int, what: str = "cells") -> None:
 
 
 def values_of(layout: AnyLayout) -> list[Any]:
-    """Return what the layout yields, in colexicographical order."""
+    """Return the values of the layout, in colexicographical order."""
     if layout.__class__ is Layout and layout._kind == INTS:
         return _offsets(layout)
     if layout.__class__ is ComposedLayout:
@@ -80,7 +80,7 @@ def values_of(layout: AnyLayout) -> list[Any]:
 
 
 def _offsets(layout: Layout) -> list[int]:
-    """Return the offsets of an all-int layout by outer sums, without NumPy and its loading time."""
+    """Return the offsets of an all-int layout by outer sums, without importing NumPy."""
     offsets = [0]
     modes = list(zip(tuples.leaves(layout.shape), tuples.leaves(layout.stride), strict=True))
     for extent, stride in reversed(modes):
@@ -90,7 +90,7 @@ def _offsets(layout: Layout) -> list[int]:
 
 
 def swizzled(swizzle: Swizzle, offsets: list[int]) -> list[int]:
-    """Return the swizzled offsets; all that agree in the bits that are read change alike."""
+    """Return the swizzled offsets; the XOR is computed once for equal source bits."""
     read = swizzle.yyy_msk
     change = {bits: swizzle(bits) ^ bits for bits in {offset & read for offset in offsets}}
     return [offset ^ change[offset & read] for offset in offsets]
@@ -108,10 +108,10 @@ def slabs(x: object, cells: Cells, shape: tuple[int, ...], labels: list[list[str
     """Return one grid, or one for each coordinate of modes 2 (downwards) and 3 (to the right).
 
     Args:
-        x: what is drawn, for refusals.
-        cells: in colexicographical order.
+        x: the object to draw, for refusals.
+        cells: the cells, in colexicographical order.
         shape: one extent for each mode.
-        labels: of each mode, one text for each coordinate.
+        labels: for each mode, one text for each coordinate.
 
     """
     if len(shape) > MOST_MODES:
@@ -137,7 +137,7 @@ def _slab_title(rest: list[int], index: int) -> str:
 
 
 def table(title: str, cells: Cells, rows: Labels, columns: Labels) -> Grid:
-    """Return the grid of cells that come column by column."""
+    """Return the grid of cells in column-major order."""
     height = len(rows)
     parts = [cells.part(slice(i, None, height)) for i in range(height)]
     return grid_of(title, parts, rows, columns)
@@ -167,21 +167,21 @@ def numbered(n: int) -> list[str]:
     return [str(i) for i in range(n)]
 
 
-# -- who holds which element: the cells of a thread-value layout over a tile
+# -- the cells of a thread-value layout over a tile
 
-NOBODY = Cell(("-",))  # an element that no thread holds
+NOBODY = Cell(("-",))  # an element that no thread has
 
 
 def picture_tv(tv: AnyLayout, tile: Tiler) -> Picture:
-    """Return the tile with the threads and values that hold each element.
+    """Return the tile with the threads and values of each element.
 
     Args:
         tv: (thread, value) -> index in the tile, the first mode of the tile fastest; or ->
-            coordinate in the tile, as a partition of an identity layout has it.
+            coordinate in the tile, as in a partition of an identity layout.
         tile: its shape, of 1 to 4 modes (elements); a mode may be a layout, whose values label it.
 
-    Law: with coordinates, the picture is that of the indices of these coordinates. Raises
-    LayoutError for a `tv` of another rank, and where it leaves the tile.
+    Law: for coordinates, the picture is that of the indices of these coordinates. Raises
+    LayoutError for a `tv` of another rank, and if it leaves the tile.
 
     >>> from cute_py import Layout
     >>> picture_tv(Layout((2, 2), (1, 2)), (2, 2)).grids[0][0].cells[1]
@@ -226,7 +226,7 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple) -> Cells:
     Args:
         tv: (thread, value) -> index or coordinate in the tile.
         threads: thread coordinate of tv -> number of the thread.
-        shape: of the tile; its modes may nest, as coordinates then do.
+        shape: the shape of the tile; nested modes mean nested coordinates.
 
     """
     elements = tuples.product(shape)
@@ -255,7 +255,7 @@ def held(tv: AnyLayout, threads: Mapping[int, int], shape: IntTuple) -> Cells:
 
 
 def _index(coord: IntTuple, shape: IntTuple) -> int:
-    """Return the index of a coordinate in a tile, -1 outside of it.
+    """Return the index of a coordinate in a tile, -1 outside the tile.
 
     The coordinate may have fewer modes than the shape: E(0) alone moves along mode 0.
     """
@@ -273,7 +273,7 @@ def _index(coord: IntTuple, shape: IntTuple) -> int:
 
 
 def _holder_cell(values: dict[int, list[int]]) -> Cell:
-    """Return the cell of an element, a line for each set of threads that holds it."""
+    """Return the cell of an element, a line for each set of threads that has it."""
     if not values:
         return NOBODY
     groups: dict[tuple[int, ...], list[int]] = {}
@@ -284,7 +284,7 @@ def _holder_cell(values: dict[int, list[int]]) -> Cell:
 
 
 def spans(numbers: Sequence[int]) -> str:
-    """Return numbers as text, runs of three or more in short.
+    """Return numbers as text, with ranges for three or more.
 
     >>> spans([0, 64]), spans([0, 1, 2, 3, 8, 9]), spans(range(0, 256, 16))
     ('0,64', '0-3,8,9', '0-240/16')
@@ -306,7 +306,7 @@ def spans(numbers: Sequence[int]) -> str:
 
 
 def _run(numbers: Sequence[int], start: int) -> int:
-    """Return where the equal steps upwards that begin at `start` end."""
+    """Return the end of the run of equal positive steps that begins at `start`."""
     end = start + 1
     if end < len(numbers) and numbers[end] > numbers[start]:
         step = numbers[end] - numbers[start]

@@ -36,7 +36,7 @@ def to_latex(x: Drawable) -> str:
     r"""Return the picture of x as a LaTeX document of class standalone, drawn with TikZ.
 
     Args:
-        x: what `picture_of` takes, or a Picture.
+        x: an argument of `picture_of`, or a Picture.
 
     >>> from cute_py import Layout
     >>> print(to_latex(Layout((2, 2))).splitlines()[14])
@@ -89,7 +89,7 @@ def _grid(grid: Grid, x: int, y: int, width: Size, height: Size) -> Iterator[str
 
 
 def _nodes(x: float, y: float, step: int, texts: Sequence[str], style: str = "") -> Iterator[str]:
-    """Yield the texts, centred at (x, y) and at steps to the right of it."""
+    """Yield the texts, centred at (x, y) and at steps to the right."""
     for j, text in enumerate(texts):
         if text:
             yield rf"\node{style} at ({x + j * step:g},{y:g}) {{{text}}};"

@@ -1,6 +1,6 @@
 """The model of a picture: grids of cells, with titles and labels, side by side.
 
-It knows neither layouts nor output formats; lengths are counted in characters of a monospaced font.
+It is independent of layouts and output formats; lengths are in characters of a monospaced font.
 `build` makes pictures; `text`, `svg` and `latex` render them.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-# The colours of cells, by index modulo 8, light enough for black text, neighbours well apart:
+# The colours of cells, by index modulo 8: light enough for black text, adjacent ones distinct;
 # (red green blue) for SVG and LaTeX, and the nearest background of a 256-colour terminal
 COLOURS = (
     ("a6cee3", 153),
@@ -32,7 +32,7 @@ RGB = tuple(rgb for rgb, _ in COLOURS)
 TERMINAL = tuple(number for _, number in COLOURS)
 
 
-PAD = 2  # characters between the texts of neighbouring cells
+PAD = 2  # characters between the texts of adjacent cells
 
 
 class Cell(NamedTuple):
@@ -44,7 +44,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of cells, whose rows have all the same length.
+    """A table of cells, whose rows all have the same length.
 
     Attributes:
         title: what the table shows.
@@ -63,7 +63,7 @@ class Grid:
 
     @cached_property
     def cells(self) -> tuple[tuple[Cell, ...], ...]:
-        """The cells, row by row; made when asked for, as large pictures are drawn without."""
+        """The cells, row by row, created on demand: large pictures are drawn without them."""
         rows = zip(self.lines, self.colours, strict=True)
         return tuple([tuple(map(Cell, *row)) for row in rows])
 
@@ -81,8 +81,8 @@ class Grid:
         """Yield the lines of a row: its label (on the first line), and a text for each cell.
 
         Args:
-            row: its number.
-            height: how many lines each row has.
+            row: the number of the row.
+            height: the number of lines of each row.
 
         """
         columns = (self.row_labels[row],), *self.lines[row], ("",) * height
@@ -102,7 +102,7 @@ class Grid:
 
 
 class Size(NamedTuple):
-    """The common size of the grids that stand above each other, or side by side (characters)."""
+    """The common size of the grids in one column or row of places (characters)."""
 
     label: int  # width of the row labels
     cell: int  # width of a cell's text, or its height in lines
@@ -115,8 +115,8 @@ class Picture:
 
     Attributes:
         title: what the picture shows.
-        grids: rows of places, each with a grid or empty (None). Grids in one row of places share
-            the height of their cells, grids in one column of places the width, so that their rows
+        grids: rows of places, each with a grid or empty (None). Grids in one row of places have the
+            same height of cells, grids in one column of places the same width, so that their rows
             and columns line up.
 
     >>> from cute_py import Layout
@@ -150,7 +150,7 @@ class Picture:
         return {"title": self.title, "grids": grids}
 
     def _repr_svg_(self) -> str:
-        from cute_py import to_svg  # the public door: renderers know pictures, not the other way
+        from cute_py import to_svg  # the public function: pictures do not import renderers
 
         return to_svg(self)
 

@@ -2,9 +2,9 @@
 notebook.
 
 There is no element for a single cell, so a 128x128 layout takes milliseconds to draw and to show.
-A row is one string in a monospaced font, padded so that its columns line up; `textLength` makes
-them do so whatever the font's own width. The padding is figure spaces, as wide as a digit, so that
-columns of digits line up in a font that is not monospaced too.
+A row is one string in a monospaced font, padded so that its columns line up; `textLength` ensures
+that for any font width. The padding consists of figure spaces, as wide as a digit, so that columns
+of digits line up in other fonts too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cute_py.viz.picture import Grid, Size
 
     class Formatter(Protocol):
-        """What IPython keeps for one format."""
+        """IPython's formatter for one format."""
 
         def for_type_by_name(self, module: str, name: str, function: Callable[..., Any]) -> object:
             """Use `function` for the type of this name, now or once it is loaded."""
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 FONT = 10
 CHAR = 6  # the width of a character
 LINE = 12  # the height of a line of text
-ROW_PAD = 6  # the height of a row beyond its lines
+ROW_PAD = 6  # the height of a row in addition to its lines
 BASE = 10  # from the top of a line to its baseline
 MARGIN = 10
 GAP = 24  # between grids
@@ -56,7 +56,7 @@ def to_svg(x: Drawable) -> str:
     """Return the picture of x as an SVG document.
 
     Args:
-        x: what `picture_of` takes, or a Picture.
+        x: an argument of `picture_of`, or a Picture.
 
     >>> from cute_py import Layout
     >>> to_svg(Layout((128, 128), (128, 1))).count("<path")  # 8 colours and the lines
@@ -77,7 +77,7 @@ def to_svg(x: Drawable) -> str:
 
 
 def _places(sizes: list[int], start: int) -> list[int]:
-    """Return where each grid starts, and where the next one would."""
+    """Return the start of each grid, and of one more."""
     places = [start]
     for size in sizes:
         places.append(places[-1] + size + GAP)
@@ -136,8 +136,9 @@ def _grid(grid: Grid, left: int, top: int, width: Size, height: Size) -> Iterato
 def _colours(grid: Grid) -> dict[int, str]:
     """Return for each colour the path along its cells.
 
-    Rows of the same colours are walked along once. A layout has at most 8 kinds of them: the offset
-    of (i, j) is that of (i, 0) plus that of (0, j), and the colour is the offset modulo 8.
+    The path of rows with the same colours is computed once. A layout has at most 8 kinds of rows:
+    the offset of (i, j) is that of (i, 0) plus that of (0, j), and the colour is the offset
+    modulo 8.
     """
     paths: dict[int, list[str]] = {}
     seen: dict[tuple[int | None, ...], dict[int, str]] = {}
@@ -150,9 +151,9 @@ def _colours(grid: Grid) -> dict[int, str]:
 
 
 def _steps(runs: Iterable[tuple[int, int, int]]) -> dict[int, str]:
-    """Return for each colour one step for each run of a row, with %d for the row's number."""
+    """Return for each colour the path along its runs in a row, with %d for the row's number."""
     steps: dict[int, list[str]] = {}
-    ends: dict[int, int] = {}  # colour -> the column where its path stands
+    ends: dict[int, int] = {}  # colour -> the column where its path ends
     for colour, start, length in runs:
         if colour in ends:
             steps[colour].append(f"m{start - ends[colour]} 0h{length}")
@@ -176,7 +177,7 @@ def _row(x: int, y: int, label: str, texts: tuple[str, ...] | list[str], width: 
 
 
 def _text(x: int, y: int, text: str) -> str:
-    """Return a text whose first character would stand at x."""
+    """Return a text that starts at x, without leading blanks."""
     bare = text.strip()
     if not bare:
         return ""
@@ -185,10 +186,10 @@ def _text(x: int, y: int, text: str) -> str:
     return f'<text x="{x}" y="{y}"{wide}>{escape(bare, quote=False)}</text>'
 
 
-# -- in a notebook: `%load_ext cute_py.viz` gives IPython a picture for each of our types. IPython's
-# table of formatters is the registry, so layouts and atoms know nothing of pictures
+# -- in a notebook: `%load_ext cute_py.viz` registers a picture for each of our types in IPython's
+# table of formatters, so layouts and atoms do not depend on pictures
 
-MOST_CELLS = 1 << 14  # a notebook keeps what it shows
+MOST_CELLS = 1 << 14  # a notebook stores its outputs
 TYPES = (
     ("cute_py.layout.layout", "Layout"),
     ("cute_py.layout.composed", "ComposedLayout"),
@@ -203,14 +204,14 @@ TYPES = (
 
 
 def register(shell: Shell) -> None:
-    """Tell an IPython shell how to draw layouts, swizzles, atoms and tiled operations."""
+    """Register pictures of layouts, swizzles, atoms and tiled operations with an IPython shell."""
     formatter = shell.display_formatter.formatters["image/svg+xml"]
     for module, name in TYPES:
         formatter.for_type_by_name(module, name, _svg)
 
 
 def _svg(x: object) -> str | None:
-    """Return the picture, or None (the text is shown) where there is none or it is too large."""
+    """Return the picture; None, for text, if there is none or it is too large."""
     try:
         drawn = picture_of(x)
     except CuteError:

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from cute_py.viz.picture import Grid, Picture, Size
 
 GAP = "   "  # between grids
-COLUMNS = 132  # of a wide terminal
+COLUMNS = 132  # the width of a wide terminal
 
 
 def to_text(x: Drawable, *, ansi: bool = False, columns: int | None = COLUMNS) -> str:
     """Return the picture of x as lines of text.
 
     Args:
-        x: what `picture_of` takes, or a Picture.
+        x: an argument of `picture_of`, or a Picture.
         ansi: colour the cells with escape sequences of a 256-colour terminal.
-        columns: the width to stay within where possible: what is wider has cells such as `T31V3`
+        columns: the width to stay within if possible: a wider picture has cells such as `T31V3`,
             one blank apart, or else `31:3`. None: always `T31 V3`, two blanks apart.
 
     >>> from cute_py import Swizzle
@@ -56,8 +56,8 @@ def to_text(x: Drawable, *, ansi: bool = False, columns: int | None = COLUMNS) -
 
 
 def _fitted(drawn: Picture, columns: int | None) -> tuple[Picture, int]:
-    """Return the first form of the picture that is no wider than that, or the narrowest, and the
-    blanks between its cells.
+    """Return the first form of the picture that fits, or the narrowest, and the blanks between its
+    cells.
     """
     if columns is None or _columns(drawn, PAD) <= columns:
         return drawn, PAD
@@ -79,7 +79,7 @@ def _columns(drawn: Picture, pad: int) -> int:
 def _rewritten(drawn: Picture, change: Callable[[str], str]) -> Picture:
     """Return the picture with each line of its cells changed."""
 
-    @cache  # the same lines stand in many cells
+    @cache  # many cells have the same lines
     def cell(old: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(change, old))
 
@@ -147,7 +147,7 @@ def print_layout(layout: AnyLayout, *, ansi: bool = False) -> None:
 
 
 def print_tv(tv: AnyLayout, tile: Tiler, *, ansi: bool = False) -> None:
-    """Print a tile with the threads and values that hold each element.
+    """Print a tile with the threads and values of each element.
 
     Args:
         tv: (thread, value) -> index in the tile.
@@ -166,9 +166,9 @@ def print_tv(tv: AnyLayout, tile: Tiler, *, ansi: bool = False) -> None:
 
 
 def print_mma(mma: MMA_Atom | TiledMMA, *, ansi: bool = False) -> None:
-    """Print who holds A (left), B (top) and C (corner) of an MMA atom or TiledMMA.
+    """Print the threads and values of A (left), B (top) and C (corner) of an MMA atom or TiledMMA.
 
-    What is wider than 132 columns is printed in a narrower form: see `to_text`.
+    A picture wider than 132 columns is printed in a narrower form: see `to_text`.
 
     >>> from cute_py import atoms
     >>> print_mma(atoms.SM61_DP4A)
@@ -191,7 +191,7 @@ def print_mma(mma: MMA_Atom | TiledMMA, *, ansi: bool = False) -> None:
 
 
 def print_copy(copy: Copy_Atom | TiledCopy, *, ansi: bool = False) -> None:
-    """Print who reads the source and who writes the destination of a Copy_Atom or TiledCopy.
+    """Print the threads and values of source and destination of a Copy_Atom or TiledCopy.
 
     >>> from cute_py.atoms.copy import Copy_Atom
     >>> print_copy(Copy_Atom("UniversalCopy<32>", "f16"))

@@ -36,7 +36,7 @@ WORDINGS: dict[str, Wording] = {
     "viz-tile": (
         LayoutError,
         "{layout} over the tile {shape}, where value {value} of thread {thread} is at {index}",
-        "indices or coordinates inside of the tile",
+        "indices or coordinates inside the tile",
         "pass the tile that the thread-value layout was made for",
     ),
     "viz-operand": (LayoutError, "operand {operand!r}", "A, B or C", "print_mma draws all three"),

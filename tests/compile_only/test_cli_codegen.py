@@ -254,7 +254,10 @@ def test_spills_are_refused_and_allowed(run, monkeypatch):
     monkeypatch.setenv("CUTE_PY_CACHE", "0")
     code, _, error = run("compile", "copy")
     assert code == REFUSED
-    assert "24 bytes of local memory on sm_80; required: at most 0 bytes" in error
+    assert (
+        "24 bytes per thread that spill to local memory on sm_80; required: at most 0 bytes"
+        in error
+    )
     assert run("compile", "copy", "--spill-bytes", 23)[0] == REFUSED
     code, output, _ = run("compile", "copy", "--spill-bytes", 24)
     assert code == 0

@@ -99,8 +99,8 @@ def test_what_would_be_wrong_on_a_gpu_is_refused():
         cute.atomic("max", cute.local_tile(x, (1,), (0,)), 1.0)
 
     x = np.zeros(64, np.float32)
-    assert "single elements of s4" in refused(nibbles, cute.typed(np.zeros(64, np.int8), "s4"))
-    assert "clusters" in refused(clusters, x)
+    assert "single s4 elements" in refused(nibbles, cute.typed(np.zeros(64, np.int8), "s4"))
+    assert "cluster launch" in refused(clusters, x)
     assert "conversion to e4m3 by rz" in refused(toward_zero, x)
     assert "run-time number of f16" in refused(half, x, 1.0)
     assert "atomic max of f32" in refused(maximum, x)

@@ -182,4 +182,4 @@ def test_elements_that_no_byte_divides_into_are_refused():
     with pytest.raises(cute.CuteError) as caught:
         cute.compile(cute.trace(element, x, x), "sm_80")
     assert caught.value.code == "codegen-op"
-    assert "elements of e2m3 in global memory" in str(caught.value)
+    assert "e2m3 elements in global memory" in str(caught.value)

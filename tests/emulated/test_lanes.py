@@ -5,6 +5,7 @@ import pytest
 
 import cute_py as cute
 from cute_py import _
+from tests.emulated.plans import Maker, at, ops, tid
 
 ORDERS = ("forward", "reversed", 0, 1, 2)
 f32 = np.float32
@@ -379,3 +380,47 @@ def test_matrices_are_touched_by_the_whole_warp():
     assert verdicts(matrices(True, True), rows, same) == {True}
     assert verdicts(matrices(False, True), rows, same) == {"emulate-race"}
     assert verdicts(matrices(True, False), rows, same) == {"emulate-race"}
+
+
+# -- several lanes at one address
+
+
+def histogram(add):
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=1, block=32)
+        t, s = cute.thread_idx(), cute.smem("s32", 8)
+        with cute.when(t < 8):
+            s[t] = 0
+        cute.syncwarp()
+        add(s, t // 4)
+        cute.syncwarp()
+        with cute.when(t < 8):
+            out[t] = s[t].to("f32")
+
+    return verdicts(kernel, line(32), lambda x, out: (out[:8] == 4).all())
+
+
+def test_a_histogram_adds_with_atomics():
+    def load_add_store(s, bin_):
+        s[bin_] = s[bin_] + 1
+
+    def atomic(s, bin_):
+        cute.atomic("add", cute.local_tile(s, (1,), (bin_,)), 1)
+
+    assert histogram(atomic) == {True}
+    assert histogram(load_add_store) == {"emulate-race"}
+
+
+@pytest.mark.parametrize(("kind", "each"), [("s4", 2), ("u2", 4), ("b1", 8)])
+def test_lanes_that_store_at_once_have_whole_bytes(kind, each):
+    def stored(n):
+        m = Maker(threads=32)
+        s, a = m.smem("S", kind, 32 * each), m.reg("a", kind, n)
+        return m.plan(m.op(ops.Fill, a, 1), m.op(ops.Store, at(s, tid * n, width=n), a))
+
+    for order in ORDERS:
+        cute.emulate(stored(each), order=order)
+        for n in (1, each // 2):
+            with pytest.raises(cute.EmulationError, match="another lane's write of the same byte"):
+                cute.emulate(stored(n), order=order)

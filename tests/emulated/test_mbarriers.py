@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py import _
 from tests.emulated.test_lanes import f32, line, same, verdicts
 
 
@@ -53,7 +54,7 @@ def test_an_mbarrier_is_used_after_a_barrier_that_follows_its_init():
         assert verdicts(met(fence, between), line(128), halves) == {"emulate-mbarrier-early"}
 
 
-def loaded(fenced, between, wait=None, order=("init", "load")):
+def loaded(fenced, between, wait=None):
     """Thread 0 loads a tile with TMA, and all read it."""
 
     @cute.kernel
@@ -172,6 +173,114 @@ def test_an_arrival_tells_what_the_thread_knows():
     for arrivals, arrive in ((1, one), (16, half)):
         kernel = published(arrivals, arrive)
         assert verdicts(kernel, line(64), first_half) == {"emulate-race"}
+
+
+def elected(meet_first):
+    """Three warps write; of each, one lane arrives; the fourth warp reads."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=1, block=128)
+        t, s, bar = cute.thread_idx(), cute.smem("f32", 128), cute.mbarriers(1)
+        with cute.when(t == 0):
+            bar.init(3)
+        cute.syncthreads()
+        with cute.when(t >= 32):
+            s[t] = x[t]
+            meet_first(t)
+            with cute.when(t % 32 == 0):
+                bar.arrive(0)
+        with cute.otherwise():
+            bar.wait(0, 0)
+            for w in range(1, 4):
+                out[32 * w + t] = s[32 * w + 31 - t]
+
+    def right(x, out):
+        return (out.reshape(4, 32)[1:] == x.reshape(4, 32)[1:, ::-1]).all()
+
+    return verdicts(kernel, line(128), right)
+
+
+def test_one_lane_arrives_for_its_warp_after_syncwarp():
+    assert elected(lambda t: cute.syncwarp()) == {True}
+    assert elected(nothing) == {"emulate-race"}
+
+
+def for_each_lane(other):
+    """Each lane arrives at an mbarrier of its own, and waits for another one's."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=2, block=32)
+        t, b, bar = cute.thread_idx(), cute.block_idx(), cute.mbarriers(32)
+        s = cute.smem("f32", 32)
+        with cute.when(t == 0):
+            bar.init(1)
+        cute.syncwarp()
+        s[t] = x[32 * b + t]
+        bar.arrive(t)
+        bar.wait(other(t), 0)
+        out[32 * b + t] = s[31 - t]
+
+    def right(x, out):
+        return (out.reshape(2, 32) == x.reshape(2, 32)[:, ::-1]).all()
+
+    return verdicts(kernel, line(64), right)
+
+
+def test_each_lane_may_wait_for_another():
+    assert for_each_lane(lambda t: 31 - t) == {True}
+    assert for_each_lane(lambda t: (t + 1) % 32) == {"emulate-race"}
+
+
+def pipelined(release_first, all_wait):
+    """One thread loads tiles into two stages; two warps read them."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=1, block=96)
+        t = cute.thread_idx()
+        full, empty = cute.mbarriers(2), cute.mbarriers(2)
+        s = cute.smem("f32", cute.Layout((8, 32, 2), (32, 1, 256)), 1024)
+        with cute.when(t == 0):
+            full.init(1)
+            empty.init(64)
+            cute.fence_mbarrier_init()
+        cute.syncthreads()
+        with cute.when(t < 32):
+            loads = t == 0
+            with cute.when(loads):
+                for k in cute.range(6):
+                    with cute.when(k >= 2):
+                        empty.wait(k % 2, (k // 2 + 1) % 2)
+                    full.arrive_expect_tx(k % 2, 1024)
+                    tile = cute.local_tile(cute.tma_tensor(x), (8, 32), (k, 0))
+                    cute.tma_load(tile, s[_, _, k % 2], full, k % 2)
+        with cute.otherwise():
+            row = (t - 32) // 32 * 4
+            for k in cute.range(6):
+                if all_wait:
+                    full.wait(k % 2, k // 2 % 2)
+                else:
+                    with cute.when(t % 32 == 0):
+                        full.wait(k % 2, k // 2 % 2)
+                if release_first:
+                    empty.arrive(k % 2)
+                for r in range(4):
+                    out[8 * k + row + r, t % 32] = s[row + r, t % 32, k % 2]
+                if not release_first:
+                    empty.arrive(k % 2)
+
+    def arrays():
+        return np.arange(48 * 32, dtype=f32).reshape(48, 32), np.zeros((48, 32), f32)
+
+    return verdicts(kernel, arrays, same)
+
+
+def test_a_stage_is_read_between_its_wait_and_its_release():
+    assert pipelined(release_first=False, all_wait=True) == {True}
+    assert pipelined(release_first=True, all_wait=True) == {"emulate-race"}
+    assert pipelined(release_first=False, all_wait=False) == {"emulate-async-pending"}
 
 
 def again(between):

@@ -353,7 +353,7 @@ def test_m_major_tiles_take_their_swizzle_for_the_transposed_ldmatrix():
                 make_tiled_copy(Copy_Atom("SM90_BULK_COPY_G2S<128>", "f16"), Layout(1), Layout(8)),
                 Layout(8),
             ),
-            "bulk and TMA copies have no addresses of lanes",
+            "bulk and TMA copies have no per-lane addresses",
         ),
         (lambda: swizzle_solver([], Layout(4)), "at least one TiledCopy or Access"),
         (

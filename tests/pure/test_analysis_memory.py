@@ -116,7 +116,7 @@ def test_auto_vectorising_copies_are_as_wide_as_the_layout_allows():
     ("ask", "says"),
     [
         (lambda: vector_width(dtype="f16"), "without a layout"),
-        (lambda: vector_width(Layout(4), Layout(8), dtype="f16"), "layouts of one size"),
+        (lambda: vector_width(Layout(4), Layout(8), dtype="f16"), "layouts of the same size"),
         (lambda: vector_width(Layout(4), Layout(4)), "without a dtype"),
         (lambda: coalescing(Layout(4), Layout(4)), "a TiledCopy or an Access"),
         (

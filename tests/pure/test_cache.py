@@ -250,7 +250,7 @@ def test_the_folder_of_another_user_is_not_used(place, monkeypatch):
 def test_a_folder_that_cannot_be_made_costs_one_warning(place, monkeypatch):
     (place / "file").write_text("")
     monkeypatch.setenv("CUTE_PY_CACHE_DIR", str(place / "file" / "cache"))
-    with pytest.warns(RuntimeWarning, match="nothing is kept on disk") as said:
+    with pytest.warns(RuntimeWarning, match="the cache on disk is not used") as said:
         require_right(1.0, 1.0)
     assert len(said) == 1
 

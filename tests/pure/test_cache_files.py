@@ -95,7 +95,7 @@ def test_a_link_in_place_of_an_inner_folder_is_refused(place, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     place.mkdir(mode=0o700)
     (place / "kernels").symlink_to(tmp_path / "elsewhere")
-    assert "no folder of this user" in refused(lambda: files.folder("kernels"))
+    assert "not a folder of this user" in refused(lambda: files.folder("kernels"))
 
 
 def test_a_file_in_place_of_a_folder_is_refused(place):
@@ -148,7 +148,7 @@ def test_a_source_has_its_path_where_none_can_be_written(place, monkeypatch):
     monkeypatch.delenv("CUTE_PY_CACHE")
     place.rename(place.with_name("moved"))
     place.write_text("a file")
-    with pytest.warns(RuntimeWarning, match="nothing is kept on disk"):
+    with pytest.warns(RuntimeWarning, match="the cache on disk is not used"):
         assert files.source_file("gemm", "pass\n") == path
     with warnings.catch_warnings():
         warnings.simplefilter("error")

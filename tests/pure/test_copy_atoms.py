@@ -288,7 +288,7 @@ def test_value_wider_than_the_access_is_refused_where_it_is_executed():
     with pytest.raises(
         cute.LayoutError,
         match=r"given UniversalCopy<16>, which moves 16 bits of the source, with values of 32 bits "
-        r"\(f32\); required: a whole number of values; fix: take a wider instruction",
+        r"\(f32\); required: a whole number of values; fix: use a wider instruction",
     ):
         atom.require_whole_values()
 
@@ -353,7 +353,9 @@ def test_move_between_other_memories_is_refused(src, dst):
 
 
 def test_copy_without_instruction_is_refused_as_text():
-    with pytest.raises(cute.LayoutError, match="UniversalCopy<32>, which is no single instruction"):
+    with pytest.raises(
+        cute.LayoutError, match="UniversalCopy<32>, which is not a single instruction"
+    ):
         get_copy("UniversalCopy", 32).instruction()
 
 

@@ -205,7 +205,7 @@ def test_missing_and_mute_tools(machine):
     assert doctor.fixes(facts) == ['pip install "cute-py[test]"']
     machine.tools["ptxas"] = ""
     assert found()["ptxas"].mark == WRONG
-    assert "does not tell its version" in found()["ptxas"].text
+    assert "does not print its version" in found()["ptxas"].text
     machine.tools["ptxas"] = "12.9.86"
     assert found()["ptxas"].mark == OLD
     del machine.tools["ptxas"]

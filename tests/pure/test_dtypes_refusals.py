@@ -101,13 +101,13 @@ REFUSED = [
         "dtype-width",
         "int_type: given an integer type of 12 bits; "
         "required: 1 to 8, 16, 32 or 64 bits; "
-        "fix: take 16 bits, the next wider one",
+        "fix: use 16 bits, the next wider one",
     ),
     (
         lambda: cute.int_type(128),
         DtypeError,
         "dtype-width",
-        "fix: take one of these widths",
+        "fix: use one of these widths",
     ),
     (
         lambda: cute.int_type(True),
@@ -125,7 +125,7 @@ REFUSED = [
         lambda: cute.void.numpy,
         DtypeError,
         "dtype-void",
-        "Dtype.numpy: given void, which holds no values; "
+        "Dtype.numpy: given void, which has no values; "
         "required: a dtype of at least 1 bit; "
         "fix: name the type of the elements",
     ),
@@ -259,7 +259,7 @@ REFUSED = [
         "values-not-of",
         "pack: given 8; "
         "required: values that s4 holds; storing neither rounds nor clamps; "
-        "fix: store convert(x, cute.s4), which says how",
+        "fix: store convert(x, cute.s4), with the rounding",
     ),
     (
         lambda: cute.pack([0.5], "f16"),
@@ -347,13 +347,13 @@ REFUSED = [
         "words-not-whole",
         "unpack: given 1 words of 8 bits; "
         "required: a whole number of e2m3 elements; "
-        "fix: pass the count of elements, or add words until they come out even",
+        "fix: pass the count of elements, or add words up to a whole number of elements",
     ),
     (
         lambda: cute.unpack(np.zeros(1, np.uint16), "s4", 5),
         DtypeError,
         "words-too-few",
-        "unpack: given 1 words of 16 bits, which hold 4 elements of s4; "
+        "unpack: given 1 words of 16 bits, room for 4 elements of s4; "
         "required: at least 2 words for 5 elements; "
         "fix: pass count=4, or all the words",
     ),
@@ -362,7 +362,7 @@ REFUSED = [
         DtypeError,
         "words-read-only",
         "SubbyteReference.set: given read-only words; "
-        "required: words that can be written; "
+        "required: writable words; "
         "fix: write to a copy",
     ),
     (

@@ -221,7 +221,7 @@ def test_tile_that_no_descriptor_describes_is_refused(tile, found):
 
 def test_tile_with_an_offset_inside_of_the_swizzle_is_refused():
     tile = cute.make_composed_layout(cute.Swizzle(3, 3, 3), 8, cute.Layout((64, 16), (64, 1)))
-    with pytest.raises(cute.LayoutError, match="offset 8 inside of the swizzle"):
+    with pytest.raises(cute.LayoutError, match="offset 8 inside the swizzle"):
         make_gmma_desc(tile, 16, "K")
 
 

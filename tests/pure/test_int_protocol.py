@@ -111,7 +111,7 @@ def test_the_second_operand_is_asked_when_the_first_does_not_know_it():
 
 @pytest.mark.parametrize("function", [ints.add, ints.same])
 def test_classes_that_do_not_know_each_other_are_refused(function):
-    with pytest.raises(LeafTypeError, match=r"Left\(\) and Left\(\); required: operands whose"):
+    with pytest.raises(LeafTypeError, match=r"Left\(\) and Left\(\); required: operands of"):
         function(Left(), Left())
 
 
@@ -194,7 +194,7 @@ def test_an_open_question_is_refused_with_the_assumption_that_settles_it(questio
     assert str(caught.value) == (
         f"composition: given symbols that leave open whether {words}; required: one answer for "
         f"every value that the symbols can take; fix: assume that {words}: declare it, "
-        "sym(name, multiple_of=..., min=..., max=...), or put in numbers (subs) (gemm.py:31)"
+        "sym(name, multiple_of=..., min=..., max=...), or substitute numbers (subs) (gemm.py:31)"
     )
 
 
@@ -253,6 +253,8 @@ def test_symbols_and_coordinate_strides_meet():
 
 @pytest.mark.parametrize("question", [ints.add, ints.divides])
 def test_leaves_of_unrelated_classes_do_not_meet(question):
-    with pytest.raises(LeafTypeError, match="classes know each other; fix: use one kind") as caught:
+    with pytest.raises(
+        LeafTypeError, match="classes that work together; fix: use one kind"
+    ) as caught:
         question(Opaque(2), sym("M"))
     assert caught.value.code == "leaf-operands"

@@ -225,7 +225,7 @@ def test_blocks_and_clusters_beyond_the_device_are_refused(gpu, block, cluster, 
 def test_arrays_of_two_devices_are_refused(gpu):
     plan = plan_of(rows, X, X, 1, 1.0)
     message = refused("launch-device", plan, X, Array((1000,), device=1), 1, 1.0)
-    assert "given y on device 1, and x on device 0" in message
+    assert "given y on device 1, but x on device 0" in message
     assert "copy y to device 0" in message
 
 
@@ -248,7 +248,7 @@ def test_arrays_unlike_those_that_were_traced_are_refused(gpu, wrong):
 
 def test_arrays_of_the_host_among_those_of_the_gpu_are_refused(gpu):
     message = refused("launch-host", plan_of(rows, X, X, 1, 1.0), X, np.zeros(1000), 1, 1.0)
-    assert "given y (ndarray), which does not lie on the GPU" in message
+    assert "given y (ndarray), which is not on the GPU" in message
     with pytest.raises(cute.CuteError) as caught:
         rows(np.zeros(1000, np.float32), X, 1, 1.0)
     assert caught.value.code == "launch-host"
@@ -270,7 +270,7 @@ def test_memory_that_may_not_be_written_is_only_read(gpu):
     cute.run(plan, own, own, 1, 1.0)
     cute.run(plan, shown, own, 1, 1.0)
     message = refused("launch-read-only", plan, own, shown, 1, 1.0)
-    assert "given y, which is read-only, and the kernel writes to it" in message
+    assert "given y, which is read-only, but the kernel writes to it" in message
     assert len(gpu.raw.launches) == 2
 
 
@@ -309,7 +309,7 @@ def test_elements_that_lie_across_their_size_are_refused(gpu, kind, address):
         with pytest.raises(cute.CuteError) as caught:
             touch(odd)
         assert caught.value.code == "launch-misaligned"
-        assert f"x at address {hex(address)}, which is no multiple of" in str(caught.value)
+        assert f"x at address {hex(address)}, which is not a multiple of" in str(caught.value)
     assert gpu.raw.launches == []
 
 
@@ -339,7 +339,7 @@ def test_a_promised_alignment_is_checked_at_every_launch(gpu, promised):
     cute.run(plan, Array((1000,), address=48 * 128 + 3 * promised))
     off = Array((1000,), address=48 * 128 + 16)
     message = refused("launch-argument", plan, off)
-    assert f"an address that is no multiple of {promised} bytes" in message
+    assert f"an address that is not a multiple of {promised} bytes" in message
     assert len(gpu.raw.launches) == 2
 
 
@@ -548,8 +548,8 @@ def test_an_error_left_by_an_earlier_kernel_names_those_launched_last(gpu):
     cute.run(plan, X)
     gpu.raw.answers["cuLaunchKernelEx"] = [700]
     message = refused("launch-earlier", plan, X)
-    assert "CUDA_ERROR_ILLEGAL_ADDRESS from the driver, left by a kernel before" in message
-    assert "launched last: rows, touch" in message
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS from the driver, left by an earlier kernel" in message
+    assert "most recent launches: rows, touch" in message
     assert "set CUTE_PY_SYNC=1" in message
 
 
@@ -587,7 +587,7 @@ def test_a_first_call_in_a_capture_is_refused_and_a_later_one_is_not(gpu):
     plan = plan_of(touch, X)
     gpu.raw.capturing = True
     message = refused("launch-capture", plan, X)
-    assert "call it once with such arrays before the capture" in message
+    assert "call it once with these arrays before the capture" in message
     assert not any(call[0] == "cuModuleLoadData" for call in gpu.raw.calls)
     gpu.raw.capturing = False
     cute.run(plan, X)

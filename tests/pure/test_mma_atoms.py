@@ -113,10 +113,13 @@ def edited(**changes):
     ("changes", "complaint"),
     [
         ({"a_tv": Layout(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 64)))}, "A .* does not reach each"),
-        ({"b_tv": Layout(((4, 4), (2, 2)), ((16, 1), (8, 64)))}, "B .* has not the 32 threads"),
+        (
+            {"b_tv": Layout(((4, 4), (2, 2)), ((16, 1), (8, 64)))},
+            "B .* does not have the 32 threads",
+        ),
         ({"c_tv": Layout(128)}, "C .* is not \\(thread, value\\)"),
-        ({"thr_id": Layout((4, 8), (1, 0))}, "takes two logical threads to one thread"),
-        ({"thr_id": Layout(32, 8)}, "leaves the 128 threads"),
+        ({"thr_id": Layout((4, 8), (1, 0))}, "maps two logical threads to one thread"),
+        ({"thr_id": Layout(32, 8)}, "is outside the 128 threads"),
         (
             {"registers": (*BF16.registers[:1], Operand(2, "b32"), *BF16.registers[2:])},
             "A has 8 values",
@@ -140,7 +143,7 @@ def test_lint_refuses_a_descriptor_that_threads_see_differently():
     fields = {field: getattr(gmma, field) for field in MMA_Atom.__slots__}
     fields["b_tv"] = Layout((128, (8, 16)), (1, (1, 8)))
     problems = lint(cute_py.atoms.mma._restore(fields))
-    assert any("not alike by all threads" in each for each in problems)
+    assert any("but differently by some threads" in each for each in problems)
 
 
 # -- the PTX ISA, section by section: row and column of register value i of lane

@@ -419,7 +419,7 @@ def test_settled_comparisons_are_bools():
         ),
         (lambda: bool(i), r"bool: given symbols that leave open whether i != 0"),
         (lambda: int(M), r"int: given symbols that leave open whether M is one number"),
-        (lambda: range(M), r"fix: assume that M is fixed: declare it, .* or put in numbers"),
+        (lambda: range(M), r"fix: assume that M is fixed: declare it, .* or substitute numbers"),
         (lambda: [1, 2][N], r"int: .* whether N is one number"),
         (lambda: abs(z), r"abs: .* whether z < 0"),
         (lambda: N // i, r"div: given symbols that leave open whether i >= 1"),
@@ -465,9 +465,9 @@ def test_python_needs_a_settled_answer(use, text):
             lambda: subs(M, {"M": 12}),
             LayoutError,
             "subs: given M = 12; required: a value that sym('M', multiple_of=8, max=4096) admits; "
-            "fix: choose a multiple of 8 from 8 to 4096, or declare M with weaker assumptions",
+            "fix: use a multiple of 8 from 8 to 4096, or declare M with weaker assumptions",
         ),
-        (lambda: subs(N, {"N": 0}), LayoutError, "fix: choose an integer from 1, or declare N"),
+        (lambda: subs(N, {"N": 0}), LayoutError, "fix: use an integer from 1, or declare N"),
         (lambda: subs(M, {"M": 8.0}), LeafTypeError, "subs: given 8.0 (float)"),
         (
             lambda: M / 8,

@@ -259,7 +259,7 @@ def test_two_values_for_one_element_are_refused_and_one_is_stored():
     tensor = make_tensor(np.zeros(3, np.int32), Layout((2, 3), (0, 1)))
     tensor.copy_([[1, 2, 3], [1, 2, 3]])
     assert tensor.data.memory.tolist() == [1, 2, 3]
-    with pytest.raises(cute.LayoutError, match=r"coordinates \(0,1\) and \(1,1\) there"):
+    with pytest.raises(cute.LayoutError, match=r"coordinates \(0,1\) and \(1,1\)"):
         tensor.copy_([[1, 2, 3], [1, 9, 3]])
     assert tensor.data.memory.tolist() == [1, 2, 3]
 
@@ -349,7 +349,7 @@ def test_queries_of_a_tensor_are_those_of_its_layout():
     ],
 )
 def test_product_of_a_tensor_is_refused(product, operand):
-    with pytest.raises(cute.LayoutError, match="required: a layout: a product reaches further"):
+    with pytest.raises(cute.LayoutError, match="required: a layout: a product needs more memory"):
         product(make_tensor(np.arange(4), (2, 2)), operand)
 
 
@@ -484,7 +484,7 @@ def test_pointer_moves_and_is_not_read():
     assert str(part) == "gmem_ptr[16b](0x7f20) o (8):(1)"
     assert (part.space, part.dtype) == ("gmem", cute.f16)
     for access in (lambda: part[0], part.to_numpy, lambda: part.fill(0), lambda: tensor[0, 0]):
-        with pytest.raises(cute.LayoutError, match="whose elements the host does not have"):
+        with pytest.raises(cute.LayoutError, match="whose elements are not in host memory"):
             access()
 
 

@@ -251,5 +251,5 @@ def test_unpacked_elements_are_read_and_not_recast():
     for array in (np.array([True, False]), np.array([1, -2], ml_dtypes.int4)):
         tensor = make_tensor(array)
         assert tensor.to_numpy().tolist() == array.tolist()
-        with pytest.raises(cute.DtypeError, match="in bytes of their own"):
+        with pytest.raises(cute.DtypeError, match="that take a byte each"):
             cute.recast(tensor, "u8")

@@ -29,11 +29,11 @@ EXAMPLES = {
     ),
     "tensor-layout": (
         lambda: make_tensor(cute.make_ptr("f16", 0)),
-        "given gmem_ptr[16b](0x0) alone; required: a layout",
+        "given gmem_ptr[16b](0x0) without a layout; required: a layout",
     ),
     "tensor-dtype": (
         lambda: make_tensor(cute.make_ptr("f16", 0), 8, "f32"),
-        "a dtype for gmem_ptr[16b](0x0), which has one",
+        "a dtype for gmem_ptr[16b](0x0), which already has one",
     ),
     "tensor-codomain": (
         lambda: make_tensor(np.zeros(32), cute.make_identity_layout((4, 8))),
@@ -57,7 +57,7 @@ EXAMPLES = {
     ),
     "tensor-overlap": (
         lambda: host(Layout((2, 2), (0, 1)), "s8", [[1, 2], [3, 2]]),
-        "two values for offset 0 of (2,2):(0,1), which has the coordinates (0,0) and (1,0) there",
+        "two values for offset 0 of (2,2):(0,1), to which it maps the coordinates (0,0) and (1,0)",
     ),
     "tensor-no-view": (
         lambda: host(4, "f32").__array__(copy=False),
@@ -73,7 +73,7 @@ EXAMPLES = {
     ),
     "engine-unreadable": (
         lambda: make_tensor(cute.Memory("sA", "f16"), 8)[3],
-        "smem_ptr[16b](sA), whose elements the host does not have",
+        "smem_ptr[16b](sA), whose elements are not in host memory",
     ),
     "engine-arithmetic": (
         lambda: make_tensor(cute.Memory("sA", "f16"), 8) + 1,
@@ -106,7 +106,7 @@ EXAMPLES = {
     ),
     "recast-unpacked": (
         lambda: cute.recast(make_tensor(np.zeros(8, bool)), "u8"),
-        "elements of b1 in bytes of their own",
+        "b1 elements that take a byte each",
     ),
     "recast-origin": (
         lambda: cute.recast(make_tensor(np.zeros(8, np.uint8), Layout(6)).domain_offset(1), "u16"),
@@ -114,7 +114,7 @@ EXAMPLES = {
     ),
     "recast-backwards": (
         lambda: cute.recast(cute.Tensor(np.zeros(16, np.uint8), BACKWARDS), "u16"),
-        "a swizzle above strides that run backwards",
+        "a swizzle above negative strides",
     ),
     "thread-range": (
         lambda: cute.local_partition(Layout(8), Layout(4), 4),

@@ -76,7 +76,7 @@ REFUSED = {
     "copy-vector": (
         lambda: check_copy(*parts(ROWS, Layout((32, 32)), TILE)),
         LayoutError,
-        r"with source .*: value 1 of an access lies 32 elements .*; required: the 8 values .* side",
+        r"with source .*: value 1 of an access is 32 elements .*; required: 8 contiguous",
     ),
     "copy-aligned": (
         lambda: check_copy(*parts(ROWS, TILE, PADDED)),
@@ -126,7 +126,7 @@ def test_vectors_along_the_contiguous_mode_are_copied(thread, dst):
 
 def test_columns_are_copied_along_columns():
     check_copy(*parts(COLUMNS, Layout((32, 32)), Layout((32, 32))))
-    with pytest.raises(LayoutError, match="lies 32 elements"):
+    with pytest.raises(LayoutError, match="is 32 elements"):
         check_copy(*parts(COLUMNS, TILE, TILE))
 
 
@@ -195,7 +195,7 @@ def test_alignment_of_symbols_is_proved_or_its_assumption_named():
     with pytest.raises(cute.UndecidedError, match="multiple of 8"):
         check_copy(ROWS, source(sym("K", multiple_of=4)), dst)
     columns = memory(Layout((32, 32), (1, sym("K", min=2, multiple_of=8))), "gmem")
-    with pytest.raises(LayoutError, match="lies K elements after the first"):
+    with pytest.raises(LayoutError, match="is K elements after the first"):
         check_copy(ROWS, thread.partition_S(columns), dst)
 
 

@@ -161,11 +161,11 @@ def refused(gmem=K_MAJOR, layout=TILE, dtype="f16", **named):
             {"layout": cute.composition(cute.Swizzle(3, 4, 3), cute.Layout((64, 64), (64, 1)))},
         ),
         (
-            r"given tile \(64,64\) for shared memory .*, which has 8192 elements; required: as",
+            r"given tile \(64,64\) for shared memory .*, which has 8192 elements; required: the",
             {"cta_tile": (64, 64)},
         ),
         (
-            r"required: shared memory that walks along a mode of the tensor, one element at a time",
+            r"required: shared memory that steps along a mode of the tensor, one element at a time",
             {"layout": cute.Layout(((2, 4), 64), ((4, 1), 8)), "gmem": MN_MAJOR},
         ),
         (

@@ -2,6 +2,8 @@
 traced. See tests/pure/test_trace_control.py for more traps of loops and branches.
 """
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,26 @@ def trace_changes_mended(x):
     for _k in cute.range(4):
         x[phase.get()] = 1
         phase.set(phase.get() ^ 1)
+
+
+def trace_number(x):
+    x[0] = len("%d" % cute.thread_idx())  # here  # noqa: UP031
+
+
+def trace_number_mended(x):
+    x[0] = len(f"{cute.thread_idx()}")
+
+
+def trace_unreadable(x):
+    rows = csv.reader(["1", "2"])
+    with cute.when(cute.thread_idx() < 3):  # here
+        x[0] = int(next(rows)[0])
+
+
+def trace_unreadable_mended(x):
+    rows = list(csv.reader(["1", "2"]))
+    with cute.when(cute.thread_idx() < 3):
+        x[0] = int(rows[0][0])
 
 
 def trace_carried(x):
@@ -382,6 +404,8 @@ def plan_setmaxnreg_sum_mended(x):
 
 CODES = [
     "trace-python",
+    "trace-number",
+    "trace-unreadable",
     "trace-stale",
     "trace-foreign",
     "trace-changes",

@@ -154,6 +154,10 @@ def traced_with(mask):
     return cute.trace(third, X, 1, mask)
 
 
+RECURSIVE = [1]
+RECURSIVE.append(RECURSIVE)
+
+
 def emulated(n):
     plan = traced_with(5)
     cute.emulate(plan, X, n)
@@ -171,6 +175,11 @@ CALLS = {
     "array-strides": (lambda: cute.trace(first, PAIRED["number"]), lambda: cute.trace(first, X)),
     "argument-masked": (lambda: cute.trace(first, np.ma.array(X)), lambda: cute.trace(first, X)),
     "argument-strides": (lambda: cute.trace(first, Foreign()), lambda: cute.trace(first, F)),
+    "argument-modes": (
+        lambda: cute.trace(first, np.zeros(())),
+        lambda: cute.trace(first, np.zeros(()).reshape(1)),
+    ),
+    "argument-recursive": (lambda: traced_with(RECURSIVE), lambda: traced_with(5)),
     "array-empty": (lambda: cute.trace(first, X[:0]), lambda: cute.trace(first, X[:2])),
     "argument-promise": (
         lambda: cute.trace(promised, np.zeros((63, 48), np.float32)),

@@ -384,11 +384,11 @@ def test_values_of_a_copy_atom_come_in_lines_of_the_memory_side(name, rows, colu
         ),
         (
             lambda: viz.picture_tv(Layout((2, 2), (1, -2)), (2, 2)),
-            "indices or coordinates inside of the tile",
+            "indices or coordinates inside the tile",
         ),
         (
             lambda: viz.picture_tv(Layout((2, 2), (E(0), 2 * E(1))), (2, 2)),
-            "value 1 of thread 0 is at (0,2); required: indices or coordinates inside of the tile",
+            "value 1 of thread 0 is at (0,2); required: indices or coordinates inside the tile",
         ),
         (lambda: viz.picture_tv(Layout((2, 2), (E(0), -1 * E(1))), (2, 2)), "is at (0,-1)"),
         (lambda: viz.picture_tv(Layout((2, 2), (E(2), E(1))), (2, 2)), "is at (0,0,0)"),

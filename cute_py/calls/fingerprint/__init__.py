@@ -20,6 +20,7 @@ from cute_py.calls.fingerprint.names import (
     global_names,
     imported_names,
     is_foreign,
+    reads_by_text,
 )
 from cute_py.calls.fingerprint.values import (
     MISSING,
@@ -124,6 +125,7 @@ class Traversal:
         self.classes: list[tuple[Any, object]] = []
         self.sizes: list[tuple[Any, int]] = []  # a larger dict may have a new name that is read
         self.stable = True
+        self.complete = True  # whether the key tells all that code depends on
         self.reads = False  # whether attributes of any value are read
         self.seen: dict[int, int] = {}
         self.alive: list[object] = []  # so that no id is reused
@@ -194,6 +196,8 @@ class Traversal:
         code, more = value.__code__, value.__kwdefaults__
         self.functions.append((value, code, value.__defaults__, more))
         self.met |= attribute_names(code)
+        if reads_by_text(code):  # nothing tells what else it depends on
+            self.stable = self.complete = False
         loaded = tuple(sorted({*global_names(code), *names}))
         modules = imported_names(code)
         return (

@@ -50,6 +50,7 @@ class Snapshot:
     __slots__ = (
         "cells",
         "classes",
+        "complete",
         "entries",
         "functions",
         "generated",
@@ -64,6 +65,7 @@ class Snapshot:
         """Keep the result of `fingerprint`, together with the places of another snapshot."""
         self.key, self.names = Key(key), traversal.names | traversal.met
         self.stable, self.reads = traversal.stable, traversal.reads
+        self.complete: bool = traversal.complete and (places is None or places.complete)
         self.entries, self.cells = tuple(traversal.entries), tuple(traversal.cells)
         self.functions, self.classes = tuple(traversal.functions), tuple(traversal.classes)
         self.sizes = tuple(traversal.sizes)

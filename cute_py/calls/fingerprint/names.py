@@ -42,6 +42,15 @@ def attribute_names(code: CodeType) -> frozenset[str]:
     return frozenset({*code.co_names, *texts}.union(*map(attribute_names, _inner(code))))
 
 
+BY_TEXT = frozenset({"eval", "exec", "globals"})
+
+
+@lru_cache(maxsize=4096)
+def reads_by_text(code: CodeType) -> bool:
+    """Tell whether code may read globals whose names it computes: by eval, exec or globals()."""
+    return not BY_TEXT.isdisjoint(code.co_names) or any(map(reads_by_text, _inner(code)))
+
+
 @lru_cache(maxsize=4096)
 def imported_names(code: CodeType) -> tuple[str, ...]:
     """Return the modules that code imports at run time; sorted."""

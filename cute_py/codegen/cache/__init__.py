@@ -1,8 +1,8 @@
-"""Compiled kernels on disk: looked up by what they depend on, built and kept where not there.
+"""Compiled kernels on disk: looked up by a key, built and stored on a miss.
 
-A file is an entry of `entry`, named after its key. It is written beside its place and then
-renamed, so that any number of processes may write the same one; no lock is needed. What is not as
-it was written is removed and built anew. A hit loads neither Numba nor llvmlite.
+A file is an entry of `entry`, named by its key. It is written to a temporary file in the same
+folder and then renamed, so any number of processes may write the same entry without a lock. A
+damaged entry is removed and rebuilt. A hit loads neither Numba nor llvmlite.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _one_at_a_time = RLock()  # Numba's first compile must be alone
 
 
 def cached(build: Callable[[], Compiled], plan: Plan, arch: str, **options: Any) -> Compiled:
-    """Return a compiled plan from the cache, or build it and keep it.
+    """Return a compiled plan from the cache, or build and store it.
 
-    What cannot be read or written is warned of once, and the kernel built without.
+    If the cache cannot be read or written, it warns once and builds without it.
 
     Args:
         build: compiles the plan; one thread of the process builds at a time.
-        plan: what is compiled.
-        arch: for which architecture.
-        options: all else that the result depends on.
+        plan: the plan to compile.
+        arch: the target architecture.
+        options: everything else that the result depends on.
 
-    Raises what `build` raises, and CuteError for a size limit that cannot be read.
+    Raises what `build` raises, and CuteError for an invalid size limit.
     """
     key = key_of(plan, arch, options) if files.is_on() else None
     if key is None:
@@ -52,7 +52,7 @@ def cached(build: Callable[[], Compiled], plan: Plan, arch: str, **options: Any)
     if found is not None:
         return found
     with _one_at_a_time:
-        found = load(key, plan, arch)  # another thread may have built it meanwhile
+        found = load(key, plan, arch)  # another thread may have built it
         if found is None:
             counts["miss"] += 1
             found = build()
@@ -61,13 +61,13 @@ def cached(build: Callable[[], Compiled], plan: Plan, arch: str, **options: Any)
 
 
 def alone(build: Callable[[], Compiled]) -> Compiled:
-    """Build while no other thread of the process does."""
+    """Build while no other thread of the process builds."""
     with _one_at_a_time:
         return build()
 
 
 def load(key: str, plan: Plan, arch: str) -> Compiled | None:
-    """Return the kernel of a key; None if it is not there, or not as it was written."""
+    """Return the kernel of a key; None if it is missing or damaged."""
     path = _path(key)
     data = None if path is None else files.read_own(path)
     if path is None or data is None:
@@ -85,7 +85,7 @@ def load(key: str, plan: Plan, arch: str) -> Compiled | None:
 
 
 def store(key: str, compiled: Compiled, most: int) -> None:
-    """Keep a kernel, and at most `most` bytes in all; where that fails, go on without."""
+    """Store a kernel, and evict others down to `most` bytes in all; ignore failures."""
     path = _path(key)
     if path is None:
         return
@@ -125,5 +125,5 @@ def _restored(parts: dict[str, Any] | None, plan: Plan, arch: str) -> Compiled |
     try:
         resources = Resources(**parts.pop("resources"), cubin=parts["cubin"])
         return Compiled(plan=plan, arch=arch, resources=resources, **parts)
-    except (TypeError, KeyError):  # other fields than those of this version
+    except (TypeError, KeyError):  # the fields of another version
         return None

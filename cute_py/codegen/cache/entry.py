@@ -1,13 +1,13 @@
-r"""A file of the cache: parts by name, and the hash that tells a whole file from any other.
+r"""A file of the cache: named parts, and a hash that detects damage.
 
     magic   "cute_py kernel 1\n"      the format and its version
-    hash    32 bytes                 SHA-256 of all that follows
-    length  8 bytes, big endian      of the head
+    hash    32 bytes                 SHA-256 of everything after it
+    length  8 bytes, big endian      length of the head
     head    JSON                     {"key": ..., "parts": [[name, kind, length], ...]}
     parts   the bytes of each, in the head's order
 
-A part is text, bytes, or numbers by name (JSON). Nothing in a file is ever run or unpickled to
-read it. `unpack` returns None for whatever `pack` did not write under the same key.
+A part is text, bytes, or named numbers (JSON). Reading a file never runs or unpickles anything.
+`unpack` returns None for anything that `pack` did not write under the same key.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def unpack(key: str, data: bytes) -> dict[str, Part] | None:
 
 
 def _parts(key: str, body: bytes) -> dict[str, Part]:
-    """Return the parts; raises ValueError, TypeError or LookupError for other data."""
+    """Return the parts. Raises ValueError, TypeError or LookupError for any other data."""
     begin = LENGTH + int.from_bytes(body[:LENGTH], "big")
     head = json.loads(body[LENGTH:begin])
     if head["key"] != key:

@@ -1,4 +1,4 @@
-"""The cache folder: its files whole or not there, how much they may hold, and what goes first."""
+"""The cache folder: atomic writes, permissions, the size limit and eviction."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
-PRIVATE = 0o700  # what is run from here must be written by its owner alone
+PRIVATE = 0o700  # code runs from here, so only its owner may write
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 KERNELS, SOURCES = "kernels", "sources"
-PART = ".part"  # ends the name of a file that is being written
-TRIES = 20  # while others clear the cache
+PART = ".part"  # the suffix of a file that is being written
+TRIES = 20  # while another process clears the cache
 DEFAULT = "1G"
 ENTRY = ".kernel"
-ABANDONED = 3600  # seconds after which nobody still writes a part
+ABANDONED = 3600  # seconds after which a part is abandoned
 _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def is_on() -> bool:
-    """Tell whether anything may be kept on disk: `CUTE_PY_CACHE=0` forbids it."""
+    """Return whether the cache is on: `CUTE_PY_CACHE=0` turns it off."""
     return os.environ.get("CUTE_PY_CACHE") != "0"
 
 
 def place() -> Path:
-    """Return where the cache folder is: `$CUTE_PY_CACHE_DIR`, or in the user's folder for caches.
+    """Return the path of the cache folder: `$CUTE_PY_CACHE_DIR`, or in the user's cache folder.
 
-    The folder need not be there.
+    The folder need not exist.
     """
     given = os.environ.get("CUTE_PY_CACHE_DIR")
     if given:
@@ -67,10 +67,10 @@ def _user() -> int:
 
 
 def folder(inner: str) -> Path:
-    """Return a folder inside of the cache folder; both are made with mode 0700 if not there.
+    """Return a folder in the cache folder; both are created with mode 0700 if missing.
 
-    The inner one is made private if it is not. Raises CuteError where the cache folder is another
-    user's or others can write to it, and where no folder can be made.
+    The inner folder is made private if it is not. Raises CuteError if the cache folder belongs to
+    another user, if others can write to it, and if no folder can be created.
     """
     try:
         return _until_it_stays(lambda: _folder(inner))
@@ -87,7 +87,7 @@ def _folder(inner: str) -> Path:
 
 
 def _until_it_stays(work: Callable[[], T]) -> T:
-    """Do again what others cut short by clearing the cache in the midst of it."""
+    """Retry work that another process interrupts by clearing the cache."""
     for _ in range(TRIES):
         try:
             return work()
@@ -97,7 +97,7 @@ def _until_it_stays(work: Callable[[], T]) -> T:
 
 
 def require_private(whole: Path) -> None:
-    """Refuse the cache folder if anyone else can write to it; it may serve other ends, too."""
+    """Refuse the cache folder if anyone else can write to it; it may hold other files too."""
     found = whole.stat()
     if found.st_uid != _user():
         raise unusable("it belongs to another user")
@@ -109,7 +109,7 @@ def _make_private(path: Path) -> None:
     path.mkdir(mode=PRIVATE, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != _user():
-        raise unusable(f"{path.name} in it is no folder of this user")
+        raise unusable(f"{path.name} in it is not a folder of this user")
     if stat.S_IMODE(found.st_mode) != PRIVATE:
         path.chmod(PRIVATE)
 
@@ -123,17 +123,17 @@ _warned: set[str] = set()
 
 
 def warn_once(error: CuteError) -> None:
-    """Warn that work goes on without the cache; a second time in a process nothing is said."""
+    """Warn that the cache is not used, once per process."""
     if error.code not in _warned:
         _warned.add(error.code)
-        warnings.warn(f"nothing is kept on disk: {error}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"the cache on disk is not used: {error}", RuntimeWarning, stacklevel=2)
 
 
 # -- files
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that no reader ever sees a part of it: beside it first, then renamed."""
+    """Write a file atomically: to a temporary file next to it, which is then renamed."""
     _until_it_stays(lambda: _write(path, data))
 
 
@@ -150,9 +150,9 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def read_own(path: Path) -> bytes | None:
-    """Return what a file holds; b"" unless it is a plain file that this user alone can write to.
+    """Return the bytes of a file; b"" unless it is a regular file that only this user can write.
 
-    None where nothing is there, or nothing can be read now.
+    Returns None if the file is missing or cannot be read now.
     """
     try:
         handle = os.open(path, _READ)
@@ -167,7 +167,7 @@ def read_own(path: Path) -> bytes | None:
 
 
 _READ = os.O_RDONLY
-for _name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):  # those that the system has
+for _name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):  # if the system has them
     _READ |= getattr(os, _name, 0)
 _FOREIGN = (errno.ELOOP, errno.EMLINK, errno.ENXIO)  # a link, here and on BSD; a socket
 
@@ -182,9 +182,9 @@ def _read(handle: int) -> bytes:
 
 
 def source_file(name: str, text: str) -> Path:
-    """Return the file that holds a kernel's source; its folder is named after what it holds.
+    """Return the file with a kernel's source; its folder is named by the hash of the source.
 
-    The path is the same, without a file, where nothing can be kept; that is warned of once.
+    The path is the same if the file cannot be written; a warning says so once.
     """
     path, data = _of_source(name, text)
     if is_on():
@@ -199,7 +199,7 @@ def source_file(name: str, text: str) -> Path:
 
 
 def keep_source(name: str, text: str) -> None:
-    """Write a kernel's source where it is gone, or mark it as used; go without where that fails."""
+    """Write a kernel's source if it is missing, or mark it as used; ignore failures."""
     with suppress(OSError, CuteError):
         folder(SOURCES)
         _until_it_stays(lambda: _keep(*_of_source(name, text)))
@@ -211,18 +211,18 @@ def _of_source(name: str, text: str) -> tuple[Path, bytes]:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    """Write a file, or mark it as used if it holds the data already."""
+    """Write a file, or mark it as used if it already has the data."""
     if read_own(path) == data:
         os.utime(path)
     else:
         write_whole(path, data)
 
 
-# -- how much it holds
+# -- size limit and eviction
 
 
 def limit() -> int:
-    """Return how much the cache may hold (bytes): `CUTE_PY_CACHE_SIZE`, or 1G."""
+    """Return the size limit of the cache (bytes): `CUTE_PY_CACHE_SIZE`, or 1G."""
     text = os.environ.get("CUTE_PY_CACHE_SIZE") or DEFAULT
     found = re.fullmatch(r"([0-9]+)([KMG]?)", text.strip().upper())
     if found is None:
@@ -238,7 +238,7 @@ class Kept(NamedTuple):
     size: int  # bytes
 
 
-# Nothing else is ever removed: the folder may be one that the user keeps other files in.
+# Nothing else is ever removed: the user may have other files in the folder.
 _HEX = "[0-9a-f]"
 _SOURCE = f"{SOURCES}/{_HEX * 16}"
 _PATTERNS = (
@@ -255,21 +255,21 @@ def kept() -> list[Kept]:
     for path in [path for pattern in _PATTERNS for path in _found(pattern)]:
         try:
             about = path.lstat()
-        except OSError:  # gone in between
+        except OSError:  # removed in the meantime
             continue
         found.append(Kept(about.st_mtime, path, about.st_size))
     return sorted(found)
 
 
 def _found(pattern: str) -> list[Path]:
-    """Return what is there now; Path.glob stumbles over what goes meanwhile."""
+    """Return the files that exist now; Path.glob fails if one is removed during the search."""
     return [Path(name) for name in glob(f"{escape(str(place()))}/{pattern}")]
 
 
 def trim(most: int) -> int:
-    """Remove abandoned parts, then what was least recently used until `most` bytes are left.
+    """Remove abandoned parts, then evict the least recently used files down to `most` bytes.
 
-    Returns how many files were removed.
+    Returns the number of removed files.
     """
     found, old = kept(), time.time() - ABANDONED
     gone = [file for file in found if file.path.suffix == PART and file.used < old]
@@ -286,9 +286,9 @@ def trim(most: int) -> int:
 
 
 def clear() -> tuple[int, int]:
-    """Remove all files of the cache; returns how many, and their size (bytes).
+    """Remove all files of the cache. Returns their number and their size (bytes).
 
-    What else lies in the folder is left alone.
+    Other files in the folder stay.
     """
     found = kept()
     for file in found:
@@ -299,10 +299,10 @@ def clear() -> tuple[int, int]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, and its folder if it has one to itself; what cannot be removed stays."""
+    """Remove a file, and its folder if that is empty; ignore failures."""
     try:
         path.unlink(missing_ok=True)
-    except OSError:  # a folder in place of a file, for one
+    except OSError:  # for example, a folder with the name of a file
         shutil.rmtree(path, ignore_errors=True)
     if path.parent.parent.name == SOURCES:
         _remove_folder(path.parent)

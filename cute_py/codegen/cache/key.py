@@ -1,7 +1,7 @@
-"""The key of a compiled kernel: all that it depends on, as one hash.
+"""The key of a compiled kernel: one hash of everything that it depends on.
 
-Those are the plan with its source lines, the architecture and options, the compilers' versions,
-and the text of the modules of cute_py that make the kernel.
+That is the plan with its source lines, the architecture and options, the versions of the compilers,
+and the text of the modules of cute_py that generate code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(cute_py.__file__).parent
 HERE = os.sep.join(Path(__file__).parts[-3:])  # codegen/cache/key.py
-# What no kernel depends on but through its plan. All else counts, so that a new folder does.
+# Kernels depend on these only through the plan. Everything else counts, so new folders do.
 ABOVE = {"analysis", "cli", "emulate", "host", "kernels", "ops", "viz"}
 PACKAGES = ("numba", "numba_cuda", "llvmlite")
 SLACK = 10_000_000  # nanoseconds: the clock of files is coarser than that of `time`
@@ -44,8 +44,8 @@ NVVM = ("lib/libnvvm.so*", "nvvm/lib64/libnvvm.so*", "nvvm/libdevice/*.bc")
 def key_of(plan: Plan, arch: str, options: dict[str, Any]) -> str | None:
     """Return the key as 64 hexadecimal digits.
 
-    None where it cannot be told what the kernel depends on: the sources of cute_py are not at
-    hand or have changed since they were loaded, or the plan holds what is no part of plans.
+    Returns None if the dependencies are unknown: the sources of cute_py are missing or have changed
+    since they were loaded, or the plan contains a foreign object.
     """
     try:
         made_by, with_tools, given = compiler(), tools(), canonical(plan)
@@ -61,10 +61,10 @@ def key_of(plan: Plan, arch: str, options: dict[str, Any]) -> str | None:
 
 
 def canonical(x: Any) -> str:  # a plan, or a part of one
-    """Return text that is the same exactly for equal plans with equal source lines.
+    """Return a text that is equal exactly for equal plans with equal source lines.
 
-    It is no `Plan.save`: that takes 7 times as long, and writes atoms by name alone, where a row
-    of the user's own may hold any instruction. Raises TypeError for what is no part of plans.
+    `Plan.save` takes 7 times as long, and writes atoms by name only, while a row of the user may
+    have any instruction. Raises TypeError for an object that does not belong in a plan.
 
     >>> canonical((1, 1.0, True, "1", None))
     "(1,1.0,True,'1',None)"
@@ -91,7 +91,7 @@ def _text(x: Any, known: dict[int, str]) -> str:
 
 @cache
 def _names(kind: Any) -> tuple[str, ...]:  # a class
-    """Return the fields of a record; none for layouts, whose repr says all."""
+    """Return the fields of a record; none for layouts, whose repr is complete."""
     if kind in (MMA_Atom, Operand):
         return tuple(kind.__slots__)
     if is_dataclass(kind):
@@ -105,8 +105,8 @@ def _names(kind: Any) -> tuple[str, ...]:  # a class
 
 
 def compiler() -> str | None:
-    """Return the hash of the modules that make kernels; None if they changed in this process, or
-    may have changed since one of them was loaded: after cute_py was.
+    """Return the hash of the modules that generate code; None if they changed during this process,
+    or may have changed between the import of cute_py and the import of one of them.
     """
     before, digest = _loaded()
     newest = max(changed for _path, _size, changed in before)
@@ -124,7 +124,7 @@ def _loaded() -> tuple[Signature, str]:
 
 
 def _signature() -> Signature:
-    """Return path, size and time of change of each module; raises OSError if they are not there."""
+    """Return path, size and modification time of each module. Raises OSError if one is missing."""
     with os.scandir(ROOT) as entries:
         top = list(entries)
     found = [each for entry in top if entry.name not in ABOVE for each in _sources(entry)]
@@ -134,7 +134,7 @@ def _signature() -> Signature:
 
 
 def _sources(entry: os.DirEntry[str]) -> Signature:
-    """Return what is to be known of a module, or of all modules of a folder."""
+    """Return the signature of a module, or of all modules of a folder."""
     if entry.name.endswith(".py"):
         about = entry.stat()
         return [(entry.path, about.st_size, about.st_mtime_ns)]
@@ -149,7 +149,7 @@ def _sources(entry: os.DirEntry[str]) -> Signature:
 
 @cache
 def tools() -> tuple[str, ...]:
-    """Return what tells the compilers' versions and settings, without loading or running one."""
+    """Return the versions and settings of the compilers, without loading or running them."""
     settings = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("NUMBA_")]
     versions = [f"{name} {version(name)}" for name in PACKAGES]
     files = [_stamp(path) for path in [*_nvvm(), *_ptxas()]]
@@ -157,9 +157,9 @@ def tools() -> tuple[str, ...]:
 
 
 def version(name: str) -> str:
-    """Return the version of a package: of the loaded one, else of the installed one.
+    """Return the version of a package: the loaded one, else the installed one.
 
-    importlib.metadata knows it, too, but takes longer to load than a kernel.
+    importlib.metadata takes longer to load than a kernel.
     """
     loaded = getattr(sys.modules.get(name), "__version__", None)
     if loaded is not None:
@@ -202,5 +202,5 @@ def _nvvm() -> list[str]:
 def _ptxas() -> list[str]:
     try:
         return [tool("ptxas")]
-    except CuteError:  # told by who needs it
+    except CuteError:  # reported where it is needed
         return []

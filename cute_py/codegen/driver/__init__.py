@@ -1,4 +1,4 @@
-"""The CUDA driver: a checked call, contexts, limits; the one place that loads `cuda.bindings`."""
+"""The CUDA driver: checked calls, contexts, limits. Only this module loads `cuda.bindings`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 INVALID_CONTEXT = 201
 CAPTURING = range(900, 910)  # CUDA_ERROR_STREAM_CAPTURE_...
-# what a kernel leaves in its context for every later call (cuda.h, "must be relaunched")
+# sticky errors: every later call in the context returns them (cuda.h, "must be relaunched")
 STICKY = {700, 702, 710, 713, 714, 715, 716, 717, 718, 719}
 
 
 class Driver:
-    """What is needed of the driver; `raw` is `cuda.bindings.driver`, or a stand-in of a test."""
+    """The driver API in use; `raw` is `cuda.bindings.driver`, or a fake in tests."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
@@ -29,7 +29,7 @@ class Driver:
         self.call("cuInit", 0)
 
     def call(self, name: str, *args: Any) -> Any:
-        """Return what a function of the driver gives; refuse where it does not succeed."""
+        """Call a driver function and return its result; refuse if it fails."""
         answer = getattr(self.raw, name)(*args)
         if int(answer[0]):
             number = int(answer[0])
@@ -45,7 +45,7 @@ class Driver:
             return str(number)
 
     def limit(self, device: int, name: str) -> int:
-        """Return an attribute of a device, by the end of its name: MAX_GRID_DIM_X."""
+        """Return an attribute of a device by its name without prefix: MAX_GRID_DIM_X."""
         key = device, name
         if key not in self.limits:
             kind = getattr(self.raw.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
@@ -54,31 +54,31 @@ class Driver:
         return self.limits[key]
 
     def attribute(self, function: Any, name: str) -> int:
-        """Return an attribute of a loaded kernel, by the end of its name: NUM_REGS."""
+        """Return an attribute of a loaded kernel by its name without prefix: NUM_REGS."""
         kind = getattr(self.raw.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
         return int(self.call("cuFuncGetAttribute", kind, function))
 
     # -- devices
 
     def device(self) -> int | None:
-        """Return the number of the current device, None if there is none yet."""
+        """Return the number of the current device, None if no context is current."""
         answer = self.raw.cuCtxGetDevice()
         return None if int(answer[0]) else int(answer[1])
 
     def primary(self, device: int) -> Any:
-        """Return the primary context of a device, the one that torch, CuPy and Numba use."""
+        """Return the primary context of a device, which torch, CuPy and Numba use too."""
         if device not in self.contexts:
             handle = self.call("cuDeviceGet", device)
             self.contexts[device] = self.call("cuDevicePrimaryCtxRetain", handle)
         return self.contexts[device]
 
     def enter(self, device: int) -> None:
-        """Make a device's primary context the current one of this thread, for good."""
+        """Make a device's primary context current in this thread."""
         self.call("cuCtxSetCurrent", self.primary(device))
 
     @contextmanager
     def inside(self, device: int) -> Iterator[None]:
-        """Make a device the current one for a block."""
+        """Make a device current inside a `with` block."""
         self.call("cuCtxPushCurrent", self.primary(device))
         try:
             yield
@@ -87,20 +87,20 @@ class Driver:
 
     @cached_property
     def count(self) -> int:
-        """How many devices there are."""
+        """Return the number of devices."""
         return int(self.call("cuDeviceGetCount"))
 
     # -- launches
 
     def launch(self, config: Any, function: Any, parameters: int) -> Callable[[], int]:
-        """Return the function that launches a kernel and gives the status.
+        """Return the function that launches a kernel and returns the status.
 
         Args:
-            config: a `CUlaunchConfig`, which is read at each launch.
-            function: the kernel, loaded.
-            parameters: where the pointers to the values of the parameters are, which are read, too.
+            config: a `CUlaunchConfig`, read at each launch.
+            function: the loaded kernel.
+            parameters: the address of the pointers to the parameter values, read at each launch.
 
-        It calls the driver through its address, for half of what `cuda.bindings` takes.
+        It calls the driver through a function pointer, in half the time of `cuda.bindings`.
         """
         places = [config.getPtr(), int(function), parameters]
         pointers = [ctypes.byref(ctypes.c_char.from_address(place)) for place in places]
@@ -118,7 +118,7 @@ class Driver:
     # -- memory and streams
 
     def device_of_address(self, address: int) -> int | None:
-        """Return the device that an address belongs to (its own or its host's memory), or None."""
+        """Return the device of an address (device memory, or mapped host memory), or None."""
         kind = self.raw.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         answer = self.raw.cuPointerGetAttribute(kind, address)
         if int(answer[0]) or int(answer[1]) < 0:
@@ -126,14 +126,14 @@ class Driver:
         return int(answer[1])
 
     def is_capturing(self, stream: int) -> bool:
-        """Tell whether a graph is being captured from a stream; also where it may not be asked."""
+        """Return whether a stream is being captured; True also if the query is not permitted."""
         answer = self.raw.cuStreamIsCapturing(stream)
         if int(answer[0]):
             return int(answer[0]) in CAPTURING
         return int(answer[1]) != 0
 
     def wait(self, stream: int, other: int) -> None:
-        """Let a stream wait for what was put into another one."""
+        """Let a stream wait for the work in another one."""
         untimed = 2  # CU_EVENT_DISABLE_TIMING
         event = self.call("cuEventCreate", untimed)
         try:
@@ -145,7 +145,7 @@ class Driver:
 
 @cache
 def driver() -> Driver:
-    """Return the driver of this machine; refuse where there is none."""
+    """Return the driver of this machine; refuse if it is missing."""
     try:
         from cuda.bindings import driver as raw
 

@@ -1,4 +1,4 @@
-"""What the NVIDIA driver says of itself and of the GPUs, by ctypes: needs no package."""
+"""The version of the NVIDIA driver and its GPUs, through ctypes: needs no package."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MAJOR, MINOR, SHARED, MULTIPROCESSORS, MODE = 75, 76, 97, 16, 20
 MODES = ("default", "exclusive", "prohibited", "exclusive process")  # enum CUcomputemode
 PROHIBITED = 2
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
-# compute capabilities whose own instructions need the suffix `a`
+# compute capabilities with instructions that need the suffix `a`
 SPECIFIC = {(9, 0): "sm_90a", (10, 0): "sm_100a", (12, 0): "sm_120a"}
 
 
 class DriverError(Exception):
-    """The driver is missing, or a call of it failed."""
+    """The driver is missing, or a call failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class Device:
     """One GPU.
 
     Attributes:
-        name: as the driver spells it; a part of a GPU has MIG in it.
+        name: its name in the driver; that of a GPU instance contains MIG.
         capability: (major, minor).
-        memory: all of it (bytes).
-        shared: shared memory that a block may ask for (bytes).
-        multiprocessors: how many.
-        mode: who may use it: default, prohibited, ...
+        memory: total memory (bytes).
+        shared: the most shared memory per block, after opt-in (bytes).
+        multiprocessors: the number of multiprocessors.
+        mode: the compute mode: default, prohibited, ...
     """
 
     name: str
@@ -43,7 +43,7 @@ class Device:
 
     @property
     def arch(self) -> str:
-        """What kernels are compiled for: sm_80, sm_90a, ..."""
+        """The architecture that kernels are compiled for: sm_80, sm_90a, ..."""
         return arch_of(self.capability)
 
 
@@ -54,7 +54,7 @@ def arch_of(capability: tuple[int, int]) -> str:
 
 
 def load() -> Any:  # a ctypes library
-    """Return the driver's library; raises DriverError where there is none."""
+    """Return the driver's library. Raises DriverError if it is missing."""
     reasons = []
     for name in LIBRARIES:
         try:
@@ -77,7 +77,7 @@ def cuda_version(library: Any) -> tuple[int, int]:
 
 
 def devices(library: Any) -> list[Device]:
-    """Return the GPUs that this process may use; raises DriverError where there is none."""
+    """Return the GPUs that this process may use. Raises DriverError if there is none."""
     _checked("cuInit", library.cuInit(0))
     count = ctypes.c_int()
     _checked("cuDeviceGetCount", library.cuDeviceGetCount(ctypes.byref(count)))

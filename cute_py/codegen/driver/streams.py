@@ -1,4 +1,4 @@
-"""Where device arrays lie and which streams their work goes to, whatever library made them."""
+"""The device and the stream of an array, whichever library made it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read(x: Any) -> tuple[Hashable, int]:
 
 
 def device_of(array: Any) -> int:
-    """Return the device where an array lies; for memory of the host, the device that maps it."""
+    """Return the device of an array; for host memory, the device that maps it."""
     library = library_of(array)
     if library is not None:
         return library.device(array)
@@ -45,7 +45,7 @@ def device_of(array: Any) -> int:
 
 
 def own_stream(array: Any) -> int | None:
-    """Return the stream that an array's interface asks to be waited for: None if none."""
+    """Return the stream that an array's interface says to wait for, or None."""
     if library_of(array) is not None or hasattr(array, "is_cuda"):
         return None
     stream = array.__cuda_array_interface__.get("stream")
@@ -53,8 +53,8 @@ def own_stream(array: Any) -> int | None:
 
 
 def current_stream(array: Any, device: int) -> Callable[[], int]:
-    """Return a function that gives the stream to launch on: the current one of the array's library,
-    else the array's own, else the default stream.
+    """Return a function that returns the stream to launch on: the current stream of the array's
+    library, else the array's stream, else the default stream.
     """
     library = library_of(array)
     if library is not None:
@@ -68,7 +68,7 @@ def current_stream(array: Any, device: int) -> Callable[[], int]:
 
 
 def current_device(array: Any) -> Callable[[], int | None]:
-    """Return a function that gives the number of the current device."""
+    """Return a function that returns the number of the current device."""
     library = library_of(array)
     return driver().device if library is None else library.current
 
@@ -84,8 +84,8 @@ def stream_number(stream: Any) -> int:
     for name in ("cuda_stream", "ptr"):  # torch, CuPy
         if hasattr(stream, name):
             return int(getattr(stream, name))
-    told = getattr(stream, "__cuda_stream__", None)
-    if told is None:
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is None:
         kind = type(stream).__name__
         raise refusal("launch-stream", operation="cute.run", stream=stream, type=kind)
-    return int((told() if callable(told) else told)[1])
+    return int((protocol() if callable(protocol) else protocol)[1])

@@ -1,1 +1,1 @@
-"""Launches: arguments are checked, all is prepared but addresses, faults are told."""
+"""Launches: check the arguments, prepare everything but the addresses, report faults."""

@@ -1,4 +1,4 @@
-"""A compiled plan on a device: loaded once, its launches prepared for each kind of arrays."""
+"""A compiled plan on a device: loaded once, with a prepared launch per kind of arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cute_py.codegen.driver.streams import (
     own_stream,
     read,
 )
-from cute_py.codegen.launch.prepared import Nothing, Ordered, Prepared, fault
+from cute_py.codegen.launch.prepared import EmptyGrid, Ordered, Prepared, fault
 from cute_py.codegen.printer import names_of, parameters
 from cute_py.errors import CuteError, refusal
 from cute_py.integers.code import FUNCTIONS, function, together, tree
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from cute_py.codegen.driver import Driver
     from cute_py.plan.conditions import Scalar
 
-MOST = 1024  # prepared launches of a plan; all are dropped when there are more
+MOST = 1024  # prepared launches per plan; above this, all are dropped
 
 
 class Launcher:
-    """A compiled plan in the memory of a device, ready to be called with arrays."""
+    """A compiled plan that is loaded on a device, callable with arrays."""
 
     def __init__(
         self, compiled: Compiled, device: int | None = None, by: Driver | None = None
@@ -57,7 +57,7 @@ class Launcher:
         self.sizes = sorted({s.name for x in grid for s in symbols_of(terms_of(x))})
         blocks = together([tree(x) for x in grid])
         self.blocks = function(self.sizes, blocks, FUNCTIONS)  # of sizes and run-time numbers
-        # of arrays: what is promised of their address (bytes), of numbers: None
+        # for an array the promised alignment of its address (bytes), for a number None
         self.promised = [
             p.alignment if isinstance(p, TensorParam) else None for p in compiled.plan.params
         ]
@@ -110,7 +110,7 @@ class Launcher:
             facts, address = self._read(p.name, arg)
             key.append(facts)
             values.append(address)
-            if VECTOR_BYTES % promised:  # facts tell addresses apart by 16 bytes
+            if VECTOR_BYTES % promised:  # facts have the address modulo 16 bytes
                 key.append(address % promised)
         found = self.kept.get(tuple(key))
         if found is None:
@@ -125,7 +125,7 @@ class Launcher:
             raise refusal("launch-host", operation=plan.name, name=name, type=kind)
         return read(arg)
 
-    # -- the first launch with arrays of these facts
+    # -- the first launch with arrays like these
 
     def _prepare(self, args: Sequence[Any]) -> Launch:
         plan = self.compiled.plan
@@ -138,7 +138,7 @@ class Launcher:
             env |= _sizes(p.name, unwrapped(arg))
         grid = self._grid(env)
         if not callable(grid) and 0 in grid:
-            return Nothing()
+            return EmptyGrid()
         first = unwrapped(arrays[0][1])
         prepared = Prepared(
             self.driver,
@@ -155,7 +155,7 @@ class Launcher:
         return Ordered(prepared, [s for s in streams if s is not None]) if streams else prepared
 
     def _fixed(self, env: dict[str, int]) -> dict[int, int]:
-        """Return sizes and strides by the place of their parameter."""
+        """Return sizes and strides by the index of their parameter."""
         names = {name for p in self.compiled.plan.params if isinstance(p, TensorParam)
                  for name in names_of(p)}  # fmt: skip
         listed = enumerate(parameters(self.compiled.plan))
@@ -164,7 +164,7 @@ class Launcher:
     def _grid(
         self, env: dict[str, int]
     ) -> tuple[int, int, int] | Callable[[Sequence[Any]], tuple[int, int, int]]:
-        """Return the blocks; a function of the values where run-time numbers count them."""
+        """Return the grid; a function of the values if it depends on run-time numbers."""
         numbers = {
             i: p.name
             for i, p in enumerate(self.compiled.plan.params)
@@ -197,7 +197,7 @@ class Launcher:
                 )
 
     def _require_fit(self, p: TensorParam, arg: Any) -> None:
-        """Refuse an array that is not what the plan was traced for."""
+        """Refuse an array that does not match what the plan was traced for."""
         array = unwrapped(arg)
         require_plain_values(array, p.name)
         if p.name in self.written and is_read_only(array):
@@ -215,7 +215,7 @@ class Launcher:
         self._require_aligned(p, address_of(array))
 
     def _require_aligned(self, p: TensorParam, address: int) -> None:
-        """Refuse an address where not even an element can be read; or less than was traced for."""
+        """Refuse an address that is not a multiple of the element, or of the traced alignment."""
         size = max(p.dtype.bits // 8, 1)
         if address % size:
             raise refusal(
@@ -227,7 +227,7 @@ class Launcher:
                 dtype=p.dtype,
             )
         if address % p.alignment:
-            raise self._wrong(p.name, f"an address that is no multiple of {p.alignment} bytes")
+            raise self._wrong(p.name, f"an address that is not a multiple of {p.alignment} bytes")
 
     def _wrong(self, name: str, found: str) -> CuteError:
         plan = self.compiled.plan
@@ -243,20 +243,20 @@ def _shown(traced: tuple[Scalar, ...]) -> str:
     return ", ".join(repr(x) for x in traced)
 
 
-# -- what a device allows: threads, shared memory, clusters, and the size of the grid
+# -- limits of a device: threads, shared memory, clusters, and the size of the grid
 
-PORTABLE = 8  # blocks of a cluster on every device that has clusters
-LARGEST = 16  # on sm_90, if asked for
+PORTABLE = 8  # blocks per cluster on every device that has clusters
+LARGEST = 16  # on sm_90, with the attribute for non-portable sizes
 
 
 def require_fit(driver: Driver, compiled: Compiled, function: Any, device: int) -> None:
     """Refuse a kernel whose block or cluster the device cannot run.
 
     Args:
-        driver: of the machine.
+        driver: the driver.
         compiled: the kernel.
         function: the kernel, loaded on the device.
-        device: its number.
+        device: the number of the device.
 
     """
     launch = compiled.plan.launch
@@ -293,9 +293,9 @@ def _require(compiled: Compiled, what: str, found: int, most: int) -> None:
 def require_grid(
     driver: Driver, compiled: Compiled, device: int, grid: tuple[int, int, int]
 ) -> None:
-    """Refuse a grid that is negative, too large, or no whole number of clusters.
+    """Refuse a grid that is negative, too large, or not a whole number of clusters.
 
-    The driver's own word for the second is CUDA_ERROR_INVALID_VALUE.
+    For a grid that is too large the driver says only CUDA_ERROR_INVALID_VALUE.
     """
     plan = compiled.plan
     most = tuple(driver.limit(device, f"MAX_GRID_DIM_{letter}") for letter in "XYZ")

@@ -1,10 +1,10 @@
-"""A prepared launch: all is computed but addresses, run-time numbers and the stream.
+"""A prepared launch: everything is computed except addresses, run-time numbers and the stream.
 
-The driver reads a launch from three pieces of memory: a configuration, the values of the
-parameters, and a table of pointers to them. They are made once; a call writes what differs and asks
-the driver. Nothing else happens, so a call may be captured into a CUDA graph. Threads share a
-prepared launch: each takes a block of memory from a pool (list operations are atomic) and gives it
-back after the driver has copied it.
+The driver reads a launch from three pieces of memory: a configuration, the parameter values, and a
+table of pointers to them. They are created once; a call writes the values that change and calls the
+driver. It does nothing else, so a CUDA graph can capture it. Threads share a prepared launch: each
+takes a block of memory from a pool (list operations are atomic) and returns it when the driver has
+copied it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from cute_py.codegen.driver import Driver
     from cute_py.errors import CuteError
 
-RECENT: deque[str] = deque(maxlen=8)  # kernels launched last, the newest at the end
+RECENT: deque[str] = deque(maxlen=8)  # the most recent kernels, the newest last
 
 Grid = tuple[int, int, int]
 WORD = 8  # bytes of a parameter; f32 uses the first four
-# how a parameter is packed, in eight bytes each
+# the `struct` format of a parameter, eight bytes each
 WORDS = {"address": "q", "integer": "q", "f32": "fxxxx", "f64": "d"}
 
 
 class Block:
-    """The memory of one launch: what a call writes comes first, then sizes and strides.
+    """The memory of one launch: first the values that a call writes, then sizes and strides.
 
-    `write` writes the values of a call, `launch` asks the driver for the launch with them.
+    `write` writes the values of a call, `launch` launches with them.
     """
 
     __slots__ = ("address", "config", "launch", "pointers", "stream", "values", "write")
@@ -47,7 +47,7 @@ class Block:
     launch: Callable[[], int]
 
     def __init__(self, config: Any, kinds: Sequence[str], fixed: dict[int, int]) -> None:
-        """Make it for parameters of these kinds; `fixed` are values by place."""
+        """Allocate it for parameters of these kinds; `fixed` has values by index."""
         self.config, self.stream = config, 0
         written = [i for i in range(len(kinds)) if i not in fixed]
         order = [*written, *fixed]
@@ -96,15 +96,15 @@ class Prepared:
         """Keep what a launch needs.
 
         Args:
-            driver: of the machine.
+            driver: the driver.
             compiled: the kernel.
             function: the kernel, loaded on the device.
-            device: where the arrays lie.
-            grid: blocks; a function of the values where run-time numbers count them.
-            kinds: of the parameters: address, integer, f32, f64.
-            fixed: values of parameters that are the same at each call, by place.
-            stream: gives the stream to launch on.
-            current: gives the number of the current device.
+            device: the device of the arrays.
+            grid: blocks; a function of the values if they depend on run-time numbers.
+            kinds: the kinds of the parameters: address, integer, f32, f64.
+            fixed: the parameter values that are the same at each call, by index.
+            stream: returns the stream to launch on.
+            current: returns the number of the current device.
 
         """
         self.driver, self.compiled, self.function, self.device = driver, compiled, function, device
@@ -117,7 +117,7 @@ class Prepared:
 
     def __call__(self, values: Sequence[Any], stream: int | None = None) -> None:
         """Launch with an address or number for each array and number of the plan; `go` does the
-        same in fewer steps where the device is the current one.
+        same with less overhead if the device is current.
         """
         if stream is None:
             stream = self.stream()
@@ -128,8 +128,8 @@ class Prepared:
             self.go(values, stream)
 
     def _launcher(self) -> Callable[..., None]:
-        """Return the function that writes into a block and asks the driver; on the current stream
-        if none is given. It names what it needs in a closure: attributes cost a tenth of a launch.
+        """Return the function that writes into a block and calls the driver, by default on the
+        current stream. It is a closure, since attribute look-ups cost a tenth of a launch.
         """
         pool, grid_of, waits, name = self.pool, self.grid_of, self.waits, self.name
         current, current_stream, device = self.current, self.stream, self.device
@@ -147,7 +147,7 @@ class Prepared:
                 block = self._block()
             try:
                 block.write(*values)
-            except StructError:  # an unsigned number of 64 bits
+            except StructError:  # an unsigned 64-bit number
                 self._write_signed(block, values)
             if stream != block.stream:
                 block.config.hStream = stream
@@ -156,7 +156,7 @@ class Prepared:
                 return
             status = block.launch()
             if status or waits:
-                self._look_at(status, block)
+                self._handle(status, block)
             recent(name)
             pool.append(block)
 
@@ -182,7 +182,7 @@ class Prepared:
         block.write(*map(_signed, values))
 
     def _count(self, block: Block, values: Sequence[Any]) -> bool:
-        """Write the grid that run-time numbers ask for; return whether it has a block."""
+        """Write the grid computed from run-time numbers; return whether it is not empty."""
         assert self.grid_of is not None
         grid = self.grid_of(values)
         config = block.config
@@ -191,10 +191,10 @@ class Prepared:
             self.pool.append(block)
         return 0 not in grid
 
-    # -- what seldom happens
+    # -- the slow path
 
-    def _look_at(self, status: int, block: Block) -> None:
-        """Try again where the thread had no context; wait where that is asked for; refuse."""
+    def _handle(self, status: int, block: Block) -> None:
+        """Retry if the thread had no context; wait if CUTE_PY_SYNC is set; refuse faults."""
         raw = self.driver.raw
         if status == INVALID_CONTEXT:
             self.driver.enter(self.device)
@@ -209,13 +209,13 @@ class Prepared:
 
 
 class Ordered:
-    """A prepared launch whose stream waits for the streams that arrays were made in."""
+    """A prepared launch whose stream first waits for the streams of its arrays."""
 
     def __init__(self, launch: Prepared, streams: Sequence[int]) -> None:
         self.launch, self.streams = launch, streams
 
     def go(self, values: Sequence[Any], stream: int | None = None) -> None:
-        """Wait on the GPU, and launch."""
+        """Wait on the GPU, then launch."""
         here = self.launch.stream() if stream is None else stream
         with self.launch.driver.inside(self.launch.device):
             for other in self.streams:
@@ -226,8 +226,8 @@ class Ordered:
     __call__ = go
 
 
-class Nothing:
-    """The launch of no block: what a grid with an extent of 0 means, as on the emulator."""
+class EmptyGrid:
+    """The launch of an empty grid: an extent of 0 runs no block, as on the emulator."""
 
     def go(self, values: Sequence[Any], stream: int | None = None) -> None:
         """Launch nothing."""
@@ -236,7 +236,7 @@ class Nothing:
 
 
 def _signed(value: Any) -> Any:
-    """Return the signed number with the same 64 bits."""
+    """Return the signed 64-bit number with the same bits."""
     return value - (1 << 64) if isinstance(value, int) and value >> 63 > 0 else value
 
 
@@ -257,11 +257,11 @@ def _cluster(raw: Any, cluster: Grid) -> Any:
     return attribute
 
 
-# -- what the driver says
+# -- faults
 
 
 def is_synchronous() -> bool:
-    """Tell whether each launch must wait until its kernel has ended: CUTE_PY_SYNC=1."""
+    """Return whether each launch must wait for its kernel to end: CUTE_PY_SYNC=1."""
     return os.environ.get("CUTE_PY_SYNC", "0") not in ("", "0")
 
 
@@ -269,11 +269,11 @@ def fault(number: int, status: str, compiled: Compiled, grid: object, known: boo
     """Return the refusal for a status of the driver.
 
     Args:
-        number: of the status, other than success.
-        status: its name.
+        number: the number of the status, other than success.
+        status: the name of the status.
         compiled: the kernel that was launched.
         grid: blocks.
-        known: whether no kernel but this one can have left the status.
+        known: whether only this kernel can have caused the status.
 
     """
     name = compiled.plan.name

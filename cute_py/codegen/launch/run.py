@@ -1,4 +1,4 @@
-"""Running plans on the device where the arrays are: compile once, launch on the current stream."""
+"""Run plans on the device of the arrays: compile once, launch on the current stream."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 def run(plan: Plan, *args: Any, stream: Any = None) -> None:
-    """Launch a plan on device arrays, compiled for their device; kernels are kept by plan.
+    """Compile a plan for the device of the arrays, and launch it; kernels are cached per plan.
 
-    Registers may spill here: the kernel is slower then, and right. `compile` refuses them; here
-    there is a warning where more spills than `cute.launch` states.
+    A kernel whose registers spill runs here: it is correct, but slower. `compile` refuses it; `run`
+    warns if more spills than `cute.launch` states.
 
     Args:
-        plan: what to run.
+        plan: the plan to run.
         args: an array or number for each parameter of the plan.
-        stream: a CUDA stream as a number, or an object of torch, CuPy or with `__cuda_stream__`;
-            None: the current stream of the first array's library.
+        stream: a CUDA stream: a number, a stream of torch or CuPy, or an object with
+            `__cuda_stream__`; None: the current stream of the first array's library.
 
-    Raises LayoutError for arrays unlike those that were traced, of several devices, for a launch
-    that the device cannot run, and for what the driver reports.
+    Raises LayoutError for arrays that differ from the traced ones, for arrays on several devices,
+    for a launch that the device cannot run, and for errors of the driver.
     """
     require_plan(plan, "cute.run")
     number = None if stream is None else stream_number(stream)
@@ -49,7 +49,7 @@ def prepare(plan: Plan, args: Sequence[Any], stream: int | None = None) -> tuple
     args = [imported(x) for x in args]
     array = next((unwrapped(x) for x in args if on_device(x)), None)
     if array is None:
-        found = "no array on the GPU"
+        found = "no GPU array"
         raise refusal("launch-argument", operation=plan.name, name="the arguments", found=found)
     device = device_of(array)
     known = _launchers.get((id(plan), device))
@@ -66,11 +66,11 @@ def _require_no_capture(plan: Plan, device: int, stream: int) -> None:
             raise refusal("launch-capture", operation=plan.name)
 
 
-# -- kernels, by the identity of their plan: hashing a plan costs. The plan is kept, so that its
-# identity stays its own. Modules are never unloaded: a CUDA graph may hold their kernels.
+# -- kernels, by the identity of their plan: hashing a plan is slow. The plan is kept alive, so that
+# no other plan gets its id. Modules are never unloaded: a CUDA graph may use their kernels.
 
-SPILLS = 1 << 16  # bytes of a thread, as good as any
-MOST = 4096  # kernels that are kept; the oldest goes first
+SPILLS = 1 << 16  # bytes per thread, in effect no limit
+MOST = 4096  # kernels to keep; the oldest is evicted first
 
 _launchers: dict[tuple[int, int], tuple[Plan, Launcher]] = {}
 _compiled: dict[tuple[int, str], tuple[Plan, Compiled]] = {}
@@ -78,9 +78,9 @@ _making = RLock()
 
 
 def launcher(plan: Plan, device: int | None = None) -> Launcher:
-    """Return the plan compiled for a device (by default the current one), and loaded there.
+    """Return the plan compiled for a device (by default the current one) and loaded on it.
 
-    Threads that ask for one plan at the same time compile it once.
+    If several threads request one plan at the same time, it is compiled once.
     """
     device = (driver().device() or 0) if device is None else device
     key = id(plan), device
@@ -91,7 +91,7 @@ def launcher(plan: Plan, device: int | None = None) -> Launcher:
             while len(_launchers) >= MOST:
                 _forget(next(iter(_launchers)))
             _launchers[key] = made
-            _compiled[id(plan), compiled.arch] = plan, compiled  # what loads: `_forget` finds it
+            _compiled[id(plan), compiled.arch] = plan, compiled  # so that `_forget` finds it
         return _launchers[key][1]
 
 
@@ -105,20 +105,20 @@ def _compiled_for(plan: Plan, arch: str) -> Compiled:
 
 
 def _warn_of_spills(made: Compiled) -> None:
-    """Say that a kernel is slower than it looks, unless it states so itself."""
+    """Warn that a kernel spills more than it states."""
     found, stated = made.resources, made.plan.launch.spill_bytes
     spilled = max(found.spill_bytes, found.stack_bytes)
     if spilled > stated:
         text = (
-            f"{made.plan.name}: {spilled} bytes of a thread go to local memory on {made.arch}, "
-            f"{stated} are stated: it is right, but slower; use a smaller tile or more threads, or "
-            f"state them: cute.launch(..., spill_bytes={spilled})"
+            f"{made.plan.name}: {spilled} bytes per thread spill to local memory on {made.arch}, "
+            f"{stated} are stated: the result is right, but the kernel is slower; use a smaller "
+            f"tile or more threads, or state them: cute.launch(..., spill_bytes={spilled})"
         )
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def _forget(key: tuple[int, int]) -> None:
-    """Drop all that is kept of a plan, so that nothing stays under an identity that is free."""
+    """Drop all cached kernels of a plan, before its id can be reused."""
     for place in [k for k in _launchers if k[0] == key[0]]:
         del _launchers[place]
     for kind in [k for k in _compiled if k[0] == key[0]]:

@@ -1,4 +1,4 @@
-"""The emission of ops: a rule for each kind, in files that are named as those of `plan.ops`."""
+"""Emission rules: one per kind of op, in files named like those of `plan.ops`."""
 
 from cute_py.codegen.emit import RULES
 from cute_py.codegen.ops import debug, matrix, memory, order, registers

@@ -1,4 +1,4 @@
-"""Integers that no sum of products describes; loops and branches are lines of the kernel's text."""
+"""`Let`: integers that are not polynomials. Loops and branches are lines of the printed kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def let(e: Emit, op: ops.Let) -> Any:
-    """Return the value of a Let on scalars or a register, of 64 bits."""
+    """Return the 64-bit value of a Let on scalars or a register."""
     b = e.b
     if op.kind == "reg":
         (reg,) = op.operands

@@ -1,4 +1,4 @@
-"""Checks of a kernel by itself."""
+"""Assertions in a kernel."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 @emits(ops.Assert)
 def assert_(e: Emit, op: ops.Assert) -> None:
-    """Trap where the condition fails: the launch ends with an error."""
+    """Trap if the condition is false: the launch ends with an error."""
     e.emit("trap", guard=e.b.zext(e.scalars.holds(op.cond), I32), unless=True)

@@ -1,4 +1,4 @@
-"""Products: by the text of the atom's row, or by arithmetic where the atom has none."""
+"""Matrix products: the PTX of the atom's row, or arithmetic if the atom has no PTX."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @emits(ops.Mma)
 def mma(e: Emit, op: ops.Mma) -> None:
-    """One instruction a step, in the order of the steps."""
+    """Emit one instruction per step, in the order of the steps."""
     atom = op.atom
     if atom.ptx is None:
         _multiply_add(e, op)
@@ -49,7 +49,7 @@ def _put(e: Emit, operand: Operand, reg: Any, start: int, count: int, found: lis
 
 
 def _multiply_add(e: Emit, op: ops.Mma) -> None:
-    """UniversalFMA: d = a*b + d for each step, rounded once for f32 and f64."""
+    """Emit UniversalFMA: d = a*b + d for each step, rounded once for f32 and f64."""
     kind = op.d.dtype
     native = kind.name in ("f16", "bf16")
     if native and not op.a.dtype is op.b.dtype is kind:

@@ -1,8 +1,8 @@
-"""Loads, stores and copies, one instruction a vector.
+"""Loads, stores and copies, one instruction per vector.
 
-In global memory elements narrower than a byte lie in a byte of their own. So NumPy, torch and CuPy
-keep a bool (0 or 1), and int8 an s4. In registers and in shared memory they are packed: a load
-packs them, a store takes them apart.
+In global memory each sub-byte element takes a byte, as NumPy, torch and CuPy store a bool (0 or 1),
+and an s4 as int8. In registers and in shared memory sub-byte elements are packed: a load packs
+them, a store unpacks them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @emits(ops.Load)
 def load(e: Emit, op: ops.Load) -> None:
-    """One ld a vector; guarded ones leave `fill`."""
+    """Emit one ld per vector; where the guard is false, the elements are `fill`."""
     x, get, put = _how(e, op.src)
     addresses, guards = Addresses(e, x, e.link), Guards(e, x)
     for v in range(x.count):
@@ -45,7 +45,7 @@ def load(e: Emit, op: ops.Load) -> None:
 
 
 def _how(e: Emit, x: Access) -> tuple[Access, Callable[..., list[Any]], Callable[..., None]]:
-    """Return an access, and how its vectors are taken from registers and put there."""
+    """Return an access, and the functions that read and write the registers of a vector."""
     if is_unpacked(x):
         return as_bytes(e, x), partial(get_bytes, e), partial(put_bytes, e)
     return x, e.words.get_words, e.words.put_words
@@ -62,18 +62,18 @@ def _load_vector(
 
 
 def _modes(x: Access, order: str) -> dict[str, Any]:
-    """Return what a load or store of an access chooses."""
+    """Return the modes of the load or store of an access."""
     return {"order": order, "space": x.space, "cache": x.cache, "bits": x.vector_bits}
 
 
 def _pieces(e: Emit, x: Access, words: list[Any]) -> list[Any]:
-    """Return words as the registers that a vector has: 16 bits have one of their own kind."""
+    """Return words as the registers of a vector; a 16-bit vector has a 16-bit register."""
     return [e.b.trunc(w, I16) for w in words] if x.vector_bits == 16 else words
 
 
 @emits(ops.Store)
 def store(e: Emit, op: ops.Store) -> None:
-    """One st a vector; nothing where a guard fails."""
+    """Emit one st per vector; where the guard is false, nothing is written."""
     x, get, _put = _how(e, op.dst)
     addresses, guards = Addresses(e, x, e.link), Guards(e, x)
     for v in range(x.count):
@@ -87,7 +87,7 @@ def store(e: Emit, op: ops.Store) -> None:
 
 @emits(ops.LdMatrix)
 def ldmatrix(e: Emit, op: ops.LdMatrix) -> None:
-    """One ldmatrix per row address."""
+    """Emit one ldmatrix per row address."""
     addresses = Addresses(e, op.src)
     each = op.atom.dst_bits // op.dst.dtype.bits
     for v in range(op.src.count):
@@ -96,7 +96,7 @@ def ldmatrix(e: Emit, op: ops.LdMatrix) -> None:
 
 @emits(ops.StMatrix)
 def stmatrix(e: Emit, op: ops.StMatrix) -> None:
-    """One stmatrix per row address."""
+    """Emit one stmatrix per row address."""
     addresses = Addresses(e, op.dst)
     each = op.atom.src_bits // op.src.dtype.bits
     for v in range(op.dst.count):
@@ -105,7 +105,7 @@ def stmatrix(e: Emit, op: ops.StMatrix) -> None:
 
 @emits(ops.CpAsync)
 def cp_async(e: Emit, op: ops.CpAsync) -> None:
-    """One cp.async a vector; with ZFILL a failing guard reads nothing and writes zeros."""
+    """Emit one cp.async per vector; with ZFILL a false guard reads nothing and writes zeros."""
     if is_unpacked(op.src):
         _copy_packed(e, op)
         return
@@ -123,9 +123,9 @@ def cp_async(e: Emit, op: ops.CpAsync) -> None:
 
 
 def _copy_packed(e: Emit, op: ops.CpAsync) -> None:
-    """Copy elements that are packed on the way, which cp.async cannot: through registers, at once;
-    to be done early is what an asynchronous copy is free to. One vector after another: all at once
-    would not fit into the registers.
+    """Copy and pack sub-byte elements through registers, since cp.async cannot pack. The copy is
+    synchronous, which is allowed: an asynchronous copy may complete early. Vectors are copied one
+    by one, to keep register pressure low.
     """
     packs, x = op.src, replace(as_bytes(e, op.src), fill=0)
     held = Reg("packed", packs.dtype, tuple(range(packs.width)))
@@ -142,7 +142,7 @@ def _copy_packed(e: Emit, op: ops.CpAsync) -> None:
 
 
 def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
-    """Return the row of an atomic and what it chooses."""
+    """Return the row of an atomic and its modes."""
     kind = x.dtype
     if fn == "add":
         name = "atom.add.noftz.bf16" if kind.name == "bf16" else "atom.add"
@@ -154,7 +154,7 @@ def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
 
 @emits(ops.Atomic)
 def atomic(e: Emit, op: ops.Atomic) -> None:
-    """One atom instruction an element."""
+    """Emit one atom instruction per element."""
     x = op.dst
     addresses, guards = Addresses(e, x), Guards(e, x)
     name, modes = _atomic_row(op.fn, x)
@@ -162,7 +162,7 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
         raise e.unsupported(f"atomic {op.fn} of {x.dtype}")
     for v in range(x.count):
         address, value = addresses[v], e.words.get(op.src, v)
-        kind = [value.type]  # of exch, too, which PTX has for bits
+        kind = [value.type]  # of exch too, which PTX has for untyped bits
         kept = [e.words.get(op.old, v)] if op.old is not None and guards[v] is not None else []
         (old,) = e.emit(name, address, value, results=kind, guard=guards[v], old=kept, **modes)
         if op.old is not None:
@@ -171,7 +171,7 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
 
 @emits(ops.Prefetch)
 def prefetch(e: Emit, op: ops.Prefetch) -> None:
-    """One prefetch a vector; nothing where a guard fails."""
+    """Emit one prefetch per vector; none where the guard is false."""
     addresses, guards = Addresses(e, op.src), Guards(e, op.src)
     for v in range(op.src.count):
         e.emit("prefetch", addresses[v], guard=guards[v])
@@ -179,7 +179,7 @@ def prefetch(e: Emit, op: ops.Prefetch) -> None:
 
 @emits(ops.CpCommit)
 def cp_commit(e: Emit, op: ops.CpCommit) -> None:
-    """Close a group of copies."""
+    """Commit a group of copies."""
     e.emit("cp.async.commit_group")
 
 
@@ -189,19 +189,18 @@ def cp_wait(e: Emit, op: ops.CpWait) -> None:
     e.emit("cp.async.wait_group", n=op.n)
 
 
-# -- elements narrower than a byte
+# -- sub-byte elements
 
 
 def is_unpacked(x: Access) -> bool:
-    """Tell whether each element of an access lies in a byte of its own, but is narrower."""
+    """Return whether each element of an access is narrower than a byte, but takes a whole byte."""
     return x.space == "gmem" and x.dtype.bits in (1, 2, 4)
 
 
 def as_bytes(e: Emit, x: Access) -> Access:
-    """Return an access to the same elements as bytes: vector v is its next few vectors.
+    """Return an access to the same elements as bytes; each vector becomes several.
 
-    A vector begins at a multiple of its packed size, and no more than that is known: so many bytes
-    are moved at once.
+    A vector is aligned to its packed size and not more, so a byte vector has that size.
     """
     sure = max(1, x.vector_bits // 8)
     n = min(16, sure & -sure, x.width & -x.width)
@@ -217,7 +216,7 @@ def as_bytes(e: Emit, x: Access) -> Access:
 
 
 def get_bytes(e: Emit, reg: Reg, start: int, count: int) -> list[Any]:
-    """Return elements as words of four bytes each, as memory holds them."""
+    """Return elements as words of four bytes each, as in memory."""
     b, words = e.b, [ir.Constant(I32, 0)] * -(-count // 4)
     for k in range(count):
         widen = b.sext if reg.dtype.kind == "int" else b.zext
@@ -227,7 +226,7 @@ def get_bytes(e: Emit, reg: Reg, start: int, count: int) -> list[Any]:
 
 
 def put_bytes(e: Emit, reg: Reg, start: int, count: int, words: list[Any]) -> None:
-    """Set elements from words of four bytes each; a flag is set by any byte but 0."""
+    """Set elements from words of four bytes each; any byte other than 0 sets a flag."""
     b = e.b
     for k in range(count):
         byte = b.trunc(b.lshr(words[k // 4], ir.Constant(I32, k % 4 * 8)), I8)

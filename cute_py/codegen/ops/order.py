@@ -17,7 +17,7 @@ _FENCES = {"proxy_async": "fence.proxy.async", "mbarrier_init": "fence.mbarrier_
 
 @emits(ops.Barrier)
 def barrier(e: Emit, op: ops.Barrier) -> None:
-    """Of a block, a warp or a cluster, or a named barrier."""
+    """Emit the barrier of a block, a warp or a cluster, or a named barrier."""
     if op.scope in _BARRIERS:
         e.emit(_BARRIERS[op.scope])
     elif op.scope == "named":
@@ -37,13 +37,13 @@ def fence(e: Emit, op: ops.Fence) -> None:
 
 @emits(ops.GridDep)
 def grid_dep(e: Emit, op: ops.GridDep) -> None:
-    """Wait for the kernels before, or let the next one begin."""
+    """Wait for the previous kernels, or let the next kernel begin."""
     e.emit("griddepcontrol", kind=op.kind)
 
 
 @emits(ops.WaitUntil)
 def wait_until(e: Emit, op: ops.WaitUntil) -> None:
-    """Read with acquire order until the element compares."""
+    """Spin on an acquire load until the comparison is true."""
     x = op.src
     address = Addresses(e, x)[0]
     value = e.scalars.value(op.value) if x.dtype.bits == 64 else e.scalars.narrow(op.value)

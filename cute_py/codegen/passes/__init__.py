@@ -1,4 +1,4 @@
-"""What is made cheaper before a kernel is printed: the optimisations that NVVM and ptxas leave.
+"""Optimisations of a plan that NVVM and ptxas do not do.
 
 A rewrite takes a plan and an architecture, and returns a plan. Law: the emulator gives the same
 results for both.
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def without_waits(plan: Plan, arch: str) -> Plan:
-    """Return the plan without its waits for earlier grids, if no grid begins before the one before
-    it has ended on the architecture.
+    """Return the plan without its waits for earlier grids, if grids never overlap on the
+    architecture.
     """
     return plan if overlaps(arch) else replace(plan, body=rebuilt(plan.body, _dropped))
 
@@ -30,6 +30,6 @@ def _dropped(op: Op) -> Block:
 
 
 def names_in(plan: Plan) -> set[str]:
-    """Return the names that stand for something in a plan."""
+    """Return the names that a plan uses."""
     found = {x.name for x in (plan, *plan.params, *plan.storages, *plan.shared)}
     return found.union(*(named(op) for op in every(plan.body)))

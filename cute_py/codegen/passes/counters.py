@@ -1,8 +1,8 @@
-"""Loop variables modulo a number: the stage of a pipeline that a pass works on.
+"""Loop variables modulo a number: the stage of a pipeline in each iteration.
 
-`k % 3` of a loop's variable costs multiplications of 64 bits in each pass. A variable that counts
-0, 1, 2, 0, ... next to the loop costs an addition and a comparison. Divisors that are powers of two
-stay: their remainder is the lowest bits.
+`k % 3` of a loop variable costs 64-bit multiplications in each iteration. An induction variable
+that counts 0, 1, 2, 0, ... costs an addition and a comparison. Powers of two stay: their remainder
+is the lowest bits.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 def with_counters(plan: Plan, _arch: str) -> Plan:
-    """Return the plan with a variable for each remainder of a loop's variable in its addresses."""
+    """Return the plan with a counter for each remainder of a loop variable in its addresses."""
     return replace(plan, body=rebuilt(plan.body, _Counters(names_in(plan)).op))
 
 
 class _Counters:
-    """Rewrites loops; `taken` are names that stand for something."""
+    """Rewrites loops; `taken` are the names in use."""
 
     def __init__(self, taken: set[str]) -> None:
         self.taken = taken
@@ -46,14 +46,14 @@ class _Counters:
         return f"{stem}{number}"
 
     def op(self, op: Op) -> Block:
-        """Return an op, and what a loop needs in front of it."""
+        """Return an op, with the counters of a loop in front of it."""
         if not isinstance(op, ops.Loop):
             return (op,)
         loop, before = self.loop(op)
         return (*before, loop)
 
     def loop(self, loop: ops.Loop) -> tuple[ops.Loop, Block]:
-        """Return a loop that counts the remainders itself, and where they begin."""
+        """Return a loop that counts the remainders, and the ops that initialise the counters."""
         before: list[Op] = []
         for d in sorted(set(_divisors(loop))):
             rest = SymInt({(Symbol(self.name("n"), 1, 0, d - 1),): 1})
@@ -70,7 +70,7 @@ class _Counters:
 
 
 def _divisors(loop: ops.Loop) -> Iterator[int]:
-    """Give the numbers, powers of two left out, by which addresses divide the loop's variable."""
+    """Yield the numbers, except powers of two, by which addresses divide the loop variable."""
     for op in every(loop.body):
         for access in accesses(op):
             for x in (*access.bases, access.inner):

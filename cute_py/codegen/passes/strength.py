@@ -1,9 +1,9 @@
-"""Addresses that go on from one op to the next, and from one pass of a loop to the next.
+"""Strength reduction of addresses: from op to op, and from one iteration of a loop to the next.
 
-Copies of a loop's body that read rows of one array are steps away from each other, and the steps
-stay the same. One register pair then walks along the rows, from op to op, in place of a pair for
-each op that lives through the loop. Where the step from the last row back to the first one of the
-next pass stays the same, too, the pair is carried around the loop.
+The copies of an unrolled body read rows of one array, at a distance that is loop-invariant. One
+register pair then steps from row to row, instead of one pair per op that is live through the loop.
+If the step from the last row back to the first row of the next iteration is loop-invariant too, the
+loop carries the pair as an induction variable.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chain:
-    """The part of an op in a chain.
+    """An op's link in a chain of addresses.
 
     Attributes:
-        name: of the variable that holds the address.
-        before: the offset (elements) that it stands for when the op begins; None: the op is the
-            first.
-        moves: whether it stands for the op's last address afterwards; it stays where a branch may
-            leave the op out.
+        name: the variable that holds the address.
+        before: the offset (elements) in that variable before the op; None for the first op.
+        moves: whether the variable holds the op's last address afterwards. It does not change if
+            a branch may skip the op.
     """
 
     name: str
@@ -49,14 +48,14 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Walk:
-    """A chain that is carried around a loop.
+class Induction:
+    """An address that a loop carries.
 
     Attributes:
-        name: of the variable that holds the address.
-        source: what the first op of the chain reads or writes.
-        begin: the offset (elements) of the first pass.
-        step: from the end of a pass to the begin of the next (elements).
+        name: the variable that holds the address.
+        source: the access of the first op of the chain.
+        begin: the offset (elements) in the first iteration.
+        step: from the end of one iteration to the start of the next (elements).
     """
 
     name: str
@@ -65,42 +64,42 @@ class Walk:
     step: Scalar
 
 
-def walked(op: Op) -> Access | None:
-    """Return what an op reads or writes of global memory, if it can be a part of a chain."""
+def chainable(op: Op) -> Access | None:
+    """Return the global memory access of an op, if it can be part of a chain."""
     x = op.moved
     return x if x is not None and x.space == "gmem" and x.dtype.bits >= 8 else None
 
 
 class Chains:
-    """All chains of a plan; they hold for its very ops, and not for equal ones.
+    """All chains of a plan. Ops are told apart by identity, not by equality.
 
     Attributes:
-        plan: whose they are.
-        parts: of an op in its chain, by the identity of the op.
-        walks: the chains that a loop carries, by the identity of the loop.
+        plan: the plan.
+        parts: the link of an op in its chain, by the identity of the op.
+        inductions: the addresses that a loop carries, by the identity of the loop.
     """
 
     def __init__(self, plan: Plan) -> None:
-        """Find chains of two ops and more, and those that go around a loop."""
+        """Find chains of at least two ops, and addresses that a loop carries."""
         self.plan, self.taken = plan, names_in(plan)
         self.parts: dict[int, Chain] = {}
-        self.walks: dict[int, list[Walk]] = {}
+        self.inductions: dict[int, list[Induction]] = {}
         for op in every(plan.body):
             loop = op if isinstance(op, ops.Loop) else None
             for block in blocks_of(op):
                 for run in _runs(block):
                     self._add(run, loop)
             if loop is not None:
-                for run in _left_out(loop.body):
+                for run in _in_branches(loop.body):
                     self._anchor(run, loop)
 
     def __str__(self) -> str:
-        """Return a line for each loop with its walks (elements), and each op with its chain."""
+        """Return a line for each address that a loop carries, and for each op in a chain."""
         lines = []
         for op in every(self.plan.body):
-            for walk in self.walks.get(id(op), []):
-                way = f"from {walk.begin}, {walk.step} a pass"
-                lines.append(f"{walk.name} around {op}: {way}  # {op.where}")
+            for induction in self.inductions.get(id(op), []):
+                way = f"from {induction.begin}, {induction.step} per iteration"
+                lines.append(f"{induction.name} around {op}: {way}  # {op.where}")
             chain = self.parts.get(id(op))
             if chain is not None:
                 start = "first" if chain.before is None else f"from {chain.before}"
@@ -108,7 +107,7 @@ class Chains:
         return "\n".join(lines)
 
     def _name(self, first: Access) -> str:
-        """Return a name that stands for nothing else in the plan."""
+        """Return a name that the plan does not use."""
         name = f"{first.storage}_at"
         while name in self.taken:
             name += "_"
@@ -116,8 +115,8 @@ class Chains:
         return name
 
     def _add(self, run: list[tuple[Op, Access]], loop: ops.Loop | None) -> None:
-        """Let an address walk from op to op, and around the loop that the ops are the body of;
-        unless a loop further out has anchored them.
+        """Chain the addresses of a run of ops, and carry them around the loop that the ops are in,
+        unless an outer loop has anchored them.
         """
         (_op, first), (_op, last) = run[0], run[-1]
         ends = None if loop is None else _around(loop, first.bases[0], last.bases[-1])
@@ -132,7 +131,7 @@ class Chains:
             before = x.bases[-1]
 
     def _anchor(self, run: list[tuple[Op, Access]], loop: ops.Loop) -> None:
-        """Let an address walk around a loop, and ops that a branch may leave out start from it."""
+        """Carry an address around a loop; ops that a branch may skip start from it."""
         first = run[0][1]
         head: Any = first.bases[0]
         ends = _around(loop, head, head)
@@ -145,17 +144,19 @@ class Chains:
             self.parts[id(op)] = Chain(name, head, moves=False)
 
     def _carry(self, loop: ops.Loop, name: str, first: Access, ends: tuple[Scalar, Scalar]) -> None:
-        """Let a loop carry an address: of bases, as what is swizzled may need the loop's names."""
-        walk = Walk(name, replace(first, inner=0), *ends)
-        self.walks.setdefault(id(loop), []).append(walk)
+        """Let a loop carry the address of a base; the swizzled part may depend on names that are
+        defined in the loop.
+        """
+        induction = Induction(name, replace(first, inner=0), *ends)
+        self.inductions.setdefault(id(loop), []).append(induction)
 
 
 def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar] | None:
-    """Return the offset (elements) of the first pass and the step to the next one, if it is the
-    same in all passes.
+    """Return the offset (elements) in the first iteration and the step to the next iteration, or
+    None if the step is not loop-invariant.
     """
     inside = {name for op in every(loop.body) for name in named(op)}
-    head, tail = apart(first)[0], apart(last)[0]
+    head, tail = split_constant(first)[0], split_constant(last)[0]
     moved, left = symbols_of(terms_of(head)), symbols_of(terms_of(tail))
     k = next((s for s in moved if s.name == loop.var), None)
     if k is None or k.multiple_of != 1 or inside & {s.name for s in (*moved, *left)}:
@@ -164,24 +165,24 @@ def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar
     try:
         begin = _at(head, k, loop.start)
         step: Any = ints.sub(_at(head, k, following), tail)
-    except CuteError:  # a division by k, which may be 0 after the last pass
+    except CuteError:  # a division by k, which may be 0 after the last iteration
         return None
     return None if varies(step) else (begin, step)
 
 
 def _at(x: Scalar, k: Symbol, value: Scalar) -> Any:  # a Scalar
-    """Return x at another value of a loop's variable."""
+    """Return x for another value of the loop variable."""
     p = substitute(terms_of(x), {k: terms_of(value)})
     number = value_of(p)
     return SymInt(p) if number is None else number
 
 
 def _runs(block: Block) -> list[list[tuple[Op, Access]]]:
-    """Return the ops of a block that walk along one array, with their accesses."""
+    """Return the runs of ops of a block that step along one array, with their accesses."""
     last: dict[str, list[tuple[Op, Access]]] = {}
     runs: list[list[tuple[Op, Access]]] = []
     for op in block:
-        x = walked(op)
+        x = chainable(op)
         if x is None or not varies(x.bases[0]):
             continue
         run = last.get(x.storage)
@@ -199,31 +200,31 @@ def _follows(before: Access, x: Access) -> bool:
     return not varies(step)
 
 
-def _left_out(block: Block) -> Iterator[list[tuple[Op, Access]]]:
-    """Give the runs that stand in branches of a block, not those of loops in it."""
+def _in_branches(block: Block) -> Iterator[list[tuple[Op, Access]]]:
+    """Yield the runs in branches of a block, but not in its loops."""
     for op in block:
         if isinstance(op, ops.If):
             for part in blocks_of(op):
                 yield from _runs(part)
-                yield from _left_out(part)
+                yield from _in_branches(part)
 
 
 # -- what loops change
 
 
 def in_loop(name: str) -> bool:
-    """Tell whether a symbol is a loop variable, or a `Let`."""
+    """Return whether a symbol is a loop variable, or a `Let`."""
     return name[0] in "kn" and name[1:].isdigit()
 
 
 def varies(x: Scalar) -> bool:
-    """Tell whether a scalar may change from one iteration of a run-time loop to the next."""
+    """Return whether a scalar may change from one iteration of a run-time loop to the next."""
     return any(in_loop(s.name) for s in symbols_of(terms_of(x)))
 
 
-def apart(x: Scalar) -> tuple[Scalar, int]:
-    """Return a scalar as what varies and a constant, which goes into the instruction: addresses
-    that differ by constants then share a register.
+def split_constant(x: Scalar) -> tuple[Scalar, int]:
+    """Split a scalar into its varying part and a constant. The constant becomes the immediate
+    offset of the instruction, so that addresses that differ by constants share a register.
     """
     if isinstance(x, int):
         return 0, x

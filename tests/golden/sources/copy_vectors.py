@@ -1,6 +1,6 @@
 """copy_vectors: a Numba kernel, printed by cute_py from a plan.
 
-Each call is one op of the plan and emits its PTX. Behind it stand the line of copy.py and the op.
+Each call is one op of the plan and emits its PTX. Its comment has the line of copy.py and the op.
 Registers are tuples of 32-bit words, addresses numbers of bytes.
 cute.compile(plan, arch, source=text) compiles an edited copy of this text.
 

@@ -1,6 +1,6 @@
 """gemm_multistage: a Numba kernel, printed by cute_py from a plan.
 
-Each call is one op of the plan and emits its PTX. Behind it stand the line of gemm_07_multistage.py and the op.
+Each call is one op of the plan and emits its PTX. Its comment has the line of gemm_07_multistage.py and the op.
 Registers are tuples of 32-bit words, addresses numbers of bytes.
 cute.compile(plan, arch, source=text) compiles an edited copy of this text.
 
@@ -23,10 +23,10 @@ Registers:
     fragment2, r0: f32[128] in 128 words
 
 Calls:
-    holds_*: whether a condition holds
+    holds_*: whether a condition is true
     value_*: an integer expression
-    begin_*: the address where a walk along an array begins
-    advance_*: the address of the next pass
+    begin_*: the address that a loop begins with
+    advance_*: the address of the next iteration
     fill_*: all elements become a number
     map_*: element by element
     store_*: st.global or st.shared, one for each vector

@@ -1,6 +1,6 @@
 """control: a Numba kernel, printed by cute_py from a plan.
 
-Each call is one op of the plan and emits its PTX. Behind it stand the line of kernels_of_ops.py and the op.
+Each call is one op of the plan and emits its PTX. Its comment has the line of kernels_of_ops.py and the op.
 Registers are tuples of 32-bit words, addresses numbers of bytes.
 cute.compile(plan, arch, source=text) compiles an edited copy of this text.
 
@@ -17,7 +17,7 @@ Registers:
     r1: f32[1] in 1 word
 
 Calls:
-    holds_*: whether a condition holds
+    holds_*: whether a condition is true
     value_*: an integer expression
     map_*: element by element
     to_*: conversion to a type

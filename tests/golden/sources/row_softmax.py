@@ -1,6 +1,6 @@
 """row_softmax: a Numba kernel, printed by cute_py from a plan.
 
-Each call is one op of the plan and emits its PTX. Behind it stand the line of softmax.py and the op.
+Each call is one op of the plan and emits its PTX. Its comment has the line of softmax.py and the op.
 Registers are tuples of 32-bit words, addresses numbers of bytes.
 cute.compile(plan, arch, source=text) compiles an edited copy of this text.
 
@@ -22,7 +22,7 @@ Registers:
     r21, r22, r23, r24, r25, r26, r27, r28, r29, r30: f32[1] in 1 word
 
 Calls:
-    holds_*: whether a condition holds
+    holds_*: whether a condition is true
     map_*: element by element
     reduce_*: combines runs of elements, from left to right
     shuffle_*: shfl.sync: elements of another lane of the warp

@@ -1,6 +1,6 @@
 """row_sum: a Numba kernel, printed by cute_py from a plan.
 
-Each call is one op of the plan and emits its PTX. Behind it stand the line of reduce.py and the op.
+Each call is one op of the plan and emits its PTX. Its comment has the line of reduce.py and the op.
 Registers are tuples of 32-bit words, addresses numbers of bytes.
 cute.compile(plan, arch, source=text) compiles an edited copy of this text.
 
@@ -21,7 +21,7 @@ Registers:
     r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13: f32[1] in 1 word
 
 Calls:
-    holds_*: whether a condition holds
+    holds_*: whether a condition is true
     map_*: element by element
     reduce_*: combines runs of elements, from left to right
     shuffle_*: shfl.sync: elements of another lane of the warp

@@ -1,6 +1,6 @@
 """gemm_splitk: a Numba kernel, printed by cute_py from a plan.
 
-Each call is one op of the plan and emits its PTX. Behind it stand the line of splitk_serial.py and the op.
+Each call is one op of the plan and emits its PTX. Its comment has the line of splitk_serial.py and the op.
 Registers are tuples of 32-bit words, addresses numbers of bytes.
 cute.compile(plan, arch, source=text) compiles an edited copy of this text.
 
@@ -26,10 +26,10 @@ Registers:
     x0, x1: s32[1] in 1 word
 
 Calls:
-    holds_*: whether a condition holds
+    holds_*: whether a condition is true
     value_*: an integer expression
-    begin_*: the address where a walk along an array begins
-    advance_*: the address of the next pass
+    begin_*: the address that a loop begins with
+    advance_*: the address of the next iteration
     fill_*: all elements become a number
     map_*: element by element
     load_*: ld.global or ld.shared, one for each vector

@@ -1,6 +1,6 @@
 """transpose_naive: a Numba kernel, printed by cute_py from a plan.
 
-Each call is one op of the plan and emits its PTX. Behind it stand the line of transpose.py and the op.
+Each call is one op of the plan and emits its PTX. Its comment has the line of transpose.py and the op.
 Registers are tuples of 32-bit words, addresses numbers of bytes.
 cute.compile(plan, arch, source=text) compiles an edited copy of this text.
 
@@ -17,7 +17,7 @@ Registers:
     x0: f32[1] in 1 word
 
 Calls:
-    holds_*: whether a condition holds
+    holds_*: whether a condition is true
     load_*: ld.global or ld.shared, one for each vector
     store_*: st.global or st.shared, one for each vector
 """

@@ -1,7 +1,7 @@
-"""Register ops; conversions have a file of their own.
+"""Register ops, except conversions and functions.
 
-Floats narrower than 32 bits are computed in f32 and rounded to nearest even after each op, as the
-emulator does; no two ops are contracted.
+Floats narrower than 32 bits are computed in f32 and rounded to nearest even after each op, as on
+the emulator. Ops are never contracted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @emits(ops.Fill)
 def fill(e: Emit, op: ops.Fill) -> None:
-    """Set all elements to a number; undefined ones stay what they are."""
+    """Set all elements to a number; a Fill without a number leaves them as they are."""
     if op.value is None:
         return
     value = e.constant(op.value, op.dst.dtype)
@@ -46,7 +46,7 @@ def map_(e: Emit, op: ops.Map) -> None:
 
 
 def _as_it_is(op: ops.Map) -> bool:
-    """Tell whether elements are taken in their own type: moved, or given to an instruction."""
+    """Return whether elements keep their type: they are moved, or an instruction takes them."""
     return FUNCTIONS[op.fn].moves or (op.fn == "fma" and op.dtype.is_float and op.dtype.bits < 32)
 
 
@@ -67,7 +67,7 @@ def _source(e: Emit, x: Any, k: int, op: ops.Map) -> Any:
 
 
 def _integer(e: Emit, value: Any, kind: Any) -> Any:
-    """Return an integer of the plan as an element; a flag is whether it is not 0."""
+    """Return an integer of the plan as an element; as a flag, whether it is not 0."""
     if kind == I1:
         return e.b.icmp_unsigned("!=", value, ir.Constant(I64, 0))
     return value if kind == I64 else e.b.trunc(value, kind)
@@ -87,7 +87,7 @@ def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:
     return result if result.type == I1 else narrowed(e, result, op.dtype)
 
 
-# -- combined, and between lanes
+# -- reductions, and between lanes
 
 
 @emits(ops.Reduce)
@@ -115,7 +115,7 @@ def _combined(e: Emit, op: ops.Reduce, a: Any, b: Any) -> Any:
 
 @emits(ops.Shuffle)
 def shuffle(e: Emit, op: ops.Shuffle) -> None:
-    """One shuffle for each 32 bits."""
+    """Emit one shuffle per 32 bits."""
     flags = op.src.dtype.name == "b1"
     if flags:
         words = [e.b.zext(e.words.get(op.src, k), I32) for k in range(len(op.src))]
@@ -135,7 +135,7 @@ def shuffle(e: Emit, op: ops.Shuffle) -> None:
 
 @emits(ops.Vote)
 def vote(e: Emit, op: ops.Vote) -> None:
-    """One vote over the lanes of the warp."""
+    """Emit one vote over the lanes of the warp."""
     flag = e.b.zext(e.words.get(op.src, 0), I32)
     if op.kind == "ballot":
         (found,) = e.emit("vote.ballot", flag)
@@ -146,7 +146,7 @@ def vote(e: Emit, op: ops.Vote) -> None:
 
 @emits(ops.Redux)
 def redux(e: Emit, op: ops.Redux) -> None:
-    """One instruction an element; bits have no sign."""
+    """Emit one redux per element; bitwise ones are unsigned."""
     kind = op.src.dtype.ptx if op.fn in ("add", "min", "max") else "b32"
     values = [e.words.get(op.src, k) for k in range(len(op.src))]
     found = [e.emit("redux.sync", value, op=f"{op.fn}.{kind}")[0] for value in values]

@@ -1,7 +1,7 @@
-"""`Convert`: between any two types, each element rounded once, as PTX does it or in its steps.
+"""`Convert`: between any two types, each element rounded once, by one instruction or several.
 
-What no instruction rounds in one step goes through a wider type that is rounded to odd: an inexact
-value gets an odd last bit, so that rounding it again is rounding once. Source: S. Boldo and G.
+If no instruction rounds in one step, the value is first rounded to odd in a wider type: an inexact
+value gets an odd last bit, so that the second rounding is correct. Source: S. Boldo and G.
 Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd".
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
 
 ROUNDINGS = ("rn", "rz", "rd", "ru")
-_KEPT = {"bf16": 16, "tf32": 19}  # the upper bits of an f32 that these types have
+_KEPT = {"bf16": 16, "tf32": 19}  # the number of upper bits of an f32 that these types keep
 _NAN = {"bf16": 0x7FFF, "tf32": 0x7FFFFFFF}
 
 
@@ -70,8 +70,8 @@ def narrowed(e: Emit, value: Any, dtype: Dtype) -> Any:
 
 
 def fused(e: Emit, dtype: Dtype, a: Any, b: Any, c: Any) -> Any:
-    """Return a*b + c of three floats below 32 bits, rounded once: in f32 it would be rounded twice.
-    Of floats of 8 bits it is exact in f64.
+    """Return a*b + c of three floats narrower than 32 bits, rounded once: f32 would round twice.
+    For 8-bit floats it is exact in f64.
     """
     if dtype.bits == 8:
         wide = [e.b.fpext(widened(e, x, dtype), F64) for x in (a, b, c)]
@@ -109,7 +109,7 @@ def rounded(e: Emit, wide: Any, dst: Dtype, rounding: str = "rn") -> Any:
 
 def _from_float(e: Emit, wide: Any, dst: Dtype, op: ops.Convert) -> Any:
     if op.saturate:
-        if dst.name == "f64" and wide.type == F32:  # an infinity is beyond what f32 holds
+        if dst.name == "f64" and wide.type == F32:  # infinity: beyond the range of f32
             wide = e.b.fpext(wide, F64)
         wide = _bounded(e, wide, dst)
     return rounded(e, wide, dst, op.rounding)
@@ -129,7 +129,7 @@ def _float(value: Any) -> str:
 
 
 def _odd_single(e: Emit, wide: Any) -> Any:
-    """Return an f64 as f32, rounded to odd; an f32 as it is."""
+    """Return an f64 as f32, rounded to odd; an f32 unchanged."""
     if wide.type == F32:
         return wide
     b = e.b
@@ -139,7 +139,7 @@ def _odd_single(e: Emit, wide: Any) -> Any:
 
 
 def _upper(e: Emit, single: Any, dst: Dtype, rounding: str) -> Any:
-    """Return an f32 rounded to its upper bits: bf16, or tf32 with zeros below."""
+    """Round an f32 to its upper bits: to bf16, or to tf32 with zeros below."""
     b, low = e.b, 32 - _KEPT[dst.name]
     rest, one = (1 << low) - 1, ir.Constant(I32, 1)
     bits = b.bitcast(single, I32)
@@ -163,10 +163,10 @@ def _upper(e: Emit, single: Any, dst: Dtype, rounding: str) -> Any:
 
 
 def _byte(e: Emit, single: Any, dst: Dtype) -> Any:
-    """Return an f32 as e4m3 or e5m2. PTX can only clamp; overflow becomes NaN or infinity here.
+    """Return an f32 as e4m3 or e5m2. PTX can only saturate; here overflow becomes NaN or infinity.
 
-    464 lies in the middle of 448 and the next step of e4m3, and goes to the even 448; 61440 in that
-    of 57344 and 65536 of e5m2, and goes to the even 65536, which is infinity.
+    464 is halfway between 448 and the next step of e4m3, and rounds to the even 448; 61440 is
+    halfway between 57344 and 65536 in e5m2, and rounds to the even 65536, which is infinity.
     """
     b, zero = e.b, ir.Constant(F32, 0.0)
     (pair,) = e.emit("cvt.satfinite.e4m3x2.f32", zero, single, type=dst.name)
@@ -199,7 +199,7 @@ def _from_int(e: Emit, value: Any, op: ops.Convert) -> Any:
 
 
 def _odd_double(e: Emit, double: Any, value: Any, name: str) -> Any:
-    """Return the f64 that was cut off from an integer of 64 bits, rounded to odd."""
+    """Return the f64 that was truncated from a 64-bit integer, rounded to odd."""
     b = e.b
     (back,) = e.emit("cvt.int.float", double, rounding="rz", dst=name, src="f64")
     inexact = b.zext(b.icmp_unsigned("!=", back, value), I64)
@@ -210,7 +210,7 @@ def _odd_double(e: Emit, double: Any, value: Any, name: str) -> Any:
 
 
 def _to_int(e: Emit, wide: Any, op: ops.Convert) -> Any:
-    """Round to an integer and clamp, as cvt does; NaN gives what cvt of that width gives."""
+    """Round to an integer and clamp, as cvt does; NaN converts as in a cvt of that width."""
     dst, b = op.dst.dtype, e.b
     if dst.name == "b1":
         return b.fcmp_unordered("!=", wide, ir.Constant(wide.type, 0.0))

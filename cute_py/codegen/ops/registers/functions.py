@@ -1,9 +1,9 @@
-"""Functions of registers, of floats and of integers: each one instruction, or some.
+"""Functions of registers, for floats and integers: one instruction each, or a few.
 
 erf of f32 is odd, and has two parts, with a = abs(x). Below `CUT` it is x + x*P(x*x), the form of
 s_erff.c (fdlibm, Sun Microsystems 1993). Above, it is 1 - 2**Q(a), since the logarithm of erfc is
-nearly a parabola. P and Q are own fits of least greatest error. With ex2.approx (2 ulp) the result
-is within 2 ulp; tests/compile_only/test_functions.py computes it.
+nearly a parabola. P and Q are minimax fits, made for this file. With ex2.approx (2 ulp) the result
+is within 2 ulp; tests/compile_only/test_functions.py checks it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
 
 CUT = 0.921875
-FAR = 4.0  # from here on erf is 1 in f32
+FAR = 4.0  # above this, erf is 1 in f32
 P = (  # erf(x)/x - 1 by powers of x*x, error 4.1e-10
     0.12837916612625122,
     -0.37612634897232056,
@@ -46,7 +46,7 @@ Q = (  # log2(erfc(a)) by powers of a, error of erfc 6e-11
 
 
 def _one(name: str) -> Callable[..., Any]:
-    """Return a rule that is one instruction, by the name of its row."""
+    """Return a rule that emits one instruction, by the name of its row."""
     typed = TABLE[name].allowed("type")
 
     def rule(e: Emit, *values: Any) -> Any:
@@ -60,7 +60,7 @@ def _one(name: str) -> Callable[..., Any]:
 
 
 def erf(e: Emit, x: Any) -> Any:
-    """Emit erf of f32, within 2 ulp; NaN and signed zeros pass, infinities give 1 and -1."""
+    """Emit erf of f32, within 2 ulp; NaN and signed zeros stay, infinities give 1 and -1."""
     b = e.b
     (a,) = e.emit("abs", x, type="f32")
     (square,) = e.emit("mul", x, x, type="f32")
@@ -97,7 +97,7 @@ def _signed(e: Emit, x: Any, sign: Any) -> Any:
 
 
 def _libdevice(name: str) -> Callable[..., Any]:
-    """Return a rule that calls NVIDIA's library of mathematical functions, which NVVM links."""
+    """Return a rule that calls a function of libdevice, which NVVM links."""
 
     def rule(e: Emit, x: Any) -> Any:
         module = e.b.module
@@ -113,8 +113,8 @@ def _rsqrt(e: Emit, x: Any) -> Any:
     return _one("rcp")(e, _one("sqrt")(e, x))
 
 
-# Those of libdevice are within 2 ulp. Source: CUDA Programming Guide, "Mathematical Functions",
-# double precision. sin and cos keep 40 bytes of local memory, for large arguments.
+# libdevice functions are within 2 ulp. Source: CUDA Programming Guide, "Mathematical Functions",
+# double precision. sin and cos use 40 bytes of local memory, for large arguments.
 WIDE: dict[str, Callable[..., Any]] = {
     "rcp": _one("rcp"),
     "rsqrt": _rsqrt,  # both steps rounded, as on the emulator
@@ -129,7 +129,7 @@ WIDE: dict[str, Callable[..., Any]] = {
 
 
 def _scaled(name: str, factor: float, after: bool = False) -> Callable[..., Any]:
-    """Return a rule for exp and log by base 2: the factor goes before or after the instruction."""
+    """Return a rule for exp or log in base 2, scaled before or after the instruction."""
     single = float(np.float32(factor))
 
     def rule(e: Emit, x: Any) -> Any:
@@ -180,13 +180,13 @@ def rule_of(fn: str, kind: Dtype) -> Callable[..., Any]:
 
 
 def shifted(e: Emit, shift: Callable[..., Any], a: Any, b: Any) -> Any:
-    """Emit a shift to the left or an unsigned one to the right; by the width or more it gives 0."""
+    """Emit a left shift or a logical right shift; a shift by the width or more gives 0."""
     fits = e.b.icmp_unsigned("<", b, ir.Constant(b.type, a.type.width))
     return e.b.select(fits, shift(a, b), ir.Constant(a.type, 0))
 
 
 def sign_shifted(e: Emit, a: Any, b: Any) -> Any:
-    """Emit a signed shift to the right; by the width or more it gives 0 or -1."""
+    """Emit an arithmetic right shift; a shift by the width or more gives 0 or -1."""
     most = ir.Constant(b.type, a.type.width - 1)
     return e.b.ashr(a, e.b.select(e.b.icmp_unsigned("<", b, most), b, most))
 
@@ -210,10 +210,10 @@ def _ordered(sign: str) -> Callable[..., Any]:
 
 
 def _divided(e: Emit, signed: bool, a: Any, b: Any) -> Any:
-    """Return a // b, rounded down: 0 for a divisor of 0, -a (of its width) for -1.
+    """Return a // b, rounded down: 0 for a divisor of 0, -a (in its width) for -1.
 
-    LLVM's divisions have no meaning there, and what has none changes other results. So they get a
-    divisor of 1, and their result is not taken.
+    LLVM's divisions are undefined behaviour there. So they get a divisor of 1, and a select drops
+    their result.
     """
     divisor, one = _safe(e, signed, b), ir.Constant(a.type, 1)
     quotient = _floor(e, signed, a, divisor)
@@ -227,13 +227,13 @@ def _divided(e: Emit, signed: bool, a: Any, b: Any) -> Any:
 
 
 def _rest(e: Emit, signed: bool, a: Any, b: Any) -> Any:
-    """Return a % b, with the sign of b: 0 for a divisor of 0 or -1."""
+    """Return a % b with the sign of b; 0 for a divisor of 0 or -1."""
     divisor = _safe(e, signed, b)
     return e.b.sub(a, e.b.mul(_floor(e, signed, a, divisor), divisor))
 
 
 def _safe(e: Emit, signed: bool, b: Any) -> Any:
-    """Return a divisor, 1 in place of 0 and (signed) -1; a number that is neither as it is."""
+    """Return the divisor, or 1 in place of 0 and (signed) -1."""
     kind = b.type
     if isinstance(b, ir.Constant) and b.constant not in (0, _mask(kind) if signed else 0):
         return b
@@ -259,7 +259,7 @@ def _floor(e: Emit, signed: bool, a: Any, b: Any) -> Any:
 
 
 def _of_bits(emit: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a rule of 32 or 64 bits; `emit` is told how many of them a narrow type lacks."""
+    """Return a rule on 32 or 64 bits; `emit` gets the number of bits that a narrow type lacks."""
 
     def rule(e: Emit, _signed: bool, a: Any) -> Any:
         lacks = max(0, 32 - a.type.width)

@@ -1,4 +1,4 @@
-"""Addresses that go on from op to op and walk around loops obey the law of `Access` in every pass,
+"""Strength-reduced addresses obey the law of `Access` in every op and iteration,
 on random plans (`codegen.passes.strength`).
 """
 
@@ -135,7 +135,7 @@ def test_no_step_leads_to_elements_of_another_size(narrow):
     check(once(load(wide), load(small), load(small), load(wide)), of_seed(0))
 
 
-# -- walks: around loops
+# -- induction variables: around loops
 
 
 def bounds_of(x):
@@ -224,7 +224,7 @@ def bodies(draw):
 
 @fewer(2)
 @given(bodies(), environments)
-def test_walks_around_loops(plan, environments):
+def test_addresses_carried_around_loops(plan, environments):
     check(plan, environments)
 
 
@@ -239,11 +239,11 @@ def test_a_loop_down_to_a_division_by_0_carries_no_address(start, stop):
     check(in_loop(k, start, stop, -1, load(x)), of_seed(0))
 
 
-def test_a_walk_begins_without_what_only_the_loop_knows():
-    """The offset inside of a swizzle may use a `Let` of the body; the walk is one of the bases."""
+def test_an_induction_variable_begins_without_what_only_the_loop_knows():
+    """The swizzled offset may use a `Let` of the body; the loop carries the address of a base."""
     k, n = sym("k1", min=0), sym("n1", min=None)
     inside = {"swizzle": (2, 2, 3), "inner": ints.mul(n, 4)}
     x = Access("gmem", "A", cute.f32, (ints.mul(k, 128),), ((0, 0),), 4, **inside)
     let = ops.Let("n1", "xor", (k, 1))
-    (walk,) = Chains(in_loop(k, 0, X, 1, let, load(x))).walks.popitem()[1]
-    assert (walk.begin, walk.step, walk.source.inner) == (0, 128, 0)
+    (induction,) = Chains(in_loop(k, 0, X, 1, let, load(x))).inductions.popitem()[1]
+    assert (induction.begin, induction.step, induction.source.inner) == (0, 128, 0)
