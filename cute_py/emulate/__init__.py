@@ -62,10 +62,7 @@ def emulate(
     Raises:
         EmulationError: what the kernel did is no defined behaviour on a GPU.
     """
-    if order not in ("forward", "reversed") and not isinstance(order, int):
-        raise refusal("emulate-order", operation="emulate", order=order)
-    if resident is not None and not _is_count(resident):
-        raise refusal("emulate-resident", operation="emulate", resident=resident)
+    _require_choices(order, resident)
     counts = Report(plan) if report else None
     with np.errstate(all="ignore"):
         given = Arguments(plan, args)
@@ -92,8 +89,12 @@ def emulate(
     return counts
 
 
-def _is_count(x: object) -> bool:
-    return isinstance(x, int) and x >= 1
+def _require_choices(order: object, resident: object) -> None:
+    """Refuse an unknown order, and a number of resident blocks that is none."""
+    if order not in ("forward", "reversed") and not isinstance(order, int):
+        raise refusal("emulate-order", operation="emulate", order=order)
+    if resident is not None and not (isinstance(resident, int) and resident >= 1):
+        raise refusal("emulate-resident", operation="emulate", resident=resident)
 
 
 def _part_of(

@@ -118,16 +118,9 @@ def gemm(
     array([[1., 2., 0.],
            [1., 2., 0.]], dtype=float32)
     """
-    found = KNOWN.replay(
-        a, b, c, bias, out, alpha, beta, activation, out_dtype, backend, config, dtype, checks
-    )
-    if found is not None:
-        return found
-    return _answered(
-        Request(
-            a, b, c, bias, out, alpha, beta, activation, out_dtype, backend, config, dtype, checks
-        )
-    )
+    more = alpha, beta, activation, out_dtype, backend, config, dtype, checks
+    found = KNOWN.replay(a, b, c, bias, out, *more)
+    return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
 
 
 def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None) -> Any:
