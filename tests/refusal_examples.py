@@ -534,7 +534,7 @@ WHEN = {
     ),
     "emulate-async-pending": "shared memory is used while TMA or wgmma still works on it",
     "emulate-proxy-fence": "TMA or wgmma reads what threads stored, without a proxy fence between",
-    "emulate-wgmma-pending": "accumulators, or A in registers, are touched before WgWait",
+    "emulate-wgmma-pending": "accumulators, or A in registers, are touched before warpgroup_wait",
     "emulate-wgmma-fence": (
         "accumulators, or A in registers, are written and then used by wgmma without a fence"
     ),
@@ -1035,7 +1035,7 @@ RECORDED = {
         {
             "registers": "d[0,1]",
             "who": "block (0, 0, 0), warp 0",
-            "fix": "put WgWait(0) before this line",
+            "fix": "put warpgroup_wait(0) before this line",
         },
     ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),

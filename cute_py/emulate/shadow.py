@@ -378,12 +378,12 @@ class Shadow:
         waited = clocks.own[row, 0, column] >= through(np.int64(group))
         own = owner == warp
         if group > closed[0]:
-            fix = "close the group with CpCommit, then wait for it with CpWait(0)"
+            fix = "close the group with cp_async_fence(), then call cp_async_wait(0)"
         elif waited:
             meet = "syncwarp()" if own else "a barrier"
-            fix = f"put {meet} between CpWait of warp {owner} and this {access}"
+            fix = f"put {meet} between cp_async_wait of warp {owner} and this {access}"
         else:
             later = int(np.count_nonzero(closed > group))
-            fix = f"wait with CpWait({later}) before this line"
+            fix = f"wait with cp_async_wait({later}) before this line"
             fix += "" if own else f" in warp {owner}, and put a barrier after it"
         return {"group": group, "fix": fix}

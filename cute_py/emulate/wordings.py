@@ -127,25 +127,25 @@ WORDINGS: dict[str, Wording] = {
     "emulate-wgmma-pending": (
         EmulationError,
         "an access to {registers} by {who}, which wgmma still uses",
-        "accumulators and A in registers to be left alone until WgWait",
+        "accumulators and A in registers to be left alone until warpgroup_wait",
         "{fix}",
     ),
     "emulate-wgmma-fence": (
         EmulationError,
         "wgmma on {registers} by {who}, which other instructions wrote without a fence since",
-        "WgFence between writes to registers and the first wgmma that uses them",
+        "warpgroup_fence() between writes to registers and the first wgmma that uses them",
         "call warpgroup_fence() before the wgmma",
     ),
     "emulate-mbarrier-unset": (
         EmulationError,
         "{name}, which nothing has initialised, by {who}",
-        "MbarInit, and a barrier, before an mbarrier is used",
+        "init, and a barrier, before an mbarrier is used",
         "let one thread initialise it, then fence and syncthreads()",
     ),
     "emulate-mbarrier-early": (
         EmulationError,
         "the use of {name} by {who}, without {missing}",
-        "MbarInit, a fence of it, and a barrier, before other threads, TMA or other blocks use it",
+        "init, a fence of it, and a barrier, before other threads, TMA or other blocks use it",
         "call fence_mbarrier_init() after the init, then syncthreads() or cluster_sync()",
     ),
     "emulate-mbarrier-again": (
@@ -163,7 +163,7 @@ WORDINGS: dict[str, Wording] = {
     "emulate-mbarrier-arrivals": (
         EmulationError,
         "one more arrival at {name} by {who}, where all {count} of the phase have come",
-        "as many arrivals in a phase as MbarInit says",
+        "as many arrivals in a phase as the init says",
         "raise the count, or let fewer threads arrive",
     ),
     "emulate-mbarrier-bytes": (

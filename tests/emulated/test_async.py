@@ -192,7 +192,7 @@ def test_missing_proxy_fence():
 def test_shared_memory_is_reused_before_the_store_has_read_it():
     error = refused("emulate-async-pending", tma_store(wait=False), np.zeros(64, np.float32))
     assert "which a TMA store of warp 0 uses" in str(error)
-    assert "BulkWait" in str(error)
+    assert "tma_store_wait" in str(error)
 
 
 def test_missing_barrier_before_the_store():
@@ -318,9 +318,9 @@ def arrays():
 def test_accumulators_are_read_too_early():
     error = refused("emulate-wgmma-pending", warpgroup(early=True), *arrays())
     assert "an access to d[0,1] by block (0, 0, 0), warp 0" in str(error)
-    assert "put WgWait(0) before this line" in str(error)
+    assert "put warpgroup_wait(0) before this line" in str(error)
     error = refused("emulate-wgmma-pending", warpgroup(early=True, commit=False), *arrays())
-    assert "close the group with WgCommit" in str(error)
+    assert "close the group with warpgroup_commit()" in str(error)
 
 
 def test_a_in_registers_is_overwritten_too_early():

@@ -307,9 +307,9 @@ def test_two_stages_of_cp_async(checks, order):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"wait": 2}, "wait with CpWait(1) before this line"),
-        ({"commit": False}, "close the group with CpCommit"),
-        ({"barrier": False}, "put a barrier between CpWait of warp"),
+        ({"wait": 2}, "wait with cp_async_wait(1) before this line"),
+        ({"commit": False}, "close the group with cp_async_fence()"),
+        ({"barrier": False}, "put a barrier between cp_async_wait of warp"),
     ],
 )
 def test_cp_async_data_is_used_too_early(changes, words):
