@@ -303,11 +303,13 @@ class GlobalMemory:
         self, t: Touch, entries: Array, marks: Array, stamps: Array, wrote: bool = False
     ) -> Array:
         """Return which marked accesses are not ordered before entries of a touch; `wrote`: they are
-        plain writes, of which lanes of a warp may have made one with the same bits.
+        plain writes. Where lanes of a warp made one with the same bits, each of them may read it.
         """
         batch = t.c.batch
         clocks, ids = t.clocks, t.ids[entries]
-        bad = marks != 0
+        mine = (stamps ^ t.stamps[entries]) & (SEVERAL | WHO) == 0  # the same thread alone
+        mine &= (marks >> OP == t.marks[entries] >> OP) & (stamps & WHO < clocks.agents.threads)
+        bad = (marks != 0) & ~mine
         b = ids >> THREADS
         near = np.flatnonzero(bad & ((marks >> OP) - 1 == b + batch.faults.first))
         if len(near):
@@ -317,7 +319,7 @@ class GlobalMemory:
             by = rows, clocks.of[thread // LANES, lane], np.int64(1) << lane
             held = stamps[near] & ~SEVERAL if wrote else stamps[near]
             bad[near] = ~clocks.ordered(held, by)
-            if wrote:
+            if wrote and t.same is None:
                 alike = (stamps[near] & SEVERAL != 0) & ((held & WHO) // LANES == thread // LANES)
                 bad[near[alike]] = False
         clusters = batch.engines.clusters

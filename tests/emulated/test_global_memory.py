@@ -767,3 +767,25 @@ def test_warps_along_k_that_store_their_parts(warps, order):
     with pytest.raises(cute.CuteError) as caught:
         cute.emulate(plan, a, b, c, order=order)
     assert caught.value.code == RACE
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_lanes_that_store_alike_may_read_that_and_not_store_other_bits(order):
+    def kernel(again):
+        @cute.kernel
+        def run(x, out):
+            cute.launch(grid=1, block=32)
+            out[0] = x[5]
+            if again:
+                out[0] = x[6]
+            else:
+                out[1 + cute.thread_idx()] = out[0]
+
+        return run
+
+    x, out = numbers(64), np.zeros(64, f32)
+    cute.emulate(cute.trace(kernel(False), x, out), x, out, order=order)
+    assert (out[1:33] == 6).all()
+    with pytest.raises(cute.CuteError) as caught:
+        cute.emulate(cute.trace(kernel(True), x, out), x, out, order=order)
+    assert caught.value.code == RACE

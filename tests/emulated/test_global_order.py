@@ -204,13 +204,13 @@ def judge(steps, orders=ORDERS):
     return not model.wrong
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(kernels())
 def test_random_kernels_are_refused_exactly_where_they_race(steps):
     judge(steps, ("forward", 0))
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(chains())
 def test_a_chain_without_one_of_its_links_is_refused(steps):
     judge(steps, ("reversed", 1))
