@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from cute_py.emulate.cohorts import Cohort
     from cute_py.emulate.spans import Array
 
-MOST_ROUNDS = 1 << 14
-STEPS = 64  # iterations of a loop in a round, where blocks do not communicate
+MOST_ROUNDS = 1 << 14  # in which memory does not change
+MOST_CHANGES = 1 << 22  # rounds in which it does
+STEPS = 64  # iterations of a loop in a round, where it looks at nothing that others write
+LOOKS = 1 << 12  # rounds from one look to the next, after looks at 1, 2, 4, 8, ...
 
 
 class Spins:
@@ -25,34 +27,41 @@ class Spins:
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
-        self.rounds = 0
-        self.seen: int | None = None
+        self.rounds = self.changed = 0
+        self.memory = self.seen = -1
 
     def moved(self) -> None:
         """Begin to count again: somebody has left a loop, or ended."""
-        self.rounds = 0
+        self.rounds = self.changed = 0
 
     def is_idle(self, cohorts: list[Cohort]) -> bool:
         """Count a round; return whether it, and so each later one, changes nothing, or whether
         there were too many.
         """
         self.rounds += 1
-        looks = self.rounds & (self.rounds - 1) == 0  # 1, 2, 4, ...: looking takes time
-        known, self.seen = self.seen, self._state(cohorts) if looks or self.seen else None
-        if known is not None and self.seen == known:
-            return True
-        if not looks:
-            self.seen = None
-        return self.rounds > MOST_ROUNDS
+        looks = self.rounds & (self.rounds - 1) == 0 or self.rounds % LOOKS == 0
+        known = self.seen
+        if looks or known >= 0:
+            memory = self._memory()
+            self.seen = self._registers(cohorts, memory)
+            if self.seen == known:
+                return True
+            if memory != self.memory:
+                self.memory, self.changed = memory, self.rounds
+        self.seen = self.seen if looks else -1
+        return self.rounds - self.changed > MOST_ROUNDS or self.rounds > MOST_CHANGES
 
-    def _state(self, cohorts: list[Cohort]) -> int:
-        """Return a number that differs where memory, registers or variables do."""
-        batch = self.batch
-        total = crc32(batch.smem.data)
-        for array in batch.arrays.values():
+    def _memory(self) -> int:
+        """Return a number that differs where memory does."""
+        total = crc32(self.batch.smem.data)
+        for array in self.batch.arrays.values():
             if array.writable:
                 total = crc32(_bytes(array.data), total)
-        for registers in batch.registers.values():
+        return total
+
+    def _registers(self, cohorts: list[Cohort], total: int) -> int:
+        """Return a number that differs where registers, variables or places in the program do."""
+        for registers in self.batch.registers.values():
             total = crc32(_bytes(next(iter(registers.views.values()))), total)
         for c in sorted(cohorts, key=lambda c: (tuple(c.span.B), tuple(c.span.W))):
             for name in sorted(c.env):

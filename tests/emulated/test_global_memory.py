@@ -789,3 +789,26 @@ def test_lanes_that_store_alike_may_read_that_and_not_store_other_bits(order):
     with pytest.raises(cute.CuteError) as caught:
         cute.emulate(cute.trace(kernel(True), x, out), x, out, order=order)
     assert caught.value.code == RACE
+
+
+def test_a_loop_over_tickets_is_no_deadlock(monkeypatch):
+    """Blocks take tiles by a counter, far more often than a loop may go round for nothing."""
+    from cute_py.emulate import spins
+
+    monkeypatch.setattr(spins, "MOST_ROUNDS", 20)
+    monkeypatch.setattr(spins, "LOOKS", 5)
+
+    @cute.kernel
+    def run(counter, out):
+        cute.launch(grid=2, block=32)
+        t, tile = cute.thread_idx(), cute.var(0)
+        with cute.when(t == 0):
+            tile.set(cute.as_int(cute.atomic("add", at(counter), 1, old=True)))
+            with cute.while_(lambda: tile.get() < 200):
+                cute.atomic("add", at(out), 1.0)
+                tile.set(cute.as_int(cute.atomic("add", at(counter), 1, old=True)))
+
+    for order in ORDERS:
+        counter, out = np.zeros(1, s32), np.zeros(1, f32)
+        cute.emulate(cute.trace(run, counter, out), counter, out, order=order)
+        assert out[0] == 200
