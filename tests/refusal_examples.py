@@ -306,6 +306,8 @@ WHEN = {
     ),
     "plan-twice": "one operation would write several values to a register",
     "plan-divergent": "not all threads of the block may reach a barrier",
+    "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
+    "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
     "plan-shared": "a block needs more shared memory than it can have",
     # -- calls.wordings
     "argument-modes": "a kernel is given an array without modes",
@@ -514,26 +516,39 @@ WHEN = {
     ),
     "emulate-grid": "a grid has negative extents",
     "emulate-order": "the order of running is unknown",
+    "emulate-resident": "a number of blocks that run at once is no positive integer",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
     "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
+    "emulate-mode": "a coordinate is outside of its mode, and leads to the element of another one",
     "emulate-padding": "a thread accesses the padding between the rows of a strided view",
     "emulate-alignment": "a vector access, a row of ldmatrix or an mbarrier is not aligned",
     "emulate-read-only": "a kernel writes to a read-only array",
     "emulate-smem-unwritten": "shared memory is read before anything wrote it",
     "emulate-register-unwritten": "a register is read before it is written",
     "emulate-race": (
-        "two warps access shared memory, one of them writes, and nothing orders the two"
+        "two threads access shared memory, one of them writes, and nothing orders the two"
+    ),
+    "emulate-global-race": (
+        "two threads access an element of global memory, one of them writes, and nothing orders "
+        "the two"
     ),
     "emulate-copy-pending": (
         "data of cp.async is used before the wait and the barrier that make it visible"
     ),
     "emulate-async-pending": "shared memory is used while TMA or wgmma still works on it",
     "emulate-proxy-fence": "TMA or wgmma reads what threads stored, without a proxy fence between",
-    "emulate-wgmma-pending": "accumulators, or A in registers, are touched before WgWait",
+    "emulate-wgmma-pending": "accumulators, or A in registers, are touched before warpgroup_wait",
     "emulate-wgmma-fence": (
         "accumulators, or A in registers, are written and then used by wgmma without a fence"
     ),
     "emulate-mbarrier-unset": "an mbarrier is used that was not initialised",
+    "emulate-mbarrier-early": (
+        "an mbarrier is used by who does not know of its init: a barrier, or a fence, is missing"
+    ),
+    "emulate-mbarrier-again": "an mbarrier is initialised again while others may use it",
+    "emulate-block-end": (
+        "a block ends while a TMA store reads its shared memory, or another block may reach it"
+    ),
     "emulate-mbarrier-arrivals": "more threads arrive in a phase of an mbarrier than it counts",
     "emulate-mbarrier-bytes": "TMA loads bring another number of bytes than was announced",
     "emulate-lanes": "lanes of one warp write different values to one address in one instruction",
@@ -542,8 +557,11 @@ WHEN = {
         "an instruction of whole warps or warpgroups is executed by a part of one"
     ),
     "emulate-barrier-divergent": "a part of the block does not reach a barrier",
-    "emulate-barrier-count": "more threads meet at a named barrier than it counts",
+    "emulate-barrier-count": (
+        "more threads meet at a named barrier than it counts, or they count differently"
+    ),
     "emulate-deadlock": "all threads that are left wait",
+    "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
     "emulate-assert": "`cute.assert_` fails",
 }
@@ -942,7 +960,32 @@ RECORDED = {
     "cli-package": ("cute-py", {"reason": "No module named 'numpy'"}),
     "cli-shtab": ("completion", {"found": "no package shtab", "shell": "bash"}),
     "cli-stream": ("cute-py", {"reason": "the system error 'No space left on device'"}),
+    "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
+    "emulate-global-race": (
+        "kernel",
+        {
+            "access": "write",
+            "offset": "0",
+            "storage": "out",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "other": "write of other bits by block (0, 0, 0), warp 1, lane 0 (thread 32)",
+            "other_line": "kernel.py:6",
+            "fix": "put syncthreads() between the two",
+        },
+    ),
+    "emulate-mode": (
+        "kernel",
+        {
+            "entry": "16",
+            "mode": "mode 1",
+            "who": "block (0, 0, 0), warp 0, lane 16 (thread 16)",
+            "offset": "16",
+            "space": "gmem",
+            "storage": "x",
+            "extent": "16",
+        },
+    ),
     "emulate-padding": (
         "kernel",
         {
@@ -975,6 +1018,7 @@ RECORDED = {
             "storage": "S",
             "who": "block (0, 0, 0), warp 1, lane 0 (thread 32)",
             "engine": "a TMA load that completes on mbarrier full[0]",
+            "since": "kernel.py:6",
             "fix": "wait for mbarrier full[0] first, with its phase",
         },
     ),
@@ -986,7 +1030,7 @@ RECORDED = {
             "storage": "S",
             "op_name": "TmaStore",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
-            "other": "warp 0",
+            "other": "warp 0 (kernel.py:2)",
         },
     ),
     "emulate-wgmma-pending": (
@@ -994,13 +1038,37 @@ RECORDED = {
         {
             "registers": "d[0,1]",
             "who": "block (0, 0, 0), warp 0",
-            "fix": "put WgWait(0) before this line",
+            "fix": "put warpgroup_wait(0) before this line",
         },
     ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
     "emulate-mbarrier-unset": (
         "ring",
         {"name": "mbarrier empty[0]", "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)"},
+    ),
+    "emulate-mbarrier-early": (
+        "kernel",
+        {
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "missing": "a barrier after its init",
+        },
+    ),
+    "emulate-mbarrier-again": (
+        "kernel",
+        {
+            "name": "mbarrier bar[0]",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "use": "nothing orders its use before (kernel.py:5)",
+        },
+    ),
+    "emulate-block-end": (
+        "kernel",
+        {
+            "block": "(0, 0, 0)",
+            "use": "a TMA store (kernel.py:7) still reads",
+            "fix": "call tma_store_commit() and tma_store_wait(0) before the end",
+        },
     ),
     "emulate-mbarrier-arrivals": (
         "kernel",
@@ -1022,16 +1090,20 @@ RECORDED = {
         "kernel",
         {"name": "Mma", "who": "block (0, 0, 0), warp 0, lane 16 (thread 16)"},
     ),
+    "emulate-setmaxnreg": (
+        "kernel",
+        {"count": "96", "who": "block (0, 0, 0), warp 2", "other": "3", "theirs": "104"},
+    ),
     "emulate-barrier-divergent": (
         "kernel",
         {
             "who": "block (0, 0, 0), warp 1",
-            "others": "lane 8 and others of the warp took another branch or have ended",
+            "others": "lane 8 and others of the warp took another branch",
         },
     ),
     "emulate-barrier-count": (
         "handoff",
-        {"arrived": "128", "id": "2", "who": "block (0, 0, 0), warp 1", "threads": "64"},
+        {"given": "128 threads", "id": "2", "who": "block (0, 0, 0), warp 1", "threads": "64"},
     ),
 }
 

@@ -36,6 +36,7 @@ PROMISED = {
     "docs/index.md": {"python"},
     "docs/command_line.md": {"console"},
     "docs/architecture.md": {"python"},
+    "docs/emulator.md": {"python"},
     "docs/glossary.md": {"python"},
     "docs/pictures.md": {"python", "console"},
 }

@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cute_py.emulate.engines import Engines
+from cute_py.emulate.clocks import LOW, Acting, Agents, Clocks
+from cute_py.emulate.engines import Clusters, Engines
 from cute_py.emulate.faults import Faults, line_of
-from cute_py.emulate.shadow import Agents, Grain, Shadow
+from cute_py.emulate.global_memory import Traffic
+from cute_py.emulate.releases import Releases
+from cute_py.emulate.shadow import Grain, Shadow
 from cute_py.emulate.spans import LANES, Array, Span, Spans, Value
 from cute_py.emulate.storages import RegisterFile, SharedMemory, shared_stride, storages
 from cute_py.plan import ops
 from cute_py.plan.walk import accesses, mbarriers, reads, writes
 
 if TYPE_CHECKING:
+    from cute_py.emulate.global_memory import GlobalMemory
     from cute_py.emulate.report import Report
     from cute_py.emulate.storages import Arguments
+    from cute_py.errors import CuteError
     from cute_py.plan.plan import Plan
 
 INDICES = ("tid", "bid_x", "bid_y", "bid_z")
@@ -49,13 +54,13 @@ class Resources:
         x, y, z = plan.launch.cluster
         self.cluster = x * y * z
         every = plan.ops
+        self.traffic = Traffic(plan)
         self.shared = {row.name: row for row in plan.shared}
         self.stride = shared_stride(plan.shared)
         regs = (reg for op in every for reg in (*reads(op), *writes(op)))
         self.registers = storages(plan.storages, regs, checks)
         bars = [bar.storage for op in every for bar in mbarriers(op)]
-        engines = bool(bars) or any(op.bulk for op in every)
-        self.agents = Agents(plan, self.warps, bars, engines)
+        self.agents = Agents(plan, self.warps, self.mask, bars)
         self.grain = self._grain(every) if checks and plan.shared else None
 
     def _grain(self, every: tuple[ops.Op, ...]) -> Grain:
@@ -76,7 +81,7 @@ class Resources:
         """Return how much memory the state of a block takes."""
         threads = self.warps * LANES
         registers = sum(s.bytes_per_thread for s in self.registers.values()) * threads
-        shadow = self.grain.bytes_per_block(self.agents.count) if self.grain is not None else 0
+        shadow = self.grain.bytes_per_block(self.agents.readers) if self.grain is not None else 0
         return int(registers + self.stride + shadow + 64 * threads)
 
 
@@ -91,6 +96,7 @@ class Batch:
         report: Report | None,
         blocks: int,
         first: int,
+        globals_: GlobalMemory | None = None,
     ) -> None:
         self.blocks, self.warps, self.report = blocks, needs.warps, report
         self.arrays, self.numbers = given.arrays, given.numbers
@@ -104,12 +110,19 @@ class Batch:
             name: RegisterFile(storage, blocks, needs.warps)
             for name, storage in needs.registers.items()
         }
+        self.ended = np.zeros((blocks, needs.warps), np.bool_)
+        clusters = Clusters(blocks, self.faults, needs.plan.launch.cluster)
+        self.clocks = Clocks(agents, blocks, clusters.size, clusters.rank) if needs.checks else None
+        self.globals = globals_
+        self.releases: Releases | None = None
+        if needs.traffic.releases and self.clocks is not None:
+            self.releases = Releases(self.clocks, clusters)
         self.shadow: Shadow | None = None
-        if needs.grain is not None:
-            self.shadow = Shadow(agents, needs.grain, blocks, self.faults)
-        cluster = needs.plan.launch.cluster
-        self.engines = Engines(agents, self.shadow, self.faults, blocks, cluster)
-        self.barriers = Barriers(blocks, needs.warps, agents.count, self.shadow, self.faults)
+        if needs.grain is not None and self.clocks is not None:
+            self.shadow = Shadow(self.clocks, needs.grain, self.faults)
+        self.engines = Engines(agents, self.clocks, self.shadow, self.faults, clusters, self.ended)
+        self.maxnreg = MaxNReg(needs.warps, self.faults)
+        self.barriers = Barriers(self.ended, self.clocks, clusters, self.faults)
 
 
 def _symbols(
@@ -127,35 +140,83 @@ def _symbols(
     return dict(zip(INDICES, values, strict=True))
 
 
+class MaxNReg:
+    """What the warps of every block asked for by setmaxnreg, one number after the other."""
+
+    def __init__(self, warps: int, faults: Faults) -> None:
+        self.warps, self.faults = warps, faults
+        self.asked: dict[tuple[int, int], list[ops.SetMaxNReg]] = {}
+
+    def ask(self, span: Span, op: ops.SetMaxNReg) -> None:
+        """Let warps ask; refuse another number than others of the warpgroup asked for."""
+        for row, b in enumerate(span.B.tolist()):
+            for column, w in enumerate(span.W.tolist()):
+                own = self.asked.setdefault((b, w), [])
+                for other in self._others(w):
+                    theirs = self.asked.get((b, other), [])[len(own) : len(own) + 1]
+                    if theirs and theirs[0].n != op.n:
+                        raise self._apart(op, span, (row, column), other, str(theirs[0].n))
+                own.append(op)
+
+    def require_together(self, spans: Spans) -> None:
+        """Refuse, once all threads have ended, what some warps of a warpgroup did not come to."""
+        for (b, w), own in self.asked.items():
+            for other in self._others(w):
+                if len(self.asked.get((b, other), [])) < len(own):
+                    span = spans.of(np.array([b]), np.array([w]))
+                    raise self._apart(own[-1], span, (0, 0), other, "no number")
+
+    def _others(self, w: int) -> range:
+        first = w // 4 * 4
+        return range(first, min(first + 4, self.warps))
+
+    def _apart(
+        self, op: ops.SetMaxNReg, span: Span, where: tuple[int, int], other: int, theirs: str
+    ) -> Exception:
+        return self.faults.at(
+            "emulate-setmaxnreg", op, span, where, count=op.n, other=other, theirs=theirs
+        )
+
+
 class Barriers:
-    """The 16 barriers of every block of a batch."""
+    """The 16 barriers of every block of a batch, and those of its clusters.
+
+    Barriers of a block and of a cluster do not wait for threads that have returned. Source: PTX
+    ISA, barrier.cluster ("all the non-exited threads").
+    """
 
     COUNT = 16
 
     def __init__(
-        self, blocks: int, warps: int, agents: int, shadow: Shadow | None, faults: Faults
+        self, ended: Array, clocks: Clocks | None, clusters: Clusters, faults: Faults
     ) -> None:
-        self.warps, self.shadow, self.faults = warps, shadow, faults
+        """Begin; `ended` tells which warps [block, warp] have ended."""
+        blocks, self.warps = ended.shape
+        self.ended, self.clocks, self.clusters, self.faults = ended, clocks, clusters, faults
+        self.left = np.zeros_like(ended)  # the warps of which all threads have returned
         self.arrived = np.zeros((blocks, self.COUNT), np.int64)  # threads
         self.phase = np.zeros((blocks, self.COUNT), np.int64)
-        self.members = np.zeros((blocks, self.COUNT, warps), np.bool_)  # those who wait
+        self.members = np.zeros((blocks, self.COUNT, self.warps), np.bool_)  # those who wait
+        self.counts = np.zeros((blocks, self.COUNT), np.int64)  # threads that the first one expects
         self.ops: dict[tuple[int, int], ops.Op] = {}
         self.cluster_arrived = np.zeros(blocks, np.int64)
         self.cluster_phase = np.zeros(blocks, np.int64)
-        self.cluster_seen = np.zeros((blocks, warps), np.int64)
-        agents = 0 if shadow is None else agents
-        self.cluster_clocks = np.zeros((blocks, 2 * agents), np.int32)
-        self.clocks = np.zeros((blocks, self.COUNT, 2 * agents), np.int32)
+        self.cluster_seen = np.zeros((blocks, self.warps), np.int64)
+        if clocks is not None:
+            one = clocks.clock.shape[2:]
+            for name, many in (("barriers", (self.COUNT,)), ("cluster", ()), ("clusters", ())):
+                clocks.messages[name] = np.full((blocks, *many, *one), LOW, np.int64)
 
-    def meet_whole(self, span: Span, number: int) -> bool:
-        """Let all warps pass at once; False where someone has arrived already."""
-        if span.nW < self.warps or self.arrived[span.B, number].any():
-            return False
-        self.phase[span.B, number] += 1
-        shadow = self.shadow
-        if shadow is not None:
-            shadow.meet(shadow.rows_of(span, together=True), span.W)
-        return True
+    def everyone(self, B: Array) -> Array:
+        """Return how many threads barriers of whole blocks wait for, whole warps counted."""
+        threads: Array = LANES * (self.warps - self.left[B].sum(axis=1))
+        return threads
+
+    def whole(self, span: Span, number: int) -> bool:
+        """Tell whether all warps of the blocks come at once to a barrier where nobody waits."""
+        B = span.B
+        alone = not self.arrived[B, number].any()
+        return alone and not (span.nW * LANES < self.everyone(B)).any()
 
     def require_one(self, span: Span, op: ops.Op) -> None:
         """Refuse a barrier of the block that parts of it reach at different lines."""
@@ -168,50 +229,112 @@ class Barriers:
                 )
             self.ops[b, 0] = op
 
-    def arrive(self, span: Span, ids: Array, threads: int, waits: bool, op: ops.Op) -> Array:
+    def arrive(
+        self, span: Span, who: Acting | None, ids: Array, threads: Array, waits: bool, op: ops.Op
+    ) -> Array:
         """Arrive with all warps of a span at a barrier of each block; return the phases that
         are complete once all have arrived.
 
         Args:
             span: the warps.
+            who: their threads.
             ids: the number of the barrier for each block.
-            threads: how many complete it.
+            threads: how many complete it, for each block.
             waits: whether the warps wait.
             op: the op, for errors.
         """
         B, W = span.B, span.W
+        self._require_count(span, ids, threads, op)
         self.arrived[B, ids] += LANES * len(W)
-        shadow = self.shadow
-        if shadow is not None:
-            shadow.apart()
-            self.clocks[B, ids] = np.maximum(self.clocks[B, ids], shadow.present(B, W).max(axis=1))
-            shadow.epoch[B[:, None], W] += 1
+        clocks = self.clocks
+        if clocks is not None and who is not None:
+            rows, together = clocks.joined(who, clocks.release(who))
+            held = clocks.messages["barriers"]
+            held[rows, ids] = np.maximum(held[rows, ids], together)
         if waits:
             self.members[B[:, None], ids[:, None], W] = True
         wanted: Array = self.phase[B, ids] + 1
         over = self.arrived[B, ids] > threads
         if over.any():
             row = int(np.argmax(over))
-            raise self.faults.at(
-                "emulate-barrier-count",
-                op,
-                span,
-                (row, 0),
-                id=int(ids[row]),
-                arrived=int(self.arrived[B[row], ids[row]]),
-                threads=threads,
-            )
-        for met in np.flatnonzero(self.arrived[B, ids] == threads):
-            self._complete(int(B[met]), int(ids[met]))
+            given = f"{int(self.arrived[B[row], ids[row]])} threads"
+            raise self._count(span, row, ids, threads, op, given)
+        met = self.arrived[B, ids] == threads
+        self._complete(B[met], ids[met])
         return wanted
 
-    def _complete(self, b: int, number: int) -> None:
-        self.arrived[b, number] = 0
-        self.phase[b, number] += 1
-        W = np.flatnonzero(self.members[b, number])
-        self.members[b, number] = False
-        shadow = self.shadow
-        if shadow is not None:
-            if len(W):
-                shadow.take(np.array([b]), W, self.clocks[b, number][None])
-            self.clocks[b, number] = 0
+    def _require_count(self, span: Span, ids: Array, threads: Array, op: ops.Op) -> None:
+        """Refuse to arrive with another count than those who have arrived already."""
+        B = span.B
+        expected = np.where(self.arrived[B, ids] == 0, threads, self.counts[B, ids])
+        differs = (expected != threads) & (ids != 0)  # who returns, changes that of the block
+        if differs.any():
+            row = int(np.argmax(differs))
+            given = f"a count of {int(threads[row])} threads"
+            raise self._count(span, row, ids, expected, op, given)
+        self.counts[B, ids] = threads
+
+    def _count(
+        self, span: Span, row: int, ids: Array, threads: Array, op: ops.Op, given: str
+    ) -> CuteError:
+        facts = {"id": int(ids[row]), "threads": int(threads[row]), "given": given}
+        return self.faults.at("emulate-barrier-count", op, span, (row, 0), **facts)
+
+    def _complete(self, B: Array, ids: Array) -> None:
+        """Let those who wait for barriers of blocks go on."""
+        if not len(B):
+            return
+        self.arrived[B, ids] = 0
+        self.phase[B, ids] += 1
+        waiting = self.members[B, ids]
+        self.members[B, ids] = False
+        clocks = self.clocks
+        if clocks is None:
+            return
+        held = clocks.messages["barriers"]
+        alike = bool((waiting == waiting[:1]).all())
+        for k in [slice(None)] if alike else [slice(i, i + 1) for i in range(len(B))]:
+            parts = clocks.of_warps(np.flatnonzero(waiting[k][0]))
+            rows = B[k]
+            if len(parts):
+                who = Acting(np.repeat(rows, len(parts)), np.tile(parts, len(rows)), len(rows))
+                clocks.acquire(who, np.repeat(held[rows, ids[k]], len(parts), axis=0))
+        held[B, ids] = LOW
+
+    # -- threads that return, and clusters
+
+    def leave(self, span: Span, stays: Array) -> None:
+        """Wait no more for warps [block, warp] of which no thread stays."""
+        self.left[span.B[:, None], span.W] |= ~stays
+        B = span.B
+        met = (self.arrived[B, 0] > 0) & (self.arrived[B, 0] == self.everyone(B))
+        self._complete(B[met], np.zeros(int(met.sum()), np.int64))
+        if self.clusters.size > 1:
+            self.settle_clusters(np.unique(self.clusters.of[B]))
+
+    def arrive_cluster(self, span: Span, who: Acting | None) -> None:
+        """Arrive with all warps of a span at the barriers of their clusters."""
+        of = self.clusters.of[span.B]
+        self.cluster_seen[span.B[:, None], span.W] = self.cluster_phase[of][:, None]
+        clocks = self.clocks
+        if clocks is not None and who is not None:
+            clocks.apart()
+            rows, together = clocks.joined(who, clocks.release(who))
+            np.maximum.at(clocks.messages["cluster"], self.clusters.of[rows], together)
+        np.add.at(self.cluster_arrived, of, LANES * span.nW)
+        self.settle_clusters(np.unique(of))
+
+    def settle_clusters(self, of: Array) -> None:
+        """Complete the barriers of clusters that nobody is missing from."""
+        for cluster in of.tolist():
+            arrived = self.cluster_arrived[cluster]
+            if (
+                arrived
+                and arrived == self.everyone(np.flatnonzero(self.clusters.of == cluster)).sum()
+            ):
+                self.cluster_phase[cluster] += 1
+                self.cluster_arrived[cluster] = 0
+                if self.clocks is not None:
+                    held = self.clocks.messages
+                    held["clusters"][cluster] = held["cluster"][cluster]
+                    held["cluster"][cluster] = LOW

@@ -1,22 +1,58 @@
 """Asynchronous engines of a batch: its mbarriers and clusters, and what the engines touch.
 
 Here all engines work at once when they are asked; that their results count only after the right
-wait is judged by the clocks of `shadow`.
+wait is judged by the clocks. An mbarrier lives from the init that others may know of: each use must
+be ordered after it, what TMA counts also after a fence (`fence_mbarrier_init`). Shared memory lives
+until the last thread of its block has ended: what reaches it from elsewhere must be over by then.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.emulate.shadow import AGENT, EPOCH, Agents, Shadow
-from cute_py.emulate.spans import Array, Span
+from cute_py.emulate.clocks import (
+    BULK,
+    COPY,
+    EPOCH,
+    LOW,
+    WHO,
+    Acting,
+    Agents,
+    Clocks,
+    through,
+)
+from cute_py.emulate.faults import line_of
+from cute_py.emulate.spans import LANES, Array, Span
 
 if TYPE_CHECKING:
     from cute_py.emulate.faults import Faults
+    from cute_py.emulate.readers import Readers
+    from cute_py.emulate.shadow import Shadow
     from cute_py.emulate.storages import Vectors
     from cute_py.plan.ops import Op
+
+Thread = tuple[int, int, int]  # row of block in a span, row of warp, lane
+
+
+class Clusters:
+    """The clusters of a batch: their number, and the rank in it, of each block."""
+
+    def __init__(self, blocks: int, faults: Faults, shape: tuple[int, int, int]) -> None:
+        gx, gy, _ = faults.grid
+        cx, cy, cz = shape
+        self.size = cx * cy * cz
+        n = np.arange(blocks) + faults.first
+        x, y, z = n % max(gx, 1), n // max(gx, 1) % max(gy, 1), n // max(gx * gy, 1)
+        self.rank = x % cx + cx * (y % cy + cy * (z % cz))
+        across = -(-gx // cx), -(-gy // cy)
+        self.of = x // cx + across[0] * (y // cy + across[1] * (z // cz))
+
+    def block(self, b: int, rank: int) -> int:
+        """Return the block of a rank in the cluster of block b."""
+        members = np.flatnonzero(self.of == self.of[b])
+        return int(members[np.argsort(self.rank[members])][rank])
 
 
 class Engines:
@@ -25,38 +61,34 @@ class Engines:
     def __init__(
         self,
         agents: Agents,
+        clocks: Clocks | None,
         shadow: Shadow | None,
         faults: Faults,
-        blocks: int,
-        cluster: tuple[int, int, int],
+        clusters: Clusters,
+        ended: Array,
     ) -> None:
-        """Make the tables; `cluster` is its shape (blocks)."""
-        self.agents, self.shadow, self.faults = agents, shadow, faults
-        shape = blocks, agents.slots
+        """Begin; `ended` will tell which warps [block, warp] have."""
+        self.agents, self.clocks, self.shadow, self.faults = agents, clocks, shadow, faults
+        self.clusters, self.ended = clusters, ended
+        shape = len(ended), agents.slots
         self.count, self.pending, self.bytes, self.phase = (
             np.zeros(shape, np.int64) for _ in range(4)
         )
-        self.arriving = np.zeros((*shape, 2 * agents.count), np.int32)
-        self.complete = np.zeros((*shape, 2 * agents.count), np.int32)
+        self.born = np.zeros(shape, np.int64)  # the stamp of the init
+        self.fenced = np.zeros(shape, np.int64)  # the stamp of the fence after it
+        # block, slot, block and thread that uses it -> its last stamp, whether it did so alone, op
+        self.used: dict[tuple[int, int, int, int], tuple[int, bool, Op]] = {}
+        self.reached: list[tuple[int, int, int, Op]] = []  # block, source, stamp, op
+        self.reading: dict[tuple[int, int], tuple[int, Op]] = {}  # block, agent: last TMA store
         self.granules: dict[tuple[Vectors, int], Array] = {}
-        self._number(blocks, cluster)
-
-    # -- clusters
-
-    def _number(self, blocks: int, cluster: tuple[int, int, int]) -> None:
-        """Number the blocks of the batch by cluster and by rank in it."""
-        gx, gy, _ = self.faults.grid
-        cx, cy, cz = cluster
-        n = np.arange(blocks) + self.faults.first
-        x, y, z = n % max(gx, 1), n // max(gx, 1) % max(gy, 1), n // max(gx * gy, 1)
-        self.rank = x % cx + cx * (y % cy + cy * (z % cz))
-        across = -(-gx // cx), -(-gy // cy)
-        self.cluster_of = x // cx + across[0] * (y // cy + across[1] * (z // cz))
+        if clocks is not None:
+            held = (*shape, *clocks.clock.shape[2:])
+            for name in ("arriving", "complete"):
+                clocks.messages[name] = np.full(held, LOW, np.int64)
 
     def block_of(self, b: int, rank: int) -> int:
         """Return the block of a rank in the cluster of block b."""
-        members = np.flatnonzero(self.cluster_of == self.cluster_of[b])
-        return int(members[np.argsort(self.rank[members])][rank])
+        return self.clusters.block(b, rank)
 
     # -- mbarriers
 
@@ -65,20 +97,151 @@ class Engines:
         if self.pending[b, slot] == 0 and self.bytes[b, slot] == 0:
             self.pending[b, slot] = self.count[b, slot]
             self.phase[b, slot] += 1
-            self.complete[b, slot] = self.arriving[b, slot]
-            self.arriving[b, slot] = 0
+            if self.clocks is not None:
+                held = self.clocks.messages
+                held["complete"][b, slot] = held["arriving"][b, slot]
+                held["arriving"][b, slot] = LOW
+                self.clocks.epoch[b if self.clocks.rows > 1 else 0, slot] += 1
+
+    def release(self, who: Acting, at: tuple[int, int], copies: bool) -> None:
+        """Let those who wait for an mbarrier know what lanes of a warp know that arrive there;
+        `copies`: and that their cp.asyncs are complete.
+        """
+        clocks = self.clocks
+        assert clocks is not None
+        clock = clocks.release(who)
+        if copies and COPY in clocks.place:
+            column = clocks.columns_of(COPY, who.parts)
+            rank = int(self.clusters.rank[who.rows[0]]) if clock.shape[1] > 1 else 0
+            each = np.arange(len(column))
+            clock[each, rank, 0, column] = through(clocks.epoch[who.rows, column])
+            clocks.advance(who, COPY)
+        arriving = clocks.messages["arriving"]
+        arriving[at] = np.maximum(arriving[at], clock.max(axis=0))
 
     def land(self, b: int, slot: int, nbytes: int) -> None:
         """Take bytes of a TMA load into account."""
-        shadow = self.shadow
-        if shadow is not None:
-            agent = self.agents.tma + slot
-            self.arriving[b, slot, agent] = shadow.epoch[b, agent]
+        clocks = self.clocks
+        if clocks is not None:
+            arriving = clocks.messages["arriving"][b, slot]
+            arriving[self.clusters.rank[b] % len(arriving), 0, slot] = through(
+                clocks.epoch[b, slot]
+            )
         self.bytes[b, slot] -= nbytes
-        phase = self.phase[b, slot]
         self.settle(b, slot)
-        if shadow is not None and self.phase[b, slot] != phase:
-            shadow.epoch[b, self.agents.tma + slot] += 1
+
+    def init(self, op: Op, span: Span, thread: Thread, slot: int, count: int) -> None:
+        """Make an mbarrier."""
+        b, clocks = int(span.B[thread[0]]), self.clocks
+        if clocks is not None:
+            self._require_idle(op, span, thread, slot)
+            who = int(span.W[thread[1]]) * LANES + thread[2]
+            row = b if clocks.rows > 1 else 0
+            self.born[b, slot] = clocks.stamps(np.array([row]), np.array([who]))[0]
+            self.fenced[b, slot] = 0
+        self.count[b, slot] = self.pending[b, slot] = count
+        self.bytes[b, slot] = self.phase[b, slot] = 0
+
+    def _require_idle(self, op: Op, span: Span, thread: Thread, slot: int) -> None:
+        """Refuse to initialise an mbarrier again while somebody may use it."""
+        b = int(span.B[thread[0]])
+        if self.count[b, slot] == 0:
+            return
+        name = self.agents.mbarrier(slot)
+        who = self._thread(span, thread)
+        if self.pending[b, slot] != self.count[b, slot] or self.bytes[b, slot]:
+            use = "a phase is not complete"
+            raise self.faults.at("emulate-mbarrier-again", op, span, thread, name=name, use=use)
+        if not self._knows(who, b, int(self.born[b, slot])):
+            use = "nothing orders the init before after that"
+            raise self.faults.at("emulate-mbarrier-again", op, span, thread, name=name, use=use)
+        for key in [key for key in self.used if key[:2] == (b, slot)]:
+            stamp, alone, by = self.used.pop(key)
+            if not self._knows(who, key[2], stamp, alone):
+                use = f"nothing orders its use before ({line_of(by)})"
+                raise self.faults.at("emulate-mbarrier-again", op, span, thread, name=name, use=use)
+
+    def fence_inits(self, who: Acting) -> None:
+        """Let TMA and other blocks know of the mbarriers that these threads have initialised."""
+        clocks = self.clocks
+        if clocks is None or not self.agents.slots:
+            return
+        for row, part in zip(who.rows.tolist(), who.parts.tolist(), strict=True):
+            for b in range(len(self.born)) if clocks.rows == 1 else (row,):
+                for slot in np.flatnonzero(self.born[b]).tolist():
+                    thread = int(self.born[b, slot]) & WHO
+                    if clocks.of[thread // LANES, thread % LANES] == part:
+                        now = clocks.stamps(np.array([row]), np.array([thread]))
+                        self.fenced[b, slot] = self.fenced[b, slot] or now[0]
+        clocks.bump(who)
+
+    def use(
+        self,
+        op: Op,
+        span: Span,
+        thread: Thread,
+        lanes: int,
+        at: tuple[int, int],
+        tma: bool = False,
+    ) -> None:
+        """Require that lanes of a warp know of the init of an mbarrier, and remember the use.
+
+        Args:
+            op: the op.
+            span: where it is issued.
+            thread: the first of them.
+            lanes: they, as bits.
+            at: the block whose mbarrier it is, and the slot.
+            tma: whether TMA counts bytes there.
+        """
+        b, slot = at
+        name = self.agents.mbarrier(slot)
+        if self.count[b, slot] == 0:
+            raise self.faults.at("emulate-mbarrier-unset", op, span, thread, name=name)
+        if self.clocks is None:
+            return
+        own, w, lane = who = self._thread(span, thread)
+        alone = lanes == 1 << lane
+        missing = ""
+        if not self._knows(who, b, int(self.born[b, slot]), alone):
+            missing = "its init" if b == own else "the init by another block of the cluster"
+            missing = f"a barrier after {missing}"
+        elif tma and not self._fenced(who, b, slot):
+            missing = "a fence after its init"
+        if missing:
+            raise self.faults.at(
+                "emulate-mbarrier-early", op, span, thread, name=name, missing=missing
+            )
+        row = own if self.clocks.rows > 1 else 0
+        stamp = int(self.clocks.stamps(np.array([row]), np.array([w * LANES + lane]))[0])
+        self.used[b, slot, own, w * LANES + lane] = stamp, alone, op
+
+    def _fenced(self, who: Thread, b: int, slot: int) -> bool:
+        """Return whether a thread knows of a fence after the init of an mbarrier."""
+        fenced = int(self.fenced[b, slot])
+        if fenced and self._knows(who, b, fenced):
+            return True
+        return self._knows(who, b, int(self.born[b, slot]), half=1)
+
+    def _thread(self, span: Span, thread: Thread) -> tuple[int, int, int]:
+        return int(span.B[thread[0]]), int(span.W[thread[1]]), thread[2]
+
+    def _knows(
+        self, who: Thread, source: int, stamp: int, alone: bool = True, half: int = 0
+    ) -> bool:
+        """Return whether a thread (block, warp, lane) knows of a stamp of a block's thread.
+
+        `alone`: it acts without other lanes of its warp; `half`: 1 for what is visible to TMA.
+        """
+        clocks = self.clocks
+        assert clocks is not None
+        b, w, lane = who
+        row, column = b if clocks.rows > 1 else 0, clocks.column[stamp & WHO]
+        if alone and source == b and stamp & WHO == w * LANES + lane:
+            return half == 0 or bool(stamp <= clocks.own[row, half, column])
+        known = clocks.clock[row, clocks.of[w, lane]]
+        rank = int(self.clusters.rank[source]) if len(known) > 1 else 0
+        return bool(stamp <= known[rank, half, column])
 
     # -- who touches shared memory
 
@@ -87,11 +250,12 @@ class Engines:
         op: Op,
         span: Span,
         vectors: Vectors,
-        issue: tuple[int, int, int],
+        issue: Thread,
         offsets: Array,
         agent: int,
         writes: bool,
         target: int | None = None,
+        lane: bool = True,
     ) -> None:
         """Judge and remember that an engine reads or writes elements of a block's storage.
 
@@ -103,23 +267,26 @@ class Engines:
             offsets: the elements.
             agent: the engine.
             writes: whether it writes.
-            target: the block, if that is another one of the cluster; then only later accesses are
-                judged.
+            target: the block, if that is another one of the cluster.
+            lane: whether the lane issues it, not the warp as one.
         """
-        shadow = self.shadow
-        if shadow is None:
+        shadow, clocks = self.shadow, self.clocks
+        if shadow is None or clocks is None:
             return
-        shadow.apart()
-        own = int(span.B[issue[0]])
-        b = own if target is None else target
+        clocks.apart()
+        b = int(span.B[issue[0]]) if target is None else target
         g = self._granules(vectors, offsets, shadow.granule)
-        written = shadow.last[b, g]
-        if b == own:
-            self._judge(op, span, vectors, issue, g, written, writes)
+        self._judge(op, span, vectors, issue, g, b, writes, lane)
+        column = int(clocks.column[agent])
+        epoch = int(clocks.epoch[b, column]) << EPOCH
         if writes:
-            shadow.last[b, g] = agent << AGENT | int(shadow.epoch[b, agent])
-        else:
-            shadow.reads[b, g, agent] = shadow.epoch[b, agent]
+            shadow.last[b, g] = epoch | agent
+            shadow.wrote[b, g] = shadow.number(op)
+            return
+        by = int(clocks.of[int(span.W[issue[1]]), issue[2]]), 1 << issue[2]
+        shadow.reads.engine_reads((b, g), by, agent, epoch, shadow.number(op))
+        if self.agents.kind(agent) == BULK:
+            self.reading[b, agent] = epoch, op
 
     def _granules(self, vectors: Vectors, offsets: Array, granule: int) -> Array:
         """Return the granules of elements; those of the same elements are found once."""
@@ -137,61 +304,138 @@ class Engines:
         op: Op,
         span: Span,
         vectors: Vectors,
-        issue: tuple[int, int, int],
+        issue: Thread,
         g: Array,
-        written: Array,
+        b: int,
         writes: bool,
+        lane: bool,
     ) -> None:
-        shadow = self.shadow
+        """Require that what touched granules of block b is ordered before an engine that a thread
+        issues, and, where it reads, that what threads wrote is fenced.
+        """
+        shadow, clocks = self.shadow, self.clocks
         assert shadow is not None
-        b, w, A = int(span.B[issue[0]]), int(span.W[issue[1]]), shadow.agents
-        clock, who = shadow.clock[b, w], written >> AGENT
-        late = (written & EPOCH) > clock[who]
-        if writes:
-            readers = shadow.reads[b, g] > clock[:A]
-            who = np.where(late, who, readers.argmax(-1))
-            verb = np.where(late, "write", "read")
-            late = late | readers.any(-1)
-        else:
-            verb = np.full(len(g), "write")
-            if not written.all():
-                k = int(np.argmin(written != 0))
-                offset = self._element(vectors, int(g[k]))
-                raise self.faults.at(
-                    "emulate-smem-unwritten",
-                    op,
-                    span,
-                    issue,
-                    storage=vectors.access.storage,
-                    offset=offset,
-                )
-        facts: dict[str, object] = {
-            "storage": vectors.access.storage,
-            "access": "write" if writes else "read",
-        }
+        assert clocks is not None
+        own, w, thread = self._thread(span, issue)
+        part = int(clocks.of[w, thread])
+        rank = int(self.clusters.rank[b]) if clocks.clock.shape[2] > 1 else 0
+        clock, mine = clocks.clock[own, part, rank], clocks.own[own]
+        written = shadow.last[b, g]
+        who = written & WHO
+        columns = clocks.column[who]
+        same = (who < 3 * self.agents.threads) & (who % self.agents.threads == w * LANES + thread)
+        same &= (b == own) and lane
+        facts: dict[str, Any] = {"storage": vectors.access.storage}
+        facts["access"] = "write" if writes else "read"
+
+        def fault(k: int, who: int, lanes: int, by: Op, verb: str) -> Exception:
+            code, more = shadow.told(who, lanes, by, verb, w if b == own else None)
+            if code == "emulate-copy-pending":
+                more |= shadow.wait_of(b, int(written[k]) >> EPOCH, who, w, facts["access"])
+            where = {} if b == own else {"block": self.faults.block(b)}
+            if where and "other" in more:
+                more["other"] += f" of block {where['block']}"
+            offset = self._element(vectors, int(g[k]))
+            return self.faults.at(code, op, span, issue, **facts, **more, offset=offset)
+
+        bound = np.where(same & (who >= self.agents.threads), mine[0, columns], clock[0, columns])
+        late = (written > bound) & ~(same & (who < self.agents.threads))
         if late.any():
-            k = int(np.argmax(late))
-            agent = int(who[k])
-            facts |= {"offset": self._element(vectors, int(g[k])), "agent": agent}
-            if agent >= shadow.warps:
-                engine, fix = self.agents.engine(agent)
-                facts |= {"engine": engine, "fix": fix}
-                raise self.faults.at("emulate-async-pending", op, span, issue, **facts)
-            facts["other"] = f"a {verb[k]} by {self.agents.name(agent)}"
-            raise self.faults.at("emulate-race", op, span, issue, **facts)
-        writer = written >> AGENT
-        generic = (writer < 2 * shadow.warps) & (written != 0)
-        hidden = generic & ((written & EPOCH) > clock[A + writer])
+            elsewhere = late & (who % self.agents.threads // LANES != w)
+            k = int(np.argmax(elsewhere if elsewhere.any() else late))
+            by = shadow.ops[int(shadow.wrote[b, g[k]])]
+            raise fault(k, int(who[k]), 1 << int(who[k]) % LANES, by, "a write by")
+        if writes:
+            lanes = 1 << thread if lane else int(clocks.lanes[part])
+            self._after_readers((own, part, lanes), g, b, fault)
+            return
+        if not written.all():
+            k = int(np.argmin(written != 0))
+            offset = self._element(vectors, int(g[k]))
+            facts = {"storage": vectors.access.storage, "offset": offset}
+            raise self.faults.at("emulate-smem-unwritten", op, span, issue, **facts)
+        generic = (who < 2 * self.agents.threads) & (written != 0)
+        bound = np.where(same, mine[1, columns], clock[1, columns])
+        hidden = generic & (written > bound)
         if hidden.any():
             k = int(np.argmax(hidden))
-            facts |= {"offset": self._element(vectors, int(g[k])), "agent": int(writer[k])}
-            facts["other"] = self.agents.name(int(writer[k]))
-            raise self.faults.at(
-                "emulate-proxy-fence", op, span, issue, op_name=type(op).__name__, **facts
-            )
+            since = line_of(shadow.ops[int(shadow.wrote[b, g[k]])])
+            facts |= {"offset": self._element(vectors, int(g[k])), "agent": int(who[k])}
+            facts["other"] = f"warp {self.agents.warp(int(who[k]))} ({since})"
+            name = type(op).__name__
+            raise self.faults.at("emulate-proxy-fence", op, span, issue, op_name=name, **facts)
+
+    def _after_readers(self, by: tuple[int, int, int], g: Array, b: int, fault: Any) -> None:
+        """Require that the readers of granules of block b are ordered before a write by an engine
+        that lanes issue (row, part, lanes as bits).
+        """
+        shadow, clocks = self.shadow, self.clocks
+        assert shadow is not None
+        assert clocks is not None
+        rank = None if b == by[0] else int(clocks.rank[b])
+        for readers in (shadow.reads, shadow.atomics):
+            if readers is None:
+                continue
+            read = readers.table[b, g] > self._bounds(readers, by, rank)
+            for k, reader in np.argwhere(read).tolist():
+                if readers.unknown(by, (b, int(g[k])), reader, rank):
+                    verb, who, lanes, op = shadow.earlier(readers, (b, int(g[k])), reader)
+                    raise fault(k, who, lanes, op, verb)
+
+    def _bounds(self, readers: Readers, by: tuple[int, int, int], rank: int | None) -> Array:
+        """Return what lanes know of readers of their block, or of the one of a rank."""
+        if rank is None:
+            return readers.known(np.array([by[0]]), np.array([by[1]]))
+        return np.zeros(readers.count, np.int64)  # each of them is asked for
 
     def _element(self, vectors: Vectors, granule: int) -> int:
         shadow = self.shadow
         assert shadow is not None
         start = granule * shadow.granule - vectors.start
         return max(0, start * 8 // vectors.dtype.bits)
+
+    # -- the end of a block
+
+    def reach(self, op: Op, span: Span, thread: Thread, b: int, agent: int = -1) -> None:
+        """Remember that another block of the cluster reaches shared memory of block b, by a thread
+        or by the TMA loads of an mbarrier there.
+        """
+        clocks = self.clocks
+        if clocks is None:
+            return
+        if self.ended[b].all():
+            self._end(op, b, "has ended, and a thread of another block uses", "meet")
+        own, w, lane = self._thread(span, thread)
+        source, who = (own, w * LANES + lane) if agent < 0 else (b, agent)
+        stamp = clocks.stamps(np.array([source]), np.array([who]))[0]
+        self.reached.append((b, source, int(stamp), op))
+
+    def require_over(self) -> None:
+        """Refuse blocks that have all ended while shared memory of them was still used."""
+        clocks = self.clocks
+        if clocks is None:
+            return
+        for (b, agent), (epoch, op) in self.reading.items():
+            column = int(clocks.column[agent])
+            if epoch > int(clocks.own[b, 0, column]):
+                part = clocks.of[self.agents.warp(agent), agent % LANES]
+                committed = epoch >> EPOCH <= int(clocks.closed[BULK][b, part, 0])
+                fix = "wait" if committed else "commit, and wait"
+                self._end(op, b, f"a TMA store ({line_of(op)}) still reads", fix)
+        for b, source, stamp, op in self.reached:
+            rank = int(self.clusters.rank[source])
+            known = clocks.clock[b, :, rank, 0, clocks.column[stamp & WHO]].max()
+            if stamp > known:
+                what = f"block {self.faults.block(source)} arrives at"
+                if stamp & WHO >= self.agents.tma:
+                    what = "a TMA load of another block writes"
+                self._end(op, b, f"{what} ({line_of(op)})", "meet")
+
+    def _end(self, op: Op, b: int, use: str, how: str) -> None:
+        fixes = {
+            "wait": "call tma_store_wait(0) before the kernel ends",
+            "commit, and wait": "call tma_store_commit() and tma_store_wait(0) before the end",
+            "meet": "call cluster_sync() before the kernel ends, or wait for the phase",
+        }
+        block = self.faults.block(b)
+        raise self.faults.fault("emulate-block-end", op, block=block, use=use, fix=fixes[how])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.emulate.bits import from_bits, numpy_type, to_bits
+from cute_py.emulate.clocks import EPOCH
 from cute_py.emulate.faults import first
 
 if TYPE_CHECKING:
@@ -157,17 +158,18 @@ class View:
         flight, batch, B = self.file(c).flight, c.batch, c.span.B
         assert flight is not None
         held = flight[c.span.key][..., self.unit_index].max(-1)  # the groups; 0 for none
-        if not held.any() or batch.shadow is None:
+        clocks = batch.clocks
+        if not held.any() or clocks is None:
             return
-        agents = batch.agents.wgmma + c.span.W // 4
-        flying = held > batch.shadow.clock[B[:, None], c.span.W, agents]
+        columns = clocks.column[batch.agents.wgmma + c.span.W // 4]
+        flying = held > clocks.seen(B[:, None], clocks.of[c.span.W, 0], columns) >> EPOCH
         if flying.any():
             row, warp = (int(k) for k in np.argwhere(flying)[0])
-            left = int(batch.shadow.epoch[B[row], agents[warp]]) - 1 - int(held[row, warp])
+            left = int(clocks.epoch[B[row], columns[warp]]) - 1 - int(held[row, warp])
             fix = (
-                f"put WgWait({left}) before this line"
+                f"put warpgroup_wait({left}) before this line"
                 if left >= 0
-                else "close the group with WgCommit, then wait for it with WgWait(0)"
+                else "close the group with warpgroup_commit(), then call warpgroup_wait(0)"
             )
             raise batch.faults.at(
                 "emulate-wgmma-pending", c.op, c.span, (row, warp), registers=self.reg, fix=fix

@@ -1,14 +1,9 @@
-"""Who touched shared memory last, and what orders it: happens-before by vector clocks.
+"""Who touched shared memory last: the stamps of the last accesses of every granule.
 
-Agents of a block are its warps, the cp.async engine of each warp, and further ones. Each agent
-counts its epochs; an access is remembered as (agent, epoch). It is ordered before what a warp does
-now if the warp's clock of that agent has reached the epoch. Barriers join the clocks of those who
-meet; CpWait lifts the warp's clock of its own engine. Of every granule the last write and the last
-read of each agent are kept.
-
-As long as all blocks did the same, one row stands for all of them. What one warp does is in program
-order. The check proves the executed order of this run only: other orders of the same kernel may
-race elsewhere.
+Of each granule the last write is kept, and the last reads. A read must be ordered after the write,
+a write after the write and all reads; the clocks say whether it is. A matrix
+instruction touches as the whole warp, whichever lane gives the address. The check proves the
+executed order of this run only: other orders of the same kernel may race elsewhere.
 """
 
 from __future__ import annotations
@@ -18,86 +13,46 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cute_py.emulate.clocks import COPY, EPOCH, LOW, SEVERAL, THREAD, WHO, WHOLE, through
+from cute_py.emulate.faults import line_of
+from cute_py.emulate.readers import Readers
 from cute_py.emulate.spans import LANES, Array, Span
 
 if TYPE_CHECKING:
+    from cute_py.emulate.clocks import Clocks
     from cute_py.emulate.faults import Faults
     from cute_py.emulate.storages import Place, Vectors
     from cute_py.errors import CuteError
-    from cute_py.plan.plan import Plan
-
-SELF = 1 << 23  # a warp's clock of itself: all that it did is ordered
-EPOCH = 0xFFFFFF
-AGENT = 24  # a write is agent << 24 | epoch; 0: not written
+    from cute_py.plan.ops import Op
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Touch:
-    """The granules that an access touches.
+    """What an access touches: entries, each once, as arrays that broadcast.
 
     Attributes:
-        span: who touches them.
-        vectors: the access.
-        place: its addresses.
-        b, w, g: of each granule that a warp touches: row of its block (or 0), warp, granule.
+        span: who touches; vectors: the access; place: its addresses.
+        rows: of the blocks.
+        parts: of the warps; lanes: those of the part, as bits.
+        granules: what they touch.
+        writers: all lanes of the warp that touch it, as bits; who: the first one's agent, with the
+            flags of a stamp.
     """
 
     span: Span
     vectors: Vectors
     place: Place
-    b: Array
-    w: Array
-    g: Array
+    rows: Array
+    parts: Array
+    lanes: Array
+    granules: Array
+    writers: Array
+    who: Array
 
-
-class Agents:
-    """The numbers of the agents of a block, in this order: warps, the cp.async engine of each warp,
-    the TMA loads of each mbarrier, the wgmma engine of each warpgroup, the TMA stores of each warp.
-    """
-
-    def __init__(self, plan: Plan, warps: int, bars: list[str], engines: bool) -> None:
-        """Number them; `bars` are the storages of mbarriers, which get slots of 8 bytes, and
-        `engines` tells whether wgmma and TMA are used.
-        """
-        self.warps = warps
-        self.first_slot: dict[str, int] = {}
-        self.slots = 0
-        rows = {row.name: row for row in plan.shared}
-        for bar in dict.fromkeys(bars):
-            self.first_slot[bar] = self.slots
-            self.slots += -(-rows[bar].bytes // 8)
-        self.tma = 2 * warps
-        self.wgmma = self.tma + self.slots
-        self.bulk = self.wgmma + (-(-warps // 4) if engines else 0)
-        self.count = self.bulk + (warps if engines else 0)
-
-    def slot(self, bar: Vectors, offsets: Array) -> Array:
-        """Return the slots of mbarriers at these offsets of a storage."""
-        first = self.first_slot[bar.access.storage]
-        slots: Array = first + offsets * bar.dtype.bits // 64
-        return slots
-
-    def mbarrier(self, slot: int) -> str:
-        """Return an mbarrier in words."""
-        for storage, first in reversed(list(self.first_slot.items())):
-            if slot >= first:
-                return f"mbarrier {storage}[{slot - first}]"
-        return f"mbarrier {slot}"
-
-    def name(self, agent: int) -> str:
-        """Return an agent in words."""
-        return f"warp {agent}" if agent < self.warps else self.engine(agent)[0]
-
-    def engine(self, agent: int) -> tuple[str, str]:
-        """Return an engine in words, and what waits for it."""
-        if agent >= self.bulk:
-            return f"a TMA store of warp {agent - self.bulk}", "wait for it with BulkWait first"
-        if agent >= self.wgmma:
-            return f"wgmma of warpgroup {agent - self.wgmma}", "wait for it with WgWait first"
-        if agent >= self.tma:
-            name = self.mbarrier(agent - self.tma)
-            return f"a TMA load that completes on {name}", f"wait for {name} first, with its phase"
-        return f"cp.async of warp {agent - self.warps}", "wait for it with CpWait and a barrier"
+    @property
+    def entries(self) -> tuple[Array, ...]:
+        """The arrays."""
+        return self.rows, self.parts, self.lanes, self.granules, self.writers, self.who
 
 
 class Grain:
@@ -108,247 +63,327 @@ class Grain:
         self.size, self.atomics = size, atomics
         self.granules = max(1, stride // size)
 
-    def bytes_per_block(self, agents: int) -> int:
+    def bytes_per_block(self, readers: int) -> int:
         """Return how much memory a block needs if all of them differ."""
-        return self.granules * 4 * (1 + agents * (2 if self.atomics else 1))
+        return self.granules * 12 * (1 + readers * (2 if self.atomics else 1))
 
 
 class Shadow:
-    """The clocks and the last accesses of a batch: nothing written."""
+    """The last accesses of the shared memory of a batch: nothing written."""
 
-    def __init__(self, agents: Agents, grain: Grain, blocks: int, faults: Faults) -> None:
-        self.words, self.faults, self.blocks = agents, faults, blocks
-        self.warps, self.agents = agents.warps, agents.count
+    def __init__(self, clocks: Clocks, grain: Grain, faults: Faults) -> None:
+        self.clocks, self.faults, self.agents = clocks, faults, clocks.agents
         self.granule, self.granules = grain.size, grain.granules
-        self.rows = 1
-        self.last = np.zeros((1, self.granules), np.int32)
-        self.reads = np.zeros((1, self.granules, self.agents), np.int32)
-        self.atomic = np.zeros_like(self.reads) if grain.atomics else None
-        self.epoch = np.ones((1, self.agents), np.int32)
-        self.clock = np.zeros((1, self.warps, 2 * self.agents), np.int32)
-        each = np.arange(self.warps)
-        self.clock[:, each, each] = SELF
+        self.last = np.zeros((clocks.rows, self.granules), np.int64)
+        self.reads = Readers(clocks, grain.granules, engines=True)
+        self.atomics = Readers(clocks, grain.granules, engines=False) if grain.atomics else None
+        self.writers: Array | None = None  # the lanes of stamps with the flag SEVERAL, as bits
+        self.wrote = np.zeros(self.last.shape, np.int32)  # the ops that did it
+        self.ops: list[Op] = []
+        self.numbers: dict[int, int] = {}
+        clocks.by_row.append(self)
 
-    def apart(self) -> None:
+    def apart(self, blocks: int) -> None:
         """Give every block a row of its own."""
-        if self.rows < self.blocks:
-            self.rows = self.blocks
-            for name in ("last", "reads", "atomic", "epoch", "clock"):
-                array = getattr(self, name)
-                if array is not None:
-                    setattr(self, name, np.repeat(array, self.blocks, axis=0))
+        for name in ("last", "writers", "wrote"):
+            array = getattr(self, name)
+            if array is not None:
+                setattr(self, name, np.repeat(array, blocks, axis=0))
 
-    def rows_of(self, span: Span, together: bool) -> Array:
-        """Return the rows of a cohort's blocks; one for all if they do the same."""
-        if self.rows == 1:
-            if together and span.nB == self.blocks:
-                return np.zeros(1, np.int64)
-            self.apart()
-            if self.rows == 1:
-                return np.zeros(1, np.int64)
-        return span.B
+    def number(self, op: Op) -> int:
+        """Return the number of an op."""
+        found = self.numbers.get(id(op))
+        if found is None:
+            found = self.numbers[id(op)] = len(self.ops)
+            self.ops.append(op)
+        return found
 
-    # -- accesses
+    # -- what is touched
 
-    def touch(self, span: Span, vectors: Vectors, place: Place) -> Touch:
-        """Return the granules that each warp touches."""
-        key = "granules", vectors.nbytes
+    def touch(self, span: Span, vectors: Vectors, place: Place, whole: bool) -> Touch:
+        """Return what an access touches; `whole`: as the whole warp."""
+        key = "granules", vectors.nbytes, whole, self.clocks.parts
         found = place.extra.get(key)
         if found is None:
-            found = place.extra[key] = self._granules(span, vectors, place)
-        b, w, g = found
-        rows = self.rows_of(span, together=b is None)
-        if b is not None:
-            b = rows[b] if len(rows) > 1 else rows[:1][np.zeros_like(b)]
-        elif len(rows) == 1:
-            b = rows
-        else:
-            b, w, g = rows[:, None], w[None], g[None]
-        return Touch(span, vectors, place, b, w, g)
+            found = place.extra[key] = self._touch(span, vectors, place, whole)
+        together, entries = found
+        rows = self.clocks.rows_of(span, together)
+        if not together:
+            rows = rows[entries[0]] if len(rows) > 1 else rows[:1][np.zeros_like(entries[0])]
+        elif len(rows) > 1:
+            rows, entries = rows[:, None], tuple([each[None] for each in entries])
+        return Touch(span, vectors, place, rows, *entries[1:])
 
-    def _granules(
-        self, span: Span, vectors: Vectors, place: Place
-    ) -> tuple[Array | None, Array, Array]:
+    def _touch(
+        self, span: Span, vectors: Vectors, place: Place, whole: bool
+    ) -> tuple[bool, tuple[Array, ...]]:
+        """Return whether all blocks touch the same, and the entries; rows are those of the span."""
+        clocks = self.clocks
         offsets, active = place.offsets, place.active
-        bits = vectors.dtype.bits
-        start = vectors.start + offsets * bits // 8
+        start = vectors.start + offsets * vectors.dtype.bits // 8
         count = -(-vectors.bits // 8 // self.granule) or 1
         g = start[..., None] // self.granule + np.arange(count)
         together = g.shape[0] == 1 and (active is None or active.shape[0] == 1)
-        shape = (1 if together else span.nB, span.nW, LANES, *g.shape[3:])
-        g = np.broadcast_to(g, shape)
-        w = np.broadcast_to(span.W[None, :, None, None, None], shape)
-        b = np.broadcast_to(np.arange(shape[0])[:, None, None, None, None], shape)
+        rows = np.arange(1 if together else span.nB)[:, None, None]
+        if whole:
+            number, who = clocks.warps, span.W[:, None]
+        else:
+            number, who = clocks.parts, clocks.of[span.W]
+        base = (rows * number + who) * self.granules
+        shape = (len(rows), span.nW, LANES, *g.shape[3:])
+        keys = np.broadcast_to(base[..., None, None] + g, shape)
+        bits = np.broadcast_to((np.int64(1) << np.arange(LANES))[:, None, None], shape)
         if active is not None:
             chosen = np.broadcast_to(active[..., None], shape)
-            b, w, g = b[chosen], w[chosen], g[chosen]
+            keys, lanes = keys[chosen], bits[chosen]
         else:
-            b, w, g = b.reshape(-1), w.reshape(-1), g.reshape(-1)
-        if vectors.keeps and len(g) > 1:
-            merged = (b * self.warps + w) * self.granules + g
-            distinct = np.unique(merged)
-            if len(distinct) < len(merged):
-                b, rest = np.divmod(distinct, self.warps * self.granules)
-                w, g = np.divmod(rest, self.granules)
-        return (None if together else b), w, g
+            keys, lanes = keys.reshape(-1), bits.reshape(-1)
+        if whole:
+            keys = np.unique(keys)
+        else:
+            keys, lanes = self._merged(keys, lanes)
+        rest, g = np.divmod(keys, self.granules)
+        b, p = np.divmod(rest, number)
+        if whole:
+            b, p, g = self._all_parts(b, p, g)
+            lanes = clocks.lanes[p]
+        return together, self._entries(b, p, lanes, g, WHOLE if whole else 0)
 
-    def _ordered(self, written: Array, touch: Touch) -> Array:
-        """Return where the writes come before what the warps do."""
-        at = (touch.b * self.warps + touch.w) * 2 * self.agents + (written >> AGENT)
-        return (written & EPOCH) <= self.clock.reshape(-1).take(at)
+    @staticmethod
+    def _merged(keys: Array, lanes: Array) -> tuple[Array, Array]:
+        """Return each key once, with all of its lanes; in their order if they are distinct."""
+        if len(keys) < 2:
+            return keys, lanes
+        order = np.argsort(keys, kind="stable")
+        ranked = keys[order]
+        begins = ranked[1:] != ranked[:-1]
+        if begins.all():
+            return keys, lanes
+        starts = np.flatnonzero(np.r_[True, begins])
+        return ranked[starts], np.bitwise_or.reduceat(lanes[order], starts)
 
-    def read(self, span: Span, vectors: Vectors, place: Place) -> None:
+    def _all_parts(self, b: Array, w: Array, g: Array) -> tuple[Array, Array, Array]:
+        """Return what warps touch as what all of their parts touch."""
+        if not self.clocks.divided:
+            return b, w, g
+        entry, p = np.nonzero(w[:, None] == self.clocks.warp)
+        return b[entry], p, g[entry]
+
+    def _entries(self, b: Array, p: Array, lanes: Array, g: Array, flag: int) -> tuple[Array, ...]:
+        """Return entries, with those who write if it is a write."""
+        clocks, writers = self.clocks, lanes
+        warps = clocks.warp[p]
+        if clocks.divided and len(g):
+            keys = (b * clocks.warps + warps) * self.granules + g
+            each, index = np.unique(keys, return_inverse=True)
+            union = np.zeros(len(each), np.int64)
+            np.bitwise_or.at(union, index, lanes)
+            writers = union[index]
+        lowest = writers & -writers
+        who = warps * LANES + np.log2(np.maximum(lowest, 1)).astype(np.int64)
+        who |= np.where(writers != lowest, SEVERAL, 0) | flag
+        return b, p, lanes, g, writers, who
+
+    # -- accesses
+
+    def read(self, span: Span, vectors: Vectors, place: Place, whole: bool = False) -> None:
         """Check a read, and remember it."""
-        touch = self.touch(span, vectors, place)
-        at = touch.b * self.granules + touch.g
+        touch = self.touch(span, vectors, place, whole)
+        at = touch.rows * self.granules + touch.granules
         written = self.last.reshape(-1).take(at)
         if not written.all():
             self._unwritten(touch, written == 0)
-        ordered = self._ordered(written, touch)
+        ordered = self._ordered(written, touch, at)
         if not ordered.all():
-            self._race(touch, ~ordered, "read", written >> AGENT)
-        if self.atomic is not None:
-            self._against(self.atomic, touch, "read", "an atomic of")
-        self.reads.reshape(-1)[at * self.agents + touch.w] = self.epoch[touch.b, touch.w]
+            self._race(touch, ~ordered, "read", written)
+        if self.atomics is not None:
+            self._against(self.atomics, touch, "read")
+        self._remember(self.reads, touch)
+
+    def _ordered(self, written: Array, touch: Touch, at: Array) -> Array:
+        writers = None if self.writers is None else self.writers.reshape(-1).take(at)
+        return self.clocks.ordered(written, (touch.rows, touch.parts, touch.lanes), writers)
+
+    def _remember(self, readers: Readers, touch: Touch) -> None:
+        clocks = self.clocks
+        stamp = clocks.now(touch.rows, clocks.columns_of(THREAD, touch.parts)) << EPOCH
+        at, by = (touch.rows, touch.granules), (touch.parts, touch.writers)
+        readers.remember(at, by, clocks.warp[touch.parts], stamp, self.number(touch.vectors.op))
 
     def write(
-        self, span: Span, vectors: Vectors, place: Place, engine: int = 0, atomic: bool = False
+        self,
+        span: Span,
+        vectors: Vectors,
+        place: Place,
+        kind: int = THREAD,
+        atomic: bool = False,
+        whole: bool = False,
     ) -> None:
-        """Check a write by warps, or by agents so many after them, and remember it."""
-        touch = self.touch(span, vectors, place)
-        b, w = touch.b, touch.w
-        at = b * self.granules + touch.g
+        """Check a write by threads, or by their copies, and remember it."""
+        touch = self.touch(span, vectors, place, whole)
+        at = touch.rows * self.granules + touch.granules
         written = self.last.reshape(-1).take(at)
-        ordered = self._ordered(written, touch)
+        ordered = self._ordered(written, touch, at)
         if not ordered.all():
-            self._race(touch, ~ordered, "write", written >> AGENT)
-        self._against(self.reads, touch, "write", "a read by")
+            self._race(touch, ~ordered, "write", written)
+        self._against(self.reads, touch, "write")
         if atomic:
-            assert self.atomic is not None
-            self.atomic.reshape(-1)[at * self.agents + w] = self.epoch[b, w]
+            assert self.atomics is not None
+            self._remember(self.atomics, touch)
             if not written.all():  # an atomic needs a value to begin with
                 self._unwritten(touch, written == 0)
             return
-        if self.atomic is not None:
-            self._against(self.atomic, touch, "write", "an atomic of")
-        agent = w + engine
-        stamp = (agent << AGENT | self.epoch[b, agent]).astype(np.int32)
+        if self.atomics is not None:
+            self._against(self.atomics, touch, "write")
+        if vectors.packed:
+            self._halves(touch)
+        stamp = self.clocks.stamps(touch.rows, touch.who + kind * self.agents.threads)
         last = self.last.reshape(-1)
         last[at] = stamp
+        self.wrote.reshape(-1)[at] = self.number(vectors.op)
+        if self.writers is not None or (touch.who & SEVERAL).any():
+            if self.writers is None:
+                self.writers = np.zeros(self.last.shape, np.int64)
+            self.writers.reshape(-1)[at] = touch.writers
         again = last.take(at)
         if not np.array_equal(again, np.broadcast_to(stamp, again.shape)):
-            self._race(touch, again != stamp, "write", again >> AGENT)
+            self._race(touch, again != stamp, "write", again)
 
-    def _against(self, table: Array, touch: Touch, access: str, other: str) -> None:
-        late = table[touch.b, touch.g] > self.clock[touch.b, touch.w, : self.agents]
-        if late.any():
-            self._race(touch, late.any(-1), access, late.argmax(-1), other)
+    def _against(self, readers: Readers, touch: Touch, access: str) -> None:
+        """Require that the reads, or atomics, are ordered before this access."""
+        late = readers.late(touch.rows, touch.parts, touch.lanes, touch.granules)
+        if late is not None:
+            warps = self.clocks.warp[touch.parts]
+            elsewhere = late & (readers.warps_of() != warps[..., None])  # tell of these first
+            chosen = np.where(elsewhere.any(-1), elsewhere.argmax(-1), late.argmax(-1))
+            self._race(touch, late.any(-1), access, chosen, readers)
+
+    def _halves(self, touch: Touch) -> None:
+        """Refuse that lanes write different parts of one byte at once."""
+        span, vectors, place = touch.span, touch.vectors, touch.place
+        if vectors.bits % 8 == 0 or not (touch.who & SEVERAL).any():
+            return
+        shape = (*span.shape, vectors.count)
+        items = np.broadcast_to(place.items, shape)
+        active = np.broadcast_to(True if place.active is None else place.active, shape)
+        for b, w in np.ndindex(*shape[:2]):
+            held = items[b, w][active[b, w]]
+            each, first = np.unique(held, return_index=True)
+            _, bytes_ = np.unique(each // 8, return_index=True)
+            lanes = np.broadcast_to(np.arange(LANES)[:, None], shape[2:])[active[b, w]]
+            for k in np.setdiff1d(np.arange(len(each)), bytes_):
+                lane = int(lanes[first[k]])
+                other = lanes[held // 8 == each[k] // 8]
+                if (other != lane).any():
+                    raise self._fault(
+                        "emulate-race",
+                        touch,
+                        (b, w, lane),
+                        access="write",
+                        offset=int(each[k] - vectors.start * 8) // vectors.dtype.bits,
+                        other="another lane's write of the same byte",
+                        fix="give each lane whole bytes",
+                    )
 
     # -- errors
 
-    def _thread(self, touch: Touch, bad: Array) -> tuple[tuple[int, ...], int, int]:
-        """Return the first thread of the bad entries, the entry, and the element."""
+    def _first(self, touch: Touch, bad: Array) -> tuple[tuple[int, ...], int, dict[str, int]]:
+        """Return the thread of the first bad entry, the element, and the entry: its number, row and
+        granule.
+        """
         span, vectors, place = touch.span, touch.vectors, touch.place
-        shape = np.broadcast_shapes(touch.b.shape, touch.w.shape, touch.g.shape)
-        bad = np.broadcast_to(bad, shape)
-        k = int(np.argmax(bad))
-        b, w, g = (
-            int(np.broadcast_to(each, bad.shape).flat[k]) for each in (touch.b, touch.w, touch.g)
-        )
-        row = int(np.flatnonzero(b == span.B)[0]) if self.rows > 1 else 0
-        warp = int(np.flatnonzero(w == span.W)[0])
+        entries = np.broadcast_arrays(*touch.entries)
+        k = int(np.argmax(np.broadcast_to(bad, entries[0].shape)))
+        b, p, lanes, g, _, who = (int(each.flat[k]) for each in entries)
+        row = int(np.flatnonzero(b == span.B)[0]) if self.clocks.rows > 1 else 0
+        warp = int(np.flatnonzero(self.clocks.warp[p] == span.W)[0])
         offsets = np.broadcast_to(place.offsets, (*span.shape, vectors.count))[row, warp]
         starts = (vectors.start + offsets * vectors.dtype.bits // 8) // self.granule
         count = -(-vectors.bits // 8 // self.granule) or 1
         touches = (starts <= g) & (g < starts + count)
         if place.active is not None:
             touches &= np.broadcast_to(place.active, (*span.shape, vectors.count))[row, warp]
+        own = touches & ((lanes >> np.arange(LANES)) & 1 != 0)[:, None]
+        touches = own if own.any() else touches
         lane, vector = np.unravel_index(int(np.argmax(touches)), touches.shape)
-        return (row, warp, int(lane)), k, int(offsets[lane, vector])
+        where = (row, warp) if who & WHOLE else (row, warp, int(lane))
+        return where, int(offsets[lane, vector]), {"entry": k, "row": b, "granule": g}
 
     def _fault(self, code: str, touch: Touch, where: tuple[int, ...], **facts: Any) -> CuteError:
         op, storage = touch.vectors.op, touch.vectors.access.storage
         return self.faults.at(code, op, touch.span, where, storage=storage, **facts)
 
     def _unwritten(self, touch: Touch, bad: Array) -> None:
-        where, _, offset = self._thread(touch, bad)
+        where, offset, _ = self._first(touch, bad)
         raise self._fault("emulate-smem-unwritten", touch, where, offset=offset)
 
-    def _race(self, touch: Touch, bad: Array, access: str, agents: Array, other: str = "") -> None:
-        where, k, offset = self._thread(touch, bad)
-        agent = int(np.broadcast_to(agents, np.broadcast_shapes(bad.shape, agents.shape)).flat[k])
-        facts: dict[str, Any] = {"offset": offset, "access": access, "agent": agent}
-        if agent >= 2 * self.warps:
-            facts["engine"], facts["fix"] = self.words.engine(agent)
-            raise self._fault("emulate-async-pending", touch, where, **facts)
-        if self.warps <= agent < 2 * self.warps:
-            raise self._copy_pending(touch, where, k, facts)
-        if agent == int(touch.span.W[where[1]]) and not other:
-            other = "another lane's write by"
-        facts["other"] = f"{other or 'a write by'} {self.words.name(agent)}"
-        raise self._fault("emulate-race", touch, where, **facts)
-
-    def _copy_pending(
-        self, touch: Touch, where: tuple[int, ...], k: int, facts: dict[str, Any]
-    ) -> CuteError:
-        """Return the error of cp.async data that is used too early, with the wait that is right."""
-        rows, _w, granules = np.broadcast_arrays(touch.b, touch.w, touch.g)
-        row, agent = int(rows.flat[k]), facts["agent"]
-        owner = agent - self.warps
-        epoch = int(self.last[row, int(granules.flat[k])] & EPOCH)
-        committed = int(self.epoch[row, agent]) - 1
-        waited = int(self.clock[row, owner, agent])
-        own = owner == int(touch.span.W[where[1]])
-        if epoch > committed:
-            fix = "close the group with CpCommit, then wait for it with CpWait(0)"
-        elif waited >= epoch:
-            fix = f"put a barrier between CpWait of warp {owner} and this {facts['access']}"
+    def _race(
+        self, touch: Touch, bad: Array, access: str, others: Array, readers: Readers | None = None
+    ) -> None:
+        """Refuse an access after others: stamps of writes, or readers."""
+        if readers is None:
+            warps = (others & WHO) % self.agents.threads // LANES
+            elsewhere = bad & (warps != self.clocks.warp[touch.parts])
+            bad = elsewhere if elsewhere.any() else bad  # tell of another warp first
+        where, offset, at = self._first(touch, bad)
+        other = int(np.broadcast_to(others, bad.shape).flat[at["entry"]])
+        row, g = at["row"], at["granule"]
+        if readers is None:
+            verb, who = "a write by", other & WHO
+            lanes = 0 if other & (SEVERAL | WHOLE) else 1 << who % LANES
+            op = self.ops[int(self.wrote[row, g])]
         else:
-            fix = f"wait with CpWait({committed - epoch}) before this line"
-            fix += "" if own else f" in warp {owner}, and put a barrier after it"
-        return self._fault(
-            "emulate-copy-pending", touch, where, owner=owner, group=epoch, fix=fix, **facts
-        )
+            verb, who, lanes, op = self.earlier(readers, (row, g), other)
+        warp = int(touch.span.W[where[1]])
+        code, facts = self.told(who, lanes, op, verb, warp)
+        if code == "emulate-copy-pending":
+            facts |= self.wait_of(row, other >> EPOCH, who, warp, access)
+        raise self._fault(code, touch, where, offset=offset, access=access, **facts)
 
-    # -- order
-
-    def commit(self, span: Span) -> None:
-        """Close the groups of the warps' cp.async engines."""
-        rows = self.rows_of(span, together=True)
-        self.epoch[rows[:, None], self.warps + span.W] += 1
-
-    def wait(self, span: Span, n: int) -> None:
-        """Order all but the latest n groups before what the warps do next."""
-        rows, engines = self.rows_of(span, together=True)[:, None], self.warps + span.W
-        done = self.epoch[rows, engines] - 1 - n
-        reached = np.maximum(self.clock[rows, span.W, engines], done)
-        self.clock[rows, span.W, engines] = reached
-
-    def present(self, rows: Array, W: Array) -> Array:
-        """Return the clocks [row, warp, agent] of warps, their own epoch in the place of SELF.
-
-        The second half of the agents axis is what proxy fences have made visible to TMA and wgmma.
+    def earlier(
+        self, readers: Readers, at: tuple[int, int], reader: int
+    ) -> tuple[str, int, int, Op]:
+        """Return the last read of a granule, or atomic, by a reader: in words, whose, by which
+        lanes (as bits), and the op.
         """
-        clocks = self.clock[rows[:, None], W]
-        clocks[:, np.arange(len(W)), W] = self.epoch[rows[:, None], W]
-        return clocks
+        verb = "an atomic of" if readers is self.atomics else "a read by"
+        lanes = int(readers.table[(*at, reader)]) & LOW
+        return verb, readers.agent(reader), lanes, self.ops[int(readers.by[(*at, reader)])]
 
-    def meet(self, rows: Array, W: Array) -> None:
-        """Join the clocks of warps that met at a barrier."""
-        self.take(rows, W, self.present(rows, W).max(axis=1))
-        self.epoch[rows[:, None], W] += 1
+    def told(
+        self, who: int, lanes: int, op: Op, verb: str, warp: int | None
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the code of a fault and the facts of the earlier access: by an agent, of these
+        lanes (as bits; 0: of several), that an op made; `warp`: of the later one.
+        """
+        agents, since = self.agents, line_of(op)
+        facts: dict[str, Any] = {"agent": who, "since": since}
+        kind = agents.kind(who)
+        if kind == COPY:
+            return "emulate-copy-pending", facts | {"owner": agents.warp(who)}
+        if kind != THREAD:
+            facts["engine"], facts["fix"] = agents.engine(who)
+            return "emulate-async-pending", facts
+        own = agents.warp(who)
+        lane = f", lane {lanes.bit_length() - 1}" if lanes and lanes & (lanes - 1) == 0 else ""
+        facts["other"] = f"{verb} warp {own}{lane} ({since})"
+        facts["fix"] = f"put {'syncwarp' if own == warp else 'syncthreads'}() between the two"
+        return "emulate-race", facts
 
-    def take(self, rows: Array, W: Array, clocks: Array) -> None:
-        """Lift the clocks of warps to clocks [row, agent], or [row, warp, agent]."""
-        at = rows[:, None]
-        clocks = clocks[:, None, :] if clocks.ndim == 2 else clocks
-        self.clock[at, W] = np.maximum(self.clock[at, W], clocks)
-        self.clock[at, W, W] = SELF
-
-    def fence(self, span: Span) -> None:
-        """Make what the warps know of visible to TMA and wgmma."""
-        rows = self.rows_of(span, together=True)[:, None]
-        W, A = span.W, self.agents
-        seen = self.present(rows[:, 0], W)[..., :A]
-        self.clock[rows, W, A:] = np.maximum(self.clock[rows, W, A:], seen)
-        self.epoch[rows, W] += 1
+    def wait_of(self, row: int, group: int, who: int, warp: int, access: str) -> dict[str, Any]:
+        """Return the facts of a copy that is used too early: its group, and the right wait."""
+        clocks, owner = self.clocks, self.agents.warp(who)
+        part, column = clocks.of[owner, who % LANES], clocks.column[who]
+        closed = clocks.closed[COPY][row, part]
+        waited = clocks.own[row, 0, column] >= through(np.int64(group))
+        own = owner == warp
+        if group > closed[0]:
+            fix = "close the group with cp_async_fence(), then call cp_async_wait(0)"
+        elif waited:
+            meet = "syncwarp()" if own else "a barrier"
+            fix = f"put {meet} between cp_async_wait of warp {owner} and this {access}"
+        else:
+            later = int(np.count_nonzero(closed > group))
+            fix = f"wait with cp_async_wait({later}) before this line"
+            fix += "" if own else f" in warp {owner}, and put a barrier after it"
+        return {"group": group, "fix": fix}

@@ -33,6 +33,12 @@ WORDINGS: dict[str, Wording] = {
         '"forward", "reversed" or a seed (int)',
         "leave it out for the forward order",
     ),
+    "emulate-resident": (
+        LayoutError,
+        "{resident!r} blocks at once",
+        "an integer of at least 1",
+        "leave it out for what the multiprocessors of an H100 hold",
+    ),
     "emulate-op": (
         EmulationError,
         "{name}, which is not emulated yet",
@@ -41,9 +47,17 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-bounds": (
         EmulationError,
-        "{elements} of {space} storage {storage}, by {who}",
+        "{elements} of {space} storage {storage}{coordinate}, by {who}",
         "0 <= element < {limit}",
         "guard the access at the ragged edge, or round the storage up to whole tiles",
+    ),
+    "emulate-mode": (
+        EmulationError,
+        "entry {entry} of {mode}, by {who}: element {offset} of {space} storage {storage}, which "
+        "belongs to another coordinate",
+        "0 <= entry < {extent}",
+        "guard that coordinate, or make a tensor with a layout of its own: make_tensor(x.data, "
+        "layout)",
     ),
     "emulate-padding": (
         EmulationError,
@@ -80,19 +94,26 @@ WORDINGS: dict[str, Wording] = {
         EmulationError,
         "a {access} of element {offset} of {storage} by {who}, after {other} that nothing orders "
         "before it",
-        "a barrier between accesses of different warps of which one writes",
-        "put syncthreads() between the two",
+        "a barrier between accesses of different threads of which one writes",
+        "{fix}",
+    ),
+    "emulate-global-race": (
+        EmulationError,
+        "a {access} of element {offset} of {storage} by {who}, which nothing orders with the "
+        "{other} ({other_line})",
+        "accesses of global memory that are ordered, if one of them writes",
+        "{fix}",
     ),
     "emulate-copy-pending": (
         EmulationError,
         "a {access} of element {offset} of {storage} by {who}, which cp.async of warp {owner} "
-        "writes in its group {group}",
+        "({since}) writes in its group {group}",
         "cp.async data to be waited for, and by other warps behind a barrier",
         "{fix}",
     ),
     "emulate-async-pending": (
         EmulationError,
-        "a {access} of element {offset} of {storage} by {who}, which {engine} uses",
+        "a {access} of element {offset} of {storage} by {who}, which {engine} uses ({since})",
         "to wait until the engine is done with shared memory",
         "{fix}",
     ),
@@ -106,25 +127,43 @@ WORDINGS: dict[str, Wording] = {
     "emulate-wgmma-pending": (
         EmulationError,
         "an access to {registers} by {who}, which wgmma still uses",
-        "accumulators and A in registers to be left alone until WgWait",
+        "accumulators and A in registers to be left alone until warpgroup_wait",
         "{fix}",
     ),
     "emulate-wgmma-fence": (
         EmulationError,
         "wgmma on {registers} by {who}, which other instructions wrote without a fence since",
-        "WgFence between writes to registers and the first wgmma that uses them",
+        "warpgroup_fence() between writes to registers and the first wgmma that uses them",
         "call warpgroup_fence() before the wgmma",
     ),
     "emulate-mbarrier-unset": (
         EmulationError,
         "{name}, which nothing has initialised, by {who}",
-        "MbarInit, and a barrier, before an mbarrier is used",
+        "init, and a barrier, before an mbarrier is used",
         "let one thread initialise it, then fence and syncthreads()",
+    ),
+    "emulate-mbarrier-early": (
+        EmulationError,
+        "the use of {name} by {who}, without {missing}",
+        "init, a fence of it, and a barrier, before other threads, TMA or other blocks use it",
+        "call fence_mbarrier_init() after the init, then syncthreads() or cluster_sync()",
+    ),
+    "emulate-mbarrier-again": (
+        EmulationError,
+        "a second init of {name} by {who}, where {use}",
+        "an mbarrier that nobody uses any more",
+        "initialise it once, or put a barrier between its last use and the next init",
+    ),
+    "emulate-block-end": (
+        EmulationError,
+        "the end of block {block}, whose shared memory {use}",
+        "shared memory that nobody uses once the last thread of its block has ended",
+        "{fix}",
     ),
     "emulate-mbarrier-arrivals": (
         EmulationError,
         "one more arrival at {name} by {who}, where all {count} of the phase have come",
-        "as many arrivals in a phase as MbarInit says",
+        "as many arrivals in a phase as the init says",
         "raise the count, or let fewer threads arrive",
     ),
     "emulate-mbarrier-bytes": (
@@ -160,9 +199,15 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-barrier-count": (
         EmulationError,
-        "{arrived} threads at barrier {id}, with {who}",
+        "{given} at barrier {id}, with {who}",
         "exactly {threads} threads",
         "count those who arrive and those who wait, or use another id",
+    ),
+    "emulate-setmaxnreg": (
+        EmulationError,
+        "setmaxnreg of {count} by {who}, while warp {other} of its warpgroup asked for {theirs}",
+        "all four warps of a warpgroup at setmaxnreg, with one number",
+        "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
     ),
     "emulate-deadlock": (
         EmulationError,

@@ -145,6 +145,7 @@ def test_narrow_types_are_packed_in_shared_memory(kind, checks):
     plan = m.plan(
         m.op(ops.Load, a, at(A, tid * n, width=n)),
         m.op(ops.Store, at(S, tid * n, width=n), a),
+        m.op(ops.Barrier, "warp"),
         m.op(ops.Load, b, at(S, (31 - tid) * n, width=n)),
         m.op(ops.Store, at(B, tid * n, width=n), b),
         m.op(ops.Load, w, at(words, tid)),

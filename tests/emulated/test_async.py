@@ -192,7 +192,7 @@ def test_missing_proxy_fence():
 def test_shared_memory_is_reused_before_the_store_has_read_it():
     error = refused("emulate-async-pending", tma_store(wait=False), np.zeros(64, np.float32))
     assert "which a TMA store of warp 0 uses" in str(error)
-    assert "BulkWait" in str(error)
+    assert "tma_store_wait" in str(error)
 
 
 def test_missing_barrier_before_the_store():
@@ -210,6 +210,7 @@ def test_tma_store_adds():
         m.op(ops.Fill, a, 2),
         m.op(ops.Store, at(S, tid), a),
         m.op(ops.Fence, "proxy_async"),
+        m.op(ops.Barrier, "warp"),
         only(m, store, store, m.op(ops.BulkCommit), m.op(ops.BulkWait, 0)),
     )
     B = np.ones(32, np.float32)
@@ -317,9 +318,9 @@ def arrays():
 def test_accumulators_are_read_too_early():
     error = refused("emulate-wgmma-pending", warpgroup(early=True), *arrays())
     assert "an access to d[0,1] by block (0, 0, 0), warp 0" in str(error)
-    assert "put WgWait(0) before this line" in str(error)
+    assert "put warpgroup_wait(0) before this line" in str(error)
     error = refused("emulate-wgmma-pending", warpgroup(early=True, commit=False), *arrays())
-    assert "close the group with WgCommit" in str(error)
+    assert "close the group with warpgroup_commit()" in str(error)
 
 
 def test_a_in_registers_is_overwritten_too_early():
@@ -340,7 +341,7 @@ def test_wgmma_reads_what_was_stored_without_a_proxy_fence():
 # -- clusters
 
 
-def cluster(barrier=True, together=3):
+def cluster(barrier=True, together=3, fence=True):
     """Block 0 of each pair multicasts a tile to both; each waits at its own mbarrier."""
     m = Maker("cluster", threads=32, grid=(4, 1, 1), cluster=(2, 1, 1))
     A, B = m.tensor("A", "f32"), m.tensor("B", "f32")
@@ -348,8 +349,9 @@ def cluster(barrier=True, together=3):
     a = m.reg("a", "f32")
     load = m.op(ops.TmaLoad, A[0], (bid_x * 16,), (32,), box_of(S, 0, 32), at(bar, 0), together)
     leads = m.op(ops.If, Compare("eq", bid_x % 2, 0), (only(m, load),), (), "block")
+    fences = [m.op(ops.Fence, "mbarrier_init")] if fence else []
     return m.plan(
-        only(m, m.op(ops.MbarInit, at(bar, 0), 1)),
+        only(m, m.op(ops.MbarInit, at(bar, 0), 1), *fences),
         *([m.op(ops.Barrier, "cluster")] if barrier else []),
         only(m, m.op(ops.MbarArrive, at(bar, 0), 128)),
         leads,

@@ -119,8 +119,10 @@ def loop(m, broken):
 
 
 def leave(m, broken):
-    yield m.op(ops.Leave, less(tid, 7 if broken else 0), "kernel", "thread")
-    yield m.op(ops.Barrier)
+    """Lanes that leave a loop do not reach its barrier; those that have returned need not."""
+    target = "loop" if broken else "kernel"
+    leaves = m.op(ops.Leave, less(tid, 7), target, "thread")
+    yield m.op(ops.Loop, "k0", 0, 2, 1, (leaves, m.op(ops.Barrier)), "block")
 
 
 DIVERGENT = "emulate-warp-divergent"

@@ -67,17 +67,37 @@ def test_missing_barrier_before_the_next_write_is_a_race():
     emulate(transpose(again="mended"), A, A.copy())
 
 
-def test_lanes_of_one_warp_are_in_program_order():
+def handed_over(*synchronised):
+    """Lanes write, read what another lane wrote, and write again; syncwarp where it is said."""
     m = Maker(threads=32)
     S = m.smem("S", "s32", 32)
     a = m.reg("a", "s32")
-    plan = m.plan(
+    meet = [[m.op(ops.Barrier, "warp")] if k in synchronised else [] for k in range(2)]
+    return m.plan(
         m.op(ops.Fill, a, 1),
         m.op(ops.Store, at(S, tid), a),
+        *meet[0],
         m.op(ops.Load, a, at(S, 31 - tid)),
+        *meet[1],
         m.op(ops.Store, at(S, tid), a),
     )
-    emulate(plan)
+
+
+def test_lanes_of_one_warp_are_ordered_by_syncwarp_alone():
+    emulate(handed_over(0, 1))
+    error = refused("emulate-race", handed_over(1))
+    assert "after a write by warp 0, lane 31 (kernel.py:" in str(error)
+    assert "put syncwarp() between the two" in str(error)
+    error = refused("emulate-race", handed_over(0))
+    assert "after a read by warp 0, lane 31 (kernel.py:" in str(error)
+
+
+def test_each_lane_is_in_program_order():
+    m = Maker(threads=32)
+    S = m.smem("S", "s32", 32)
+    a = m.reg("a", "s32")
+    store, load = m.op(ops.Store, at(S, tid), a), m.op(ops.Load, a, at(S, tid))
+    emulate(m.plan(m.op(ops.Fill, a, 1), store, load, store, load))
 
 
 def test_warps_that_write_to_one_address_at_once_race():
@@ -287,9 +307,9 @@ def test_two_stages_of_cp_async(checks, order):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"wait": 2}, "wait with CpWait(1) before this line"),
-        ({"commit": False}, "close the group with CpCommit"),
-        ({"barrier": False}, "put a barrier between CpWait of warp"),
+        ({"wait": 2}, "wait with cp_async_wait(1) before this line"),
+        ({"commit": False}, "close the group with cp_async_fence()"),
+        ({"barrier": False}, "put a barrier between cp_async_wait of warp"),
     ],
 )
 def test_cp_async_data_is_used_too_early(changes, words):
@@ -367,6 +387,7 @@ def test_ldmatrix_reads_what_its_tv_layouts_say(name):
     plan = m.plan(
         *fill,
         m.op(ops.Store, at(S, tid * 8, width=8), a),
+        m.op(ops.Barrier, "warp"),
         m.op(ops.LdMatrix, atom, out, at(S, tid * 8, width=8)),
         m.op(ops.Store, at(B, tid * n, step=(n, 1)), out),
     )
@@ -389,6 +410,7 @@ def test_stmatrix_writes_what_its_tv_layouts_say(name):
     plan = m.plan(
         *values,
         m.op(ops.StMatrix, atom, at(S, tid * 8, width=8), a),
+        m.op(ops.Barrier, "warp"),
         m.op(ops.Load, out, at(S, tid * n, step=(n, 1))),
         m.op(ops.Store, at(B, tid * n, step=(n, 1)), out),
     )

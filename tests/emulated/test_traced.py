@@ -107,7 +107,7 @@ def test_gemm_that_is_broken_on_purpose(changes, code):
     error = refused(code, plan, A, B, C)
     assert "test_traced.py:" in str(error)
     if "wait" in changes:
-        assert "CpWait(2)" in str(error)
+        assert "cp_async_wait(2)" in str(error)
 
 
 def test_float_and_integer_arguments():

@@ -40,7 +40,7 @@ EMULATED = {
     "test_broken_twins.py::redux",
     "Load": "test_threads.py::test_vector_add_with_a_ragged_edge "
     "test_threads.py::test_access_beyond_the_array_is_refused",
-    "Store": "test_shared_memory.py::test_lanes_of_one_warp_are_in_program_order "
+    "Store": "test_shared_memory.py::test_each_lane_is_in_program_order "
     "test_shared_memory.py::test_lanes_that_write_different_values_to_one_address_are_refused",
     **dict.fromkeys(
         ("CpAsync", "CpCommit", "CpWait"),

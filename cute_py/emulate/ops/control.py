@@ -18,6 +18,7 @@ from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
 from cute_py.emulate.spans import Array, Value
+from cute_py.emulate.spins import STEPS
 from cute_py.plan import ops
 
 
@@ -120,19 +121,20 @@ def loop(program: Program, op: ops.Loop) -> Run:
 
 
 def _alike_warps(c: Cohort, first: Value, last: Value) -> Array | None:
-    """Return a number for each warp, alike where its bounds are; None where a warp's lanes differ
-    or all are alike.
+    """Return a number for each warp, alike where its bounds are, and one for those whose lanes
+    differ; None where all are alike.
     """
     active = c.active()
     lead = active.argmax(-1)[..., None]
     numbers = np.zeros(c.span.shape[:2], np.int64)
+    mixed = np.zeros(c.span.shape[:2], np.bool_)
     for bound in (first, last):
         full = np.broadcast_to(np.asarray(bound, np.int64), c.span.shape)
         own = np.take_along_axis(full, lead, axis=-1)
-        if ((full != own) & active).any():
-            return None
+        mixed |= ((full != own) & active).any(-1)
         _, ids = np.unique(own[..., 0], return_inverse=True)
         numbers = numbers * (ids.max() + 1) + ids.reshape(numbers.shape)
+    numbers[mixed] = -1
     return numbers if (numbers != numbers.flat[0]).any() else None
 
 
@@ -140,12 +142,15 @@ def _alike_warps(c: Cohort, first: Value, last: Value) -> Array | None:
 def while_(program: Program, op: ops.While) -> Run:
     """Run test and body until the condition fails."""
     test, body, cond = program.block(op.test), program.block(op.body), program.condition(op.cond)
-    masks = op.scope == "thread" and not program.blocks_in(op.test, op.body)
+    waits = program.spins(op)
+    masks = op.scope == "thread" and not waits and not program.blocks_in(op.test, op.body)
+    each = 1 if waits else STEPS
 
     def again(c: Cohort, frame: Frame) -> bool | list[Cohort]:
         if frame.kind == "while":
             frame.kind, frame.steps, frame.pc = "test", test, 0
             frame.count += 1
+            c.spun = frame.count % each == 0
             return True
         value = cond(c)
         some, every = as_lanes(value, c.mask)
@@ -185,6 +190,8 @@ def leave(program: Program, op: ops.Leave) -> Run:
         while op.target == "loop" and c.frames[depth - 1].again is None:
             depth -= 1
         if every and _is_whole(c, depth, op.target):
+            if op.target == "kernel":
+                c.batch.barriers.leave(c.span, np.zeros(c.span.shape[:2], np.bool_))
             return _jump(c, depth, op.target)
         if not isinstance(value, np.ndarray):
             value = np.full((1, 1, 1), value)
@@ -194,6 +201,9 @@ def leave(program: Program, op: ops.Leave) -> Run:
             frame.saved = saved & ~gone
         now = np.ones((1, 1, 1), np.bool_) if c.mask is None else c.mask
         c.mask = now & ~gone
+        if op.target == "kernel":
+            stays = c.frames[0].saved & c.batch.agents.exist[c.span.W]
+            c.batch.barriers.leave(c.span, np.broadcast_to(stays, c.span.shape).any(-1))
         return None
 
     return run

@@ -24,10 +24,10 @@ from cute_py.atoms.mma import MMA_Atom
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, f32
 from cute_py.emulate.bits import numpy_type
+from cute_py.emulate.clocks import through
 from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.numerics import fma, numeric, widened
-from cute_py.emulate.ops.memory import wait_for
-from cute_py.emulate.ops.order import require_warps
+from cute_py.emulate.ops.order import of_whole_warps, require_warps
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.registers import View, selection
 from cute_py.emulate.spans import LANES, Array
@@ -352,7 +352,7 @@ def wgmma(program: Program, op: ops.Wgmma) -> Run:
         d.put_raw(c, total.reshape(*c.span.shape, -1))
         _fly(c, held)
 
-    return run
+    return of_whole_warps(run)
 
 
 def _operand(
@@ -380,10 +380,12 @@ def _operand(
         offsets = np.broadcast_to(place.offsets, (*c.span.shape, located.count))[:, ::WARPS, 0]
         if c.batch.shadow is not None:
             for b in range(c.span.nB):
-                for g in range(offsets.shape[1]):
-                    agent = c.batch.agents.wgmma + int(c.span.W[g * WARPS]) // WARPS
-                    issue = b, g * WARPS, 0
-                    c.batch.engines.touch(op, c.span, located, issue, offsets[b, g], agent, False)
+                for warp in range(c.span.nW):  # each of them must know what it reads
+                    agent = c.batch.agents.wgmma + int(c.span.W[warp]) // WARPS
+                    issue, held = (b, warp, 0), offsets[b, warp // WARPS]
+                    c.batch.engines.touch(
+                        op, c.span, located, issue, held, agent, False, lane=False
+                    )
         memory = c.batch.smem.data.view(numpy_type(tile.dtype))
         first = located.start // memory.itemsize
         index = (first + offsets[..., None] + np.arange(tile.width)).reshape(
@@ -411,19 +413,20 @@ def _require_groups(op: ops.Op, c: Cohort) -> None:
     raise c.fault("emulate-warp-divergent", op, (0, 0), name=type(op).__name__)
 
 
-def _groups_of(c: Cohort) -> Array:
-    """Return the wgmma engine of each warp."""
-    agents: Array = c.batch.agents.wgmma + c.span.W // WARPS
-    return agents
+def _columns_of(c: Cohort, W: Array) -> Array:
+    """Return the columns of clocks for the wgmmas of warps."""
+    assert c.batch.clocks is not None
+    columns: Array = c.batch.clocks.column[c.batch.agents.wgmma + W // WARPS]
+    return columns
 
 
 def _fly(c: Cohort, views: list[View]) -> None:
     """Remember that registers are in flight."""
-    shadow = c.batch.shadow
-    if shadow is None:
+    clocks = c.batch.clocks
+    if clocks is None:
         return
-    shadow.apart()
-    group = shadow.epoch[c.span.B[:, None], _groups_of(c)]
+    clocks.apart()
+    group = clocks.epoch[c.span.B[:, None], _columns_of(c, c.span.W)]
     for view in views:
         view.fly(c, group)
 
@@ -438,7 +441,7 @@ def wg_fence(program: Program, op: ops.WgFence) -> Run:
             if storage.dirty is not None:
                 storage.dirty[c.span.key] = False
 
-    return run
+    return of_whole_warps(run)
 
 
 @handles(ops.WgCommit)
@@ -447,12 +450,12 @@ def wg_commit(program: Program, op: ops.WgCommit) -> Run:
 
     def run(c: Cohort) -> None:
         _require_groups(op, c)
-        if c.batch.shadow is not None:
-            c.batch.shadow.apart()
-            leads = c.batch.agents.wgmma + c.span.W[::WARPS] // WARPS
-            c.batch.shadow.epoch[c.span.B[:, None], leads] += 1
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.apart()
+            clocks.epoch[c.span.B[:, None], _columns_of(c, c.span.W[::WARPS])] += 1
 
-    return run
+    return of_whole_warps(run)
 
 
 @handles(ops.WgWait)
@@ -461,7 +464,14 @@ def wg_wait(program: Program, op: ops.WgWait) -> Run:
 
     def run(c: Cohort) -> None:
         _require_groups(op, c)
-        if c.batch.shadow is not None:
-            wait_for(c, _groups_of(c), op.n)
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.apart()
+            who = clocks.acting(c.span, c.mask)
+            column = _columns_of(c, clocks.warp[who.parts])
+            bound = through(clocks.epoch[who.rows, column] - 1 - op.n)
+            rank = clocks.rank[who.rows] if clocks.clock.shape[2] > 1 else 0
+            at = who.rows, who.parts, rank, 0, column
+            clocks.clock[at] = np.maximum(clocks.clock[at], bound)
 
-    return run
+    return of_whole_warps(run)

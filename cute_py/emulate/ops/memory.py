@@ -10,10 +10,13 @@ import numpy as np
 from cute_py.atoms.copy import Copy_Op
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
+from cute_py.emulate.clocks import BULK, COPY, THREAD
 from cute_py.emulate.cohorts import Cohort, Run
+from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.numerics import function
-from cute_py.emulate.ops.order import require_ready, require_warps, slots_of, threads_of, value_at
+from cute_py.emulate.ops.order import require_warps, slots_of, threads_of, value_at
 from cute_py.emulate.program import Program, handles
+from cute_py.emulate.releases import THREADS, places_of, shared_places
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import Place
 from cute_py.plan import ops
@@ -30,10 +33,13 @@ def load(program: Program, op: ops.Load) -> Run:
     """Load vectors to registers."""
     located, dst = program.access(op.src, op), program.view(op.dst)
     own, target, fill = op.src.dtype, op.dst.dtype, op.src.fill
+    acquires = op.order == "acquire"
 
     def run(c: Cohort) -> None:
         place = located(c)
-        located.judge_read(c, place)
+        touch = located.judge_read(c, place)
+        if acquires and touch is not None and c.batch.releases is not None:
+            c.batch.releases.acquire(places_of(touch))
         values = located.load(c, place)
         if place.guard is not None:
             guard = _by_element(place.guard, located)
@@ -74,8 +80,11 @@ def store(program: Program, op: ops.Store) -> Run:
         values = read(c)
         if own is not target:
             values = recast(np.ascontiguousarray(values), own, target)
-        _write(located, place, c, values)
-        located.judge_write(c, place)
+        if located.smem:
+            _write(located, place, c, values)
+            located.judge_write(c, place)
+        else:
+            located.put(c, place, values)
 
     return run
 
@@ -151,7 +160,7 @@ def ldmatrix(program: Program, op: ops.LdMatrix) -> Run:
 
     def run(c: Cohort) -> None:
         place = _givers(located, c, rows)
-        located.judge_read(c, place)
+        located.judge_read(c, place, whole=True)
         data = np.ascontiguousarray(located.take(c, items(place), size)).view(np.uint8)
         dst.put(c, from_bytes(data, op.dst.dtype))
 
@@ -163,17 +172,20 @@ def _givers(located: Located, c: Cohort, rows: int) -> Place:
     require_warps(located.op, c)
     if rows == LANES:
         return located(c)
-    key = located, "givers", tuple(c.env[n] for n in located.names or ())
-    found = c.span.cache.get(key) if located.names == () else None
+    fixed = located.names == () and c.mask is None
+    key = located, "givers"
+    found = c.span.cache.get(key) if fixed else None
     if found is None:
         mask, lanes = c.mask, np.arange(LANES).reshape(1, 1, LANES) < rows
+        if mask is not None:
+            lanes = lanes & mask
         try:
             c.mask = lanes
             found = located(c)
         finally:
             c.mask = mask
-        found.active = np.broadcast_to(lanes[..., None], (1, 1, LANES, 1))
-        if located.names == ():
+        found.active = np.broadcast_to(lanes[..., None], (*lanes.shape, 1))
+        if fixed:
             c.span.cache[key] = found
     return found
 
@@ -197,7 +209,7 @@ def stmatrix(program: Program, op: ops.StMatrix) -> Run:
         lines[:, :, :rows] = np.moveaxis(matrix, 2, 3)
         data = lines.reshape(nB, nW, LANES, -1).view(np.uint8)
         _write(located, place, c, from_bytes(data, op.dst.dtype))
-        located.judge_write(c, place)
+        located.judge_write(c, place, whole=True)
 
     return run
 
@@ -214,7 +226,16 @@ def atomic(program: Program, op: ops.Atomic) -> Run:
 
     def run(c: Cohort) -> None:
         place = located(c)
-        located.judge_write(c, place, atomic=True)
+        if located.smem:
+            located.judge_write(c, place, atomic=True)
+            if c.batch.releases is not None:
+                chosen = c.active()[..., None] if place.active is None else place.active
+                each = shared_places(c.span, located.start, place.offsets, chosen)
+                c.batch.releases.update(each)
+        else:
+            touch = located.judge_read(c, place)
+            if touch is not None and c.batch.releases is not None:
+                c.batch.releases.update(places_of(touch))
         shape = (*c.span.shape, located.count * located.width)
         active = np.broadcast_to(
             True if place.active is None else _by_element(place.active, located), shape
@@ -271,6 +292,7 @@ def cp_async(program: Program, op: ops.CpAsync) -> Run:
 
     def run(c: Cohort) -> None:
         read, write = source(c), target(c)
+        source.judge_read(c, read, kind=COPY)
         values = source.load(c, read)
         if read.guard is not None:
             if zero_fill:
@@ -282,7 +304,7 @@ def cp_async(program: Program, op: ops.CpAsync) -> Run:
             whole = np.ascontiguousarray(np.broadcast_to(values, shape))
             values = recast(whole, op.src.dtype, op.dst.dtype)
         _write(target, write, c, values)
-        target.judge_write(c, write, engine=c.batch.warps)
+        target.judge_write(c, write, COPY)
 
     return run
 
@@ -300,8 +322,9 @@ def cp_commit(program: Program, op: ops.CpCommit) -> Run:
     """Close a group."""
 
     def run(c: Cohort) -> None:
-        if c.batch.shadow is not None:
-            c.batch.shadow.commit(c.span)
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.commit(clocks.acting(c.span, c.mask), COPY)
 
     return run
 
@@ -311,8 +334,9 @@ def cp_wait(program: Program, op: ops.CpWait) -> Run:
     """Wait for all but the latest n groups."""
 
     def run(c: Cohort) -> None:
-        if c.batch.shadow is not None:
-            c.batch.shadow.wait(c.span, op.n)
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.wait(clocks.acting(c.span, c.mask), COPY, op.n)
 
     return run
 
@@ -346,6 +370,42 @@ class Box:
             index += x * array.strides[k]
         return np.where(exists, index, 0), exists
 
+    def judge(
+        self,
+        c: Cohort,
+        where: tuple[int, int, int],
+        index: Array,
+        op: ops.TmaLoad | ops.TmaStore,
+        values: Array | None = None,
+        agent: int = THREAD,
+        who: int | None = None,
+    ) -> None:
+        """Refuse a read of elements, or a write of values, that nothing orders; by an engine."""
+        watch = c.batch.globals
+        region = None if watch is None else watch.of.get(self.name)
+        if watch is None or region is None:
+            return
+        array = self.array(c)
+        g = (array.address - region.low + index * array.itemsize)[:, None] // region.granule
+        g = (g + np.arange(array.itemsize // region.granule)).reshape(-1)
+        thread = int(c.span.W[where[1]]) * LANES + where[2]
+        ids = np.full(len(g), (int(c.span.B[where[0]]) << THREADS) | thread)
+        touch = watch.touched(c, region, self.name, op, g, ids, agent, who)
+        if touch is None:
+            return
+        if values is None or touch.kind != PLAIN:
+            watch.read(touch)
+            return
+        each = array.itemsize // region.granule
+
+        def same() -> Array:
+            bits = [np.ascontiguousarray(x).view(np.uint8) for x in (array.data[index], values)]
+            return np.repeat((bits[0] == bits[1]).reshape(len(index), -1).all(-1), each)
+
+        touch.same = same
+        watch.write(touch)
+        touch.same = None
+
 
 @handles(ops.TmaLoad)
 def tma_load(program: Program, op: ops.TmaLoad) -> Run:
@@ -364,6 +424,7 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
         for where in threads_of(c, bars):
             own, slot = int(c.span.B[where[0]]), int(slots[where])
             index, exists = box.at(c, where)
+            box.judge(c, where, index[exists], op, who=c.batch.agents.tma + slot)
             values = np.zeros(len(index), data.dtype)
             values[exists] = data[index[exists]]
             ranks = value_at(chosen, where, c.span.shape)
@@ -372,10 +433,12 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
                 bits = [r for r in range(program.resources.cluster) if ranks >> r & 1]
                 blocks = [engines.block_of(own, r) for r in bits]
             for b in blocks:
-                require_ready(op, c, where, b, slot)
+                engines.use(op, c.span, where, 1 << where[2], (b, slot), tma=True)
                 agent = c.batch.agents.tma + slot
                 other = None if b == own else b
                 engines.touch(op, c.span, target, where, offsets[where], agent, True, other)
+                if other is not None:
+                    engines.reach(op, c.span, where, b, agent)
                 _put(c, target, b, offsets[where], values)
                 engines.land(b, slot, box.bytes)
                 if c.batch.report is not None:
@@ -403,7 +466,8 @@ def tma_store(program: Program, op: ops.TmaStore) -> Run:
         for where in threads_of(c, place):
             b, w = int(c.span.B[where[0]]), int(c.span.W[where[1]])
             index, exists = box.at(c, where)
-            engines.touch(op, c.span, source, where, offsets[where], c.batch.agents.bulk + w, False)
+            agent = BULK * c.batch.agents.threads + w * LANES + where[2]
+            engines.touch(op, c.span, source, where, offsets[where], agent, False)
             memory = c.batch.smem.data[b].view(numpy_type(source.dtype))
             each = source.start // memory.itemsize + offsets[where].reshape(-1, 1)
             values = memory[(each + np.arange(source.width)).reshape(-1)][exists]
@@ -414,7 +478,9 @@ def tma_store(program: Program, op: ops.TmaStore) -> Run:
             if not array.writable:
                 raise c.batch.faults.fault("emulate-read-only", op, storage=op.tensor)
             data = array.data
-            data[at] = values if combine is None else combine(data[at], values)
+            result = values if combine is None else combine(data[at], values)
+            box.judge(c, where, at, op, result, agent=BULK)
+            data[at] = result
 
     return run
 
@@ -424,9 +490,9 @@ def bulk_commit(program: Program, op: ops.BulkCommit) -> Run:
     """Close a group of TMA stores."""
 
     def run(c: Cohort) -> None:
-        if c.batch.shadow is not None:
-            c.batch.shadow.apart()
-            c.batch.shadow.epoch[c.span.B[:, None], c.batch.agents.bulk + c.span.W] += 1
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.commit(clocks.acting(c.span, c.mask), BULK)
 
     return run
 
@@ -436,17 +502,8 @@ def bulk_wait(program: Program, op: ops.BulkWait) -> Run:
     """Wait for all but the latest n groups of TMA stores."""
 
     def run(c: Cohort) -> None:
-        if c.batch.shadow is not None:
-            wait_for(c, c.batch.agents.bulk + c.span.W, op.n)
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.wait(clocks.acting(c.span, c.mask), BULK, op.n)
 
     return run
-
-
-def wait_for(c: Cohort, agents: Array, n: int) -> None:
-    """Order all but the latest n groups of engines, one for each warp, before what comes next."""
-    shadow = c.batch.shadow
-    assert shadow is not None
-    shadow.apart()
-    B, W = c.span.B[:, None], c.span.W
-    done = shadow.epoch[B, agents] - 1 - n
-    shadow.clock[B, W, agents] = np.maximum(shadow.clock[B, W, agents], done)

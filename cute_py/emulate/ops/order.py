@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from cute_py.emulate.access import Located
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
 from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
+from cute_py.emulate.releases import THREADS, places_of
 from cute_py.emulate.scalars import TESTS, uniform
-from cute_py.emulate.spans import LANES, Array, Value
+from cute_py.emulate.spans import LANES, Array, Span, Value
 from cute_py.emulate.storages import Place
 from cute_py.plan import ops
 
 if TYPE_CHECKING:
+    from cute_py.emulate.clocks import Acting
     from cute_py.emulate.scalars import Evaluated
 
 # -- barriers of a block
@@ -53,16 +56,14 @@ class BarrierWait(Wait):
 def barrier(program: Program, op: ops.Barrier) -> Run:
     """Meet, arrive at, or wait for a barrier."""
     if op.scope == "warp":
-        return lambda c: require_lanes(program, op, c)
+        return _warp_barrier(program, op)
     if op.scope == "cluster":
-        return _cluster_barrier(program, op)
+        return of_whole_warps(_cluster_barrier(program, op))
     number = program.scalar(op.id)
-    threads = op.threads if op.scope == "named" else program.warps * LANES
-    base = program.resources.mask
+    most = program.warps * LANES
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
-        if c.mask is not None:
-            _require_whole(op, c, base)
+        _require_whole(op, c)
         ids = uniform(number(c), None)
         if isinstance(ids, np.ndarray):
             per_warp = np.broadcast_to(ids, c.span.shape)[..., 0]
@@ -70,47 +71,102 @@ def barrier(program: Program, op: ops.Barrier) -> Run:
                 return split(c, per_warp)
         rows = np.broadcast_to(ids, c.span.shape)[:, 0, 0]
         barriers = c.batch.barriers
-        whole = op.kind == "sync" and threads == program.warps * LANES
-        if whole and not isinstance(ids, np.ndarray) and barriers.meet_whole(c.span, ids):
+        if op.scope == "named":
+            threads = np.full(c.span.nB, op.threads)
+        else:
+            threads = barriers.everyone(c.span.B)
+        whole = op.kind == "sync" and (op.scope == "block" or op.threads == most)
+        if whole and not isinstance(ids, np.ndarray) and barriers.whole(c.span, ids):
+            barriers.phase[c.span.B, ids] += 1
+            if c.batch.clocks is not None:
+                c.batch.clocks.meet(c.batch.clocks.acting(c.span, c.mask))
             return None
-        if op.scope == "block":
-            barriers.require_one(c.span, op)
-        phases = barriers.arrive(c.span, rows, threads, op.kind != "arrive", op)
-        if op.kind == "arrive":
-            return None
-        c.wait = BarrierWait(op, c, rows, phases, threads)
-        return Signal.BLOCKED
+        return arrive_at_barrier(op, c, rows, threads)
 
-    return run
+    return of_whole_warps(run)
 
 
-def _require_whole(op: ops.Op, c: Cohort, base: Array | None) -> None:
-    """Refuse a barrier that some lanes of a warp do not reach."""
-    assert c.mask is not None
-    exist = np.ones((1, 1, LANES), np.bool_) if base is None else base[:, c.span.W]
-    bad = exist & ~c.mask
+def arrive_at_barrier(op: ops.Barrier, c: Cohort, rows: Array, threads: Array) -> Signal | None:
+    """Arrive at barriers of each block, and wait for them."""
+    barriers, clocks = c.batch.barriers, c.batch.clocks
+    if op.scope == "block":
+        barriers.require_one(c.span, op)
+    if clocks is not None:
+        clocks.apart()
+    phases = barriers.arrive(c.span, acting(c), rows, threads, op.kind != "arrive", op)
+    if op.kind == "arrive":
+        return None
+    c.wait = BarrierWait(op, c, rows, phases, int(threads[0]))
+    return Signal.BLOCKED
+
+
+def acting(c: Cohort) -> Acting | None:
+    """Return the threads that take part, for the clocks."""
+    clocks = c.batch.clocks
+    return None if clocks is None else clocks.acting(c.span, c.mask)
+
+
+def of_whole_warps(run: Run) -> Run:
+    """Return what whole warps do: those of which no lane takes part are left out."""
+
+    def gathered(c: Cohort) -> Signal | list[Cohort] | None:
+        if c.mask is None:
+            return run(c)
+        some = np.broadcast_to(c.mask, c.span.shape).any(-1)
+        if some.all():
+            return run(c)
+        if some.any():
+            return split(c, some)
+        return None if running(c).any() else Signal.ENDED
+
+    return gathered
+
+
+def running(c: Cohort) -> Array:
+    """Return the lanes [block or 1, warp, lane] that have not returned."""
+    lanes = c.frames[0].saved
+    return c.batch.agents.exist[None, c.span.W] if lanes is None else lanes
+
+
+def _require_whole(op: ops.Op, c: Cohort) -> None:
+    """Refuse a barrier that some lanes of a warp do not reach, though they have not returned."""
+    if c.mask is None:
+        return
+    bad = running(c) & ~c.mask
     if bad.any():
         where = first(bad, c.span)
-        others = f"lane {where[2]} and others of the warp took another branch or have ended"
+        others = f"lane {where[2]} and others of the warp took another branch"
         raise c.fault("emulate-barrier-divergent", op, where[:2], others=others)
 
 
 def require_warps(op: ops.Op, c: Cohort) -> None:
-    """Refuse a warp instruction under a mask of lanes."""
+    """Refuse a warp instruction that a part of a warp executes."""
     if c.mask is not None and not c.mask.all():
-        where, name = first(~c.mask, c.span), type(op).__name__
-        raise c.fault("emulate-warp-divergent", op, where, name=name)
+        bad = ~c.mask & c.mask.any(-1, keepdims=True)
+        if bad.any():
+            where, name = first(bad, c.span), type(op).__name__
+            raise c.fault("emulate-warp-divergent", op, where, name=name)
 
 
 def require_lanes(program: Program, op: ops.Op, c: Cohort) -> None:
     """Refuse an op that waits for all lanes of the warp where some neither come nor have ended."""
     if c.mask is None or not program.checks:
         return
-    running = c.frames[0].saved
-    bad = ~c.mask if running is None else running & ~c.mask
+    bad = running(c) & ~c.mask & c.mask.any(-1, keepdims=True)
     if bad.any():
         where, name = first(bad, c.span), type(op).__name__
         raise c.fault("emulate-warp-divergent", op, where, name=name)
+
+
+def _warp_barrier(program: Program, op: ops.Barrier) -> Run:
+    """Compile a barrier of each warp: of all its lanes that have not returned."""
+
+    def run(c: Cohort) -> None:
+        require_lanes(program, op, c)
+        if c.batch.clocks is not None:
+            c.batch.clocks.meet_warps(c.batch.clocks.acting(c.span, c.mask))
+
+    return run
 
 
 # -- the barrier of all blocks of a cluster
@@ -122,45 +178,34 @@ class ClusterWait(Wait):
     def ready(self, c: Cohort) -> bool | Array:
         """Return the warps whose arrival is complete."""
         barriers = c.batch.barriers
-        phases = barriers.cluster_phase[c.batch.engines.cluster_of[c.span.B]]
+        phases = barriers.cluster_phase[barriers.clusters.of[c.span.B]]
         done = phases[:, None] > barriers.cluster_seen[c.span.B[:, None], c.span.W]
         return bool(done.flat[0]) if done.all() or not done.any() else done
 
     def describe(self, c: Cohort) -> str:
         """Return who has come."""
-        cluster = int(c.batch.engines.cluster_of[c.span.B[0]])
+        cluster = int(c.batch.barriers.clusters.of[c.span.B[0]])
         arrived = int(c.batch.barriers.cluster_arrived[cluster])
         return f"the barrier of its cluster, where {arrived} threads have arrived"
 
     def wake(self, c: Cohort) -> None:
-        """Join the clocks of the block."""
-        shadow = c.batch.shadow
-        if shadow is not None:
-            shadow.apart()
-            shadow.take(c.span.B, c.span.W, c.batch.barriers.cluster_clocks[c.span.B])
+        """Take what the blocks of the cluster know."""
+        clocks = c.batch.clocks
+        if clocks is not None:
+            clocks.apart()
+            who = clocks.acting(c.span, c.mask)
+            of = c.batch.barriers.clusters.of[who.rows]
+            clocks.acquire(who, clocks.messages["clusters"][of])
 
 
 def _cluster_barrier(program: Program, op: ops.Barrier) -> Run:
     """Compile a barrier of a cluster."""
-    threads = program.resources.cluster * program.warps * LANES
     wait, kind = ClusterWait(op), op.kind
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
-        barriers, shadow = c.batch.barriers, c.batch.shadow
+        _require_whole(op, c)
         if kind != "wait":
-            clusters = c.batch.engines.cluster_of[c.span.B]
-            seen = barriers.cluster_phase[clusters]
-            barriers.cluster_seen[c.span.B[:, None], c.span.W] = seen[:, None]
-            if shadow is not None:
-                shadow.apart()
-                now = shadow.present(c.span.B, c.span.W).max(axis=1)
-                clocks = barriers.cluster_clocks
-                clocks[c.span.B] = np.maximum(clocks[c.span.B], now)
-                shadow.epoch[c.span.B[:, None], c.span.W] += 1
-            np.add.at(barriers.cluster_arrived, clusters, LANES * c.span.nW)
-            met = barriers.cluster_arrived == threads
-            barriers.cluster_phase[met] += 1
-            barriers.cluster_arrived[met] = 0
+            c.batch.barriers.arrive_cluster(c.span, acting(c))
         if kind == "arrive":
             return None
         ready = wait.ready(c)
@@ -174,6 +219,22 @@ def _cluster_barrier(program: Program, op: ops.Barrier) -> Run:
 
 
 # -- mbarriers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Lanes of a warp that do the same: the first of them (row of block, row of warp, lane), all
+    of them [lane], and what they have in common.
+    """
+
+    where: tuple[int, int, int]
+    lanes: Array
+    keys: tuple[int, ...]
+
+    @property
+    def bits(self) -> int:
+        """The lanes as bits."""
+        return int.from_bytes(np.packbits(self.lanes, bitorder="little").tobytes(), "little")
 
 
 def threads_of(c: Cohort, place: Place) -> Iterator[tuple[int, int, int]]:
@@ -195,11 +256,33 @@ def slots_of(located: Located, c: Cohort, place: Place) -> Array:
     return np.broadcast_to(c.batch.agents.slot(located, place.offsets[..., 0]), c.span.shape)
 
 
-def require_ready(op: ops.Op, c: Cohort, where: tuple[int, int, int], b: int, slot: int) -> None:
-    """Refuse an mbarrier that nothing has initialised."""
-    if c.batch.engines.count[b, slot] == 0:
-        name = c.batch.agents.mbarrier(slot)
-        raise c.fault("emulate-mbarrier-unset", op, where, name=name)
+def groups_of(c: Cohort, active: Array, *keys: Array) -> Iterator[Group]:
+    """Yield the lanes of each warp that take part, those with the same keys together.
+
+    Args:
+        c: the cohort.
+        active: [block, warp, lane], the lanes that take part.
+        keys: arrays that broadcast to them.
+    """
+    held = np.stack([np.broadcast_to(key, c.span.shape) for key in keys], -1)
+    lead = active.argmax(-1)
+    first = np.take_along_axis(held, lead[..., None, None], axis=2)
+    alike = ((held == first).all(-1) | ~active).all(-1)
+    values, leads, alike = first[:, :, 0].tolist(), lead.tolist(), alike.tolist()
+    for row, warp in np.argwhere(active.any(-1)).tolist():
+        lanes = active[row, warp]
+        if alike[row][warp]:
+            yield Group((row, warp, leads[row][warp]), lanes, tuple(values[row][warp]))
+            continue
+        for value in np.unique(held[row, warp][lanes], axis=0):
+            some = lanes & (held[row, warp] == value).all(-1)
+            yield Group((row, warp, int(some.argmax())), some, tuple(value.tolist()))
+
+
+def taking_part(c: Cohort, place: Place) -> Array:
+    """Return the lanes [block, warp, lane] that execute an op at a place."""
+    active = c.active()
+    return active if place.guard is None else active & place.guard[..., 0]
 
 
 @handles(ops.MbarInit)
@@ -211,9 +294,7 @@ def mbar_init(program: Program, op: ops.MbarInit) -> Run:
         place = located(c)
         slots, engines = slots_of(located, c, place), c.batch.engines
         for where in threads_of(c, place):
-            b, slot = int(c.span.B[where[0]]), int(slots[where])
-            engines.count[b, slot] = engines.pending[b, slot] = op.count
-            engines.bytes[b, slot] = engines.phase[b, slot] = 0
+            engines.init(op, c.span, where, int(slots[where]), op.count)
         located.judge_write(c, place)
 
     return run
@@ -227,17 +308,14 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
 
     def run(c: Cohort) -> None:
         place, engines = located(c), c.batch.engines
-        slots = slots_of(located, c, place)
-        ranks = None if rank is None else rank(c)
-        for where in threads_of(c, place):
-            own = int(c.span.B[where[0]])
-            b = own
-            if ranks is not None:
-                b = engines.block_of(own, value_at(ranks, where, c.span.shape))
-            arrive(op, c, where, b, int(slots[where]), op.bytes)
-        if c.batch.shadow is not None:
-            c.batch.shadow.apart()
-            c.batch.shadow.epoch[c.span.B[:, None], c.span.W] += 1
+        keys = [slots_of(located, c, place)]
+        if rank is not None:
+            keys.append(np.asarray(rank(c)))
+        for group in groups_of(c, taking_part(c, place), *keys):
+            b = int(c.span.B[group.where[0]])
+            if rank is not None:
+                b = engines.block_of(b, group.keys[1])
+            arrive(op, c, group, (b, group.keys[0]), op.bytes)
 
     return run
 
@@ -245,36 +323,36 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
 def arrive(
     op: ops.Op,
     c: Cohort,
-    where: tuple[int, int, int],
-    b: int,
-    slot: int,
+    group: Group,
+    at: tuple[int, int],
     nbytes: int,
-    engine: bool = False,
+    copies: bool = False,
 ) -> None:
-    """Let one thread arrive at an mbarrier of block b."""
-    engines, shadow = c.batch.engines, c.batch.shadow
-    require_ready(op, c, where, b, slot)
-    if engines.pending[b, slot] == 0:
-        raise c.fault(
-            "emulate-mbarrier-arrivals",
-            op,
-            where,
-            name=c.batch.agents.mbarrier(slot),
-            count=int(engines.count[b, slot]),
-        )
-    own, w = int(c.span.B[where[0]]), int(c.span.W[where[1]])
-    if shadow is not None and own == b:
-        shadow.apart()
-        now = shadow.present(np.array([b]), np.array([w]))[0, 0]
-        if engine:
-            now[shadow.warps + w] = shadow.epoch[b, shadow.warps + w]
-        engines.arriving[b, slot] = np.maximum(engines.arriving[b, slot], now)
-    engines.pending[b, slot] -= 1
-    engines.bytes[b, slot] += nbytes
-    phase = engines.phase[b, slot]
+    """Let lanes of a warp arrive at an mbarrier of a block: `at`, block and slot; `copies`: once
+    their cp.asyncs are complete.
+    """
+    engines, clocks, (b, slot) = c.batch.engines, c.batch.clocks, at
+    row, warp, _ = group.where
+    engines.use(op, c.span, group.where, group.bits, at)
+    pending, several = int(engines.pending[b, slot]), int(group.lanes.sum())
+    if pending == 0:
+        name, count = c.batch.agents.mbarrier(slot), int(engines.count[b, slot])
+        raise c.fault("emulate-mbarrier-arrivals", op, group.where, name=name, count=count)
+    if pending < several or (several > 1 and engines.bytes[b, slot] + nbytes == 0 and nbytes):
+        some = group.lanes & (np.cumsum(group.lanes) <= max(1, min(pending, several - 1)))
+        for lanes in (some, group.lanes & ~some):
+            part = Group((row, warp, int(lanes.argmax())), lanes, group.keys)
+            arrive(op, c, part, at, nbytes, copies)
+        return
+    if clocks is not None:
+        own, w = int(c.span.B[row]), int(c.span.W[warp])
+        who = clocks.lanes_of(own, w, group.lanes)
+        if own != b:
+            engines.reach(op, c.span, group.where, b)
+        engines.release(who, at, copies)
+    engines.pending[b, slot] -= several
+    engines.bytes[b, slot] += several * nbytes
     engines.settle(b, slot)
-    if shadow is not None and engines.phase[b, slot] != phase:
-        shadow.epoch[b, c.batch.agents.tma + slot] += 1
 
 
 @handles(ops.CpArrive)
@@ -284,13 +362,9 @@ def cp_arrive(program: Program, op: ops.CpArrive) -> Run:
 
     def run(c: Cohort) -> None:
         place = located(c)
-        slots = slots_of(located, c, place)
-        for where in threads_of(c, place):
-            b = int(c.span.B[where[0]])
-            arrive(op, c, where, b, int(slots[where]), 0, engine=True)
-        if c.batch.shadow is not None:
-            c.batch.shadow.epoch[c.span.B[:, None], c.batch.warps + c.span.W] += 1
-            c.batch.shadow.epoch[c.span.B[:, None], c.span.W] += 1
+        for group in groups_of(c, taking_part(c, place), slots_of(located, c, place)):
+            b = int(c.span.B[group.where[0]])
+            arrive(op, c, group, (b, group.keys[0]), 0, copies=True)
 
     return run
 
@@ -302,58 +376,62 @@ class PhaseWait(Wait):
         super().__init__(op)
         self.located, self.parity = located, parity
 
-    def _warps(self, c: Cohort) -> tuple[Array, Array]:
-        """Return slot and parity [block, warp], those of each warp's first lane."""
-        slots = slots_of(self.located, c, self.located(c))
+    def _lanes(self, c: Cohort) -> tuple[Array, Array, Array]:
+        """Return slot and parity [block, warp, lane], and the lanes that wait."""
+        place = self.located(c)
         parity = np.broadcast_to(np.asarray(self.parity(c)), c.span.shape)
-        lead = c.active().argmax(-1)[..., None]
-        return (
-            np.take_along_axis(slots, lead, 2)[..., 0],
-            np.take_along_axis(parity, lead, 2)[..., 0],
-        )
+        return slots_of(self.located, c, place), parity, taking_part(c, place)
+
+    def _first(self, c: Cohort) -> tuple[int, int, int, int]:
+        """Return block, slot, parity and row of warp of a lane that waits for an open phase."""
+        slots, parity, waits = self._lanes(c)
+        phase = c.batch.engines.phase[c.span.B[:, None, None], slots]
+        row, warp, lane = np.argwhere(waits & ((phase & 1) == parity & 1))[0].tolist()
+        where = row, warp, lane
+        return int(c.span.B[row]), int(slots[where]), int(parity[where]) & 1, warp
 
     def ready(self, c: Cohort) -> bool | Array:
-        """Return the warps whose phase is complete."""
-        slots, parity = self._warps(c)
-        done = (c.batch.engines.phase[c.span.B[:, None], slots] & 1) != parity & 1
+        """Return the warps whose lanes all wait for phases that are complete."""
+        slots, parity, waits = self._lanes(c)
+        phase = c.batch.engines.phase[c.span.B[:, None, None], slots]
+        done = (((phase & 1) != parity & 1) | ~waits).all(-1)
         return bool(done.flat[0]) if done.all() or not done.any() else done
 
     def describe(self, c: Cohort) -> str:
         """Return what the mbarrier still needs."""
-        slots, parity = self._warps(c)
-        b, slot, engines = int(c.span.B[0]), int(slots[0, 0]), c.batch.engines
+        b, slot, parity, _ = self._first(c)
+        engines = c.batch.engines
         missing = f"{int(engines.pending[b, slot])} of {int(engines.count[b, slot])} arrivals"
         left = int(engines.bytes[b, slot])
         if left:
             missing += f" and {left} bytes" if left > 0 else f" and has {-left} bytes too many"
-        name = c.batch.agents.mbarrier(slot)
-        return f"phase {int(parity[0, 0]) & 1} of {name}, which lacks {missing}"
+        return f"phase {parity} of {c.batch.agents.mbarrier(slot)}, which lacks {missing}"
 
     def mismatch(self, c: Cohort) -> dict[str, Any] | None:
         """Return the facts of a wrong count of bytes: all have arrived, and bytes are left."""
-        slots, _ = self._warps(c)
+        slots, _, waits = self._lanes(c)
         engines = c.batch.engines
-        b = c.span.B[:, None]
-        left = np.where(engines.pending[b, slots] == 0, engines.bytes[b, slots], 0)
+        b = c.span.B[:, None, None]
+        left = np.where(waits & (engines.pending[b, slots] == 0), engines.bytes[b, slots], 0)
         if not left.any():
             return None
-        row, warp = (int(k) for k in np.argwhere(left)[0])
-        n = int(left[row, warp])
+        where = tuple(np.argwhere(left)[0].tolist())
+        n = int(left[where])
         what = f"waits for {n} bytes more" if n > 0 else f"got {-n} bytes more"
-        return {
-            "where": (row, warp),
-            "name": c.batch.agents.mbarrier(int(slots[row, warp])),
-            "what": what,
-        }
+        name = c.batch.agents.mbarrier(int(slots[where]))
+        return {"where": where[:2], "name": name, "what": what}
 
     def wake(self, c: Cohort) -> None:
         """Take the clocks of those who arrived."""
-        shadow = c.batch.shadow
-        if shadow is not None:
-            slots, _ = self._warps(c)
-            shadow.apart()
-            clocks = c.batch.engines.complete[c.span.B[:, None], slots]
-            shadow.take(c.span.B, c.span.W, clocks)
+        clocks = c.batch.clocks
+        if clocks is None:
+            return
+        slots, _, waits = self._lanes(c)
+        for group in groups_of(c, waits, slots):
+            row, warp, _ = group.where
+            b = int(c.span.B[row])
+            who = clocks.lanes_of(b, int(c.span.W[warp]), group.lanes)
+            clocks.acquire(who, clocks.messages["complete"][b, group.keys[0]])
 
 
 @handles(ops.MbarWait)
@@ -363,13 +441,10 @@ def mbar_wait(program: Program, op: ops.MbarWait) -> Run:
     wait = PhaseWait(op, located, program.scalar(op.phase))
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
-        place = located(c)
-        slots = slots_of(located, c, place)
-        counts = c.batch.engines.count[c.span.B[:, None, None], slots]
-        if (counts == 0).any():
-            for where in threads_of(c, place):
-                b = int(c.span.B[where[0]])
-                require_ready(op, c, where, b, int(slots[where]))
+        place, engines = located(c), c.batch.engines
+        for group in groups_of(c, taking_part(c, place), slots_of(located, c, place)):
+            b = int(c.span.B[group.where[0]])
+            engines.use(op, c.span, group.where, group.bits, (b, group.keys[0]))
         ready = wait.ready(c)
         if isinstance(ready, np.ndarray):
             return split(c, ready)
@@ -387,13 +462,32 @@ def mbar_wait(program: Program, op: ops.MbarWait) -> Run:
 
 @handles(ops.Fence)
 def fence(program: Program, op: ops.Fence) -> Run:
-    """Order memory: stores are seen at once here, so that only proxy fences matter."""
-    if op.kind != "proxy_async":
-        return lambda c: None
+    """Order memory: stores are seen at once here, so that only the clocks learn of it."""
+    if op.kind not in ("proxy_async", "mbarrier_init"):
+        return thread_fence(op) if program.resources.traffic.releases else lambda c: None
 
     def run(c: Cohort) -> None:
-        if c.batch.shadow is not None:
-            c.batch.shadow.fence(c.span)
+        clocks = c.batch.clocks
+        if clocks is None:
+            return
+        if op.kind == "proxy_async":
+            clocks.fence(clocks.acting(c.span, c.mask))
+        else:
+            c.batch.engines.fence_inits(clocks.acting(c.span, c.mask))
+
+    return run
+
+
+def thread_fence(op: ops.Fence) -> Run:
+    """Acquire what threads have found, and keep what they know for their atomics."""
+
+    def run(c: Cohort) -> None:
+        clocks, releases = c.batch.clocks, c.batch.releases
+        if clocks is not None and releases is not None:
+            threads = (c.span.W * LANES)[:, None] + np.arange(LANES)
+            ids = (c.span.B << THREADS)[:, None, None] | threads
+            chosen = c.active() & c.batch.agents.exist[c.span.W]
+            releases.fence(ids[chosen], op.kind, clocks.acting(c.span, c.mask))
 
     return run
 
@@ -406,59 +500,77 @@ def grid_dep(program: Program, op: ops.GridDep) -> Run:
 
 @handles(ops.SetMaxNReg)
 def set_max_nreg(program: Program, op: ops.SetMaxNReg) -> Run:
-    """Change nothing: registers are not counted here. Whole warps execute it."""
-    return lambda c: require_warps(op, c)
+    """Remember who asked for how many: warpgroups must do so together."""
+
+    def run(c: Cohort) -> None:
+        require_warps(op, c)
+        if program.checks:
+            c.batch.maxnreg.ask(c.span, op)
+
+    return run
 
 
 class ValueWait(Wait):
     """A wait for a value in memory."""
 
-    def __init__(self, op: ops.Op, look: Evaluated, words: str) -> None:
-        """Keep the look, which gives [block, warp, lane]: where the wait is over."""
+    def __init__(self, op: ops.WaitUntil, located: Located, value: Evaluated) -> None:
         super().__init__(op)
-        self.look, self.words = look, words
+        self.located, self.value, self.test = located, value, TESTS[op.test]
+        self.words = f"{op.src.storage} {SIGNS[op.test]} {op.value}"
+        self.span: Span | None = None  # for which what is looked at is known
+        self.place: Any = None
+        self.wanted: Value = 0
+
+    def seen(self, c: Cohort) -> Array:
+        """Return the values [block, warp, lane] that are looked at."""
+        if self.span is not c.span:
+            self.span, self.place, self.wanted = c.span, self.located(c), self.value(c)
+        values: Array = self.located.load(c, self.place)[..., 0]
+        return values
 
     def ready(self, c: Cohort) -> bool | Array:
         """Return the warps whose lanes all see the value."""
-        done = np.broadcast_to(self.look(c), c.span.shape)
+        done = np.asarray(self.test(self.seen(c), self.wanted))
+        if done.size == 1 and not done.any():
+            return False
         if c.mask is not None:
             done = done | ~c.mask
-        warps = done.all(-1)
+        warps = np.broadcast_to(done, c.span.shape).all(-1)
         return bool(warps.flat[0]) if warps.all() or not warps.any() else warps
 
     def describe(self, c: Cohort) -> str:
-        """Return the condition."""
-        return self.words
+        """Return the condition, and what a thread sees."""
+        seen, wanted = self.seen(c), self.wanted
+        words = self.words if np.ndim(wanted) else self.words.rpartition(" ")[0] + f" {wanted}"
+        lanes = np.broadcast_to(seen, c.span.shape)[c.active()]
+        return f"{words}, which is {lanes[0]}"
+
+    def wake(self, c: Cohort) -> None:
+        """Acquire what was released with the value."""
+        touch = self.located.judge_read(c, self.located(c))
+        if touch is not None and c.batch.releases is not None:
+            c.batch.releases.acquire(places_of(touch))
+
+
+SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
 @handles(ops.WaitUntil)
 def wait_until(program: Program, op: ops.WaitUntil) -> Run:
     """Wait until an element of memory compares."""
-    located, value, test = program.access(op.src, op), program.scalar(op.value), TESTS[op.test]
+    located, value = program.access(op.src, op), program.scalar(op.value)
     located.keeps = False
-    signs = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
-        place = located(c)
-        wanted = value(c)
-        seen = located.load(c, place)[..., 0]
-        if bool(np.all(_over(test(seen, wanted), c))):
+        wait = ValueWait(op, located, value)
+        ready = wait.ready(c)
+        if isinstance(ready, np.ndarray):
+            return split(c, ready)
+        if ready:
+            wait.wake(c)
             return None
-        warps = np.broadcast_to(_over(test(seen, wanted), c), c.span.shape).all(-1)
-        if warps.any():
-            return split(c, warps)
-        words = f"{op.src.storage} {signs[op.test]} {wanted if np.ndim(wanted) == 0 else op.value}"
-        span = c.span
-
-        def look(now: Cohort) -> Array:
-            return np.asarray(test(located.load(now, located(now))[..., 0], value(now)))
-
-        words += f", which is {int(np.broadcast_to(seen, span.shape).flat[0])}"
-        c.wait = ValueWait(op, look, words)
+        located.judge_read(c, located(c))  # a plain store to it races
+        c.wait = wait
         return Signal.BLOCKED
 
     return run
-
-
-def _over(holds: Array, c: Cohort) -> Array:
-    return np.asarray(holds) if c.mask is None else np.asarray(holds) | ~c.mask

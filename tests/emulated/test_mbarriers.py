@@ -1,0 +1,464 @@
+"""The life of mbarriers and of blocks: who may use shared memory, from when, and until when."""
+
+import numpy as np
+import pytest
+
+import cute_py as cute
+from cute_py import _
+from tests.emulated.test_lanes import f32, line, same, verdicts
+
+
+def nothing(t=None):
+    pass
+
+
+def fence():
+    cute.fence_mbarrier_init()
+
+
+def meet(t=None):
+    cute.syncthreads()
+
+
+# -- a block's own mbarriers
+
+
+def met(fenced, between):
+    """All threads arrive at an mbarrier and wait for it."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=2, block=64)
+        t, s, bar = cute.thread_idx(), cute.smem("f32", 64), cute.mbarriers(1)
+        b = cute.block_idx()
+        with cute.when(t == 0):
+            bar.init(64)
+            fenced()
+        between(t)
+        s[t] = x[64 * b + t]
+        bar.arrive(0)
+        bar.wait(0, 0)
+        out[64 * b + t] = s[63 - t]
+
+    return kernel
+
+
+def halves(x, out):
+    return (out.reshape(2, 64) == x.reshape(2, 64)[:, ::-1]).all()
+
+
+def test_an_mbarrier_is_used_after_a_barrier_that_follows_its_init():
+    for fenced in (fence, nothing):  # threads of the block need no fence
+        assert verdicts(met(fenced, meet), line(128), halves) == {True}
+    for between in (nothing, lambda t: cute.syncwarp()):
+        assert verdicts(met(fence, between), line(128), halves) == {"emulate-mbarrier-early"}
+
+
+def loaded(fenced, between, wait=None):
+    """Thread 0 loads a tile with TMA, and all read it."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=1, block=64)
+        t, bar = cute.thread_idx(), cute.mbarriers(1)
+        s = cute.smem("f32", cute.Layout((32, 64), (64, 1)), 1024)
+        with cute.when(t == 0):
+            bar.init(1)
+            fenced()
+        between(t)
+        with cute.when(t == 0):
+            bar.arrive_expect_tx(0, 8192)
+            cute.tma_load(cute.local_tile(cute.tma_tensor(x), (32, 64), (0, 0)), s, bar, 0)
+        (wait or (lambda bar, t: bar.wait(0, 0)))(bar, t)
+        for r in range(32):
+            out[r, t] = s[r, t]
+
+    return kernel
+
+
+def square():
+    return np.arange(32 * 64, dtype=f32).reshape(32, 64), np.full((32, 64), -1, f32)
+
+
+def test_what_tma_counts_on_is_fenced():
+    assert verdicts(loaded(fence, meet), square, same) == {True}
+    assert verdicts(loaded(cute.fence_proxy_async, meet), square, same) == {True}
+    assert verdicts(loaded(nothing, meet), square, same) == {"emulate-mbarrier-early"}
+    assert verdicts(loaded(fence, nothing), square, same) == {"emulate-mbarrier-early"}
+
+
+def one_waits(then):
+    def wait(bar, t):
+        with cute.when(t == 0):
+            bar.wait(0, 0)
+        then(t)
+
+    return wait
+
+
+def one_of_each_warp_waits(bar, t):
+    with cute.when(t % 32 == 0):
+        bar.wait(0, 0)
+    cute.syncwarp()
+
+
+def test_a_thread_waits_for_itself():
+    for wait in (one_waits(meet), one_of_each_warp_waits):
+        assert verdicts(loaded(fence, meet, wait), square, same) == {True}
+    for wait in (one_waits(nothing), one_waits(lambda t: cute.syncwarp())):
+        found = verdicts(loaded(fence, meet, wait), square, same)
+        assert found == {"emulate-async-pending"}
+
+
+def published(arrivals, arrive, wait=None):
+    """The first warp hands 32 numbers to the second through an mbarrier."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=1, block=64)
+        t, s, bar = cute.thread_idx(), cute.smem("f32", 32), cute.mbarriers(1)
+        with cute.when(t == 0):
+            bar.init(arrivals)
+        cute.syncthreads()
+        with cute.when(t < 32):
+            s[t] = x[t]
+            arrive(bar, t)
+        with cute.otherwise():
+            (wait or (lambda bar, t: bar.wait(0, 0)))(bar, t)
+            out[t - 32] = s[63 - t]
+
+    return kernel
+
+
+def each(bar, t):
+    bar.arrive(0)
+
+
+def one(bar, t):
+    with cute.when(t == 0):
+        bar.arrive(0)
+
+
+def one_for_all(bar, t):
+    cute.syncwarp()
+    one(bar, t)
+
+
+def half(bar, t):
+    with cute.when(t < 16):
+        bar.arrive(0)
+
+
+def one_lane_waits(bar, t):
+    with cute.when(t == 32):
+        bar.wait(0, 0)
+
+
+def one_waits_for_all(bar, t):
+    one_lane_waits(bar, t)
+    cute.syncwarp()
+
+
+def first_half(x, out):
+    return (out[:32] == x[:32][::-1]).all()
+
+
+def test_an_arrival_tells_what_the_thread_knows():
+    for arrivals, arrive in ((32, each), (1, one_for_all)):
+        for wait in (None, one_waits_for_all):
+            kernel = published(arrivals, arrive, wait)
+            assert verdicts(kernel, line(64), first_half) == {True}
+        kernel = published(arrivals, arrive, one_lane_waits)
+        assert verdicts(kernel, line(64), first_half) == {"emulate-race"}
+    for arrivals, arrive in ((1, one), (16, half)):
+        kernel = published(arrivals, arrive)
+        assert verdicts(kernel, line(64), first_half) == {"emulate-race"}
+
+
+def elected(meet_first):
+    """Three warps write; of each, one lane arrives; the fourth warp reads."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=1, block=128)
+        t, s, bar = cute.thread_idx(), cute.smem("f32", 128), cute.mbarriers(1)
+        with cute.when(t == 0):
+            bar.init(3)
+        cute.syncthreads()
+        with cute.when(t >= 32):
+            s[t] = x[t]
+            meet_first(t)
+            with cute.when(t % 32 == 0):
+                bar.arrive(0)
+        with cute.otherwise():
+            bar.wait(0, 0)
+            for w in range(1, 4):
+                out[32 * w + t] = s[32 * w + 31 - t]
+
+    def right(x, out):
+        return (out.reshape(4, 32)[1:] == x.reshape(4, 32)[1:, ::-1]).all()
+
+    return verdicts(kernel, line(128), right)
+
+
+def test_one_lane_arrives_for_its_warp_after_syncwarp():
+    assert elected(lambda t: cute.syncwarp()) == {True}
+    assert elected(nothing) == {"emulate-race"}
+
+
+def for_each_lane(other):
+    """Each lane arrives at an mbarrier of its own, and waits for another one's."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=2, block=32)
+        t, b, bar = cute.thread_idx(), cute.block_idx(), cute.mbarriers(32)
+        s = cute.smem("f32", 32)
+        with cute.when(t == 0):
+            bar.init(1)
+        cute.syncwarp()
+        s[t] = x[32 * b + t]
+        bar.arrive(t)
+        bar.wait(other(t), 0)
+        out[32 * b + t] = s[31 - t]
+
+    def right(x, out):
+        return (out.reshape(2, 32) == x.reshape(2, 32)[:, ::-1]).all()
+
+    return verdicts(kernel, line(64), right)
+
+
+def test_each_lane_may_wait_for_another():
+    assert for_each_lane(lambda t: 31 - t) == {True}
+    assert for_each_lane(lambda t: (t + 1) % 32) == {"emulate-race"}
+
+
+def pipelined(release_first, all_wait):
+    """One thread loads tiles into two stages; two warps read them."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=1, block=96)
+        t = cute.thread_idx()
+        full, empty = cute.mbarriers(2), cute.mbarriers(2)
+        s = cute.smem("f32", cute.Layout((8, 32, 2), (32, 1, 256)), 1024)
+        with cute.when(t == 0):
+            full.init(1)
+            empty.init(64)
+            cute.fence_mbarrier_init()
+        cute.syncthreads()
+        with cute.when(t < 32):
+            loads = t == 0
+            with cute.when(loads):
+                for k in cute.range(6):
+                    with cute.when(k >= 2):
+                        empty.wait(k % 2, (k // 2 + 1) % 2)
+                    full.arrive_expect_tx(k % 2, 1024)
+                    tile = cute.local_tile(cute.tma_tensor(x), (8, 32), (k, 0))
+                    cute.tma_load(tile, s[_, _, k % 2], full, k % 2)
+        with cute.otherwise():
+            row = (t - 32) // 32 * 4
+            for k in cute.range(6):
+                if all_wait:
+                    full.wait(k % 2, k // 2 % 2)
+                else:
+                    with cute.when(t % 32 == 0):
+                        full.wait(k % 2, k // 2 % 2)
+                if release_first:
+                    empty.arrive(k % 2)
+                for r in range(4):
+                    out[8 * k + row + r, t % 32] = s[row + r, t % 32, k % 2]
+                if not release_first:
+                    empty.arrive(k % 2)
+
+    def arrays():
+        return np.arange(48 * 32, dtype=f32).reshape(48, 32), np.zeros((48, 32), f32)
+
+    return verdicts(kernel, arrays, same)
+
+
+def test_a_stage_is_read_between_its_wait_and_its_release():
+    assert pipelined(release_first=False, all_wait=True) == {True}
+    assert pipelined(release_first=True, all_wait=True) == {"emulate-race"}
+    assert pipelined(release_first=False, all_wait=False) == {"emulate-async-pending"}
+
+
+def again(between):
+    """An mbarrier is used, and initialised again for another count."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=1, block=64)
+        t, bar = cute.thread_idx(), cute.mbarriers(1)
+        with cute.when(t == 0):
+            bar.init(64)
+        cute.syncthreads()
+        bar.arrive(0)
+        bar.wait(0, 0)
+        between(t)
+        with cute.when(t == 0):
+            bar.init(1)
+        cute.syncthreads()
+        with cute.when(t == 0):
+            bar.arrive(0)
+        bar.wait(0, 0)
+        out[t] = x[t]
+
+    return kernel
+
+
+def test_an_mbarrier_is_not_initialised_again_while_in_use():
+    assert verdicts(again(meet), line(64), same) == {True}
+    found = verdicts(again(nothing), line(64), same)
+    assert found <= {"emulate-mbarrier-again", "emulate-mbarrier-early"}, found
+
+
+# -- blocks of a cluster
+
+
+def arriving(first, last, other=1):
+    """Block 0 arrives at the mbarrier of block 1, which may wait for it."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=4, block=32, cluster=2)
+        b, t, bar = cute.block_idx(), cute.thread_idx(), cute.mbarriers(1)
+        with cute.when(t == 0):
+            bar.init(1)
+            cute.fence_mbarrier_init()
+        first()
+        with cute.when((t == 0) & (b % 2 == 0)):
+            bar.arrive(0, other)
+        last(bar, b)
+        out[32 * b + t] = x[32 * b + t]
+
+    return kernel
+
+
+def waits_there(bar, b):
+    with cute.when(b % 2 == 1):
+        bar.wait(0, 0)
+
+
+def all_meet(bar, b):
+    cute.cluster_sync()
+
+
+def ends(bar, b):
+    pass
+
+
+def test_a_block_lives_as_long_as_others_may_arrive_there():
+    for last in (waits_there, all_meet):
+        assert verdicts(arriving(cute.cluster_sync, last), line(128), same) == {True}
+        early = verdicts(arriving(cute.syncthreads, last), line(128), same)
+        assert early <= {"emulate-mbarrier-early", "emulate-mbarrier-unset"}, early
+    ended = verdicts(arriving(cute.cluster_sync, ends), line(128), same)
+    assert ended == {"emulate-block-end"}
+
+
+def multicast(release, arrivals=64, begin=cute.cluster_sync, end=cute.cluster_sync):
+    """The first block of a cluster loads tiles for both, again and again to the same place."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=4, block=64, cluster=2)
+        b, t = cute.block_idx(), cute.thread_idx()
+        full, empty = cute.mbarriers(1), cute.mbarriers(1)
+        s = cute.smem("f32", cute.Layout((32, 32), (32, 1)), 1024)
+        with cute.when(t == 0):
+            full.init(1)
+            empty.init(arrivals)
+            cute.fence_mbarrier_init()
+        begin()
+        for k in cute.range(3):
+            with cute.when(t == 0):
+                full.arrive_expect_tx(0, 4096)
+            with cute.when((t == 0) & (b % 2 == 0)):
+                with cute.when(k > 0):
+                    empty.wait(0, (k + 1) % 2)
+                tile = cute.local_tile(cute.tma_tensor(x), (32, 32), (k, 0))
+                cute.tma_load(tile, s, full, 0, 3)
+            full.wait(0, k % 2)
+            with cute.when(t < 32):
+                for r in range(32):
+                    out[b, 32 * k + r, t] = s[r, t]
+                release(empty, b)
+            cute.syncthreads()
+        end()
+
+    return kernel
+
+
+def to_the_first(empty, b):
+    empty.arrive(0, 0)
+
+
+def tiles():
+    return np.arange(96 * 32, dtype=f32).reshape(96, 32), np.zeros((4, 96, 32), f32)
+
+
+def copied(x, out):
+    return (out == x).all()
+
+
+def to_the_own_block(empty, b):
+    empty.arrive(0)
+
+
+def to_nobody(empty, b):
+    with cute.when(b % 2 == 0):
+        empty.arrive(0)
+
+
+def test_a_stage_that_all_have_released_is_multicast_again():
+    assert verdicts(multicast(to_the_first), tiles, copied) == {True}
+    for release in (to_the_own_block, to_nobody):
+        found = verdicts(multicast(release, 32), tiles, copied)
+        assert found <= {"emulate-race", "emulate-mbarrier-bytes", "emulate-async-pending"}, found
+
+
+def test_a_multicast_meets_mbarriers_that_are_initialised():
+    found = verdicts(multicast(to_the_first, begin=cute.syncthreads), tiles, copied)
+    assert found <= {"emulate-mbarrier-early", "emulate-mbarrier-unset"}, found
+
+
+def test_a_block_lives_as_long_as_others_release_stages_there():
+    found = verdicts(multicast(to_the_first, end=cute.syncthreads), tiles, copied)
+    assert found == {"emulate-block-end"}
+
+
+# -- the end of a block under a TMA store
+
+
+def stored(wait):
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=2, block=64)
+        t, b = cute.thread_idx(), cute.block_idx()
+        s = cute.smem("f32", cute.Layout((16, 64), (64, 1)), 1024)
+        for r in range(16):
+            s[r, t] = x[16 * b + r, t]
+        cute.fence_proxy_async()
+        cute.syncthreads()
+        with cute.when(t == 0):
+            cute.tma_store(s, cute.local_tile(cute.tma_tensor(out), (16, 64), (b, 0)))
+            wait()
+
+    return kernel
+
+
+def commits_and_waits():
+    cute.tma_store_commit()
+    cute.tma_store_wait(0, read=True)
+
+
+def waits_first():
+    cute.tma_store_wait(0)
+    cute.tma_store_commit()
+
+
+@pytest.mark.parametrize("wait", [cute.tma_store_commit, waits_first, nothing])
+def test_a_block_does_not_end_while_its_tma_store_reads(wait):
+    assert verdicts(stored(commits_and_waits), square, same) == {True}
+    assert verdicts(stored(wait), square, same) == {"emulate-block-end"}
