@@ -76,10 +76,12 @@ def staged(mma):
     )
 
 
+VECTOR = Copy_Atom("UniversalCopy<128>", "f16")
+
+
 def make_copy():
     """Return a copy of 128 threads that each move 16 bytes."""
-    atom = Copy_Atom("UniversalCopy<128>", "f16")
-    return cute.make_tiled_copy(atom, cute.Layout((16, 8), (8, 1)), cute.Layout((1, 8)))
+    return cute.make_tiled_copy(VECTOR, cute.Layout((16, 8), (8, 1)), cute.Layout((1, 8)))
 
 
 def source():

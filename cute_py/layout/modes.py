@@ -134,7 +134,6 @@ def prepend(x: LayoutLike, mode: Mode = None, up_to_rank: int | None = None) -> 
 
 
 def _extend(name: str, x: LayoutLike, mode: Mode, target: int | None, *, front: bool) -> Alike:
-    mode = Layout(1, 0) if mode is None and not isinstance(x, (int, tuple)) else mode
     target = None if target is None else tuples.index_of(target, name)
     count = 1 if target is None else target - rank(x)
     if count > MOST_MODES:
@@ -143,6 +142,7 @@ def _extend(name: str, x: LayoutLike, mode: Mode, target: int | None, *, front: 
         raise refusal("rank-target", operation=name, rank=target, layout=x, has=rank(x))
     if count == 0 or target == 1:
         return x
+    mode = Layout(1, 0) if mode is None and not isinstance(x, (int, tuple)) else mode
 
     def extend(part: IntTuple, extra: LayoutLike) -> IntTuple:
         more = (extra,) * count

@@ -45,7 +45,12 @@ def size(x: LayoutLike, mode: Mode = ()) -> IntTuple:
     >>> size(Layout((4, 8))), size((4, (2, 3)), 1)
     (32, 6)
     """
-    return x.size() if x.__class__ is Layout and mode == () else tuples.product(shape(x, mode))
+    if x.__class__ is Layout:
+        if mode == ():
+            return x.size()
+        if mode.__class__ is int and x.shape.__class__ is tuple and 0 <= mode < len(x.shape):
+            return tuples.product(x.shape[mode])
+    return tuples.product(shape(x, mode))
 
 
 def rank(x: LayoutLike, mode: Mode = ()) -> int:

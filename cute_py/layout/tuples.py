@@ -119,6 +119,8 @@ def product(x: IntTuple) -> IntTuple:
     >>> product((2, (3, 4))), product(())
     (24, 1)
     """
+    if x.__class__ is int:
+        return x
     if x.__class__ is tuple and x and set(map(type, x)) == {int}:
         return prod(x)
     total: Any = 1
