@@ -14,12 +14,10 @@ mode 0 of mode 1
 from __future__ import annotations
 
 import sys
-import threading
-from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from types import FrameType
 
     # class, given, required, fix; the last three are format strings
@@ -242,32 +240,13 @@ def is_own(frame: FrameType) -> bool:
 def refusal_here(code: str, *, operation: str, **facts: object) -> CuteError:
     """Return the error of `code` with the line of the kernel; see `refusal`."""
     error = refusal(code, operation=operation, where=where(), **facts)
-    if _tracing.refusals is not None:
-        _tracing.refusals.append(error)
+    for listener in listeners:
+        listener(error)
     return error
 
 
-class _Tracing(threading.local):
-    """The refusals of the kernel that this thread traces; None where it traces none."""
-
-    refusals: list[CuteError] | None = None
-
-
-_tracing = _Tracing()
-
-
-@contextmanager
-def ending_all() -> Iterator[None]:
-    """Raise a refusal of the block that the user's code has swallowed, at the end of the block."""
-    before, _tracing.refusals = _tracing.refusals, []
-    try:
-        yield
-        for error in _tracing.refusals:
-            caught = error.__traceback__  # begins with the frame that caught it
-            if caught is not None and not is_own(caught.tb_frame):
-                raise error
-    finally:
-        _tracing.refusals = before
+# called with each refusal that names a line; the tracer keeps those of its kernel
+listeners: list[Callable[[CuteError], object]] = []
 
 
 def where() -> str:

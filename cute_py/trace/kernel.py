@@ -14,7 +14,7 @@ from cute_py.calls.arrays import on_device
 from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.dtypes.table import b1
-from cute_py.errors import CuteError, ending_all, is_own, place_text, refusal
+from cute_py.errors import CuteError, is_own, place_text, refusal
 from cute_py.layout.layout import Layout
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
@@ -27,7 +27,7 @@ from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import registers_of
 from cute_py.trace.runtime_integers import compare, new_symbol
-from cute_py.trace.state import Trace, recording
+from cute_py.trace.state import Trace, raise_swallowed, recording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -241,8 +241,8 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
     given = [rebuilt(a, made) for a in arguments]
     bound.arguments.update(zip(kernel.signature.parameters, given, strict=True))
     state.frame = sys._getframe()
-    with ending_all():
-        result = kernel.function(*bound.args, **bound.kwargs)
+    result = kernel.function(*bound.args, **bound.kwargs)
+    raise_swallowed(state)
     if result is not None and kernel.__name__ != "<lambda>":
         raise refusal("kernel-returns", operation=kernel.__name__, type=type(result).__name__)
     state.require_sound()

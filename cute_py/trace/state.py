@@ -11,7 +11,7 @@ import sys
 import threading
 from contextlib import contextmanager
 
-from cute_py.errors import kernel_line, place_text, refusal, refusal_here
+from cute_py.errors import is_own, kernel_line, listeners, place_text, refusal, refusal_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, ParamSpec
 
+    from cute_py.errors import CuteError
     from cute_py.integers.symbols import SymInt
     from cute_py.plan.ops import Op
     from cute_py.trace.kernel import Recorder
@@ -81,6 +82,7 @@ class Trace:
         self.unions: list[list[int]] = []  # [start, end of the longest member]
         self.locked: list[Any] = []  # arrays that were made read-only; see `rebinding.locked`
         self.frame: FrameType | None = None  # the one that calls the kernel's function
+        self.refusals: list[CuteError] = []
         self.poison = ""  # the block that was left by break, return or an exception
         self.branch: Any = None  # the branch that a cute.otherwise would follow; see `control.when`
         self.symbols: dict[str, SymInt] = {}  # see `runtime_integers.new_symbol`
@@ -163,6 +165,23 @@ def emit(kind: Callable[P, Op], *fields: P.args, **named: P.kwargs) -> None:
     """Record an op of a kind, with its fields and the current line of the kernel."""
     named["line"] = kernel_line()
     current().emit(kind(*fields, **named))
+
+
+def _keep(error: CuteError) -> None:
+    trace = tracing()
+    if trace is not None:
+        trace.refusals.append(error)
+
+
+listeners.append(_keep)
+
+
+def raise_swallowed(trace: Trace) -> None:
+    """Raise a refusal that the user's code has caught: what it did before is recorded."""
+    for error in trace.refusals:
+        caught = error.__traceback__  # begins with the frame that caught it
+        if caught is not None and not is_own(caught.tb_frame):
+            raise error
 
 
 def tracing() -> Trace | None:
