@@ -475,6 +475,8 @@ WHEN = {
     "ops-shape": "c, bias or out has another shape than the result asks for",
     "ops-dtype": "no instruction multiplies operands of these types",
     "ops-out-dtype": "the result cannot have that type, or out has another one",
+    "ops-factor": "alpha or beta is not a real number",
+    "ops-no-c": "beta is given without c",
     "ops-library": (
         "an operation is given device arrays of another library than torch and CuPy, and neither "
         "is installed"
@@ -648,6 +650,8 @@ def more():
         lambda: gemm(square, square, out_dtype="s64"),
         lambda: gemm(square, square, activation="softplus"),
         lambda: gemm(square, square, backend="gpu"),
+        lambda: gemm(square, square, alpha=1j),
+        lambda: gemm(square, square, beta=2),
         lambda: gemm(square, square, out=np.broadcast_to(np.float32(0), (3, 3))),
         lambda: main(["atoms", "--arch", "sm_99"]),
         lambda: main(["mma", "SM80_16x8x16_F32F16F16F32_TN", "--perm", "Sw<2,0,3>"]),

@@ -201,7 +201,7 @@ class Product:
         kind: that of the result.
         compute: that of the epilogue.
         batch, M, N, K: extents; `shape` is that of the result.
-        alpha, beta: factors.
+        factors: alpha and beta as they were given; `alpha` is 0 if there is nothing to add up.
     """
 
     def __init__(self, request: Request, library: Library) -> None:
@@ -219,8 +219,10 @@ class Product:
         )
         self.a, self.b = library.converted(a, first), library.converted(b, second)
         self.A, self.B = self._sides()
-        self.alpha = float(request.alpha) if self.K else 0.0
-        self.beta = float(request.beta)
+        self.factors = factor("alpha", request.alpha), factor("beta", request.beta)
+        self.alpha, self.beta = self.factors[0] if self.K else 0.0, self.factors[1]
+        if self.beta != 0 and request.c is None:
+            raise refusal("ops-no-c", operation=OPERATION, beta=request.beta)
         self.kind = result_type(first, self._out_type())
         self._read_terms()
         self._require_out()
@@ -254,9 +256,8 @@ class Product:
             self._term("bias", self.shape[-1:]),
         )
         integers = not any(kind.is_float for kind in (c_kind, bias_kind, self.kind))
-        factors = float(self.request.alpha), self.beta
         activation = self.request.activation
-        self.compute = compute_type(self.kinds[0], factors, activation, integers)
+        self.compute = compute_type(self.kinds[0], self.factors, activation, integers)
         self.c, self.bias = self._known(c, c_kind), self._known(bias, bias_kind)
 
     def _term(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Dtype]:
@@ -413,6 +414,17 @@ def compute_type(
     if first.is_float:
         return as_dtype("f64") if first.name == "f64" else f32
     return s32 if _are_whole(factors) and integers and activation in (None, "relu") else f32
+
+
+def factor(name: str, given: Any) -> float:
+    """Return a factor as a float; refuse all but real numbers, of Python or of a library."""
+    number = given.item() if getattr(given, "shape", None) == () else given
+    try:
+        if isinstance(number, (int, float)):
+            return float(number)
+    except OverflowError:
+        pass
+    raise refusal("ops-factor", operation=OPERATION, name=name, value=given)
 
 
 def _are_whole(factors: Sequence[float]) -> bool:

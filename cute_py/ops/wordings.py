@@ -57,6 +57,18 @@ WORDINGS: dict[str, Wording] = {
         "{known}",
         "choose one of these",
     ),
+    "ops-factor": (
+        LeafTypeError,
+        "{value!r} as {name}",
+        "a real number that a float can hold",
+        "pass one number; multiply an operand by an array first to scale its rows or columns",
+    ),
+    "ops-no-c": (
+        LayoutError,
+        "beta={beta} without c",
+        "the array c that beta multiplies",
+        "pass c, or leave beta out",
+    ),
     "ops-library": (
         LeafTypeError,
         "an array of {type}",

@@ -62,6 +62,19 @@ def test_masked_arrays_are_refused():
         assert caught.value.code == "argument-masked"
 
 
+def test_factors_are_real_numbers_and_beta_has_a_c():
+    a = np.ones((3, 3), np.float32)
+    for wrong in (np.ones(2), "x", 1j, None, [1], 10**400):
+        for name in ("alpha", "beta"):
+            text = refused("ops-factor", LeafTypeError, a, a, **{name: wrong})
+            assert f"as {name}; required: a real number" in text
+    text = refused("ops-no-c", LayoutError, a, a, beta=2)
+    assert "given beta=2 without c" in text
+    for right in (2, 2.0, np.float16(2), np.array(2), True + True):
+        assert (cute.ops.gemm(a, a, alpha=right) == 6).all()
+        assert (cute.ops.gemm(a, a, a, beta=right) == 5).all()
+
+
 def test_choices_that_there_are_not_are_refused():
     a = np.ones((3, 3), np.float32)
     text = refused("ops-choice", LeafTypeError, a, a, activation="softplus")
