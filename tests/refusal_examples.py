@@ -35,6 +35,9 @@ WHEN = {
     "divide-by-zero": "a divisor is 0",
     # -- layout.wordings
     "extent-not-positive": "an extent, target, tile or factor is 0 or negative",
+    "wrong-argument": "a function, a mapping or an order is required, and something else is given",
+    "layout-text": "a text is given where a layout is built",
+    "layout-list": "a list is given where a tuple is required",
     "not-congruent": "shape and stride nest differently",
     "too-deep": "a tuple nests deeper than 64 levels",
     "not-a-layout": "a layout is required, and something else is given",
@@ -70,10 +73,10 @@ WHEN = {
         "divide would leave elements in no tile"
     ),
     "coordinate-strides": (
-        "an inverse, a complement or a proof of bijectivity is asked of a layout that yields "
+        "a run of contiguous elements or a proof of bijectivity is asked of a layout that yields "
         "coordinates"
     ),
-    "left-inverse": "strides overlap, or are no multiples of each other",
+    "left-inverse": "strides overlap, or no layout gives the index of every offset",
     "tile-to-shape": "the block does not divide the shape",
     "not-compact": "a coordinate is sought for an offset that the layout does not hit that way",
     "upcast-stride": "a stride neither divides the factor nor is a multiple of it",
@@ -263,7 +266,7 @@ WHEN = {
     "copy-atom": "a copy is tiled from something other than a Copy_Atom",
     "copy-threads": "a thread layout is not a whole number of copy atoms",
     "copy-values": "a value layout is not a whole number of copy atoms",
-    "copy-map": "a thread or value layout is not a bijection onto its indices",
+    "copy-map": "the raked product of threads and values leaves indices out or repeats them",
     "copy-tv": "a thread-value layout has other modes than threads and values",
     "copy-outside": "a thread-value layout reaches outside its tile",
     "copy-writers": "several threads or values would write one element of memory",
@@ -303,6 +306,8 @@ WHEN = {
     ),
     "plan-twice": "one operation would write several values to a register",
     "plan-divergent": "not all threads of the block may reach a barrier",
+    "plan-setmaxnreg-part": "only a part of a warpgroup comes to setmaxnreg",
+    "plan-setmaxnreg-sum": "warpgroups ask for more registers than the launch has",
     "plan-shared": "a block needs more shared memory than it can have",
     # -- calls.wordings
     "argument-modes": "a kernel is given an array without modes",
@@ -511,8 +516,10 @@ WHEN = {
     ),
     "emulate-grid": "a grid has negative extents",
     "emulate-order": "the order of running is unknown",
+    "emulate-resident": "a number of blocks that run at once is no positive integer",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
     "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
+    "emulate-mode": "a coordinate is outside of its mode, and leads to the element of another one",
     "emulate-padding": "a thread accesses the padding between the rows of a strided view",
     "emulate-alignment": "a vector access, a row of ldmatrix or an mbarrier is not aligned",
     "emulate-read-only": "a kernel writes to a read-only array",
@@ -520,6 +527,10 @@ WHEN = {
     "emulate-register-unwritten": "a register is read before it is written",
     "emulate-race": (
         "two threads access shared memory, one of them writes, and nothing orders the two"
+    ),
+    "emulate-global-race": (
+        "two threads access an element of global memory, one of them writes, and nothing orders "
+        "the two"
     ),
     "emulate-copy-pending": (
         "data of cp.async is used before the wait and the barrier that make it visible"
@@ -553,6 +564,7 @@ WHEN = {
         "threads arrive at a named barrier that may, or may not, belong to the phase before"
     ),
     "emulate-deadlock": "all threads that are left wait",
+    "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
     "emulate-assert": "`cute.assert_` fails",
 }
@@ -605,7 +617,7 @@ def more():
         lambda: cute.parse_layout("9" * 5000 + ":1"),
         lambda: cute.parse_layout("(M,8):(8,1)"),
         lambda: evaluate("local_partition(4:1)"),
-        lambda: cute.parse_layout("F2Map(3)"),
+        lambda: cute.parse_layout("Layout(min(), 2)"),
         lambda: cute.parse_layout("Sw<3,4,3>_smem_ptr(0x400) o (_8,_64):(_64,_1)"),
         lambda: cute.parse_layout("ptr<f16, smem, S<3,4,3>> o (_8,_64):(_64,_1)"),
         lambda: evaluate("f16"),
@@ -951,7 +963,32 @@ RECORDED = {
     "cli-package": ("cute-py", {"reason": "No module named 'numpy'"}),
     "cli-shtab": ("completion", {"found": "no package shtab", "shell": "bash"}),
     "cli-stream": ("cute-py", {"reason": "the system error 'No space left on device'"}),
+    "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
+    "emulate-global-race": (
+        "kernel",
+        {
+            "access": "write",
+            "offset": "0",
+            "storage": "out",
+            "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
+            "other": "write of other bits by block (0, 0, 0), warp 1, lane 0 (thread 32)",
+            "other_line": "kernel.py:6",
+            "fix": "put syncthreads() between the two",
+        },
+    ),
+    "emulate-mode": (
+        "kernel",
+        {
+            "entry": "16",
+            "mode": "mode 1",
+            "who": "block (0, 0, 0), warp 0, lane 16 (thread 16)",
+            "offset": "16",
+            "space": "gmem",
+            "storage": "x",
+            "extent": "16",
+        },
+    ),
     "emulate-padding": (
         "kernel",
         {
@@ -1055,6 +1092,10 @@ RECORDED = {
     "emulate-warp-divergent": (
         "kernel",
         {"name": "Mma", "who": "block (0, 0, 0), warp 0, lane 16 (thread 16)"},
+    ),
+    "emulate-setmaxnreg": (
+        "kernel",
+        {"count": "96", "who": "block (0, 0, 0), warp 2", "other": "3", "theirs": "104"},
     ),
     "emulate-barrier-divergent": (
         "kernel",

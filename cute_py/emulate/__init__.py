@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.emulate.batch import Batch
+from cute_py.emulate.global_memory import GlobalMemory
 from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.program import program_of
@@ -35,12 +36,13 @@ def emulate(
     report: bool = False,
     order: str | int = "forward",
     memory: int = MEMORY,
+    resident: int | None = None,
     progress: Callable[[float, int], None] | None = None,
 ) -> Report | None:
     """Run a plan on NumPy arrays, which it reads and writes in place.
 
-    All blocks are resident at once where they may wait for each other; else in batches whose state
-    fits into `memory`.
+    Blocks that communicate run one by one, `resident` of them at a time, and begin in rising order
+    of their number; all others run together, in batches whose state fits into `memory`.
 
     Args:
         plan: what to run.
@@ -49,20 +51,24 @@ def emulate(
         checks: refuse races, reads of what is not written, and divergent barriers; without them
             only addresses are checked.
         report: whether to count.
-        order: who goes first where several could: "forward", "reversed", or a seed.
+        order: who goes first where several could, warps, and blocks that communicate: "forward",
+            "reversed", or a seed.
         memory: for the state of the blocks that run together (bytes).
+        resident: how many blocks run at once where they may wait for each other; left out, what
+            their threads and shared memory allow on the 132 multiprocessors of an H100.
         progress: called with (blocks done, blocks in all) after each batch, and after each
             iteration of a loop of the kernel with the part of its batch that is done by then.
 
     Raises:
         EmulationError: what the kernel did is no defined behaviour on a GPU.
     """
-    if order not in ("forward", "reversed") and not isinstance(order, int):
-        raise refusal("emulate-order", operation="emulate", order=order)
+    _require_choices(order, resident)
     counts = Report(plan) if report else None
     with np.errstate(all="ignore"):
         given = Arguments(plan, args)
         program = program_of(plan, checks, report)
+        traffic = program.resources.traffic
+        watch = GlobalMemory(traffic, given, counts) if checks and traffic.written else None
         grid = program.grid(given.symbols)
         total = grid[0] * grid[1] * grid[2]
         together = max(1, memory // program.resources.bytes_per_block())
@@ -71,12 +77,24 @@ def emulate(
         starts = list(range(0, total, together))
         for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
             blocks = min(together, total - start)
-            state = Batch(program.resources, given, grid, counts, blocks, start)
+            state = Batch(program.resources, given, grid, counts, blocks, start, watch)
             before = (batch - 1) * together
-            Machine(program, state, order, _part_of(progress, before, blocks, total)).run()
+            part = _part_of(progress, before, blocks, total)
+            Machine(program, state, order, part, resident).run()
+            state.maxnreg.require_together(state.spans)
             if progress is not None:
                 progress(min(before + together, total), total)
+        if counts is not None and watch is not None:
+            counts.unwritten = watch.unwritten()
     return counts
+
+
+def _require_choices(order: object, resident: object) -> None:
+    """Refuse an unknown order, and a number of resident blocks that is none."""
+    if order not in ("forward", "reversed") and not isinstance(order, int):
+        raise refusal("emulate-order", operation="emulate", order=order)
+    if resident is not None and not (isinstance(resident, int) and resident >= 1):
+        raise refusal("emulate-resident", operation="emulate", resident=resident)
 
 
 def _part_of(

@@ -10,13 +10,16 @@ import numpy as np
 from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
 from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
+from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.registers import flag
+from cute_py.emulate.releases import places_of
 from cute_py.emulate.scalars import condition, scalar
 from cute_py.emulate.storages import Place, Vectors
 
 if TYPE_CHECKING:
     from cute_py.emulate.batch import Resources
     from cute_py.emulate.cohorts import Cohort
+    from cute_py.emulate.global_memory import Touch
     from cute_py.emulate.scalars import Statics
     from cute_py.emulate.spans import Array, Value
     from cute_py.emulate.storages import Global
@@ -58,8 +61,12 @@ class Located(Vectors):
         self.which = np.array([b for b, _ in access.table], np.int64)
         test = partial(flag, resources)
         self.guards = [condition(statics, guard, test) for guard in access.guards]
+        self.asserted = [
+            (b, scalar(statics, b.index), scalar(statics, b.extent)) for b in access.asserted
+        ]
         names: set[str] | None = set()
-        for part in [*self.bases, self.inner, *self.guards]:
+        tested = [part for _, *ends in self.asserted for part in ends]
+        for part in [*self.bases, self.inner, *self.guards, *tested]:
             names = None if names is None or part.names is None else names | set(part.names)
         self.names = None if names is None else tuple(sorted(names))
         self.keeps = self.smem or not self.names
@@ -67,7 +74,7 @@ class Located(Vectors):
 
     def array(self, c: Cohort) -> Global:
         """Return the array of this run, for an access of global memory."""
-        return c.batch.arrays[self.access.storage]
+        return c.batch.arrays[self.access.storage].as_(self.dtype)
 
     # -- addresses
 
@@ -177,6 +184,8 @@ class Located(Vectors):
                 bad = bad & active
             if bad.any():
                 self._outside(c, offsets, bad, limit)
+        if self.asserted:
+            self._by_mode(c, offsets, active)
         if self.bits >= 8 and (self.unit > 1):
             self._aligned(c, offsets, active)
         if not self.smem and self.array(c).inside is not None:
@@ -186,6 +195,38 @@ class Located(Vectors):
         """Return where the first of the bad vectors is, and its offset."""
         where = first(bad, c.span)
         return where, int(np.broadcast_to(offsets, (*c.span.shape, self.count))[where])
+
+    def _by_mode(self, c: Cohort, offsets: Array, active: Array | None) -> None:
+        """Refuse coordinates outside of their mode, of threads that touch any element."""
+        for bound, index, extent in self.asserted:
+            x, n = index(c), extent(c)
+            bad = np.asarray((x < 0) | (x >= n))
+            if not bad.any():
+                continue
+            bad = bad.reshape(bad.shape if bad.ndim == 3 else (1, 1, 1))[..., None]
+            bad = bad if active is None else bad & active
+            if bad.any():
+                where, offset = self._first(bad, c, offsets)
+                raise c.batch.faults.at(
+                    "emulate-mode",
+                    self.op,
+                    c.span,
+                    where[:3],
+                    entry=_at(x, where, c),
+                    mode=_mode(bound.mode),
+                    extent=_at(n, where, c),
+                    offset=offset,
+                    storage=self.access.storage,
+                    space=self.access.space,
+                )
+
+    def _entry(self, c: Cohort, where: tuple[int, ...]) -> str:
+        """Return the coordinate of one thread that is outside of its mode, if any is, in words."""
+        for bound, index, extent in self.asserted:
+            x, n = _at(index(c), where, c), _at(extent(c), where, c)
+            if not 0 <= x < n:
+                return f" (entry {x} of {_mode(bound.mode)}, required: 0 <= entry < {n})"
+        return ""
 
     def _outside(self, c: Cohort, offsets: Array, bad: Array, limit: int) -> None:
         where, offset = self._first(bad, c, offsets)
@@ -198,6 +239,7 @@ class Located(Vectors):
             offset=offset,
             elements=f"element {offset}" if self.width == 1 else f"elements {offset} to {last}",
             storage=self.access.storage,
+            coordinate=self._entry(c, where),
             space=self.access.space,
             limit=limit,
         )
@@ -263,12 +305,56 @@ class Located(Vectors):
 
     # -- what the clocks say
 
-    def judge_read(self, c: Cohort, place: Place, whole: bool = False) -> None:
-        """Refuse a read of shared memory that nothing orders after the write, and remember it;
-        `whole`: by the whole warp.
+    def judge_read(
+        self, c: Cohort, place: Place, whole: bool = False, kind: int = THREAD
+    ) -> Touch | None:
+        """Refuse a read that nothing orders after the write, and remember it; `whole`: by the whole
+        warp. Return what it touches of global memory, if that is watched.
         """
-        if self.smem and c.batch.shadow is not None:
+        if not self.smem:
+            touch = self.touch(c, place, kind)
+            if touch is not None and c.batch.globals is not None:
+                c.batch.globals.read(touch)
+            return touch
+        if c.batch.shadow is not None:
             c.batch.shadow.read(c.span, self, place, whole)
+        return None
+
+    def touch(self, c: Cohort, place: Place, kind: int = THREAD) -> Touch | None:
+        """Return what threads touch of global memory, if that is watched."""
+        watch = c.batch.globals
+        return None if watch is None else watch.touch(c, self, place, self.array(c), kind)
+
+    def put(self, c: Cohort, place: Place, values: Array) -> None:
+        """Write global memory, and refuse what nothing orders before."""
+        touch, watch, releases = self.touch(c, place), c.batch.globals, c.batch.releases
+        if touch is None or watch is None:
+            self.store(c, place, values)
+        elif touch.kind == PLAIN:
+            touch.same = partial(self._same, c, place, values, touch)
+            several = watch.write(touch)
+            self.store(c, place, values)
+            if several:
+                watch.require_equal(touch)
+            touch.same = None
+        else:
+            watch.read(touch)
+            self.store(c, place, values)
+            if releases is not None:
+                releases.release(places_of(touch), touch.clocks.acting(c.span, c.mask))
+
+    def _same(self, c: Cohort, place: Place, values: Array, touch: Touch) -> Array:
+        """Return for each entry of a touch whether its bits are in memory."""
+        array = self.array(c)
+        granule, size = touch.region.granule, array.itemsize * self.width
+        shape = (*c.span.shape, self.count, size // granule, granule)
+        wanted = np.broadcast_to(values, (*c.span.shape, self.count * self.width))
+        here = np.broadcast_to(self.load(c, place), wanted.shape)
+        bits = [np.ascontiguousarray(x).view(np.uint8).reshape(shape) for x in (wanted, here)]
+        same: Array = (bits[0] == bits[1]).all(-1)
+        if place.active is None:
+            return same.reshape(-1)
+        return same[np.broadcast_to(place.active[..., None], same.shape)]
 
     def judge_write(
         self,
@@ -278,8 +364,8 @@ class Located(Vectors):
         atomic: bool = False,
         whole: bool = False,
     ) -> None:
-        """Refuse a write of shared memory that races: by threads, by their copies, or by the whole
-        warp.
+        """Refuse a write of shared memory, or an atomic, that races: by threads, by their copies,
+        or by the whole warp.
         """
         if self.smem and c.batch.shadow is not None:
             c.batch.shadow.write(c.span, self, place, kind, atomic, whole)
@@ -398,6 +484,16 @@ class Located(Vectors):
         memory = np.unpackbits(c.batch.smem.data, axis=1, bitorder="little")
         memory[block[chosen], bits[chosen]] = new[..., : self.bits][chosen]
         c.batch.smem.data[...] = np.packbits(memory, axis=1, bitorder="little")
+
+
+def _at(value: Value, where: tuple[int, ...], c: Cohort) -> int:
+    """Return a value of one thread."""
+    return int(np.broadcast_to(np.asarray(value), c.span.shape)[where[:3]])
+
+
+def _mode(mode: tuple[int, ...]) -> str:
+    """Return a mode in words."""
+    return f"mode {','.join(map(str, mode))}" if mode else "the whole tensor"
 
 
 def _spread(value: Value) -> Any:

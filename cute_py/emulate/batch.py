@@ -13,6 +13,8 @@ import numpy as np
 from cute_py.emulate.clocks import LOW, Acting, Agents, Clocks
 from cute_py.emulate.engines import Clusters, Engines
 from cute_py.emulate.faults import Faults, line_of
+from cute_py.emulate.global_memory import Traffic
+from cute_py.emulate.releases import Releases
 from cute_py.emulate.shadow import Grain, Shadow
 from cute_py.emulate.spans import LANES, Array, Span, Spans, Value
 from cute_py.emulate.storages import RegisterFile, SharedMemory, shared_stride, storages
@@ -20,6 +22,7 @@ from cute_py.plan import ops
 from cute_py.plan.walk import accesses, mbarriers, reads, writes
 
 if TYPE_CHECKING:
+    from cute_py.emulate.global_memory import GlobalMemory
     from cute_py.emulate.report import Report
     from cute_py.emulate.storages import Arguments
     from cute_py.errors import CuteError
@@ -51,6 +54,7 @@ class Resources:
         x, y, z = plan.launch.cluster
         self.cluster = x * y * z
         every = plan.ops
+        self.traffic = Traffic(plan)
         self.shared = {row.name: row for row in plan.shared}
         self.stride = shared_stride(plan.shared)
         regs = (reg for op in every for reg in (*reads(op), *writes(op)))
@@ -92,6 +96,7 @@ class Batch:
         report: Report | None,
         blocks: int,
         first: int,
+        globals_: GlobalMemory | None = None,
     ) -> None:
         self.blocks, self.warps, self.report = blocks, needs.warps, report
         self.arrays, self.numbers = given.arrays, given.numbers
@@ -108,10 +113,15 @@ class Batch:
         self.ended = np.zeros((blocks, needs.warps), np.bool_)
         clusters = Clusters(blocks, self.faults, needs.plan.launch.cluster)
         self.clocks = Clocks(agents, blocks, clusters.size, clusters.rank) if needs.checks else None
+        self.globals = globals_
+        self.releases: Releases | None = None
+        if needs.traffic.releases and self.clocks is not None:
+            self.releases = Releases(self.clocks, clusters)
         self.shadow: Shadow | None = None
         if needs.grain is not None and self.clocks is not None:
             self.shadow = Shadow(self.clocks, needs.grain, self.faults)
         self.engines = Engines(agents, self.clocks, self.shadow, self.faults, clusters, self.ended)
+        self.maxnreg = MaxNReg(needs.warps, self.faults)
         self.barriers = Barriers(self.ended, self.clocks, clusters, self.faults)
 
 
@@ -128,6 +138,44 @@ def _symbols(
         b // max(x * y, 1) if z > 1 else 0,
     )
     return dict(zip(INDICES, values, strict=True))
+
+
+class MaxNReg:
+    """What the warps of every block asked for by setmaxnreg, one number after the other."""
+
+    def __init__(self, warps: int, faults: Faults) -> None:
+        self.warps, self.faults = warps, faults
+        self.asked: dict[tuple[int, int], list[ops.SetMaxNReg]] = {}
+
+    def ask(self, span: Span, op: ops.SetMaxNReg) -> None:
+        """Let warps ask; refuse another number than others of the warpgroup asked for."""
+        for row, b in enumerate(span.B.tolist()):
+            for column, w in enumerate(span.W.tolist()):
+                own = self.asked.setdefault((b, w), [])
+                for other in self._others(w):
+                    theirs = self.asked.get((b, other), [])[len(own) : len(own) + 1]
+                    if theirs and theirs[0].n != op.n:
+                        raise self._apart(op, span, (row, column), other, str(theirs[0].n))
+                own.append(op)
+
+    def require_together(self, spans: Spans) -> None:
+        """Refuse, once all threads have ended, what some warps of a warpgroup did not come to."""
+        for (b, w), own in self.asked.items():
+            for other in self._others(w):
+                if len(self.asked.get((b, other), [])) < len(own):
+                    span = spans.of(np.array([b]), np.array([w]))
+                    raise self._apart(own[-1], span, (0, 0), other, "no number")
+
+    def _others(self, w: int) -> range:
+        first = w // 4 * 4
+        return range(first, min(first + 4, self.warps))
+
+    def _apart(
+        self, op: ops.SetMaxNReg, span: Span, where: tuple[int, int], other: int, theirs: str
+    ) -> Exception:
+        return self.faults.at(
+            "emulate-setmaxnreg", op, span, where, count=op.n, other=other, theirs=theirs
+        )
 
 
 class Barriers:

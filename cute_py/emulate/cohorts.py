@@ -38,6 +38,7 @@ class Step:
 
     op: Op
     run: Run
+    strong: bool = False  # others may run before the next op: what they see depends on it
 
 
 class Wait:
@@ -111,6 +112,7 @@ class Cohort:
     env: dict[str, Value]
     wait: Wait | None = None
     op: Any = None  # the op that runs, for errors
+    spun: bool = False  # whether it went round a loop, and others are to run first
 
     @property
     def position(self) -> tuple[tuple[int, int, int], ...]:

@@ -15,6 +15,8 @@ import numpy as np
 
 from cute_py.emulate.cohorts import Cohort, Frame, Signal, joined, split
 from cute_py.emulate.faults import line_of
+from cute_py.emulate.residents import Residents
+from cute_py.emulate.spins import Spins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,13 +36,14 @@ class Machine:
         batch: Batch,
         order: str | int,
         progress: Callable[[float], None] | None = None,
+        resident: int | None = None,
     ) -> None:
         self.batch, self.order, self.progress = batch, order, progress
         self.part = 0.0  # that is done, as the outermost loop tells it
         self.random = random.Random(order if isinstance(order, int) else 0)
-        mask = program.resources.mask
-        frames = [Frame(program.body, "body", mask)]
-        self.cohorts = [Cohort(batch, batch.spans.everything(), mask, frames, {})]
+        self.apart = program.communicates  # whether blocks stay cohorts of their own
+        self.residents, self.spins = Residents(program, batch, resident), Spins(batch)
+        self.cohorts = self.residents.begin()
 
     def run(self) -> None:
         """Run until all threads have ended."""
@@ -51,22 +54,35 @@ class Machine:
     # -- choosing
 
     def _choose(self) -> Cohort:
-        if len(self.cohorts) == 1 and self.cohorts[0].wait is None:
-            return self.cohorts[0]
-        if all(c.wait is not None for c in self.cohorts):
-            self._wake()
-        runnable = [c for c in self.cohorts if c.wait is None]
+        first = self.cohorts[0]
+        if len(self.cohorts) == 1 and first.wait is None and not first.spun:
+            return first
+        runnable = [c for c in self.cohorts if c.wait is None and not c.spun]
+        if not runnable:
+            runnable = self._next_round()
         if self.order == "forward":
             return min(runnable, key=lambda c: c.position)
         if self.order == "reversed":
             return max(runnable, key=lambda c: (c.position, tuple(c.span.B), tuple(c.span.W)))
         return self.random.choice(runnable)
 
-    def _wake(self) -> None:
-        """End the waits that are over; refuse if none is."""
+    def _next_round(self) -> list[Cohort]:
+        """Return who can run once nobody does anything but wait or go round loops; refuse where
+        that changes nothing any more.
+        """
+        spinning = [c for c in self.cohorts if c.spun]
+        if not self._wake() and (not spinning or self.spins.is_idle(self.cohorts)):
+            raise self._stuck()
+        for c in spinning:
+            c.spun = False
+        return [c for c in self.cohorts if c.wait is None]
+
+    def _wake(self) -> bool:
+        """End the waits that are over; return whether any is."""
         woken: list[Cohort] = []
         for c in list(self.cohorts):
-            assert c.wait is not None
+            if c.wait is None:
+                continue
             ready = c.wait.ready(c)
             if isinstance(ready, np.ndarray):
                 self.cohorts.remove(c)
@@ -75,20 +91,20 @@ class Machine:
                 woken += [part for part in parts if part.wait is not None and part.wait.ready(part)]
             elif ready:
                 woken.append(c)
-        if not woken:
-            raise self._stuck()
         for c in woken:
             assert c.wait is not None
             c.wait.wake(c)
             c.wait = None
         self._join()
+        return bool(woken)
 
     def _join(self) -> None:
         """Join cohorts that can run and stand at the same position."""
         places: dict[object, list[Cohort]] = {}
         for c in self.cohorts:
-            if c.wait is None:
-                places.setdefault(c.position, []).append(c)
+            if c.wait is None and not c.spun:
+                place = (c.position, int(c.span.B[0])) if self.apart else c.position
+                places.setdefault(place, []).append(c)
         for here in places.values():
             while len(here) > 1 and self._join_two(here):
                 pass
@@ -123,6 +139,8 @@ class Machine:
                 if signal is not None:
                     break
                 pc = frame.pc = pc + 1
+                if step.strong and not alone:
+                    return
             if signal is None:
                 parts = self._leave(c, frame)
                 if parts is not None:
@@ -131,7 +149,7 @@ class Machine:
                 if not c.frames:
                     self._end(c)
                     return
-                if not alone:
+                if not alone or c.spun:
                     self._join()
                     return
             elif signal is Signal.BLOCKED:
@@ -158,6 +176,8 @@ class Machine:
             c.mask, frame.pending = frame.pending, None
             frame.steps, frame.pc, frame.kind = frame.other, 0, "other"
             return None
+        if frame.kind == "test":
+            self.spins.moved()
         c.frames.pop()
         c.mask = frame.saved
         if c.frames:
@@ -183,6 +203,9 @@ class Machine:
     def _end(self, c: Cohort) -> None:
         self.cohorts.remove(c)
         self.batch.ended[c.span.B[:, None], c.span.W] = True
+        self.spins.moved()
+        if self.residents.later:
+            self.cohorts += self.residents.begin()
 
     # -- when nothing can run
 
@@ -190,11 +213,13 @@ class Machine:
         """Return the error that says who waits for what."""
         waits = []
         for c in self.cohorts:
-            assert c.wait is not None
             blocks = [self.batch.faults.block(int(b)) for b in c.span.B[:3]]
             more = f" and {c.span.nB - 3} more" if c.span.nB > 3 else ""
             who = f"warps {_runs(c.span.W)} of block {', '.join(map(str, blocks))}{more}"
-            waits.append(f"{who}: {c.wait.describe(c)} ({line_of(c.wait.op)})")
+            if c.wait is None:
+                waits.append(f"{who}: a loop that changes nothing ({line_of(c.op)})")
+            else:
+                waits.append(f"{who}: {c.wait.describe(c)} ({line_of(c.wait.op)})")
         for c in self.cohorts:
             if c.wait is not None and c.wait.whole:
                 return self._divergent(c, waits)
@@ -205,8 +230,9 @@ class Machine:
                     "emulate-mbarrier-bytes", c.wait.op, c.span, wrong.pop("where"), **wrong
                 )
         lead = min(self.cohorts, key=lambda c: c.position)
-        assert lead.wait is not None
-        return self.batch.faults.fault("emulate-deadlock", lead.wait.op, waits="; ".join(waits))
+        text = "; ".join(waits) + self.residents.missing()
+        op = lead.op if lead.wait is None else lead.wait.op
+        return self.batch.faults.fault("emulate-deadlock", op, waits=text)
 
     def _divergent(self, c: Cohort, waits: list[str]) -> CuteError:
         b = int(c.span.B[0])

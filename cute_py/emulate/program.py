@@ -20,6 +20,7 @@ from cute_py.emulate.batch import INDICES, Resources
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
 from cute_py.emulate.faults import Faults
+from cute_py.emulate.global_memory import is_strong
 from cute_py.emulate.registers import View, flag, reader
 from cute_py.emulate.scalars import Statics, condition, of_sizes, scalar
 from cute_py.emulate.storages import symbols_of
@@ -27,7 +28,7 @@ from cute_py.errors import refusal
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
 from cute_py.plan.plan import ScalarParam
-from cute_py.plan.walk import every
+from cute_py.plan.walk import arrays, every
 from cute_py.plan.walk import symbols_of as symbols_in
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class Program:
         sizes = [name for param in plan.params for name in symbols_of(param)]
         self.statics = Statics((*INDICES, *sizes))
         self.numbers = {param.name for param in plan.params if isinstance(param, ScalarParam)}
-        waits = any(op.cross_block for op in plan.ops)
-        self.together = waits or self.resources.cluster > 1
+        self.communicates = self.resources.traffic.communicates
+        self.together = self.communicates or self.resources.cluster > 1
         self.extents = [of_sizes(n) for n in plan.launch.grid]
         self.body = self.block(plan.body)
 
@@ -92,12 +93,26 @@ class Program:
         steps = []
         for op in block:
             run = HANDLERS[type(op)](self, op)
-            steps.append(Step(op, _counting(op, run) if self.counted else run))
+            strong = self.communicates and is_strong(op)
+            steps.append(Step(op, _counting(op, run) if self.counted else run, strong))
         return tuple(steps)
 
     def blocks_in(self, *blocks: ops.Block) -> bool:
-        """Return whether any op in these blocks may have to wait for other threads."""
-        return any(op.waits for block in blocks for op in every(block))
+        """Return whether any op in these blocks may have to wait for other threads, be it in a loop
+        that looks at memory.
+        """
+        return any(op.waits or self.spins(op) for block in blocks for op in every(block))
+
+    def spins(self, op: ops.Op) -> bool:
+        """Tell whether an op is a loop that may wait for what others do to memory."""
+        return isinstance(op, ops.While) and any(map(self._looks, every((op,))))
+
+    def _looks(self, op: ops.Op) -> bool:
+        """Tell whether an op looks at memory that others may change."""
+        written = self.resources.traffic.written
+        return isinstance(op, ops.Atomic) or (
+            isinstance(op, ops.Load) and bool(arrays(op) & written)
+        )
 
     def scalar(self, x: Any) -> Evaluated:
         """Compile a scalar."""

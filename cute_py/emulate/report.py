@@ -35,6 +35,8 @@ class Counts:
         conflicts: wavefronts beyond the fewest.
         sectors: of 32 bytes, of global memory; an array aligned to 16 bytes begins one.
         bytes: that threads asked for, in both memories, and that TMA moved.
+        rewritten: elements of global memory that had been written before.
+        equal: those of them that others wrote, in no order, with the same bits by the same op.
     """
 
     instructions: int = 0
@@ -44,6 +46,8 @@ class Counts:
     conflicts: int = 0
     sectors: int = 0
     bytes: int = 0
+    rewritten: int = 0
+    equal: int = 0
 
     def add(self, other: Counts, times: int = 1) -> None:
         """Add other counts, so many times."""
@@ -57,11 +61,15 @@ NAMES = tuple(field.name for field in fields(Counts))
 
 
 class Report:
-    """Counts by source line: `report.lines[file, line]`, `report.total`; `str` is a table."""
+    """Counts by source line: `report.lines[file, line]`, `report.total`; `str` is a table.
+
+    `unwritten`: how many elements of each array that the kernel writes no thread has written.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.lines: dict[tuple[str, int], Counts] = {op.line: Counts() for op in plan.ops}
+        self.unwritten: dict[str, int] = {}
 
     @property
     def total(self) -> Counts:
@@ -115,7 +123,11 @@ class Report:
         for place, *cells in rows:
             right = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
             lines.append("  ".join([place.ljust(widths[0]), *right]))
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._never_written()])
+
+    def _never_written(self) -> list[str]:
+        rows = [(n, name) for name, n in self.unwritten.items() if n]
+        return [f"never written: {n} element{'s' * (n > 1)} of {name}" for n, name in rows]
 
     def _repr_html_(self) -> str:
         """Return the table for notebooks."""
@@ -125,7 +137,8 @@ class Report:
             for row in rows[1:]
         )
         head = "".join(f"<th>{name}</th>" for name in rows[0])
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return table + "".join(f"<p>{escape(line)}</p>" for line in self._never_written())
 
 
 def _requests(span: Span, vectors: Vectors, place: Place, start: int) -> tuple[Counts, int]:

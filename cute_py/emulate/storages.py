@@ -9,6 +9,7 @@ whether it is. A storage that all threads have written costs nothing more.
 
 from __future__ import annotations
 
+from copy import copy
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from cute_py.plan.plan import ScalarParam, TensorParam, admits
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from cute_py.dtypes.table import Dtype
     from cute_py.plan.access import Access
     from cute_py.plan.conditions import Reg, Scalar
     from cute_py.plan.ops import Op
@@ -72,6 +74,29 @@ class Global:
         self.itemsize = held.itemsize
         self.inside = self._inside(array)
         self.items: dict[int, Array] = {}
+        self.recasts: dict[Dtype, Global] = {}
+
+    def as_(self, dtype: Dtype) -> Global:
+        """Return the same bytes as elements of another type, those that are whole."""
+        if dtype is self.dtype:
+            return self
+        found = self.recasts.get(dtype)
+        if found is None:
+            found = self.recasts[dtype] = self._recast(dtype)
+        return found
+
+    def _recast(self, dtype: Dtype) -> Global:
+        held = numpy_type(dtype)
+        found = copy(self)
+        found.dtype, found.itemsize, found.items, found.recasts = dtype, held.itemsize, {}, {}
+        found.size = self.size * self.itemsize // held.itemsize
+        run = self.data.view(f"V{self.itemsize}")
+        whole = run.view(np.uint8)[: found.size * held.itemsize]
+        found.data = whole.view(f"V{held.itemsize}").view(held)
+        if self.inside is not None:
+            each = np.repeat(self.inside, self.itemsize)[: len(whole)]
+            found.inside = each.reshape(found.size, held.itemsize).all(-1)
+        return found
 
     def _wrong(self, plan: Plan, given: str, required: str) -> Exception:
         return refusal(
@@ -206,7 +231,7 @@ class Vectors:
         self.smem = access.space == "smem"
         row = shared[access.storage] if self.smem else None
         self.start = row.offset if row else 0
-        self.limit = row.count if row else 0
+        self.limit = row.count * row.dtype.bits // access.dtype.bits if row else 0
         self.packed = self.smem and access.dtype.bits < 8
         self.keeps = True
 

@@ -33,6 +33,12 @@ WORDINGS: dict[str, Wording] = {
         '"forward", "reversed" or a seed (int)',
         "leave it out for the forward order",
     ),
+    "emulate-resident": (
+        LayoutError,
+        "{resident!r} blocks at once",
+        "an integer of at least 1",
+        "leave it out for what the multiprocessors of an H100 hold",
+    ),
     "emulate-op": (
         EmulationError,
         "{name}, which is not emulated yet",
@@ -41,9 +47,17 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-bounds": (
         EmulationError,
-        "{elements} of {space} storage {storage}, by {who}",
+        "{elements} of {space} storage {storage}{coordinate}, by {who}",
         "0 <= element < {limit}",
         "guard the access at the ragged edge, or round the storage up to whole tiles",
+    ),
+    "emulate-mode": (
+        EmulationError,
+        "entry {entry} of {mode}, by {who}: element {offset} of {space} storage {storage}, which "
+        "belongs to another coordinate",
+        "0 <= entry < {extent}",
+        "guard that coordinate, or make a tensor with a layout of its own: make_tensor(x.data, "
+        "layout)",
     ),
     "emulate-padding": (
         EmulationError,
@@ -81,6 +95,13 @@ WORDINGS: dict[str, Wording] = {
         "a {access} of element {offset} of {storage} by {who}, after {other} that nothing orders "
         "before it",
         "a barrier between accesses of different threads of which one writes",
+        "{fix}",
+    ),
+    "emulate-global-race": (
+        EmulationError,
+        "a {access} of element {offset} of {storage} by {who}, which nothing orders with the "
+        "{other} ({other_line})",
+        "accesses of global memory that are ordered, if one of them writes",
         "{fix}",
     ),
     "emulate-copy-pending": (
@@ -187,6 +208,12 @@ WORDINGS: dict[str, Wording] = {
         "an arrival at barrier {id} by {who}, which nothing orders after the phase before",
         "those who arrive next to know that all of the phase before have arrived",
         "count those who arrive and those who wait, use another id, or synchronise before",
+    ),
+    "emulate-setmaxnreg": (
+        EmulationError,
+        "setmaxnreg of {count} by {who}, while warp {other} of its warpgroup asked for {theirs}",
+        "all four warps of a warpgroup at setmaxnreg, with one number",
+        "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
     ),
     "emulate-deadlock": (
         EmulationError,

@@ -59,6 +59,7 @@ class Request(NamedTuple):
     backend: str = "auto"
     config: GemmConfig | str | None = None
     dtype: DtypeLike | None = None
+    checks: bool = False
 
 
 KNOWN = Memo(len(ARRAYS), {5: 1, 6: 0})  # alpha and beta
@@ -78,6 +79,7 @@ def gemm(
     *,
     dtype: DtypeLike | None = None,
     out: Any = None,
+    checks: bool = False,
 ) -> Any:  # an array of the operands' library
     """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes.
 
@@ -99,6 +101,8 @@ def gemm(
             kernel writes to `out` directly if its rows are contiguous and as aligned as those of a
             new array, and it shares no memory with a, b, c and bias; otherwise the result is
             copied. After a refusal `out` is unchanged.
+        checks: whether the emulator refuses all that is no defined behaviour, as `cute.emulate`
+            does; without them it checks addresses only. A GPU checks nothing.
 
     Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
@@ -114,14 +118,9 @@ def gemm(
     array([[1., 2., 0.],
            [1., 2., 0.]], dtype=float32)
     """
-    found = KNOWN.replay(
-        a, b, c, bias, out, alpha, beta, activation, out_dtype, backend, config, dtype
-    )
-    if found is not None:
-        return found
-    return _answered(
-        Request(a, b, c, bias, out, alpha, beta, activation, out_dtype, backend, config, dtype)
-    )
+    more = alpha, beta, activation, out_dtype, backend, config, dtype, checks
+    found = KNOWN.replay(a, b, c, bias, out, *more)
+    return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
 
 
 def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None) -> Any:
@@ -129,7 +128,7 @@ def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None
     request, library = taken(given)
     with library.inside():
         call = Product(request, library).call(statics)
-        result = call.run()
+        result = call.run(**{"checks": given.checks} if library.on_host else {})
     again = in_place(call, given[: len(ARRAYS)], _by(call.statics))
     if again is not None or statics is None:
         KNOWN.keep(given, _for_factors(given, call.inputs, again or _by(call.statics)))

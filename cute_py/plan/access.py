@@ -16,6 +16,20 @@ _LONGEST = 100  # characters of a table that is printed in full
 
 
 @dataclass(frozen=True, slots=True)
+class Bound(Node):
+    """A coordinate that the kernel wrote down: `index`, in mode `mode` of a tensor's shape, must be
+    at least 0 and less than `extent`, wherever the access is made. Mode () is the whole tensor.
+    """
+
+    mode: tuple[int, ...] = field(metadata=FIXED)
+    index: Scalar
+    extent: Scalar
+
+    def __str__(self) -> str:
+        return f"0 <= {self.index} < {self.extent}"
+
+
+@dataclass(frozen=True, slots=True)
 class Access(Node):
     """Vectors of `width` contiguous elements of one storage; all counts are elements of `dtype`.
 
@@ -32,6 +46,8 @@ class Access(Node):
         masks: for each vector the indices of the guards that it requires; (): no vector has any.
         fill: the result of a load whose guard is false; None leaves the registers unchanged.
         cache: the cache operator of PTX (`cg`, `cs`, `lu` ...), or "".
+        asserted: what must hold of coordinates, where it is not proven. No code is generated for
+            it: the emulator tests it, for the threads that take part.
 
     Law: vector v starts at element bases[b] + swizzle(inner + s), for (b, s) = table[v]. The
     swizzle keeps the `width` elements of a vector together and in order.
@@ -49,6 +65,7 @@ class Access(Node):
     masks: tuple[tuple[int, ...], ...] = field(default=(), metadata=FIXED)
     fill: float | int | None = field(default=0, metadata=FIXED)
     cache: str = ""
+    asserted: tuple[Bound, ...] = field(default=(), metadata=FIXED)
 
     @property
     def count(self) -> int:

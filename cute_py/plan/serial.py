@@ -1,6 +1,6 @@
 """Plans as versioned JSON text, one op per line.
 
-    {"cute_py plan": 1, "name": ..., "symbols": {...}, "params": [...], ..., "body": [
+    {"cute_py plan": 2, "name": ..., "symbols": {...}, "params": [...], ..., "body": [
       {"op": "Fill", ...},
     ]}
 
@@ -25,7 +25,7 @@ from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import access, conditions, ops, plan
 from cute_py.plan.ops import matrix
 from cute_py.plan.verify import verify
-from cute_py.plan.walk import every, parts
+from cute_py.plan.walk import accesses, every, parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from cute_py.integers.ints import Leaf
 
-VERSION = 1
+VERSION = 2
 
 _RECORDS: dict[str, Any] = {
     kind.__name__: kind
@@ -41,6 +41,7 @@ _RECORDS: dict[str, Any] = {
         *ops.OPS,
         matrix.Tile,
         access.Access,
+        access.Bound,
         conditions.Reg,
         conditions.Compare,
         conditions.Logic,
@@ -113,7 +114,9 @@ def _encoded(x: Any) -> Any:  # a JSON value
 
 def _symbols(x: plan.Plan) -> dict[str, list[int | None]]:
     """Return (multiple_of, lo, hi) of all symbols of a plan, by name."""
-    every_part = parts((x.params, x.launch, tuple(every(x.body))))
+    body = tuple(every(x.body))
+    asserted = tuple([bound for op in body for a in accesses(op) for bound in a.asserted])
+    every_part = parts((x.params, x.launch, body, asserted))
     found = {
         symbol.name: [symbol.multiple_of, symbol.lo, symbol.hi]
         for part in every_part

@@ -10,6 +10,7 @@ from cute_py.integers.polynomial import numbers_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import MOST, SCOPES, Reg
 from cute_py.plan.ops import GridDep, If, Leave, Loop, Op, While
+from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
 
 TYPE_CHECKING = False
@@ -228,4 +229,5 @@ PLAN_RULES = (
     _require_barriers_together,
     _require_shared,
     _require_wait,
+    require_registers,
 )

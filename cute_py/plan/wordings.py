@@ -58,6 +58,19 @@ WORDINGS: dict[str, Wording] = {
         "registers that an operation writes once, or with one value",
         "take a tensor without modes of stride 0; sum along a mode with cute.reduce(fn, x, mode)",
     ),
+    "plan-setmaxnreg-part": (
+        LayoutError,
+        "setmaxnreg that warp {warp} of warpgroup {group} does not come to with the others",
+        "all four warps of a warpgroup at one setmaxnreg",
+        "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
+    ),
+    "plan-setmaxnreg-sum": (
+        LayoutError,
+        "{counts} registers a thread of the warpgroups, {total} in all",
+        "at most {most}: the 64 K of a multiprocessor are shared out when a block begins, {first} "
+        "a thread",
+        "ask for fewer, or let other warpgroups give more back",
+    ),
     "plan-divergent": (
         LayoutError,
         "a block barrier inside of the branch or loop at {branch}, where threads diverge",

@@ -68,6 +68,16 @@ class Engine(Record):
         """Return the same storage in elements of `dtype`, with the origin at `offset` of these."""
         raise refusal("recast-engine", operation="recast", engine=self)
 
+    def within(self, coord: IntTuple, shape: IntTuple) -> Engine:
+        """Return the engine that remembers that a coordinate must be inside of a shape, where that
+        is known only when a kernel runs.
+        """
+        return self
+
+    def unbounded(self) -> Engine:
+        """Return the engine for a tensor with a layout of its own: the storage alone bounds it."""
+        return self
+
     def read(self, offset: IntTuple) -> IntTuple:
         """Return the element at an offset in bounds."""
         raise refusal("engine-unreadable", operation="Tensor", engine=self)

@@ -14,10 +14,10 @@ from cute_py.layout import AbstractTensor, tuples
 from cute_py.layout.basis import add_coordinates
 from cute_py.layout.build import fragment_layout, make_identity_layout, make_layout_like
 from cute_py.layout.composed import ComposedLayout
-from cute_py.layout.coords import crd2idx
+from cute_py.layout.coords import check_coordinate, crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import coprofile, inner_of
-from cute_py.layout.slicing import check_coordinate, slice_and_offset
+from cute_py.layout.slicing import slice_and_offset
 from cute_py.layout.tuples import has_underscore, show
 from cute_py.records import Record
 from cute_py.tensor.elements import require_inside, require_offset, yields_coordinates
@@ -77,7 +77,7 @@ class Tensor(Operators, Record, AbstractTensor):
         elif yields_coordinates(layout):
             raise refusal("tensor-codomain", operation="Tensor", layout=layout, engine=source)
         require_inside(source, layout, "Tensor")
-        self.engine = source
+        self.engine = source.unbounded()
         self.layout = layout
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -173,7 +173,8 @@ class Tensor(Operators, Record, AbstractTensor):
         """Return the element at a coordinate or index; with `_`, the tensor of the free modes."""
         if has_underscore(coord):
             return self.slice(coord)
-        return self.engine.read(self._offset(coord))
+        offset = self._offset(coord)
+        return self.engine.within(coord, self.shape).read(offset)
 
     def __call__(self, *coord: IntTuple) -> Any:
         """Return tensor[coord]."""
@@ -188,7 +189,8 @@ class Tensor(Operators, Record, AbstractTensor):
         elif has_underscore(coord):
             self.slice(coord).copy_(value)
         elif self.engine.records:
-            self.engine.write(self._offset(coord), value)
+            offset = self._offset(coord)
+            self.engine.within(coord, self.shape).write(offset, value)
         else:
             from cute_py.tensor.elements import stored
 
@@ -205,7 +207,7 @@ class Tensor(Operators, Record, AbstractTensor):
     def slice(self, coord: IntTuple) -> Tensor:
         """Return the modes that `coord` leaves free, with the origin at the fixed coordinate."""
         layout, offset = slice_and_offset(coord, self.layout)
-        return derived(self.engine.moved(offset), layout)
+        return derived(self.engine.within(coord, self.shape).moved(offset), layout)
 
     def domain_offset(self, coord: IntTuple) -> Tensor:
         """Return the tensor with its origin at `coord`, which may be outside the shape; see
@@ -216,13 +218,14 @@ class Tensor(Operators, Record, AbstractTensor):
         shifted = self.engine.shifted(layout, coord)
         if shifted is not None:
             return derived(*shifted)
+        engine = self.engine.unbounded()
         if layout.__class__ is not Layout:
             inner = layout.inner
             if inner.__class__ is Layout:
                 moved = add_coordinates(layout.offset, crd2idx(coord, inner.shape, inner.stride))
-                return derived(self.engine, ComposedLayout(layout.outer, moved, inner))
-            return derived(self.engine, ComposedLayout(layout.outer, layout.offset, inner))
-        return derived(self.engine.moved(crd2idx(coord, layout.shape, layout.stride)), layout)
+                return derived(engine, ComposedLayout(layout.outer, moved, inner))
+            return derived(engine, ComposedLayout(layout.outer, layout.offset, inner))
+        return derived(engine.moved(crd2idx(coord, layout.shape, layout.stride)), layout)
 
     def _offset(self, coord: IntTuple) -> IntTuple:
         coord = check_coordinate(coord, self.shape)

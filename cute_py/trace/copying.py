@@ -51,10 +51,10 @@ def copy(
         args: a Copy_Atom or TiledCopy whose instruction moves the elements, then source and
             destination: partitions of one thread, as partition_S and partition_D return them.
             Without an atom, loads and stores are as wide as both sides allow, up to 128 bits.
-        pred: a condition for the whole copy of the thread; or predicate registers (b1), each for
-            the same number of consecutive vectors, such as (CPY_M,CPY_K), which replace the
-            predicates of the extents.
-        fill: the result of a load that is predicated off.
+        pred: a condition on integers for the whole copy of the thread; or predicate registers
+            (b1), one or more, each for the same number of consecutive vectors, such as
+            (CPY_M,CPY_K), which replace the predicates of the extents.
+        fill: the result of a load that is predicated off; a ZFILL instruction writes zeros there.
         cache: the cache operator of PTX for global memory: cg, cs, lu, cv, wb, wt.
 
     A side that may exceed the extents of a kernel's argument is predicated automatically: loads
@@ -63,7 +63,7 @@ def copy(
     """
     atom, src, dst = _arguments(args)
     _require_pair(src, dst)
-    if is_register(pred) and pred.size() != 1:  # type: ignore[attr-defined]
+    if is_register(pred) and _takes_flags(atom, src, dst, pred):  # type: ignore[arg-type]
         _copy(atom, src, dst, Options(cache, fill, pred))  # type: ignore[arg-type]
         return
     require_choice(cache, ("", "ca", "cg", "cs", "lu", "cv", "wb", "wt"), "cute.copy")
@@ -76,6 +76,12 @@ def copy(
             _copy(atom, src, dst, options)
         return
     _copy(atom, src, dst, options)
+
+
+def _takes_flags(op: Copy_Op | None, src: Tensor, dst: Tensor, pred: Tensor) -> bool:
+    """Tell whether flags choose vectors in memory; without any, one flag is for the whole copy."""
+    vectors = (src.space, dst.space) != ("rmem", "rmem") and (op is None or op.num_threads == 1)
+    return vectors or pred.size() != 1
 
 
 def copy_or_zero(copy_with: TiledCopy, src: Tensor, dst: Tensor, there: bool | Condition) -> None:

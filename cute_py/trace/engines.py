@@ -13,7 +13,7 @@ from cute_py.layout.basis import add_coordinates, make_basis_like
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout
 from cute_py.layout.queries import size
-from cute_py.layout.tuples import flatten, show
+from cute_py.layout.tuples import flatten, is_underscore, product, show
 from cute_py.plan.functions import FUNCTIONS
 from cute_py.plan.plan import Registers
 from cute_py.tensor.engine import Engine
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
     from cute_py.plan.conditions import Reg
     from cute_py.tensor.tensor import Tensor
+
+    Bounded = tuple[tuple[int, ...], Leaf, Leaf]  # mode, index, extent
+    Asserted = tuple[Bounded, ...]
 
 _set = object.__setattr__
 
@@ -74,7 +77,54 @@ class KernelEngine(Engine):
         return f"{self.space}_ptr[{self.dtype.bits}b]({self.name}{moved})"
 
 
-class GlobalMemory(KernelEngine):
+class BoundedEngine(KernelEngine):
+    """A memory whose tensors are indexed by mode.
+
+    `asserted`: the coordinates that were written down, as far as nothing proves them; None once a
+    tensor has a layout of its own, such as a window or a recast, which the storage alone bounds.
+    """
+
+    __slots__ = ("asserted",)
+    asserted: Asserted | None
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.name, self.dtype, self.offset, id(self.scope)  # whatever was asserted
+
+    def _with(self, offset: IntTuple, asserted: Asserted | None) -> Alike:
+        """Return the memory with another origin and other assertions."""
+        raise NotImplementedError
+
+    def at(self, offset: IntTuple) -> Alike:
+        """Return the memory with its origin at `offset` elements."""
+        return self._with(offset, self.asserted)
+
+    def within(self, coord: IntTuple, shape: IntTuple) -> Alike:
+        """Return the memory that remembers which coordinates must be inside of a shape."""
+        if self.asserted is None:
+            return self
+        more = tuple([b for b in _open_bounds(coord, shape, ()) if b not in self.asserted])
+        return self._with(self.offset, (*self.asserted, *more)) if more else self
+
+    def unbounded(self) -> Alike:
+        """Return the memory for a layout of its own."""
+        return self if self.asserted is None else self._with(self.offset, None)
+
+
+def _open_bounds(coord: IntTuple, shape: IntTuple, mode: tuple[int, ...]) -> list[Bounded]:
+    """Return (mode, index, extent) of the parts of a coordinate that nothing proves to be inside of
+    a shape; an integer may stand for a nest of modes, or for all.
+    """
+    if coord.__class__ is tuple:
+        pairs = enumerate(zip(coord, shape, strict=True))
+        return [b for i, (c, s) in pairs for b in _open_bounds(c, s, (*mode, i))]
+    if is_underscore(coord):
+        return []
+    index, extent = ints.normalize(coord, "tensor"), product(shape)
+    inside = ints.leq(0, index) is True and ints.less(index, extent) is True
+    return [] if inside else [(mode, index, extent)]
+
+
+class GlobalMemory(BoundedEngine):
     """The memory of an array parameter.
 
     Attributes:
@@ -88,26 +138,32 @@ class GlobalMemory(KernelEngine):
     alignment: int
 
     def __init__(
-        self, name: str, dtype: Dtype, alignment: int, scope: Scope, offset: Leaf = 0
+        self,
+        name: str,
+        dtype: Dtype,
+        alignment: int,
+        scope: Scope,
+        offset: Leaf = 0,
+        asserted: Asserted | None = (),
     ) -> None:
         _set(self, "name", name)
         _set(self, "dtype", dtype)
         _set(self, "alignment", alignment)
         _set(self, "scope", scope)
         _set(self, "offset", offset)
+        _set(self, "asserted", asserted)
 
     def _parts(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self.alignment, self.scope, self.offset
+        return self.name, self.dtype, self.alignment, self.scope, self.offset, self.asserted
 
-    def at(self, offset: IntTuple) -> GlobalMemory:
-        """Return the parameter with its origin at `offset` elements."""
-        return GlobalMemory(self.name, self.dtype, self.alignment, self.scope, offset)
+    def _with(self, offset: IntTuple, asserted: Asserted | None) -> GlobalMemory:
+        return GlobalMemory(self.name, self.dtype, self.alignment, self.scope, offset, asserted)
 
     def recast(self, dtype: Dtype, offset: Leaf) -> GlobalMemory:
         """Return the parameter in elements of `dtype`; refuse unpacked sub-byte types."""
         if dtype is not self.dtype and min(dtype.bits, self.dtype.bits) < 8:
             raise refusal_here("kernel-recast", operation="recast", a=self, dtype=dtype)
-        return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset)
+        return GlobalMemory(self.name, dtype, self.alignment, self.scope, offset, None)
 
     def guarded(
         self, layout: AnyLayout, change: Callable[[AnyLayout], AnyLayout]
@@ -187,7 +243,7 @@ class Guarded(KernelEngine):
         return Guarded(self.memory, self.shape, self.stride, offset)
 
 
-class Storage(KernelEngine):
+class Storage(BoundedEngine):
     """A storage that the kernel allocates.
 
     Attributes:
@@ -200,29 +256,40 @@ class Storage(KernelEngine):
     __slots__ = ("count",)
     count: int
 
-    def __init__(self, name: str, dtype: Dtype, count: int, scope: Scope, offset: Leaf = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        dtype: Dtype,
+        count: int,
+        scope: Scope,
+        offset: Leaf = 0,
+        asserted: Asserted | None = (),
+    ) -> None:
         _set(self, "name", name)
         _set(self, "dtype", dtype)
         _set(self, "count", count)
         _set(self, "scope", scope)
         _set(self, "offset", offset)
+        _set(self, "asserted", asserted)
 
     def _parts(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self.count, self.scope, self.offset
+        return self.name, self.dtype, self.count, self.scope, self.offset, self.asserted
+
+    def _key(self) -> tuple[Any, ...]:
+        return (*super()._key(), self.count)
+
+    def _with(self, offset: IntTuple, asserted: Asserted | None) -> Self:
+        return type(self)(self.name, self.dtype, self.count, self.scope, offset, asserted)
 
     @property
     def size(self) -> Leaf:
         """The size of the storage (elements)."""
         return self.count
 
-    def at(self, offset: IntTuple) -> Self:
-        """Return the storage with its origin at `offset` elements."""
-        return type(self)(self.name, self.dtype, self.count, self.scope, offset)
-
     def recast(self, dtype: Dtype, offset: Leaf) -> Self:
         """Return the storage in elements of `dtype`."""
         count = self.count * self.dtype.bits // dtype.bits
-        return type(self)(self.name, dtype, count, self.scope, offset)
+        return type(self)(self.name, dtype, count, self.scope, offset, None)
 
 
 class SharedMemory(Storage):
@@ -250,15 +317,13 @@ class Register(Storage):
         count: int,
         scope: Scope,
         offset: Leaf = 0,
+        asserted: Asserted | None = None,
         copied: bool = False,
     ) -> None:
-        super().__init__(name, dtype, count, scope, offset)
+        super().__init__(name, dtype, count, scope, offset, None)  # its indices are static
         _set(self, "copied", copied)
 
-    def _key(self) -> tuple[Any, ...]:
-        return self.name, self.dtype, self.count, id(self.scope), self.offset
-
-    def at(self, offset: IntTuple) -> Self:
+    def at(self, offset: IntTuple) -> Alike:
         """Return the storage with its origin at `offset` elements."""
         if offset.__class__ is not int:
             raise refusal_here("register-index", operation="Tensor", index=offset)
@@ -301,7 +366,8 @@ class Register(Storage):
 def copied_element(tensor: Any) -> Any:  # a Tensor
     """Return a register tensor of one element as the copy that tensor[coord] returns."""
     x = tensor.engine
-    return derived(Register(x.name, x.dtype, x.count, x.scope, x.offset, True), tensor.layout)
+    held = Register(x.name, x.dtype, x.count, x.scope, x.offset, copied=True)
+    return derived(held, tensor.layout)
 
 
 def allocate_registers(name: str, dtype: Dtype, count: int) -> Register:

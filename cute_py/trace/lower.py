@@ -14,7 +14,7 @@ from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import flatten
-from cute_py.plan.access import Access
+from cute_py.plan.access import Access, Bound
 from cute_py.plan.conditions import Compare, Reg
 from cute_py.trace.engines import GlobalMemory, Guarded, KernelEngine, Register, SharedMemory
 from cute_py.trace.runtime_integers import Condition, bare, compare
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.tensor.tensor import Tensor
+    from cute_py.trace.engines import Asserted
 
 
 # -- a layout, enumerated: its flat modes, and the offsets of their indices
@@ -112,17 +113,30 @@ def access(tensor: Tensor, width: int, operation: str, **more: Any) -> Access:
         raise refusal_here("vector-count", operation=operation, count=count, width=width)
     if isinstance(engine, Guarded):
         found = by_coordinates(tensor, engine, width, operation)
-        name, space = engine.name, "gmem"
+        name, space, asserted = engine.name, "gmem", engine.memory.asserted
     elif isinstance(engine, (GlobalMemory, SharedMemory)):
         found = _by_offsets(tensor, width, operation)
-        name, space = engine.name, engine.space
+        name, space, asserted = engine.name, engine.space, engine.asserted
     else:
         raise refusal_here(
             "kernel-space", operation=operation, tensor=tensor, wanted="gmem or smem"
         )
+    if asserted:
+        found["asserted"] = _asserted(asserted)
     result = Access(space=space, storage=name, dtype=engine.dtype, width=width, **found, **more)
     _require_aligned(result, operation)
     return result
+
+
+def _asserted(bounds: Asserted) -> tuple[Bound, ...]:
+    """Return the bounds of coordinates that neither ranges nor the launch prove."""
+    return tuple(
+        [
+            Bound(mode, bare(index), bare(extent))
+            for mode, index, extent in bounds
+            if not (_surely(compare("le", 0, index)) and _surely(compare("lt", index, extent)))
+        ]
+    )
 
 
 def _by_offsets(tensor: Tensor, width: int, operation: str) -> dict[str, Any]:

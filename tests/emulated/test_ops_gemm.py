@@ -1,5 +1,6 @@
 """`cute.ops.gemm` against NumPy: exact on integers, within the documented bound on random data."""
 
+from functools import partial
 from itertools import product as every
 
 import numpy as np
@@ -13,6 +14,8 @@ from cute_py.kernels.config import changed, choose_config
 from cute_py.ops.product import Product, Request, gemm, taken
 from cute_py.ops.reference import error_of, reference
 from tests.sampling import fewer, in_turn, pairwise, quick
+
+checked = partial(gemm, checks=True)
 
 DTYPES = ("f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "e4m3", "e5m2")
 SIZES = (1, 7, 64, 129)
@@ -58,7 +61,8 @@ def multiplied(a, b):
 def check_exact(kind, sizes, majors, **options):
     a, b = operands(kind, sizes, majors)
     wide = "s32" if kind in ("s8", "u8") else "f64" if kind == "f64" else "f32"
-    result = call_of(as_kind(a, kind), as_kind(b, kind), out_dtype=wide).run(**options)
+    call = call_of(as_kind(a, kind), as_kind(b, kind), out_dtype=wide)
+    result = call.run(**{"checks": True, **options})
     assert result.shape == (sizes[0], sizes[1])
     np.testing.assert_array_equal(result, multiplied(a, b))
 
@@ -91,7 +95,7 @@ def test_all_sizes_are_exact(kind, majors):
 @pytest.mark.parametrize(("a", "b"), [("s8", "u8"), ("u8", "s8"), ("e4m3", "e5m2")])
 def test_types_that_mix(a, b):
     x, y = operands(a, (33, 40, 70))[0], operands(b, (33, 40, 70))[1]
-    np.testing.assert_array_equal(gemm(x, y, out_dtype="f32"), multiplied(x, y))
+    np.testing.assert_array_equal(checked(x, y, out_dtype="f32"), multiplied(x, y))
 
 
 @pytest.mark.parametrize("sizes", [(130, 70, 257), (33, 7, 1)])
@@ -116,7 +120,7 @@ def test_random_products_are_within_the_bound(kind, out):
     terms = {"c": rng.standard_normal((65, 40)), "bias": rng.standard_normal(40)}
     how = {"alpha": 0.5, "beta": -2, "activation": "gelu", "dtype": kind, "out_dtype": out}
     call = call_of(a, b, **terms, **how)
-    result = call.run()
+    result = call.run(checks=True)
     assert result.dtype == cute.dtype(out).numpy
     error = error_of(result, call, judge=True)
     assert error.within, str(error)
@@ -126,7 +130,7 @@ def test_random_products_are_within_the_bound(kind, out):
 def test_the_reference_notices_a_wrong_element():
     a, b = operands("f32", (8, 8, 8))
     call = call_of(a, b)
-    result = call.run()
+    result = call.run(checks=True)
     result[3, 3] += 1
     error = error_of(result, call, judge=True)
     assert (error.absolute, error.within) == (1, False)
@@ -150,7 +154,7 @@ def test_activations(activation):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((20, 16), (16, 24)))
     c, bias = rng.standard_normal((20, 24)).astype(np.float16), rng.standard_normal(24)
-    result = gemm(a, b, c, 0.5, -1.5, bias, activation)
+    result = checked(a, b, c, 0.5, -1.5, bias, activation)
     wanted = FUNCTIONS[activation](0.5 * multiplied(a, b) - 1.5 * c.astype(float) + bias)
     np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-6)
 
@@ -161,14 +165,14 @@ def test_k03_linear_combination_is_rounded_as_in_numpy():
     c = rng.standard_normal((40, 48)).astype(np.float16)
     sums = multiplied(a, b).astype(np.float32)
     wanted = np.float32(1.5) * sums + np.float32(-1.25) * c.astype(np.float32)
-    np.testing.assert_array_equal(gemm(a, b, c, 1.5, -1.25), wanted.astype(np.float16))
+    np.testing.assert_array_equal(checked(a, b, c, 1.5, -1.25), wanted.astype(np.float16))
 
 
 def test_terms_of_integers_are_exact():
     a, b = operands("s8", (40, 24, 64))
     c = np.random.default_rng(0).integers(-(2**30), 2**30, (40, 24)).astype(np.int32)
     bias = np.arange(24)
-    result = gemm(a, b, c, alpha=3, beta=-1, bias=bias, activation="relu")
+    result = checked(a, b, c, alpha=3, beta=-1, bias=bias, activation="relu")
     assert result.dtype == np.int32
     wanted = 3 * (a.astype(int) @ b.astype(int)) - c + bias
     np.testing.assert_array_equal(result, np.maximum(wanted, 0))
@@ -176,24 +180,24 @@ def test_terms_of_integers_are_exact():
 
 def test_narrow_integers_clamp_and_others_round_to_even():
     a, b = np.full((1, 64), 100, np.int8), np.full((64, 8), 100, np.int8)
-    assert (gemm(a, b, out_dtype="s8") == 127).all()
-    assert (gemm(a, -b, out_dtype="u8") == 0).all()
+    assert (checked(a, b, out_dtype="s8") == 127).all()
+    assert (checked(a, -b, out_dtype="u8") == 0).all()
     ones = np.ones((1, 1), np.int8)
-    assert gemm(ones, ones, alpha=2.5).item() == 2
-    assert gemm(ones, ones, alpha=3.5).item() == 4
+    assert checked(ones, ones, alpha=2.5).item() == 2
+    assert checked(ones, ones, alpha=3.5).item() == 4
 
 
 def test_c_is_not_read_where_beta_is_0():
     a, b = operands("f16", (9, 10, 11))
     c = np.full((9, 10), np.nan)
-    np.testing.assert_array_equal(gemm(a, b, c, beta=0, out_dtype="f32"), multiplied(a, b))
+    np.testing.assert_array_equal(checked(a, b, c, beta=0, out_dtype="f32"), multiplied(a, b))
 
 
 def test_nan_and_inf_propagate():
     a, b = np.ones((5, 6), np.float32), np.ones((6, 4), np.float32)
     a[1, 2], a[2, 0], a[3, 0], a[3, 1] = np.nan, np.inf, np.inf, -np.inf
     for activation in (None, "relu"):
-        result = gemm(a, b, activation=activation)
+        result = checked(a, b, activation=activation)
         assert (result[0] == 6).all()
         assert np.isnan(result[[1, 3]]).all()
         assert np.isposinf(result[2]).all()
@@ -203,14 +207,14 @@ def test_nan_and_inf_propagate():
 def test_the_default_type_of_the_result(kind):
     a, b = operands(kind, (4, 8, 16))
     wanted = {"tf32": "f32", "s8": "s32", "u8": "s32"}.get(kind, kind)
-    assert gemm(as_kind(a, kind), as_kind(b, kind)).dtype == cute.dtype(wanted).numpy
+    assert checked(as_kind(a, kind), as_kind(b, kind)).dtype == cute.dtype(wanted).numpy
 
 
 def test_operands_are_converted_to_dtype():
     a = np.full((4, 8), 1 + 2.0**-12)
-    assert (gemm(a, np.ones((8, 4)), dtype="tf32") == 8).all()
-    assert (gemm(a, np.ones((8, 4)), dtype="f32") > 8).all()
-    assert gemm([[1, 2]], [[3], [4]], dtype="s8").tolist() == [[11]]
+    assert (checked(a, np.ones((8, 4)), dtype="tf32") == 8).all()
+    assert (checked(a, np.ones((8, 4)), dtype="f32") > 8).all()
+    assert checked([[1, 2]], [[3], [4]], dtype="s8").tolist() == [[11]]
 
 
 # -- batches
@@ -225,7 +229,7 @@ def test_batch_modes_broadcast_as_in_matmul(first, second):
     a, b = drawn("f16", (*first, 9, 16), rng), drawn("f16", (*second, 16, 40), rng)
     wanted = np.matmul(a.astype(float), b.astype(float))
     c = drawn("f32", wanted.shape[-2:], rng)
-    np.testing.assert_array_equal(gemm(a, b, c, beta=2, out_dtype="f32"), wanted + 2 * c)
+    np.testing.assert_array_equal(checked(a, b, c, beta=2, out_dtype="f32"), wanted + 2 * c)
 
 
 def test_a_repeated_operand_is_not_copied():
@@ -256,7 +260,7 @@ def test_strides_of_every_kind_are_handled(view):
     rng = np.random.default_rng(0)
     a = STRIDED[view](drawn("f32", (2, 40, 60), rng))
     b = drawn("f32", (30, 20), rng)
-    np.testing.assert_array_equal(gemm(a, b), np.matmul(a, b))
+    np.testing.assert_array_equal(checked(a, b), np.matmul(a, b))
 
 
 def test_addresses_of_every_alignment_are_handled():
@@ -265,19 +269,19 @@ def test_addresses_of_every_alignment_are_handled():
     for offset in (0, 1, 2, 4, 8):
         a = np.ndarray((8, 32), np.float16, raw, offset)
         a[...] = np.arange(256).reshape(8, 32)
-        np.testing.assert_array_equal(gemm(a, b), a)
+        np.testing.assert_array_equal(checked(a, b), a)
 
 
 def test_other_byte_orders_are_handled():
     a = np.arange(12, dtype=">f4").reshape(3, 4)
-    np.testing.assert_array_equal(gemm(a, np.eye(4, dtype=np.float32)), a)
+    np.testing.assert_array_equal(checked(a, np.eye(4, dtype=np.float32)), a)
 
 
 def test_inputs_are_left_alone():
     a, b = operands("f32", (20, 20, 20))
     before = a.copy(), b.copy()
     a.flags.writeable = b.flags.writeable = False
-    gemm(a, b)
+    checked(a, b)
     np.testing.assert_array_equal((a, b), before)
 
 
@@ -287,17 +291,17 @@ def test_inputs_are_left_alone():
 @pytest.mark.parametrize("sizes", [(0, 4, 5), (4, 0, 5), (0, 0, 0), (0, 4, 0)])
 def test_empty_results(sizes):
     M, N, K = sizes
-    result = gemm(np.ones((M, K), np.float32), np.ones((K, N), np.float32))
+    result = checked(np.ones((M, K), np.float32), np.ones((K, N), np.float32))
     assert (result.shape, result.dtype) == ((M, N), np.float32)
-    batch = gemm(np.ones((0, 3, 4), np.float16), np.ones((4, 5), np.float16))
+    batch = checked(np.ones((0, 3, 4), np.float16), np.ones((4, 5), np.float16))
     assert batch.shape == (0, 3, 5)
 
 
 def test_a_product_without_k_leaves_the_epilogue():
     a, b = np.ones((3, 0), np.float32), np.ones((0, 4), np.float32)
     c, bias = np.full((3, 4), 2, np.float32), np.arange(4)
-    assert (gemm(a, b, alpha=np.inf) == 0).all()
-    np.testing.assert_array_equal(gemm(a, b, c, beta=3, bias=bias), 3 * c + bias)
+    assert (checked(a, b, alpha=np.inf) == 0).all()
+    np.testing.assert_array_equal(checked(a, b, c, beta=3, bias=bias), 3 * c + bias)
 
 
 # -- out
@@ -306,10 +310,10 @@ def test_a_product_without_k_leaves_the_epilogue():
 def test_the_result_can_go_to_an_array():
     a, b = operands("f32", (5, 6, 7))
     out = np.zeros((6, 10), np.float32)[:, ::2].T
-    assert gemm(a, b, out=out) is out
+    assert checked(a, b, out=out) is out
     np.testing.assert_array_equal(out, multiplied(a, b))
     square = np.ones((4, 4), np.float32)
-    gemm(square, square, out=square)
+    checked(square, square, out=square)
     assert (square == 4).all()
 
 
@@ -374,7 +378,7 @@ def test_every_configuration_that_is_accepted_is_right(tile, warps, stages, size
     except LayoutError as error:
         assert error.code == "gemm-config"  # noqa: PT017
         return
-    np.testing.assert_array_equal(gemm(a, b, config=config, out_dtype="f32"), multiplied(a, b))
+    np.testing.assert_array_equal(checked(a, b, config=config, out_dtype="f32"), multiplied(a, b))
 
 
 def test_the_public_names_are_what_they_say():
@@ -390,17 +394,17 @@ def test_plans_are_kept():
     from cute_py.kernels.gemm import gemm as kernel
 
     a, b = operands("f16", (48, 48, 48))
-    gemm(a, b)
+    checked(a, b)
     count = len(kernel.plans)
-    gemm(a, b, alpha=1.0)
-    gemm(*operands("f16", (40, 56, 48)))
+    checked(a, b, alpha=1.0)
+    checked(*operands("f16", (40, 56, 48)))
     assert len(kernel.plans) == count
 
 
 def test_reference_of_tf32_ignores_the_low_bits():
     a = np.full((1, 1), 1 + 2.0**-12, np.float32)
     call = call_of(cute.typed(a, "tf32"), cute.typed(a, "tf32"))
-    assert reference(call.inputs).item() == call.run().item() == 1
+    assert reference(call.inputs).item() == call.run(checks=True).item() == 1
 
 
 FREE = ("f16", "bf16", "tf32", "f64")
@@ -410,6 +414,6 @@ FREE = ("f16", "bf16", "tf32", "f64")
 def test_shared_memory_is_free_of_conflicts(kind, majors):
     a, b = operands(kind, (128, 128, 64), majors)
     call = call_of(as_kind(a, kind), as_kind(b, kind), out_dtype="f32")
-    call.run(report=True)
+    call.run(checks=True, report=True)
     assert call.report.total.wavefronts > 0
     assert call.report.total.conflicts == 0

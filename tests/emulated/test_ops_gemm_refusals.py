@@ -16,7 +16,7 @@ DTYPES = ("f16", "bf16", "tf32", "f32", "f64", "s8", "u8", "e4m3", "e5m2")
 
 def refused(code, kind, *args, **options):
     with pytest.raises(CuteError) as caught:
-        gemm(*args, **options)
+        gemm(*args, checks=True, **options)
     assert (caught.value.code, type(caught.value)) == (code, kind)
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -129,7 +129,7 @@ def test_little_memory_makes_smaller_batches(monkeypatch):
     a, b = np.ones((300, 40), np.float16), np.eye(40, 300, dtype=np.float16)
     one = choose_config(300, 300, 40, "f16").block_bytes
     monkeypatch.setattr(memory, "available_bytes", lambda: 5 * one + 180_000)
-    np.testing.assert_array_equal(gemm(a, b, out_dtype="f32"), a @ b)
+    np.testing.assert_array_equal(gemm(a, b, out_dtype="f32", checks=True), a @ b)
 
 
 def test_the_estimate_of_a_block_is_of_the_right_size():

@@ -72,6 +72,7 @@ def copy_rows(A, B, width, fill):
         held = cute.rmem(A.dtype, tile)
         cute.copy(cute.local_tile(A, tile, (row, first)), held, fill=fill)
         cute.copy(held, cute.local_tile(B, tile, (row, first)))
+    cute.syncwarp()  # rows from 2 on are written again, by other lanes
     for k in cute.range(cute.ceil_div(A.shape[1], width)):
         held = cute.rmem(A.dtype, tile)
         cute.copy(cute.local_tile(A, tile, (row, k)), held, fill=fill)
@@ -172,6 +173,73 @@ def test_a_condition_goes_for_the_whole_copy():
     np.testing.assert_array_equal(b[:8], a[:8])
     assert (b[8:] == 0).all()
     assert any(isinstance(op, If) for op in cute.trace(copy_first_block, a, b).ops)
+
+
+@pytest.mark.parametrize("flags", [1, 2, 4])
+def test_an_asynchronous_copy_fills_with_zeros_for_any_number_of_flags(flags):
+    @cute.kernel
+    def run(x, out):
+        cute.launch(grid=1, block=32)
+        t, s = cute.thread_idx(), cute.smem("f16", cute.Layout((32, 32), (32, 1)))
+        s[t, cute._].fill(5)
+        there = cute.rmem("b1", flags)
+        for k in range(flags):
+            there[k] = t < 8 * (k + 1)
+        atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>", "f16")
+        row = cute.Layout(8 * flags)
+        cute.copy(
+            atom,
+            cute.make_tensor(x[t, cute._].data, row),
+            cute.make_tensor(s[t, cute._].data, row),
+            pred=there,
+        )
+        cute.cp_async_fence()
+        cute.cp_async_wait(0)
+        cute.syncthreads()
+        for k in range(flags):
+            out[t, k] = s[t, 8 * k].to("s32")
+
+    out = np.full((32, flags), -1, np.int32)
+    run(np.ones((32, 32), np.float16), out)
+    for k in range(flags):
+        assert (out[: 8 * (k + 1), k] == 1).all()
+        assert (out[8 * (k + 1) :, k] == 0).all()
+
+
+@pytest.mark.parametrize("flags", [1, 2])
+def test_a_load_fills_for_any_number_of_flags(flags):
+    @cute.kernel
+    def run(x, out):
+        cute.launch(grid=1, block=32)
+        t, held, there = cute.thread_idx(), cute.rmem("f32", flags), cute.rmem("b1", flags)
+        held.fill(5)
+        there.fill(t < 16)
+        atom = cute.Copy_Atom("UniversalCopy<32>", "f32")
+        cute.copy(atom, cute.local_tile(x, (flags,), (t,)), held, pred=there, fill=7)
+        cute.copy(held, cute.local_tile(out, (flags,), (t,)))
+
+    out = np.zeros(32 * flags, np.float32)
+    run(np.ones(32 * flags, np.float32), out)
+    assert (out[: 16 * flags] == 1).all()
+    assert (out[16 * flags :] == 7).all()
+
+
+def test_one_flag_is_a_condition_where_there_are_no_vectors():
+    @cute.kernel
+    def run(x, out):
+        cute.launch(grid=1, block=32)
+        t, there = cute.thread_idx(), cute.rmem("b1", 1)
+        a, b = cute.rmem("f32", 1), cute.rmem("f32", 1)
+        a.fill(3)
+        b.fill(5)
+        there.fill(t < 16)
+        cute.copy(a, b, pred=there)
+        out[t] = b[0]
+
+    out = np.zeros(32, np.float32)
+    run(np.ones(32, np.float32), out)
+    assert (out[:16] == 3).all()
+    assert (out[16:] == 5).all()
 
 
 def refused(body):

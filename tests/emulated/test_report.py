@@ -65,7 +65,8 @@ def test_matrix_instructions_and_the_table():
     assert report.total.mma == 1
     table = str(report).splitlines()
     assert table[0].split() == [
-        *("line", "instructions", "mma", "requests", "wavefronts", "conflicts", "sectors", "bytes")
+        *("line", "instructions", "mma", "requests", "wavefronts", "conflicts", "sectors", "bytes"),
+        *("rewritten", "equal"),
     ]
     assert table[-1].startswith("total")
     assert len(table) == 2 + len(report.lines)

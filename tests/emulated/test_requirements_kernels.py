@@ -86,7 +86,7 @@ def test_i06_k34_the_result_may_have_strides_of_both_modes():
     a, b = operands(default_rng(0), (3, 4, 9), "f16")
     whole = np.full(24, -1, np.float32)
     d = np.lib.stride_tricks.as_strided(whole, (3, 4), (5 * 4, 2 * 4))  # offsets 5m + 2n
-    cute.ops.gemm(a, b.T, out=d)
+    cute.ops.gemm(a, b.T, out=d, checks=True)
     np.testing.assert_array_equal(d, reference(a, b))
     written = {5 * m + 2 * n for m in range(3) for n in range(4)}
     assert all(whole[i] == -1 for i in range(24) if i not in written)
@@ -110,7 +110,7 @@ def test_k01_kinds_of_scaling():
     a, b = operands(default_rng(0), (30, 20, 40), "f16")
     c, ab = default_rng(0).integers(-9, 10, (30, 20)).astype(np.float32), reference(a, b)
     for alpha, beta in ((2.0, -3.0), (2.0, 1.0), (2.0, 0.0), (1.0, 0.0)):
-        d = cute.ops.gemm(a, b.T, c, alpha=alpha, beta=beta, out_dtype="f32")
+        d = cute.ops.gemm(a, b.T, c, alpha=alpha, beta=beta, out_dtype="f32", checks=True)
         np.testing.assert_array_equal(d, alpha * ab + beta * c)
 
 
@@ -140,7 +140,7 @@ def test_k29_stripes_of_a_block_are_16_bytes_a_lane():
 def test_k33_the_result_may_take_the_place_of_the_source():
     a, b = operands(default_rng(0), (70, 45, 40), "f16")
     c = default_rng(0).integers(-9, 10, (70, 45)).astype(np.float32)
-    apart = cute.ops.gemm(a, b.T, c, alpha=2, beta=3, out_dtype="f32")
+    apart = cute.ops.gemm(a, b.T, c, alpha=2, beta=3, out_dtype="f32", checks=True)
     np.testing.assert_array_equal(apart, 2 * reference(a, b) + 3 * c)
-    assert cute.ops.gemm(a, b.T, c, alpha=2, beta=3, out=c) is c
+    assert cute.ops.gemm(a, b.T, c, alpha=2, beta=3, out=c, checks=True) is c
     np.testing.assert_array_equal(c, apart)

@@ -414,7 +414,9 @@ def test_redux_is_of_integers_of_32_bits():
     @cute.kernel
     def total(x):
         cute.launch(grid=1, block=32)
-        x[0] = cute.redux("add", x[cute.thread_idx()])
+        sum_ = cute.redux("add", x[cute.thread_idx()])
+        cute.syncwarp()
+        x[0] = sum_
 
     x = np.ones(32, np.int32)
     total(x)

@@ -374,6 +374,34 @@ def plan_pdl_mended(x):
     x[0] = 1
 
 
+def plan_setmaxnreg_part(x):
+    cute.launch(grid=1, block=256)
+    with cute.when(cute.thread_idx() < 32):
+        cute.setmaxnreg(40, "dec")  # here
+
+
+def plan_setmaxnreg_part_mended(x):
+    cute.launch(grid=1, block=256)
+    with cute.when(cute.thread_idx() < 128):
+        cute.setmaxnreg(40, "dec")
+
+
+def plan_setmaxnreg_sum(x):
+    cute.launch(grid=1, block=384)
+    with cute.when(cute.warp_idx() // 4 == 0):
+        cute.setmaxnreg(40, "dec")
+    with cute.otherwise():
+        cute.setmaxnreg(240, "inc")  # here
+
+
+def plan_setmaxnreg_sum_mended(x):
+    cute.launch(grid=1, block=384)
+    with cute.when(cute.warp_idx() // 4 == 0):
+        cute.setmaxnreg(40, "dec")
+    with cute.otherwise():
+        cute.setmaxnreg(232, "inc")
+
+
 CODES = [
     "trace-python",
     "trace-number",
@@ -406,6 +434,8 @@ CODES = [
     "plan-divergent",
     "plan-shared",
     "plan-pdl",
+    "plan-setmaxnreg-part",
+    "plan-setmaxnreg-sum",
 ]
 PAIRS = pairs(globals(), CODES)
 

@@ -190,8 +190,8 @@ CALLS = {
     "plan-op": (lambda: reread('"warp"', '"grid"'), lambda: reread('"warp"', '"block"')),
     "plan-text": (lambda: loads("plan waiting"), lambda: reread("waiting", "kernel")),
     "plan-version": (
-        lambda: reread('plan": 1', 'plan": 99'),
-        lambda: reread('plan": 1', 'plan": 1'),
+        lambda: reread('plan": 2', 'plan": 99'),
+        lambda: reread('plan": 2', 'plan": 2'),
     ),
 }
 

@@ -18,6 +18,7 @@ from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
 from cute_py.emulate.spans import Array, Value
+from cute_py.emulate.spins import STEPS
 from cute_py.plan import ops
 
 
@@ -141,12 +142,15 @@ def _alike_warps(c: Cohort, first: Value, last: Value) -> Array | None:
 def while_(program: Program, op: ops.While) -> Run:
     """Run test and body until the condition fails."""
     test, body, cond = program.block(op.test), program.block(op.body), program.condition(op.cond)
-    masks = op.scope == "thread" and not program.blocks_in(op.test, op.body)
+    waits = program.spins(op)
+    masks = op.scope == "thread" and not waits and not program.blocks_in(op.test, op.body)
+    each = 1 if waits else STEPS
 
     def again(c: Cohort, frame: Frame) -> bool | list[Cohort]:
         if frame.kind == "while":
             frame.kind, frame.steps, frame.pc = "test", test, 0
             frame.count += 1
+            c.spun = frame.count % each == 0
             return True
         value = cond(c)
         some, every = as_lanes(value, c.mask)

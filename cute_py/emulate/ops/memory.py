@@ -10,11 +10,13 @@ import numpy as np
 from cute_py.atoms.copy import Copy_Op
 from cute_py.emulate.access import Located
 from cute_py.emulate.bits import from_bytes, numpy_type, recast, to_bytes
-from cute_py.emulate.clocks import BULK, COPY
+from cute_py.emulate.clocks import BULK, COPY, THREAD
 from cute_py.emulate.cohorts import Cohort, Run
+from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.numerics import function
 from cute_py.emulate.ops.order import require_warps, slots_of, threads_of, value_at
 from cute_py.emulate.program import Program, handles
+from cute_py.emulate.releases import THREADS, places_of, shared_places
 from cute_py.emulate.spans import LANES, Array
 from cute_py.emulate.storages import Place
 from cute_py.plan import ops
@@ -31,10 +33,13 @@ def load(program: Program, op: ops.Load) -> Run:
     """Load vectors to registers."""
     located, dst = program.access(op.src, op), program.view(op.dst)
     own, target, fill = op.src.dtype, op.dst.dtype, op.src.fill
+    acquires = op.order == "acquire"
 
     def run(c: Cohort) -> None:
         place = located(c)
-        located.judge_read(c, place)
+        touch = located.judge_read(c, place)
+        if acquires and touch is not None and c.batch.releases is not None:
+            c.batch.releases.acquire(places_of(touch))
         values = located.load(c, place)
         if place.guard is not None:
             guard = _by_element(place.guard, located)
@@ -75,8 +80,11 @@ def store(program: Program, op: ops.Store) -> Run:
         values = read(c)
         if own is not target:
             values = recast(np.ascontiguousarray(values), own, target)
-        _write(located, place, c, values)
-        located.judge_write(c, place)
+        if located.smem:
+            _write(located, place, c, values)
+            located.judge_write(c, place)
+        else:
+            located.put(c, place, values)
 
     return run
 
@@ -218,7 +226,16 @@ def atomic(program: Program, op: ops.Atomic) -> Run:
 
     def run(c: Cohort) -> None:
         place = located(c)
-        located.judge_write(c, place, atomic=True)
+        if located.smem:
+            located.judge_write(c, place, atomic=True)
+            if c.batch.releases is not None:
+                chosen = c.active()[..., None] if place.active is None else place.active
+                each = shared_places(c.span, located.start, place.offsets, chosen)
+                c.batch.releases.update(each)
+        else:
+            touch = located.judge_read(c, place)
+            if touch is not None and c.batch.releases is not None:
+                c.batch.releases.update(places_of(touch))
         shape = (*c.span.shape, located.count * located.width)
         active = np.broadcast_to(
             True if place.active is None else _by_element(place.active, located), shape
@@ -275,6 +292,7 @@ def cp_async(program: Program, op: ops.CpAsync) -> Run:
 
     def run(c: Cohort) -> None:
         read, write = source(c), target(c)
+        source.judge_read(c, read, kind=COPY)
         values = source.load(c, read)
         if read.guard is not None:
             if zero_fill:
@@ -352,6 +370,42 @@ class Box:
             index += x * array.strides[k]
         return np.where(exists, index, 0), exists
 
+    def judge(
+        self,
+        c: Cohort,
+        where: tuple[int, int, int],
+        index: Array,
+        op: ops.TmaLoad | ops.TmaStore,
+        values: Array | None = None,
+        agent: int = THREAD,
+        who: int | None = None,
+    ) -> None:
+        """Refuse a read of elements, or a write of values, that nothing orders; by an engine."""
+        watch = c.batch.globals
+        region = None if watch is None else watch.of.get(self.name)
+        if watch is None or region is None:
+            return
+        array = self.array(c)
+        g = (array.address - region.low + index * array.itemsize)[:, None] // region.granule
+        g = (g + np.arange(array.itemsize // region.granule)).reshape(-1)
+        thread = int(c.span.W[where[1]]) * LANES + where[2]
+        ids = np.full(len(g), (int(c.span.B[where[0]]) << THREADS) | thread)
+        touch = watch.touched(c, region, self.name, op, g, ids, agent, who)
+        if touch is None:
+            return
+        if values is None or touch.kind != PLAIN:
+            watch.read(touch)
+            return
+        each = array.itemsize // region.granule
+
+        def same() -> Array:
+            bits = [np.ascontiguousarray(x).view(np.uint8) for x in (array.data[index], values)]
+            return np.repeat((bits[0] == bits[1]).reshape(len(index), -1).all(-1), each)
+
+        touch.same = same
+        watch.write(touch)
+        touch.same = None
+
 
 @handles(ops.TmaLoad)
 def tma_load(program: Program, op: ops.TmaLoad) -> Run:
@@ -370,6 +424,7 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
         for where in threads_of(c, bars):
             own, slot = int(c.span.B[where[0]]), int(slots[where])
             index, exists = box.at(c, where)
+            box.judge(c, where, index[exists], op, who=c.batch.agents.tma + slot)
             values = np.zeros(len(index), data.dtype)
             values[exists] = data[index[exists]]
             ranks = value_at(chosen, where, c.span.shape)
@@ -423,7 +478,9 @@ def tma_store(program: Program, op: ops.TmaStore) -> Run:
             if not array.writable:
                 raise c.batch.faults.fault("emulate-read-only", op, storage=op.tensor)
             data = array.data
-            data[at] = values if combine is None else combine(data[at], values)
+            result = values if combine is None else combine(data[at], values)
+            box.judge(c, where, at, op, result, agent=BULK)
+            data[at] = result
 
     return run
 

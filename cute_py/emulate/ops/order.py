@@ -12,8 +12,9 @@ from cute_py.emulate.access import Located
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Wait, split
 from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
+from cute_py.emulate.releases import THREADS, places_of
 from cute_py.emulate.scalars import TESTS, uniform
-from cute_py.emulate.spans import LANES, Array, Value
+from cute_py.emulate.spans import LANES, Array, Span, Value
 from cute_py.emulate.storages import Place
 from cute_py.plan import ops
 
@@ -461,9 +462,9 @@ def mbar_wait(program: Program, op: ops.MbarWait) -> Run:
 
 @handles(ops.Fence)
 def fence(program: Program, op: ops.Fence) -> Run:
-    """Order memory: stores are seen at once here, so that only proxy fences matter."""
+    """Order memory: stores are seen at once here, so that only the clocks learn of it."""
     if op.kind not in ("proxy_async", "mbarrier_init"):
-        return lambda c: None
+        return thread_fence(op) if program.resources.traffic.releases else lambda c: None
 
     def run(c: Cohort) -> None:
         clocks = c.batch.clocks
@@ -477,6 +478,20 @@ def fence(program: Program, op: ops.Fence) -> Run:
     return run
 
 
+def thread_fence(op: ops.Fence) -> Run:
+    """Acquire what threads have found, and keep what they know for their atomics."""
+
+    def run(c: Cohort) -> None:
+        clocks, releases = c.batch.clocks, c.batch.releases
+        if clocks is not None and releases is not None:
+            threads = (c.span.W * LANES)[:, None] + np.arange(LANES)
+            ids = (c.span.B << THREADS)[:, None, None] | threads
+            chosen = c.active() & c.batch.agents.exist[c.span.W]
+            releases.fence(ids[chosen], op.kind, clocks.acting(c.span, c.mask))
+
+    return run
+
+
 @handles(ops.GridDep)
 def grid_dep(program: Program, op: ops.GridDep) -> Run:
     """Change nothing: kernels run one after the other here."""
@@ -485,59 +500,77 @@ def grid_dep(program: Program, op: ops.GridDep) -> Run:
 
 @handles(ops.SetMaxNReg)
 def set_max_nreg(program: Program, op: ops.SetMaxNReg) -> Run:
-    """Change nothing: registers are not counted here. Whole warps execute it."""
-    return lambda c: require_warps(op, c)
+    """Remember who asked for how many: warpgroups must do so together."""
+
+    def run(c: Cohort) -> None:
+        require_warps(op, c)
+        if program.checks:
+            c.batch.maxnreg.ask(c.span, op)
+
+    return run
 
 
 class ValueWait(Wait):
     """A wait for a value in memory."""
 
-    def __init__(self, op: ops.Op, look: Evaluated, words: str) -> None:
-        """Keep the look, which gives [block, warp, lane]: where the wait is over."""
+    def __init__(self, op: ops.WaitUntil, located: Located, value: Evaluated) -> None:
         super().__init__(op)
-        self.look, self.words = look, words
+        self.located, self.value, self.test = located, value, TESTS[op.test]
+        self.words = f"{op.src.storage} {SIGNS[op.test]} {op.value}"
+        self.span: Span | None = None  # for which what is looked at is known
+        self.place: Any = None
+        self.wanted: Value = 0
+
+    def seen(self, c: Cohort) -> Array:
+        """Return the values [block, warp, lane] that are looked at."""
+        if self.span is not c.span:
+            self.span, self.place, self.wanted = c.span, self.located(c), self.value(c)
+        values: Array = self.located.load(c, self.place)[..., 0]
+        return values
 
     def ready(self, c: Cohort) -> bool | Array:
         """Return the warps whose lanes all see the value."""
-        done = np.broadcast_to(self.look(c), c.span.shape)
+        done = np.asarray(self.test(self.seen(c), self.wanted))
+        if done.size == 1 and not done.any():
+            return False
         if c.mask is not None:
             done = done | ~c.mask
-        warps = done.all(-1)
+        warps = np.broadcast_to(done, c.span.shape).all(-1)
         return bool(warps.flat[0]) if warps.all() or not warps.any() else warps
 
     def describe(self, c: Cohort) -> str:
-        """Return the condition."""
-        return self.words
+        """Return the condition, and what a thread sees."""
+        seen, wanted = self.seen(c), self.wanted
+        words = self.words if np.ndim(wanted) else self.words.rpartition(" ")[0] + f" {wanted}"
+        lanes = np.broadcast_to(seen, c.span.shape)[c.active()]
+        return f"{words}, which is {lanes[0]}"
+
+    def wake(self, c: Cohort) -> None:
+        """Acquire what was released with the value."""
+        touch = self.located.judge_read(c, self.located(c))
+        if touch is not None and c.batch.releases is not None:
+            c.batch.releases.acquire(places_of(touch))
+
+
+SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
 @handles(ops.WaitUntil)
 def wait_until(program: Program, op: ops.WaitUntil) -> Run:
     """Wait until an element of memory compares."""
-    located, value, test = program.access(op.src, op), program.scalar(op.value), TESTS[op.test]
+    located, value = program.access(op.src, op), program.scalar(op.value)
     located.keeps = False
-    signs = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
     def run(c: Cohort) -> Signal | list[Cohort] | None:
-        place = located(c)
-        wanted = value(c)
-        seen = located.load(c, place)[..., 0]
-        if bool(np.all(_over(test(seen, wanted), c))):
+        wait = ValueWait(op, located, value)
+        ready = wait.ready(c)
+        if isinstance(ready, np.ndarray):
+            return split(c, ready)
+        if ready:
+            wait.wake(c)
             return None
-        warps = np.broadcast_to(_over(test(seen, wanted), c), c.span.shape).all(-1)
-        if warps.any():
-            return split(c, warps)
-        words = f"{op.src.storage} {signs[op.test]} {wanted if np.ndim(wanted) == 0 else op.value}"
-        span = c.span
-
-        def look(now: Cohort) -> Array:
-            return np.asarray(test(located.load(now, located(now))[..., 0], value(now)))
-
-        words += f", which is {int(np.broadcast_to(seen, span.shape).flat[0])}"
-        c.wait = ValueWait(op, look, words)
+        located.judge_read(c, located(c))  # a plain store to it races
+        c.wait = wait
         return Signal.BLOCKED
 
     return run
-
-
-def _over(holds: Array, c: Cohort) -> Array:
-    return np.asarray(holds) if c.mask is None else np.asarray(holds) | ~c.mask

@@ -213,6 +213,11 @@ class SetMaxNReg(Op):
     purpose: ClassVar[str] = "setmaxnreg"
     instruction: ClassVar[str | None] = "setmaxnreg"
 
+    @property
+    def waits(self) -> bool:
+        """Until others have given back what it asks for."""
+        return True
+
     def problem(self) -> str:
         """Check for a multiple of 8 from 24 to 256."""
         return "" if self.n % 8 == 0 and 24 <= self.n <= 256 else f"{self.n} registers"

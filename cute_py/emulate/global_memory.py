@@ -1,0 +1,549 @@
+"""Who touched global memory last, and what orders it: happens-before between threads and blocks.
+
+Only arrays that the plan writes are watched; those whose memory overlaps are one region. Of every
+granule of a region the last plain write is kept, and who has accessed it since: one thread, or
+several of which none comes after the other. Two accesses of one granule, of which one writes, must
+be ordered. In a block the clocks say so; between blocks only what one has released and the other
+acquired (`releases`), and nothing where a plan never acquires: then no two blocks are ordered.
+
+Atomics, releases and acquires are strong: they do not race with each other, but with plain accesses
+that nothing orders. Equal bits that one op of the plan writes several times are no error; a report
+counts them. Source: PTX ISA, Memory Consistency Model, "Conflict and Data-races", "Morally strong
+operations"; the marks of a granule are those of FastTrack (Flanagan and Freund, 2009).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cute_py.emulate.clocks import SEVERAL, THREAD, WHO
+from cute_py.emulate.faults import line_of
+from cute_py.emulate.releases import THREADS
+from cute_py.emulate.spans import LANES, Array
+from cute_py.plan import ops
+from cute_py.plan.walk import accesses, arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cute_py.emulate.clocks import Clocks
+    from cute_py.emulate.cohorts import Cohort
+    from cute_py.emulate.report import Report
+    from cute_py.emulate.storages import Arguments, Global, Place, Vectors
+    from cute_py.plan.plan import Plan
+
+OP = 16  # bits of an op's number in a mark, which is (block of the grid + 1) << 16 | op
+OPS = (1 << OP) - 1
+FENCES = ("block", "gpu", "system")  # of threads
+PLAIN, STRONG_READ, STRONG_WRITE = range(3)
+MANY, CLOSED = -1, -2  # marks: several readers; of two blocks, where no block is ordered
+
+
+class Traffic:
+    """What a plan does to global memory, found once.
+
+    Attributes:
+        written: the arrays that it writes.
+        grains: what the bytes of all accesses of an array are multiples of, by array.
+        boxed: the arrays that TMA accesses, by elements.
+        ops, numbers, kinds: the ops that access global memory, their numbers, and what they are.
+        communicates: whether a block may learn of another one while both run.
+        releases: whether threads may learn of each other by memory, be it in a block.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        every = plan.ops
+        self.written = {name for op in every for name in arrays(op, written=True)}
+        self.ops = [op for op in every if arrays(op)]
+        self.numbers = {id(op): n for n, op in enumerate(self.ops)}
+        self.kinds = np.array([_kind(op) for op in self.ops] or [PLAIN])
+        self.communicates = any(_learns(op) for op in self.ops)
+        atomics = any(isinstance(op, ops.Atomic) and op.old is not None for op in every)
+        fences = any(isinstance(op, ops.Fence) and op.kind in FENCES for op in every)
+        self.releases = self.communicates or (atomics and fences)
+        self.grains: dict[str, int] = {}
+        self.boxed: set[str] = set()
+        for op in self.ops:
+            for x in accesses(op):
+                if x.space == "gmem":
+                    size = x.width * x.dtype.bits // 8 if x.dtype.bits >= 8 else 1
+                    self.grains[x.storage] = gcd(self.grains.get(x.storage, 0), size & -size)
+            if isinstance(op, ops.TmaLoad | ops.TmaStore):
+                self.boxed.add(op.tensor)
+
+
+def _kind(op: ops.Op) -> int:
+    if isinstance(op, ops.Atomic) or (isinstance(op, ops.TmaStore) and op.reduce):
+        return STRONG_WRITE
+    if isinstance(op, ops.Store) and op.order != "weak":
+        return STRONG_WRITE
+    strong = isinstance(op, ops.WaitUntil) or (isinstance(op, ops.Load) and op.order != "weak")
+    return STRONG_READ if strong else PLAIN
+
+
+def is_strong(op: ops.Op) -> bool:
+    """Tell whether an op accesses global memory in a way that may order it with others."""
+    return bool(arrays(op)) and _kind(op) != PLAIN
+
+
+def _learns(op: ops.Op) -> bool:
+    """Tell whether the threads of an op see what others did in global memory, in order."""
+    atomic = isinstance(op, ops.Atomic) and op.old is not None and op.dst.space == "gmem"
+    return atomic or _kind(op) == STRONG_READ
+
+
+class Region:
+    """Arrays whose memory overlaps: the marks and stamps of its granules.
+
+    Attributes:
+        low: the address of its first granule; granule: bytes.
+        wrote, writer: mark and stamp of the last plain write.
+        read, reader: of the access since then, if it is one thread's; MANY: `many` has them.
+        strong: whether an atomic or a release was among these.
+    """
+
+    def __init__(self, low: int, size: int, granule: int) -> None:
+        self.low, self.granule = low, granule
+        count = -(-size // granule)
+        self.wrote: Array = np.zeros(count, np.int64)
+        self.writer: Array = np.zeros(count, np.int64)
+        self.read: Array = np.zeros(count, np.int64)
+        self.reader: Array = np.zeros(count, np.int64)
+        # of a granule: block, kind and agent -> mark and stamp
+        self.many: dict[int, dict[tuple[int, int, int], tuple[int, int]]] = {}
+        self.strong = False
+
+
+@dataclass(slots=True)
+class Touch:
+    """What the threads of a cohort touch by one op, an entry for each granule of each thread.
+
+    Attributes:
+        ids: (block of the batch) << 16 | thread of the block.
+        stamps: of the agents that access; marks: of block and op.
+        same: gives for each entry whether the bits to be written are there already.
+    """
+
+    c: Cohort
+    clocks: Clocks
+    region: Region
+    storage: str
+    op: ops.Op
+    kind: int
+    g: Array
+    ids: Array
+    stamps: Array
+    marks: Array
+    same: Callable[[], Array] | None = None
+
+
+class GlobalMemory:
+    """The regions of a run, over all of its batches."""
+
+    def __init__(self, traffic: Traffic, given: Arguments, report: Report | None) -> None:
+        self.traffic, self.report = traffic, report
+        self.arrays = given.arrays
+        self.of: dict[str, Region] = {}
+        for names in _overlapping(given.arrays):
+            if traffic.written.intersection(names):
+                self._watch(names)
+
+    def _watch(self, names: list[str]) -> None:
+        held = [self.arrays[name] for name in names]
+        low = min(array.address for array in held) // LANES * LANES
+        high = max(array.address + array.size * array.itemsize for array in held)
+        region = Region(low, high - low, gcd(*map(self._grain, held)))
+        for name in names:
+            self.of[name] = region
+
+    def _grain(self, array: Global) -> int:
+        known = self.traffic.grains.get(array.name, 0)
+        return gcd(known, array.itemsize) if array.name in self.traffic.boxed else known
+
+    # -- what threads touch
+
+    def touch(
+        self, c: Cohort, located: Vectors, place: Place, array: Global, agent: int = THREAD
+    ) -> Touch | None:
+        """Return what the threads of a cohort touch; None where nobody watches, or nobody does."""
+        region = self.of.get(located.access.storage)
+        if region is None:
+            return None
+        found = place.extra.get("global")
+        if found is None:
+            found = place.extra["global"] = _entries(c, located, place, array, region)
+        g, ids = found
+        return self.touched(c, region, located.access.storage, located.op, g, ids, agent)
+
+    def touched(
+        self,
+        c: Cohort,
+        region: Region,
+        storage: str,
+        op: ops.Op,
+        g: Array,
+        ids: Array,
+        agent: int = THREAD,
+        who: int | None = None,
+    ) -> Touch | None:
+        """Return the touch of granules by threads; `who`: the agent, where it is no thread's."""
+        if not len(g):
+            return None
+        clocks, n = c.batch.clocks, self.traffic.numbers[id(op)]
+        assert clocks is not None
+        b = ids >> THREADS
+        rows = b if clocks.rows > 1 else np.zeros_like(b)
+        agents = (ids & ((1 << THREADS) - 1)) + agent * clocks.agents.threads
+        stamps = clocks.stamps(rows, agents if who is None else np.full_like(agents, who))
+        marks = (b + (c.batch.faults.first + 1)) << OP | n
+        kind = int(self.traffic.kinds[n])
+        return Touch(c, clocks, region, storage, op, kind, g, ids, stamps, marks)
+
+    # -- reads and writes
+
+    def read(self, t: Touch) -> None:
+        """Require that a read, or a strong access, is ordered after what it sees, and remember it.
+
+        Strong accesses are kept among the reads: none of them conflicts with another one.
+        """
+        region, g = t.region, t.g
+        wrote, access = region.wrote.take(g), _WORDS[t.kind]
+        if wrote.any():
+            self._require(t, access, "write", wrote, region.writer.take(g))
+        if t.kind == STRONG_WRITE or (region.strong and t.kind == PLAIN):
+            self._after_others(t, access)
+        self._remember(t)
+        region.strong |= t.kind == STRONG_WRITE
+
+    def write(self, t: Touch) -> bool:
+        """Require that a plain write is ordered after all accesses before, and remember it; return
+        whether some granule is written several times at once.
+        """
+        region, g = t.region, t.g
+        wrote = region.wrote.take(g)
+        if wrote.any():
+            self._require(t, "write", "write", wrote, region.writer.take(g))
+            self._count(t, "rewritten", int(np.count_nonzero(wrote)))
+        if region.read.take(g).any():
+            self._after_others(t, "write")
+            region.read[g] = 0
+            for granule in region.many.keys() & set(g.tolist()) if region.many else ():
+                del region.many[granule]
+        if t.c.batch.releases is not None:
+            t.c.batch.releases.forget(t)
+        region.wrote[g], region.writer[g] = t.marks, t.stamps
+        several = (region.writer.take(g) != t.stamps) | (region.wrote.take(g) != t.marks)
+        if not several.any():
+            return False
+        self._count(t, "rewritten", int(np.count_nonzero(several)))
+        region.writer[g[several]] |= SEVERAL
+        return True
+
+    def require_equal(self, t: Touch) -> None:
+        """Refuse threads that wrote different bits to one granule at once."""
+        assert t.same is not None
+        lost = ~t.same()
+        region = t.region
+        if lost.any():
+            k = int(np.argmax(lost))
+            mark, stamp = int(region.wrote[t.g[k]]), int(region.writer[t.g[k]])
+            raise self._race(t, k, "write", "write of other bits", mark, stamp & ~SEVERAL)
+        several = (region.writer.take(t.g) ^ t.stamps) & ~SEVERAL != 0
+        several |= region.wrote.take(t.g) != t.marks
+        self._count(t, "equal", int(np.count_nonzero(several)))
+
+    # -- what orders them
+
+    def _require(self, t: Touch, access: str, other: str, marks: Array, stamps: Array) -> None:
+        """Refuse the first entry that is not ordered after marked accesses of its granule."""
+        bad = self._unordered(t, np.arange(len(t.g)), marks, stamps, wrote=True)
+        if access == other == "write" and t.same is not None and bad.any():
+            maybe = bad & (marks & OPS == t.marks & OPS)
+            if maybe.any():
+                equal = maybe & t.same()
+                self._count(t, "equal", int(np.count_nonzero(equal)))
+                bad &= ~equal
+        if bad.any():
+            k = int(np.argmax(bad))
+            raise self._race(t, k, access, other, int(marks[k]), int(stamps[k]))
+
+    def _after_others(self, t: Touch, access: str) -> None:
+        """Refuse what is not ordered after the reads and the strong accesses since the last write:
+        a write after all, a read after those that write, an atomic after plain reads.
+        """
+        region = t.region
+        marks: Array = region.read.take(t.g)
+        entries, stamps = np.flatnonzero(marks > 0), region.reader.take(t.g)
+        marks, stamps = marks[entries], stamps[entries]
+        rows = [
+            (k, *kept)
+            for k in np.flatnonzero(region.read.take(t.g) < 0).tolist()
+            for kept in region.many[int(t.g[k])].values()
+        ]
+        if rows:
+            more = np.array(rows, np.int64)
+            entries = np.concatenate([entries, more[:, 0]])
+            marks = np.concatenate([marks, more[:, 1]])
+            stamps = np.concatenate([stamps, more[:, 2]])
+        kinds = self.traffic.kinds[marks & OPS]
+        if access != "write":
+            chosen = kinds == (STRONG_WRITE if t.kind == PLAIN else PLAIN)
+            entries, marks, stamps, kinds = (x[chosen] for x in (entries, marks, stamps, kinds))
+        bad = self._unordered(t, entries, marks, stamps)
+        if bad.any():
+            j = int(np.argmax(bad))
+            verb = _WORDS[int(kinds[j])]
+            raise self._race(t, int(entries[j]), access, verb, int(marks[j]), int(stamps[j]))
+
+    def _unordered(
+        self, t: Touch, entries: Array, marks: Array, stamps: Array, wrote: bool = False
+    ) -> Array:
+        """Return which marked accesses are not ordered before entries of a touch; `wrote`: they are
+        plain writes. Where lanes of a warp made one with the same bits, each of them may read it.
+        """
+        batch = t.c.batch
+        clocks, ids = t.clocks, t.ids[entries]
+        mine = (stamps ^ t.stamps[entries]) & (SEVERAL | WHO) == 0  # the same thread alone
+        mine &= (marks >> OP == t.marks[entries] >> OP) & (stamps & WHO < clocks.agents.threads)
+        bad = (marks != 0) & ~mine
+        b = ids >> THREADS
+        near = np.flatnonzero(bad & ((marks >> OP) - 1 == b + batch.faults.first))
+        if len(near):
+            thread = ids[near] & ((1 << THREADS) - 1)
+            lane = thread % LANES
+            rows = b[near] if clocks.rows > 1 else np.zeros_like(near)
+            by = rows, clocks.of[thread // LANES, lane], np.int64(1) << lane
+            held = stamps[near] & ~SEVERAL if wrote else stamps[near]
+            bad[near] = ~clocks.ordered(held, by)
+            if wrote and t.same is None:
+                alike = (stamps[near] & SEVERAL != 0) & ((held & WHO) // LANES == thread // LANES)
+                bad[near[alike]] = False
+        clusters = batch.engines.clusters
+        if clusters.size > 1 and bad.any():
+            self._in_clusters(t, bad, entries, marks, stamps)
+        if batch.releases is not None and bad.any():
+            far = np.flatnonzero(bad)
+            blocks = (marks[far] >> OP) - 1 - batch.faults.first
+            bad[far] = ~batch.releases.known(t, entries[far], blocks, stamps[far])
+        return bad
+
+    def _in_clusters(
+        self, t: Touch, bad: Array, entries: Array, marks: Array, stamps: Array
+    ) -> None:
+        """Leave out accesses of other blocks of the cluster that the clocks order before."""
+        clocks, clusters = t.clocks, t.c.batch.engines.clusters
+        near = np.flatnonzero(bad)
+        b = t.ids[entries[near]] >> THREADS
+        theirs = (marks[near] >> OP) - 1 - t.c.batch.faults.first
+        inside = (theirs >= 0) & (theirs < len(clusters.of))
+        near, b, theirs = near[inside], b[inside], theirs[inside]
+        same = clusters.of[b] == clusters.of[theirs]
+        near, b, theirs = near[same], b[same], theirs[same]
+        thread = t.ids[entries[near]] & ((1 << THREADS) - 1)
+        parts = clocks.of[thread // LANES, thread % LANES]
+        columns = clocks.column.take(stamps[near] & WHO)
+        bad[near] = stamps[near] > clocks.clock[b, parts, clusters.rank[theirs], 0, columns]
+
+    def _remember(self, t: Touch) -> None:
+        """Keep who reads, or accesses in a strong way: the last one, or several."""
+        region, g = t.region, t.g
+        marks = region.read.take(g)
+        if marks.any():
+            t = self._without_ordered(t, marks)
+            region, g = t.region, t.g
+            if not len(g):
+                return
+        region.read[g], region.reader[g] = t.marks, t.stamps
+        differs = (region.reader.take(g) != t.stamps) | (region.read.take(g) != t.marks)
+        if differs.any():
+            self._remember_several(t, differs)
+
+    def _without_ordered(self, t: Touch, marks: Array) -> Touch:
+        """Keep entries of which others read the granule, too, in `many`; return the others."""
+        region = t.region
+        stamps, kinds = region.reader.take(t.g), self.traffic.kinds[np.maximum(marks, 0) & OPS]
+        later = marks == 0
+        if not t.clocks.divided:  # the same warp again: the last time says more
+            again = (marks >> OP == t.marks >> OP) & (kinds == t.kind) & (marks > 0)
+            again &= (stamps ^ t.stamps) & WHO & -LANES == 0
+            lanes = again & ((stamps ^ t.stamps) & (SEVERAL | WHO) != 0)
+            t.stamps = np.where(lanes, t.stamps | SEVERAL, t.stamps)
+            later |= again
+        check = np.flatnonzero(~later & (marks > 0) & (kinds <= t.kind))
+        later[check] = ~self._unordered(t, check, marks[check], stamps[check])
+        self._add(t, np.flatnonzero(~later & (marks != CLOSED)))
+        # what came to `many` just now stays there with all of its entries
+        return _chosen(t, np.flatnonzero(later & (region.read.take(t.g) >= 0)))
+
+    def _remember_several(self, t: Touch, differs: Array) -> None:
+        """Keep entries of one touch that read one granule: lanes of a warp, or more."""
+        region, g = t.region, t.g
+        lanes = np.zeros(len(g), np.bool_)
+        if not t.clocks.divided:
+            apart = (region.reader.take(g) ^ t.stamps) & ~SEVERAL & -LANES
+            lanes = differs & (region.read.take(g) == t.marks) & (apart == 0)
+            region.reader[g[lanes]] |= SEVERAL
+        self._add(t, np.flatnonzero(differs & ~lanes))
+
+    def _add(self, t: Touch, entries: Array) -> None:
+        """Add accesses to those of their granules, one for each warp while its lanes agree."""
+        if len(entries) and not self.traffic.communicates:
+            entries = self._close(t, entries)
+        if not len(entries):
+            return
+        region, agent = t.region, WHO if t.clocks.divided else WHO & -LANES
+        whole = np.stack([t.g[entries], t.marks[entries], t.stamps[entries] & agent], 1)
+        _, first, count = np.unique(whole, axis=0, return_index=True, return_counts=True)
+        for k, n in zip(entries[first].tolist(), count.tolist(), strict=True):
+            granule, mark, stamp = int(t.g[k]), int(t.marks[k]), int(t.stamps[k])
+            known = region.many.get(granule)
+            if known is None:
+                known = region.many[granule] = {}
+                old = int(region.read[granule])
+                if old > 0:
+                    before = int(region.reader[granule])
+                    kind = int(self.traffic.kinds[old & OPS])
+                    known[old >> OP, kind, before & agent] = old, before
+                region.read[granule] = MANY
+            key = mark >> OP, t.kind, stamp & agent
+            lanes = n > 1 or (key in known and (known[key][1] ^ stamp) & (SEVERAL | WHO) != 0)
+            known[key] = mark, stamp | (SEVERAL if lanes else 0)
+
+    def _close(self, t: Touch, entries: Array) -> Array:
+        """Keep two blocks of granules that several access, as no block is ordered with another;
+        return the entries of other granules.
+        """
+        region = t.region
+        g, marks = t.g[entries], t.marks[entries]
+        held = region.read.take(g)
+        for k in np.flatnonzero(held == MANY).tolist():
+            held[k] = next(iter(region.many[int(g[k])].values()))[0]
+        apart = (held > 0) & (held >> OP != marks >> OP)
+        granules, first = np.unique(g[apart], return_index=True)
+        others = entries[np.flatnonzero(apart)[first]]
+        for granule, k in zip(granules.tolist(), others.tolist(), strict=True):
+            kept = region.many.get(granule)
+            if kept is None:
+                row = int(region.read[granule]), int(region.reader[granule])
+            else:
+                row = next(iter(kept.values()))
+            two = (row, (int(t.marks[k]), int(t.stamps[k])))
+            region.many[granule] = {(m >> OP, t.kind, s & WHO): (m, s) for m, s in two}
+            region.read[granule] = CLOSED
+        rest: Array = entries[region.read.take(g) != CLOSED]
+        return rest
+
+    # -- errors and counts
+
+    def _race(self, t: Touch, k: int, access: str, other: str, mark: int, stamp: int) -> Exception:
+        """Return the error of entry k, with who is not ordered before it."""
+        batch, region = t.c.batch, t.region
+        span, agents = t.c.span, t.clocks.agents
+        b, thread = int(t.ids[k]) >> THREADS, int(t.ids[k]) & ((1 << THREADS) - 1)
+        where = (
+            int(np.searchsorted(span.B, b)),
+            int(np.searchsorted(span.W, thread // LANES)),
+            thread % LANES,
+        )
+        array = self.arrays[t.storage]
+        offset = (region.low + int(t.g[k]) * region.granule - array.address) // array.itemsize
+        theirs, who = (mark >> OP) - 1, stamp & WHO
+        mine = theirs == b + batch.faults.first
+        block = batch.faults.block(theirs - batch.faults.first)
+        if who < agents.threads:
+            name = f"block {block}, warp {who // LANES}, lane {who % LANES} (thread {who})"
+        else:
+            name = f"{agents.engine(who)[0]} of block {block}"
+        fix = _FIXES[(who // LANES == thread // LANES) if mine else None]
+        line = line_of(self.traffic.ops[mark & OPS])
+        return batch.faults.at(
+            "emulate-global-race",
+            t.op,
+            span,
+            where,
+            access=access,
+            offset=max(offset, 0),
+            storage=t.storage,
+            other=f"{other} by {name}",
+            other_line=line,
+            fix=fix,
+        )
+
+    def _count(self, t: Touch, name: str, granules: int) -> None:
+        if self.report is not None and granules:
+            itemsize = self.arrays[t.storage].itemsize
+            counts = self.report.of(t.op)
+            more = max(1, granules * t.region.granule // itemsize)
+            setattr(counts, name, getattr(counts, name) + more)
+
+    def unwritten(self) -> dict[str, int]:
+        """Return how many elements of each written array nobody has written."""
+        found = {}
+        for name in sorted(self.traffic.written):
+            array, region = self.arrays[name], self.of[name]
+            start = array.address - region.low
+            at = (start + np.arange(array.size) * array.itemsize) // region.granule
+            none = (region.wrote[at] == 0) & ~self._strongly_written(region, at)
+            if array.inside is not None:
+                none &= array.inside
+            found[name] = int(np.count_nonzero(none))
+        return found
+
+    def _strongly_written(self, region: Region, at: Array) -> Array:
+        marks = region.read[at]
+        done = (marks > 0) & (self.traffic.kinds[np.maximum(marks, 0) & OPS] == STRONG_WRITE)
+        for k in np.flatnonzero(marks < 0).tolist():
+            done[k] = STRONG_WRITE in {kind for _, kind, _ in region.many[int(at[k])]}
+        return done
+
+
+_WORDS = {PLAIN: "read", STRONG_READ: "acquire", STRONG_WRITE: "atomic or release"}
+_FIXES: dict[bool | None, str] = {
+    True: "put syncwarp() between the two, or let one lane do both",
+    False: "put syncthreads() between the two",
+    None: "let each block write elements of its own, use an atomic, or order the blocks: "
+    "syncthreads() and store_release() here, wait_until() and syncthreads() there",
+}
+
+
+def _overlapping(arrays: dict[str, Global]) -> list[list[str]]:
+    """Return the names of arrays in groups whose memory overlaps."""
+    groups: list[list[str]] = []
+    end = -1
+    for name, array in sorted(arrays.items(), key=lambda row: row[1].address):
+        if array.address >= end:
+            groups.append([])
+        groups[-1].append(name)
+        end = max(end, array.address + array.size * array.itemsize)
+    return groups
+
+
+def _entries(
+    c: Cohort, located: Vectors, place: Place, array: Global, region: Region
+) -> tuple[Array, Array]:
+    """Return granule, and block and thread, of each granule that each thread touches."""
+    span, size = c.span, array.itemsize
+    start = place.offsets * size + (array.address - region.low)
+    count = located.width * size // region.granule
+    g = start // region.granule
+    g = g[..., None] + np.arange(count) if count > 1 else g[..., None]
+    threads = (span.W * LANES)[:, None] + np.arange(LANES)
+    ids = (span.B << THREADS)[:, None, None] | threads
+    shape = (*span.shape, located.count, max(count, 1))
+    g, ids = np.broadcast_to(g, shape), np.broadcast_to(ids[..., None, None], shape)
+    if place.active is None:
+        return g.reshape(-1), ids.reshape(-1)
+    chosen = np.broadcast_to(place.active[..., None], shape)
+    return g[chosen], ids[chosen]
+
+
+def _chosen(t: Touch, entries: Array) -> Touch:
+    """Return some entries of a touch."""
+    if len(entries) == len(t.g):
+        return t
+    parts = [x[entries] for x in (t.g, t.ids, t.stamps, t.marks)]
+    return Touch(t.c, t.clocks, t.region, t.storage, t.op, t.kind, *parts)

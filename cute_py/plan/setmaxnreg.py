@@ -1,0 +1,153 @@
+"""`setmaxnreg` for the launch: whole warpgroups, and no more registers than a block begins with.
+
+A block's registers are set aside when it begins: as many a thread as 64 K registers of a
+multiprocessor allow, in units of 8. What one warpgroup asks for, others must have given back.
+Source: PTX ISA, setmaxnreg.
+"""
+
+from __future__ import annotations
+
+from cute_py.errors import refusal
+from cute_py.integers.code import FUNCTIONS, function, tree
+from cute_py.integers.polynomial import symbols_of
+from cute_py.integers.symbols import terms_of
+from cute_py.plan.conditions import Compare, Logic, Not
+from cute_py.plan.ops import If, Leave, SetMaxNReg
+from cute_py.plan.walk import blocks_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cute_py.plan.conditions import Cond, Scalar
+    from cute_py.plan.ops import Block, Op
+    from cute_py.plan.plan import Plan
+
+REGISTERS = 1 << 16  # of a multiprocessor
+MOST = 256  # of a thread
+WARPGROUP = 128  # threads
+
+Known = bool | None  # whether a thread comes to an op; None: it depends on what is not known
+
+
+def require_registers(plan: Plan) -> None:
+    """Refuse setmaxnreg of a part of a warpgroup, and of more registers than the launch has."""
+    if any(isinstance(op, SetMaxNReg) for op in plan.ops):
+        held = _Held(plan)
+        held.walk(plan.body, [True] * plan.launch.threads)
+        held.require_sum()
+
+
+class _Held:
+    """How many registers the threads of each warpgroup may hold in the end."""
+
+    def __init__(self, plan: Plan) -> None:
+        threads = plan.launch.threads
+        each = REGISTERS // (threads * plan.launch.min_blocks) // 8 * 8
+        self.plan, self.first = plan, min(each, MOST)
+        self.counts = [{self.first} for _ in range(0, threads, WARPGROUP)]
+        self.last: Op | None = None
+
+    def walk(self, block: Block, here: list[Known]) -> list[Known]:
+        """Follow the ops of a block for the threads that come to it; return who is left."""
+        for op in block:
+            if isinstance(op, SetMaxNReg):
+                self._set(op, here)
+            elif isinstance(op, Leave):
+                gone = _holds(op.cond, len(here))
+                here = [_both(x, _not(g)) for x, g in zip(here, gone, strict=True)]
+            elif isinstance(op, If):
+                holds = _holds(op.cond, len(here))
+                then = [_both(x, h) for x, h in zip(here, holds, strict=True)]
+                other = [_both(x, _not(h)) for x, h in zip(here, holds, strict=True)]
+                ways = self.walk(op.then, then), self.walk(op.other, other)
+                here = [_either(x, y) for x, y in zip(*ways, strict=True)]
+            else:
+                for inner in blocks_of(op):  # of a loop, which may run not even once
+                    self.walk(inner, [x and None for x in here])
+        return here
+
+    def _set(self, op: SetMaxNReg, here: list[Known]) -> None:
+        for group, counts in enumerate(self.counts):
+            come = here[group * WARPGROUP : (group + 1) * WARPGROUP]
+            if True in come and False in come:
+                warp = (group * WARPGROUP + come.index(False)) // 32
+                raise refusal(
+                    "plan-setmaxnreg-part",
+                    operation="cute.setmaxnreg",
+                    group=group,
+                    warp=warp,
+                    where=op.where,
+                )
+            if False in come:
+                continue
+            if None not in come:
+                counts.clear()
+            counts.add(op.n)
+        self.last = op
+
+    def require_sum(self) -> None:
+        """Refuse more registers than the block begins with."""
+        least = [min(counts) for counts in self.counts]
+        if self.last is not None and sum(least) > self.first * len(least):
+            raise refusal(
+                "plan-setmaxnreg-sum",
+                operation="cute.setmaxnreg",
+                counts=", ".join(map(str, least)),
+                total=sum(least) * WARPGROUP,
+                most=self.first * len(least) * WARPGROUP,
+                first=self.first,
+                where=self.last.where,
+            )
+
+
+# -- conditions of three values, for each thread
+
+
+def _not(x: Known) -> Known:
+    return None if x is None else not x
+
+
+def _both(x: Known, y: Known) -> Known:
+    return False if x is False or y is False else None if x is None or y is None else True
+
+
+def _either(x: Known, y: Known) -> Known:
+    return _not(_both(_not(x), _not(y)))
+
+
+def _holds(cond: Cond, threads: int) -> list[Known]:
+    """Return whether a condition holds for each thread of a block."""
+    if isinstance(cond, Not):
+        return [_not(x) for x in _holds(cond.term, threads)]
+    if isinstance(cond, Logic):
+        combine = _both if cond.test == "and" else _either
+        total = _holds(cond.terms[0], threads)
+        for term in cond.terms[1:]:
+            total = [combine(*pair) for pair in zip(total, _holds(term, threads), strict=True)]
+        return total
+    if not isinstance(cond, Compare) or not _is_of_thread(cond.a, cond.b):
+        return [None] * threads
+    a, b = _by_thread(cond.a), _by_thread(cond.b)
+    return [_TESTS[cond.test](a(t), b(t)) for t in range(threads)]
+
+
+_TESTS: dict[str, Callable[[int, int], bool]] = {
+    "lt": int.__lt__,
+    "le": int.__le__,
+    "eq": int.__eq__,
+    "ne": int.__ne__,
+}
+
+
+def _is_of_thread(*values: Scalar) -> bool:
+    return all(
+        symbol.name == "tid"
+        for x in values
+        if not isinstance(x, int)
+        for symbol in symbols_of(terms_of(x))
+    )
+
+
+def _by_thread(x: Scalar) -> Callable[[int], int]:
+    return function(["tid"], tree(x), FUNCTIONS)

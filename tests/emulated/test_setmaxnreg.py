@@ -1,0 +1,86 @@
+"""setmaxnreg: warpgroups as a whole, one number, and no more registers than a launch has."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cute_py as cute
+
+ORDERS = ("forward", "reversed", 0, 1, 2)
+
+
+def of_warpgroups(counts, min_blocks=1):
+    """A kernel whose warpgroups ask for these numbers; None asks for nothing."""
+
+    @cute.kernel
+    def run(out):
+        cute.launch(grid=1, block=128 * len(counts), min_blocks=min_blocks)
+        for group, count in enumerate(counts):
+            if count is not None:
+                with cute.when(cute.warp_idx() // 4 == group):
+                    cute.setmaxnreg(count, "inc")
+        with cute.when(cute.thread_idx() == 0):
+            out[0] = 1.0
+
+    return run
+
+
+numbers = st.one_of(st.none(), st.integers(3, 32).map(lambda n: 8 * n))
+
+
+@settings(max_examples=30)
+@given(st.lists(numbers, min_size=1, max_size=8), st.integers(1, 2))
+def test_the_sum_is_within_what_the_block_begins_with(counts, blocks):
+    first = min(256, 65536 // (128 * len(counts) * blocks) // 8 * 8)
+    fits = sum(first if n is None else n for n in counts) <= first * len(counts)
+    out = np.zeros(1, np.float32)
+    run = of_warpgroups(counts, blocks)
+    if fits:
+        cute.emulate(cute.trace(run, out), out)
+        assert out[0] == 1
+    else:
+        with pytest.raises(cute.CuteError) as caught:
+            cute.trace(run, out)
+        assert caught.value.code == "plan-setmaxnreg-sum"
+
+
+@pytest.mark.parametrize("counts", [(40, 232, 232), (24, 240, 240), (32, 160, 160, 160)])
+def test_the_numbers_of_published_kernels_fit(counts):
+    out = np.zeros(1, np.float32)
+    cute.emulate(cute.trace(of_warpgroups(counts), out), out)
+    assert out[0] == 1
+
+
+@cute.kernel
+def as_memory_says(who, counts):
+    """Warps for which `who` is set ask, for a number that `counts` picks when it runs."""
+    cute.launch(grid=1, block=256)
+    t = cute.thread_idx()
+    mine, high = cute.as_int(who[t // 32]), cute.as_int(counts[t // 32])
+    with cute.when(mine != 0):
+        with cute.when(high != 0):
+            cute.setmaxnreg(104, "dec")
+        with cute.otherwise():
+            cute.setmaxnreg(96, "dec")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("who", "counts", "right"),
+    [
+        ((1,) * 8, (0,) * 8, True),
+        ((0,) * 4 + (1,) * 4, (0,) * 4 + (1,) * 4, True),
+        ((1,) * 4 + (0,) * 4, (0,) * 3 + (1,) * 5, False),
+        ((1,) * 3 + (0,) * 5, (0,) * 8, False),
+    ],
+)
+def test_warps_of_a_warpgroup_ask_together(who, counts, right, order):
+    given_ = [np.array(x, np.int32) for x in (who, counts)]
+    plan = cute.trace(as_memory_says, *given_)
+    if right:
+        cute.emulate(plan, *given_, order=order)
+        return
+    with pytest.raises(cute.CuteError) as caught:
+        cute.emulate(plan, *given_, order=order)
+    assert caught.value.code == "emulate-setmaxnreg"
