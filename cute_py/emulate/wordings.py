@@ -203,6 +203,12 @@ WORDINGS: dict[str, Wording] = {
         "exactly {threads} threads",
         "count those who arrive and those who wait, or use another id",
     ),
+    "emulate-barrier-phase": (
+        EmulationError,
+        "an arrival at barrier {id} by {who}, which nothing orders after the phase before",
+        "those who arrive next to know that all of the phase before have arrived",
+        "count those who arrive and those who wait, use another id, or synchronise before",
+    ),
     "emulate-setmaxnreg": (
         EmulationError,
         "setmaxnreg of {count} by {who}, while warp {other} of its warpgroup asked for {theirs}",
