@@ -1,4 +1,5 @@
-"""The layout algebra against pycute: five operations on five layouts, interleaved in one process.
+"""The layout algebra against pycute, interleaved in one process: five operations on five layouts,
+and what kernels do more of, each with a limit of its own.
 
 Cold: neither library remembers a result (checked: two calls give two objects), so every call does
 its work, exact checks included. Answers are compared before anything is timed. A figure is the best
@@ -38,6 +39,66 @@ OPERATIONS = {
     "logical_divide by 4:2": ("logical_divide", lambda lib, layout: (layout, lib.Layout(4, 2))),
     "coalesce": ("coalesce", lambda lib, layout: (layout,)),
     "right_inverse": ("right_inverse", lambda lib, layout: (layout,)),
+}
+
+
+ROW = ((128, 64), (64, 1))
+NESTED = (((4, 8), (2, 2)), ((32, 1), (16, 8)))
+VOLUME = ((512, 256, 16), (256, 1, 131072))
+MATRIX = ((512, 256), (256, 1))
+BLOCK = ((8, 8), (8, 1))
+SIX = ((2, 4, 2, 8, 4, 2), (64, 1, 4, 8, 256, 128))
+FOUR = ((16, 8, 4, 32), (1024, 1, 8, 32))
+
+
+def tiles(lib):
+    """Return a tiler of two layouts."""
+    return lib.Layout(128, 2), lib.Layout((8, 8), (1, 16))
+
+
+# expression -> at most so much of pycute's time, and what makes the operation and operands of a
+# library
+KERNELS = {
+    "layout(m, n), flat": (0.6, lambda lib: (lib.Layout(*ROW), 5, 3)),
+    "layout(m, n), nested": (0.8, lambda lib: (lib.Layout(*NESTED), 5, 3)),
+    "zipped_divide, 3-D, by a tuple": (
+        0.5,
+        lambda lib: (lib.zipped_divide, lib.Layout(*VOLUME), (128, 64, 1)),
+    ),
+    "tiled_divide, 3-D, by a tuple": (
+        0.5,
+        lambda lib: (lib.tiled_divide, lib.Layout(*VOLUME), (128, 64, 1)),
+    ),
+    "logical_divide, 3-D, by a tuple": (
+        0.5,
+        lambda lib: (lib.logical_divide, lib.Layout(*VOLUME), (128, 64, 1)),
+    ),
+    "zipped_divide by two layouts": (
+        0.6,
+        lambda lib: (lib.zipped_divide, lib.Layout(*MATRIX), tiles(lib)),
+    ),
+    "composition with two layouts": (
+        0.6,
+        lambda lib: (lib.composition, lib.Layout(*MATRIX), tiles(lib)),
+    ),
+    "tiled_product": (
+        0.9,
+        lambda lib: (lib.tiled_product, lib.Layout(*BLOCK), lib.Layout((4, 4), (4, 1))),
+    ),
+    "logical_product": (
+        0.9,
+        lambda lib: (lib.logical_product, lib.Layout(*BLOCK), lib.Layout((4, 4), (4, 1))),
+    ),
+    "right_inverse of 6 modes": (0.5, lambda lib: (lib.right_inverse, lib.Layout(*SIX))),
+    "left_inverse of 6 modes": (0.5, lambda lib: (lib.left_inverse, lib.Layout(*SIX))),
+    "composition, 4 modes": (
+        0.5,
+        lambda lib: (
+            lib.composition,
+            lib.Layout(*FOUR),
+            lib.Layout((8, 4, 4, 2), (1, 128, 16, 64)),
+        ),
+    ),
 }
 
 
@@ -89,6 +150,22 @@ def compare(rounds):
             yield title, label, *best
 
 
+def compare_kernels(rounds):
+    """Yield (expression, limit, our best time, pycute's best time) in microseconds."""
+    for title, (limit, make) in KERNELS.items():
+        calls = [(first, tuple(rest)) for first, *rest in (make(cute), make(pycute))]
+        ours, theirs = (operation(*operands) for operation, operands in calls)
+        if isinstance(ours, int):
+            assert ours == theirs, title
+        else:
+            assert table_of(ours) == table_of(theirs), f"{title}: {ours}, pycute {theirs}"
+        best = [float("inf")] * 2
+        for _ in range(rounds):
+            for k, call in enumerate(calls):
+                best[k] = min(best[k], microseconds(*call))
+        yield title, limit, *best
+
+
 def offsets_of_a_million(rounds):
     """Return the best time, in milliseconds, of all offsets of 10^6 coordinates, once warm."""
     layout = cute.Layout(((10, 100), (100, 10)), ((1, 1000), (10, 100000)))
@@ -127,6 +204,14 @@ def main():
     print(
         f"\nworst ratio {max(ratios):.2f}, limit {LIMIT}, over the limit: {over} of {len(ratios)}"
     )
+    kernels = list(compare_kernels(rounds))
+    print()
+    table(
+        ("expression", "cute_py us", "pycute us", "ratio", "limit"),
+        [(title, f"{a:.2f}", f"{b:.2f}", f"{a / b:.2f}", limit) for title, limit, a, b in kernels],
+    )
+    slow = sum(a / b > limit for _, limit, a, b in kernels)
+    print(f"\nover the limit: {slow} of {len(kernels)}")
     million = offsets_of_a_million(rounds)
     composing = composition_of_a_million(rounds)
     print(f"offsets() of 10^6 coordinates, warm: {million:.2f} ms (limit 5)")
@@ -139,6 +224,10 @@ def main():
             "rows": [
                 {"operation": r[0], "layout": r[1], "cute_py": r[2], "pycute": r[3], "ratio": q}
                 for r, q in zip(rows, ratios, strict=True)
+            ],
+            "kernels": [
+                {"expression": title, "cute_py": a, "pycute": b, "ratio": a / b, "limit": limit}
+                for title, limit, a, b in kernels
             ],
             "offsets_of_a_million_ms": million,
             "composition_of_2_to_20_us": composing,

@@ -29,7 +29,7 @@ FIRST_COMPOSITION = (
 PROGRAMS = {
     "pass": None,
     "import cute_py": ("import cute_py\n", 15),
-    "import and first composition": (FIRST_COMPOSITION, 35),
+    "import and first composition": (FIRST_COMPOSITION, 30),
     "import pycute": ("import pycute\n", None),
 }
 HEAVY = ("numpy", "sympy", "ml_dtypes", "rich", "numba")

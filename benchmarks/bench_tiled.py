@@ -76,6 +76,18 @@ def staged(mma):
     )
 
 
+def make_copy():
+    """Return a copy of 128 threads that each move 16 bytes."""
+    atom = Copy_Atom("UniversalCopy<128>", "f16")
+    return cute.make_tiled_copy(atom, cute.Layout((16, 8), (8, 1)), cute.Layout((1, 8)))
+
+
+def source():
+    """Return a tile of 128x128 elements, plain and swizzled."""
+    plain = cute.Layout((128, 128), (128, 1))
+    return plain, cute.make_composed_layout(cute.Swizzle(3, 3, 3), 0, plain)
+
+
 def best_ms(function, rounds):
     best = float("inf")
     for _ in range(rounds):
@@ -109,9 +121,30 @@ def main():
     }
     measured = {title: best_ms(function, rounds) for title, function in figures.items()}
     table(("step", "ms"), [(title, f"{ms:.3f}") for title, ms in measured.items()])
+    plain, swizzled = source()
+    copy = make_copy()
+    assert copy.size() == 128
+    assert coverage(copy)["S"].exact
+    one = copy.get_slice(5)
+    limits = {
+        "make_tiled_copy": (60, make_copy),
+        "one thread's partition of 128x128": (100, lambda: one.partition_S(plain)),
+        "the same, swizzled": (100, lambda: one.partition_S(swizzled)),
+        "the same, of a copy made anew": (
+            None,
+            lambda: make_copy().get_slice(5).partition_S(plain),
+        ),
+    }
+    costs = {title: 1000 * best_ms(function, rounds) for title, (_, function) in limits.items()}
+    print()
+    table(
+        ("step", "us", "limit"),
+        [(title, f"{us:.1f}", limits[title][0] or "-") for title, us in costs.items()],
+    )
     first = next(iter(measured.values()))
     print(f"\npartitioning and reading: {first:.3f} ms, limit {LIMIT_MS} ms")
-    save("tiled", {"unit": "milliseconds, best of rounds", "rounds": rounds, "rows": measured})
+    rows = {**measured, **{title: us / 1000 for title, us in costs.items()}}
+    save("tiled", {"unit": "milliseconds, best of rounds", "rounds": rounds, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ _HOME = {
     "layout.modes": "append flatten get group_modes prepend replace select take unflatten zip_",
     "layout.slicing": "dice domain_offset slice_ slice_and_offset",
     "layout.algebra.coalesce": "coalesce filter filter_zeros",
-    "layout.algebra.composition": "composition",
+    "layout.algebra.composition": "compose composition",
     "layout.algebra.complement": "complement",
     "layout.algebra.inverse": "left_inverse nullspace right_inverse",
     "integers.ints": "min_",

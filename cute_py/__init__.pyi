@@ -125,6 +125,7 @@ from cute_py.layout.slicing import slice_and_offset as slice_and_offset
 from cute_py.layout.algebra.coalesce import coalesce as coalesce
 from cute_py.layout.algebra.coalesce import filter as filter
 from cute_py.layout.algebra.coalesce import filter_zeros as filter_zeros
+from cute_py.layout.algebra.composition import compose as compose
 from cute_py.layout.algebra.composition import composition as composition
 from cute_py.layout.algebra.complement import complement as complement
 from cute_py.layout.algebra.inverse import left_inverse as left_inverse

@@ -97,7 +97,7 @@ def judge_composition(a, b):
 
 
 def judge_complement(layout, target):
-    """The complement is ordered, disjoint from the layout, and covers the target.
+    """The complement is ordered, disjoint from the layout, and their cosize reaches the target.
 
     Chain layouts are filled without holes up to the next multiple; layouts that hit an offset twice
     (stride 0 aside) are refused.
@@ -113,8 +113,7 @@ def judge_complement(layout, target):
     both = sorted(x + y for x in model.sums(pairs) for y in rest)
     if any(x == y for x, y in pairwise(both)):
         return WRONG
-    filled = max(model.sums(pairs)) + 1
-    if len(both) < (filled if target is None else target):
+    if both[-1] + 1 < (1 if target is None else target):
         return WRONG
     if model.is_chain(pairs):
         room = max((extent * stride for extent, stride in pairs), default=1)

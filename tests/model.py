@@ -5,6 +5,7 @@ tuples; all that is read of it are its leaves, and every question is settled by 
 coordinates.
 """
 
+from fractions import Fraction
 from itertools import accumulate
 from math import prod
 from operator import mul
@@ -177,3 +178,46 @@ def is_staircase(pairs):
 def compact_strides(shape):
     """Return the column-major strides of a flat shape."""
     return tuple(accumulate(shape[:-1], mul, initial=1))
+
+
+# -- left inverses
+
+
+def is_undone(layout):
+    """Return whether some layout gives the index of every offset of an injective layout.
+
+    All mixed radices of primes are tried, down to single offsets; their strides solve linear
+    equations, one an offset.
+    """
+    values = {offset: index for index, offset in enumerate(table(layout))}
+    top = max(values)
+
+    def search(radices, size):
+        if _has_solution([(_digits(x, radices), index) for x, index in values.items()]):
+            return True
+        primes = [n for n in range(2, top // size + 1) if all(n % k for k in range(2, n))]
+        return any(search([*radices, prime], size * prime) for prime in primes)
+
+    return search([], 1)
+
+
+def _digits(x, radices):
+    digits = []
+    for radix in radices:
+        x, digit = divmod(x, radix)
+        digits.append(digit)
+    return [*digits, x]
+
+
+def _has_solution(equations):
+    """Return whether rationals x solve sum(a * x) == b for each (a, b)."""
+    rows = [[Fraction(x) for x in (*left, right)] for left, right in equations]
+    for column in range(len(rows[0]) - 1):
+        pivot = next((row for row in rows if row[column]), None)
+        if pivot is not None:
+            rows = [
+                [x - row[column] / pivot[column] * y for x, y in zip(row, pivot, strict=True)]
+                for row in rows
+                if row is not pivot
+            ]
+    return not any(row[-1] for row in rows)

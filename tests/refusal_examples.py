@@ -35,6 +35,9 @@ WHEN = {
     "divide-by-zero": "a divisor is 0",
     # -- layout.wordings
     "extent-not-positive": "an extent, target, tile or factor is 0 or negative",
+    "wrong-argument": "a function, a mapping or an order is required, and something else is given",
+    "layout-text": "a text is given where a layout is built",
+    "layout-list": "a list is given where a tuple is required",
     "not-congruent": "shape and stride nest differently",
     "too-deep": "a tuple nests deeper than 64 levels",
     "not-a-layout": "a layout is required, and something else is given",
@@ -70,10 +73,10 @@ WHEN = {
         "divide would leave elements in no tile"
     ),
     "coordinate-strides": (
-        "an inverse, a complement or a proof of bijectivity is asked of a layout that yields "
+        "a run of contiguous elements or a proof of bijectivity is asked of a layout that yields "
         "coordinates"
     ),
-    "left-inverse": "strides overlap, or are no multiples of each other",
+    "left-inverse": "strides overlap, or no layout gives the index of every offset",
     "tile-to-shape": "the block does not divide the shape",
     "not-compact": "a coordinate is sought for an offset that the layout does not hit that way",
     "upcast-stride": "a stride neither divides the factor nor is a multiple of it",
@@ -263,7 +266,7 @@ WHEN = {
     "copy-atom": "a copy is tiled from something other than a Copy_Atom",
     "copy-threads": "a thread layout is not a whole number of copy atoms",
     "copy-values": "a value layout is not a whole number of copy atoms",
-    "copy-map": "a thread or value layout is not a bijection onto its indices",
+    "copy-map": "the raked product of threads and values leaves indices out or repeats them",
     "copy-tv": "a thread-value layout has other modes than threads and values",
     "copy-outside": "a thread-value layout reaches outside its tile",
     "copy-writers": "several threads or values would write one element of memory",
@@ -611,7 +614,7 @@ def more():
         lambda: cute.parse_layout("9" * 5000 + ":1"),
         lambda: cute.parse_layout("(M,8):(8,1)"),
         lambda: evaluate("local_partition(4:1)"),
-        lambda: cute.parse_layout("F2Map(3)"),
+        lambda: cute.parse_layout("Layout(min(), 2)"),
         lambda: cute.parse_layout("Sw<3,4,3>_smem_ptr(0x400) o (_8,_64):(_64,_1)"),
         lambda: cute.parse_layout("ptr<f16, smem, S<3,4,3>> o (_8,_64):(_64,_1)"),
         lambda: evaluate("f16"),

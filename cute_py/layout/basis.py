@@ -35,7 +35,9 @@ class ScaledBasis(Value):
 
     def __init__(self, value: object, path: tuple[int, ...]) -> None:
         """Freeze a step of `value` along `path` (mode indices, outermost first)."""
-        if any(step.__class__ is not int or step < 0 for step in path):
+        if path.__class__ is not tuple or any(
+            step.__class__ is not int or step < 0 for step in path
+        ):
             raise refusal("basis-path", operation="E", path=path)
         object.__setattr__(self, "value", ints.normalize(value))
         object.__setattr__(self, "path", tuple(path))
@@ -111,6 +113,8 @@ def make_basis_like(shape: object, path: tuple[int, ...] = ()) -> object:
     >>> print(*make_basis_like((4, (2, 3))))
     1@0 (E(1, 0), E(1, 1))
     """
+    if path.__class__ is not tuple:
+        raise refusal("basis-path", operation="make_basis_like", path=path)
     if shape.__class__ is tuple:
         return tuple([make_basis_like(mode, (*path, i)) for i, mode in enumerate(shape)])
     return ScaledBasis(1, path) if path else 1
@@ -122,6 +126,8 @@ def sum_steps(steps: list[tuple[Leaf, Leaf]]) -> object:
     Missing entries of the coordinate are 0 and it is as short as the strides allow, as in CuTe.
     Raises LayoutError when integer and coordinate strides meet (only the stride 0 fits both).
     """
+    if all(x.__class__ is int and d.__class__ is int for x, d in steps):
+        return sum([x * d for x, d in steps])
     by_path: dict[tuple[int, ...], Leaf] = {}
     for coefficient, stride in steps:
         basis = stride.__class__ is ScaledBasis

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cute_py.integers import ints
 from cute_py.layout import tuples
-from cute_py.layout.basis import make_basis_like
+from cute_py.layout.basis import ScaledBasis, make_basis_like
 from cute_py.layout.coords import compact_col_major, compact_order
 from cute_py.layout.layout import Layout, made, require_layout
 from cute_py.layout.modes import get, take
@@ -15,7 +15,7 @@ from cute_py.layout.queries import inner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.layout.types import AnyLayout, IntTuple
+    from cute_py.layout.types import AnyLayout, IntTuple, Leaf
 
 
 def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
@@ -47,7 +47,12 @@ def make_layout_like(layout: AnyLayout) -> Layout:
 
 
 def _without_broadcast(stride: IntTuple, shape: IntTuple) -> IntTuple:
-    return tuples.transform_leaf(lambda d, s: 1 if ints.is_zero(d) else s, stride, shape)
+
+    def dense(step: Leaf, extent: Leaf) -> Leaf:
+        value = step.value if step.__class__ is ScaledBasis else step
+        return 1 if ints.settle(ints.same, value, 0, "make_layout_like") else extent
+
+    return tuples.transform_leaf(dense, stride, shape)
 
 
 def fragment_layout(inner: Layout) -> Layout:

@@ -7,14 +7,16 @@ include/cute/layout_composed.hpp.
 
 from __future__ import annotations
 
+import cute_py
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, AbstractTensor
+from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, above, modes, queries
 from cute_py.layout.basis import add_coordinates
 from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.bits.swizzle import Swizzle, compose_swizzles
 from cute_py.layout.coords import crd2idx
-from cute_py.layout.layout import Layout
+from cute_py.layout.layout import Layout, on_inner
+from cute_py.layout.slicing import slice_, slice_and_offset
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, show
 from cute_py.records import Value
 
@@ -110,9 +112,11 @@ class ComposedLayout(Value, AbstractComposed):
         """Return all offsets as a NumPy int64 array in colexicographical order; see
         `tools.offsets`.
         """
-        from cute_py.layout.tools import offsets
+        return cute_py.offsets(self)
 
-        return offsets(self)
+    def changed(self, change: Callable[[Any], Any], operation: str) -> Alike:
+        """Return the layout with `change` made to the inner one."""
+        return composed(self.outer, self.offset, change(self.inner))
 
     def compose(self, *tilers: Tiler) -> Alike:
         """Return composition(self, tiler); several arguments are a by-mode tiler."""
@@ -162,16 +166,8 @@ def applied(outer: OffsetMap, at: IntTuple) -> IntTuple:
 def require_composed(x: object, operation: str) -> ComposedLayout:
     """Return x if it is a ComposedLayout, else refuse it."""
     if x.__class__ is not ComposedLayout:
-        raise refusal("not-a-layout", operation=operation, value=x, type=type(x).__name__)
+        raise refusal("not-a-layout", operation=operation, value=x)
     return x
-
-
-def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> Alike:
-    """Return x, a composed layout or a tensor, with its layout changed; refuse what is neither."""
-    if isinstance(x, AbstractTensor):
-        return x.changed(change, operation)
-    x = require_composed(x, operation)
-    return composed(x.outer, x.offset, change(x.inner))
 
 
 # -- composition
@@ -179,31 +175,23 @@ def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> Alik
 
 def compose_special(a: AnyLayout | F2Map, b: Tiler) -> Alike:
     """Return composition(a, b) where a or b is no plain Layout (see `composition`)."""
-    from cute_py.layout.bits.f2_layout import F2Layout
-
-    if a.__class__ is F2Layout or b.__class__ is F2Layout:
-        from cute_py.layout.bits.f2_convert import compose_f2
-
-        return compose_f2(a, Layout(b) if b.__class__ is int else b)
+    if isinstance(a, AbstractF2) or isinstance(b, AbstractF2):
+        return above("compose_f2")(a, Layout(b) if b.__class__ is int else b)
     if isinstance(a, F2Map):
         return _after_map(a, b)
     if isinstance(a, AbstractTensor):
         return on_inner("composition", lambda layout: layout.compose(b), a)
-    from cute_py.layout.algebra.composition import composition
-
     if a.__class__ is ComposedLayout:
-        return composed(a.outer, a.offset, composition(a.inner, b))
+        return composed(a.outer, a.offset, cute_py.composition(a.inner, b))
     if a.__class__ is not Layout:
-        raise refusal("not-a-layout", operation="composition", value=a, type=type(a).__name__)
-    if isinstance(b, (ComposedLayout, F2Map)):
-        from cute_py.layout.bits import swizzled
-
-        if isinstance(b, ComposedLayout):
-            return swizzled.composed_after(a, b)
-        return swizzled.through(a, b, a.size())
+        raise refusal("not-a-layout", operation="composition", value=a)
+    if isinstance(b, ComposedLayout):
+        return above("composed_after")(a, b)
+    if isinstance(b, F2Map):
+        return above("through")(a, b, a.size())
     from cute_py.layout.algebra.divide import as_layout
 
-    return composition(a, Layout(as_layout(b, "composition").shape, 1))
+    return cute_py.composition(a, Layout(as_layout(b, "composition").shape, 1))
 
 
 def _after_map(a: F2Map, b: Tiler) -> Alike:
@@ -229,17 +217,13 @@ def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     disjoint and the free modes do not reach both ends of a swizzled bit pair, the result is a plain
     Layout. Else the swizzle stays.
     """
-    from cute_py.layout.slicing import slice_, slice_and_offset
-
     x = require_composed(x, "slice_")
     free, fixed = slice_and_offset(coord, x.inner)
     total = add_coordinates(x.offset, fixed)
     if is_underscore(coord) or (coord.__class__ is tuple and _all_free(coord)):
         return composed(x.outer, x.offset, slice_(coord, x.inner)), 0
     if x.outer.__class__ is Swizzle and free.__class__ is Layout and total.__class__ is int:
-        from cute_py.layout.bits.swizzled import sliced
-
-        return sliced(x.outer, total, free)
+        return above("sliced")(x.outer, total, free)  # type: ignore[no-any-return]
     return composed(x.outer, total, free), 0
 
 
@@ -262,35 +246,26 @@ def offset_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, int]:
 
 def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> IntTuple:
     """Return cosize or coshape of what a composed layout really reaches."""
-    from cute_py.layout import modes, queries
-    from cute_py.layout.bits.f2_layout import F2Layout
-
-    if name == "cosize" and x.__class__ is F2Layout:
+    if name == "cosize" and isinstance(x, AbstractF2):
         return x.cosize() if mode == () else x[mode].cosize()
     x = x.layout if isinstance(x, AbstractTensor) else x
     x = x if x.__class__ is Layout else require_composed(x, name)
     part: Alike = modes.get(x, mode) if mode != () else x
     if part.__class__ is Layout:
         return getattr(queries, name)(part)
-    from cute_py.layout.bits.swizzled import reach_of
-
-    return reach_of(part, name)
+    return above("reach_of")(part, name)
 
 
 def inverse_composed(name: str, x: AnyLayout | F2Map) -> Alike:
     """Return the right_inverse or left_inverse, by name, of what is no plain Layout."""
-    from cute_py.layout.algebra import inverse
-    from cute_py.layout.bits import swizzled
-    from cute_py.layout.bits.f2_layout import F2Layout
-
     if isinstance(x, F2Map):
         return x.inverse()
-    if x.__class__ is F2Layout:
+    if isinstance(x, AbstractF2):
         return getattr(x, name)()
     x = _merged(require_composed(x, name))
     if x.__class__ is Layout:
-        return getattr(inverse, name)(x)
-    return getattr(swizzled, f"{name}_of")(x)
+        return getattr(cute_py, name)(x)
+    return above(f"{name}_of")(x)
 
 
 def _merged(x: ComposedLayout) -> Alike:

@@ -15,6 +15,7 @@ from cute_py.layout.tuples import (
     congruent,
     flatten,
     is_shaped,
+    is_underscore,
     leaves,
     product,
     product_like,
@@ -23,6 +24,7 @@ from cute_py.layout.tuples import (
     transform_leaf,
     unflatten,
     wrap,
+    wrong_argument,
 )
 from cute_py.records import Value
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from cute_py.layout.types import IntTuple, Leaf
+    from cute_py.layout.types import Alike, IntTuple, Leaf
 
 
 class Major(Value):
@@ -74,8 +76,23 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTup
     coord, shape = read(coord, "crd2idx"), read(shape, "crd2idx")
     if stride is None:
         return _horner(coord, shape)
+    return offset_at(coord, shape, _strides(stride, shape, "crd2idx"))
+
+
+def _strides(stride: IntTuple, shape: IntTuple, operation: str) -> IntTuple:
+    """Return a stride as an int tuple; refuse one that nests otherwise than the shape."""
+    stride = read(stride, operation)
+    if not congruent(stride, shape):
+        raise refusal(
+            "not-congruent", operation=operation, shape=show(shape), stride=show(stride), at=""
+        )
+    return stride
+
+
+def offset_at(coord: IntTuple, shape: IntTuple, stride: IntTuple) -> IntTuple:
+    """Return crd2idx of parts that are int tuples already."""
     steps: list[tuple[Any, Any]] = []
-    _steps(coord, shape, read(stride, "crd2idx"), steps)
+    _steps(coord, shape, stride, steps)
     return sum_steps(steps)
 
 
@@ -127,6 +144,55 @@ def _with_last(modes: IntTuple, count: int) -> Iterator[tuple[bool, Any]]:
         yield i == count - 1, mode
 
 
+def check_coordinate(coord: IntTuple, shape: IntTuple) -> IntTuple:
+    """Return `coord` normalised; refuse one that is negative, out of range or of another profile.
+
+    A whole index may run past the size, a part of a tuple may not.
+    """
+    if coord.__class__ is tuple or is_underscore(coord):
+        return _check_part(coord, shape, coord, shape, ())
+    index = ints.normalize(coord, "layout", ", or tuples of these, or _")
+    if ints.less(index, 0):
+        _refuse_coordinate(coord, shape, index, (), shape)
+    return index
+
+
+def _check_part(
+    coord: IntTuple, part: IntTuple, whole: IntTuple, shape: IntTuple, mode: tuple[int, ...]
+) -> Alike:
+    if coord.__class__ is tuple:
+        if part.__class__ is not tuple or len(part) != len(coord):
+            raise refusal(
+                "coordinate-profile", operation="layout", coord=show(whole), shape=show(shape)
+            )
+        return tuple(
+            [
+                _check_part(c, p, whole, shape, (*mode, i))
+                for i, (c, p) in enumerate(zip(coord, part, strict=True))
+            ]
+        )
+    if is_underscore(coord):
+        return coord
+    index = ints.normalize(coord, "layout", ", or tuples of these, or _")
+    if ints.less(index, 0) or ints.leq(product(part), index):
+        _refuse_coordinate(whole, shape, index, mode, part)
+    return index
+
+
+def _refuse_coordinate(
+    coord: IntTuple, shape: IntTuple, value: Leaf, mode: tuple[int, ...], part: IntTuple
+) -> None:
+    raise refusal(
+        "coordinate-range",
+        operation="layout",
+        coord=show(coord),
+        shape=show(shape),
+        value=value,
+        mode=mode,
+        size=product(part),
+    )
+
+
 def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
     """Return the coordinate of `index` in `shape` (colexicographical), or in the compact layout
     shape:stride.
@@ -139,7 +205,7 @@ def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
     ((1, 2), (1, 1), (3, (1, 2)))
     """
     index, shape = read(index, "idx2crd"), read(shape, "idx2crd")
-    stride = None if stride is None else read(stride, "idx2crd")
+    stride = None if stride is None else _strides(stride, shape, "idx2crd")
     if index.__class__ is tuple:
         if shape.__class__ is not tuple or len(index) != len(shape):
             raise refusal(
@@ -167,6 +233,8 @@ def _split(index: Leaf, shape: IntTuple) -> IntTuple:
 def _digit(index: Leaf, extent: Leaf, stride: IntTuple) -> IntTuple:
     if ints.is_one(extent):
         return 0
+    if ints.is_zero(stride):
+        raise refusal("divide-by-zero", operation="idx2crd", a=index, b=stride)
     return mod(div(index, stride), extent)
 
 
@@ -201,16 +269,14 @@ def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTu
     ((0, (1, 2)), (0, 0))
     """
     coord, shape = read(coord, "increment"), read(shape, "increment")
-    if not congruent(coord, shape):
+    if not congruent(coord, shape) or _has_basis(coord) or _has_basis(shape):
         raise refusal(
             "coordinate-profile", operation="increment", coord=show(coord), shape=show(shape)
         )
-    basis = list(leaves(make_basis_like(shape))) if order is None else list(order)
     paths = [_path(leaf) for leaf in leaves(make_basis_like(shape))]
     values = dict(zip(paths, leaves(coord), strict=True))
     extents = dict(zip(paths, leaves(shape), strict=True))
-    for leaf in basis:
-        path = _path(leaf)
+    for path in paths if order is None else _order(order, paths):
         values[path] += 1
         if values[path] < extents[path]:
             break
@@ -224,6 +290,20 @@ def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTu
 
 def _path(step: Leaf) -> tuple[int, ...]:
     return step.path if step.__class__ is ScaledBasis else ()
+
+
+def _has_basis(x: IntTuple) -> bool:
+    return any(leaf.__class__ is ScaledBasis for leaf in leaves(x))
+
+
+def _order(order: object, paths: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return the paths that an order of coordinate strides names."""
+    steps = list(order) if isinstance(order, (tuple, list)) else [order]
+    named = [_path(step) if isinstance(step, (int, ScaledBasis)) else None for step in steps]
+    if any(path not in paths for path in named):
+        wanted = "coordinate strides that name modes of the shape"
+        raise wrong_argument("increment", order, wanted, "write (E(1), E(0)) for mode 1 first")
+    return named  # type: ignore[return-value]
 
 
 def coordinates(shape: IntTuple) -> Iterator[Any]:
@@ -253,13 +333,20 @@ def compact_major(shape: IntTuple, current: IntTuple = 1, major: Major = LayoutL
                 "profile-mismatch", operation="compact_major", a=show(shape), b=show(current)
             )
         return tuple([compact_major(s, c, major) for s, c in zip(shape, current, strict=True)])
+    return packed_strides(shape, current, major)
+
+
+def packed_strides(shape: IntTuple, current: Leaf, major: Major) -> IntTuple:
+    """Return compact_major of a shape that is an int tuple already."""
     extents = list(leaves(shape))
     strides: list[Any] = [0] * len(extents)
     for i in range(len(extents)) if major is LayoutLeft else reversed(range(len(extents))):
         if not ints.is_one(extents[i]):
             strides[i] = current
             current = mul(current, extents[i])
-    return unflatten(tuple(strides), shape) if shape.__class__ is tuple else strides[0]
+    if shape.__class__ is not tuple:
+        return strides[0]
+    return unflatten(tuple(strides), shape) if tuple in map(type, shape) else tuple(strides)
 
 
 def compact_col_major(shape: IntTuple, current: IntTuple = 1) -> IntTuple:

@@ -7,10 +7,13 @@ Representation and Algebra" (arXiv 2603.02298); cutlass include/cute/layout.hpp.
 
 from __future__ import annotations
 
+import cute_py  # its functions, which stand above, are what the methods call
 from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
-from cute_py.layout import Mapped
-from cute_py.layout.tuples import MAX_DEPTH, has_underscore, show
+from cute_py.layout import AbstractComposed, AbstractTensor, Mapped
+from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.coords import LayoutLeft, Major, check_coordinate, offset_at, packed_strides
+from cute_py.layout.tuples import MAX_DEPTH, canonical, has_underscore, show
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -18,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from cute_py.layout.coords import Major
-    from cute_py.layout.types import Alike, IntTuple, Leaf, Mode, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Mode, Tiler
 
 # _kind: all int; int extents with coordinate strides; symbols somewhere
 INTS, BASIS, SYMBOLS = 0, 1, 2
@@ -56,7 +58,7 @@ class Layout(Value, Mapped):
     _why: tuple[Any, ...] | None
 
     def __init__(self, shape: IntTuple, stride: IntTuple = None) -> None:
-        if stride is None or stride.__class__.__name__ == "Major":
+        if stride is None or stride.__class__ is Major:
             shape, stride = _compact(shape, stride)
         s: list[Any] = []
         d: list[Any] = []
@@ -93,13 +95,10 @@ class Layout(Value, Mapped):
 
     def __getitem__(self, mode: Mode) -> Layout:
         """Return one mode (int, or a path such as (1, 0)), or a run of modes (slice)."""
-        from cute_py.layout import modes
-
         if isinstance(mode, slice):
             begin, end, step = mode.indices(len(self))
-            mode = list(range(begin, end, step))
-            return modes.select(self, mode)  # type: ignore[no-any-return]
-        return modes.get(self, mode)  # type: ignore[no-any-return]
+            return cute_py.select(self, list(range(begin, end, step)))  # type: ignore[no-any-return]
+        return cute_py.get(self, mode)  # type: ignore[no-any-return]
 
     def __call__(self, *coord: IntTuple) -> IntTuple:
         """Return the offset of a coordinate or index, or the sublayout where the coordinate has
@@ -110,19 +109,20 @@ class Layout(Value, Mapped):
         another profile.
         """
         c = coord[0] if len(coord) == 1 else coord
-        if c.__class__ is int and c >= 0 and not self._kind:
-            return _offset(c, self._s, self._d)
+        if not self._kind:
+            if c.__class__ is int:
+                if c >= 0:
+                    return offset_of(c, self._s, self._d)
+            elif c.__class__ is tuple:
+                offset = _offset_inside(c, self.shape, self.stride)
+                if offset is not None:
+                    return offset
         return self._at(c)
 
     def _at(self, coord: IntTuple) -> IntTuple:
         if has_underscore(coord):
-            from cute_py.layout.slicing import slice_and_offset
-
-            return slice_and_offset(coord, self)[0]
-        from cute_py.layout.coords import crd2idx
-        from cute_py.layout.slicing import check_coordinate
-
-        return crd2idx(check_coordinate(coord, self.shape), self.shape, self.stride)
+            return cute_py.slice_and_offset(coord, self)[0]
+        return offset_at(check_coordinate(coord, self.shape), self.shape, self.stride)
 
     def size(self) -> IntTuple:
         """Return the number of coordinates (elements)."""
@@ -135,81 +135,58 @@ class Layout(Value, Mapped):
 
     def cosize(self) -> IntTuple:
         """Return one more than the largest |offset| that the strides can reach; see `cosize`."""
-        from cute_py.layout.queries import cosize
-
-        return cosize(self)
+        return cute_py.cosize(self)
 
     def offsets(self) -> IntTuple:
         """Return all offsets as a NumPy int64 array in colexicographical order; see
         `tools.offsets`.
         """
-        from cute_py.layout.tools import offsets
-
-        return offsets(self)
+        return cute_py.offsets(self)
 
     def formula(self) -> Any:  # SymPy ships no types
         """Return the offset as a SymPy expression of the coordinates; see `proofs.formula`."""
-        from cute_py.layout.algebra.proofs import formula
-
-        return formula(self)
+        return cute_py.formula(self)
 
     def why(self) -> str:
         """Return, step by step as text, how this layout was derived; see `explain`."""
-        from cute_py.layout.algebra.explain import why
-
-        return why(self)
+        return cute_py.explain(self)
 
     def compose(self, *tilers: Tiler) -> Layout:
         """Return composition(self, tiler); several arguments are a by-mode tiler."""
-        from cute_py.layout.algebra.composition import composition
-
-        tiler = tilers[0] if len(tilers) == 1 else tilers
-        return composition(self, tiler)  # type: ignore[no-any-return]
+        return cute_py.compose(self, *tilers)  # type: ignore[no-any-return]
 
     def with_shape(self, *shape: IntTuple) -> Layout:
         """Return this layout read with another shape: composition(self, Layout(shape))."""
-        from cute_py.layout.algebra.composition import composition
-
         other = Layout(shape[0] if len(shape) == 1 else shape)
-        return composition(self, other)  # type: ignore[no-any-return]
+        return cute_py.composition(self, other)  # type: ignore[no-any-return]
 
     def tile(self, *tilers: Tiler) -> Layout:
         """Return tiled_divide(self, tiler); several arguments are a by-mode tiler."""
-        from cute_py.layout.algebra.divide import tiled_divide
-
         tiler = tilers[0] if len(tilers) == 1 else tilers
-        return tiled_divide(self, tiler)  # type: ignore[no-any-return]
+        return cute_py.tiled_divide(self, tiler)  # type: ignore[no-any-return]
 
     def get_hier_coord(self, index: Leaf) -> IntTuple:
         """Return the coordinate, congruent to the shape, whose offset is `index`. The layout must
         be compact.
         """
-        from cute_py.layout.queries import get_hier_coord
-
-        return get_hier_coord(self, index)
+        return cute_py.get_hier_coord(self, index)
 
     def get_flat_coord(self, index: Leaf) -> IntTuple:
         """Return the coordinate with one index per mode whose offset is `index`. The layout must be
         compact.
         """
-        from cute_py.layout.queries import get_flat_coord
-
-        return get_flat_coord(self, index)
+        return cute_py.get_flat_coord(self, index)
 
     def get_1d_coord(self, index: Leaf) -> IntTuple:
         """Return the index whose offset is `index`. The layout must be compact."""
-        from cute_py.layout.queries import get_1d_coord
-
-        return get_1d_coord(self, index)
+        return cute_py.get_1d_coord(self, index)
 
     @staticmethod
     def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alike:
         """Return what computes `table` (offsets in colexicographical order, or an n-d array); see
         `fit`.
         """
-        from cute_py.layout.algebra.fit import fit
-
-        return fit(table, shape, coshape)
+        return cute_py.fit(table, shape, coshape)
 
 
 # the slots' own setters: the fastest way to fill an object
@@ -221,7 +198,14 @@ _set_shape, _set_stride, _set_s, _set_d, _set_kind, _set_why = [
 def require_layout(x: object, operation: str) -> None:
     """Refuse what is no Layout."""
     if x.__class__ is not Layout:
-        raise refusal("not-a-layout", operation=operation, value=x, type=type(x).__name__)
+        raise refusal("not-a-layout", operation=operation, value=x)
+
+
+def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> Alike:
+    """Return x, a composed layout or a tensor, with its layout changed; refuse what is neither."""
+    if isinstance(x, (AbstractComposed, AbstractTensor)):
+        return x.changed(change, operation)
+    raise refusal("not-a-layout", operation=operation, value=x)
 
 
 def raw(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], kind: int = INTS) -> Layout:
@@ -238,11 +222,77 @@ def raw(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], kind: int
     return layout
 
 
-def raw_flat(s: list[Any], d: list[Any], kind: int = INTS) -> Layout:
+def raw_flat(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
     """Return the depth-1 layout of the leaves, an integer shape if there is only one."""
+    kind = kind_of(s, d) if kind is None else kind
     if len(s) == 1:
         return raw(s[0], d[0], s, d, kind)
     return raw(tuple(s), tuple(d), s, d, kind)
+
+
+def with_strides(layout: Layout, d: list[Any], kind: int | None = None) -> Layout:
+    """Return the shape of a layout with other strides, leaf by leaf."""
+    kind = kind_of(layout._s, d) if kind is None else kind
+    return raw(layout.shape, _renested(layout.shape, d), layout._s, d, kind)
+
+
+def _renested(shape: IntTuple, parts: list[Any]) -> IntTuple:
+    """Return the parts, one for each leaf, nested like the shape."""
+    if shape.__class__ is not tuple:
+        return parts[0]
+    if len(shape) == len(parts) and tuple not in map(type, shape):
+        return tuple(parts)
+    rest = iter(parts)
+
+    def visit(part: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([visit(x) if x.__class__ is tuple else next(rest) for x in part])
+
+    return visit(shape)
+
+
+def nested(layout: Layout, modes: list[list[tuple[Any, Any]]], kind: int | None = None) -> Layout:
+    """Return the profile of a layout with each leaf replaced by modes (extent, stride); several
+    become a tuple.
+    """
+    s = [extent for mode in modes for extent, _ in mode]
+    d = [step for mode in modes for _, step in mode]
+    kind = kind_of(s, d) if kind is None else kind
+    if len(s) == len(modes):
+        return raw(_renested(layout.shape, s), _renested(layout.shape, d), s, d, kind)
+    pairs = [mode[0] if len(mode) == 1 else tuple(zip(*mode, strict=True)) for mode in modes]
+    shape = _renested(layout.shape, [pair[0] for pair in pairs])
+    return raw(shape, _renested(layout.shape, [pair[1] for pair in pairs]), s, d, kind)
+
+
+def nested_in(by_path: dict[tuple[int, ...], list[tuple[Any, Any]]]) -> Layout:
+    """Return the layout whose mode at each path has these modes (extent, stride); a path that is
+    missing has extent 1.
+
+    >>> print(nested_in({(0,): [(4, 1)], (2, 1): [(2, 4), (3, 8)]}))
+    (4,1,(1,(2,3))):(1,0,(0,(4,8)))
+    """
+    if () in by_path:
+        return of_modes(by_path[()])
+    modes = []
+    for k in range(1 + max(path[0] for path in by_path)):
+        inner = {path[1:]: mode for path, mode in by_path.items() if path[0] == k}
+        modes.append(nested_in(inner or {(): [(1, 0)]}))
+    shape, stride = tuple([m.shape for m in modes]), tuple([m.stride for m in modes])
+    s, d = [x for m in modes for x in m._s], [x for m in modes for x in m._d]
+    return raw(shape, stride, s, d, kind_of(s, d))
+
+
+def kind_of(s: list[Any], d: list[Any]) -> int:
+    """Return the kind of a layout with these leaves."""
+    kinds = {*map(type, s), *map(type, d)}
+    if kinds <= {int}:
+        return INTS
+    return max(map(leaf_kind, s, d))
+
+
+def of_modes(modes: list[tuple[Any, Any]]) -> Layout:
+    """Return the flat layout of modes (extent, stride)."""
+    return raw_flat([extent for extent, _ in modes], [step for _, step in modes])
 
 
 def made(layout: Layout, operation: str, *operands: object) -> Layout:
@@ -274,34 +324,36 @@ def _forgotten(x: object) -> IntTuple:
     return raw(x.shape, x.stride, x._s, x._d, x._kind) if x.__class__ is Layout else x
 
 
-def make_layout(*parts: object) -> Layout:
+def make_layout(first: object, *parts: object) -> Layout:
     """Return the layout of a shape (and stride or order), or the layout whose modes are the given
     layouts.
 
     Args:
-        parts: `shape`, `shape, stride`, `shape, LayoutLeft | LayoutRight`, or one or more layouts.
+        first: a shape, or the first layout.
+        parts: a stride, `LayoutLeft` or `LayoutRight`; or more layouts.
 
     Raises what `Layout` raises. Source: cutlass layout.hpp `make_layout`.
 
     >>> print(make_layout((4, 8)), make_layout(Layout(4, 1), Layout((2, 2), (4, 8))))
     (4,8):(1,4) (4,(2,2)):(1,(4,8))
     """
-    if not parts or parts[0].__class__ is not Layout:
-        return Layout(*parts)
+    if first.__class__ is not Layout and len(parts) < 2:
+        return Layout(first, *parts)
     s: list[Any] = []
     d: list[Any] = []
     kind = 0
-    layouts: Any = parts
+    layouts: Any = (first, *parts)
     for part in layouts:
-        require_layout(part, "make_layout")
+        if part.__class__ is not Layout:
+            require_layout(part, "make_layout")
         s += part._s
         d += part._d
         kind |= part._kind
     shape = tuple([part.shape for part in layouts])
     stride = tuple([part.stride for part in layouts])
-    if _too_deep(shape):
+    if tuple in map(type, shape) and _too_deep(shape):
         raise refusal("too-deep", operation="make_layout", limit=MAX_DEPTH)
-    return raw(shape, stride, s, d, min(kind, SYMBOLS))
+    return raw(shape, stride, s, d, kind if kind < SYMBOLS else SYMBOLS)
 
 
 def _too_deep(shape: tuple[Any, ...]) -> bool:
@@ -314,7 +366,8 @@ def _too_deep(shape: tuple[Any, ...]) -> bool:
     return True
 
 
-def _offset(index: int, s: list[int], d: list[int]) -> int:
+def offset_of(index: int, s: list[int], d: list[int]) -> int:
+    """Return the offset of an index of at least 0 in flat leaves; the last mode runs on."""
     offset = 0
     if not s:
         return 0
@@ -322,6 +375,43 @@ def _offset(index: int, s: list[int], d: list[int]) -> int:
         index, digit = divmod(index, s[k])
         offset += digit * d[k]
     return offset + index * d[-1]
+
+
+def _offset_inside(coord: tuple[Any, ...], shape: IntTuple, stride: IntTuple) -> int | None:
+    """Return the offset of a coordinate of ints inside of the shape; None for any other."""
+    if shape.__class__ is not tuple or len(coord) != len(shape):
+        return None
+    offset = 0
+    for c, extent, step in zip(coord, shape, stride):  # noqa: B905 (hot; equal lengths)
+        if c.__class__ is int:
+            if extent.__class__ is not int:
+                inner, c = _nested_offset(c, extent, step)
+                if c:
+                    return None
+                offset += inner
+            elif 0 <= c < extent:
+                offset += c * step
+            else:
+                return None
+        else:
+            part = _offset_inside(c, extent, step) if c.__class__ is tuple else None
+            if part is None:
+                return None
+            offset += part
+    return offset
+
+
+def _nested_offset(index: int, shape: tuple[Any, ...], stride: tuple[Any, ...]) -> tuple[int, int]:
+    """Return the offset of an index in a nested mode, and what of it is past the mode."""
+    offset = 0
+    for extent, step in zip(shape, stride):  # noqa: B905 (hot; equal lengths)
+        if extent.__class__ is int:
+            index, digit = divmod(index, extent)
+            offset += digit * step
+        else:
+            inner, index = _nested_offset(index, extent, step)
+            offset += inner
+    return offset, index
 
 
 def _product(s: list[int]) -> int:
@@ -353,17 +443,25 @@ def _walk(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], level: 
 
 
 def _compact(shape: IntTuple, major: Major | None) -> tuple[Any, Any]:
-    from cute_py.layout.coords import LayoutLeft, compact_major
-    from cute_py.layout.tuples import canonical
-
+    if major is None and shape.__class__ is int and shape > 0:
+        return shape, 1 if shape > 1 else 0
+    _refuse_texts(shape)
     shape = canonical(shape, "Layout")
-    return shape, compact_major(shape, 1, LayoutLeft if major is None else major)
+    return shape, packed_strides(shape, 1, LayoutLeft if major is None else major)
+
+
+def _refuse_texts(*parts: object) -> None:
+    """Refuse a text or a list, which have a way to a layout of their own."""
+    for part in parts:
+        if isinstance(part, str):
+            raise refusal("layout-text", operation="Layout", value=part)
+        if isinstance(part, list):
+            raise refusal("layout-list", operation="Layout", value=part)
 
 
 def _checked(shape: IntTuple, stride: IntTuple) -> tuple[Any, Any, list[Any], list[Any], int]:
     """Normalise and check the parts leaf by leaf; raise for the first offence, naming its mode."""
-    from cute_py.layout.tuples import canonical
-
+    _refuse_texts(shape, stride)
     shape, stride = canonical(shape, "Layout"), canonical(stride, "Layout")
     s: list[Any] = []
     d: list[Any] = []
@@ -396,7 +494,5 @@ def leaf_kind(extent: Leaf, stride: IntTuple) -> int:
     """Return the kind of a leaf pair: INTS, BASIS (a coordinate stride of ints) or SYMBOLS."""
     if extent.__class__ is int and stride.__class__ is int:
         return INTS
-    from cute_py.layout.basis import ScaledBasis
-
     step = stride.value if stride.__class__ is ScaledBasis else stride
     return BASIS if extent.__class__ is int and step.__class__ is int else SYMBOLS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import tuples
-from cute_py.layout.layout import INTS, Layout, made, raw
+from cute_py.layout.layout import INTS, Layout, kind_of, made, on_inner, raw
 from cute_py.layout.queries import at_path, rank
 from cute_py.layout.tuples import show
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import Alike, IntTuple, LayoutLike, Mode
+
+
+MOST_MODES = 1 << 16  # that append and prepend add
 
 
 def get(x: LayoutLike, mode: Mode) -> Alike:
@@ -35,6 +38,21 @@ def get(x: LayoutLike, mode: Mode) -> Alike:
             return made(raw(shape, stride, [shape], [stride]), "get", x, mode)
         return made(Layout(shape, stride), "get", x, mode)
     return _through(x, lambda part: get(part, mode), lambda part: at_path(part, mode, x))
+
+
+def modes_of(layout: Layout) -> list[Layout]:
+    """Return the modes of a layout; a layout of an integer shape is its own only mode."""
+    if layout.shape.__class__ is not tuple:
+        return [layout]
+    if layout._kind == INTS and tuple not in map(type, layout.shape):
+        return [raw(s, d, [s], [d]) for s, d in zip(layout._s, layout._d, strict=True)]
+    modes, first = [], 0
+    for shape, stride in zip(layout.shape, layout.stride, strict=True):
+        last = first + tuples.count(shape)
+        s, d = layout._s[first:last], layout._d[first:last]
+        modes.append(raw(shape, stride, s, d, kind_of(s, d) if layout._kind else INTS))
+        first = last
+    return modes
 
 
 def take(x: LayoutLike, begin: int, end: int) -> Alike:
@@ -117,7 +135,10 @@ def prepend(x: LayoutLike, mode: Mode = None, up_to_rank: int | None = None) -> 
 
 def _extend(name: str, x: LayoutLike, mode: Mode, target: int | None, *, front: bool) -> Alike:
     mode = Layout(1, 0) if mode is None and not isinstance(x, (int, tuple)) else mode
+    target = None if target is None else tuples.index_of(target, name)
     count = 1 if target is None else target - rank(x)
+    if count > MOST_MODES:
+        raise refusal("tools-size", operation=name, layout=x, size=target, limit=MOST_MODES)
     if count < 0:
         raise refusal("rank-target", operation=name, rank=target, layout=x, has=rank(x))
     if count == 0 or target == 1:
@@ -161,7 +182,7 @@ def zip_(x: LayoutLike, other: LayoutLike | None = None) -> Alike:
 
 
 def _transpose(part: IntTuple) -> IntTuple:
-    if part.__class__ is not tuple:
+    if part.__class__ is not tuple or not part:
         return part
     if part[0].__class__ is not tuple:
         return (part,)
@@ -181,7 +202,10 @@ def _interval(name: str, x: LayoutLike, begin: int, end: int) -> None:
 def each(x: LayoutLike, name: str, change: Callable[[Any], Any], *operands: object) -> Alike:
     """Apply `change` to shape and stride alike."""
     if x.__class__ is Layout:
-        return made(Layout(change(x.shape), change(x.stride)), name, x, *operands)
+        shape, stride = change(x.shape), change(x.stride)
+        s, d = list(tuples.leaves(shape)), list(tuples.leaves(stride))
+        kind = kind_of(s, d) if x._kind else INTS
+        return made(raw(shape, stride, s, d, kind), name, x, *operands)
     return _through(x, lambda part: each(part, name, change, *operands), change)
 
 
@@ -201,6 +225,4 @@ def _through(
 ) -> Alike:
     if isinstance(x, (int, tuple)) or ints.is_leaf(x):
         return on_tuple(tuples.read(x, "modes"))
-    from cute_py.layout.composed import on_inner
-
     return on_inner("modes", on_layout, x)

@@ -8,9 +8,11 @@ hold, and more than `MOST` coordinates, is refused, never wrapped or half done.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import AbstractComposed, AbstractF2, tuples
+from cute_py.layout import AbstractComposed, AbstractF2, Mapped, tuples
 from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
+from cute_py.layout.basis import make_basis_like
 from cute_py.layout.layout import BASIS, INTS, Layout, raw_flat
+from cute_py.layout.queries import coshape, is_static
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     from cute_py.dtypes.table import Array
     from cute_py.layout.types import Alike, AnyLayout, OffsetMap
+
+    Table = Alike  # a list of ints, or a NumPy array of them
 
 MOST = 1 << 27  # coordinates that are tabulated at most: 1 GiB of int64
 RANGE = 1 << 63  # magnitudes of offsets lie below
@@ -47,12 +51,51 @@ def offsets(layout: Alike) -> Array:
     if isinstance(layout, AbstractComposed):
         return _of_composed(layout)
     if isinstance(layout, AbstractF2):
-        from cute_py.layout.bits.f2_convert import xor_table
-
         _require_countable(layout, layout.size())
         require_range(layout, layout.cosize())
         return xor_table(layout.offset, layout.bases)
     raise refusal("not-a-layout", operation="offsets", value=layout, type=type(layout).__name__)
+
+
+SMALL = 4096  # coordinates from which on arrays are worth their import
+QUESTIONED = 1 << 21  # coordinates that are tabulated to answer a question, within a second
+
+
+def values_at_all(layout: Alike, operation: str) -> Table:
+    """Return what the layout yields at all indices: a list where they are few, else `offsets`.
+
+    Raises LayoutError for more than QUESTIONED indices, on top of what `offsets` refuses.
+    """
+    if not isinstance(layout, Mapped) or not is_static(layout):
+        return offsets(layout)
+    size = layout.size()
+    if size > QUESTIONED:
+        facts = {"layout": layout, "size": size, "limit": QUESTIONED}
+        raise refusal("tools-size", operation=operation, **facts)
+    return [layout(index) for index in range(size)] if size < SMALL else offsets(layout)
+
+
+def in_arrays(*tables: Table) -> list[Array]:
+    """Return tables as NumPy arrays."""
+    import numpy as np
+
+    return [np.asarray(table) for table in tables]
+
+
+def table_of(layout: Alike, operation: str) -> Table:
+    """Return the offsets of all indices as `values_at_all` does; refuse coordinates."""
+    table = values_at_all(layout, operation)
+    if table[0].__class__ is tuple or getattr(table, "ndim", 1) > 1:
+        raise refusal("tools-basis", operation=operation, layout=layout)
+    return table
+
+
+def sums_of(axes: Sequence[Sequence[int]]) -> list[int]:
+    """Return the sums of one term of each axis, the first axis the fastest."""
+    sums = [0]
+    for terms in axes:
+        sums = [total + term for term in terms for total in sums]
+    return sums
 
 
 def offset_grid(layout: AnyLayout) -> Array:
@@ -169,6 +212,16 @@ def outer_sums(s: list[int], d: list[int]) -> Array:
     return sums.reshape(-1)
 
 
+def xor_table(origin: int, bases: Sequence[int]) -> Array:
+    """Return origin ^ (XOR of the bases at i's bits) for every i, as a NumPy int64 array."""
+    import numpy as np
+
+    table = np.full(1 << len(bases), origin, dtype=np.int64)
+    for bit, image in enumerate(bases):
+        np.bitwise_xor(table[: 1 << bit], image, out=table[1 << bit : 2 << bit])
+    return table
+
+
 def components(layout: Layout, operation: str) -> list[Layout]:
     """Return the integer layouts that give the leaves of what a layout yields, one by one; offsets
     are a single leaf.
@@ -179,9 +232,6 @@ def components(layout: Layout, operation: str) -> list[Layout]:
         return [layout]
     if layout._kind != BASIS:
         raise refusal("tools-symbols", operation=operation, layout=layout)
-    from cute_py.layout.basis import make_basis_like
-    from cute_py.layout.queries import coshape
-
     parts = []
     for leaf in tuples.leaves(make_basis_like(coshape(layout))):
         path = getattr(leaf, "path", ())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, AbstractTensor, tuples
+from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, above, tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
@@ -45,7 +45,7 @@ def size(x: LayoutLike, mode: Mode = ()) -> IntTuple:
     >>> size(Layout((4, 8))), size((4, (2, 3)), 1)
     (32, 6)
     """
-    return tuples.product(shape(x, mode))
+    return x.size() if x.__class__ is Layout and mode == () else tuples.product(shape(x, mode))
 
 
 def rank(x: LayoutLike, mode: Mode = ()) -> int:
@@ -107,6 +107,8 @@ def cosize(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     """
     if layout.__class__ is not Layout:
         return query_composed("cosize", layout, mode)
+    if layout._kind == INTS and mode == ():
+        return 1 + sum([(s - 1) * abs(d) for s, d in zip(layout._s, layout._d, strict=True)])
     return tuples.product(coshape(layout, mode))
 
 
@@ -131,6 +133,8 @@ def is_static(x: LayoutLike) -> bool:
         return all(_known(leaf) for leaf in (*x._s, *x._d))
     if isinstance(x, AbstractTensor):
         return is_static(x.layout)
+    if isinstance(x, AbstractF2):
+        return True
     if isinstance(x, AbstractComposed):
         return is_static(x.inner) and all(map(ints.is_static, tuples.leaves(x.offset)))
     leaves = [leaf for leaf in tuples.leaves(x) if not is_underscore(leaf)]
@@ -190,9 +194,7 @@ def inner_of(layout: Alike) -> Alike:
 
 def query_composed(name: str, layout: AnyLayout, mode: Mode) -> IntTuple:
     """Return `name` of a composed layout, which enumerates it."""
-    from cute_py.layout import composed
-
-    return composed.query_composed(name, layout, mode)
+    return above("query_composed")(name, layout, mode)
 
 
 # -- the inverse direction, for compact layouts

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractTensor, tuples
-from cute_py.layout.coords import crd2idx
+from cute_py.layout import AbstractTensor, above
+from cute_py.layout.coords import check_coordinate, offset_at
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import each
 from cute_py.layout.tuples import is_underscore, show
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
+    from cute_py.layout.types import Alike, AnyLayout, IntTuple
 
 
 def slice_(coord: IntTuple, x: AnyLayout) -> Alike:
@@ -82,11 +82,9 @@ def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     (8):(1) 16
     """
     if x.__class__ is not Layout:
-        from cute_py.layout.composed import slice_composed
-
-        return slice_composed(coord, x)
+        return above("slice_composed")(coord, x)  # type: ignore[no-any-return]
     fixed = _with_zeros(check_coordinate(coord, x.shape))
-    return slice_(coord, x), crd2idx(fixed, x.shape, x.stride)
+    return slice_(coord, x), offset_at(fixed, x.shape, x.stride)
 
 
 def _with_zeros(coord: IntTuple) -> IntTuple:
@@ -105,56 +103,5 @@ def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:
     if isinstance(layout, AbstractTensor):
         return layout.domain_offset(coord)
     if layout.__class__ is not Layout:
-        from cute_py.layout.composed import offset_composed
-
-        return offset_composed(coord, layout)
+        return above("offset_composed")(coord, layout)
     return layout, layout(coord)
-
-
-def check_coordinate(coord: IntTuple, shape: IntTuple) -> IntTuple:
-    """Return `coord` normalised; refuse one that is negative, out of range or of another profile.
-
-    A whole index may run past the size, a part of a tuple may not.
-    """
-    if coord.__class__ is tuple or is_underscore(coord):
-        return _check_part(coord, shape, coord, shape, ())
-    index = ints.normalize(coord, "layout", ", or tuples of these, or _")
-    if ints.less(index, 0):
-        _refuse_coordinate(coord, shape, index, (), shape)
-    return index
-
-
-def _check_part(
-    coord: IntTuple, part: IntTuple, whole: IntTuple, shape: IntTuple, mode: tuple[int, ...]
-) -> Alike:
-    if coord.__class__ is tuple:
-        if part.__class__ is not tuple or len(part) != len(coord):
-            raise refusal(
-                "coordinate-profile", operation="layout", coord=show(whole), shape=show(shape)
-            )
-        return tuple(
-            [
-                _check_part(c, p, whole, shape, (*mode, i))
-                for i, (c, p) in enumerate(zip(coord, part, strict=True))
-            ]
-        )
-    if is_underscore(coord):
-        return coord
-    index = ints.normalize(coord, "layout", ", or tuples of these, or _")
-    if ints.less(index, 0) or ints.leq(tuples.product(part), index):
-        _refuse_coordinate(whole, shape, index, mode, part)
-    return index
-
-
-def _refuse_coordinate(
-    coord: IntTuple, shape: IntTuple, value: Leaf, mode: tuple[int, ...], part: IntTuple
-) -> None:
-    raise refusal(
-        "coordinate-range",
-        operation="layout",
-        coord=show(coord),
-        shape=show(shape),
-        value=value,
-        mode=mode,
-        size=tuples.product(part),
-    )

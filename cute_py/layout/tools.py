@@ -11,21 +11,24 @@ from math import gcd
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.layout import AbstractComposed, AbstractF2, Mapped
 from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import F2Map
-from cute_py.layout.bits.f2_layout import F2Layout
-from cute_py.layout.composed import ComposedLayout
-from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout
+from cute_py.layout.layout import BASIS, INTS, SYMBOLS, Layout, require_layout
 from cute_py.layout.offsets import (
-    MOST,
+    QUESTIONED,
+    SMALL,
     components,
     distinct,
+    in_arrays,
     marks,
-    one_axis,
     outer_sums,
     reach,
     require_range,
+    sums_of,
+    table_of,
+    values_at_all,
 )
 from cute_py.layout.offsets import offsets as offsets  # found here by Layout.offsets
 from cute_py.layout.queries import coprofile
@@ -33,7 +36,7 @@ from cute_py.layout.tuples import product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cute_py.dtypes.table import Array
+    from cute_py.layout.offsets import Table
     from cute_py.layout.types import AnyLayout
 
     Steps = list[tuple[int, int]]  # (|stride|, extent) of modes that move, the smallest first
@@ -42,10 +45,15 @@ if TYPE_CHECKING:
 # -- injective
 
 
+def _require_layout(x: object, operation: str) -> None:
+    if not isinstance(x, Mapped):
+        require_layout(x, operation)
+
+
 def is_injective(layout: AnyLayout) -> bool:
     """Return whether no two coordinates have the same offset.
 
-    Raises LayoutError for symbols, and where neither strides nor 2**27 offsets decide.
+    Raises LayoutError for symbols, and where neither strides nor 2**21 offsets decide.
 
     >>> is_injective(Layout((4, 8), (1, 5))), is_injective(Layout((4, 8), (1, 3)))
     (True, False)
@@ -55,12 +63,16 @@ def is_injective(layout: AnyLayout) -> bool:
         moving = sum([len(_steps(part)) for part in parts])
         broadcasts = moving < sum([extent > 1 for extent in layout._s])
         return not broadcasts and all(_is_one_to_one(_steps(part), layout) for part in parts)
-    if layout.__class__ is F2Layout:
+    if isinstance(layout, AbstractF2):
         return not gf2.eliminate(layout.bases)[1]
-    if layout.__class__ is ComposedLayout and _is_bijection(layout.outer):
+    if isinstance(layout, AbstractComposed) and _is_bijection(layout.outer):
         return is_injective(layout.inner)
-    table = offsets(layout)
-    return len(distinct(table)) == len(table)
+    table = values_at_all(layout, "is_injective")
+    return _count_distinct(table) == len(table)
+
+
+def _count_distinct(table: Table) -> int:
+    return len(set(table)) if table.__class__ is list else len(distinct(table))
 
 
 def _steps(layout: Layout) -> Steps:
@@ -86,7 +98,7 @@ def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
     if product(tuple(s)) > reach(s, d) // gcd(*d) + 1:
         return False
     table = _tabulated(s, d, layout, "is_injective")
-    return len(distinct(table)) == len(table)
+    return _count_distinct(table) == len(table)
 
 
 def _is_legible(mode: tuple[int, int], steps: Steps) -> bool:
@@ -108,10 +120,12 @@ def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
     return b[0] // common < a[1] and a[0] // common < b[1]
 
 
-def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> Array:
+def _tabulated(s: list[int], d: list[int], layout: AnyLayout, operation: str) -> Table:
     size = product(tuple(s))
-    if size > MOST:
-        raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=MOST)
+    if size > QUESTIONED:
+        raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=QUESTIONED)
+    if size < SMALL:
+        return sums_of([range(0, n * step, step) for n, step in zip(s, d, strict=True)])
     require_range(layout, reach(s, d) + 1)
     return outer_sums(s, d)
 
@@ -132,7 +146,7 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
         codomain: how many offsets (elements); left out, the cosize. A layout that yields
             coordinates is asked for every coordinate of its coshape.
 
-    Raises LayoutError for symbols, and where neither strides nor 2**27 offsets decide.
+    Raises LayoutError for symbols, and where neither strides nor 2**21 offsets decide.
 
     >>> is_surjective(Layout((4, 8), (8, 1))), is_surjective(Layout((2, 3), (4, 1)))
     (True, False)
@@ -145,24 +159,25 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     count = _count(layout, codomain, "is_surjective")
     if layout.__class__ is Layout:
         return _is_onto(layout, count)
-    if layout.__class__ is F2Layout:
+    if isinstance(layout, AbstractF2):
         return _xors_onto(layout, count)
     filled = _filled_aligned(layout)
     if filled:
         return count <= filled
-    return _hits_all(one_axis(layout, "is_surjective"), 0, count)
+    return _hits_all(table_of(layout, "is_surjective"), 0, count)
 
 
 def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
     """Return how many offsets are asked for: the codomain given, else the cosize."""
+    _require_layout(layout, operation)
     if layout.__class__ is Layout and layout._kind != INTS:
         components(layout, operation)  # refuses symbols
         raise refusal("tools-basis", operation=operation, layout=layout)
     if codomain is not None:
         return ints.as_int(ints.normalize(codomain, operation), operation)
-    if layout.__class__ is not ComposedLayout:
+    if not isinstance(layout, AbstractComposed):
         return int(layout.cosize())
-    return _filled_aligned(layout) or 1 + int(abs(one_axis(layout, operation)).max())
+    return _filled_aligned(layout) or 1 + int(max(map(abs, table_of(layout, operation))))
 
 
 def _is_onto(layout: Layout, count: int) -> bool:
@@ -196,11 +211,13 @@ def _first_gap(steps: Steps) -> int:
     return filled
 
 
-def _hits_all(table: Array, low: int, count: int) -> bool:
+def _hits_all(table: Table, low: int, count: int) -> bool:
+    if table.__class__ is list:
+        return count <= len(table) and set(table) >= set(range(low, low + count))
     return count <= len(table) and bool(marks(table, low, max(count, 0)).all())
 
 
-def _xors_onto(layout: F2Layout, count: int) -> bool:
+def _xors_onto(layout: AbstractF2, count: int) -> bool:
     """Decide for an F2Layout: what is closed under XOR has all below 2**n if it has 1, 2, 4, ..."""
     if count <= 0:
         return True
@@ -214,7 +231,7 @@ def _filled_aligned(layout: AnyLayout) -> int:
     """Return the n for which a composed layout hits 0 .. n - 1 and nothing else, because the inner
     layout does and the outer map permutes aligned runs that make up n; 0 if that is not known.
     """
-    if layout.__class__ is not ComposedLayout or layout.inner.__class__ is not Layout:
+    if not isinstance(layout, AbstractComposed) or layout.inner.__class__ is not Layout:
         return 0
     inner = layout.inner
     if inner._kind != INTS or layout.offset != 0 or not _is_bijection(layout.outer):
@@ -251,6 +268,7 @@ def is_permutation(layout: AnyLayout) -> bool:
     >>> is_permutation(Layout((4, 8), (8, 1))), is_permutation(Layout((4, 8), (0, 1)))
     (True, False)
     """
+    _require_layout(layout, "is_permutation")
     coordinates = layout.__class__ is Layout and layout._kind != INTS
     return is_bijective(layout, None if coordinates else layout.size())
 
@@ -265,7 +283,7 @@ def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
     layout is the longest linear run from index 0, the rest is the layout of what follows each run,
     so that the function fixes every extent and stride. Sizes do not matter there.
 
-    Raises LayoutError for symbols that leave it open (see `prove_equal`), and where 2**27 offsets
+    Raises LayoutError for symbols that leave it open (see `prove_equal`), and where 2**21 offsets
     do not decide.
 
     >>> equivalent(Layout((4, 8)), Layout(32)), equivalent(Layout((4, 8), (8, 1)), Layout(32))
@@ -273,13 +291,18 @@ def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
     """
     if a.__class__ is Layout and b.__class__ is Layout:
         return _same_leaves(a, b)
+    _require_layout(a, "equivalent")
+    _require_layout(b, "equivalent")
     if a == b:
         return True
     if a.size() != b.size():
         return False
-    if a.__class__ is F2Layout and b.__class__ is F2Layout:
+    if isinstance(a, AbstractF2) and isinstance(b, AbstractF2):
         return bool(a.bases == b.bases and a.offset == b.offset)
-    one, other = offsets(a), offsets(b)
+    one, other = [values_at_all(x, "equivalent") for x in (a, b)]
+    if one.__class__ is list and other.__class__ is list:
+        return one == other
+    one, other = in_arrays(one, other)
     return one.shape == other.shape and bool((one == other).all())
 
 
@@ -299,7 +322,7 @@ def _same_leaves(a: Layout, b: Layout) -> bool:
 def contains(a: AnyLayout, b: AnyLayout) -> bool:
     """Return whether every offset that b hits is one that a hits.
 
-    Raises LayoutError for coordinate strides, symbols, and where 2**27 offsets do not decide.
+    Raises LayoutError for coordinate strides, symbols, and where 2**21 offsets do not decide.
 
     >>> contains(Layout((4, 8), (8, 1)), Layout(16, 2)), contains(Layout(16, 2), Layout(4, 1))
     (True, False)
@@ -311,16 +334,20 @@ def contains(a: AnyLayout, b: AnyLayout) -> bool:
             return False
         if gapless:
             return True
+    within, whole = table_of(b, "contains"), table_of(a, "contains")
+    if within.__class__ is list and whole.__class__ is list:
+        return set(within) <= set(whole)
     import numpy as np
 
-    return bool(np.isin(one_axis(b, "contains"), one_axis(a, "contains")).all())
+    within, whole = in_arrays(within, whole)
+    return bool(np.isin(within, whole).all())
 
 
 def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
     """Return whether a hits an offset that b, moved up by `offset` (elements), hits too.
 
     Two plain layouts always meet at their index 0 where nothing is moved. Raises LayoutError for
-    coordinate strides, symbols, and where 2**27 offsets do not decide.
+    coordinate strides, symbols, and where 2**21 offsets do not decide.
 
     >>> overlaps(Layout(4, 2), Layout(4, 2), 1), overlaps(Layout(4, 2), Layout(4, 2), 6)
     (False, True)
@@ -336,11 +363,14 @@ def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
             return False
         if shift == 0 or (gapless and solid):
             return True
+    moved, still = table_of(b, "overlaps"), table_of(a, "overlaps")
+    if moved.__class__ is list and still.__class__ is list:
+        return not {x + shift for x in moved}.isdisjoint(still)
     import numpy as np
 
-    moved = one_axis(b, "overlaps")
+    moved, still = in_arrays(moved, still)
     require_range(b, abs(shift) + int(abs(moved).max()) + 1)
-    return bool(np.isin(moved + shift, one_axis(a, "overlaps")).any())
+    return bool(np.isin(moved + shift, still).any())
 
 
 def _bounds(layout: AnyLayout, operation: str) -> tuple[int, int, bool] | None:

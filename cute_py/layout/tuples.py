@@ -8,6 +8,8 @@ include/cute/int_tuple.hpp, stride.hpp, underscore.hpp.
 
 from __future__ import annotations
 
+from math import prod
+
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.ints import add, divides, less, mul, same
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from cute_py.layout.types import IntTuple, Leaf
+    from cute_py.errors import CuteError
+    from cute_py.layout.types import Alike, IntTuple, Leaf
 
 MAX_DEPTH = 64
 
@@ -66,11 +69,28 @@ def canonical(x: IntTuple, operation: str, level: int = 0) -> IntTuple:
 
 def leaves(x: IntTuple) -> Iterator[Any]:
     """Yield the leaves of `x` from left to right."""
-    if x.__class__ is tuple:
-        for mode in x:
-            yield from leaves(mode)
-    else:
-        yield x
+    if x.__class__ is not tuple:
+        return iter((x,))
+    if tuple not in map(type, x):
+        return iter(x)
+    found: list[Any] = []
+    _collect(x, found)
+    return iter(found)
+
+
+def _collect(x: tuple[Any, ...], found: list[Any]) -> None:
+    for mode in x:
+        if mode.__class__ is tuple:
+            _collect(mode, found)
+        else:
+            found.append(mode)
+
+
+def count(x: IntTuple) -> int:
+    """Return the number of leaves."""
+    if x.__class__ is not tuple:
+        return 1
+    return sum(map(count, x)) if tuple in map(type, x) else len(x)
 
 
 def rank(x: IntTuple) -> int:
@@ -99,9 +119,10 @@ def product(x: IntTuple) -> IntTuple:
     >>> product((2, (3, 4))), product(())
     (24, 1)
     """
-    x = read(x, "product")
+    if x.__class__ is tuple and x and set(map(type, x)) == {int}:
+        return prod(x)
     total: Any = 1
-    for leaf in leaves(x):
+    for leaf in leaves(read(x, "product")):
         total = mul(total, leaf)
     return total
 
@@ -192,14 +213,21 @@ def unflatten(flat: IntTuple, profile: IntTuple) -> IntTuple:
     return transform_leaf(lambda _leaf: next(rest), profile)
 
 
-def transform_leaf(f: Callable[..., Any], *operands: IntTuple) -> IntTuple:
-    """Return the profile of the first operand with `f` of the facing parts at its leaves.
+def transform_leaf(f: Alike, x: IntTuple, *operands: IntTuple) -> IntTuple:
+    """Return the profile of x with `f` of the facing parts of x and the operands at its leaves.
 
     Raises LayoutError when a facing part has another rank.
 
     >>> transform_leaf(lambda a, b: a * b, (1, (2, 3)), (4, (5, 6)))
     (4, (10, 18))
     """
+    if not callable(f):
+        wanted, remedy = "a function of the facing leaves", "pass a function, or a lambda"
+        raise wrong_argument("transform_leaf", f, wanted, remedy)
+    return _transformed(f, (x, *operands))
+
+
+def _transformed(f: Callable[..., Any], operands: tuple[IntTuple, ...]) -> IntTuple:
     first = operands[0]
     if first.__class__ is not tuple:
         return f(*operands)
@@ -208,7 +236,15 @@ def transform_leaf(f: Callable[..., Any], *operands: IntTuple) -> IntTuple:
             raise refusal(
                 "profile-mismatch", operation="transform_leaf", a=show(first), b=show(other)
             )
-    return tuple([transform_leaf(f, *parts) for parts in zip(*operands, strict=True)])
+    return tuple([_transformed(f, parts) for parts in zip(*operands, strict=True)])
+
+
+def wrong_argument(operation: str, value: object, wanted: str, remedy: str) -> CuteError:
+    """Return the refusal of an argument that is no operand: a function, a mapping, an order."""
+    kind = type(value).__name__
+    return refusal(
+        "wrong-argument", operation=operation, value=value, type=kind, wanted=wanted, remedy=remedy
+    )
 
 
 def repeat_like(x: IntTuple, value: Leaf) -> IntTuple:
@@ -246,7 +282,7 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
     (3, (1, 2), (3, 4))
     """
     if is_shaped(b):
-        from cute_py.layout.algebra.complement import complement
+        from cute_py import complement  # which stands above
 
         return complement(b, read(a, "ceil_div")).shape
     a, b = read(a, "ceil_div"), read(b, "ceil_div")
@@ -461,7 +497,9 @@ def read(x: IntTuple, operation: str) -> IntTuple:
     Refuses what is no int tuple, and nests that are too deep. Every public function reads its
     operands by this.
     """
-    return x if x.__class__ is int else canonical(shape_of(x), operation)
+    if x.__class__ is int:
+        return x
+    return x.shape if is_shaped(x) else canonical(x, operation)
 
 
 def index_of(x: IntTuple, operation: str) -> int:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from cute_py.errors import CoordinateError, LayoutError, LeafTypeError, ParseError
+from cute_py.errors import (
+    CoordinateError,
+    LayoutError,
+    LeafTypeError,
+    ParseError,
+    UndecidedError,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +20,18 @@ WORDINGS: dict[str, Wording] = {
         "extent {value} in mode {mode}",
         "extents of at least 1",
         "drop the mode, or give it extent 1 and stride 0",
+    ),
+    "layout-text": (
+        LeafTypeError,
+        "the text {value!r}",
+        "a shape, or a shape and a stride: integers (Python or NumPy), symbols, or tuples of these",
+        "read the text with parse_layout({value!r})",
+    ),
+    "layout-list": (
+        LeafTypeError,
+        "the list {value!r}",
+        "integers (Python or NumPy) or symbols, or a tuple of these",
+        "write tuple({value!r}); lists in it must be tuples, too",
     ),
     "not-congruent": (
         LayoutError,
@@ -32,6 +50,12 @@ WORDINGS: dict[str, Wording] = {
         "{value!r} ({type})",
         "a layout here",
         "build one with Layout(shape, stride)",
+    ),
+    "wrong-argument": (
+        LeafTypeError,
+        "{value!r} ({type})",
+        "{wanted}",
+        "{remedy}",
     ),
     "basis-path": (
         LeafTypeError,
@@ -131,13 +155,13 @@ WORDINGS: dict[str, Wording] = {
         "compose mode by mode with a tuple of tilers",
     ),
     "composition-symbols": (
-        LayoutError,
+        UndecidedError,
         "{step} and {size}, of which neither is known to divide the other",
         "extents and strides that divide",
         "declare the symbol with multiple_of=, or use numbers",
     ),
     "composition-carry": (
-        LayoutError,
+        UndecidedError,
         "a={a} and b={b}: the modes of b add up to {used} in a digit of a of extent {size}",
         "modes of b that stay below the extent together",
         "shrink a mode of b, or use numbers, for which every carry is judged",
@@ -165,7 +189,8 @@ WORDINGS: dict[str, Wording] = {
     "left-inverse": (
         LayoutError,
         "{layout}: stride {stride} above a mode of stride {below} that fills {filled} offsets",
-        "strides that are multiples of the stride below and reach past what is filled",
+        "strides that are multiples of the stride below and reach past what is filled, or others "
+        "that some layout undoes",
         "use a stride of {filled} or more that {below} divides, or filter the layout first",
     ),
     "tile-to-shape": (

@@ -7,15 +7,14 @@ Source: cutlass include/cute/atom/copy_atom.hpp.
 from __future__ import annotations
 
 from cute_py.atoms.copy import Copy_Atom
-from cute_py.errors import refusal
+from cute_py.errors import LayoutError, refusal
 from cute_py.layout import tuples
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import zipped_divide
 from cute_py.layout.algebra.inverse import left_inverse, right_inverse
 from cute_py.layout.algebra.product import raked_product
-from cute_py.layout.composed import on_inner
-from cute_py.layout.layout import Layout, make_layout
+from cute_py.layout.layout import Layout, make_layout, on_inner, raw
 from cute_py.layout.modes import get, zip_
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_
@@ -29,7 +28,8 @@ from cute_py.tiled.tiles import (
     checked_atom,
     checked_tiler,
     checked_tv,
-    compact_map,
+    index_map,
+    not_one_to_one,
     require_divides,
     require_inside,
     require_one_writer,
@@ -61,11 +61,12 @@ class TiledCopy(Value):
     `make_tiled_copy_A` along N).
     """
 
-    __slots__ = ("atom", "layout_tv", "tiler_mn")
+    __slots__ = ("_places", "atom", "layout_tv", "tiler_mn")
     __match_args__ = ("atom", "layout_tv", "tiler_mn")
     atom: Copy_Atom
     layout_tv: Layout
     tiler_mn: tuple[Tiler, ...]
+    _places: _Places
 
     def __init__(self, atom: Copy_Atom, layout_tv: Layout, tiler_mn: Tiler) -> None:
         """Check that the maps stay in the tile, and that the atom divides them."""
@@ -77,6 +78,7 @@ class TiledCopy(Value):
         self.atom = atom
         self.layout_tv = tv
         self.tiler_mn = tiler
+        self._places = _Places(atom, tv)
 
     def __str__(self) -> str:
         lines = [
@@ -127,12 +129,10 @@ class TiledCopy(Value):
 
     def _tile_to_threads(self, side: str, tiled: Layout) -> Layout:
         """Return ((TileM,TileN,...),Rest) as (Thr,(FrgV,FrgX),Rest)."""
-        part = self.atom.val_src_tv if side == "S" else self.atom.val_dst_tv
-        to_reference = composition(right_inverse(self.atom.val_ref_tv), part)
-        atoms = zipped_divide(self.layout_tv, (self.atom.num_threads, self.atom.num_values))
-        by_part = composition(atoms, (to_reference, _))  # ((thr,val),(rest_thr,rest_val))
-        thrval = coalesce(zip_(by_part), (1, (1, 1)))  # ((thr,rest_thr),(val,rest_val)) -> (m,n)
-        return slice_(((_, _), _), composition(tiled, (thrval, _)))  # type: ignore[no-any-return]
+        thrval = self._places[side]
+        placed = composition(tiled, (thrval, _))
+        shape, stride = (*placed.shape[0], placed.shape[1]), (*placed.stride[0], placed.stride[1])
+        return raw(shape, stride, placed._s, placed._d, placed._kind)
 
     def get_layoutS_TV(self) -> Layout:
         """Return (thread, value) -> index in the tile, as the source is read."""
@@ -166,6 +166,24 @@ class TiledCopy(Value):
         The first size(V) values of the thread-value layout must be those of the fragment.
         """
         return on_layout(lambda layout: retile_layout(self, layout), fragment)
+
+
+class _Places(dict[str, Layout]):
+    """Side -> ((thr,rest_thr),(val,rest_val)) -> index in the tile, made when it is first asked."""
+
+    def __init__(self, atom: Copy_Atom, layout_tv: Layout) -> None:
+        super().__init__()
+        self.atom = atom
+        self.layout_tv = layout_tv
+
+    def __missing__(self, side: str) -> Layout:
+        atom = self.atom
+        part = atom.val_src_tv if side == "S" else atom.val_dst_tv
+        to_reference = composition(right_inverse(atom.val_ref_tv), part)
+        atoms = zipped_divide(self.layout_tv, (atom.num_threads, atom.num_values))
+        by_part = composition(atoms, (to_reference, _))  # ((thr,val),(rest_thr,rest_val))
+        self[side] = coalesce(zip_(by_part), (1, (1, 1)))
+        return self[side]
 
 
 class ThrCopy(Record):
@@ -219,8 +237,10 @@ def make_tiled_copy(
     thread.
 
     Both map a coordinate (m,n) of the tile to a thread or value index, one to one onto 0 to size -
-    1; their raked product is the tile. Raises LayoutError if they are not, and if threads or
-    values are not a multiple of the atom's. Source: cutlass copy_atom.hpp `make_tiled_copy`.
+    1; their raked product is the tile. Indices may be left out where the copies of the other layout
+    fill them, so that the raked product is one to one as in CuTe. Raises LayoutError if it is not,
+    and if threads or values are not a multiple of the atom's. Source: cutlass copy_atom.hpp
+    `make_tiled_copy`.
 
     >>> from cute_py.atoms.copy import Copy_Atom
     >>> atom = Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL", 16)
@@ -228,10 +248,16 @@ def make_tiled_copy(
     >>> copy.tile_shape, copy.get_slice(5).partition_S(Layout((128, 32), (32, 1)))[1]
     ((32, 32), 40)
     """
-    threads = compact_map(thr_layout, "make_tiled_copy", "thread")
-    values = compact_map(val_layout, "make_tiled_copy", "value")
-    layout_mn = raked_product(threads, values)
-    layout_tv = right_inverse(layout_mn).with_shape((size(threads), size(values)))
+    threads = index_map(thr_layout, "make_tiled_copy", "thread")
+    values = index_map(val_layout, "make_tiled_copy", "value")
+    try:
+        layout_mn = raked_product(threads, values)
+    except LayoutError:
+        raise not_one_to_one(threads, values, "make_tiled_copy") from None
+    inverse = right_inverse(layout_mn)
+    if size(inverse) != size(layout_mn):
+        raise not_one_to_one(threads, values, "make_tiled_copy")
+    layout_tv = inverse.with_shape((size(threads), size(values)))
     return TiledCopy(atom, layout_tv, tuples.product_each(layout_mn.shape))
 
 

@@ -17,8 +17,7 @@ from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import logical_divide, zipped_divide
 from cute_py.layout.algebra.inverse import right_inverse
 from cute_py.layout.algebra.product import tiled_product
-from cute_py.layout.composed import on_inner
-from cute_py.layout.layout import INTS, Layout, make_layout
+from cute_py.layout.layout import INTS, Layout, make_layout, on_inner
 from cute_py.layout.modes import append, get
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.slicing import slice_

@@ -19,9 +19,8 @@ from cute_py.layout.algebra.inverse import left_inverse, right_inverse
 from cute_py.layout.algebra.product import logical_product
 from cute_py.layout.algebra.recast import upcast
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.composed import on_inner
 from cute_py.layout.coords import crd2idx
-from cute_py.layout.layout import INTS, Layout, make_layout
+from cute_py.layout.layout import INTS, Layout, make_layout, on_inner
 from cute_py.layout.modes import prepend, replace
 from cute_py.layout.queries import cosize, get_flat_coord, size
 from cute_py.layout.slicing import slice_
@@ -182,18 +181,30 @@ def checked_atom(atom: object, operation: str) -> Copy_Atom:
     return atom
 
 
-def compact_map(x: AnyLayout, operation: str, name: str) -> Layout:
+def index_map(x: AnyLayout, operation: str, name: str) -> Layout:
     """Return a layout of thread or value indices, or the compact layout of a shape.
 
-    Raises LayoutError if it is not a bijection onto 0 to size - 1: an index would be missing, or
-    belong to several elements.
+    Raises LayoutError for indices below 0.
     """
     layout = x if x.__class__ is Layout else Layout(x)
     _require_integers(layout, operation)
-    if min(layout._d, default=0) < 0 or not is_surjective(layout, size(layout)):
-        last = size(layout) - 1
-        raise refusal("copy-map", operation=operation, name=name, layout=layout, last=last)
+    if min(layout._d, default=0) < 0:
+        raise _no_map(layout, operation, name)
     return layout
+
+
+def not_one_to_one(threads: Layout, values: Layout, operation: str) -> CuteError:
+    """Return the refusal of layouts of indices that leave some out or give some twice: of the first
+    that does.
+    """
+    if is_surjective(threads, size(threads)):
+        return _no_map(values, operation, "value")
+    return _no_map(threads, operation, "thread")
+
+
+def _no_map(layout: Layout, operation: str, name: str) -> CuteError:
+    last = size(layout) - 1
+    return refusal("copy-map", operation=operation, name=name, layout=layout, last=last)
 
 
 def checked_tv(layout_tv: object, operation: str) -> Layout:

@@ -47,16 +47,17 @@ def picture_of(x: Drawable) -> Picture:
 
     Args:
         x: a layout of rank 1 to 4, which may yield offsets or coordinates; a tensor of coordinates;
-            a Swizzle; an MMA_Atom or TiledMMA; a Copy_Atom or TiledCopy; or a Picture, which is
-            returned unchanged.
+            a Swizzle; an MMA_Atom or TiledMMA; a Copy_Atom or TiledCopy; the text of a layout or
+            swizzle, or the name of an MMA atom; or a Picture, which is returned unchanged.
 
-    Raises LayoutError for symbolic layouts, ranks above 4 and more than 2**18 cells; LeafTypeError
-    for anything else.
+    Raises LayoutError for symbolic layouts, ranks above 4 and more than 2**18 cells; ParseError for
+    other texts; LeafTypeError for anything else.
 
     >>> from cute_py import Swizzle
     >>> [grid.title for grid in picture_of(Swizzle(2, 0, 3)).grids[0]]
     ['before', 'after']
     """
+    x = named(x)
     kind = type(x).__name__  # atoms and tiled operations are imported only to draw one
     if isinstance(x, Picture):
         return x
@@ -73,6 +74,16 @@ def picture_of(x: Drawable) -> Picture:
     if kind == "Tensor" and x.engine.space == "coordinates":
         return _layout(x.layout, x)
     raise refusal("viz-type", operation="picture_of", value=x, type=kind)
+
+
+def named(x: Drawable) -> Drawable:
+    """Return the MMA atom of a name, the layout of a text, and anything else as it is."""
+    if not isinstance(x, str):
+        return x
+    from cute_py.atoms import registry
+    from cute_py.layout.notation.parse import parse_layout
+
+    return registry.get(x) if x.isidentifier() else parse_layout(x)
 
 
 # -- layouts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from cute_py.viz.build import picture_of
+from cute_py.viz.build import named, picture_of
 from cute_py.viz.cells import picture_tv
 from cute_py.viz.picture import PAD, TERMINAL
 
@@ -124,8 +124,8 @@ def _coloured(text: str, colour: int | None) -> str:
 # -- printing
 
 
-def print_layout(layout: AnyLayout, *, ansi: bool = False) -> None:
-    """Print the offsets of a layout of rank 1 to 4, or a swizzle before and after.
+def print_layout(layout: AnyLayout | str, *, ansi: bool = False) -> None:
+    """Print the offsets of a layout of rank 1 to 4, or a swizzle before and after; or of its text.
 
     >>> from cute_py import Layout
     >>> print_layout(Layout((2, 2, 2), (4, 2, 1)))
@@ -146,11 +146,11 @@ def print_layout(layout: AnyLayout, *, ansi: bool = False) -> None:
     print(to_text(layout, ansi=ansi))
 
 
-def print_tv(tv: AnyLayout, tile: Tiler, *, ansi: bool = False) -> None:
+def print_tv(tv: AnyLayout | str, tile: Tiler, *, ansi: bool = False) -> None:
     """Print a tile with the threads and values of each element.
 
     Args:
-        tv: (thread, value) -> index in the tile.
+        tv: (thread, value) -> index in the tile, or its text.
         tile: its shape, of 1 to 4 modes (elements).
         ansi: colour the cells.
 
@@ -162,11 +162,12 @@ def print_tv(tv: AnyLayout, tile: Tiler, *, ansi: bool = False) -> None:
     0 | T0,1 V0  T0,1 V1
     1 | T2,3 V0  T2,3 V1
     """
-    print(to_text(picture_tv(tv, tile), ansi=ansi))
+    print(to_text(picture_tv(named(tv), tile), ansi=ansi))
 
 
-def print_mma(mma: MMA_Atom | TiledMMA, *, ansi: bool = False) -> None:
-    """Print the threads and values of A (left), B (top) and C (corner) of an MMA atom or TiledMMA.
+def print_mma(mma: MMA_Atom | TiledMMA | str, *, ansi: bool = False) -> None:
+    """Print the threads and values of A (left), B (top) and C (corner) of an MMA atom or TiledMMA,
+    or of the atom of a name.
 
     A picture wider than 132 columns is printed in a narrower form: see `to_text`.
 

@@ -68,7 +68,9 @@ def test_refusals_go_to_the_error_output_without_a_traceback(run):
     assert error.startswith("composition: given a=(6,2):(1,7) and b=(3,2):(2,3)")
     code, output, error = run("eval", "complemnt(4:2, 64)")
     assert (code, output) == (REFUSED, "")
-    assert error.endswith("did you mean complement or compatible?\n    complemnt(4:2, 64)\n    ^\n")
+    assert error.endswith(
+        "did you mean complement or compatible or compose?\n    complemnt(4:2, 64)\n    ^\n"
+    )
 
 
 def test_eval_with_declared_symbols(run):

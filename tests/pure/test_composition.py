@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import cute_py as cute
 from cute_py import Layout, composition
+from cute_py.layout.algebra.carries import first_in_window
 from tests import model
 from tests.strategies import (
     admissible_pairs,
@@ -307,3 +308,19 @@ def test_composition_refuses_large_carries_with_their_first_coordinate():
     offset = i * 2**10 + j * 3 * 2**9
     assert facts["visited"] == offset
     assert facts["got"] == offset % 2**20 + (offset // 2**20) * 2**21 != facts["fitted"]
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.data())
+def test_the_first_index_in_a_window_is_the_least(step, modulus, data):
+    low = data.draw(st.integers(0, modulus - 1))
+    high = data.draw(st.integers(low, modulus - 1))
+    hits = (i for i in range(modulus) if low <= i * step % modulus <= high)
+    assert first_in_window(step, modulus, low, high) == next(hits, None)
+
+
+@pytest.mark.parametrize("extent", [2000, 10**9 + 7, 2**40 - 1])
+def test_the_search_for_the_first_departure_is_logarithmic(extent):
+    """A step just below the modulus once cost one level of recursion an index."""
+    a = Layout((extent, extent - 1), (extent - 1, 2))
+    assert refusal_of(a, a).facts["index"] > 0
+    assert first_in_window(extent - 1, extent, extent // 2, extent // 2) == extent - extent // 2

@@ -57,6 +57,15 @@ EXAMPLES = {
     "extent-not-positive": (lambda: Layout((4, 0)), "extent 0 in mode 1"),
     "not-congruent": (lambda: Layout((4, 8), (1,)), "shape (4,8) with stride (1)"),
     "too-deep": (lambda: Layout(nested(65)), "at most 64 levels"),
+    "wrong-argument": (
+        lambda: cute.transform_leaf(4, (1, 2)),
+        "given 4 (int); required: a function of the facing leaves",
+    ),
+    "layout-text": (
+        lambda: Layout("(4,8):(8,1)"),
+        "the text '(4,8):(8,1)'; required: a shape, or a shape and a stride",
+    ),
+    "layout-list": (lambda: Layout([4, 8]), "the list [4, 8]; required: integers"),
     "not-a-layout": (lambda: cute.complement(5), "complement: given 5 (int); required: a layout"),
     "basis-path": (lambda: E(-1), "E: given path (-1,)"),
     "mixed-strides": (
@@ -116,12 +125,12 @@ EXAMPLES = {
         "mode 0 has stride 6, no multiple of the 4 offsets",
     ),
     "coordinate-strides": (
-        lambda: cute.complement(make_identity_layout((4, 8)), 32),
+        lambda: cute.max_common_vector(make_identity_layout((4, 8)), Layout(32)),
         "coordinate stride 1@0; required: integer strides",
     ),
     "left-inverse": (
-        lambda: cute.left_inverse(Layout((2, 2), (2, 3))),
-        "stride 3 above a mode of stride 2 that fills 4 offsets",
+        lambda: cute.left_inverse(Layout((3, 3), (2, 3))),
+        "stride 3 above a mode of stride 2 that fills 6 offsets",
     ),
     "tile-to-shape": (
         lambda: cute.tile_to_shape(Layout((4, 4)), (10, 8)),

@@ -280,7 +280,7 @@ def test_operands_of_the_wrong_kind_are_refused_without_a_traceback():
     with pytest.raises(
         ParseError, match="compare the operands with the documentation of"
     ) as raised:
-        evaluate("3 + size(from_f2(4:1))")
+        evaluate("3 + size(min())")
     assert raised.value.code == "text-operands"
     assert raised.value.facts["position"] == 9
 

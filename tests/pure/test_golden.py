@@ -103,7 +103,7 @@ def complement_is_right(layout, *rest):
     target, result = prod(model.leaves(rest[0])) if rest[1:] else 1, rest[-1]
     moves = model.table(result)
     sums = [x + y for x in model.sums(model.dense(layout)) for y in moves]
-    return len(set(sums)) == len(sums) >= target and moves == sorted(moves)
+    return len(set(sums)) == len(sums) and max(sums) >= target - 1 and moves == sorted(moves)
 
 
 def ceil_div_is_right(target, tiler, result):

@@ -224,17 +224,35 @@ def test_complement_is_ordered(layout, target):
     assert rest == sorted(set(rest))
 
 
+def reached(layout, rest):
+    """Return the cosize of (layout, rest)."""
+    return max(model.sums(model.dense(layout) + model.dense(rest))) + 1
+
+
 @given(any_or_chain, st.one_of(st.integers(1, 300), shapes(max_leaves=3, max_size=300)))
-def test_complement_covers_the_target(layout, target):
-    """(layout, complement) has at least as many offsets as the target, whole shapes included."""
+@example(Layout((2, 4, 2), (1, 3, 20)), 32)  # where CuTe stops at 31
+def test_complement_reaches_the_target(layout, target):
+    """The cosize of (layout, complement) is at least the target, whole shapes included."""
     rest = answered(cute.complement, layout, target)
-    assert prod(s for s, _ in model.dense(layout)) * rest.size() >= prod(model.leaves(target))
+    assert reached(layout, rest) >= prod(model.leaves(target))
+
+
+@given(any_or_chain, st.integers(1, 300))
+def test_complement_repeats_no_more_often_than_the_target_asks(layout, target):
+    """With one repetition less the cosize would not reach the target."""
+    rest = answered(cute.complement, layout, target)
+    *gaps, (count, step) = model.modes(rest)
+    if count > 1 and step > max(model.sums(model.dense(layout))):
+        assert max(model.sums([*model.dense(layout), *gaps, (count - 1, step)])) + 1 < target
 
 
 @given(any_or_chain)
-def test_complement_without_target_covers_the_cosize(layout):
+@example(Layout((4, 8), (1, 5)))  # 1:0, as in the CuTe paper, Table 7
+def test_complement_without_target_stays_within_the_cosize(layout):
+    """Only gaps are filled: all starts lie below the largest stride."""
     rest = answered(cute.complement, layout)
-    assert prod(s for s, _ in model.dense(layout)) * rest.size() >= cute.cosize(layout)
+    steps = [step for _, step in model.dense(layout)]
+    assert max(model.table(rest)) < max(steps, default=1)
 
 
 @given(chain_layouts(max_leaves=3, broadcast=True), st.integers(1, 300))
@@ -301,6 +319,19 @@ def test_left_inverse_of_an_injective_layout_is_exact(layout):
     assume(model.is_injective(model.modes(layout)))
     inverse = answered(cute.left_inverse, layout)
     assert [inverse(x) for x in model.table(layout)] == list(range(layout.size()))
+
+
+@given(layouts(max_leaves=3, max_size=16, stride=st.integers(1, 12)))
+@example(Layout((2, 3), (3, 2)))  # strides of which none is a multiple of the other
+@example(Layout((2, 8), (16, 12)))
+def test_left_inverse_is_refused_only_where_no_layout_is_one(layout):
+    assume(model.is_injective(model.modes(layout)) and max(model.table(layout)) <= 48)
+    try:
+        inverse = cute.left_inverse(layout)
+    except cute.LayoutError:
+        assert not model.is_undone(layout)
+    else:
+        assert [inverse(x) for x in model.table(layout)] == list(range(layout.size()))
 
 
 @given(compact_layouts())

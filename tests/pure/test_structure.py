@@ -14,7 +14,7 @@ FILES_OF_A_CIRCLE = 3
 LINES_OF_A_FUNCTION = 60
 
 # The modules below a package that import each other, and how many they are.
-CIRCLES = {"cute_py.layout": 26}
+CIRCLES: dict[str, int] = {}
 
 # What a reader has to take in at once, by its module and name; a kernel may be longer.
 LONG_FUNCTIONS: dict[str, int] = {}

@@ -52,9 +52,9 @@ REFUSED = {
         r"given \(16,2\):\(1,1\) as the tile in M; required: .* every element .* at most once",
     ),
     "copy-map": (
-        lambda: cute.make_tiled_copy(WORD, Layout(32, 2), Layout(4)),
+        lambda: cute.make_tiled_copy(WORD, Layout(32, 3), Layout(4)),
         LayoutError,
-        r"given thread layout 32:2; required: .* every index from 0 to 31 to one element",
+        r"given thread layout 32:3; required: .* every index from 0 to 31 to one element",
     ),
     "copy-tv": (
         lambda: cute.make_tiled_copy_tv(WORD, Layout(32), (32,)),
@@ -136,12 +136,29 @@ def test_sharing_by_stride_0_is_legal_for_registers():
 
 @pytest.mark.parametrize(
     "layout",
-    [Layout(32, 0), Layout(32, 2), Layout(32, -1), Layout((8, 4), (1, 1)), Layout((8, 4), (1, 16))],
+    [Layout(32, 0), Layout(32, 3), Layout(32, -1), Layout((8, 4), (1, 1)), Layout((8, 4), (1, 20))],
 )
 def test_thread_and_value_layouts_are_one_to_one(layout):
     for maps in ((layout, Layout(4)), (Layout(4), layout)):
         with pytest.raises(LayoutError, match="every index from 0 to 31 to one element"):
             cute.make_tiled_copy(WORD, *maps)
+
+
+@pytest.mark.parametrize(
+    ("threads", "values"),
+    [
+        (Layout(32, 2), Layout(4)),
+        (Layout((8, 4), (1, 16)), Layout(4)),
+        (Layout(((2, 4), (2, 4)), ((1, 8), (2, 32))), Layout(((2, 2), 2), ((1, 4), 2))),
+    ],
+)
+def test_holes_that_the_raked_product_fills_are_answered_as_in_cute(threads, values):
+    """The thread-value map is right_inverse(raked_product), one to one onto the tile."""
+    copy = cute.make_tiled_copy(cute.Copy_Atom("UniversalCopy<32>", 32), threads, values)
+    product = cute.raked_product(threads, values)
+    indices = [copy.layout_tv(i) for i in range(copy.layout_tv.size())]
+    assert [product(index) for index in indices] == list(range(product.size()))
+    assert copy.size() == threads.size()
 
 
 @given(st.permutations(range(3)), st.permutations(range(2)))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout.layout import INTS, Layout, made, make_layout, raw_flat
+from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.layout import INTS, Layout, made, make_layout, on_inner, raw_flat
+from cute_py.layout.modes import modes_of
 from cute_py.layout.tuples import repeat_like, show
 
 TYPE_CHECKING = False
@@ -67,7 +69,8 @@ def _without(guide: IntTuple, shape: IntTuple) -> IntTuple:
                 "profile-mismatch", operation="filter_zeros", a=show(guide), b=show(shape)
             )
         return tuple([_without(g, s) for g, s in zip(guide, shape, strict=True)])
-    return repeat_like(shape, 1) if ints.is_zero(guide) else shape
+    guide = guide.value if guide.__class__ is ScaledBasis else guide
+    return repeat_like(shape, 1) if ints.settle(ints.same, guide, 0, "filter_zeros") else shape
 
 
 def filter(layout: AnyLayout, profile: IntTuple = None) -> Alike:
@@ -94,21 +97,20 @@ def by_profile(
     """
     if len(profile) > len(layout):
         raise refusal("profile-rank", operation=name, profile=show(profile), layout=layout)
-    modes = [operation(mode, part) for mode, part in zip(layout, profile, strict=False)]
-    return make_layout(*modes, *list(layout)[len(profile) :]) if modes else layout
+    whole = modes_of(layout)
+    modes = [operation(mode, part) for mode, part in zip(whole, profile, strict=False)]
+    return make_layout(*modes, *whole[len(profile) :]) if modes else layout
 
 
 def _through(
     name: str, operation: Callable[..., Any], layout: AnyLayout, profile: IntTuple
 ) -> Alike:
-    from cute_py.layout.composed import on_inner
-
     return on_inner(name, lambda inner: operation(inner, profile), layout)
 
 
 def coalesced(layout: Layout) -> Leaves:
     """Return the leaves of coalesce(layout): extents and strides, never empty."""
-    return _merge(layout._s, layout._d, layout._kind)
+    return merged(layout._s, layout._d, layout._kind)
 
 
 def coalesced_beyond(layout: Layout) -> Leaves:
@@ -118,11 +120,12 @@ def coalesced_beyond(layout: Layout) -> Leaves:
     """
     s, d = layout._s, layout._d
     if s and ints.is_one(s[-1]):
-        return _merge([*s[:-1], 2], d, layout._kind)
-    return _merge(s, d, layout._kind)
+        return merged([*s[:-1], 2], d, layout._kind)
+    return merged(s, d, layout._kind)
 
 
-def _merge(s: list[Any], d: list[Any], kind: int) -> Leaves:
+def merged(s: list[Any], d: list[Any], kind: int) -> Leaves:
+    """Return the leaves coalesced, never empty; `kind` is that of their layout."""
     if kind != INTS:
         return _merge_leaves(s, d)
     extents: list[int] = []

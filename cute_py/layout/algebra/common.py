@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from math import gcd
 
-from cute_py.errors import LayoutError, UndecidedError, refusal
+from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
+from cute_py.layout import above
 from cute_py.layout.algebra.coalesce import coalesce, coalesced
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.inverse import right_inverse
+from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import compact_col_major
-from cute_py.layout.layout import Layout, made, require_layout
-from cute_py.layout.tuples import flatten, read, wrap
+from cute_py.layout.layout import Layout, made, of_modes, offset_of, require_layout
+from cute_py.layout.tuples import flatten, is_shaped, read, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,9 +39,8 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
     8:4
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        from cute_py.layout.bits.swizzled import common_layout
-
-        return common_layout(a, b)
+        return above("common_layout")(a, b)
+    require_offsets("max_common_layout", a, b)
     inverse = right_inverse(b)
     run = _leading_run(a, inverse)
     result = composition(inverse, Layout(run))
@@ -56,19 +57,28 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
     8
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        from cute_py.layout.bits.swizzled import common_vector
-
-        return common_vector(a, b)
+        return above("common_vector")(a, b)
+    require_offsets("max_common_vector", a, b)
     return _leading_run(a, right_inverse(b))
+
+
+def require_offsets(operation: str, *layouts: Layout) -> None:
+    """Refuse layouts that yield coordinates."""
+    for layout in layouts:
+        for stride in layout._d:
+            if stride.__class__ is ScaledBasis:
+                raise refusal(
+                    "coordinate-strides", operation=operation, layout=layout, stride=stride
+                )
 
 
 def _leading_run(a: Layout, inverse: Layout) -> IntTuple:
     """Return the largest n with a(inverse(i)) == i for all i < n."""
     try:
         extents, strides = coalesced(composition(a, inverse))
-    except UndecidedError:
-        raise
-    except LayoutError:  # no layout computes a o inverse; its first values are still there
+    except LayoutError as error:  # no layout computes a o inverse; its first values are still there
+        if error.code == "undecided":
+            raise
         run = 1
         while run < inverse.size() and a(inverse(run)) == run:
             run += 1
@@ -144,21 +154,24 @@ def common_refinement(a: Layout, b: Layout) -> tuple[Any, ...] | None:
 
 
 def _fitted_sum(a: Layout, b: Layout) -> Layout:
-    from cute_py.layout.algebra.exact import Misfit, fit_values
+    from cute_py.layout.algebra.fit import axis_modes, wrong_entries
 
-    fitted = fit_values(lambda i: a(i) + b(i), ints.as_int(a.size(), "layout_add"))
-    if isinstance(fitted, Misfit):
+    count = ints.as_int(a.size(), "layout_add")
+    values = [a(i) + b(i) for i in range(count)]
+    modes = axis_modes(values)
+    wrong = wrong_entries(values, [count], [modes])
+    if wrong:
+        s, d = [m[0] for m in modes], [m[1] for m in modes]
         raise refusal(
             "layout-add",
             operation="layout_add",
             a=a,
             b=b,
-            index=fitted.index,
-            got=fitted.got,
-            fitted=fitted.fitted,
+            index=wrong[0],
+            got=values[wrong[0]],
+            fitted=offset_of(wrong[0], s, d),
         )
-    shape, stride = (tuple([mode[k] for mode in fitted]) for k in (0, 1))
-    return coalesce(Layout(shape, stride))  # type: ignore[no-any-return]
+    return coalesce(of_modes(modes))  # type: ignore[no-any-return]
 
 
 def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:
@@ -175,6 +188,11 @@ def make_layout_tv(thr: Layout, val: Layout) -> tuple[Any, Layout]:
     from cute_py.layout.algebra.product import raked_product
     from cute_py.layout.tuples import product_each
 
+    for layout in (thr, val):
+        if not is_shaped(layout):
+            require_layout(layout, "make_layout_tv")
+        if layout.__class__ is Layout:
+            require_offsets("make_layout_tv", layout)
     mn = raked_product(thr, val)
     tv = right_inverse(mn).with_shape((thr.size(), val.size()))
     return product_each(mn.shape), tv

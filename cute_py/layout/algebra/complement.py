@@ -1,17 +1,25 @@
 """The complement: the ordered layout that fills what another one leaves out of a codomain.
 
-Source: cutlass include/cute/layout.hpp `complement`; Cecka, arXiv 2603.02298; the exact condition
-(sorted by stride, every extent*stride divides the next stride) is Shah's, "A note on the algebra of
-CuTe layouts".
+Modes sorted by stride leave gaps: below a mode of stride d, over `filled` offsets, fit d // filled
+copies of what is filled. A coordinate stride fills its own component, so each component has a
+complement of its own, and the result is nested like the coordinates. Source: cutlass
+include/cute/layout.hpp `complement`; Cecka, arXiv 2603.02298; the exact condition (sorted by
+stride, every extent*stride divides the next stride) is Shah's, "A note on the algebra of CuTe
+layouts"; for coordinates NVIDIA's cutlass_compiler, test/Dialect `complement.mlir`.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import prod
+
 from cute_py.errors import refusal
 from cute_py.integers import ints
+from cute_py.layout import above
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.layout import INTS, Layout, made, raw_flat
-from cute_py.layout.tuples import ceil_div, leaves, product, read
+from cute_py.layout.layout import INTS, SYMBOLS, Layout, made, nested_in, raw_flat
+from cute_py.layout.queries import leaf_path
+from cute_py.layout.tuples import leaves, product, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,62 +27,225 @@ if TYPE_CHECKING:
 
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
+    Modes = list[tuple[Any, Any]]  # (extent, stride)
+    Gaps = tuple[Modes, Any, Any, list[Any]]  # see gaps_of
+
 
 def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
     """Return the ordered layout R that fills what `layout` leaves out: (layout, R) is one-to-one
     and reaches `target`.
 
     Args:
-        layout: a Layout without coordinate strides. Stride-0 and extent-1 modes are left out of
-            account.
+        layout: a Layout. Stride-0 and extent-1 modes are left out of account.
         target: the size to cover (elements): an integer, a shape (rounded up mode by mode, as CuTe
-            does) or a layout's shape; left out, the cosize of the layout.
+            does) or a layout's shape; left out, the cosize of the layout. For coordinate strides a
+            shape is that of the coordinates, and an integer is reached along the last of them.
 
-    Law: the offsets layout(i) + R(j) are distinct, R increases strictly, and there are at least
-    `target` of them. Where every gap between modes is a multiple of what lies below, they fill [0,
-    n) without holes. Raises LayoutError, naming the modes, where layout overlaps itself.
+    Law: the offsets layout(i) + R(j) are distinct, R increases strictly, and the cosize of
+    (layout, R) is at least `target`. Where every gap between modes is a multiple of what lies
+    below, they fill [0, n) without holes. Raises LayoutError, naming the modes, where layout
+    overlaps itself, and UndecidedError where a symbol that may be 1 makes a difference.
     Source: cutlass layout.hpp `complement`.
 
     >>> print(complement(Layout(4, 2), 24), complement(Layout((2, 2), (1, 6)), 24))
     (2,3):(1,8) (3,2):(2,12)
+    >>> from cute_py import make_identity_layout
+    >>> print(complement(make_identity_layout((4, 5)), (8, 15)))
+    (2,3):(4@0,5@1)
     """
     if layout.__class__ is not Layout:
-        from cute_py.layout.bits.swizzled import complement_of
-
-        return complement_of(layout, target)
+        return above("complement_of")(layout, target)
     if target is not None and target.__class__ is not int:
-        target = _checked_target(read(target, "complement"))
-    if layout._kind != INTS or not _all_int(target):
-        return made(_complement_leaves(layout, target), "complement", layout, target)
-    extents: list[int] = []
-    strides: list[int] = []
-    filled = 1
+        target = read(target, "complement")
+    for extent in () if target is None else leaves(target):
+        if ints.less(extent, 1):
+            raise refusal("extent-not-positive", operation="complement", value=extent, mode=())
+    result = _plain(layout, target) if layout._kind == INTS else None
+    if result is None:
+        result = _by_component(layout, target)
+    return made(result, "complement", layout, target)
+
+
+def _plain(layout: Layout, target: IntTuple) -> Layout | None:
+    """The shortcut for ints whose gaps are whole; None where the body decides."""
+    gaps = _whole_gaps(layout)
+    if gaps is None:
+        return None
+    s, d, filled = gaps
+    copies = _copies(filled, target)
+    if not ints.is_one(copies):
+        s.append(copies)
+        d.append(filled)
+    return raw_flat(s or [1], d or [0], INTS if copies.__class__ is int else SYMBOLS)
+
+
+def _whole_gaps(layout: Layout) -> tuple[list[Any], list[Any], int] | None:
+    s, d, filled = [], [], 1
     for stride, extent in sorted(zip(layout._d, layout._s)):  # noqa: B905 (hot; equal lengths)
-        if stride == 0 or extent == 1:
-            continue
-        gap, rest = divmod(stride, filled)
-        if gap < 1:
+        if stride != 0 and extent != 1:
+            if stride < filled or stride % filled:
+                return None
+            if stride > filled:
+                s.append(stride // filled)
+                d.append(filled)
+            filled = stride * extent
+    return s, d, filled
+
+
+def without_ones(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
+    """Return the flat layout of the modes whose extents are not 1, or 1:0."""
+    if any(map(ints.is_one, s)):
+        kept = [k for k, extent in enumerate(s) if not ints.is_one(extent)]
+        s, d = [s[k] for k in kept] or [1], [d[k] for k in kept] or [0]
+    return raw_flat(s, d, kind)
+
+
+# -- the body: component by component, through the integer protocol
+
+
+def _by_component(layout: Layout, target: IntTuple) -> Layout:
+    """Return the complement of each component of what the layout yields, nested like these."""
+    parts = components(layout, "complement")
+    if [path for path, _ in parts] in ([], [()]):
+        modes = _filled_up(layout, parts[0][1] if parts else [], target)
+        return without_ones([s for s, _ in modes], [d for _, d in modes])
+    paths = _component_paths([path for path, _ in parts], target)
+    by_path = dict(parts)
+    results: dict[tuple[int, ...], Modes] = {}
+    covered: Any = 1
+    for k, path in enumerate(paths):
+        wanted = _part(target, path)
+        if target.__class__ is not tuple and target is not None:
+            wanted = ints.ceil_div(target, covered) if k == len(paths) - 1 else None
+        modes = _filled_up(layout, by_path.get(path, []), wanted)
+        extent, step = modes[-1]
+        covered = ints.mul(covered, ints.mul(extent, step))
+        kept = [mode for mode in modes if not ints.is_one(mode[0])] or [(1, step)]
+        results[path] = [(s, ScaledBasis(d, path)) for s, d in kept]
+    nest = nested_in(results)
+    return (
+        nested_in({path[1:]: modes for path, modes in results.items()}) if len(nest) == 1 else nest
+    )
+
+
+def components(layout: Layout, operation: str) -> list[tuple[tuple[int, ...], Modes]]:
+    """Return path -> (extent, stride) of the modes that move along it, ints alone as the path ();
+    without broadcasts and modes of extent 1.
+    """
+    found: dict[tuple[int, ...], Modes] = {}
+    for extent, step in zip(layout._s, layout._d, strict=True):
+        basis = step.__class__ is ScaledBasis
+        stride = step.value if basis else step
+        if basis:
+            found.setdefault(step.path, [])
+        if not ints.is_one(extent) and not ints.is_zero(stride):
+            found.setdefault(step.path if basis else (), []).append((extent, stride))
+    paths = sorted(found)
+    for path, after in pairwise(paths):
+        if path == after[: len(path)]:
+            value: Leaf = ScaledBasis(1, path) if path else 1
+            other = ScaledBasis(1, after)
+            raise refusal("mixed-strides", operation=operation, value=value, basis=other)
+    return [(path, found[path]) for path in paths]
+
+
+def _component_paths(paths: list[tuple[int, ...]], target: IntTuple) -> list[tuple[int, ...]]:
+    """Return the paths of all components of the coordinates, those that only the target has with
+    them, in order.
+    """
+
+    def visit(own: list[tuple[int, ...]], part: IntTuple, at: tuple[int, ...]) -> list[Any]:
+        count = 1 + max([path[0] for path in own if path], default=-1)
+        count = max(count, len(part)) if part.__class__ is tuple and () not in own else count
+        if not count:
+            return [at]
+        modes = part if part.__class__ is tuple else ()
+        found = []
+        for k in range(count):
+            inner = [path[1:] for path in own if path[:1] == (k,)]
+            found += visit(inner, modes[k] if k < len(modes) else None, (*at, k))
+        return found
+
+    return visit(paths, target if target.__class__ is tuple else None, ())
+
+
+def _part(target: IntTuple, path: tuple[int, ...]) -> IntTuple:
+    """Return what a shape says of the component at a path; None where it says nothing."""
+    for step in path:
+        if target.__class__ is not tuple or step >= len(target):
+            return None
+        target = target[step]
+    return target
+
+
+def _filled_up(layout: Layout, modes: Modes, target: IntTuple) -> Modes:
+    """Return the gaps between modes, and how often all of it is repeated to reach `target`."""
+    modes = modes if layout._kind == SYMBOLS else sorted(modes)
+    gaps, filled, loose, below = gaps_of(layout, modes)
+    copies = _copies(filled, target)
+    for (extent, stride), before in reversed(below):
+        if ints.is_one(extent) is False:
+            break
+        # without a mode whose extent may be 1 the modes below it would be repeated
+        same = ints.mul(ints.div(stride, before), _copies(stride, target))
+        if not ints.same(same, _copies(before, target)):
+            ints.settle(ints.less, 1, extent, "complement")
+    if loose is not None and target is not None:
+        steps = [*modes, *gaps]
+        reach = sum_of([ints.mul(ints.sub(s, 1), d) for s, d in steps])
+        missing = ints.sub(ints.sub(product(target), 1), reach)
+        if not ints.leq(missing, 0):
+            least = ints.add(1, ints.ceil_div(missing, filled))
+            copies = least if ints.less(copies, least) else copies
+    return [*gaps, (copies, filled)]
+
+
+def sum_of(terms: list[Leaf]) -> Leaf:
+    """Return the sum of leaves."""
+    total: Any = 0
+    for term in terms:
+        total = ints.add(total, term)
+    return total
+
+
+def gaps_of(
+    layout: Layout, modes: Modes, told: list[str] | None = None
+) -> tuple[Any, Any, Any, Any]:
+    """Return the modes that fit between those given, the offsets that are filled, the first loose
+    mode, and each mode with what is filled below it.
+
+    A mode is loose, (stride, extent, filled), where its stride is no multiple of what lies below.
+    Each decision is noted in `told`. Raises LayoutError where modes overlap.
+    """
+    note = (told if told is not None else []).append
+    gaps: Modes = []
+    filled: Any = 1
+    loose = None
+    below = []
+    for extent, stride in by_stride(modes):
+        if not ints.settle(ints.leq, filled, stride, "complement"):
+            note(f"{filled} offsets are filled, past stride {stride}: the modes overlap")
+            for size, _ in modes:
+                ints.settle(ints.less, 1, size, "complement")
             _refuse(layout, stride, extent, filled)
-        if rest:
-            return made(_complement_leaves(layout, target), "complement", layout, target)
-        if gap > 1:
-            extents.append(gap)
-            strides.append(filled)
-        filled = stride * extent
-    copies = 1 if target is None else _int_copies(filled, target)
-    if copies > 1:
-        extents.append(copies)
-        strides.append(filled)
-    if not extents:
-        return made(raw_flat([1], [0]), "complement", layout, target)
-    return made(raw_flat(extents, strides), "complement", layout, target)
+        if not ints.settle(ints.divides, filled, stride, "complement"):
+            loose = loose or (stride, extent, filled)
+            if ints.is_one(extent) is None:  # without it there were no hole
+                ints.settle(ints.less, 1, extent, "complement")
+        gap = ints.div(stride, filled)
+        room = "follows at once" if ints.is_one(gap) else f"leaves room: mode {gap}:{filled}"
+        note(f"offsets filled: {filled}; stride {stride} {room}")
+        gaps.append((gap, filled))
+        below.append(((extent, stride), filled))
+        filled = ints.mul(stride, extent)
+    return gaps, filled, loose, below
 
 
-def _refuse(layout: Layout, stride: IntTuple, extent: Leaf, filled: Leaf) -> None:
-    from cute_py.layout.queries import leaf_path
-
-    pairs = list(zip(layout._s, layout._d, strict=True))
-    mode = leaf_path(layout.shape, pairs.index((extent, stride)))
+def _refuse(layout: Layout, stride: Leaf, extent: Leaf, filled: Leaf) -> None:
+    values = [getattr(step, "value", step) for step in layout._d]
+    mode = leaf_path(
+        layout.shape, list(zip(layout._s, values, strict=True)).index((extent, stride))
+    )
     code = "complement-gap" if stride > 0 and stride >= filled else "complement-overlap"
     below = stride // filled * filled
     raise refusal(
@@ -89,127 +260,23 @@ def _refuse(layout: Layout, stride: IntTuple, extent: Leaf, filled: Leaf) -> Non
     )
 
 
-def _complement_leaves(layout: Layout, target: IntTuple) -> Layout:
-    """Build the complement leaf by leaf: symbols, a shape as target, or gaps that leave holes."""
-    gaps, filled, loose = _gaps(layout)
-    rest = _copies(filled, target)
-    if loose is not None:
-        missing = _missing_copies(layout, [rest, *[gap[0] for gap in gaps]], target)
-        rest = ints.mul(rest, missing)
-    return _layout_of([*gaps, (rest, filled)])
-
-
-def require_gapless(tiler: Layout, target: IntTuple) -> None:
-    """Refuse a tiler whose complement would leave elements of `target` in no tile: those between
-    the last multiple of what the modes below a loose mode fill and its stride.
-    """
-    _, _, loose = _gaps(tiler)
-    if loose is None:
-        return
-    stride, extent, filled = loose
-    covered = ints.mul(filled, ints.div(stride, filled))
-    if not ints.settle(ints.leq, product(target), covered, "complement"):
-        _refuse(tiler, stride, extent, filled)
-
-
-def hull(block: Layout, count: Leaf) -> Layout:
-    """Return positions 0, 1, ... count - 1 (and on) for copies of `block` that do not overlap: its
-    complement, open-ended.
-
-    Raises LayoutError where block overlaps itself. Gaps that are no multiples only leave holes
-    between the copies.
-    """
-    gaps, filled, _ = _gaps(block)
-    rest = ints.ceil_div(ints.mul(block.size(), count), filled)
-    enough = ints.ceil_div(count, product(tuple([gap[0] for gap in gaps])))
-    return _layout_of([*gaps, (enough if ints.less(rest, enough) else rest, filled)])
-
-
-def _gaps(layout: Layout) -> tuple[list[tuple[Any, Any]], Any, Any]:
-    """Return the modes that fit between those of `layout`, the offsets that are filled, and the
-    first loose mode.
-
-    A mode is loose, (stride, extent, filled), where its stride is no multiple of what lies below.
-    """
-    modes = [
-        (s, d)
-        for s, d in zip(layout._s, layout._d, strict=True)
-        if not ints.is_one(s) and not ints.is_zero(d)
-    ]
-    gaps: list[tuple[Any, Any]] = []
-    filled: Any = 1
-    loose = None
-    for extent, stride in by_stride(modes):
-        if stride.__class__ is ScaledBasis:
-            raise refusal(
-                "coordinate-strides", operation="complement", layout=layout, stride=stride
-            )
-        if not ints.settle(ints.leq, filled, stride, "complement"):
-            _refuse(layout, stride, extent, filled)
-        if not ints.settle(ints.divides, filled, stride, "complement"):
-            loose = loose or (stride, extent, filled)
-        gaps.append((ints.div(stride, filled), filled))
-        filled = ints.mul(stride, extent)
-    return gaps, filled, loose
-
-
-def _layout_of(modes: list[tuple[Any, Any]]) -> Layout:
-    kept = [mode for mode in modes if not ints.is_one(mode[0])] or [(1, 0)]
-    if len(kept) == 1:
-        return Layout(*kept[0])
-    return Layout(tuple([mode[0] for mode in kept]), tuple([mode[1] for mode in kept]))
-
-
-def _checked_target(target: IntTuple) -> IntTuple:
-    for extent in leaves(target):
-        if ints.less(extent, 1):
-            raise refusal("extent-not-positive", operation="complement", value=extent, mode=())
-    return target
-
-
-def _all_int(target: IntTuple) -> bool:
-    """Return whether the target is None, an int or a flat tuple of ints."""
-    if target.__class__ is tuple:
-        return all(extent.__class__ is int for extent in target)
-    return target is None or target.__class__ is int
-
-
-def _int_copies(filled: int, target: IntTuple) -> int:
-    """Return `_copies` of ints."""
-    if target.__class__ is int:
-        if target < 1:
-            raise refusal("extent-not-positive", operation="complement", value=target, mode=())
-        return -(-target // filled)
-    by_mode = size = 1
-    left = filled
-    for extent in target:
-        size *= extent
-        by_mode *= -(-extent // left)
-        left = -(-left // extent)
-    return max(by_mode, -(-size // filled))
-
-
-def _copies(filled: Leaf, target: IntTuple) -> IntTuple:
+def _copies(filled: Leaf, target: IntTuple) -> Leaf:
     """Return how often `filled` offsets must repeat; a shape is rounded up mode by mode if that is
     enough.
     """
     if target is None:
         return 1
-    whole = ints.ceil_div(product(target), filled)
     if target.__class__ is not tuple:
-        return whole
-    by_mode = product(ceil_div(target, filled))
-    return whole if ints.less(by_mode, whole) else by_mode
-
-
-def _missing_copies(layout: Layout, repeats: list[Any], target: IntTuple) -> Leaf:
-    """Return how often the complement must be repeated to reach `target`; 1 if it reaches it."""
-    from cute_py.layout.algebra.coalesce import filter_zeros
-    from cute_py.layout.queries import cosize
-
-    dense = filter_zeros(layout)
-    needed = cosize(dense) if target is None else product(target)
-    return ints.ceil_div(needed, ints.mul(dense.size(), product(tuple(repeats))))
+        return ints.ceil_div(target, filled)
+    by_mode: Any = 1
+    size: Any = 1
+    left = filled
+    for extent in leaves(target):
+        by_mode = ints.mul(by_mode, ints.ceil_div(extent, left))
+        left = ints.ceil_div(left, extent)
+        size = ints.mul(size, extent)
+    whole = ints.ceil_div(size, filled)
+    return whole if ints.settle(ints.less, by_mode, whole, "complement") else by_mode
 
 
 def by_stride(modes: list[Any]) -> list[Any]:
@@ -219,13 +286,67 @@ def by_stride(modes: list[Any]) -> list[Any]:
     done: list[Any] = []
     for mode in modes:
         place = len(done)
-        while place and _below(mode, done[place - 1]):
+        while place and ints.settle(ints.less, mode[1], done[place - 1][1], "complement"):
             place -= 1
         done.insert(place, mode)
     return done
 
 
-def _below(mode: tuple[Leaf, ...], other: tuple[Leaf, ...]) -> bool:
-    if mode[1].__class__ is ScaledBasis or other[1].__class__ is ScaledBasis:
-        return False
-    return ints.settle(ints.less, mode[1], other[1], "complement")
+# -- for divides and products
+
+
+def rest_of(tiler: Layout, target: IntTuple) -> Layout:
+    """Return complement(tiler, target) for a divide, which may lose no element.
+
+    Refuses a tiler that would leave elements of `target` in no tile: those between the last
+    multiple of what the modes below a loose mode fill and its stride.
+    """
+    plain = _plain(tiler, target) if tiler._kind == INTS else None
+    if plain is not None:
+        return plain
+    for path, modes in components(tiler, "complement"):
+        _, _, loose, _ = gaps_of(tiler, modes)
+        wanted = _part(target, path)
+        if loose is not None and wanted is not None:
+            stride, extent, filled = loose
+            covered = ints.mul(filled, ints.div(stride, filled))
+            if not ints.settle(ints.leq, product(wanted), covered, "complement"):
+                _refuse(tiler, stride, extent, filled)
+    return _by_component(tiler, target)
+
+
+def hull(block: Layout, count: Leaf) -> Layout:
+    """Return positions 0, 1, ... count - 1 (and on) for copies of `block` that do not overlap: its
+    complement, open-ended, along the last component where block yields coordinates.
+
+    Raises LayoutError where block overlaps itself. Gaps that are no multiples only leave holes
+    between the copies.
+    """
+    plain = _plain_hull(block, count) if block._kind == INTS else None
+    return _open_ended(block, count) if plain is None else plain
+
+
+def _plain_hull(block: Layout, count: Leaf) -> Layout | None:
+    """The shortcut for ints whose gaps are whole; None where the body decides."""
+    gaps = _whole_gaps(block)
+    if gaps is None or count.__class__ is not int:
+        return None
+    s, d, filled = gaps
+    copies = max(-(-block.size() * count // filled), -(-count // prod(s)))
+    s, d = (s, d) if copies == 1 else ([*s, copies], [*d, filled])
+    return raw_flat(s or [1], d or [0], INTS)
+
+
+def _open_ended(block: Layout, count: Leaf) -> Layout:
+    parts = components(block, "complement") or [((), [])]
+    found: Modes = []
+    for path, modes in parts:
+        gaps, filled, _, _ = gaps_of(block, modes)
+        found += [(s, ScaledBasis(d, path) if path else d) for s, d in gaps]
+    fitting = product(tuple([gap[0] for gap in found]))
+    enough = ints.ceil_div(count, fitting)
+    if not path:
+        rest = ints.ceil_div(ints.mul(block.size(), count), filled)
+        enough = enough if ints.less(rest, enough) else rest
+    found.append((enough, ScaledBasis(filled, path) if path else filled))
+    return without_ones([s for s, _ in found], [d for _, d in found])

@@ -1,20 +1,27 @@
 """Composition, exact or refused: R(c) == A(B(c)) for every c in B.
 
 With A coalesced, a mode of B walks the mixed-radix digits of A. (1) Where extents and strides
-divide, the result is read off mode by mode. (2) A mode that this does not settle is fitted to its
-values (`exact.fit_mode`). (3) Modes add up if no digit of A carries; a carry is judged by
-`exact.check_carry`, which accepts or names the first coordinate that departs. Source: Cecka, arXiv
-2603.02298, section 3.3; cutlass layout.hpp `composition_impl`; architecture.md section 2 for (2)
+divide, the result is read off mode by mode (`walk`). (2) A mode that this does not settle is fitted
+to its values. (3) Modes add up if no digit of A carries; a carry is judged: it is harmless, or
+there is a first coordinate that departs. (2) and (3) are `carries`, and need numbers. Source:
+Cecka, arXiv 2603.02298, section 3.3; cutlass layout.hpp `composition_impl`; architecture.md for (2)
 and (3).
 """
 
 from __future__ import annotations
 
+from operator import lt
+
 from cute_py.errors import format_mode, refusal
+from cute_py.integers import ints
+from cute_py.layout import above
+from cute_py.layout.algebra.carries import Departs, departure, fit_mode, odd_offset, peaks
 from cute_py.layout.algebra.coalesce import coalesce, coalesced_beyond
-from cute_py.layout.algebra.exact import ENUMERATED, Departs, check_carry, fit_mode, peaks
-from cute_py.layout.layout import INTS, Layout, made, make_layout, raw
-from cute_py.layout.tuples import is_underscore, unflatten
+from cute_py.layout.basis import ScaledBasis, sum_steps
+from cute_py.layout.layout import BASIS, INTS, Layout, made, make_layout, nested, raw, with_strides
+from cute_py.layout.modes import get, modes_of
+from cute_py.layout.queries import leaf_path
+from cute_py.layout.tuples import is_underscore, show, unflatten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +29,9 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from cute_py.layout.bits.swizzle import Swizzle
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Tiler
+    from cute_py.layout.types import Alike, AnyLayout, Leaf, Tiler
+
+    Modes = list[tuple[Any, Any]]  # (extent, stride)
 
 
 def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
@@ -49,21 +58,23 @@ def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
     """
     if a.__class__ is Layout:
         if b.__class__ is Layout:
-            if a._kind == INTS and b._kind == INTS:
-                try:
-                    return made(compose_ints(a, b), "composition", a, b)
-                except Departs as departs:
-                    refuse(a, b, departs)
-            return made(_compose_leaves(a, b), "composition", a, b)
+            return made(_composed(a, b), "composition", a, b)
         if b.__class__ is int:
             return composition(a, Layout(b, 1))
         if b.__class__ is tuple:
             return _by_mode(a, b)
         if is_underscore(b):
             return a
-    from cute_py.layout.composed import compose_special
+    return above("compose_special")(a, b)
 
-    return compose_special(a, b)
+
+def compose(layout: AnyLayout | Swizzle, *tilers: Tiler) -> Alike:
+    """Return composition(layout, tiler); several tilers are a by-mode tiler, as in the method.
+
+    >>> print(compose(Layout((8, 6)), 4, 3), compose(Layout((8, 6)), Layout(4, 2)))
+    (4,3):(1,8) 4:2
+    """
+    return composition(layout, tilers[0] if len(tilers) == 1 else tilers)
 
 
 def _by_mode(a: Layout, tiler: tuple[Any, ...]) -> Layout:
@@ -73,176 +84,306 @@ def _by_mode(a: Layout, tiler: tuple[Any, ...]) -> Layout:
         )
     if not tiler:
         return raw((), (), [], [])
-    modes = [composition(mode, part) for mode, part in zip(a, tiler, strict=False)]
+    single = a._kind == INTS and len(a._s) == len(a)
+    if single and all(part.__class__ is Layout and part._kind == INTS for part in tiler):
+        pairs = zip(a._d, tiler, strict=False)
+        modes = [with_strides(b, [step * d for d in b._d], INTS) for step, b in pairs]
+    else:
+        modes = [composition(mode, b) for mode, b in zip(modes_of(a), tiler, strict=False)]
     return made(make_layout(*modes), "composition", a, tiler)
+
+
+def _composed(a: Layout, b: Layout) -> Layout:
+    if a._kind == INTS == b._kind:
+        plain = _plain(a, b)
+        if plain is not None:
+            return plain
+    return composed_leaves(a, b)
+
+
+def _plain(a: Layout, b: Layout) -> Layout | None:
+    """The shortcut for ints that divide and do not carry; None where the body decides."""
+    extents, strides = coalesced_beyond(a)
+    if len(extents) == 1:
+        return with_strides(b, [step * strides[0] for step in b._d], INTS)
+    used, modes = [0] * len(extents), []
+    for extent, step in zip(b._s, b._d):  # noqa: B905 (hot; equal lengths)
+        mode = _split(extent, step, extents, strides, used) if step else [(extent, 0)]
+        if not mode:
+            return None
+        modes.append(mode)
+    return nested(b, modes, INTS) if all(map(lt, used[:-1], extents)) else None
+
+
+def _split(
+    extent: int, step: int, extents: list[int], strides: list[int], used: list[int]
+) -> Modes | None:
+    """`walk` of ints where all divides; else None, or no modes."""
+    modes, k, last = [], 0, len(extents) - 1
+    while extent > 1 and step > 0:
+        while k < last and step % extents[k] == 0:
+            step, k = step // extents[k], k + 1
+        run = extent if k == last or (extent - 1) * step < extents[k] else extents[k] // step
+        if run < extent and (extents[k] % step or extent % run):
+            return None
+        modes.append((run, step * strides[k]))
+        used[k] += (run - 1) * step
+        extent, step, k = extent // run, 1, k + 1
+    return modes
+
+
+def composed_leaves(a: Layout, b: Layout) -> Layout:
+    """The body: walk a's digits with each leaf of b, then judge the carries; coordinate strides are
+    packed into numbers.
+    """
+    if any(step.__class__ is ScaledBasis for step in b._d):
+        return _by_path(a, b)
+    packed, unpack = a, None
+    shown: Callable[[int], object] = int
+    if a._kind == BASIS and b._kind == INTS:
+        packed, unpack, shown = _packed(a, b)
+    try:
+        result = _walked(packed, b)
+    except Departs as departs:
+        _refuse(packed, b, departs, a, shown)
+    return result if unpack is None else with_strides(result, [unpack(step) for step in result._d])
 
 
 def compose_or_none(a: Layout, b: Layout) -> Layout | None:
     """Return composition(a, b) of all-int layouts, or None where it does not exist."""
     try:
-        return compose_ints(a, b)
+        return _walked(a, b)
     except Departs:
         return None
 
 
-def compose_ints(a: Layout, b: Layout) -> Layout:
-    """Return composition(a, b) of all-int layouts; raise Departs where it does not exist."""
+def _walked(a: Layout, b: Layout) -> Layout:
+    numbers = a._kind == INTS == b._kind
     extents, strides = coalesced_beyond(a)
-    if len(extents) == 1:
-        return _scaled(b, strides[0])
-    s: list[int] = []
-    d: list[int] = []
-    load = [0] * (len(extents) - 1)  # per digit of a, the largest values of b's modes added up
-
-    def modes(extent: Leaf, step: Leaf) -> tuple[Any, Any]:
-        if extent.__class__ is tuple:
-            parts = [modes(x, y) for x, y in zip(extent, step)]  # noqa: B905 (hot)
-            return tuple([part[0] for part in parts]), tuple([part[1] for part in parts])
-        first = len(s)
-        if extent == 1 or step <= 0:
-            _special_mode(extents, strides, extent, step, s, d, load)
-        elif not _walk_digits(extents, strides, extent, step, s, d, load):
-            del s[first:], d[first:]
-            _fit(extents, strides, extent, step, s, d, load)
-        if len(s) == first + 1:
-            return s[first], d[first]
-        return tuple(s[first:]), tuple(d[first:])
-
-    result = raw(*modes(b.shape, b.stride), s, d)
-    for used, size in zip(load, extents):  # noqa: B905 (hot; the last digit is unbounded)
-        if used >= size:
-            check_carry(b, extents, strides, result)
-            break
+    used: list[Any] = [0] * (len(extents) - 1)  # per digit of a, what b's modes add up to at most
+    modes = [walk(extents, strides, s, d, used, numbers) for s, d in zip(b._s, b._d, strict=True)]
+    result = nested(b, modes)
+    carried = next((k for k, x in enumerate(used) if not _stays(x, extents[k])), None)
+    if carried is None and (not used or not _of_both_signs(b)):
+        return result
+    if not numbers:
+        k = carried or 0
+        assumption = f"{used[k]} < {extents[k]}"
+        facts = {"used": used[k], "size": extents[k], "assumption": assumption}
+        raise refusal("composition-carry", operation="composition", a=a, b=b, **facts)
+    coord = departure(b._s, b._d, extents, strides)
+    if coord is not None:
+        moves = [c * step for c, step in zip(coord, b._d, strict=True)]
+        parts = [odd_offset(move, extents, strides) for move in moves]
+        raise Departs(odd_offset(sum(moves), extents, strides), sum(parts), coord)
     return result
 
 
-def _scaled(b: Layout, factor: int) -> Layout:
-    d = [step * factor for step in b._d]
-    if b.shape.__class__ is int:
-        return raw(b.shape, d[0], b._s, d)
-    return raw(b.shape, _renest(b.shape, iter(d)), b._s, d)
+def _stays(used: Leaf, size: Leaf) -> bool:
+    return ints.settle(ints.less, used, size, "composition")
 
 
-def _walk_digits(
-    extents: list[int],
-    strides: list[int],
-    extent: int,
-    step: int,
-    s: list[int],
-    d: list[int],
-    load: list[int],
-) -> bool:
-    """Append the modes of i -> A(i*step), i < extent, if divisibility settles them; add the digits
-    used to `load`.
+def _of_both_signs(b: Layout) -> bool:
+    """Return whether modes that move run up and down."""
+    down = [ints.less(d, 0) for s, d in zip(b._s, b._d, strict=True) if not ints.is_one(s)]
+    if True not in down:
+        return False
+    return any(ints.is_zero(d) is not True and not ints.less(d, 0) for d in b._d)
 
-    While step reaches past a digit, all multiples have 0 there if it divides. Else the mode runs
-    within the digit, or through all of it and on into the next with step 1.
+
+def walk(
+    extents: list[Any],
+    strides: list[Any],
+    extent: Leaf,
+    step: Leaf,
+    used: list[Any],
+    numbers: bool,
+    told: list[str] | None = None,
+) -> Modes:
+    """Return the modes of i -> A(i*step), i < extent, and add the digits that it fills to `used`.
+
+    While step is a multiple of a digit's extent, all multiples have 0 there. Else the mode runs
+    within the digit, or through all of it and on into the next with step 1. Each decision is noted
+    in `told`. Raises Departs or, for symbols, LayoutError where these do not settle it.
     """
-    last = len(extents) - 1
-    for k in range(last):
+    note = (told if told is not None else []).append
+    if ints.is_zero(step):
+        note("visits index 0 only: stride 0 stays" if not ints.is_one(extent) else VISITS_ZERO)
+        return [(extent, 0)]
+    if numbers and extent == 1:
+        note(VISITS_ZERO)
+        return [(1, _stride_of_one(extents, strides, step))]
+    if not ints.settle(ints.leq, 0, step, "composition"):
+        note("mirrors the mode of positive stride")
+        mirror = walk(extents, strides, extent, ints.neg(step), used, numbers)
+        return [(s, ints.neg(d)) for s, d in mirror]
+    modes: Modes = []
+    left, hop, before = extent, step, list(used)
+    for k in range(len(extents) - 1):
         size = extents[k]
-        if step >= size:
-            if step % size:
-                return False
-            step //= size
+        if ints.divides(size, hop):
+            note(f"skip digit {k} (extent {size})")
+            hop = ints.div(hop, size)
             continue
-        if (extent - 1) * step < size:
-            s.append(extent)
-            d.append(step * strides[k])
-            load[k] += step * (extent - 1)
-            return True
-        run = size // step
-        if run * step != size or extent % run:
-            return False
-        s.append(run)
-        d.append(step * strides[k])
-        load[k] += size - step
-        extent //= run
-        step = 1
-    s.append(extent)
-    d.append(step * strides[last])
-    return True
+        reach = ints.mul(ints.sub(left, 1), hop)
+        run = left
+        if ints.less(reach, size):
+            note(f"steps of {hop} stay inside digit {k} (extent {size})")
+        else:
+            run = ints.div(size, hop)
+            if not (_divides(hop, size, numbers) and _divides(run, left, numbers)):
+                note(_unsettled(hop, size, k))
+                used[:] = before
+                return _fitted(extents, strides, extent, step, used)
+            note(f"steps of {hop} cross digit {k} (extent {size}) in runs of {run}")
+            reach = ints.sub(size, hop)
+        modes.append((run, ints.mul(hop, strides[k])))
+        used[k] = ints.add(used[k], reach)
+        if run is left:
+            return modes
+        left, hop = ints.div(left, run), 1
+        if ints.is_one(left):
+            return modes
+    last = len(extents) - 1
+    note(f"then digit {last}" if last else f"{hop} steps of the only digit")
+    return [*modes, (left, ints.mul(hop, strides[last]))]
 
 
-def _fit(
-    extents: list[int],
-    strides: list[int],
-    extent: int,
-    step: int,
-    s: list[int],
-    d: list[int],
-    load: list[int],
-) -> None:
-    for run, stride in fit_mode(extents, strides, extent, step):
-        s.append(run)
-        d.append(stride)
+VISITS_ZERO = "visits index 0 alone"
+
+
+def _stride_of_one(extents: list[int], strides: list[int], step: int) -> int:
+    """Return the stride of an extent-1 mode: it says nothing; CuTe divides it down the digits."""
+    magnitude = abs(step)
+    for size in extents[:-1]:
+        magnitude = -(-magnitude // size)
+    return (magnitude if step > 0 else -magnitude) * strides[-1]
+
+
+def _divides(a: Leaf, b: Leaf, numbers: bool) -> bool:
+    """Decide whether b is a multiple of a; refuse symbols for which it is not."""
+    if numbers or ints.settle(ints.divides, a, b, "composition"):
+        return bool(ints.divides(a, b))
+    facts = {"step": a, "size": b, "assumption": f"{a} divides {b}"}
+    raise refusal("composition-symbols", operation="composition", **facts)
+
+
+def _unsettled(hop: Leaf, size: Leaf, k: int) -> str:
+    if hop >= size:
+        return f"{hop} and extent {size} of digit {k} do not divide, so it is fitted"
+    return f"steps of {hop} do not fill digit {k} (extent {size}) evenly"
+
+
+def _fitted(
+    extents: list[int], strides: list[int], extent: int, step: int, used: list[int]
+) -> Modes:
+    modes = fit_mode(extents, strides, extent, step)
     for k, peak in enumerate(peaks(extent, step, extents[:-1])):
-        load[k] += peak
+        used[k] += peak
+    return modes
 
 
-def _special_mode(
-    extents: list[int],
-    strides: list[int],
-    extent: int,
-    step: int,
-    s: list[int],
-    d: list[int],
-    load: list[int],
-) -> None:
-    """Append a mode with stride 0, extent 1 or negative stride.
+# -- coordinate strides
 
-    The stride of an extent-1 mode says nothing; CuTe divides it down the digits, and so does this.
-    A negative stride mirrors the positive one; its load is set so that `check_carry` has the last
-    word.
+
+def _by_path(a: Layout, b: Layout) -> Layout:
+    """Compose each leaf of b with the mode of a that it names; leaves that name the same mode must
+    add up there.
     """
-    if step == 0:
-        s.append(extent)
-        d.append(0)
-    elif extent == 1:
-        magnitude = abs(step)
-        for size in extents[:-1]:
-            magnitude = -(-magnitude // size)
-        s.append(1)
-        d.append((magnitude if step > 0 else -magnitude) * strides[-1])
-    else:
-        first = len(d)
-        if not _walk_digits(extents, strides, extent, -step, s, d, load):
-            del s[first:], d[first:]
-            _fit(extents, strides, extent, -step, s, d, load)
-        d[first:] = [-stride for stride in d[first:]]
-        load[0] += extents[0]
+    paths: list[tuple[int, ...]] = []
+    for step in b._d:
+        path = _path(a, b, step)
+        if path is not None and path not in paths:
+            paths.append(path)
+    for path in paths:
+        for other in paths:
+            if path != other and path == other[: len(path)]:
+                value, basis = ScaledBasis(1, path), ScaledBasis(1, other)
+                raise refusal("mixed-strides", operation="composition", value=value, basis=basis)
+    results: dict[tuple[int, ...], Layout] = {}
+    for path in paths:
+        # every leaf of other paths is made a broadcast, so that one composition judges the carries
+        # of this mode
+        values = [step.value if getattr(step, "path", None) == path else 0 for step in b._d]
+        results[path] = composition(get(a, path), with_strides(b, values))
+
+    def leaf(k: int) -> Layout:
+        step = b._d[k]
+        if step.__class__ is not ScaledBasis:
+            return Layout(b._s[k], step)
+        return get(results[step.path], leaf_path(b.shape, k))  # type: ignore[no-any-return]
+
+    parts = [leaf(k) for k in range(len(b._s))]
+    return nested(b, [list(zip(part._s, part._d, strict=True)) for part in parts])
 
 
-def _renest(shape: IntTuple, strides: Iterator[int]) -> IntTuple:
-    if shape.__class__ is tuple:
-        return tuple([_renest(mode, strides) for mode in shape])
-    return next(strides)
+def _path(a: Layout, b: Layout, step: Leaf) -> tuple[int, ...] | None:
+    if step.__class__ is not ScaledBasis:
+        if ints.is_zero(step):
+            return None
+        raise refusal("mixed-strides", operation="composition", value=step, basis=b)
+    shape = a.shape
+    for index in step.path:
+        if shape.__class__ is not tuple or index >= len(shape):
+            raise refusal(
+                "composition-codomain",
+                operation="composition",
+                a=a,
+                b=b,
+                stride=step,
+                mode=step.path,
+                rank=len(a),
+            )
+        shape = shape[index]
+    return step.path
 
 
-def _compose_leaves(a: Layout, b: Layout) -> Layout:
-    """Compose layouts with coordinate strides or symbols."""
-    from cute_py.layout.algebra.leafwise import compose_leaves
+def _packed(a: Layout, b: Layout) -> tuple[Layout, Callable[[int], Any], Callable[[int], str]]:
+    """Return a with component k of its coordinates as the k-th digit, in a radix that nothing
+    reaches; what turns strides of the result back; and what shows a coordinate.
+    """
+    paths = sorted({step.path for step in a._d if step.__class__ is ScaledBasis})
+    odd = next((step for step in a._d if step.__class__ is not ScaledBasis and step), None)
+    if odd is not None:
+        raise refusal("mixed-strides", operation="composition", value=odd, basis=a)
+    reach = 1 + sum(s * abs(d) for s, d in zip(b._s, b._d, strict=True))
+    largest = max(abs(step.value) for step in a._d if step.__class__ is ScaledBasis)
+    radix = 4 * reach * (largest + 1)
 
-    return compose_leaves(a, b)
+    def pack(step: Leaf) -> int:
+        return step.value * radix ** paths.index(step.path) if step.__class__ is ScaledBasis else 0
+
+    def steps(packed: int) -> list[tuple[int, ScaledBasis]]:
+        digits = []
+        for path in paths:  # signed digits, each between -radix/2 and radix/2
+            digit = (packed + radix // 2) % radix - radix // 2
+            packed = (packed - digit) // radix
+            digits.append((digit, ScaledBasis(1, path)))
+        return digits
+
+    def unpack(packed: int) -> Leaf:
+        parts = [digit * unit for digit, unit in steps(packed) if digit]
+        if len(parts) > 1:
+            shown = " + ".join(map(str, parts))
+            raise refusal("composition-diagonal", operation="composition", a=a, strides=shown)
+        return parts[0] if parts else 0
+
+    packed = with_strides(a, [pack(step) for step in a._d])
+    return packed, unpack, lambda value: show(sum_steps(steps(value)))
 
 
 # -- the refusal: its witness, and the repairs that were tried and hold
 
 TRIED_REPAIRS = 64
+REPAIRED = 1 << 16  # coordinates of b up to which repairs are looked for
 
 
-def refuse(
-    a: Layout,
-    b: Layout,
-    departs: Departs,
-    given: Layout | None = None,
-    shown: Callable[[int], object] = int,
+def _refuse(
+    a: Layout, b: Layout, departs: Departs, given: Layout, shown: Callable[[int], object]
 ) -> NoReturn:
     """Raise the refusal of composition(a, b), with its witness and the repairs that were tried and
     hold. `given` is what the user passed where a stands for it, `shown` turns a's values back.
     """
-    from cute_py.layout.queries import leaf_path  # a refusal alone needs it
-
     coord, sign = _place(departs, b)
     mode = next((k for k in reversed(range(len(coord))) if coord[k]), 0)
     index = 0
@@ -252,7 +393,7 @@ def refuse(
     raise refusal(
         "composition-departs",
         operation="composition",
-        a=given or a,
+        a=given,
         b=b,
         mode=path,
         place=f"mode {format_mode(path)} of b" if path else "b",
@@ -261,7 +402,7 @@ def refuse(
         got=shown(sign * departs.got),
         fitted=shown(sign * departs.fitted),
         repairs=", or ".join(
-            [*_repairs(a, b, mode), f"keep the pair as make_composed_layout({given or a}, 0, {b})"]
+            [*_repairs(a, b, mode), f"keep the pair as make_composed_layout({given}, 0, {b})"]
         ),
     ) from None
 
@@ -284,10 +425,8 @@ def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:
     """Yield changes of one extent, of b's mode or of a coalesced mode of a, with which the
     composition exists.
     """
-    from cute_py.layout.queries import leaf_path  # a refusal alone needs it
-
     path = leaf_path(b.shape, leaf)
-    where = f"mode {'.'.join(map(str, path))} of b" if path else "b"
+    where = f"mode {format_mode(path)} of b" if path else "b"
     old = b._s[leaf]
     for sizes, word in ((range(old - 1, 1, -1), "shrink"), (range(old + 1, 2 * old + 1), "pad")):
         for size in sizes[:TRIED_REPAIRS]:
@@ -310,4 +449,4 @@ def _with_extent(layout: Layout, leaf: int, extent: int) -> Layout:
 
 def _composes(a: Layout, b: Layout) -> bool:
     """Return whether composition(a, b) exists; for small b only, repairs must be cheap to find."""
-    return b.size() <= ENUMERATED and compose_or_none(a, b) is not None
+    return b.size() <= REPAIRED and compose_or_none(a, b) is not None

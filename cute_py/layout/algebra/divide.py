@@ -8,10 +8,22 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesced
-from cute_py.layout.algebra.complement import complement, require_gapless
+from cute_py.layout.algebra.complement import rest_of
 from cute_py.layout.algebra.composition import composition
-from cute_py.layout.layout import Layout, made, make_layout, step
-from cute_py.layout.tuples import is_underscore, wrap
+from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.layout import (
+    INTS,
+    SYMBOLS,
+    Layout,
+    made,
+    make_layout,
+    on_inner,
+    raw,
+    step,
+    with_strides,
+)
+from cute_py.layout.modes import modes_of
+from cute_py.layout.tuples import is_underscore, product, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +31,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Tiler
+
+    Pair = tuple[Layout, Layout]  # tile and rest, or block and copies
 
 
 def logical_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
@@ -38,34 +52,112 @@ def logical_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     """
     if layout.__class__ is not Layout:
         return through_inner(logical_divide, layout, tiler)
-    if tiler.__class__ is Layout:
-        return step("logical_divide", (layout, tiler), lambda: _divided(layout, tiler))
-    if tiler.__class__ is tuple:
-        check_rank("logical_divide", layout, tiler)
-        return step("logical_divide", (layout, tiler), lambda: _divided_by_mode(layout, tiler))
     if is_underscore(tiler):
         return layout
-    return logical_divide(layout, as_layout(tiler, "logical_divide"))
+    if tiler.__class__ is tuple:
+        check_rank("logical_divide", layout, tiler)
+    elif tiler.__class__ is not Layout:
+        tiler = as_layout(tiler, "logical_divide")
+    return step(
+        "logical_divide",
+        (layout, tiler),
+        lambda: by_mode("logical_divide", layout, tiler, _divided),
+    )
 
 
-def _divided(layout: Layout, tiler: Layout) -> Layout:
-    target = _target(layout)
-    require_gapless(tiler, target)
-    pair = make_layout(tiler, complement(tiler, target))
-    return composition(layout, pair)  # type: ignore[no-any-return]
+def by_mode(
+    operation: str, layout: Layout, tiler: Tiler, split: Callable[[Layout, Tiler], Layout]
+) -> Layout:
+    """Return `split(mode, its tiler)` in the place of each mode that has one."""
+    if tiler.__class__ is not tuple:
+        return layout if is_underscore(tiler) else split(layout, tiler)
+    check_rank(operation, layout, tiler)
+    modes = modes_of(layout)
+    parts = [
+        by_mode(operation, mode, part, split) for mode, part in zip(modes, tiler, strict=False)
+    ]
+    return gathered([*parts, *modes[len(tiler) :]])
 
 
-def _divided_by_mode(layout: Layout, tiler: tuple[Tiler, ...]) -> Layout:
-    parts = [logical_divide(m, t) for m, t in zip(layout, tiler, strict=False)]
-    return make_layout(*parts, *list(layout)[len(tiler) :])
-
-
-def _target(layout: Layout) -> IntTuple:
-    """Return what the complement has to cover: the coalesced shape, which CuTe rounds up mode by
-    mode.
+def zipped(
+    operation: str,
+    layout: Layout,
+    tiler: Tiler,
+    split: Callable[[Layout, Tiler], Pair],
+    whole: Callable[[Layout], Pair],
+) -> Pair:
+    """Return `split(mode, its tiler)`, and `whole(mode)` of what faces `_`, the firsts gathered in
+    one layout, the seconds and the other modes in another.
     """
-    extents = coalesced(layout)[0]
-    return extents[0] if len(extents) == 1 else tuple(extents)
+    if tiler.__class__ is not tuple:
+        return whole(layout) if is_underscore(tiler) else split(layout, tiler)
+    check_rank(operation, layout, tiler)
+    modes = modes_of(layout)
+    facing = zip(modes, tiler, strict=False)
+    pairs = [zipped(operation, mode, part, split, whole) for mode, part in facing]
+    return gathered([p[0] for p in pairs]), gathered([p[1] for p in pairs] + modes[len(tiler) :])
+
+
+def gathered(modes: list[Layout]) -> Layout:
+    """Return the layout of these modes, which may be none."""
+    return make_layout(*modes) if modes else raw((), (), [], [])
+
+
+def halves(layout: Layout) -> Pair:
+    """Return the two modes of a layout."""
+    first, second = modes_of(layout)
+    return first, second
+
+
+def _divided(layout: Layout, tiler: Tiler) -> Layout:
+    """Return composition(layout, (tiler, complement))."""
+    if layout.shape.__class__ is int and layout._kind == INTS:
+        return make_layout(*_tile_and_rest(layout, tiler))
+    tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "logical_divide")
+    return composition(layout, make_layout(tiler, _rest(layout, tiler)))  # type: ignore[no-any-return]
+
+
+def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
+    """Return the two modes of `_divided`; one mode of ints only scales tiler and complement."""
+    if layout.shape.__class__ is not int or layout._kind != INTS:
+        return halves(_divided(layout, tiler))
+    extent, stride = layout.shape, layout.stride
+    if tiler.__class__ is int and tiler > 0:
+        step, count = stride if tiler > 1 else 0, -(-extent // tiler)
+        hop = tiler * stride if count > 1 else 0
+        return raw(tiler, step, [tiler], [step]), raw(count, hop, [count], [hop])
+    tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "logical_divide")
+    pair = tiler, _rest(layout, tiler)
+    if tiler._kind != INTS:
+        return halves(composition(layout, make_layout(*pair)))
+    return tuple([with_strides(x, [d * stride for d in x._d], INTS) for x in pair])  # type: ignore[return-value]
+
+
+def _rest(layout: Layout, tiler: Layout) -> Layout:
+    """Return the complement of the tiler in what it has to cover: the coalesced shape, which CuTe
+    rounds up mode by mode, or the shape itself if tiles are places of coordinates.
+    """
+    if any(step.__class__ is ScaledBasis for step in tiler._d):
+        return rest_of(tiler, wrap(layout.shape))
+    extents, strides = coalesced(layout)
+    rest = rest_of(tiler, extents[0] if len(extents) == 1 else tuple(extents))
+    if layout._kind == SYMBOLS and len(extents) > 1:
+        whole = rest_of(tiler, product(tuple(extents)))
+        if not ints.same(rest.size(), whole.size()):
+            _require_parted(extents, strides)
+    return rest
+
+
+def _require_parted(extents: list[Any], strides: list[Any]) -> None:
+    """Refuse modes that may be one: then they are rounded up together."""
+    for k in range(1, len(extents)):
+        for j in reversed(range(k)):
+            if j < k - 1 and ints.is_one(extents[j + 1]) is False:
+                break
+            if strides[k].__class__ is not ScaledBasis and strides[j].__class__ is not ScaledBasis:
+                ints.settle(
+                    ints.same, ints.mul(extents[j], strides[j]), strides[k], "logical_divide"
+                )
 
 
 def as_layout(tiler: Tiler, operation: str) -> Layout:
@@ -95,12 +187,14 @@ def zipped_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     """
     if layout.__class__ is not Layout:
         return through_inner(zipped_divide, layout, tiler)
-    return step("zipped_divide", (layout, tiler), lambda: _zipped(layout, tiler))
+    return step("zipped_divide", (layout, tiler), lambda: make_layout(*_zipped(layout, tiler)))
 
 
-def _zipped(layout: Layout, tiler: Tiler) -> Layout:
-    divided = _with_whole_modes(logical_divide(layout, tiler), tiler)
-    return tile_unzip(divided, tiler)  # type: ignore[no-any-return]
+def _zipped(layout: Layout, tiler: Tiler) -> Pair:
+    def whole(mode: Layout) -> Pair:
+        return mode, raw(1, 0, [1], [0])
+
+    return zipped("logical_divide", layout, tiler, _tile_and_rest, whole)
 
 
 def tiled_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
@@ -111,12 +205,7 @@ def tiled_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     """
     if layout.__class__ is not Layout:
         return through_inner(tiled_divide, layout, tiler)
-    return step("tiled_divide", (layout, tiler), lambda: _unzipped(layout, tiler, flat=False))
-
-
-def _unzipped(layout: Layout, tiler: Tiler, *, flat: bool) -> Layout:
-    tiles, rests = zipped_divide(layout, tiler)
-    return make_layout(*(unpacked(tiles) if flat else [tiles]), *unpacked(rests))
+    return step("tiled_divide", (layout, tiler), lambda: side_by_side(_zipped(layout, tiler)))
 
 
 def flat_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
@@ -127,24 +216,24 @@ def flat_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     """
     if layout.__class__ is not Layout:
         return through_inner(flat_divide, layout, tiler)
-    return step("flat_divide", (layout, tiler), lambda: _unzipped(layout, tiler, flat=True))
+    return step(
+        "flat_divide", (layout, tiler), lambda: side_by_side(_zipped(layout, tiler), flat=True)
+    )
 
 
-def unpacked(part: Layout) -> list[Layout]:
-    """Return the modes; a mode of rank 1 counts as one mode, brackets and all, as in CuTe."""
-    return list(part) if len(part) > 1 else [part]
+def side_by_side(pair: Pair, *, flat: bool = False) -> Layout:
+    """Return (first, seconds...), or the modes of both. A part of rank 1 counts as one mode,
+    brackets and all, as in CuTe.
+    """
+    first, second = pair
 
+    def joined(one: IntTuple, other: IntTuple) -> IntTuple:
+        front = one if flat and len(first) > 1 else (one,)
+        return (*front, *(other if len(second) > 1 else (other,)))
 
-def _with_whole_modes(divided: Layout, tiler: Tiler) -> Layout:
-    """Give every mode that faces `_` the rest 1:0, so that the whole mode is the tile."""
-    if is_underscore(tiler):
-        return make_layout(divided, Layout(1, 0))
-    if tiler.__class__ is not tuple:
-        return divided
-    modes = list(divided)
-    for k, part in enumerate(tiler):
-        modes[k] = _with_whole_modes(modes[k], part)
-    return make_layout(*modes)
+    shape, stride = joined(first.shape, second.shape), joined(first.stride, second.stride)
+    kind = max(first._kind, second._kind)
+    return raw(shape, stride, first._s + second._s, first._d + second._d, kind)
 
 
 def tile_unzip(layout: AnyLayout, tiler: Tiler) -> Alike:
@@ -174,6 +263,4 @@ def _unzip(part: IntTuple, guide: Tiler) -> Alike:
 
 def through_inner(operation: Callable[[Any, Any], Any], layout: AnyLayout, tiler: Tiler) -> Alike:
     """Divide the inner layout of a ComposedLayout; refuse anything else."""
-    from cute_py.layout.composed import on_inner
-
     return on_inner(operation.__name__, lambda inner: operation(inner, tiler), layout)

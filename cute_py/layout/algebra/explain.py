@@ -8,8 +8,12 @@ in `DEFINITIONS`.
 from __future__ import annotations
 
 from cute_py.errors import CuteError, refusal
+from cute_py.layout import AbstractComposed
+from cute_py.layout.algebra.carries import Departs, odd_offset
 from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
-from cute_py.layout.layout import INTS, Layout
+from cute_py.layout.algebra.complement import complement, gaps_of, hull
+from cute_py.layout.algebra.composition import walk
+from cute_py.layout.layout import INTS, Layout, of_modes
 from cute_py.layout.tuples import show
 
 TYPE_CHECKING = False
@@ -71,7 +75,7 @@ def explain(subject: object, *operands: AnyLayout) -> str:
     """
     if isinstance(subject, CuteError):
         return "\n".join(_refusal(subject))
-    if subject.__class__ is Layout:
+    if isinstance(subject, (Layout, AbstractComposed)) and not operands:
         return why(subject)
     name = subject if isinstance(subject, str) else getattr(subject, "__name__", "")
     import cute_py
@@ -101,6 +105,10 @@ def why(layout: AnyLayout) -> str:
 
 def _history(layout: AnyLayout) -> Iterator[str]:
     made = getattr(layout, "_why", None)
+    if made is None and isinstance(layout, AbstractComposed):
+        yield f"{layout} is {layout.outer} o {layout.offset} o the layout below"
+        yield from (f"  {line}" for line in _history(layout.inner))
+        return
     if made is None:
         yield f"{layout} is given"
         return
@@ -147,14 +155,23 @@ def _composition(a: Layout, b: Tiler) -> Iterator[str]:
     digits = ", ".join(_digit_text(extents, k) for k in range(len(extents)))
     flat = f"{_pair(extents)}:{_pair(strides)}"
     yield f"a coalesced is {flat}; an index x of a has the digits {digits}"
-    used: list[list[str]] = [[] for _ in extents]
+    used: list[Any] = [0] * (len(extents) - 1)
+    peaks: list[list[str]] = [[] for _ in used]
     for k, (extent, step) in enumerate(zip(b._s, b._d, strict=True)):
-        yield f"mode {k} of b, {extent}:{step}: {_walk_text(extents, strides, extent, step, used)}"
-    for k, peaks in enumerate(used[:-1]):
-        if len(peaks) > 1:
-            total = sum(int(peak) for peak in peaks)
-            fits = "so the modes add up" if total < extents[k] else "so it carries"
-            yield f"carries: digit {k} is used up to {'+'.join(peaks)} of {extents[k] - 1}, {fits}"
+        before, words = list(used), []  # type: tuple[list[Any], list[str]]
+        try:
+            outcome = str(of_modes(walk(extents, strides, extent, step, used, True, words)))
+        except Departs:
+            outcome = "no layout"
+        result = f" -> {outcome}" if extent > 1 and step > 0 else ""
+        yield f"mode {k} of b, {extent}:{step}: {'; '.join(words)}{result}"
+        for digit, (old, new) in enumerate(zip(before, used, strict=True)):
+            if new > old:
+                peaks[digit].append(str(new - old))
+    for k, parts in enumerate(peaks):
+        if len(parts) > 1:
+            fits = "so the modes add up" if used[k] < extents[k] else "so it carries"
+            yield f"carries: digit {k} is used up to {'+'.join(parts)} of {extents[k] - 1}, {fits}"
 
 
 def _pair(leaves: list[int]) -> str:
@@ -171,58 +188,17 @@ def _digit_text(extents: list[int], k: int) -> str:
     return f"{quotient} % {extents[k]}" if below == 1 else f"({quotient}) % {extents[k]}"
 
 
-def _walk_text(
-    extents: list[int], strides: list[int], extent: int, step: int, used: list[list[str]]
-) -> str:
-    """Tell how i*step walks the digits of a, and note in `used` how far it fills each."""
-    if extent == 1 or step == 0:
-        return "visits index 0 alone" if extent == 1 else "visits index 0 only: stride 0 stays"
-    if step < 0:
-        return "mirrors the mode of positive stride"
-    from cute_py.layout.algebra.composition import compose_or_none
-
-    result = compose_or_none(Layout(tuple(extents), tuple(strides)), Layout(extent, step))
-    words: list[str] = []
-    left, hop = extent, step
-    for k, size in enumerate(extents[:-1]):
-        if hop >= size:
-            if hop % size:
-                words.append(f"{hop} and extent {size} of digit {k} do not divide, so it is fitted")
-                break
-            hop //= size
-            words.append(f"skip digit {k} (extent {size})")
-        elif (left - 1) * hop < size:
-            used[k].append(str((left - 1) * hop))
-            words.append(f"steps of {hop} stay inside digit {k} (extent {size})")
-            break
-        elif size % hop or left % (size // hop):
-            words.append(f"steps of {hop} do not fill digit {k} (extent {size}) evenly")
-            break
-        else:
-            used[k].append(str(size - hop))
-            words.append(f"steps of {hop} cross digit {k} (extent {size}) in runs of {size // hop}")
-            left, hop = left // (size // hop), 1
-    else:
-        words.append(
-            f"then digit {len(extents) - 1}" if words else f"{hop} steps of the only digit"
-        )
-    outcome = "no layout" if result is None else str(result)
-    return "; ".join(words) + f" -> {outcome}"
-
-
 def _complement(layout: Layout, target: IntTuple = None) -> Iterator[str]:
     modes = sorted((d, s) for s, d in zip(layout._s, layout._d, strict=True) if s > 1 and d)
     order = ", ".join(f"{s}:{d}" for d, s in modes) or "none"
     yield f"modes by rising stride, without broadcasts: {order}"
-    filled = 1
-    for stride, extent in modes:
-        gap = stride // filled
-        if gap == 0:
-            yield f"{filled} offsets are filled, past stride {stride}: the modes overlap"
-            return
-        room = "follows at once" if gap == 1 else f"leaves room: mode {gap}:{filled}"
-        yield f"offsets filled: {filled}; stride {stride} {room}"
-        filled = stride * extent
+    words: list[str] = []
+    try:
+        filled = gaps_of(layout, [(extent, stride) for stride, extent in modes], words)[1]
+    except CuteError:
+        yield from words
+        return
+    yield from words
     if target is not None:
         yield f"offsets filled: {filled}; repeat up to {_text(target)}"
 
@@ -247,8 +223,6 @@ def _logical_divide(layout: Layout, tiler: Tiler) -> Iterator[str]:
         return
     if tiler.__class__ is not Layout:
         tiler = Layout(tiler)
-    from cute_py.layout.algebra.complement import complement
-
     rest = complement(tiler, layout.size())
     yield f"the tile is {tiler}; the tiles start at its complement, {rest}"
     yield f"composition({layout}, ({tiler}, {rest})):"
@@ -263,8 +237,6 @@ def _logical_product(block: Layout, tiler: Tiler) -> Iterator[str]:
         return
     if tiler.__class__ is not Layout:
         tiler = Layout(tiler)
-    from cute_py.layout.algebra.complement import hull
-
     yield f"copies of the block fit at its complement, {hull(block, tiler.cosize())}"
     yield f"which the tiler {tiler} visits in its own order"
 
@@ -294,8 +266,6 @@ def _refusal(error: CuteError) -> Iterator[str]:
 
 def _departure(a: Layout, b: Layout, index: Leaf, fitted: Leaf) -> Iterator[str]:
     first = max(0, index - SHOWN + 1)
-    from cute_py.layout.algebra.exact import odd_offset
-
     extents, strides = coalesced_beyond(a)
     visited = [b(i) for i in range(first, index + 1)]
     values = [odd_offset(x, extents, strides) for x in visited]

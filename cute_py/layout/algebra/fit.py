@@ -9,6 +9,8 @@ are few swizzles.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import Mapped, tuples
@@ -23,8 +25,9 @@ from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import composed
 from cute_py.layout.coords import coordinates, idx2crd
-from cute_py.layout.layout import Layout, _offset, raw_flat
-from cute_py.layout.offsets import MOST, look_up, offsets, outer_sums
+from cute_py.layout.layout import Layout, offset_of, raw_flat
+from cute_py.layout.offsets import MOST, SMALL, look_up, offsets, outer_sums, sums_of
+from cute_py.layout.queries import is_static
 from cute_py.layout.tuples import canonical, leaves, product, show, transform_leaf
 
 TYPE_CHECKING = False
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, IntTuple
 
     Modes = list[tuple[int, int]]  # (extent, stride)
+    Table = Any  # of entries in colexicographical order: a list of ints, or a NumPy array
 
 PROBED = 16  # entries of a run that are compared at first
 BLOCK = 256  # entries of a table that are compared at first
@@ -75,7 +79,7 @@ def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alik
     if _fits(values, modes, extents, IDENTITY):
         return _built(profile, modes, IDENTITY, int(values[0]))
     powers = all(extent & (extent - 1) == 0 for extent in extents)
-    if powers and int(values.min()) >= 0 and table_misfit(values) is None:
+    if powers and _least(values) >= 0 and table_misfit(values) is None:
         origin, bases = table_bases(values)
         return from_f2(F2Layout(profile, bases, origin))
     found = _swizzled_fit(values, extents)
@@ -83,6 +87,10 @@ def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alik
         raise _no_form(values, profile, modes)
     swizzle, modes = found
     return _built(profile, modes, swizzle, swizzle(int(values[0])))
+
+
+def _least(values: Table) -> int:
+    return min(values) if values.__class__ is list else int(values.min())
 
 
 def _built(profile: IntTuple, modes: list[Modes], swizzle: Swizzle, origin: int) -> Alike:
@@ -104,20 +112,20 @@ def _split(modes: Modes) -> tuple[list[int], list[int]]:
     return ([s for s, _ in modes], [d for _, d in modes]) if modes else ([1], [0])
 
 
-# -- reading modes off a table
+# -- reading modes off a table: a list of ints, or, from SMALL entries on, a NumPy array
 
 
-def _modes(values: Array, extents: list[int], swizzle: Swizzle) -> list[Modes]:
+def _modes(values: Table, extents: list[int], swizzle: Swizzle) -> list[Modes]:
     """Return the modes of each axis, read along it with the other axes at 0."""
     modes = []
     step = 1
     for extent in extents:
-        modes.append(_axis_modes(values[: step * extent : step], swizzle))
+        modes.append(axis_modes(values[: step * extent : step], swizzle))
         step *= extent
     return modes
 
 
-def _axis_modes(entries: Array, swizzle: Swizzle) -> Modes:
+def axis_modes(entries: Table, swizzle: Swizzle = IDENTITY) -> Modes:
     """Return the modes of a coalesced layout with these entries; a last mode that does not divide
     what is left shows that there is none.
     """
@@ -135,8 +143,12 @@ def _axis_modes(entries: Array, swizzle: Swizzle) -> Modes:
     return modes
 
 
-def _run(entries: Array, swizzle: Swizzle, origin: int, stride: int) -> int:
+def _run(entries: Table, swizzle: Swizzle, origin: int, stride: int) -> int:
     """Return how many entries from the start are origin + i*stride."""
+    if entries.__class__ is list:
+        pairs = enumerate(entries)
+        wrong = (i for i, entry in pairs if swizzle(entry) != origin + i * stride)
+        return next(wrong, len(entries))
     import numpy as np
 
     start, width = 2, PROBED
@@ -150,7 +162,7 @@ def _run(entries: Array, swizzle: Swizzle, origin: int, stride: int) -> int:
     return len(entries)
 
 
-def _fits(values: Array, modes: list[Modes], extents: list[int], swizzle: Swizzle) -> bool:
+def _fits(values: Table, modes: list[Modes], extents: list[int], swizzle: Swizzle) -> bool:
     """Return whether the modes give every entry, in ever larger parts of the table.
 
     int64 may wrap in the sums without harm: an entry that has one smaller digit is checked before
@@ -160,6 +172,10 @@ def _fits(values: Array, modes: list[Modes], extents: list[int], swizzle: Swizzl
         return False
     s, d = _split([mode for part in modes for mode in part])
     origin = swizzle(int(values[0]))
+    if values.__class__ is list:
+        terms = zip(s, d, strict=True)
+        sums = sums_of([[i * step for i in range(extent)] for extent, step in terms])
+        return all(swizzle(x) - origin == y for x, y in zip(values, sums, strict=True))
     size, checked = 1, BLOCK
     for k, extent in enumerate(s, 1):
         size *= extent
@@ -171,7 +187,7 @@ def _fits(values: Array, modes: list[Modes], extents: list[int], swizzle: Swizzl
     return True
 
 
-def _swizzled_fit(values: Array, extents: list[int]) -> tuple[Swizzle, list[Modes]] | None:
+def _swizzled_fit(values: Table, extents: list[int]) -> tuple[Swizzle, list[Modes]] | None:
     """Return the smallest swizzle under which the table is a layout, and its modes."""
     heads = _heads(values, extents)
     for swizzle in swizzles_within(_used_bits(values)):
@@ -182,23 +198,28 @@ def _swizzled_fit(values: Array, extents: list[int]) -> tuple[Swizzle, list[Mode
     return None
 
 
-def _used_bits(values: Array) -> int:
+def _used_bits(values: Table) -> int:
     """Return the bits that are set in any entry; of the endless sign bits of negative ones, one."""
-    import numpy as np
+    if values.__class__ is list:
+        used = 0
+        for value in values:
+            used |= value
+    else:
+        import numpy as np
 
-    used = int(np.bitwise_or.reduce(values))
+        used = int(np.bitwise_or.reduce(values))
     if used < 0:
-        bits = max(int(values.max()), ~int(values.min())).bit_length() + 1
+        bits = max(int(max(values)), ~int(min(values))).bit_length() + 1
         used &= min(1 << bits, BOUND) - 1
     return used
 
 
-def _heads(values: Array, extents: list[int]) -> list[tuple[list[int], int]]:
+def _heads(values: Table, extents: list[int]) -> list[tuple[list[int], int]]:
     """Return the first four entries, and the extent, of every axis that has four."""
     heads, step = [], 1
     for extent in extents:
         if extent >= 4:
-            heads.append((values[: 4 * step : step].tolist(), extent))
+            heads.append(([int(entry) for entry in values[: 4 * step : step]], extent))
         step *= extent
     return heads
 
@@ -218,14 +239,14 @@ def _may_begin(head: list[int], extent: int, swizzle: Swizzle) -> bool:
 # -- refusing
 
 
-def _no_form(values: Array, profile: IntTuple, modes: list[Modes]) -> CuteError:
+def _no_form(values: Table, profile: IntTuple, modes: list[Modes]) -> CuteError:
     """Return the refusal: the first index at which the modes found, the last running on, depart."""
     extents = list(leaves(profile))
     origin = int(values[0])
-    wrong = _run_on(extents, modes) + origin != values
-    index = int(wrong.argmax())
+    wrong = wrong_entries(values, extents, modes)
+    index = wrong[0]
     coord = idx2crd(index, tuple(extents))
-    parts = [_offset(c, *_split(part)) for c, part in zip(coord, modes, strict=True)]
+    parts = [offset_of(c, *_split(part)) for c, part in zip(coord, modes, strict=True)]
     fitted = sum(parts) + origin
     seen = [_seen(c, part) for c, part in zip(coord, modes, strict=True)]
     layout = str(_built(profile, seen, IDENTITY, 0))
@@ -253,34 +274,44 @@ def _seen(coord: int, modes: Modes) -> Modes:
     return seen
 
 
-def _run_on(extents: list[int], modes: list[Modes]) -> Alike:
-    """Return what the modes give at every index, the last one of each axis running on."""
+def wrong_entries(values: Table, extents: list[int], modes: list[Modes]) -> list[int]:
+    """Return the indices of the first entries, two at most, that are not what the modes give, the
+    last one of each axis running on.
+    """
+    origin = int(values[0])
+    if values.__class__ is list:
+        axes = [
+            [offset_of(c, *_split(part)) for c in range(extent)]
+            for extent, part in zip(extents, modes, strict=True)
+        ]
+        pairs = enumerate(zip(values, sums_of(axes), strict=True))
+        return list(islice((i for i, (x, y) in pairs if x != y + origin), 2))
     import numpy as np
 
     total = np.zeros(1, dtype=np.int64)
     for extent, part in zip(extents, modes, strict=True):
         axis = look_up(*_split(part), np.arange(extent, dtype=np.int64))
         total = np.add.outer(axis, total).reshape(-1)
-    return total
+    return np.flatnonzero(total + origin != values)[:2].tolist()  # type: ignore[no-any-return]
 
 
-def _tried(values: Array, extents: list[int]) -> str:
+def _tried(values: Table, extents: list[int]) -> str:
     """Say why the other two forms do not fit either."""
     bits = _used_bits(values).bit_length()
     swizzles = f"no swizzle of the {bits} offset bits makes it a layout"
     odd = next((extent for extent in extents if extent & (extent - 1)), None)
     if odd is not None:
         return f"{swizzles}; for F2, extent {odd} is no power of two"
-    if int(values.min()) < 0:
+    if _least(values) < 0:
         return f"{swizzles}; F2 needs offsets of at least 0"
     index, got, fitted = table_misfit(values) or (0, 0, 0)
     return f"{swizzles}; over F2, index {index} has {got} where the XOR of its bits is {fitted}"
 
 
-def _repair(wrong: Array, extents: list[int], modes: list[Modes], fitted: int) -> str:
+def _repair(wrong: list[int], extents: list[int], modes: list[Modes], fitted: int) -> str:
     """Return a change that was checked: of one entry, or of the length of a flat table."""
-    index = int(wrong.argmax())
-    if int(wrong.sum()) == 1:
+    index = wrong[0]
+    if len(wrong) == 1:
         return f"that entry alone is off: put {fitted} there"
     if len(extents) > 1:
         return "fit the modes one at a time to see which one bends, or keep the array"
@@ -297,13 +328,13 @@ def _size(modes: Modes) -> int:
     return size
 
 
-# -- what is accepted as a table of offsets, read into one flat NumPy array and its shape
+# -- what is accepted as a table of offsets, read into one flat table and its shape
 
-BOUND = 1 << 61  # entries lie below in magnitude, so that sums of two differences stay in int64
+BOUND = 1 << 61  # entries are below in magnitude, so that sums of two differences stay in int64
 
 
-def read_table(table: object, shape: IntTuple, coshape: IntTuple) -> tuple[Array, IntTuple]:
-    """Return the entries in colexicographical order (NumPy int64) and the shape; see `fit`.
+def read_table(table: object, shape: IntTuple, coshape: IntTuple) -> tuple[Table, IntTuple]:
+    """Return the entries in colexicographical order and the shape; see `fit`.
 
     Raises LayoutError for empty, ragged and incomplete tables, shapes of another size and entries
     of 2**61 or more; LeafTypeError for entries that are no integers.
@@ -313,13 +344,24 @@ def read_table(table: object, shape: IntTuple, coshape: IntTuple) -> tuple[Array
     profile = own if shape is None else shape
     if coshape is not None:
         values = _flattened(values, coshape)
-    if values.ndim > 1:
-        entry = show(tuple(values[0].tolist()))
-        raise refusal("fit-coordinates", operation="fit", entry=entry)
+    if _has_rows(values):
+        raise refusal("fit-coordinates", operation="fit", entry=_row_text(values))
     if len(values) != product(profile):
         raise refusal("fit-shape", operation="fit", count=len(values), shape=show(profile))
-    _require_bounded(int(values.min()), int(values.max()))
+    if values.__class__ is list:
+        _require_bounded(min(values), max(values))
+    else:
+        _require_bounded(int(values.min()), int(values.max()))
     return values, profile
+
+
+def _has_rows(values: Table) -> bool:
+    return values[0].__class__ is list if values.__class__ is list else values.ndim > 1
+
+
+def _row_text(values: Table) -> str:
+    row = values[0] if values.__class__ is list else values[0].tolist()
+    return show(tuple(row))
 
 
 def _extents(shape: IntTuple) -> IntTuple:
@@ -330,8 +372,11 @@ def _extents(shape: IntTuple) -> IntTuple:
 
 def _read(
     table: Any, shape: IntTuple, coshape: IntTuple
-) -> tuple[Array, IntTuple]:  # what a user has
+) -> tuple[Table, IntTuple]:  # what a user has
     if isinstance(table, Mapped):
+        count = table.size()
+        if count.__class__ is int and count < SMALL and is_static(table):
+            return _entries([table(i) for i in range(count)]), table.shape
         return offsets(table), table.shape
     if hasattr(table, "keys"):
         return _of_mapping(table)
@@ -343,7 +388,7 @@ def _read(
 # -- functions and dicts
 
 
-def _of_function(function: Callable[..., Any], shape: IntTuple) -> Array:
+def _of_function(function: Callable[..., Any], shape: IntTuple) -> Table:
     """Return the values at all coordinates; the function takes one argument for each mode."""
     if shape is None:
         raise refusal("fit-function", operation="fit", function=function)
@@ -351,7 +396,7 @@ def _of_function(function: Callable[..., Any], shape: IntTuple) -> Array:
     return _entries([function(*tuples.wrap(coord)) for coord in coordinates(shape)])
 
 
-def _of_mapping(table: Mapping[IntTuple, Any]) -> tuple[Array, IntTuple]:
+def _of_mapping(table: Mapping[IntTuple, Any]) -> tuple[Table, IntTuple]:
     """Return the values by coordinate; the largest coordinates give the shape."""
     keys = {canonical(key, "fit"): key for key in table}
     shape = _spanned(list(keys))
@@ -369,48 +414,84 @@ def _spanned(coords: list[IntTuple]) -> IntTuple:
         raise refusal("fit-empty", operation="fit")
     shape = tuples.repeat_like(coords[0], 1)
     for coord in coords:
-        if not tuples.congruent(coord, shape) or any(c < 0 for c in leaves(coord)):
+        if not tuples.congruent(coord, shape) or any(not _is_index(c) for c in leaves(coord)):
             raise refusal("fit-key", operation="fit", key=show(coord), first=show(coords[0]))
         shape = tuples.transform_leaf(lambda extent, c: max(extent, c + 1), shape, coord)
     return shape
 
 
-def _entries(values: list[Any]) -> Array:
-    """Return values as an array; coordinates as flat rows."""
+def _is_index(c: object) -> bool:
+    return isinstance(c, int) and c >= 0
+
+
+def _entries(values: list[Any]) -> Table:
+    """Return values as a table; coordinates as flat rows."""
     if any(value.__class__ is tuple for value in values):
         values = [list(leaves(value)) for value in values]
-    return _integers(values)
+    return _of_array(values, values[0] if values else None)[0]
 
 
-# -- arrays
+# -- nests of lists, and arrays
 
 
-def _of_array(table: object, coshape: IntTuple) -> tuple[Array, IntTuple]:
-    """Return an n-d array's entries: its axes are the modes, the first the fastest; coordinates lie
+def _of_array(table: Any, coshape: object) -> tuple[Table, IntTuple]:  # what a user has
+    """Return an n-d table's entries: its axes are the modes, the first the fastest; coordinates lie
     along one more axis.
     """
+    if isinstance(table, (list, tuple, range)):
+        axes = _axes_of(table)
+        _require_count(tuples.product(axes))
+        _require_no_bool(table)
+        if tuples.product(axes) < SMALL:
+            row = coshape is not None and len(axes) > 1
+            axes = axes[:-1] if row else axes
+            flat = _colexicographical(table, len(axes))
+            return [_entry(x) for x in flat], axes[0] if len(axes) == 1 else axes
     array = _integers(table)
     rows = array.shape[-1:] if coshape is not None and array.ndim > 1 else ()
     axes = array.shape[: array.ndim - len(rows)]
-    return array.reshape(-1, *rows, order="F"), axes[0] if len(axes) == 1 else axes
+    values = array.reshape(-1, *rows, order="F")
+    values = values.tolist() if array.size < SMALL else values
+    return values, axes[0] if len(axes) == 1 else axes
+
+
+def _axes_of(table: Any) -> tuple[int, ...]:
+    """Return the extents of a nest of lists."""
+    if not isinstance(table, (list, tuple, range)):
+        return getattr(table, "shape", ())
+    if not table:
+        raise refusal("fit-empty", operation="fit")
+    inner = _axes_of(table[0])
+    if any(_axes_of(part) != inner for part in table):
+        raise refusal("fit-ragged", operation="fit")
+    return len(table), *inner
+
+
+def _colexicographical(table: Any, depth: int) -> list[Any]:
+    if depth <= 1:
+        return list(table)
+    parts = [_colexicographical(part, depth - 1) for part in table]
+    return [entry for entries in zip(*parts, strict=True) for entry in entries]
+
+
+def _entry(x: Any) -> Any:
+    if isinstance(x, (list, tuple, range)):
+        return [_entry(part) for part in x]
+    entry = ints.normalize(x, "fit", ", in tables of one length")
+    return ints.as_int(entry, "fit")
 
 
 def _integers(table: Any) -> Array:  # what a user has
     """Return a NumPy int64 array; refuse all but integers that it holds."""
     import numpy as np
 
-    try:
-        array = np.asarray(table)
-    except ValueError:
-        raise refusal("fit-ragged", operation="fit") from None
+    array = np.asarray(table)
     if array.size == 0 or array.ndim == 0:
         raise refusal("fit-empty", operation="fit")
     _require_count(array.size)
-    if array is not table:
-        _require_no_bool(table)
     if array.dtype.kind not in "iu":
         for entry in np.asarray(table, dtype=object).flat:
-            ints.normalize(entry, "fit", ", in tables of one length")
+            ints.as_int(ints.normalize(entry, "fit", ", in tables of one length"), "fit")
         array = np.asarray(table, dtype=object)
     if array.dtype.kind != "i":
         _require_bounded(int(array.min()), int(array.max()))
@@ -427,19 +508,26 @@ def _require_no_bool(table: object) -> None:
                 _require_no_bool(part)
 
 
-def _flattened(values: Array, coshape: IntTuple) -> Array:
+def _flattened(values: Table, coshape: IntTuple) -> Table:
     """Return the colexicographical index in coshape of every row."""
     extents = list(leaves(coshape))
-    if values.ndim == 1 or values.shape[1] != len(extents):
-        entry = show(tuple(values[0].tolist())) if values.ndim > 1 else int(values[0])
+    steps = list(leaves(tuples.prefix_product(coshape)))
+    if not _has_rows(values) or len(values[0]) != len(extents):
+        entry = _row_text(values) if _has_rows(values) else int(values[0])
         raise refusal("fit-entry", operation="fit", entry=entry, coshape=show(coshape))
-    outside = ((values < 0) | (values >= extents)).any(axis=1)
-    if outside.any():
-        entry = show(tuple(values[int(outside.argmax())].tolist()))
+    if values.__class__ is list:
+        inside = [all(0 <= x < n for x, n in zip(row, extents, strict=True)) for row in values]
+        outside = inside.index(False) if False in inside else None
+    else:
+        wrong = ((values < 0) | (values >= extents)).any(axis=1)
+        outside = int(wrong.argmax()) if wrong.any() else None
+    if outside is not None:
+        entry = _row_text(values[outside : outside + 1])
         raise refusal("fit-entry", operation="fit", entry=entry, coshape=show(coshape))
     _require_bounded(0, product(coshape) - 1)
-    steps = list(leaves(tuples.prefix_product(coshape)))
-    return (values * steps).sum(axis=1)  # type: ignore[no-any-return]
+    if values.__class__ is list:
+        return [sum([x * step for x, step in zip(row, steps, strict=True)]) for row in values]
+    return (values * steps).sum(axis=1)
 
 
 # -- limits

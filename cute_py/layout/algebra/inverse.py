@@ -1,110 +1,154 @@
 """Inverses of a layout: right_inverse, left_inverse, and nullspace.
 
-Source: cutlass include/cute/layout.hpp; Cecka, arXiv 2603.02298.
+Each mode extent:stride of a layout, with the product `prefix` of the extents before it, carries
+index prefix*i to offset stride*i; an inverse carries it back. Coordinate strides are inverted
+component by component, and the inverse is nested like the coordinates. Source: cutlass
+include/cute/layout.hpp; Cecka, arXiv 2603.02298; for coordinates NVIDIA's cutlass_compiler, tests
+`right_inverse.mlir` and `left_inverse.mlir`.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import prod
+
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout.algebra.coalesce import coalesce, coalesced
+from cute_py.layout import AbstractComposed, above
+from cute_py.layout.algebra.coalesce import coalesced, merged
+from cute_py.layout.algebra.complement import by_stride
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.composed import inverse_composed, require_composed
-from cute_py.layout.layout import INTS, Layout, made, make_layout, raw_flat
-from cute_py.layout.tuples import is_underscore
+from cute_py.layout.coords import compact_col_major
+from cute_py.layout.layout import (
+    INTS,
+    SYMBOLS,
+    Layout,
+    made,
+    nested_in,
+    of_modes,
+    raw_flat,
+    require_layout,
+)
+from cute_py.layout.tuples import is_underscore, unwrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from cute_py.layout.types import Alike, AnyLayout
+
+    Moving = list[tuple[Any, Any, Any]]  # (extent, stride, prefix) of a mode
+    Modes = list[tuple[Any, Any]]  # (extent, stride)
+
+
+NOWHERE = raw_flat([1], [0])  # the inverse of a layout that stays at 0
 
 
 def right_inverse(layout: AnyLayout) -> Alike:
     """Return the largest layout R with layout(R(k)) == k for every k < size(R).
 
     R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode
-    has stride 1. With symbols it goes as far as the strides are known to continue. Every swizzled
-    bijection of powers of two has its inverse. R of a swizzled layout may lie past its size, where
-    its last mode runs on. Raises LayoutError where a swizzled layout hits no offset 0.
+    has stride 1. With symbols it goes as far as the strides are known to continue. With coordinate
+    strides k is a coordinate, and R is nested like it. Every swizzled bijection of powers of two
+    has its inverse. R of a swizzled layout may lie past its size, where its last mode runs on.
+    Raises LayoutError where a swizzled layout hits no offset 0.
 
     >>> print(right_inverse(Layout((4, 8), (8, 1))), right_inverse(Layout((4, 8), (1, 5))))
     (8,4):(4,1) 4:1
+    >>> from cute_py import E
+    >>> print(right_inverse(Layout((4, 5), (E(1), E(0)))))
+    (5,4):(4,1)
     """
     if layout.__class__ is not Layout:
-        return layout if is_underscore(layout) else inverse_composed("right_inverse", layout)
-    if layout._kind != INTS:
-        return made(_right_inverse_leaves(layout), "right_inverse", layout)
+        return (
+            layout if is_underscore(layout) else above("inverse_composed")("right_inverse", layout)
+        )
+    result = _plain_right(layout) if layout._kind == INTS else None
+    if result is None:
+        steps = [d for s, d in zip(layout._s, layout._d, strict=True) if not ints.is_one(s)]
+        leaves = (layout._s, layout._d) if _differ(steps) else coalesced(layout)
+        result = _by_component(layout, leaves, _run_from_zero, "right_inverse")
+    return made(Layout(1, 0) if result is NOWHERE else result, "right_inverse", layout)
+
+
+def _plain_right(layout: Layout) -> Layout | None:
+    """The shortcut for ints of different strides; None where the body decides."""
     place: dict[int, tuple[int, int]] = {}
     prefix = 1
     for extent, stride in zip(layout._s, layout._d):  # noqa: B905 (hot; equal lengths)
         if extent != 1 and stride > 0:
             if stride in place:
-                place = _tied_places(layout)
-                break
+                return None
             place[stride] = (extent, prefix)
         prefix *= extent
-    extents: list[int] = []
-    strides: list[int] = []
-    offset = 1
+    s, d, offset = [1], [0], 1
     while offset in place:
         extent, prefix = place[offset]
-        if strides and extents[-1] * strides[-1] == prefix:
-            extents[-1] *= extent
-        else:
-            extents.append(extent)
-            strides.append(prefix)
         offset *= extent
-    return made(raw_flat(extents or [1], strides or [0]), "right_inverse", layout)
+        if s[-1] * d[-1] == prefix:
+            s[-1] *= extent
+        else:
+            s.append(extent)
+            d.append(prefix)
+    return raw_flat(s[1:] or s, d[1:] or d, INTS)
 
 
-def _tied_places(layout: Layout) -> dict[int, tuple[int, int]]:
-    """Return stride -> (extent, prefix product) where modes share a stride: the mode that CuTe's
-    exchange sort puts first.
+def _differ(steps: list[Any]) -> bool:
+    """Return whether no two strides are known to be the same; zeros stay out of account."""
+    moving = [step for step in steps if not ints.is_zero(getattr(step, "value", step))]
+    return not any(ints.same(a, b) for k, a in enumerate(moving) for b in moving[:k])
+
+
+def _run_from_zero(layout: Layout, modes: Moving) -> Modes:
+    """Return the modes that count 0, 1, 2, ..., each from where the one before it ends; of several
+    that do, the one that CuTe's exchange sort by stride puts first (broadcasts are sorted, too).
     """
-    extents, strides = coalesced(layout)
-    modes = []
-    prefix = 1
-    for extent, stride in zip(extents, strides, strict=True):
-        modes.append((stride, extent, prefix))
-        prefix *= extent
+    modes = list(modes)
     for i in range(len(modes)):
         for j in range(i + 1, len(modes)):
-            if modes[j][0] < modes[i][0]:
+            if ints.less(modes[j][1], modes[i][1]):
                 modes[i], modes[j] = modes[j], modes[i]
-    place: dict[int, tuple[int, int]] = {}
-    for stride, extent, prefix in modes:
-        place.setdefault(stride, (extent, prefix))
-    return place
-
-
-def _right_inverse_leaves(layout: Layout) -> Layout:
-    modes = _with_prefixes(layout, "right_inverse")
-    parts: list[Layout] = []
+    run: Modes = []
     offset: Any = 1
     while True:
-        found = next((k for k, mode in enumerate(modes) if ints.same(mode[1], offset)), None)
+        found = next((mode for mode in modes if ints.same(mode[1], offset)), None)
         if found is None:
-            return coalesce(make_layout(*parts)) if parts else Layout(1, 0)
-        extent, _, prefix = modes.pop(found)
-        parts.append(Layout(extent, prefix))
-        offset = ints.mul(offset, extent)
+            return run
+        run.append((found[0], found[2]))
+        modes.remove(found)
+        offset = ints.mul(offset, found[0])
 
 
-def _with_prefixes(layout: Layout, operation: str) -> list[tuple[Any, Any, Any]]:
-    """Return (extent, stride, prefix product) of the coalesced modes, without stride-0 and extent-1
-    ones.
+def _by_component(
+    layout: Layout,
+    leaves: tuple[list[Any], list[Any]],
+    invert: Callable[[Layout, Moving], Modes],
+    operation: str,
+) -> Layout:
+    """Return the modes that `invert` gives for each component of what the leaves of a layout yield,
+    coalesced and nested like these.
     """
-    extents, strides = coalesced(layout)
-    modes = []
+    units = [step for step in layout._d if step.__class__ is ScaledBasis]
+    parts: dict[tuple[int, ...], Moving] = {unit.path: [] for unit in units}
     prefix: Any = 1
-    for extent, stride in zip(extents, strides, strict=True):
-        if stride.__class__ is ScaledBasis:
-            raise refusal("coordinate-strides", operation=operation, layout=layout, stride=stride)
-        if not ints.is_zero(stride) and not ints.is_one(extent):
-            modes.append((extent, stride, prefix))
+    for extent, step in zip(*leaves, strict=True):
+        basis = step.__class__ is ScaledBasis
+        stride = step.value if basis else step
+        sorted_with = not basis and invert is _run_from_zero and layout._kind == INTS
+        if (sorted_with or not ints.is_zero(stride)) and not ints.is_one(extent):
+            parts.setdefault(step.path if basis else (), []).append((extent, stride, prefix))
         prefix = ints.mul(prefix, extent)
-    return modes
+    if () in parts and len(parts) > 1:
+        value = parts[()][0][1]
+        raise refusal("mixed-strides", operation=operation, value=value, basis=layout)
+    inverses = {}
+    for path, modes in sorted(parts.items()):
+        inverse = coalesced(of_modes(invert(layout, modes) or [(1, 0)]))
+        inverses[path] = list(zip(*inverse, strict=True))
+    if list(inverses) == [()]:
+        return of_modes(inverses[()])
+    return nested_in(inverses) if inverses else NOWHERE
 
 
 def left_inverse(layout: AnyLayout) -> Alike:
@@ -113,42 +157,185 @@ def left_inverse(layout: AnyLayout) -> Alike:
 
     Law: layout(R(layout(i))) == layout(i) for every i; with no stride-0 mode R(layout(i)) == i.
     Between the offsets that the layout hits, R is whatever its strides give. Raises LayoutError,
-    naming the modes, where modes overlap or a stride is no multiple of the one below; of swizzled
-    layouts of powers of two, where two indices have one offset. Source: cutlass layout.hpp
-    `left_inverse`.
+    naming the modes, where modes overlap or no layout is such an R; of swizzled layouts of powers
+    of two, where two indices have one offset. Source: cutlass layout.hpp `left_inverse`.
 
     >>> print(left_inverse(Layout((4, 8), (8, 1))), left_inverse(Layout((4, 2), (1, 16))))
     (8,4):(4,1) (16,2):(1,4)
+    >>> print(left_inverse(Layout((2, 3), (3, 2))))
+    (2,4):(-1,2)
     """
     if layout.__class__ is not Layout:
-        return layout if is_underscore(layout) else inverse_composed("left_inverse", layout)
-    from cute_py.layout.algebra.complement import by_stride
+        return (
+            layout if is_underscore(layout) else above("inverse_composed")("left_inverse", layout)
+        )
+    result = _plain_left(layout) if layout._kind == INTS else None
+    if result is None:
+        result = _by_component(layout, coalesced(layout), _filled_up, "left_inverse")
+    if result is NOWHERE:
+        result = Layout(layout.size(), 0)
+    return made(result, "left_inverse", layout)
 
-    modes = _with_prefixes(layout, "left_inverse")
-    if not modes:
-        return made(Layout(layout.size(), 0), "left_inverse", layout)
-    ordered = by_stride(modes) if layout._kind != INTS else sorted(modes, key=lambda m: m[1])
+
+def _plain_left(layout: Layout) -> Layout | None:
+    """The shortcut for ints whose strides are multiples of each other; else None."""
+    modes, prefix = [], 1
+    for extent, stride in zip(layout._s, layout._d):  # noqa: B905 (hot; equal lengths)
+        if extent != 1 and stride:
+            modes.append((stride, extent, prefix))
+        prefix *= extent
+    s, d, below, filled = [], [0], 1, 1
+    for stride, extent, prefix in sorted(modes):
+        if stride < filled or stride % below:
+            return None
+        s.append(stride // below)
+        d.append(prefix)
+        below, filled = stride, stride * extent
+    return raw_flat(*merged([*s, filled // below], d, INTS), INTS) if modes else None
+
+
+def _filled_up(layout: Layout, modes: Moving) -> Modes:
+    """Return the modes by rising stride, each filled up to the next stride; where strides are no
+    multiples of each other, look for another layout.
+    """
     below: Any = 1  # the stride, and the offsets filled, of the modes so far
     filled: Any = 1
-    extents: list[Any] = []
-    strides: list[Any] = [0]
-    for mode in ordered:
-        extent, stride, prefix = mode
+    found: Modes = [(1, 0)]
+    for extent, stride, prefix in by_stride(modes):
         fits = ints.settle(ints.divides, below, stride, "left_inverse")
         if not fits or not ints.settle(ints.leq, filled, stride, "left_inverse"):
-            raise refusal(
-                "left-inverse",
-                operation="left_inverse",
-                layout=layout,
-                stride=stride,
-                below=below,
-                filled=filled,
-            )
-        extents.append(ints.div(stride, below))
-        strides.append(prefix)
+            if layout._kind == SYMBOLS:
+                question = f"some layout undoes {layout}"
+                ints.require(None, "left_inverse", question, "numbers stand for its symbols")
+            other = _searched(modes)
+            if other is not None:
+                return other
+            facts = {"stride": stride, "below": below, "filled": filled}
+            raise refusal("left-inverse", operation="left_inverse", layout=layout, **facts)
+        found[-1] = (ints.div(stride, below), found[-1][1])
+        found.append((extent, prefix))
         below, filled = stride, ints.mul(stride, extent)
-    extents.append(ordered[-1][0])
-    return made(coalesce(Layout(tuple(extents), tuple(strides))), "left_inverse", layout)
+    return found
+
+
+# -- the left inverse of modes whose strides are no multiples of each other
+
+SEARCHED = 4096  # offsets of which a layout must give the index
+TRIED = 1 << 9  # mixed radices that are tried
+SMALL_RADIX = 64  # up to which every prime is tried; beyond it, those that divide a stride
+
+
+def _searched(modes: Moving) -> Modes | None:
+    """Return modes that carry each offset of the given ones to its index, or None.
+
+    Which digits an offset has depends on the extents of the inverse. Once they are fixed, the
+    strides solve linear equations, one an offset. Extents are primes, the last one runs on.
+    """
+    if prod(extent for extent, _, _ in modes) > SEARCHED or any(step < 0 for _, step, _ in modes):
+        return None
+    table = {0: 0}
+    for extent, stride, prefix in modes:
+        moves = [(i * stride, i * prefix) for i in range(extent)]
+        found = {x + dx: value + dv for x, value in table.items() for dx, dv in moves}
+        if len(found) < len(table) * extent:
+            return None  # two indices have one offset
+        table = found
+    return _Radices(table, [stride for _, stride, _ in modes]).search([])
+
+
+class _Radices:
+    """A depth-first search for extents for which the strides have a solution."""
+
+    def __init__(self, table: dict[int, int], strides: list[int]) -> None:
+        self.table = sorted(table.items())
+        self.left = TRIED
+        self.radices = sorted({*_primes(SMALL_RADIX), *[p for d in strides for p in _factors(d)]})
+
+    def search(self, extents: list[int]) -> Modes | None:
+        """Return the modes that begin with these extents, or None."""
+        self.left -= 1
+        below = prod(extents)
+        top = self.table[-1][0] // below
+        strides = _solved([(_digits(x, extents), value) for x, value in self.table])
+        if strides is not None:
+            return list(zip([*extents, top + 1], strides, strict=True))
+        for radix in self.radices:
+            if radix > top:
+                break
+            # offsets that agree beyond a digit must differ as the digits do
+            if self.left <= 0:
+                return None
+            if self._consistent([*extents, radix]):
+                found = self.search([*extents, radix])
+                if found is not None:
+                    return found
+        return None
+
+    def _consistent(self, extents: list[int]) -> bool:
+        first: dict[int, tuple[list[int], int]] = {}
+        equations = []
+        for x, value in self.table:
+            *digits, beyond = _digits(x, extents)
+            other, known = first.setdefault(beyond, (digits, value))
+            difference = [a - b for a, b in zip(digits, other, strict=True)]
+            if any(difference) or value != known:
+                equations.append((difference, value - known))
+        return _solved(equations) is not None if equations else True
+
+
+def _digits(x: int, extents: list[int]) -> list[int]:
+    """Return the digits of x, the last of which runs on."""
+    digits = []
+    for extent in extents:
+        x, digit = divmod(x, extent)
+        digits.append(digit)
+    return [*digits, x]
+
+
+def _primes(top: int) -> list[int]:
+    return [n for n in range(2, top + 1) if all(n % k for k in range(2, int(n**0.5) + 1))]
+
+
+def _factors(number: int) -> list[int]:
+    """Return the primes that divide a number, a factor beyond 2**16 as it is."""
+    found, factor = [], 2
+    while factor * factor <= number and factor < 1 << 8:
+        while number % factor == 0:
+            found.append(factor)
+            number //= factor
+        factor += 1
+    return [*found, number] if number > 1 else found
+
+
+def _solved(equations: list[tuple[list[int], int]]) -> list[int] | None:
+    """Return integers x with sum(a * x) == b for each equation (a, b), 0 where they are free, or
+    None where elimination finds none.
+    """
+    rows: dict[int, tuple[list[Fraction], Fraction]] = {}  # by the unknown that a row gives
+    for coefficients, total in equations:
+        row, rest = [Fraction(x) for x in coefficients], Fraction(total)
+        for pivot, (known, value) in rows.items():
+            factor = row[pivot]
+            if factor:
+                row = [x - factor * y for x, y in zip(row, known, strict=True)]
+                rest -= factor * value
+        lead = next((k for k, x in enumerate(row) if x), None)
+        if lead is None:
+            if rest:
+                return None
+            continue
+        row, rest = [x / row[lead] for x in row], rest / row[lead]
+        for pivot, (known, value) in rows.items():
+            factor = known[lead]
+            if factor:
+                known = [x - factor * y for x, y in zip(known, row, strict=True)]
+                rows[pivot] = known, value - factor * rest
+        rows[lead] = row, rest
+    values = [rows[k][1] if k in rows else Fraction(0) for k in range(len(equations[0][0]))]
+    return None if any(x.denominator != 1 for x in values) else [int(x) for x in values]
+
+
+# -- broadcasts
 
 
 def nullspace(layout: AnyLayout) -> Alike:
@@ -162,13 +349,12 @@ def nullspace(layout: AnyLayout) -> Alike:
     4:2 1:0
     """
     if layout.__class__ is not Layout:
-        require_composed(layout, "nullspace")
+        if not isinstance(layout, AbstractComposed):
+            require_layout(layout, "nullspace")
         return Layout(1, 0)  # what cancels in a composed layout is not looked for, as in CuTe
-    from cute_py.layout.coords import compact_col_major
-    from cute_py.layout.tuples import unwrap
-
     prefixes = compact_col_major(tuple(layout._s))
-    free = [k for k, step in enumerate(layout._d) if ints.is_zero(step)]
+    values = [getattr(step, "value", step) for step in layout._d]
+    free = [k for k, step in enumerate(values) if ints.settle(ints.same, step, 0, "nullspace")]
     if not free:
         return made(Layout(1, 0), "nullspace", layout)
     shape = unwrap(tuple([layout._s[k] for k in free]))

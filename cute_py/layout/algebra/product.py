@@ -6,19 +6,29 @@ Source: cutlass include/cute/layout.hpp; Cecka, arXiv 2603.02298.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import tuples
+from cute_py.layout import AbstractComposed, above, tuples
 from cute_py.layout.algebra.complement import hull
 from cute_py.layout.algebra.composition import composition
-from cute_py.layout.algebra.divide import as_layout, check_rank, through_inner, tile_unzip, unpacked
-from cute_py.layout.composed import ComposedLayout, on_inner
+from cute_py.layout.algebra.divide import (
+    as_layout,
+    by_mode,
+    check_rank,
+    halves,
+    side_by_side,
+    through_inner,
+    zipped,
+)
 from cute_py.layout.coords import LayoutLeft, compact_order
-from cute_py.layout.layout import Layout, make_layout, step
+from cute_py.layout.layout import Layout, made, make_layout, on_inner, step
 from cute_py.layout.modes import append, zip_
 from cute_py.layout.queries import cosize
 from cute_py.layout.tuples import ceil_div, evenly_divides, is_underscore, product_each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cute_py.layout.algebra.divide import Pair
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Tiler
 
 
@@ -39,27 +49,28 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(logical_product, block, tiler)
-    if tiler.__class__ is ComposedLayout:
-        from cute_py.layout.bits.swizzled import product_over
-
-        return product_over(block, tiler)
-    if tiler.__class__ is Layout:
-        return step("logical_product", (block, tiler), lambda: _repeated(block, tiler))
-    if tiler.__class__ is tuple:
-        check_rank("logical_product", block, tiler)
-        return step("logical_product", (block, tiler), lambda: _repeated_by_mode(block, tiler))
+    if isinstance(tiler, AbstractComposed):
+        return above("product_over")(block, tiler)
     if is_underscore(tiler):
         return block
-    return logical_product(block, as_layout(tiler, "logical_product"))
+    if tiler.__class__ is tuple:
+        check_rank("logical_product", block, tiler)
+    elif tiler.__class__ is not Layout:
+        tiler = as_layout(tiler, "logical_product")
+    return step(
+        "logical_product",
+        (block, tiler),
+        lambda: by_mode("logical_product", block, tiler, _repeated),
+    )
 
 
-def _repeated(block: Layout, tiler: Layout) -> Layout:
-    return make_layout(block, composition(hull(block, cosize(tiler)), tiler))
+def _repeated(block: Layout, tiler: Tiler) -> Layout:
+    return make_layout(*_block_and_copies(block, tiler))
 
 
-def _repeated_by_mode(block: Layout, tiler: tuple[Tiler, ...]) -> Layout:
-    parts = [logical_product(m, t) for m, t in zip(block, tiler, strict=False)]
-    return make_layout(*parts, *list(block)[len(tiler) :])
+def _block_and_copies(block: Layout, tiler: Tiler) -> Pair:
+    tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "logical_product")
+    return block, composition(hull(block, cosize(tiler)), tiler)
 
 
 def zipped_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -70,9 +81,30 @@ def zipped_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(zipped_product, block, tiler)
-    return step(
-        "zipped_product", (block, tiler), lambda: tile_unzip(logical_product(block, tiler), tiler)
-    )
+    return _arranged("zipped_product", block, tiler, lambda pair: make_layout(*pair))
+
+
+def _arranged(
+    operation: str, block: Layout, tiler: Tiler, arrange: Callable[[Pair], Layout]
+) -> Alike:
+    """Return what `arrange` makes of blocks and copies; under its swizzle where tiler has one."""
+    if isinstance(tiler, AbstractComposed):
+        product = logical_product(block, tiler)
+        if product.__class__ is Layout:  # the swizzle moves nothing there
+            return made(arrange(halves(product)), operation, block, tiler)
+        return on_inner(operation, lambda inner: arrange(halves(inner)), product)
+    return step(operation, (block, tiler), lambda: arrange(_zipped(block, tiler)))
+
+
+def _zipped(block: Layout, tiler: Tiler) -> Pair:
+    return zipped("logical_product", block, tiler, _block_and_copies, _as_pair)
+
+
+def _as_pair(mode: Layout) -> Pair:
+    """Return the halves of a mode that faces `_`, as `tile_unzip` reads it; refuse others."""
+    if mode.shape.__class__ is not tuple or len(mode.shape) != 2:
+        raise refusal("profile-mismatch", operation="tile_unzip", a=mode.shape, b=None)
+    return halves(mode)
 
 
 def tiled_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -84,19 +116,7 @@ def tiled_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(tiled_product, block, tiler)
-    return step("tiled_product", (block, tiler), lambda: _unzipped(block, tiler, flat=False))
-
-
-def _unzipped(block: Layout, tiler: Tiler, *, flat: bool) -> Alike:
-    zipped = zipped_product(block, tiler)
-    if zipped.__class__ is not Layout:  # the tiler is swizzled
-        return on_inner("tiled_product", lambda inner: _spread(inner, flat=flat), zipped)
-    return _spread(zipped, flat=flat)
-
-
-def _spread(zipped: Layout, *, flat: bool) -> Layout:
-    blocks, copies = zipped
-    return make_layout(*(unpacked(blocks) if flat else [blocks]), *unpacked(copies))
+    return _arranged("tiled_product", block, tiler, side_by_side)
 
 
 def flat_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -108,7 +128,7 @@ def flat_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(flat_product, block, tiler)
-    return step("flat_product", (block, tiler), lambda: _unzipped(block, tiler, flat=True))
+    return _arranged("flat_product", block, tiler, lambda pair: side_by_side(pair, flat=True))
 
 
 def blocked_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -146,7 +166,7 @@ def _ranked_product(block: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
     tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "product")
     rank = max(len(block), len(tiler))
     padded = append(block, None, rank), append(tiler, None, rank)
-    blocks, copies = logical_product(*padded)
+    blocks, copies = _block_and_copies(*padded)
     if all(part.shape.__class__ is not tuple for part in padded):
         # integers are one mode each, also where the copies jump over gaps of the block
         return make_layout(blocks), make_layout(copies)

@@ -243,7 +243,7 @@ def symbols_of_layout(layout: AnyLayout) -> list[Any]:
     return [found[name] for name in sorted(found)]
 
 
-def substitute(x: IntTuple, values: dict[str, int]) -> Alike:
+def substitute(x: IntTuple, values: Alike) -> Alike:
     """Return a layout, int tuple or integer with symbols replaced by numbers (or expressions).
 
     Raises LayoutError for a value that the declaration of its symbol does not admit.
@@ -252,6 +252,9 @@ def substitute(x: IntTuple, values: dict[str, int]) -> Alike:
     >>> print(substitute(Layout((sym("M"), 8)), {"M": 4}))
     (4,8):(1,4)
     """
+    if not isinstance(values, dict):
+        wanted = "a dict from names of symbols to numbers"
+        raise tuples.wrong_argument("substitute", values, wanted, 'write {"M": 4}')
     if x.__class__ is Layout:
         return Layout(substitute(x.shape, values), substitute(x.stride, values))
     if x.__class__ is tuple:

@@ -9,6 +9,7 @@ from math import gcd
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
+from cute_py.layout import above
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout, made
@@ -59,6 +60,8 @@ def _below(layout: Layout, leaf: int, extent: Leaf, step: Leaf, n: int) -> int:
     if ints.divides(n, step):
         return 0
     if not ints.settle(ints.divides, step, n, "upcast"):
+        if ints.is_one(extent) is None:
+            ints.settle(ints.less, 1, extent, "upcast")
         from cute_py.layout.queries import leaf_path
 
         raise refusal(
@@ -107,9 +110,10 @@ def downcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     n = _factor(n, "downcast")
     if x.__class__ is not Layout:
         return _special("downcast", x, n)
-    units = [k for k, d in enumerate(x._d) if _is_unit(d)]
-    wide = [k for k in units if not ints.is_one(x._s[k])]
-    if not units or (n > 1 and len(wide) > 1):
+    units = _units(x)
+    several = n > 1 and len(units) > 1
+    wide = [k for k in units if several and ints.settle(ints.less, 1, x._s[k], "downcast")]
+    if not units or len(wide) > 1:
         raise refusal("downcast-unit", operation="downcast", layout=x, n=n, count=len(units))
     leaf = (wide or units)[0]
     s = [ints.mul(extent, n) if k == leaf else extent for k, extent in enumerate(x._s)]
@@ -122,9 +126,26 @@ def _like(leaves: list[Leaf], profile: IntTuple) -> IntTuple:
     return unflatten(tuple(leaves), profile) if profile.__class__ is tuple else leaves[0]
 
 
-def _is_unit(step: Leaf) -> bool:
-    step = getattr(step, "value", step)
-    return bool(ints.is_one(step) or ints.same(step, -1))
+def _units(layout: Layout) -> list[int]:
+    """Return the leaves of stride 1 or -1. A stride that may be 1 is settled, but where its mode
+    runs on from the one of stride 1: then both ways to split are the same map.
+    """
+    units: list[int] = []
+    for k, step in enumerate(layout._d):
+        step = step.value if step.__class__ is ScaledBasis else step
+        unit = ints.same(step, -1) if ints.less(step, 0) else ints.is_one(step)
+        if unit is None and not _runs_on(layout, units, k, step):
+            unit = not ints.settle(ints.less, 1, step, "downcast")
+        if unit:
+            units.append(k)
+    return units
+
+
+def _runs_on(layout: Layout, units: list[int], leaf: int, step: Leaf) -> bool:
+    if not units or layout._d[leaf].__class__ is ScaledBasis:
+        return False
+    between = layout._s[units[-1] + 1 : leaf]
+    return bool(ints.same(step, layout._s[units[-1]])) and all(map(ints.is_one, between))
 
 
 def recast_layout(x: AnyLayout | Swizzle | int, old: object, new: object) -> Alike:
@@ -162,9 +183,11 @@ def max_alignment(x: AnyLayout | Swizzle | int) -> int:
     """
     if x.__class__ is not Layout:
         return _special("max_alignment", x, None)  # type: ignore[no-any-return]
+    from cute_py.layout.algebra.common import require_offsets
     from cute_py.layout.algebra.divide import logical_divide
     from cute_py.layout.algebra.inverse import right_inverse
 
+    require_offsets("max_alignment", x)
     flat = coalesce(x)
     contiguous = right_inverse(flat)
     if contiguous.size() == flat.size():
@@ -195,6 +218,4 @@ def _factor(n: Leaf, operation: str) -> int:
 
 
 def _special(name: str, x: AnyLayout | Swizzle | int, n: Leaf) -> Alike:
-    from cute_py.layout.bits.swizzled import alignment_of, recast_special
-
-    return alignment_of(x) if n is None else recast_special(name, x, n)
+    return above("alignment_of")(x) if n is None else above("recast_special")(name, x, n)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.bits import gf2
+from cute_py.layout.tuples import wrong_argument
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -138,6 +139,8 @@ class F2Map(Value):
 
 def images(values: Iterable[Leaf], operation: str) -> list[int]:
     """Return the images of bits as ints; refuse negative ones, which have no end of set bits."""
+    if isinstance(values, type) or not hasattr(values, "__iter__"):
+        raise wrong_argument(operation, values, "the images of bits", "pass a tuple of integers")
     checked = []
     for value in values:
         image = ints.as_int(ints.normalize(value, operation), operation)

@@ -12,10 +12,10 @@ from cute_py.layout.bits.f2 import TRIED, F2Map, images
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout, composed
-from cute_py.layout.coords import crd2idx, idx2crd
+from cute_py.layout.coords import check_coordinate, crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout
-from cute_py.layout.slicing import check_coordinate
-from cute_py.layout.tuples import leaves, product, show, transform_leaf, wrap
+from cute_py.layout.offsets import xor_table
+from cute_py.layout.tuples import leaves, product, show, transform_leaf, wrap, wrong_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,20 +144,17 @@ def table_bases(table: Sequence[int] | Array) -> tuple[int, list[int]]:
     return origin, [int(table[1 << bit]) ^ origin for bit in range(bits)]
 
 
-def xor_table(origin: int, bases: Sequence[int]) -> Array:
-    """Return origin ^ (XOR of the bases at i's bits) for every i, as a NumPy int64 array."""
-    import numpy as np
-
-    table = np.full(1 << len(bases), origin, dtype=np.int64)
-    for bit, image in enumerate(bases):
-        np.bitwise_xor(table[: 1 << bit], image, out=table[1 << bit : 2 << bit])
-    return table
-
-
-def table_misfit(table: Array) -> tuple[int, int, int] | None:
-    """Return the first index at which a NumPy table of 2**n offsets is not F2-linear, the entry
-    there and what linearity asks for; None if it is linear.
+def table_misfit(table: Alike) -> tuple[int, int, int] | None:
+    """Return the first index at which a table of 2**n offsets is not F2-linear, the entry there
+    and what linearity asks for; None if it is linear.
     """
+    if table.__class__ is list:
+        origin, bases = table_bases(table)
+        linear = [origin]
+        for base in bases:
+            linear += [base ^ value for value in linear]
+        pairs = enumerate(zip(table, linear, strict=True))
+        return next(((i, x, y) for i, (x, y) in pairs if x != y), None)
     fitted = xor_table(*table_bases(table))
     wrong = fitted != table
     if not wrong.any():
@@ -179,6 +176,9 @@ def from_f2(f2: F2Layout) -> Alike:
     >>> print(from_f2(F2Layout(8, (1, 2, 8))), from_f2(F2Layout(8, (1, 3, 4))))
     (4,2):(1,8) Sw<1,0,1> o 0 o 8:1
     """
+    if f2.__class__ is not F2Layout:
+        kind = type(f2).__name__
+        raise refusal("not-a-layout", operation="from_f2", value=f2, type=kind)
     used = f2.offset
     for image in f2.bases:
         used |= image
@@ -324,7 +324,10 @@ def from_f2_matrix(matrix: Array, shape: IntTuple = None) -> Alike:
     """
     import numpy as np
 
-    bits = np.asarray(matrix)
+    try:
+        bits = np.asarray(matrix)
+    except ValueError:  # rows of different lengths
+        bits = np.zeros(0)
     if bits.ndim != 2 or not np.isin(bits, (0, 1)).all():
         raise refusal("f2-matrix", operation="from_f2_matrix", value=_seen(bits))
     columns = [sum([int(bit) << row for row, bit in enumerate(column)]) for column in bits.T]
@@ -384,6 +387,9 @@ def to_linear_bases(
     """
     f2 = F2Layout(to_f2(layout).shape, f2_columns(layout, "to_linear_bases"))
     keys = range(len(f2)) if names is None else names
+    if not isinstance(keys, (tuple, list, range)):
+        wanted, remedy = "one key for each mode", 'write ("lane", "register")'
+        raise wrong_argument("to_linear_bases", names, wanted, remedy)
     if len(keys) != len(f2):
         raise refusal(
             "f2-names", operation="to_linear_bases", count=len(keys), layout=layout, rank=len(f2)
@@ -427,7 +433,11 @@ def from_linear_bases(
     >>> print(from_linear_bases({"lane": [(1, 0), (2, 0)], "register": [(0, 1)]}))
     (4,2):(1,4)
     """
-    modes = [list(mode) for _, mode in (bases.items() if hasattr(bases, "items") else bases)]
+    try:
+        modes = [list(mode) for _, mode in (bases.items() if hasattr(bases, "items") else bases)]
+    except (TypeError, ValueError):  # no pairs, or images that are no list
+        wanted, remedy = "a dict from names to images", 'write {"lane": [1, 2]}'
+        raise wrong_argument("from_linear_bases", bases, wanted, remedy) from None
     points = [_as_tuple(image) for mode in modes for image in mode]
     if coshape is None and any(point.__class__ is tuple for point in points):
         coshape = _smallest_coshape(points)

@@ -6,18 +6,20 @@ this kind. Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819).
 
 from __future__ import annotations
 
+import cute_py
 from cute_py.errors import refusal
 from cute_py.layout import AbstractF2, tuples
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import images
-from cute_py.layout.coords import crd2idx
-from cute_py.layout.slicing import check_coordinate, slice_
+from cute_py.layout.coords import check_coordinate, crd2idx
+from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, leaves, show
 from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import NoReturn
 
     from cute_py.dtypes.table import Array
     from cute_py.layout.types import IntTuple, Mode, Tiler
@@ -121,6 +123,11 @@ class F2Layout(Value, AbstractF2):
         bases = leaves(slice_(coord, self._nested()))
         return F2Layout(slice_(coord, self.shape), bases, origin)
 
+    @property
+    def stride(self) -> NoReturn:
+        """Refuse: a map of bits has no strides."""
+        raise refusal("no-stride", operation="stride", layout=self)
+
     def size(self) -> int:
         """Return the number of coordinates (elements)."""
         return 1 << len(self.bases)
@@ -131,15 +138,11 @@ class F2Layout(Value, AbstractF2):
 
     def offsets(self) -> Array:
         """Return all offsets as a NumPy int64 array in colexicographical order; see `offsets`."""
-        from cute_py.layout.tools import offsets
-
-        return offsets(self)
+        return cute_py.offsets(self)
 
     def compose(self, inner: Tiler) -> F2Layout:
         """Return the layout c -> self(inner(c)); see `compose_f2`."""
-        from cute_py.layout.bits.f2_convert import compose_f2
-
-        return compose_f2(self, inner)
+        return cute_py.compose_f2(self, inner)
 
     def right_inverse(self) -> F2Layout:
         """Return the R of the most offsets with self(R(k)) == k for every k < R.size().

@@ -42,7 +42,7 @@ from cute_py.layout.notation.parse_types import (
     read_type,
     static_int,
 )
-from cute_py.layout.tuples import MAX_DEPTH, _, leaves, show
+from cute_py.layout.tuples import MAX_DEPTH, _, leaves, show, wrong_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,6 +88,9 @@ def parse_layout(text: str, symbols: Mapping[str, Leaf] | None = None) -> Alike:
     ...
     cute_py.errors.ParseError: parse_layout: given the end of the text at position 10, ...
     """
+    if symbols is not None and not hasattr(symbols, "keys"):
+        wanted = "a dict from names to sizes or symbols"
+        raise wrong_argument("parse_layout", symbols, wanted, 'write {"M": sym("M")}')
     notation = Notation(text, "parse_layout", symbols)
     value = notation.whole()
     if _is_int_tuple(value):
