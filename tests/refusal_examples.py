@@ -560,6 +560,9 @@ WHEN = {
     "emulate-barrier-count": (
         "more threads meet at a named barrier than it counts, or they count differently"
     ),
+    "emulate-barrier-phase": (
+        "threads arrive at a named barrier that may, or may not, belong to the phase before"
+    ),
     "emulate-deadlock": "all threads that are left wait",
     "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
@@ -1101,6 +1104,7 @@ RECORDED = {
             "others": "lane 8 and others of the warp took another branch",
         },
     ),
+    "emulate-barrier-phase": ("kernel", {"id": "1", "who": "block (0, 0, 0), warp 2"}),
     "emulate-barrier-count": (
         "handoff",
         {"given": "128 threads", "id": "2", "who": "block (0, 0, 0), warp 1", "threads": "64"},

@@ -204,8 +204,10 @@ class Barriers:
         self.cluster_seen = np.zeros((blocks, self.warps), np.int64)
         if clocks is not None:
             one = clocks.clock.shape[2:]
-            for name, many in (("barriers", (self.COUNT,)), ("cluster", ()), ("clusters", ())):
-                clocks.messages[name] = np.full((blocks, *many, *one), LOW, np.int64)
+            for name in ("barriers", "phases"):  # who arrived, and in the phase before
+                clocks.messages[name] = np.full((blocks, self.COUNT, *one), LOW, np.int64)
+            for name in ("cluster", "clusters"):
+                clocks.messages[name] = np.full((blocks, *one), LOW, np.int64)
 
     def everyone(self, B: Array) -> Array:
         """Return how many threads barriers of whole blocks wait for, whole warps counted."""
@@ -248,6 +250,7 @@ class Barriers:
         self.arrived[B, ids] += LANES * len(W)
         clocks = self.clocks
         if clocks is not None and who is not None:
+            self._require_next(span, who, ids, op)
             rows, together = clocks.joined(who, clocks.release(who))
             held = clocks.messages["barriers"]
             held[rows, ids] = np.maximum(held[rows, ids], together)
@@ -274,6 +277,21 @@ class Barriers:
             raise self._count(span, row, ids, expected, op, given)
         self.counts[B, ids] = threads
 
+    def _require_next(self, span: Span, who: Acting, ids: Array, op: ops.Op) -> None:
+        """Refuse to arrive where nothing orders that after the phase before: in another order it
+        would count there.
+        """
+        clocks = self.clocks
+        assert clocks is not None
+        rows: Array = np.searchsorted(span.B, who.rows)
+        before = clocks.messages["phases"][who.rows, ids[rows]]
+        early = (before > clocks.present(who)).reshape(len(rows), -1).any(axis=1)
+        if early.any():
+            k = int(np.argmax(early))
+            row, warp = int(rows[k]), int(np.searchsorted(span.W, clocks.warp[who.parts[k]]))
+            number = int(ids[row])
+            raise self.faults.at("emulate-barrier-phase", op, span, (row, warp), id=number)
+
     def _count(
         self, span: Span, row: int, ids: Array, threads: Array, op: ops.Op, given: str
     ) -> CuteError:
@@ -299,6 +317,7 @@ class Barriers:
             if len(parts):
                 who = Acting(np.repeat(rows, len(parts)), np.tile(parts, len(rows)), len(rows))
                 clocks.acquire(who, np.repeat(held[rows, ids[k]], len(parts), axis=0))
+        clocks.messages["phases"][B, ids] = held[B, ids]
         held[B, ids] = LOW
 
     # -- threads that return, and clusters

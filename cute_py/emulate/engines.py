@@ -8,6 +8,7 @@ until the last thread of its block has ended: what reaches it from elsewhere mus
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from cute_py.emulate.clocks import (
     COPY,
     EPOCH,
     LOW,
+    SEVERAL,
     WHO,
+    WHOLE,
     Acting,
     Agents,
     Clocks,
@@ -28,12 +31,37 @@ from cute_py.emulate.spans import LANES, Array, Span
 
 if TYPE_CHECKING:
     from cute_py.emulate.faults import Faults
-    from cute_py.emulate.readers import Readers
     from cute_py.emulate.shadow import Shadow
     from cute_py.emulate.storages import Vectors
+    from cute_py.errors import CuteError
     from cute_py.plan.ops import Op
 
 Thread = tuple[int, int, int]  # row of block in a span, row of warp, lane
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """What a thread asks of an engine.
+
+    Attributes:
+        op, span, thread: where it is issued.
+        vectors: the storage.
+        own, warp, part, lanes: whose it is: the block, the warp, its part, and the lanes (as bits).
+        block, granules: what is touched.
+        writes: whether it is written.
+    """
+
+    op: Op
+    span: Span
+    thread: Thread
+    vectors: Vectors
+    own: int
+    warp: int
+    part: int
+    lanes: int
+    block: int
+    granules: Array
+    writes: bool
 
 
 class Clusters:
@@ -274,17 +302,21 @@ class Engines:
         if shadow is None or clocks is None:
             return
         clocks.apart()
-        b = int(span.B[issue[0]]) if target is None else target
+        own, w, thread = self._thread(span, issue)
+        b = own if target is None else target
         g = self._granules(vectors, offsets, shadow.granule)
-        self._judge(op, span, vectors, issue, g, b, writes, lane)
-        column = int(clocks.column[agent])
+        part = int(clocks.of[w, thread])
+        lanes = 1 << thread if lane else int(clocks.lanes[part])
+        asked = Request(op, span, issue, vectors, own, w, part, lanes, b, g, writes)
+        self._after_writes(asked)
+        column, number = int(clocks.column[agent]), shadow.number(op)
         epoch = int(clocks.epoch[b, column]) << EPOCH
         if writes:
-            shadow.last[b, g] = epoch | agent
-            shadow.wrote[b, g] = shadow.number(op)
+            self._after_readers(asked)
+            shadow.last[b, g], shadow.wrote[b, g] = epoch | agent, number
             return
-        by = int(clocks.of[int(span.W[issue[1]]), issue[2]]), 1 << issue[2]
-        shadow.reads.engine_reads((b, g), by, agent, epoch, shadow.number(op))
+        self._fenced_writes(asked)
+        shadow.reads.engine_reads((b, g), (part, 1 << thread), agent, epoch, number)
         if self.agents.kind(agent) == BULK:
             self.reading[b, agent] = epoch, op
 
@@ -299,99 +331,96 @@ class Engines:
             self.granules[key] = found
         return found
 
-    def _judge(
-        self,
-        op: Op,
-        span: Span,
-        vectors: Vectors,
-        issue: Thread,
-        g: Array,
-        b: int,
-        writes: bool,
-        lane: bool,
-    ) -> None:
-        """Require that what touched granules of block b is ordered before an engine that a thread
-        issues, and, where it reads, that what threads wrote is fenced.
-        """
+    def _after_writes(self, asked: Request) -> None:
+        """Require that what wrote the granules is ordered before."""
         shadow, clocks = self.shadow, self.clocks
         assert shadow is not None
         assert clocks is not None
-        own, w, thread = self._thread(span, issue)
-        part = int(clocks.of[w, thread])
-        rank = int(self.clusters.rank[b]) if clocks.clock.shape[2] > 1 else 0
-        clock, mine = clocks.clock[own, part, rank], clocks.own[own]
+        b, g, own = asked.block, asked.granules, asked.own
         written = shadow.last[b, g]
-        who = written & WHO
-        columns = clocks.column[who]
-        same = (who < 3 * self.agents.threads) & (who % self.agents.threads == w * LANES + thread)
-        same &= (b == own) and lane
-        facts: dict[str, Any] = {"storage": vectors.access.storage}
-        facts["access"] = "write" if writes else "read"
-
-        def fault(k: int, who: int, lanes: int, by: Op, verb: str) -> Exception:
-            code, more = shadow.told(who, lanes, by, verb, w if b == own else None)
-            if code == "emulate-copy-pending":
-                more |= shadow.wait_of(b, int(written[k]) >> EPOCH, who, w, facts["access"])
-            where = {} if b == own else {"block": self.faults.block(b)}
-            if where and "other" in more:
-                more["other"] += f" of block {where['block']}"
-            offset = self._element(vectors, int(g[k]))
-            return self.faults.at(code, op, span, issue, **facts, **more, offset=offset)
-
-        bound = np.where(same & (who >= self.agents.threads), mine[0, columns], clock[0, columns])
-        late = (written > bound) & ~(same & (who < self.agents.threads))
+        if b == own:
+            writers = None if shadow.writers is None else shadow.writers[b, g]
+            by = np.full(len(g), own), np.full(len(g), asked.part), np.full(len(g), asked.lanes)
+            late = ~clocks.ordered(written, by, writers)
+        else:
+            clock = clocks.clock[own, asked.part, int(self.clusters.rank[b]), 0]
+            late = written > clock[clocks.column[written & WHO]]
         if late.any():
-            elsewhere = late & (who % self.agents.threads // LANES != w)
+            who = written & WHO
+            elsewhere = late & (who % self.agents.threads // LANES != asked.warp)
             k = int(np.argmax(elsewhere if elsewhere.any() else late))
-            by = shadow.ops[int(shadow.wrote[b, g[k]])]
-            raise fault(k, int(who[k]), 1 << int(who[k]) % LANES, by, "a write by")
-        if writes:
-            lanes = 1 << thread if lane else int(clocks.lanes[part])
-            self._after_readers((own, part, lanes), g, b, fault)
-            return
-        if not written.all():
+            lanes = 0 if written[k] & (SEVERAL | WHOLE) else 1 << int(who[k]) % LANES
+            op = shadow.ops[int(shadow.wrote[b, g[k]])]
+            raise self._fault(asked, k, int(who[k]), lanes, op, "a write by")
+        if not asked.writes and not written.all():
             k = int(np.argmin(written != 0))
-            offset = self._element(vectors, int(g[k]))
-            facts = {"storage": vectors.access.storage, "offset": offset}
-            raise self.faults.at("emulate-smem-unwritten", op, span, issue, **facts)
-        generic = (who < 2 * self.agents.threads) & (written != 0)
-        bound = np.where(same, mine[1, columns], clock[1, columns])
-        hidden = generic & (written > bound)
+            facts = {"storage": asked.vectors.access.storage, "offset": self._element(asked, k)}
+            raise self.faults.at(
+                "emulate-smem-unwritten", asked.op, asked.span, asked.thread, **facts
+            )
+
+    def _fenced_writes(self, asked: Request) -> None:
+        """Require that what threads wrote to the granules is fenced."""
+        shadow, clocks = self.shadow, self.clocks
+        assert shadow is not None
+        assert clocks is not None
+        b, g, own = asked.block, asked.granules, asked.own
+        written = shadow.last[b, g]
+        who, several = written & WHO, (written & (SEVERAL | WHOLE)) != 0
+        columns, lane = clocks.column[who], np.int64(1) << who % LANES
+        warps = who % self.agents.threads // LANES
+        mine = (warps == asked.warp) & (asked.lanes == lane) & ~several
+        rank = int(self.clusters.rank[b]) if clocks.clock.shape[2] > 1 else 0
+        clock = clocks.clock[own, asked.part, rank, 1]
+        known = np.where(mine, clocks.own[own, 1, columns], clock[columns])
+        hidden = (who < BULK * self.agents.threads) & (written > known)
         if hidden.any():
             k = int(np.argmax(hidden))
             since = line_of(shadow.ops[int(shadow.wrote[b, g[k]])])
-            facts |= {"offset": self._element(vectors, int(g[k])), "agent": int(who[k])}
-            facts["other"] = f"warp {self.agents.warp(int(who[k]))} ({since})"
-            name = type(op).__name__
-            raise self.faults.at("emulate-proxy-fence", op, span, issue, op_name=name, **facts)
+            facts: dict[str, Any] = {"storage": asked.vectors.access.storage, "access": "read"}
+            facts |= {"offset": self._element(asked, k), "agent": int(who[k])}
+            facts["other"] = f"warp {int(warps[k])} ({since})"
+            facts["op_name"] = type(asked.op).__name__
+            raise self.faults.at("emulate-proxy-fence", asked.op, asked.span, asked.thread, **facts)
 
-    def _after_readers(self, by: tuple[int, int, int], g: Array, b: int, fault: Any) -> None:
-        """Require that the readers of granules of block b are ordered before a write by an engine
-        that lanes issue (row, part, lanes as bits).
-        """
-        shadow, clocks = self.shadow, self.clocks
+    def _after_readers(self, asked: Request) -> None:
+        """Require that the readers of the granules are ordered before."""
+        shadow = self.shadow
         assert shadow is not None
-        assert clocks is not None
-        rank = None if b == by[0] else int(clocks.rank[b])
+        b, g, own = asked.block, asked.granules, asked.own
+        rank = None if b == own else int(self.clusters.rank[b])
+        by = own, asked.part, asked.lanes
         for readers in (shadow.reads, shadow.atomics):
             if readers is None:
                 continue
-            read = readers.table[b, g] > self._bounds(readers, by, rank)
-            for k, reader in np.argwhere(read).tolist():
+            known: Array = np.zeros(readers.count, np.int64)  # of another block, ask for each
+            if rank is None:
+                known = readers.known(np.array([own]), np.array([asked.part]))
+            for k, reader in np.argwhere(readers.table[b, g] > known).tolist():
                 if readers.unknown(by, (b, int(g[k])), reader, rank):
                     verb, who, lanes, op = shadow.earlier(readers, (b, int(g[k])), reader)
-                    raise fault(k, who, lanes, op, verb)
+                    raise self._fault(asked, k, who, lanes, op, verb)
 
-    def _bounds(self, readers: Readers, by: tuple[int, int, int], rank: int | None) -> Array:
-        """Return what lanes know of readers of their block, or of the one of a rank."""
-        if rank is None:
-            return readers.known(np.array([by[0]]), np.array([by[1]]))
-        return np.zeros(readers.count, np.int64)  # each of them is asked for
-
-    def _element(self, vectors: Vectors, granule: int) -> int:
-        shadow = self.shadow
+    def _fault(self, asked: Request, k: int, who: int, lanes: int, op: Op, verb: str) -> CuteError:
+        """Return the error of a request that comes too early after an agent's access."""
+        shadow, b = self.shadow, asked.block
         assert shadow is not None
-        start = granule * shadow.granule - vectors.start
+        access = "write" if asked.writes else "read"
+        near = asked.warp if b == asked.own else None
+        code, facts = shadow.told(who, lanes, op, verb, near)
+        if code == "emulate-copy-pending":
+            group = int(shadow.last[b, asked.granules[k]]) >> EPOCH
+            facts |= shadow.wait_of(b, group, who, asked.warp, access)
+        if b != asked.own and "other" in facts:
+            facts["other"] += f" of block {self.faults.block(b)}"
+        facts |= {"storage": asked.vectors.access.storage, "offset": self._element(asked, k)}
+        return self.faults.at(code, asked.op, asked.span, asked.thread, access=access, **facts)
+
+    def _element(self, asked: Request, k: int) -> int:
+        """Return the element that the k-th granule of a request begins with."""
+        shadow, vectors = self.shadow, asked.vectors
+        assert shadow is not None
+        start = int(asked.granules[k]) * shadow.granule - vectors.start
         return max(0, start * 8 // vectors.dtype.bits)
 
     # -- the end of a block

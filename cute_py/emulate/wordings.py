@@ -209,6 +209,12 @@ WORDINGS: dict[str, Wording] = {
         "all four warps of a warpgroup at setmaxnreg, with one number",
         "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
     ),
+    "emulate-barrier-phase": (
+        EmulationError,
+        "an arrival at barrier {id} by {who}, which nothing orders after the phase before",
+        "those who arrive next to know that all of the phase before have arrived",
+        "count those who arrive and those who wait, use another id, or synchronise before",
+    ),
     "emulate-deadlock": (
         EmulationError,
         "threads that wait forever: {waits}",

@@ -208,3 +208,27 @@ def test_all_who_meet_at_a_barrier_expect_as_many():
     assert counted(128, 96) == {"emulate-barrier-count"}
     assert counted(96, 128) == {"emulate-barrier-count"}
     assert counted(160, 128) == {"emulate-barrier-count"}
+
+
+def phases(third):
+    """Two warps meet; the third arrives at a barrier of another count, or once more."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=1, block=96)
+        t = cute.thread_idx()
+        with cute.when(t < 64):
+            cute.named_barrier(1, 64)
+        with cute.otherwise():
+            third()
+        out[t] = x[t]
+
+    return verdicts(kernel, line(96), lambda x, out: (out == x).all())
+
+
+def test_who_arrives_knows_the_phase_before():
+    assert phases(lambda: cute.named_barrier(2, 64, "arrive")) == {True}
+    for count in (64, 96):
+        found = phases(lambda n=count: cute.named_barrier(1, n, "arrive"))
+        wrong = {"barrier-phase", "barrier-count", "deadlock"}
+        assert {code.removeprefix("emulate-") for code in found} <= wrong, found
