@@ -11,11 +11,13 @@ from cute_py.atoms.gmma import byte_swizzle, make_gmma_desc
 from cute_py.atoms.tma import MOST_BOX, SWIZZLE_MODES
 from cute_py.dtypes.table import u64
 from cute_py.errors import refusal_here
+from cute_py.integers import ints
 from cute_py.layout.basis import make_basis_like
 from cute_py.layout.composed import ComposedLayout
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import get
 from cute_py.layout.queries import rank, size
+from cute_py.layout.tuples import flatten
 from cute_py.plan.ops import (
     Barrier,
     BulkCommit,
@@ -39,7 +41,7 @@ from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import bare
-from cute_py.trace.state import emit
+from cute_py.trace.state import current, emit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,12 +112,13 @@ def mbarriers(count: int) -> Mbarriers:
 
 
 def tma_tensor(tensor: Tensor) -> Tensor:
-    """Return an argument of a kernel as a tensor of coordinates, whose tiles TMA copies.
+    """Return an argument of a kernel as a tensor of coordinates, whose tiles TMA copies: the whole
+    array, perhaps recast to a type of the same width.
 
     Law: local_tile(tma_tensor(x), ...) has the shape of local_tile(x, ...).
     """
     engine = tensor.engine
-    if not isinstance(engine, GlobalMemory) or tensor.layout.__class__ is not Layout:
+    if not isinstance(engine, GlobalMemory) or not _is_whole(engine, tensor.layout):
         raise refusal_here(
             "kernel-space",
             operation="cute.tma_tensor",
@@ -128,6 +131,16 @@ def tma_tensor(tensor: Tensor) -> Tensor:
     start = (0,) * len(shape)
     coordinates = Layout(shape, make_basis_like(shape))
     return derived(Guarded(engine, shape, stride, start), coordinates)
+
+
+def _is_whole(memory: GlobalMemory, layout: AnyLayout) -> bool:
+    """Tell whether a tensor is an argument with all of its elements, as it was given."""
+    if layout.__class__ is not Layout:
+        return False
+    param = current().params[memory.name]
+    modes = [tuple(map(bare, flatten((x,)))) for x in (layout.shape, layout.stride)]
+    alike = memory.dtype.bits == param.dtype.bits and ints.is_zero(memory.offset) is True
+    return alike and modes == [param.shape, param.stride]
 
 
 def tma_load(

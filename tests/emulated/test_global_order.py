@@ -210,7 +210,7 @@ def test_random_kernels_are_refused_exactly_where_they_race(steps):
     judge(steps, ("forward", 0))
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(chains())
 def test_a_chain_without_one_of_its_links_is_refused(steps):
     judge(steps, ("reversed", 1))

@@ -106,3 +106,48 @@ def test_shared_bytes_are_read_as_nibbles():
     run(x, out)
     nibbles = np.stack([x & 15, x >> 4], 1).ravel().astype(int)
     np.testing.assert_array_equal(out, (nibbles ^ 8) - 8)
+
+
+def boxed(view):
+    """A kernel that copies a box of a view of `x` by TMA."""
+
+    @cute.kernel
+    def run(x, out):
+        cute.launch(grid=1, block=32)
+        t, bar = cute.thread_idx(), cute.mbarriers(1)
+        tile = cute.smem(out.dtype, cute.Layout((8, 32), (32, 1)), 1024)
+        with cute.when(t == 0):
+            bar.init(1)
+            cute.fence_mbarrier_init()
+        cute.syncthreads()
+        with cute.when(t == 0):
+            bar.arrive_expect_tx(0, 1024)
+            source = cute.local_tile(cute.tma_tensor(view(x)), (8, 32), (0, 0))
+            cute.tma_load(source, tile, bar, 0)
+        bar.wait(0, 0)
+        for r in range(8):
+            out[r, t] = tile[r, t]
+
+    return run
+
+
+def test_a_box_of_a_recast_array_is_bits():
+    x, out = np.arange(256, dtype=np.float32).reshape(8, 32), np.zeros((8, 32), np.int32)
+    boxed(lambda x: cute.recast(x, "s32"))(x, out)
+    np.testing.assert_array_equal(out, x.view(np.int32))
+
+
+@pytest.mark.parametrize(
+    ("shape", "view"),
+    [
+        ((2, 8, 32), lambda x: x[1, cute._, cute._]),
+        ((8, 32), lambda x: cute.make_tensor(x.data, cute.Layout((8, 32), (1, 8)))),
+        ((8, 16), lambda x: cute.recast(x, "f32")),
+    ],
+)
+def test_tma_takes_whole_arguments(shape, view):
+    """The descriptor is that of the array; a part of it used to be read as its beginning."""
+    x = np.zeros(shape, np.float32 if len(shape) > 2 or shape[1] == 32 else np.float64)
+    with pytest.raises(cute.CuteError) as caught:
+        boxed(view)(x, np.zeros((8, 32), np.float32))
+    assert caught.value.code == "kernel-space"

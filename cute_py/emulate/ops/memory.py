@@ -353,12 +353,13 @@ class Box:
         n = len(op.box)
         index = np.indices(op.box[::-1]).reshape(n, -1)[::-1]  # the first mode is the fastest
         self.inside = index
-        dtype = next(p.dtype for p in program.plan.params if p.name == op.tensor)
-        self.bytes = prod(op.box) * dtype.bits // 8
+        tile = op.dst if isinstance(op, ops.TmaLoad) else op.src
+        self.dtype = tile.dtype
+        self.bytes = prod(op.box) * self.dtype.bits // 8
 
     def array(self, c: Cohort) -> Global:
         """Return the tensor of this run."""
-        return c.batch.arrays[self.name]
+        return c.batch.arrays[self.name].as_(self.dtype)
 
     def at(self, c: Cohort, where: tuple[int, int, int]) -> tuple[Array, Array]:
         """Return the elements of the box for one thread, and which lie in the tensor."""
