@@ -203,29 +203,17 @@ WORDINGS: dict[str, Wording] = {
         "exactly {threads} threads",
         "count those who arrive and those who wait, or use another id",
     ),
-<<<<<<< HEAD
-=======
     "emulate-setmaxnreg": (
         EmulationError,
         "setmaxnreg of {count} by {who}, while warp {other} of its warpgroup asked for {theirs}",
         "all four warps of a warpgroup at setmaxnreg, with one number",
         "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
     ),
->>>>>>> global
     "emulate-barrier-phase": (
         EmulationError,
         "an arrival at barrier {id} by {who}, which nothing orders after the phase before",
         "those who arrive next to know that all of the phase before have arrived",
         "count those who arrive and those who wait, use another id, or synchronise before",
-<<<<<<< HEAD
-    ),
-    "emulate-setmaxnreg": (
-        EmulationError,
-        "setmaxnreg of {count} by {who}, while warp {other} of its warpgroup asked for {theirs}",
-        "all four warps of a warpgroup at setmaxnreg, with one number",
-        "branch on the warpgroup: with cute.when(cute.warp_idx() // 4 == 0): ...",
-=======
->>>>>>> global
     ),
     "emulate-deadlock": (
         EmulationError,
