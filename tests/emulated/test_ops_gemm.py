@@ -361,7 +361,7 @@ def test_every_choice_is_consistent(kind, alignment):
 TILES = st.tuples(*[st.sampled_from([32, 64, 96, 128])] * 2, st.sampled_from([16, 32, 64]))
 
 
-@fewer(8)
+@fewer(16)
 @given(
     tile=TILES,
     warps=st.sampled_from([(1, 1), (1, 2), (2, 1), (2, 2), (4, 2), (2, 4)]),
