@@ -97,7 +97,7 @@ class AbstractF2(Mapped):
 
 
 class AbstractTensor(Mapped):
-    """What the algebra knows of tensors: they have a layout, and can be given another one."""
+    """The algebra's view of a tensor: it has a layout, which can be replaced."""
 
     __slots__ = ()
 

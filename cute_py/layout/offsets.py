@@ -1,8 +1,8 @@
 """All offsets of a layout at once, as a NumPy array, and the set that they form.
 
-The offsets of s:d are sums of one term for each mode, so outer sums of ever longer arrays make
-them: one addition for each coordinate, at the speed of memory. Arrays are int64. What int64 cannot
-hold, and more than `MOST` coordinates, is refused, never wrapped or half done.
+The offsets of s:d are sums of one term for each mode, so they are outer sums of ever longer arrays:
+one addition for each coordinate, at the speed of memory. Arrays are int64. Offsets that do not fit
+in int64, and more than `MOST` coordinates, are refused; nothing wraps around.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Table = Alike  # a list of ints, or a NumPy array of them
 
 MOST = 1 << 27  # coordinates that are tabulated at most: 1 GiB of int64
-RANGE = 1 << 63  # magnitudes of offsets lie below
+RANGE = 1 << 63  # magnitudes of offsets are below
 ROW = 512  # entries from which an outer sum runs at the speed of memory
 PIECE = 1 << 14  # entries that are worked on at a time
 COLUMNS = 16  # rows so short that they are written column by column
@@ -102,7 +102,7 @@ def offset_grid(layout: AnyLayout) -> Array:
     """Return the offsets of all coordinates as a NumPy array with one axis for each top-level mode.
 
     Law: offset_grid(L)[c] == L(c) for every coordinate c with one index for each mode. Coordinates,
-    where the layout yields them, lie along one more axis. Raises what `offsets` raises.
+    where the layout yields them, are along one more axis. Raises what `offsets` raises.
 
     >>> offset_grid(Layout((2, 3), (3, 1))).tolist()
     [[0, 1, 2], [3, 4, 5]]
@@ -302,7 +302,7 @@ def _xored(moves: tuple[tuple[int, int], ...], values: Array) -> Array:
 
 
 def _looked_up(outer: Layout, values: Array, whole: AnyLayout) -> Array:
-    """Return outer(x) for every x of at least 0; the last mode runs on."""
+    """Return outer(x) for every x of at least 0; the last mode is unbounded."""
     s, d = coalesced_beyond(outer)
     top = int(values.max()) // tuples.product(tuple(s[:-1]))
     require_range(whole, reach([*s[:-1], top + 1], d) + 1)
@@ -344,6 +344,6 @@ def _require_countable(layout: AnyLayout, size: int) -> None:
 
 
 def require_range(layout: AnyLayout, bound: int) -> None:
-    """Refuse offsets whose magnitudes int64 does not hold; they lie below `bound`."""
+    """Refuse offsets whose magnitudes do not fit in int64; they are below `bound`."""
     if bound > RANGE:
         raise refusal("tools-range", operation="offsets", layout=layout, reach=bound - 1)

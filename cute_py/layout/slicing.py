@@ -73,7 +73,7 @@ def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     """Return the sublayout that `coord` leaves free, and the offset that its fixed part adds.
 
     Law: layout(c with x for _) == sub(x) + offset. For a swizzled layout see
-    `composed.slice_and_offset`. Raises CoordinateError where the fixed part lies outside of the
+    `composed.slice_and_offset`. Raises CoordinateError where the fixed part is outside the
     shape.
 
     >>> from cute_py.layout.tuples import _

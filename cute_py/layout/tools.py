@@ -1,7 +1,7 @@
 """Questions about whole layouts: injective, onto, the same function, which offsets they share.
 
-The answer is always exact. Where the strides decide, sizes do not matter: these are closed forms.
-The rest is decided by arrays of all offsets, up to the size that `offsets` tabulates, and refused
+The answer is always exact. Where the strides decide, there are closed forms for any size. Other
+layouts are decided by arrays of all offsets, up to the size that `offsets` tabulates, and refused
 beyond it.
 """
 
@@ -182,7 +182,7 @@ def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
 
 def _is_onto(layout: Layout, count: int) -> bool:
     """Decide whether 0 .. count - 1 are hit. Turned upwards, the modes hit 0 .. top, and the same
-    seen from the top; offset 0 then lies at `low`.
+    seen from the top; offset 0 is then at `low`.
     """
     steps = _steps(layout)
     low = -sum([d * (s - 1) for s, d in zip(layout._s, layout._d, strict=True) if d < 0])

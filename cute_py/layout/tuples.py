@@ -2,8 +2,8 @@
 is fastest).
 
 Shapes, strides and coordinates are int tuples. A leaf is an int, a NumPy int (normalised), a
-symbol, or, in strides, a coordinate stride; leaves meet only through `ints`. Source: cutlass
-include/cute/int_tuple.hpp, stride.hpp, underscore.hpp.
+symbol, or, in strides, a coordinate stride; leaves are combined only through `ints`. Source:
+cutlass include/cute/int_tuple.hpp, stride.hpp, underscore.hpp.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ = Underscore()
 
 
 def is_underscore(x: object) -> bool:
-    """Return whether `x` stands for a whole mode (`_` or None)."""
+    """Return whether `x` selects a whole mode (`_` or None)."""
     return x is _ or x is None
 
 
@@ -150,7 +150,7 @@ def product_like(x: IntTuple, guide: IntTuple) -> IntTuple:
 
 
 def inner_product(a: IntTuple, b: IntTuple) -> IntTuple:
-    """Return the sum of the products of facing leaves.
+    """Return the sum of the products of corresponding leaves.
 
     Raises LayoutError when the ranks differ.
 
@@ -216,15 +216,15 @@ def unflatten(flat: IntTuple, profile: IntTuple) -> IntTuple:
 
 
 def transform_leaf(f: Alike, x: IntTuple, *operands: IntTuple) -> IntTuple:
-    """Return the profile of x with `f` of the facing parts of x and the operands at its leaves.
+    """Return the profile of x with `f` of the matching parts of x and the operands at its leaves.
 
-    Raises LayoutError when a facing part has another rank.
+    Raises LayoutError when a matching part has another rank.
 
     >>> transform_leaf(lambda a, b: a * b, (1, (2, 3)), (4, (5, 6)))
     (4, (10, 18))
     """
     if not callable(f):
-        wanted, remedy = "a function of the facing leaves", "pass a function, or a lambda"
+        wanted, remedy = "a function of the corresponding leaves", "pass a function, or a lambda"
         raise wrong_argument("transform_leaf", f, wanted, remedy)
     return _transformed(f, (x, *operands))
 
@@ -309,7 +309,7 @@ def _fold_division(
 def round_up(a: IntTuple, b: IntTuple) -> IntTuple:
     """Return the smallest multiple of `b` that is at least `a`, mode by mode.
 
-    Raises LayoutError when the profiles do not face each other.
+    Raises LayoutError when the profiles do not match.
 
     >>> round_up(134, 16), round_up((5, 9), (4, 3))
     (144, (8, 9))
@@ -348,7 +348,7 @@ def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
 
 
 def elem_scale(a: IntTuple, b: IntTuple) -> IntTuple:
-    """Return a with every leaf multiplied by the size of the facing part of b.
+    """Return a with every leaf multiplied by the size of the corresponding part of b.
 
     >>> elem_scale((2, 3), ((2, 2), 5))
     (8, 15)
@@ -358,7 +358,7 @@ def elem_scale(a: IntTuple, b: IntTuple) -> IntTuple:
 
 
 def congruent(a: IntTuple, b: IntTuple) -> bool:
-    """Return whether a and b nest alike.
+    """Return whether a and b have the same profile.
 
     >>> congruent((2, (3, 4)), (1, (0, 5))), congruent((2, 3), 6)
     (True, False)
@@ -442,8 +442,7 @@ def _elementwise(
 
 
 def elem_less(a: IntTuple, b: IntTuple) -> bool:
-    """Return whether every element of a is less than the facing one of b: a partial order, used for
-    bounds.
+    """Return whether every element of a is less than that of b: a partial order, used for bounds.
 
     Raises LayoutError when an integer faces a tuple.
 
@@ -455,7 +454,7 @@ def elem_less(a: IntTuple, b: IntTuple) -> bool:
 
 
 def elem_leq(a: IntTuple, b: IntTuple) -> bool:
-    """Return whether every element of a is at most the facing one of b (not the negation of
+    """Return whether every element of a is at most the matching one of b (not the negation of
     elem_gtr).
 
     >>> elem_leq((1, 6), (2, 6))

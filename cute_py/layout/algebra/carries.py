@@ -1,10 +1,10 @@
-"""Composition where divisibility does not settle it: fit a mode to its values, judge a carry, find
-the first coordinate that departs.
+"""Composition where divisibility does not decide: fit a mode to its values, check a carry, find the
+first coordinate that departs.
 
 With A coalesced to (S_0..S_n):(D_0..D_n), A(x) = D_0 x + sum over k of g_k floor(x / P_k), where
 P_k = S_0...S_{k-1} and g_k = D_k - S_{k-1} D_{k-1} is not 0. So the modes of B add up wherever no
-digit carries, and a first carry departs unless several g_k cancel there. That makes "first
-coordinate that departs" a search for the first carry. All leaves are ints here.
+digit carries, and a first carry departs unless several g_k cancel there. So finding the first
+coordinate that departs means finding the first carry. All leaves are ints here.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def departure(
 
 
 def _first_misfit(s: list[int], d: list[int], extents: list[int], strides: list[int]) -> int | None:
-    """Try all indices of s:d, by arrays where they are many and int64 holds them."""
+    """Try all indices of s:d, by arrays if there are many and they fit in int64."""
     reach = sum([(extent - 1) * abs(step) for extent, step in zip(s, d, strict=True)])
     if prod(s) > ENUMERATED and reach * (1 + max(map(abs, strides))) < 1 << 62:
         return _first_misfit_of_arrays(s, d, extents, strides)

@@ -1,4 +1,4 @@
-"""What two layouts share: max_common_layout, max_common_vector; domain_distribute; layout_add;
+"""Operations on two layouts: max_common_layout, max_common_vector, domain_distribute, layout_add,
 make_layout_tv.
 
 Source: cutlass include/cute/layout.hpp; `layout_add` after NVlabs/CuTe's description (own

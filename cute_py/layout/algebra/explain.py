@@ -1,7 +1,7 @@
 """The derivation of a layout or of a refusal, step by step, as text that a learner can follow.
 
-A layout remembers the operation and operands that made it; equality and hash do not see that.
-`STEPS` holds, per operation, what happens inside; the other operations are told by their definition
+A layout remembers the operation and operands that made it; equality and hash ignore that.
+`STEPS` describes the steps of an operation; the other operations are explained by their definition
 in `DEFINITIONS`.
 """
 

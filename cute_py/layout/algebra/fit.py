@@ -2,8 +2,8 @@
 
 A coalesced layout can be read off its offsets: its first mode is the longest linear run from index
 0, and the rest is the layout of the entries that start a run. Modes are read one by one and the
-whole table is compared with what they give, so a fit is unique and never wrong. Swizzles undo
-themselves: a table is Swizzle o offset o Layout if the swizzled table is offset + layout, and there
+whole table is compared with their offsets, so a fit is unique and never wrong. A swizzle is its own
+inverse: a table is Swizzle o offset o Layout if the swizzled table is offset + layout, and there
 are few swizzles.
 """
 
@@ -127,7 +127,7 @@ def _modes(values: Table, extents: list[int], swizzle: Swizzle) -> list[Modes]:
 
 def axis_modes(entries: Table, swizzle: Swizzle = IDENTITY) -> Modes:
     """Return the modes of a coalesced layout with these entries; a last mode that does not divide
-    what is left shows that there is none.
+    what is left shows that no fit exists.
     """
     count = len(entries)
     origin = swizzle(int(entries[0]))
@@ -301,7 +301,7 @@ def _tried(values: Table, extents: list[int]) -> str:
     swizzles = f"no swizzle of the {bits} offset bits makes it a layout"
     odd = next((extent for extent in extents if extent & (extent - 1)), None)
     if odd is not None:
-        return f"{swizzles}; for F2, extent {odd} is no power of two"
+        return f"{swizzles}; for F2, extent {odd} is not a power of two"
     if _least(values) < 0:
         return f"{swizzles}; F2 needs offsets of at least 0"
     index, got, fitted = table_misfit(values) or (0, 0, 0)
@@ -312,9 +312,9 @@ def _repair(wrong: list[int], extents: list[int], modes: list[Modes], fitted: in
     """Return a change that was checked: of one entry, or of the length of a flat table."""
     index = wrong[0]
     if len(wrong) == 1:
-        return f"that entry alone is off: put {fitted} there"
+        return f"only that entry differs: put {fitted} there"
     if len(extents) > 1:
-        return "fit the modes one at a time to see which one bends, or keep the array"
+        return "fit the modes one at a time to see which one is not linear, or keep the array"
     *inner, (_, stride) = _seen(index, modes[0])
     rows = index // _size(inner)
     start = merged([*inner, (rows, stride)])

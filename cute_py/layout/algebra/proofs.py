@@ -2,8 +2,8 @@
 
 Every question is answered yes, no with a counterexample, or unknown with an assumption that would
 settle it. "Yes" comes from the algebra: leaves of coalesced forms that are proved equal, or strides
-that are proved to chain. "No" comes from numbers that satisfy the declarations and break the claim.
-All-int layouts are decided.
+proved to continue each other. "No" comes from numbers that satisfy the declarations and contradict
+the claim. All-int layouts are decided.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _equal_tuples(a: IntTuple, b: IntTuple) -> Proof:
 
 
 def _facing_leaves(a: Layout, b: Layout) -> list[tuple[Leaf, Leaf]]:
-    """Return the facing leaves of the coalesced forms; none where these have different numbers of
+    """Return the matching leaves of the coalesced forms; none where these have different numbers of
     modes.
     """
     try:

@@ -1,9 +1,9 @@
 """A map of offsets before a layout as a map after it: g(layout(k)) == layout(f(k)).
 
-Where a layout takes the bits of an index to bits of an offset that do not overlap, it is a matrix
-there, and g is f in other coordinates. What a map does not touch it leaves alone: multiples of its
-period, f(x + k*P) == f(x) + k*P, and sums that have no bit in common with what it reads and
-changes. So modes of such values may have any extent, symbols too.
+Where a layout maps the bits of an index to disjoint bits of an offset, it is a matrix, and g is f
+in other coordinates. A map preserves all values that it does not touch: multiples of its period,
+f(x + k*P) == f(x) + k*P, and sums that have no bit in common with what it reads and changes. So
+modes with these values may have any extent, including symbols.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def passed(
     """Return the map g with g(layout(k) + x) == layout(f(k)) + x; None where no map is known.
 
     Args:
-        layout: a Layout, whose last mode runs on.
+        layout: a Layout, whose last mode is unbounded.
         f: the map that comes first.
         count: for all k below it.
         used: and of these for those with bits in this mask alone.

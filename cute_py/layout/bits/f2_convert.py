@@ -1,7 +1,8 @@
 """To and from F2: layouts as `F2Layout` and as bit matrices, and the composition of F2 layouts.
 
 Where no index bit's image shares a bit with another's, sums are XORs, and a layout of powers of two
-is linear over F2; only there (two numbers that share a bit have another sum than XOR).
+is linear over F2. Otherwise it is not: the sum of two numbers that share a bit differs from their
+XOR.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def linear_or_reason(layout: Alike) -> Alike:
 
 
 def _no_power(shape: IntTuple) -> Leaf:
-    """Return the first extent that is no power of two, None if all are."""
+    """Return the first extent that is not a power of two, None if all are."""
     for extent in leaves(shape):
         if extent.__class__ is not int or extent.bit_count() != 1:
             return extent
@@ -99,7 +100,7 @@ def _no_power(shape: IntTuple) -> Leaf:
 
 
 def require_powers(shape: IntTuple, operation: str) -> None:
-    """Refuse a shape with an extent that is no power of two."""
+    """Refuse a shape with an extent that is not a power of two."""
     bad = _no_power(shape)
     if bad is not None:
         raise refusal("f2-extent", operation=operation, shape=show(shape), extent=bad)

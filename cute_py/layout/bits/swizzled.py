@@ -1,7 +1,7 @@
-"""What the algebra makes of swizzled layouts, f o offset o inner for an F2 map f.
+"""The algebra of swizzled layouts, f o offset o inner for an F2 map f.
 
-Source: cutlass include/cute/swizzle_layout.hpp for what the operations are; how they are found is
-our own (see `conjugate`).
+Source: cutlass include/cute/swizzle_layout.hpp for the operations; the method is our own derivation
+(see `conjugate`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 def through(layout: Layout, f: F2Map, count: Leaf) -> Alike:
     """Return the layout of k -> layout(f(k)) for k < count, of the shape of `layout` if that has
-    `count` indices; its last mode runs on.
+    `count` indices; its last mode is unbounded.
 
     It is Swizzle o layout where a swizzle does it, else Swizzle o offset o another layout, else
     F2Map o layout, and where no map does it, layout o 0 o f o 0 o shape.

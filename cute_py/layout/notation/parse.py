@@ -1,11 +1,11 @@
-"""`parse_layout`: the layout that a text describes, whoever printed it.
+"""`parse_layout`: the layout that a text describes, in any library's notation.
 
     chain   := infix ("o" infix)*          Sw<3,4,3> o 0 o (8,64):(64,1); ptr[16b](0x7f00) o (_4,_8)
     infix   := operand (sign operand)*     binding from loose to tight:  :   @   + -   * // %
     operand := number | "_8" | "_" | "?" | name | tuple | call | Sw<b,m,s> | pointer | C++ type
     tuple   := "(" chain ("," chain)* ")"  also in [ ] or < >, also with ";": tilers
 
-Here stand the notation and Python's repr; `parse_types` reads the names of C++ types,
+This module reads the notation and Python's repr; `parse_types` reads the names of C++ types,
 `parse_pointers` what tensors print before their layout. Sources: the print functions of cutlass
 include/cute (layout, layout_composed, swizzle, int_tuple, numeric/integral_constant,
 numeric/arithmetic_tuple, pointer*, tensor_impl); the outputs shown in the documentation of CuTe DSL
@@ -65,7 +65,7 @@ def parse_layout(text: str, symbols: Mapping[str, Leaf] | None = None) -> Alike:
         text: what CuTe C++, CuTe DSL, pycute or this project print: `(4,8):(8,1)`,
             `Layout((4, 8), (8, 1))`, `Layout<Shape<_4,_8>, Stride<_8,_1>>`,
             `Sw<3,4,3> o 0 o (8,64):(64,1)`, `tensor<ptr<f32, gmem> o (?,8):(8,1)>`.
-        symbols: what the names in the text stand for, `{"M": sym("M")}`.
+        symbols: the values of the names in the text, `{"M": sym("M")}`.
 
     Returns:
         A Layout, ComposedLayout or F2Layout, or the map of `Sw<3,4,3>` alone. Of a tensor the
@@ -348,7 +348,7 @@ class Notation(Reader):
         return self.reference(self.advance())
 
     def reference(self, name: Token) -> Value:
-        """Read the arguments of a call, or return what a name stands for."""
+        """Read the arguments of a call, or return the value of a name."""
         if self.token.kind != "(":
             raise self.refuse("text-symbol", name, name=name.text)
         function = _CALLS.get(name.text)
@@ -403,7 +403,7 @@ class Notation(Reader):
         args: list[Value],
         named: dict[str, Value],
     ) -> dict[str, Value]:
-        """Return the arguments by parameter; refuse those that do not fit."""
+        """Return the arguments by parameter; refuse arguments that do not fit."""
         from inspect import signature
 
         accepted = signature(function)

@@ -1,12 +1,12 @@
-"""What tensors print before their layout, and what of it a layout needs.
+"""The prefix that tensors print before their layout, and the part of it that a layout needs.
 
     C++  gmem_ptr[32b](0x7f00)   smem_ptr[16b](unset)   Sw<3,4,3>_smem_ptr[16b](0x400)
          subptr[4b](0x7f00.4)    tmem_[32b](0x0000.0010)   counting_iter(0)   ArithTuple(_0,_0)
     DSL  ptr<f16, smem, align<1024>, S<3,4,3>>   raw_ptr(0x7f00: f32, gmem, align<4>)
          tensor<ptr<...> o layout>   tensor(raw_ptr(...) o layout, data=...
-         !cute.memref<f16, smem, align<1024>, S<3,4,3>, "layout">   (its intermediate code)
+         !cute.memref<f16, smem, align<1024>, S<3,4,3>, "layout">   (its IR)
 
-A pointer is dropped, unless it is swizzled: then it maps bytes, and the layout needs the swizzle.
+A pointer is dropped unless it is swizzled: then it maps bytes, and the layout needs the swizzle.
 Source: cutlass include/cute/pointer*.hpp, container/array_subbyte.hpp; outputs of CuTe DSL.
 """
 

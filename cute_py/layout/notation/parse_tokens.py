@@ -1,7 +1,7 @@
 """Text to tokens, one at a time, and refusals that point at the text.
 
 Shared by the layout notation (`parse`) and the expression language (`cute_py.expression`). Tokens
-are read on demand, so that what follows a layout (the data of a printed tensor) is never looked at.
+are read on demand, so that text after a layout (the data of a printed tensor) is never read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cute_py.errors import CuteError
 
-    Value: TypeAlias = Any  # what a text stands for: a layout, a map, an int tuple, a tiler
+    Value: TypeAlias = Any  # the value of a text: a layout, a map, an int tuple, a tiler
 
 MAX_TEXT = 1 << 16  # characters
 MAX_NESTING = MAX_DEPTH + 8  # brackets: those of a layout, and a few calls or types around it

@@ -1,6 +1,6 @@
 """The names of C++ types as layouts: `Layout<Shape<_4,_8>, Stride<_8,_1>>`, as source code spells
-them and as compilers print them, `cute::Layout<cute::tuple<cute::C<(int)4>, ...>, ...>`; and the
-maps of offsets in print.
+them and as compilers print them, `cute::Layout<cute::tuple<cute::C<(int)4>, ...>, ...>`; and
+printed maps of offsets.
 
 Source: cutlass include/cute/layout.hpp, layout_composed.hpp, swizzle.hpp,
 numeric/integral_constant.hpp, numeric/arithmetic_tuple.hpp; pycute swizzle.py `__str__`.
