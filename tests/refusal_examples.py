@@ -55,7 +55,7 @@ WHEN = {
     "tiler-rank": "a by-mode tiler has more entries than the layout has modes",
     "tiler-type": "a tiler is neither layout nor integer nor `_` nor a tuple of these",
     "composition-departs": (
-        "no layout whose shape refines b's computes a(b(c)); the first coordinate that departs is named"
+        "no layout whose shape refines b's computes a(b(c)); the first one that departs is named"
     ),
     "composition-too-large": ("a composition could only be decided by trying too many coordinates"),
     "composition-diagonal": (
@@ -71,12 +71,12 @@ WHEN = {
         "divide would leave elements in no tile"
     ),
     "coordinate-strides": (
-        "a run of contiguous elements or a proof of bijectivity is requested for a layout that yields "
-        "coordinates"
+        "a run of contiguous elements or a proof of bijectivity is requested for a layout that "
+        "yields coordinates"
     ),
     "left-inverse": "strides overlap, or no layout gives the index of every offset",
     "tile-to-shape": "the block does not divide the shape",
-    "not-compact": "the coordinate of an offset is requested, and dividing by the strides does not give it",
+    "not-compact": "the coordinate of an offset does not follow by dividing by the strides",
     "upcast-stride": "a stride neither divides the factor nor is a multiple of it",
     "upcast-overlap": "several modes overlap within a larger element",
     "downcast-unit": "no mode, or more than one, has stride 1 and can be split",

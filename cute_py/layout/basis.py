@@ -66,7 +66,7 @@ class ScaledBasis(Value):
         return NotImplemented  # type: ignore[no-any-return]
 
     def cute_value(self) -> int | None:
-        """Return None: a step along a mode is no number, even if its value is known."""
+        """Return None: a step along a mode is not a number, even if its value is known."""
         return None
 
     def __eq__(self, other: object) -> bool:

@@ -57,8 +57,8 @@ def has_underscore(x: object) -> bool:
 
 
 def canonical(x: IntTuple, operation: str, level: int = 0) -> IntTuple:
-    """Return `x` with NumPy ints made ints; refuse what is no int tuple, and nests deeper than
-    MAX_DEPTH.
+    """Return `x` with NumPy ints converted to ints; refuse anything but int tuples, and nests
+    deeper than MAX_DEPTH.
     """
     if isinstance(x, tuple):
         if level >= MAX_DEPTH:
@@ -103,7 +103,7 @@ def rank(x: IntTuple) -> int:
 
 
 def depth(x: IntTuple) -> int:
-    """Return how deep `x` nests: 0 for an integer, 1 for a flat tuple.
+    """Return the nesting depth of `x`: 0 for an integer, 1 for a flat tuple.
 
     >>> depth(5), depth((2, 3)), depth((2, (3, 4)))
     (0, 1, 2)
@@ -140,7 +140,7 @@ def product_each(x: IntTuple) -> IntTuple:
 
 
 def product_like(x: IntTuple, guide: IntTuple) -> IntTuple:
-    """Return `x` with every part that faces a leaf of `guide` replaced by its product.
+    """Return `x` with every part that corresponds to a leaf of `guide` replaced by its product.
 
     >>> product_like(((2, 3), (4, 5)), (0, (0, 0)))
     (6, (4, 5))
@@ -170,7 +170,7 @@ def inner_product(a: IntTuple, b: IntTuple) -> IntTuple:
 
 
 def wrap(x: IntTuple) -> tuple[Any, ...]:
-    """Return `x` if it is a tuple, else the rank-1 tuple of it.
+    """Return `x` if it is a tuple, otherwise the rank-1 tuple (x,).
 
     >>> wrap(4), wrap((4, 2))
     ((4,), (4, 2))
@@ -242,7 +242,7 @@ def _transformed(f: Callable[..., Any], operands: tuple[IntTuple, ...]) -> IntTu
 
 
 def wrong_argument(operation: str, value: object, wanted: str, remedy: str) -> CuteError:
-    """Return the refusal of an argument that is no operand: a function, a mapping, an order."""
+    """Return the refusal of an argument that is not an operand: a function, a mapping, an order."""
     kind = type(value).__name__
     return refusal(
         "wrong-argument", operation=operation, value=value, type=kind, wanted=wanted, remedy=remedy
@@ -284,7 +284,7 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
     (3, (1, 2), (3, 4))
     """
     if is_shaped(b):
-        from cute_py import complement  # which stands above
+        from cute_py import complement  # which is a layer above
 
         return complement(b, read(a, "ceil_div")).shape
     a, b = read(a, "ceil_div"), read(b, "ceil_div")
@@ -370,7 +370,7 @@ def congruent(a: IntTuple, b: IntTuple) -> bool:
 
 
 def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
-    """Return whether b nests like a or finer: a partial order on profiles.
+    """Return whether b has the profile of a or a finer one: a partial order on profiles.
 
     >>> weakly_congruent(2, (2, 1)), weakly_congruent((2, 1), 2)
     (True, False)
@@ -444,7 +444,7 @@ def _elementwise(
 def elem_less(a: IntTuple, b: IntTuple) -> bool:
     """Return whether every element of a is less than that of b: a partial order, used for bounds.
 
-    Raises LayoutError when an integer faces a tuple.
+    Raises LayoutError when an integer corresponds to a tuple.
 
     >>> elem_less((1, 5), (2, 6)), elem_less((1, 5), (2, 4))
     (True, False)
@@ -454,7 +454,7 @@ def elem_less(a: IntTuple, b: IntTuple) -> bool:
 
 
 def elem_leq(a: IntTuple, b: IntTuple) -> bool:
-    """Return whether every element of a is at most the matching one of b (not the negation of
+    """Return whether every element of a is at most that of b (not the negation of
     elem_gtr).
 
     >>> elem_leq((1, 6), (2, 6))
@@ -495,8 +495,8 @@ def shape_of(x: IntTuple) -> IntTuple:
 def read(x: IntTuple, operation: str) -> IntTuple:
     """Return an operand as an int tuple: the shape of a layout, NumPy ints made ints.
 
-    Refuses what is no int tuple, and nests that are too deep. Every public function reads its
-    operands by this.
+    Refuses anything but int tuples, and nests that are too deep. Every public function reads its
+    operands with it.
     """
     if x.__class__ is int:
         return x

@@ -391,7 +391,7 @@ WORDINGS: dict[str, Wording] = {
         ParseError,
         "{found} at position {position}",
         "{expected}",
-        "fix the text at the mark\n{marked}",
+        "correct the text at the mark\n{marked}",
     ),
     "text-unclosed": (
         ParseError,

@@ -557,7 +557,7 @@ def test_a_mode_without_bases_has_extent_one():
             "f2-origin",
             lambda: F2Layout(2, (1,), 2).right_inverse(),
             r"right_inverse: given 2:F2\(\(1\)\)\^2, which no index takes to offset 0; required: a "
-            "layout that hits offset 0; fix: leave out the offset 2",
+            "layout that reaches offset 0; fix: leave out the offset 2",
         ),
         (
             "f2-not-onto",

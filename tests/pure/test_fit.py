@@ -288,7 +288,8 @@ def is_layout(values):
             r"fit: given 6 offsets, which match 4:1 up to index 4, where the table has 8 and "
             r"that layout has 4; required: offsets of a Layout, of Swizzle o offset o Layout, or "
             r"linear over F2 \(no swizzle of the 4 offset bits makes it a layout; for F2, extent "
-            r"6 is not a power of two\); fix: fit the first 4 entries alone, 4:1, or keep the array",
+            r"6 is not a power of two\); fix: fit the first 4 entries alone, 4:1, or keep the "
+            r"array",
         ),
         (
             "fit-no-form",

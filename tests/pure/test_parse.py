@@ -439,7 +439,7 @@ def test_refusal_marks_the_place_below_the_text():
         parse_layout("(4,8):(8;1)")
     first, *marked = str(raised.value).splitlines()
     assert first.startswith(
-        "parse_layout: given ';' at position 8; required: ',' or ')'; fix: mend"
+        "parse_layout: given ';' at position 8; required: ',' or ')'; fix: correct"
     )
     assert marked == ["    (4,8):(8;1)", "            ^"]
 

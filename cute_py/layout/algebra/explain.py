@@ -60,8 +60,8 @@ def explain(subject: object, *operands: AnyLayout) -> str:
     """Return the derivation of an operation's result, of a layout, or of a refusal.
 
     Args:
-        subject: an operation (function or name) with its operands; or a Layout, whose own history
-            is told; or a caught CuteError.
+        subject: an operation (function or name) with its operands; or a Layout, whose history is
+            shown; or a caught CuteError.
         operands: what the operation is applied to.
 
     Raises LeafTypeError for anything else.
@@ -91,7 +91,7 @@ def explain(subject: object, *operands: AnyLayout) -> str:
 
 
 def why(layout: AnyLayout) -> str:
-    """Return how `layout` was made, and how what it was made of was made.
+    """Return how `layout` was made, and how its operands were made.
 
     >>> from cute_py import flatten, group_modes
     >>> print(group_modes(flatten(Layout((2, (2, 3)))), 0, 2).why())

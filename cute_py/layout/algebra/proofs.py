@@ -184,7 +184,7 @@ def _offset_step(layout: Layout, step: Leaf) -> Leaf:
 def _no_chain(
     layout: Layout, modes: list[tuple[Leaf, Leaf]], filled: Leaf, proofs: list[Proof]
 ) -> Proof:
-    """Refute: the modes so far fill [0, filled), and no other mode goes on from there."""
+    """Refute: the modes so far fill [0, filled), and no other mode continues from there."""
     if not symbols_of_layout(layout):
         least = min(d for _, d in modes)
         if least < 0:
@@ -234,7 +234,7 @@ def _all_of(proofs: list[Proof], reason: str) -> Proof:
 
 
 def symbols_of_layout(layout: AnyLayout) -> list[Any]:
-    """Return the symbols in a layout's leaves, each once, sorted by name."""
+    """Return the distinct symbols in a layout's leaves, sorted by name."""
     inner = inner_of(layout)
     found: dict[str, Any] = {}
     for leaf in (*inner._s, *inner._d):

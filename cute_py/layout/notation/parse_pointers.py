@@ -29,9 +29,9 @@ _DTYPES = ("f", "bf", "tf", "i", "si", "ui", "s", "u")
 
 
 class Pointer:
-    """What a layout needs of a printed pointer: the element's width (bits), the address in bits
-    (None where the text does not tell), what the address is known to be a multiple of (bits), and
-    the swizzle of byte addresses.
+    """The parts of a printed pointer that a layout needs: the element's width (bits), the address
+    in bits (None if the text does not give it), its known alignment (bits), and the swizzle of byte
+    addresses.
     """
 
     __slots__ = ("address", "alignment", "bits", "swizzle", "token")
@@ -44,7 +44,7 @@ class Pointer:
         alignment: int = 1,
         swizzle: Swizzle | None = None,
     ) -> None:
-        """Note what the text at `token` tells."""
+        """Record the attributes in the text at `token`."""
         self.token = token
         self.bits = bits
         self.address = address
@@ -53,7 +53,7 @@ class Pointer:
 
 
 def is_pointer_name(text: str, follower: str) -> bool:
-    """Tell whether a name before the sign `follower` begins a pointer."""
+    """Return whether a name before the sign `follower` begins a pointer."""
     base = text.rsplit("_", 1)[0] if _width(text) else text
     known = base.endswith(("ptr", "iter")) or base in _NAMES
     return known and follower in _OPENING

@@ -55,7 +55,7 @@ class Reader:
     __slots__ = ("last", "opened", "operation", "text", "token")
 
     def __init__(self, text: str, operation: str, limit: int = MAX_TEXT) -> None:
-        """Stand before the first token of `text`, which `operation` was given."""
+        """Start before the first token of `text`, the argument of `operation`."""
         if not isinstance(text, str):
             raise refusal("text-type", operation=operation, value=text, type=type(text).__name__)
         if len(text) > limit:
@@ -99,7 +99,7 @@ class Reader:
         return closing
 
     def adjacent(self) -> bool:
-        """Tell whether the next token follows the last one without a blank."""
+        """Return whether the next token follows the last one without a blank."""
         return self.token.kind != "end" and self.token.start == self.last.end
 
     # -- refusing
@@ -119,7 +119,7 @@ class Reader:
         return self.refuse("text-unexpected", token, expected=expected)
 
     def refuse(self, code: str, token: Token, **facts: object) -> CuteError:
-        """Return the refusal `code` with the place of `token`, ready to raise."""
+        """Return the refusal `code` with the position of `token`, ready to raise."""
         return refusal(
             code,
             operation=self.operation,

@@ -231,7 +231,7 @@ def read_f2_map(notation: Notation) -> F2Map:
     """Read `F2[3x3: 1,3,6]`, the images of the bits 1, 2, 4."""
     notation.advance()
     notation.open()
-    while notation.token.kind in ("number", "name"):  # 3x3 says what the count of columns says
+    while notation.token.kind in ("number", "name"):  # 3x3 repeats the number of columns
         notation.advance()
     notation.expect(":")
     columns: list[int] = []
