@@ -27,12 +27,6 @@ REFUSED = {
 }
 WORDS = re.compile(rf"\b(?:{'|'.join(REFUSED)})\b", re.IGNORECASE)
 
-# Folders of cute_py (and its files) whose error texts or module docstrings still use such words.
-# It only gets shorter.
-NOT_YET = {
-    *("emulate",),
-}
-
 PAGES = [
     *ROOT.glob("*.md"),
     *ROOT.glob("docs/*.md"),
@@ -92,10 +86,6 @@ def hits_of(folder):
     return [hit for file in files for where, text in texts_of(file) for hit in found(where, text)]
 
 
-@each([folder for folder in FOLDERS if folder not in NOT_YET])
+@each(FOLDERS)
 def test_folder_speaks_plain_english(folder):
     assert hits_of(folder) == []
-
-
-def test_clean_folders_leave_the_list():
-    assert {folder for folder in NOT_YET if not hits_of(folder)} == set()

@@ -1,7 +1,7 @@
-"""The emulator: a plan runs on NumPy arrays, exactly, and what a GPU would punish is refused.
+"""The emulator: a plan runs on NumPy arrays, exactly; what is undefined on a GPU is refused.
 
-`cute.emulate(plan, ...)` is the door: this package is also that function. `program` compiles each
-op to a function of a cohort, once for a plan; `machine` runs them on the state of a `batch`.
+This package is also the function `cute.emulate(plan, ...)`. `program` compiles each op to a
+function of a cohort, once per plan; `machine` runs these functions on the state of a `batch`.
 """
 
 from __future__ import annotations

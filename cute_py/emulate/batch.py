@@ -1,7 +1,7 @@
 """`Batch`: the state of blocks that run together, and `Resources`: what a plan uses of a block.
 
-A plan is compiled once, and its steps run on any batch, several at a time: what one run writes
-stands in its batches.
+A plan is compiled once, and its steps run on any batch, several at a time: all state of a run is in
+its batches.
 """
 
 from __future__ import annotations

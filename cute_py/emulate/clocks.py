@@ -1,6 +1,6 @@
-"""Happens-before: what the threads of a block and its engines know of each other, by vector clocks.
+"""Happens-before: vector clocks of the threads of a block and of its asynchronous engines.
 
-An agent is whoever touches memory in an order of its own: a thread, the cp.async copies or the TMA
+An agent accesses memory in its own program order: a thread, the cp.async copies or the TMA
 stores of a thread, the TMA loads that one mbarrier counts, the wgmmas of a warpgroup. Each counts
 epochs: threads their releases, copies and stores their groups, loads the phases of the mbarrier. A
 stamp says which agent accessed memory, and in which of its epochs. A clock holds a bound for each

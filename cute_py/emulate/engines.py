@@ -1,8 +1,8 @@
 """Asynchronous engines of a batch: its mbarriers and clusters, and what the engines touch.
 
-Here all engines work at once when they are asked; that their results count only after the right
-wait is judged by the clocks. An mbarrier lives from the init that others may know of: each use must
-be ordered after it, what TMA counts also after a fence (`fence_mbarrier_init`). Shared memory lives
+The emulator runs an engine's operation at once; the clocks check that its results are used only
+after the right wait. The lifetime of an mbarrier begins with its init: each use must be ordered
+after it, and use by TMA also after a fence (`fence_mbarrier_init`). Shared memory lives
 until the last thread of its block has ended: what reaches it from elsewhere must be over by then.
 """
 

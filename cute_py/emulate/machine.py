@@ -1,9 +1,9 @@
-"""The machine: cohorts run, wait, part and join until all threads have ended.
+"""The machine: cohorts run, wait, diverge and reconverge until all threads have ended.
 
-A cohort runs until it ends, waits, or parts. Of several that can run, one is chosen by the order:
-"forward" takes the one that is least advanced, so that parted cohorts meet again; "reversed" the
-most advanced; a seed any. Cohorts that stand at the same position are joined, but none waits for
-that: a join at the end of a branch is no barrier.
+A cohort runs until it ends, waits, or diverges. The order chooses among those that can run:
+"forward" takes the least advanced one, so that diverged cohorts reconverge; "reversed" the most
+advanced one; a seed any. Cohorts at the same position are joined, but none waits for that:
+reconvergence at the end of a branch is not a barrier.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What blocks know of each other: releases to a place in memory, and acquires of them.
+"""Order between blocks: releases to a place in memory, and acquires of them.
 
 A release keeps at its place what its thread knows: of its own block, and of others as far as it has
 acquired. Who acquires there knows it, too. store_release releases; wait_until and load_acquire
-acquire. An atomic does both where threadfence stands before and after it: it passes on what its
+acquire. An atomic does both between two threadfences: it passes on what its
 thread knew at its last fence, and what it finds is known after the next one. Fences of a block are
 for threads of that block. A plain write ends what was released at a place.
 

@@ -4,8 +4,8 @@ Integers are signed, of 64 bits, as on a GPU. Where all threads agree on a value
 integer, which has no end; else NumPy's int64. So a Python integer is wrapped around wherever a GPU
 would see more than its lower 64 bits: in what is divided, compared, shifted and kept.
 
-What stands in an expression of thread, block and sizes alone is computed once for each span; only
-the rest is computed again where loop variables change.
+Subexpressions of thread, block and sizes alone are computed once per span; only the rest is
+computed again when loop variables change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Loops that wait: is there still anything that could end them?
+"""Spin loops: whether anything can still end them.
 
-Cohorts that go round a loop give way to all others. If a whole round of them changes nothing, no
-byte of memory and of registers and no variable, the next one will not either.
+Spinning cohorts yield to all others. If a whole round of them changes no byte of memory or
+registers and no variable, the next round will not either.
 """
 
 from __future__ import annotations

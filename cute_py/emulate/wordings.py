@@ -62,7 +62,7 @@ WORDINGS: dict[str, Wording] = {
     "emulate-padding": (
         EmulationError,
         "element {offset} of {storage} (shape {shape}, strides {strides}), by {who}",
-        "an element of the array; this one lies between two of its rows",
+        "an element of the array; this one is between two of its rows",
         "check the strides that the address is computed from, and guard the last columns",
     ),
     "emulate-alignment": (
@@ -224,13 +224,13 @@ WORDINGS: dict[str, Wording] = {
     "emulate-promise": (
         EmulationError,
         "{value} as {name}, by {who}",
-        "an integer from {low} to {high}, as as_int or var was told",
-        "tell bounds that hold, or none and guard what needs them",
+        "an integer from {low} to {high}, as declared by as_int or var",
+        "give bounds that are true, or none, and guard what needs them",
     ),
     "emulate-assert": (
         EmulationError,
         "the failed assertion {text!r} ({cond}), by {who}",
-        "the condition to hold",
+        "a condition that is true",
         "see the values with cute.print",
     ),
 }
