@@ -2,7 +2,6 @@
 
 import ast
 import re
-from functools import cache
 from pathlib import Path
 
 from tests.refusal_examples import WHEN
@@ -78,7 +77,6 @@ def texts_of(file):
     return texts
 
 
-@cache
 def hits_of(folder):
     """Return the refused words in the error texts and module docstrings of a folder."""
     place = PACKAGE / folder
