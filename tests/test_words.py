@@ -2,7 +2,6 @@
 
 import ast
 import re
-from functools import cache
 from pathlib import Path
 
 from tests.refusal_examples import WHEN
@@ -26,12 +25,6 @@ REFUSED = {
     r"kin": "the like, related",
 }
 WORDS = re.compile(rf"\b(?:{'|'.join(REFUSED)})\b", re.IGNORECASE)
-
-# Folders of cute_py (and its files) whose error texts or module docstrings still use such words.
-# It only gets shorter.
-NOT_YET = {
-    "layout",
-}
 
 PAGES = [
     *ROOT.glob("*.md"),
@@ -84,7 +77,6 @@ def texts_of(file):
     return texts
 
 
-@cache
 def hits_of(folder):
     """Return the refused words in the error texts and module docstrings of a folder."""
     place = PACKAGE / folder
@@ -92,10 +84,6 @@ def hits_of(folder):
     return [hit for file in files for where, text in texts_of(file) for hit in found(where, text)]
 
 
-@each([folder for folder in FOLDERS if folder not in NOT_YET])
+@each(FOLDERS)
 def test_folder_speaks_plain_english(folder):
     assert hits_of(folder) == []
-
-
-def test_clean_folders_leave_the_list():
-    assert {folder for folder in NOT_YET if not hits_of(folder)} == set()

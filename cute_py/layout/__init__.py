@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, IntTuple, Leaf, Mode
 
 
-# What operations on plain layouts ask of the modules above them, which load when an operand is no
-# plain layout. So no module of the layouts imports one that stands above it.
+# Interfaces of the modules above plain layouts, which load when an operand is not a plain layout.
+# So no module of the layouts imports one of a higher layer.
 _ABOVE = {
     "compose_special": "composed",
     "query_composed": "composed",
@@ -36,7 +36,7 @@ _ABOVE = {
 
 
 def above(name: str) -> Callable[..., Any]:
-    """Return a function of a module above that knows operands which are no plain layouts."""
+    """Return a function of a higher module that accepts operands that are not plain layouts."""
     from importlib import import_module
 
     function: Callable[..., Any] = getattr(import_module(f"cute_py.layout.{_ABOVE[name]}"), name)
@@ -65,7 +65,7 @@ class Mapped:
         def __getitem__(self, mode: Mode) -> Alike: ...
 
         def __call__(self, *coord: IntTuple) -> IntTuple:
-            """Return what a coordinate is mapped to."""
+            """Return the value that a coordinate is mapped to."""
 
         def size(self) -> Leaf:
             """Return the number of coordinates."""
@@ -75,7 +75,7 @@ class Mapped:
 
 
 class AbstractComposed(Mapped):
-    """What queries know of a `ComposedLayout`, which is made of what they are asked of."""
+    """The view that queries have of a `ComposedLayout`."""
 
     __slots__ = ()
     outer: Any
@@ -89,7 +89,7 @@ class AbstractComposed(Mapped):
 
 
 class AbstractF2(Mapped):
-    """What queries know of an `F2Layout`: the images of the bits of an index, and of index 0."""
+    """The view that queries have of an `F2Layout`: the images of the index bits and of index 0."""
 
     __slots__ = ()
     bases: tuple[int, ...]
@@ -97,7 +97,7 @@ class AbstractF2(Mapped):
 
 
 class AbstractTensor(Mapped):
-    """What the algebra knows of tensors: they have a layout, and can be given another one."""
+    """The algebra's view of a tensor: it has a layout, which can be replaced."""
 
     __slots__ = ()
 
@@ -114,7 +114,7 @@ class AbstractTensor(Mapped):
             """Return the tensor with `change` made to its layout."""
 
         def slice(self, coord: IntTuple) -> Alike:
-            """Return what a coordinate with `_` leaves free."""
+            """Return the part that a coordinate with `_` leaves free."""
 
         def domain_offset(self, coord: IntTuple) -> Alike:
             """Return the tensor with its origin moved."""

@@ -66,7 +66,7 @@ class ScaledBasis(Value):
         return NotImplemented  # type: ignore[no-any-return]
 
     def cute_value(self) -> int | None:
-        """Return None: a step along a mode is no number, even if its value is known."""
+        """Return None: a step along a mode is not a number, even if its value is known."""
         return None
 
     def __eq__(self, other: object) -> bool:
@@ -124,7 +124,7 @@ def sum_steps(steps: list[tuple[Leaf, Leaf]]) -> object:
     """Return the sum of `coefficient * stride` over `steps`; a coordinate if any stride is a basis.
 
     Missing entries of the coordinate are 0 and it is as short as the strides allow, as in CuTe.
-    Raises LayoutError when integer and coordinate strides meet (only the stride 0 fits both).
+    Raises LayoutError when integer and coordinate strides are mixed (only the stride 0 fits both).
     """
     if all(x.__class__ is int and d.__class__ is int for x, d in steps):
         return sum([x * d for x, d in steps])

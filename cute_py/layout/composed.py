@@ -1,4 +1,4 @@
-"""`ComposedLayout`: outer o offset o inner, for maps that no single layout computes, above all
+"""`ComposedLayout`: outer o offset o inner, for maps that no single layout computes, mainly
 swizzled layouts.
 
 The domain is the inner layout's, so operations on modes act on it alone. Source: cutlass
@@ -36,7 +36,7 @@ class ComposedLayout(Value, AbstractComposed):
         outer: a Swizzle, Layout or F2 map, applied last.
         offset: an integer added to the inner offset (elements); a coordinate of the outer layout
             where the inner one yields coordinates.
-        inner: a Layout (or ComposedLayout), which has the domain: shape, size and rank are its own.
+        inner: a Layout (or ComposedLayout), which gives the domain: shape, size and rank.
 
     There is no stride: the map is not linear. Raises LayoutError or LeafTypeError for parts of
     other kinds.
@@ -119,7 +119,7 @@ class ComposedLayout(Value, AbstractComposed):
         return composed(self.outer, self.offset, change(self.inner))
 
     def compose(self, *tilers: Tiler) -> Alike:
-        """Return composition(self, tiler); several arguments are a by-mode tiler."""
+        """Return composition(self, tiler); several arguments form a by-mode tiler."""
         return composed(self.outer, self.offset, self.inner.compose(*tilers))
 
     def with_shape(self, *shape: IntTuple) -> Alike:
@@ -127,12 +127,12 @@ class ComposedLayout(Value, AbstractComposed):
         return composed(self.outer, self.offset, self.inner.with_shape(*shape))
 
     def tile(self, *tilers: Tiler) -> Alike:
-        """Return tiled_divide(self, tiler); several arguments are a by-mode tiler."""
+        """Return tiled_divide(self, tiler); several arguments form a by-mode tiler."""
         return composed(self.outer, self.offset, self.inner.tile(*tilers))
 
 
 def make_composed_layout(outer: OffsetMap, offset: IntTuple, inner: AnyLayout) -> ComposedLayout:
-    """Return outer o offset o inner as it is, also where a plain layout would do; see
+    """Return outer o offset o inner as it is, even if a plain layout would do; see
     `ComposedLayout`.
 
     >>> print(make_composed_layout(Swizzle(3, 3, 3), 0, Layout((8, 64), (64, 1))))
@@ -152,7 +152,7 @@ def composed(outer: OffsetMap, offset: IntTuple, inner: AnyLayout) -> Alike:
 
 
 def applied(outer: OffsetMap, at: IntTuple) -> IntTuple:
-    """Return outer(at); a coordinate may lie past the shape of a layout, and lack last modes."""
+    """Return outer(at); a coordinate may exceed the shape of a layout, and may omit last modes."""
     if at.__class__ is not tuple:
         return outer(at)
     if outer.__class__ is ComposedLayout:
@@ -164,7 +164,7 @@ def applied(outer: OffsetMap, at: IntTuple) -> IntTuple:
 
 
 def require_composed(x: object, operation: str) -> ComposedLayout:
-    """Return x if it is a ComposedLayout, else refuse it."""
+    """Return x if it is a ComposedLayout, otherwise refuse it."""
     if x.__class__ is not ComposedLayout:
         raise refusal("not-a-layout", operation=operation, value=x)
     return x
@@ -174,7 +174,7 @@ def require_composed(x: object, operation: str) -> ComposedLayout:
 
 
 def compose_special(a: AnyLayout | F2Map, b: Tiler) -> Alike:
-    """Return composition(a, b) where a or b is no plain Layout (see `composition`)."""
+    """Return composition(a, b) where a or b is not a plain Layout (see `composition`)."""
     if isinstance(a, AbstractF2) or isinstance(b, AbstractF2):
         return above("compose_f2")(a, Layout(b) if b.__class__ is int else b)
     if isinstance(a, F2Map):
@@ -214,8 +214,8 @@ def slice_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     `modes.slice_and_offset`).
 
     Law: x(c with i for _) == sub(i) + offset. Where the offset bits and the free modes' bits are
-    disjoint and the free modes do not reach both ends of a swizzled bit pair, the result is a plain
-    Layout. Else the swizzle stays.
+    disjoint and the free modes do not reach both ends of a swizzled bit pair, the result is a
+    plain Layout. Otherwise the swizzle stays.
     """
     x = require_composed(x, "slice_")
     free, fixed = slice_and_offset(coord, x.inner)
@@ -235,7 +235,7 @@ def _all_free(coord: IntTuple) -> bool:
 
 def offset_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, int]:
     """Return the layout with its origin moved to `coord`, and the offset 0: the move stays inside
-    of the outer map.
+    the outer map.
     """
     x = require_composed(x, "domain_offset")
     return ComposedLayout(x.outer, add_coordinates(x.offset, x.inner(coord)), x.inner), 0
@@ -245,7 +245,7 @@ def offset_composed(coord: IntTuple, x: AnyLayout) -> tuple[Any, int]:
 
 
 def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> IntTuple:
-    """Return cosize or coshape of what a composed layout really reaches."""
+    """Return cosize or coshape of the offsets that a composed layout actually reaches."""
     if name == "cosize" and isinstance(x, AbstractF2):
         return x.cosize() if mode == () else x[mode].cosize()
     x = x.layout if isinstance(x, AbstractTensor) else x
@@ -257,7 +257,7 @@ def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> IntTuple:
 
 
 def inverse_composed(name: str, x: AnyLayout | F2Map) -> Alike:
-    """Return the right_inverse or left_inverse, by name, of what is no plain Layout."""
+    """Return the right_inverse or left_inverse, by name, of a layout that is not plain."""
     if isinstance(x, F2Map):
         return x.inverse()
     if isinstance(x, AbstractF2):
@@ -269,7 +269,7 @@ def inverse_composed(name: str, x: AnyLayout | F2Map) -> Alike:
 
 
 def _merged(x: ComposedLayout) -> Alike:
-    """Return the layout with one map where two follow each other without an offset between."""
+    """Return the layout with two consecutive maps merged if no offset is between them."""
     below = x.inner
     both = below.__class__ is ComposedLayout and isinstance(below.outer, F2Map)
     if not both or not isinstance(x.outer, F2Map) or not ints.is_zero(x.offset):

@@ -1,7 +1,7 @@
 """Coordinates and indices, and the compact strides that connect them.
 
-An integer index of a shape is its position in colexicographical order. Beyond the shape the last
-mode runs on, as in CuTe; `Layout.__call__` is the checked front door. Source: cutlass
+An integer index of a shape is its position in colexicographical order. Past the shape the last mode
+is unbounded, as in CuTe; `Layout.__call__` checks the range. Source: cutlass
 include/cute/stride.hpp.
 """
 
@@ -60,13 +60,12 @@ GenRowMajor = LayoutRight
 
 
 def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
-    """Return the offset of `coord` in shape:stride, or its index in `shape` when the stride is left
-    out.
+    """Return the offset of `coord` in shape:stride, or its index in `shape` if there is no stride.
 
     A part of the coordinate may be an integer where the shape is a tuple: it is split
-    colexicographically and its last mode runs on. A negative index is the mirror image,
+    colexicographically and its last mode is unbounded. A negative index is the mirror image,
     -crd2idx(-index), as C++'s truncating division makes it. Raises LayoutError when the profiles do
-    not face each other. Source: cutlass stride.hpp `crd2idx`.
+    not match. Source: cutlass stride.hpp `crd2idx`.
 
     >>> crd2idx((1, 2), (4, 8), (8, 1)), crd2idx(9, (4, 8), (8, 1)), crd2idx((1, 2), (4, 8))
     (10, 10, 9)
@@ -80,7 +79,7 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> IntTup
 
 
 def _strides(stride: IntTuple, shape: IntTuple, operation: str) -> IntTuple:
-    """Return a stride as an int tuple; refuse one that nests otherwise than the shape."""
+    """Return a stride as an int tuple; refuse one with another profile than the shape."""
     stride = read(stride, operation)
     if not congruent(stride, shape):
         raise refusal(
@@ -147,7 +146,7 @@ def _with_last(modes: IntTuple, count: int) -> Iterator[tuple[bool, Any]]:
 def check_coordinate(coord: IntTuple, shape: IntTuple) -> IntTuple:
     """Return `coord` normalised; refuse one that is negative, out of range or of another profile.
 
-    A whole index may run past the size, a part of a tuple may not.
+    A whole index may exceed the size, an entry of a tuple may not.
     """
     if coord.__class__ is tuple or is_underscore(coord):
         return _check_part(coord, shape, coord, shape, ())
@@ -197,9 +196,9 @@ def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
     """Return the coordinate of `index` in `shape` (colexicographical), or in the compact layout
     shape:stride.
 
-    Without a stride the last mode runs on: idx2crd(9, (4,2)) is (1,2). With a stride every mode
-    gives (index // stride) % extent, which is right for compact layouts only. Raises LayoutError
-    when the profiles do not face each other. Source: cutlass stride.hpp `idx2crd`.
+    Without a stride the last mode is unbounded: idx2crd(9, (4,2)) is (1,2). With a stride every
+    mode gives (index // stride) % extent, which is correct for compact layouts only. Raises
+    LayoutError when the profiles do not match. Source: cutlass stride.hpp `idx2crd`.
 
     >>> idx2crd(9, (4, 8)), idx2crd(9, (4, 8), (8, 1)), idx2crd((3, 5), (4, (2, 4)))
     ((1, 2), (1, 1), (3, (1, 2)))
@@ -242,7 +241,7 @@ def crd2crd(coord: IntTuple, source: IntTuple, target: IntTuple) -> IntTuple:
     """Return the coordinate in shape `target` that has the same index as `coord` has in shape
     `source`.
 
-    Raises LayoutError when tuples of different rank face each other.
+    Raises LayoutError when corresponding tuples have different ranks.
     Source: cutlass stride.hpp `crd2crd`.
 
     >>> crd2crd((1, 3), (4, 8), (2, 16)), crd2crd(13, (4, 8), (2, 16))
@@ -262,8 +261,8 @@ def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTu
     """Return the coordinate after `coord` in `shape`, leftmost mode first, or in the given order of
     modes.
 
-    `order` is a tuple of coordinate strides E(...), the fastest first. After the last coordinate
-    the first comes again. Source: cutlass stride.hpp `increment`.
+    `order` is a tuple of coordinate strides E(...), the fastest first. The last coordinate wraps
+    around to the first. Source: cutlass stride.hpp `increment`.
 
     >>> increment((1, (0, 2)), (2, (3, 4))), increment((1, 3), (2, 4))
     ((0, (1, 2)), (0, 0))
@@ -321,7 +320,8 @@ def compact_major(shape: IntTuple, current: IntTuple = 1, major: Major = LayoutL
     """Return the strides that pack `shape` densely from `current` on; modes of extent 1 get stride
     0.
 
-    A tuple `current` starts every facing part anew. Source: cutlass stride.hpp `compact_major`.
+    A tuple `current` gives each corresponding mode its own start. Source: cutlass stride.hpp
+    `compact_major`.
 
     >>> compact_major((2, (3, 1), 4)), compact_major((2, (3, 4)), major=LayoutRight)
     ((1, (2, 0), 6), (12, (4, 1)))

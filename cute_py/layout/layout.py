@@ -1,13 +1,13 @@
 """`Layout`: a shape and a congruent stride, the map from coordinates to offsets (in elements).
 
-A layout is frozen to the leaves and hashable. All-int layouts, the common case, keep their leaves
-in two flat lists and take fast paths; `_kind` tells the others apart. Source: Cecka, "CuTe Layout
-Representation and Algebra" (arXiv 2603.02298); cutlass include/cute/layout.hpp.
+A layout is immutable, including its leaves, and hashable. All-int layouts, the common case, keep
+their leaves in two flat lists and take fast paths; `_kind` distinguishes the others. Source: Cecka,
+"CuTe Layout Representation and Algebra" (arXiv 2603.02298); cutlass include/cute/layout.hpp.
 """
 
 from __future__ import annotations
 
-import cute_py  # its functions, which stand above, are what the methods call
+import cute_py  # the methods call its functions
 from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
 from cute_py.layout import AbstractComposed, AbstractTensor, Mapped
@@ -29,18 +29,18 @@ WHY_DEPTH = 32  # how many steps of provenance a layout keeps alive
 
 
 class Layout(Value, Mapped):
-    """The map of `shape:stride`: coordinate c goes to the sum of coordinate times stride over the
-    leaves.
+    """The map `shape:stride`: the offset of coordinate c is the sum of coordinate times stride over
+    the leaves.
 
     Args:
         shape: an int tuple of extents, each at least 1 (elements).
-        stride: a congruent int tuple (elements per step, or coordinate strides `E(i)`); left out,
+        stride: a congruent int tuple (elements per step, or coordinate strides `E(i)`); by default
             the compact column-major strides; `LayoutLeft` or `LayoutRight` for either compact
             order.
 
     Law: layout(i) == layout(idx2crd(i, layout.shape)) for every index i. Raises LayoutError for
     extents below 1, a stride that is not congruent, or nests deeper than 64; LeafTypeError for
-    leaves that are no integers.
+    leaves that are not integers.
 
     >>> row_major = Layout((4, 8), (8, 1))
     >>> print(row_major, row_major(2, 3), row_major(14), row_major[1])
@@ -104,7 +104,7 @@ class Layout(Value, Mapped):
         """Return the offset of a coordinate or index, or the sublayout where the coordinate has
         `_`.
 
-        A coordinate must lie in the shape; an index past the size runs on along the last mode, as
+        A coordinate must be in the shape; an index past the size continues along the last mode, as
         in CuTe. Raises CoordinateError for negative or out-of-range coordinates, LayoutError for
         another profile.
         """
@@ -152,7 +152,7 @@ class Layout(Value, Mapped):
         return cute_py.explain(self)
 
     def compose(self, *tilers: Tiler) -> Layout:
-        """Return composition(self, tiler); several arguments are a by-mode tiler."""
+        """Return composition(self, tiler); several arguments form a by-mode tiler."""
         return cute_py.compose(self, *tilers)  # type: ignore[no-any-return]
 
     def with_shape(self, *shape: IntTuple) -> Layout:
@@ -161,7 +161,7 @@ class Layout(Value, Mapped):
         return cute_py.composition(self, other)  # type: ignore[no-any-return]
 
     def tile(self, *tilers: Tiler) -> Layout:
-        """Return tiled_divide(self, tiler); several arguments are a by-mode tiler."""
+        """Return tiled_divide(self, tiler); several arguments form a by-mode tiler."""
         tiler = tilers[0] if len(tilers) == 1 else tilers
         return cute_py.tiled_divide(self, tiler)  # type: ignore[no-any-return]
 
@@ -183,8 +183,8 @@ class Layout(Value, Mapped):
 
     @staticmethod
     def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alike:
-        """Return what computes `table` (offsets in colexicographical order, or an n-d array); see
-        `fit`.
+        """Return the layout or map that computes `table` (offsets in colexicographical order, or an
+        n-d array); see `fit`.
         """
         return cute_py.fit(table, shape, coshape)
 
@@ -196,13 +196,13 @@ _set_shape, _set_stride, _set_s, _set_d, _set_kind, _set_why = [
 
 
 def require_layout(x: object, operation: str) -> None:
-    """Refuse what is no Layout."""
+    """Refuse anything that is not a Layout."""
     if x.__class__ is not Layout:
         raise refusal("not-a-layout", operation=operation, value=x)
 
 
 def on_inner(operation: str, change: Callable[[Any], Any], x: AnyLayout) -> Alike:
-    """Return x, a composed layout or a tensor, with its layout changed; refuse what is neither."""
+    """Return x, a composed layout or a tensor, with its layout changed; refuse anything else."""
     if isinstance(x, (AbstractComposed, AbstractTensor)):
         return x.changed(change, operation)
     raise refusal("not-a-layout", operation=operation, value=x)
@@ -251,8 +251,8 @@ def _renested(shape: IntTuple, parts: list[Any]) -> IntTuple:
 
 
 def nested(layout: Layout, modes: list[list[tuple[Any, Any]]], kind: int | None = None) -> Layout:
-    """Return the profile of a layout with each leaf replaced by modes (extent, stride); several
-    become a tuple.
+    """Return the profile of a layout with each leaf replaced by modes (extent, stride), a tuple if
+    there are several.
     """
     s = [extent for mode in modes for extent, _ in mode]
     d = [step for mode in modes for _, step in mode]
@@ -296,7 +296,7 @@ def of_modes(modes: list[tuple[Any, Any]]) -> Layout:
 
 
 def made(layout: Layout, operation: str, *operands: object) -> Layout:
-    """Note on a fresh layout how it was made, for `why`; equality and hash do not see it."""
+    """Record on a new layout how it was made, for `why`; equality and hash ignore it."""
     level = 0
     for operand in operands:
         if operand.__class__ is Layout and operand._why is not None:
@@ -309,8 +309,8 @@ def made(layout: Layout, operation: str, *operands: object) -> Layout:
 
 
 def step(operation: str, operands: tuple[Any, ...], compute: Callable[[], Layout]) -> Layout:
-    """Return `compute()` as the result of a public operation: it has that history, and what is
-    refused inside of it is reported as part of that call.
+    """Return `compute()` as the result of a public operation: it records that history, and a
+    refusal inside it is reported as part of that call.
     """
     try:
         result = compute()
@@ -367,7 +367,7 @@ def _too_deep(shape: tuple[Any, ...]) -> bool:
 
 
 def offset_of(index: int, s: list[int], d: list[int]) -> int:
-    """Return the offset of an index of at least 0 in flat leaves; the last mode runs on."""
+    """Return the offset of an index of at least 0 in flat leaves; the last mode is unbounded."""
     offset = 0
     if not s:
         return 0
@@ -402,7 +402,7 @@ def _offset_inside(coord: tuple[Any, ...], shape: IntTuple, stride: IntTuple) ->
 
 
 def _nested_offset(index: int, shape: tuple[Any, ...], stride: tuple[Any, ...]) -> tuple[int, int]:
-    """Return the offset of an index in a nested mode, and what of it is past the mode."""
+    """Return the offset of an index in a nested mode, and how far the index is past the mode."""
     offset = 0
     for extent, step in zip(shape, stride):  # noqa: B905 (hot; equal lengths)
         if extent.__class__ is int:
@@ -422,8 +422,8 @@ def _product(s: list[int]) -> int:
 
 
 def _walk(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], level: int) -> int | None:
-    """Collect the leaves of well-formed parts and return their kind; None sends the parts to the
-    slow checks.
+    """Collect the leaves of well-formed parts and return their kind; None means that the parts need
+    the slow checks.
     """
     if shape.__class__ is not tuple:
         if shape.__class__ is int and stride.__class__ is int and shape > 0:
@@ -451,7 +451,7 @@ def _compact(shape: IntTuple, major: Major | None) -> tuple[Any, Any]:
 
 
 def _refuse_texts(*parts: object) -> None:
-    """Refuse a text or a list, which have a way to a layout of their own."""
+    """Refuse a text or a list, which other functions convert to a layout."""
     for part in parts:
         if isinstance(part, str):
             raise refusal("layout-text", operation="Layout", value=part)
@@ -460,7 +460,7 @@ def _refuse_texts(*parts: object) -> None:
 
 
 def _checked(shape: IntTuple, stride: IntTuple) -> tuple[Any, Any, list[Any], list[Any], int]:
-    """Normalise and check the parts leaf by leaf; raise for the first offence, naming its mode."""
+    """Normalise and check the parts leaf by leaf; raise for the first invalid one, by its mode."""
     _refuse_texts(shape, stride)
     shape, stride = canonical(shape, "Layout"), canonical(stride, "Layout")
     s: list[Any] = []

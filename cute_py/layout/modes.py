@@ -1,7 +1,7 @@
 """Operations that treat a layout as a tuple of modes: get, select, group, flatten, append, zip ...
 
-They rename coordinates and touch no stride. A ComposedLayout is handled through its inner layout.
-Source: cutlass include/cute/layout.hpp.
+They rearrange coordinates and change no stride. A ComposedLayout is handled through its inner
+layout. Source: cutlass include/cute/layout.hpp.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def get(x: LayoutLike, mode: Mode) -> Alike:
 
 
 def modes_of(layout: Layout) -> list[Layout]:
-    """Return the modes of a layout; a layout of an integer shape is its own only mode."""
+    """Return the modes of a layout; a layout of an integer shape is its only mode."""
     if layout.shape.__class__ is not tuple:
         return [layout]
     if layout._kind == INTS and tuple not in map(type, layout.shape):
@@ -78,8 +78,8 @@ def select(x: LayoutLike, modes: Mode) -> Alike:
 
 
 def group_modes(x: LayoutLike, begin: int, end: int | None = None) -> Alike:
-    """Return the layout with modes begin to end - 1 gathered into one; `end` left out means all
-    that follow.
+    """Return the layout with modes begin to end - 1 gathered into one; by default `end` is the
+    rank.
 
     >>> print(group_modes(Layout((2, 3, 4)), 0, 2))
     ((2,3),4):((1,2),6)
@@ -114,7 +114,7 @@ def unflatten(x: LayoutLike, profile: IntTuple) -> Alike:
 
 
 def append(x: LayoutLike, mode: Mode = None, up_to_rank: int | None = None) -> Alike:
-    """Return the layout with `mode` (default 1:0) added at the end, once, or as often as reaches a
+    """Return the layout with `mode` (default 1:0) added at the end, once, or repeatedly up to a
     rank.
 
     >>> print(append(Layout(4)), append(Layout((2, 3)), Layout(1, 0), 4))
@@ -124,8 +124,7 @@ def append(x: LayoutLike, mode: Mode = None, up_to_rank: int | None = None) -> A
 
 
 def prepend(x: LayoutLike, mode: Mode = None, up_to_rank: int | None = None) -> Alike:
-    """Return the layout with `mode` (default 1:0) added in front, once, or as often as reaches a
-    rank.
+    """Return the layout with `mode` (default 1:0) added in front, once, or repeatedly up to a rank.
 
     >>> print(prepend(Layout((2, 3))))
     (1,2,3):(0,1,2)
@@ -200,7 +199,7 @@ def _interval(name: str, x: LayoutLike, begin: int, end: int) -> None:
 
 
 def each(x: LayoutLike, name: str, change: Callable[[Any], Any], *operands: object) -> Alike:
-    """Apply `change` to shape and stride alike."""
+    """Apply `change` to both shape and stride."""
     if x.__class__ is Layout:
         shape, stride = change(x.shape), change(x.stride)
         s, d = list(tuples.leaves(shape)), list(tuples.leaves(stride))

@@ -1,8 +1,8 @@
 """All offsets of a layout at once, as a NumPy array, and the set that they form.
 
-The offsets of s:d are sums of one term for each mode, so outer sums of ever longer arrays make
-them: one addition for each coordinate, at the speed of memory. Arrays are int64. What int64 cannot
-hold, and more than `MOST` coordinates, is refused, never wrapped or half done.
+The offsets of s:d are sums of one term for each mode, so they are outer sums of ever longer arrays:
+one addition for each coordinate, at memory bandwidth. Arrays are int64. Offsets that do not fit
+in int64, and more than `MOST` coordinates, are refused; nothing wraps around.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     Table = Alike  # a list of ints, or a NumPy array of them
 
-MOST = 1 << 27  # coordinates that are tabulated at most: 1 GiB of int64
-RANGE = 1 << 63  # magnitudes of offsets lie below
-ROW = 512  # entries from which an outer sum runs at the speed of memory
-PIECE = 1 << 14  # entries that are worked on at a time
+MOST = 1 << 27  # the most coordinates that are tabulated: 1 GiB of int64
+RANGE = 1 << 63  # magnitudes of offsets are below
+ROW = 512  # from this many entries on, an outer sum runs at memory bandwidth
+PIECE = 1 << 14  # entries processed at a time
 COLUMNS = 16  # rows so short that they are written column by column
 
 
@@ -57,14 +57,14 @@ def offsets(layout: Alike) -> Array:
     raise refusal("not-a-layout", operation="offsets", value=layout, type=type(layout).__name__)
 
 
-SMALL = 4096  # coordinates from which on arrays are worth their import
+SMALL = 4096  # from this many coordinates on, arrays are worth their import
 QUESTIONED = 1 << 21  # coordinates that are tabulated to answer a question, within a second
 
 
 def values_at_all(layout: Alike, operation: str) -> Table:
-    """Return what the layout yields at all indices: a list where they are few, else `offsets`.
+    """Return the layout's values at all indices: a list if there are few, otherwise `offsets`.
 
-    Raises LayoutError for more than QUESTIONED indices, on top of what `offsets` refuses.
+    Raises LayoutError for more than QUESTIONED indices, and whatever `offsets` raises.
     """
     if not isinstance(layout, Mapped) or not is_static(layout):
         return offsets(layout)
@@ -102,7 +102,7 @@ def offset_grid(layout: AnyLayout) -> Array:
     """Return the offsets of all coordinates as a NumPy array with one axis for each top-level mode.
 
     Law: offset_grid(L)[c] == L(c) for every coordinate c with one index for each mode. Coordinates,
-    where the layout yields them, lie along one more axis. Raises what `offsets` raises.
+    where the layout yields them, are along one more axis. Raises what `offsets` raises.
 
     >>> offset_grid(Layout((2, 3), (3, 1))).tolist()
     [[0, 1, 2], [3, 4, 5]]
@@ -117,7 +117,7 @@ def offset_grid(layout: AnyLayout) -> Array:
 
 
 def image(layout: AnyLayout) -> Array:
-    """Return the offsets that the layout hits, each once, ascending, as a NumPy int64 array.
+    """Return the distinct offsets of the layout, ascending, as a NumPy int64 array.
 
     >>> image(Layout((2, 3), (4, 1)))
     array([0, 1, 2, 4, 5, 6])
@@ -126,7 +126,7 @@ def image(layout: AnyLayout) -> Array:
 
 
 def distinct(table: Array) -> Array:
-    """Return the entries (or rows) of a NumPy array, each once, ascending."""
+    """Return the distinct entries (or rows) of a NumPy array, ascending."""
     import numpy as np
 
     if table.ndim > 1:
@@ -147,7 +147,7 @@ def marks(table: Array, low: int, count: int) -> Array:
 
 
 def holes(layout: AnyLayout) -> Array:
-    """Return the offsets from 0 to cosize - 1 that the layout does not hit, ascending, as a NumPy
+    """Return the offsets from 0 to cosize - 1 that the layout does not reach, ascending, as a NumPy
     int64 array.
 
     Raises LayoutError for coordinate strides, symbols, and sizes or cosizes above 2**27.
@@ -223,8 +223,8 @@ def xor_table(origin: int, bases: Sequence[int]) -> Array:
 
 
 def components(layout: Layout, operation: str) -> list[Layout]:
-    """Return the integer layouts that give the leaves of what a layout yields, one by one; offsets
-    are a single leaf.
+    """Return one integer layout for each leaf of the layout's coordinates; an offset is a single
+    leaf.
 
     Raises LayoutError for symbols.
     """
@@ -268,7 +268,7 @@ def _of_composed(layout: Alike) -> Array:
 
 
 def _applied(outer: Alike, values: Array, whole: AnyLayout) -> Array:
-    """Return the outer map of every entry, by arrays where it is known to take them; `values` may
+    """Return the outer map of every entry, by arrays if the map accepts them; `values` may
     be overwritten.
     """
     from cute_py.layout.bits.f2 import ARRAY_BITS, F2Map
@@ -302,7 +302,7 @@ def _xored(moves: tuple[tuple[int, int], ...], values: Array) -> Array:
 
 
 def _looked_up(outer: Layout, values: Array, whole: AnyLayout) -> Array:
-    """Return outer(x) for every x of at least 0; the last mode runs on."""
+    """Return outer(x) for every x of at least 0; the last mode is unbounded."""
     s, d = coalesced_beyond(outer)
     top = int(values.max()) // tuples.product(tuple(s[:-1]))
     require_range(whole, reach([*s[:-1], top + 1], d) + 1)
@@ -310,7 +310,7 @@ def _looked_up(outer: Layout, values: Array, whole: AnyLayout) -> Array:
 
 
 def look_up(s: list[int], d: list[int], values: Array) -> Array:
-    """Return the offset of every index in a NumPy array; the last mode of s:d runs on."""
+    """Return the offset of every index in a NumPy array; the last mode of s:d is unbounded."""
     import numpy as np
 
     total = np.zeros_like(values)
@@ -344,6 +344,6 @@ def _require_countable(layout: AnyLayout, size: int) -> None:
 
 
 def require_range(layout: AnyLayout, bound: int) -> None:
-    """Refuse offsets whose magnitudes int64 does not hold; they lie below `bound`."""
+    """Refuse offsets whose magnitudes do not fit in int64; they are below `bound`."""
     if bound > RANGE:
         raise refusal("tools-range", operation="offsets", layout=layout, reach=bound - 1)

@@ -64,7 +64,7 @@ def rank(x: LayoutLike, mode: Mode = ()) -> int:
 
 
 def depth(x: LayoutLike, mode: Mode = ()) -> int:
-    """Return how deep a layout or int tuple nests: 0 for an integer, 1 for a flat tuple.
+    """Return the nesting depth of a layout or int tuple: 0 for an integer, 1 for a flat tuple.
 
     >>> depth(Layout((4, (2, 3)))), depth(7)
     (2, 0)
@@ -103,9 +103,9 @@ def cosize(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     """Return one more than the largest offset that the strides can reach, taken in magnitude
     (elements).
 
-    With strides >= 0 that is max(offsets) + 1, what an allocation needs. For a ComposedLayout CuTe
-    gives the inner layout's cosize; here it is what the whole layout reaches. Source: cutlass
-    layout.hpp `cosize`.
+    With strides >= 0 that is max(offsets) + 1, the size of an allocation. For a ComposedLayout CuTe
+    gives the inner layout's cosize; here the outer map counts, too. Source: cutlass layout.hpp
+    `cosize`.
 
     >>> cosize(Layout((4, 8), (8, 1))), cosize(Layout((4, 2), (-1, 4)))
     (32, 8)
@@ -118,8 +118,7 @@ def cosize(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
 
 
 def coprofile(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
-    """Return zeros in the profile of what the layout yields: 0 for offsets, a tuple for
-    coordinates.
+    """Return zeros in the profile of the layout's codomain: 0 for offsets, a tuple for coordinates.
 
     >>> from cute_py import make_identity_layout
     >>> coprofile(Layout((4, 8))), coprofile(make_identity_layout((4, (2, 3))))
@@ -129,7 +128,7 @@ def coprofile(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
 
 
 def is_static(x: LayoutLike) -> bool:
-    """Return whether every leaf of an int tuple or layout is known, that is, holds no symbol.
+    """Return whether every leaf of an int tuple or layout is known, that is, contains no symbol.
 
     >>> is_static(Layout((4, 8)))
     True
@@ -151,7 +150,7 @@ def _known(leaf: Leaf) -> bool:
 
 
 def at_path(part: IntTuple, mode: Mode, whole: IntTuple) -> IntTuple:
-    """Return the part of an int tuple at an index or path; refuse one that `whole` lacks."""
+    """Return the part of an int tuple at an index or path; refuse a path that is not in `whole`."""
     for step in mode if mode.__class__ is tuple else (mode,):
         modes = part if part.__class__ is tuple else (part,)
         step = step if step.__class__ is int else _mode_index(step)
@@ -185,7 +184,7 @@ def leaf_path(shape: IntTuple, leaf: int) -> tuple[int, ...]:
 
 
 def _mode_index(step: object) -> int | None:
-    """Return a NumPy integer as int, None for what is no index."""
+    """Return a NumPy integer as int, None for anything that is not an index."""
     try:
         return ints.as_int(ints.normalize(step, "get"), "get")
     except LeafTypeError:
@@ -198,7 +197,7 @@ def inner_of(layout: Alike) -> Alike:
 
 
 def query_composed(name: str, layout: AnyLayout, mode: Mode) -> IntTuple:
-    """Return `name` of a composed layout, which enumerates it."""
+    """Return the query `name` of a composed layout, which enumerates its offsets."""
     return above("query_composed")(name, layout, mode)
 
 
@@ -225,8 +224,8 @@ def get_hier_coord(layout: Layout, index: Leaf) -> IntTuple:
 
 
 def _by_remainders(layout: Layout, index: Leaf) -> IntTuple:
-    """Return the coordinate that takes as much of `index` as it can from the largest stride down:
-    right for modes that do not overlap, with or without gaps. None where a stride is negative.
+    """Return the coordinate found greedily from the largest stride down: correct for modes that do
+    not overlap, with or without gaps. None where a stride is negative.
     """
     modes = [k for k, extent in enumerate(layout._s) if extent != 1]
     if layout._kind != INTS or index.__class__ is not int or any(layout._d[k] < 1 for k in modes):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def slice_(coord: IntTuple, x: AnyLayout) -> Alike:
-    """Return the modes that `coord` leaves free (`_` or None), from whatever depth, side by side;
+    """Return the modes that `coord` leaves free (`_` or None), from any depth, side by side;
     of a tensor, that part of it.
 
     Source: cutlass underscore.hpp `slice`. For the offset that the fixed part adds, see
@@ -38,7 +38,7 @@ def slice_(coord: IntTuple, x: AnyLayout) -> Alike:
 
 
 def dice(coord: IntTuple, x: AnyLayout) -> Alike:
-    """Return the modes that `coord` fixes: what `slice_` drops.
+    """Return the modes that `coord` fixes, which `slice_` drops.
 
     >>> from cute_py.layout.tuples import _
     >>> print(dice((_, 1), Layout((4, 8))))
@@ -54,7 +54,7 @@ def _keep(coord: IntTuple, part: IntTuple, *, free: bool) -> IntTuple:
 
 
 def _is_free(coord: IntTuple) -> bool:
-    """Return whether the coordinate is `_`; refuse what is no integer either."""
+    """Return whether the coordinate is `_`; refuse anything that is neither `_` nor an integer."""
     if is_underscore(coord):
         return True
     ints.normalize(coord, "slice_", ", or tuples of these, or _")
@@ -73,7 +73,7 @@ def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     """Return the sublayout that `coord` leaves free, and the offset that its fixed part adds.
 
     Law: layout(c with x for _) == sub(x) + offset. For a swizzled layout see
-    `composed.slice_and_offset`. Raises CoordinateError where the fixed part lies outside of the
+    `composed.slice_and_offset`. Raises CoordinateError where the fixed part is outside the
     shape.
 
     >>> from cute_py.layout.tuples import _
@@ -95,7 +95,7 @@ def _with_zeros(coord: IntTuple) -> IntTuple:
 
 def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:
     """Return (layout, offset) of a layout whose origin is moved to `coord`; a composed layout keeps
-    the offset inside. Of a tensor, the tensor so moved, also to outside of its shape.
+    the offset inside. For a tensor, returns the moved tensor, even outside its shape.
 
     >>> print(*domain_offset((1, 2), Layout((4, 8))))
     (4,8):(1,4) 9

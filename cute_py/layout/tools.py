@@ -1,7 +1,7 @@
 """Questions about whole layouts: injective, onto, the same function, which offsets they share.
 
-The answer is always exact. Where the strides decide, sizes do not matter: these are closed forms.
-The rest is decided by arrays of all offsets, up to the size that `offsets` tabulates, and refused
+The answer is always exact. Where the strides decide, there are closed forms for any size. Other
+layouts are decided by arrays of all offsets, up to the size that `offsets` tabulates, and refused
 beyond it.
 """
 
@@ -76,16 +76,16 @@ def _count_distinct(table: Table) -> int:
 
 
 def _steps(layout: Layout) -> Steps:
-    """Return the modes that move, all upwards: a mode that runs down hits the same offsets from its
-    other end.
+    """Return the modes of nonzero stride, made positive: a mode of negative stride has the same
+    offsets from its other end.
     """
     pairs = zip(layout._s, layout._d, strict=True)
     return sorted([(abs(d), s) for s, d in pairs if s > 1 and d])
 
 
 def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
-    """Decide by taking away modes whose index the offset gives away. Two modes that meet say no,
-    and so do more indices than offsets.
+    """Decide by removing modes whose index follows from the offset. The answer is no if two modes
+    share an offset, or if there are more indices than offsets.
     """
     core = list(steps)
     while (known := next((mode for mode in core if _is_legible(mode, core)), None)) is not None:
@@ -102,8 +102,8 @@ def _is_one_to_one(steps: Steps, layout: Layout) -> bool:
 
 
 def _is_legible(mode: tuple[int, int], steps: Steps) -> bool:
-    """Return whether offsets give away the mode's index: by their size, for a stride beyond what
-    the other modes reach together, or by their remainder modulo the other strides.
+    """Return whether the mode's index follows from the offset: by its size, for a stride beyond
+    what the other modes reach together, or by its remainder modulo the other strides.
     """
     others = list(steps)
     others.remove(mode)
@@ -139,12 +139,12 @@ def _is_bijection(outer: object) -> bool:
 
 
 def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
-    """Return whether every offset from 0 to codomain - 1 is hit.
+    """Return whether every offset from 0 to codomain - 1 is reached.
 
     Args:
         layout: a Layout, ComposedLayout or F2Layout.
-        codomain: how many offsets (elements); left out, the cosize. A layout that yields
-            coordinates is asked for every coordinate of its coshape.
+        codomain: how many offsets (elements); by default the cosize. A layout that yields
+            coordinates must reach every coordinate of its coshape.
 
     Raises LayoutError for symbols, and where neither strides nor 2**21 offsets decide.
 
@@ -168,7 +168,7 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
 
 
 def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
-    """Return how many offsets are asked for: the codomain given, else the cosize."""
+    """Return how many offsets must be reached: the given codomain, or the cosize."""
     _require_layout(layout, operation)
     if layout.__class__ is Layout and layout._kind != INTS:
         components(layout, operation)  # refuses symbols
@@ -181,8 +181,8 @@ def _count(layout: AnyLayout, codomain: int | None, operation: str) -> int:
 
 
 def _is_onto(layout: Layout, count: int) -> bool:
-    """Decide whether 0 .. count - 1 are hit. Turned upwards, the modes hit 0 .. top, and the same
-    seen from the top; offset 0 then lies at `low`.
+    """Decide whether 0 .. count - 1 are reached. With positive strides the modes reach 0 .. top,
+    symmetrically from the top; the original offset 0 is then at `low`.
     """
     steps = _steps(layout)
     low = -sum([d * (s - 1) for s, d in zip(layout._s, layout._d, strict=True) if d < 0])
@@ -200,8 +200,8 @@ def _is_onto(layout: Layout, count: int) -> bool:
 
 
 def _first_gap(steps: Steps) -> int:
-    """Return the first offset that the modes do not hit: they fill what is below, until a stride
-    passes over it, and then so do all that are larger.
+    """Return the first offset that the modes do not reach: they fill all offsets below it, and
+    every later stride exceeds it.
     """
     filled = 1
     for d, s in steps:
@@ -218,7 +218,7 @@ def _hits_all(table: Table, low: int, count: int) -> bool:
 
 
 def _xors_onto(layout: AbstractF2, count: int) -> bool:
-    """Decide for an F2Layout: what is closed under XOR has all below 2**n if it has 1, 2, 4, ..."""
+    """Decide for an F2Layout: an image closed under XOR is complete if it has 1, 2, 4, ..."""
     if count <= 0:
         return True
     pivots = gf2.eliminate(layout.bases)[0]
@@ -228,8 +228,8 @@ def _xors_onto(layout: AbstractF2, count: int) -> bool:
 
 
 def _filled_aligned(layout: AnyLayout) -> int:
-    """Return the n for which a composed layout hits 0 .. n - 1 and nothing else, because the inner
-    layout does and the outer map permutes aligned runs that make up n; 0 if that is not known.
+    """Return the n for which a composed layout reaches exactly 0 .. n - 1, because the inner
+    layout does and the outer map permutes aligned runs that make up n; 0 if this is not known.
     """
     if not isinstance(layout, AbstractComposed) or layout.inner.__class__ is not Layout:
         return 0
@@ -242,11 +242,11 @@ def _filled_aligned(layout: AnyLayout) -> int:
 
 
 def is_bijective(layout: AnyLayout, codomain: int | None = None) -> bool:
-    """Return whether the layout hits each of 0 .. codomain - 1 once, and nothing else.
+    """Return whether the layout reaches each of 0 .. codomain - 1 once, and nothing else.
 
     Args:
         layout: a Layout, ComposedLayout or F2Layout.
-        codomain: how many offsets (elements); left out, the cosize, as in `is_surjective`.
+        codomain: how many offsets (elements); by default the cosize, as in `is_surjective`.
 
     Raises what `is_surjective` raises.
 
@@ -262,7 +262,7 @@ def is_bijective(layout: AnyLayout, codomain: int | None = None) -> bool:
 def is_permutation(layout: AnyLayout) -> bool:
     """Return whether the layout only reorders the offsets 0 .. size - 1.
 
-    A layout that yields coordinates is asked for `is_bijective`. Raises what `is_surjective`
+    For a layout that yields coordinates this is `is_bijective`. Raises what `is_surjective`
     raises.
 
     >>> is_permutation(Layout((4, 8), (8, 1))), is_permutation(Layout((4, 8), (0, 1)))
@@ -280,11 +280,11 @@ def equivalent(a: AnyLayout, b: AnyLayout) -> bool:
     """Return whether a and b are the same function of the index: equal sizes, equal offsets.
 
     Two Layouts are if and only if they coalesce to the same one: the first mode of a coalesced
-    layout is the longest linear run from index 0, the rest is the layout of what follows each run,
-    so that the function fixes every extent and stride. Sizes do not matter there.
+    layout is the longest linear run from index 0, and the rest is the layout of the starts of the
+    following runs, so the function determines every extent and stride, for any size.
 
-    Raises LayoutError for symbols that leave it open (see `prove_equal`), and where 2**21 offsets
-    do not decide.
+    Raises LayoutError if symbols leave the answer unknown (see `prove_equal`), and where 2**21
+    offsets do not decide.
 
     >>> equivalent(Layout((4, 8)), Layout(32)), equivalent(Layout((4, 8), (8, 1)), Layout(32))
     (True, False)
@@ -320,7 +320,7 @@ def _same_leaves(a: Layout, b: Layout) -> bool:
 
 
 def contains(a: AnyLayout, b: AnyLayout) -> bool:
-    """Return whether every offset that b hits is one that a hits.
+    """Return whether a reaches every offset that b reaches.
 
     Raises LayoutError for coordinate strides, symbols, and where 2**21 offsets do not decide.
 

@@ -2,8 +2,8 @@
 is fastest).
 
 Shapes, strides and coordinates are int tuples. A leaf is an int, a NumPy int (normalised), a
-symbol, or, in strides, a coordinate stride; leaves meet only through `ints`. Source: cutlass
-include/cute/int_tuple.hpp, stride.hpp, underscore.hpp.
+symbol, or, in strides, a coordinate stride; leaves are combined only through `ints`. Source:
+cutlass include/cute/int_tuple.hpp, stride.hpp, underscore.hpp.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ = Underscore()
 
 
 def is_underscore(x: object) -> bool:
-    """Return whether `x` stands for a whole mode (`_` or None)."""
+    """Return whether `x` selects a whole mode (`_` or None)."""
     return x is _ or x is None
 
 
@@ -57,8 +57,8 @@ def has_underscore(x: object) -> bool:
 
 
 def canonical(x: IntTuple, operation: str, level: int = 0) -> IntTuple:
-    """Return `x` with NumPy ints made ints; refuse what is no int tuple, and nests deeper than
-    MAX_DEPTH.
+    """Return `x` with NumPy ints converted to ints; refuse anything but int tuples, and nests
+    deeper than MAX_DEPTH.
     """
     if isinstance(x, tuple):
         if level >= MAX_DEPTH:
@@ -103,7 +103,7 @@ def rank(x: IntTuple) -> int:
 
 
 def depth(x: IntTuple) -> int:
-    """Return how deep `x` nests: 0 for an integer, 1 for a flat tuple.
+    """Return the nesting depth of `x`: 0 for an integer, 1 for a flat tuple.
 
     >>> depth(5), depth((2, 3)), depth((2, (3, 4)))
     (0, 1, 2)
@@ -140,7 +140,7 @@ def product_each(x: IntTuple) -> IntTuple:
 
 
 def product_like(x: IntTuple, guide: IntTuple) -> IntTuple:
-    """Return `x` with every part that faces a leaf of `guide` replaced by its product.
+    """Return `x` with every part that corresponds to a leaf of `guide` replaced by its product.
 
     >>> product_like(((2, 3), (4, 5)), (0, (0, 0)))
     (6, (4, 5))
@@ -150,7 +150,7 @@ def product_like(x: IntTuple, guide: IntTuple) -> IntTuple:
 
 
 def inner_product(a: IntTuple, b: IntTuple) -> IntTuple:
-    """Return the sum of the products of facing leaves.
+    """Return the sum of the products of corresponding leaves.
 
     Raises LayoutError when the ranks differ.
 
@@ -170,7 +170,7 @@ def inner_product(a: IntTuple, b: IntTuple) -> IntTuple:
 
 
 def wrap(x: IntTuple) -> tuple[Any, ...]:
-    """Return `x` if it is a tuple, else the rank-1 tuple of it.
+    """Return `x` if it is a tuple, otherwise the rank-1 tuple (x,).
 
     >>> wrap(4), wrap((4, 2))
     ((4,), (4, 2))
@@ -216,15 +216,15 @@ def unflatten(flat: IntTuple, profile: IntTuple) -> IntTuple:
 
 
 def transform_leaf(f: Alike, x: IntTuple, *operands: IntTuple) -> IntTuple:
-    """Return the profile of x with `f` of the facing parts of x and the operands at its leaves.
+    """Return the profile of x with `f` of the matching parts of x and the operands at its leaves.
 
-    Raises LayoutError when a facing part has another rank.
+    Raises LayoutError when a matching part has another rank.
 
     >>> transform_leaf(lambda a, b: a * b, (1, (2, 3)), (4, (5, 6)))
     (4, (10, 18))
     """
     if not callable(f):
-        wanted, remedy = "a function of the facing leaves", "pass a function, or a lambda"
+        wanted, remedy = "a function of the corresponding leaves", "pass a function, or a lambda"
         raise wrong_argument("transform_leaf", f, wanted, remedy)
     return _transformed(f, (x, *operands))
 
@@ -242,7 +242,7 @@ def _transformed(f: Callable[..., Any], operands: tuple[IntTuple, ...]) -> IntTu
 
 
 def wrong_argument(operation: str, value: object, wanted: str, remedy: str) -> CuteError:
-    """Return the refusal of an argument that is no operand: a function, a mapping, an order."""
+    """Return the refusal of an argument that is not an operand: a function, a mapping, an order."""
     kind = type(value).__name__
     return refusal(
         "wrong-argument", operation=operation, value=value, type=kind, wanted=wanted, remedy=remedy
@@ -284,7 +284,7 @@ def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:
     (3, (1, 2), (3, 4))
     """
     if is_shaped(b):
-        from cute_py import complement  # which stands above
+        from cute_py import complement  # which is a layer above
 
         return complement(b, read(a, "ceil_div")).shape
     a, b = read(a, "ceil_div"), read(b, "ceil_div")
@@ -309,7 +309,7 @@ def _fold_division(
 def round_up(a: IntTuple, b: IntTuple) -> IntTuple:
     """Return the smallest multiple of `b` that is at least `a`, mode by mode.
 
-    Raises LayoutError when the profiles do not face each other.
+    Raises LayoutError when the profiles do not match.
 
     >>> round_up(134, 16), round_up((5, 9), (4, 3))
     (144, (8, 9))
@@ -348,7 +348,7 @@ def shape_div(a: IntTuple, b: IntTuple) -> IntTuple:
 
 
 def elem_scale(a: IntTuple, b: IntTuple) -> IntTuple:
-    """Return a with every leaf multiplied by the size of the facing part of b.
+    """Return a with every leaf multiplied by the size of the corresponding part of b.
 
     >>> elem_scale((2, 3), ((2, 2), 5))
     (8, 15)
@@ -358,7 +358,7 @@ def elem_scale(a: IntTuple, b: IntTuple) -> IntTuple:
 
 
 def congruent(a: IntTuple, b: IntTuple) -> bool:
-    """Return whether a and b nest alike.
+    """Return whether a and b have the same profile.
 
     >>> congruent((2, (3, 4)), (1, (0, 5))), congruent((2, 3), 6)
     (True, False)
@@ -370,7 +370,7 @@ def congruent(a: IntTuple, b: IntTuple) -> bool:
 
 
 def weakly_congruent(a: IntTuple, b: IntTuple) -> bool:
-    """Return whether b nests like a or finer: a partial order on profiles.
+    """Return whether b has the profile of a or a finer one: a partial order on profiles.
 
     >>> weakly_congruent(2, (2, 1)), weakly_congruent((2, 1), 2)
     (True, False)
@@ -442,10 +442,9 @@ def _elementwise(
 
 
 def elem_less(a: IntTuple, b: IntTuple) -> bool:
-    """Return whether every element of a is less than the facing one of b: a partial order, used for
-    bounds.
+    """Return whether every element of a is less than that of b: a partial order, used for bounds.
 
-    Raises LayoutError when an integer faces a tuple.
+    Raises LayoutError when an integer corresponds to a tuple.
 
     >>> elem_less((1, 5), (2, 6)), elem_less((1, 5), (2, 4))
     (True, False)
@@ -455,7 +454,7 @@ def elem_less(a: IntTuple, b: IntTuple) -> bool:
 
 
 def elem_leq(a: IntTuple, b: IntTuple) -> bool:
-    """Return whether every element of a is at most the facing one of b (not the negation of
+    """Return whether every element of a is at most that of b (not the negation of
     elem_gtr).
 
     >>> elem_leq((1, 6), (2, 6))
@@ -496,8 +495,8 @@ def shape_of(x: IntTuple) -> IntTuple:
 def read(x: IntTuple, operation: str) -> IntTuple:
     """Return an operand as an int tuple: the shape of a layout, NumPy ints made ints.
 
-    Refuses what is no int tuple, and nests that are too deep. Every public function reads its
-    operands by this.
+    Refuses anything but int tuples, and nests that are too deep. Every public function reads its
+    operands with it.
     """
     if x.__class__ is int:
         return x

@@ -1,7 +1,6 @@
 """Names for annotations, imported for type checking only.
 
-Most stand for Any: which of its kinds a nest of leaves holds is decided by `x.__class__ is ...`,
-leaf by leaf.
+Most are Any: the kind of each leaf of a nest is decided by `x.__class__ is ...`.
 """
 
 from __future__ import annotations

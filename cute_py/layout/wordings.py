@@ -65,14 +65,14 @@ WORDINGS: dict[str, Wording] = {
     ),
     "mixed-strides": (
         LayoutError,
-        "integer stride {value} beside coordinate strides {basis}",
-        "strides that all lead to the same codomain",
+        "integer stride {value} next to coordinate strides {basis}",
+        "strides that all have the same codomain",
         "give every mode a coordinate stride, or every mode an integer",
     ),
     "profile-mismatch": (
         LayoutError,
-        "{a} facing {b}",
-        "profiles that face each other, tuple to tuple of the same rank",
+        "{a} paired with {b}",
+        "profiles that match, tuple to tuple of the same rank",
         "group or flatten one of them, or append modes of extent 1",
     ),
     "not-divisible": (
@@ -84,14 +84,14 @@ WORDINGS: dict[str, Wording] = {
     "coordinate-profile": (
         LayoutError,
         "coordinate {coord} for shape {shape}",
-        "an index, or a tuple that nests like the shape or coarser",
-        "pass one entry per mode; an integer may stand for a nested mode",
+        "an index, or a tuple with the profile of the shape or a coarser one",
+        "pass one entry per mode; an integer may index a nested mode",
     ),
     "coordinate-range": (
         CoordinateError,
         "coordinate {coord} for shape {shape}: {value} in mode {mode}",
         "0 <= entry < {size}",
-        "stay inside the shape, or use crd2idx, whose last mode runs on",
+        "stay inside the shape, or use crd2idx, whose last mode is unbounded",
     ),
     "mode-range": (
         CoordinateError,
@@ -126,7 +126,7 @@ WORDINGS: dict[str, Wording] = {
     "tiler-rank": (
         LayoutError,
         "a tiler of {tiler} modes for {layout} (rank {rank})",
-        "at most one tiler entry a mode",
+        "at most one tiler entry per mode",
         "drop entries, or append(layout, rank) first",
     ),
     "tiler-type": (
@@ -163,21 +163,21 @@ WORDINGS: dict[str, Wording] = {
     "composition-carry": (
         UndecidedError,
         "a={a} and b={b}: the modes of b add up to {used} in a digit of a of extent {size}",
-        "modes of b that stay below the extent together",
-        "shrink a mode of b, or use numbers, for which every carry is judged",
+        "modes of b whose sum stays below the extent",
+        "shrink a mode of b, or use numbers, for which every carry is checked",
     ),
     "complement-overlap": (
         LayoutError,
-        "{layout}: mode {mode} (stride {stride}) steps inside of the {filled} offsets that the "
+        "{layout}: mode {mode} (stride {stride}) steps within the {filled} offsets that the "
         "modes of smaller stride fill",
         "modes that do not overlap",
         "give that mode stride {filled} or a multiple of it",
     ),
     "complement-gap": (
         LayoutError,
-        "{layout}: mode {mode} has stride {stride}, no multiple of the {filled} offsets that the "
-        "modes below it fill",
-        "strides of which each is a multiple of extent*stride of the one below",
+        "{layout}: mode {mode} has stride {stride}, which is not a multiple of the {filled} "
+        "offsets that the modes of smaller stride fill",
+        "strides that are each a multiple of extent*stride of the next smaller mode",
         "use stride {lower} or {upper} there, or change the extent below",
     ),
     "coordinate-strides": (
@@ -189,8 +189,8 @@ WORDINGS: dict[str, Wording] = {
     "left-inverse": (
         LayoutError,
         "{layout}: stride {stride} above a mode of stride {below} that fills {filled} offsets",
-        "strides that are multiples of the stride below and reach past what is filled, or others "
-        "that some layout undoes",
+        "strides that are multiples of the next smaller one and exceed the filled offsets, or "
+        "strides that some layout inverts",
         "use a stride of {filled} or more that {below} divides, or filter the layout first",
     ),
     "tile-to-shape": (
@@ -201,7 +201,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "not-compact": (
         LayoutError,
-        "{layout}, in which no coordinate has offset {index} by dividing",
+        "{layout}, in which dividing offset {index} by the strides gives no coordinate",
         "a compact layout: every offset of 0 to size - 1 once",
         "use left_inverse, or coalesce a layout without gaps",
     ),
@@ -213,9 +213,9 @@ WORDINGS: dict[str, Wording] = {
     ),
     "upcast-overlap": (
         LayoutError,
-        "{layout} by {n}: modes with strides below {n} together reach offset {used} inside of an "
+        "{layout} by {n}: modes with strides below {n} together reach offset {used} within an "
         "element",
-        "offsets below {n} from all modes that stay inside of an element",
+        "modes within an element that only reach offsets below {n}",
         "coalesce the layout, or upcast by a smaller factor",
     ),
     "downcast-unit": (
@@ -245,8 +245,8 @@ WORDINGS: dict[str, Wording] = {
     "swizzle-through": (
         LayoutError,
         "block {block} at {tiler}",
-        "a block whose copies a swizzle moves as wholes: the bits of the block and those that are "
-        "swizzled are apart",
+        "a block whose copies the swizzle moves as a unit: the bits of the block and the swizzled "
+        "bits are disjoint",
         "use a block of a power of two of elements, or take the product with tiler.inner",
     ),
     "upcast-swizzle": (
@@ -276,14 +276,14 @@ WORDINGS: dict[str, Wording] = {
     "complement-swizzle": (
         LayoutError,
         "{layout}, whose swizzle moves offsets into the gaps of its inner layout",
-        "a swizzle that permutes what the inner layout fills",
+        "a swizzle that permutes the offsets that the inner layout fills",
         "take the complement of layout.inner, or tile to whole swizzle periods first",
     ),
     "inverse-offset": (
         LayoutError,
         "{layout}",
         "a map that is one-to-one, with offset 0",
-        "invert outer and inner one by one",
+        "invert outer and inner separately",
     ),
     "explain-subject": (
         LeafTypeError,
@@ -308,7 +308,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "a step of {step} in b through digits ({digits}) of a, whose carries cancel for more than "
         "{limit} coordinates",
-        "carries that can be judged one by one",
+        "carries that can be checked one by one",
         "compose smaller parts, or keep the pair with make_composed_layout",
     ),
     "composition-codomain": (
@@ -325,7 +325,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "pitch": (
         LayoutError,
-        "{what} = {value}, where one step holds {least} elements",
+        "{what} = {value}, where one step spans {least} elements",
         "at least {least}, so that lines do not overlap, or 0 to repeat one line",
         "leave it out for the packed layout, or pass {least} plus the padding",
     ),
@@ -345,7 +345,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "elements of {bits} bits",
         "a power of two of at most 32 bits",
-        "f64 and complex operands have layouts of their own in CUTLASS: build one with Swizzle and "
+        "f64 and complex operands have other layouts in CUTLASS: build one with Swizzle and "
         "ComposedLayout",
     ),
     "tensor-op-crosswise": (
@@ -357,22 +357,22 @@ WORDINGS: dict[str, Wording] = {
     "tensor-op-tile": (
         LayoutError,
         "{contiguous} x {strided} elements with ld {ld}",
-        "contiguous and ld multiples of crosswise {crosswise}, strided one of the {rows} rows in a "
-        "line, ld at least contiguous",
+        "contiguous and ld multiples of crosswise ({crosswise}), strided a multiple of the {rows} "
+        "rows in a line, ld >= contiguous",
         "pad the tile to whole lines, or choose a smaller crosswise",
     ),
     "tensor-op-tiles": (
         LayoutError,
         "{tiles} tiles of {crosswise} elements side by side",
-        "a power of two: at {tiles} the XOR needs the row, which is no field of the offset's bits, "
-        "so no Swizzle fits",
+        "a power of two: at {tiles} the XOR needs the row, which is not a bit field of the "
+        "offset, so no Swizzle fits",
         "put the tiles outermost (contiguous={crosswise}, stages={tiles}){also}",
     ),
     "tensor-op-period": (
         LayoutError,
         "strided extent {strided}",
-        "a multiple of {period}, the rows after which the XOR starts anew, so that stacked tiles "
-        "are swizzled alike",
+        "a multiple of {period}, the rows after which the XOR pattern repeats, so that stacked "
+        "tiles have the same swizzle",
         "pad it to {padded}",
     ),
     "text-type": (
@@ -391,7 +391,7 @@ WORDINGS: dict[str, Wording] = {
         ParseError,
         "{found} at position {position}",
         "{expected}",
-        "mend the text at the mark\n{marked}",
+        "correct the text at the mark\n{marked}",
     ),
     "text-unclosed": (
         ParseError,
@@ -413,9 +413,9 @@ WORDINGS: dict[str, Wording] = {
     ),
     "text-symbol": (
         ParseError,
-        "the name {name!r} at position {position}, which stands for nothing here",
+        "the name {name!r} at position {position}, which is not defined",
         "numbers, and symbols that were declared",
-        "declare it, symbols={{{name!r}: sym({name!r})}}, or remove a label that is no part of "
+        "declare it, symbols={{{name!r}: sym({name!r})}}, or remove a label that is not part of "
         "the layout\n{marked}",
     ),
     "text-arguments": (
@@ -432,7 +432,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "text-pointer-width": (
         ParseError,
-        "a pointer at position {position} that does not tell the width of its elements, under "
+        "a pointer at position {position} that does not give the width of its elements, under "
         "{swizzle}",
         "the width, as in smem_ptr[16b] or ptr<f16, smem>: a swizzle of a pointer maps bytes",
         "add the width, or give the layout alone and compose it with a swizzle of "
@@ -441,14 +441,14 @@ WORDINGS: dict[str, Wording] = {
     "text-pointer-address": (
         ParseError,
         "a pointer at position {position} whose distance from a multiple of {period} bytes, the "
-        "period of {swizzle}, is unknown or no whole number of elements",
+        "period of {swizzle}, is unknown or not a whole number of elements",
         "an address such as (0x400), (unset), or align<{period}>",
         "add it, or give the layout alone and compose it with a swizzle of elements\n{marked}",
     ),
     "fit-no-form": (
         LayoutError,
-        "{count} offsets, which go like {layout} up to index {index}, where the table has {got} "
-        "and that layout {fitted}",
+        "{count} offsets, which match {layout} up to index {index}, where the table has {got} "
+        "and that layout has {fitted}",
         "offsets of a Layout, of Swizzle o offset o Layout, or linear over F2 ({tried})",
         "{repair}",
     ),
@@ -472,8 +472,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "fit-key": (
         LayoutError,
-        "coordinate {key} beside {first}",
-        "coordinates of at least 0 that nest alike",
+        "coordinate {key} together with {first}",
+        "coordinates of at least 0 with the same profile",
         "write all keys as int tuples of one profile",
     ),
     "fit-incomplete": (
@@ -498,7 +498,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "entry {entry} for coshape {coshape}",
         "coordinates inside of coshape",
-        "pass the coshape that holds them all; with none, entries are offsets",
+        "pass the coshape that contains them all; without one, entries are offsets",
     ),
     "fit-size": (
         LayoutError,
@@ -528,7 +528,7 @@ WORDINGS: dict[str, Wording] = {
     "tools-range": (
         LayoutError,
         "{layout}, which reaches {reach} in magnitude",
-        "offsets that int64 holds",
+        "offsets that fit in int64",
         "take a part of it, or evaluate index by index",
     ),
     "tools-basis": (
@@ -540,13 +540,13 @@ WORDINGS: dict[str, Wording] = {
     "f2-negative": (
         LayoutError,
         "the image {value}",
-        "offsets of at least 0, whose bits end",
-        "turn the mode around: count from its other end, and add what that moves",
+        "offsets of at least 0, which have finitely many bits",
+        "reverse the mode: count from its other end, and add the offset of that end",
     ),
     "f2-wide": (
         LayoutError,
-        "{map}, which acts on {bits} bits, and an array",
-        "at most {limit} bits, which int64 holds",
+        "{map}, which acts on {bits} bits, applied to an array",
+        "at most {limit} bits, which fit in int64",
         "apply it to Python ints one by one",
     ),
     "f2-singular": (
@@ -576,7 +576,7 @@ WORDINGS: dict[str, Wording] = {
     "f2-origin": (
         LayoutError,
         "{layout}, which no index takes to offset 0",
-        "a layout that hits offset 0",
+        "a layout that reaches offset 0",
         "leave out the offset {offset}",
     ),
     "f2-not-onto": (
@@ -608,8 +608,8 @@ WORDINGS: dict[str, Wording] = {
     "f2-affine": (
         LayoutError,
         "{layout}, whose index 0 has offset {offset}",
-        "offset 0 there, the only one that a matrix can say",
-        "take the matrix of F2Layout(shape, bases), and keep the offset beside it",
+        "offset 0 there, because a matrix maps 0 to 0",
+        "take the matrix of F2Layout(shape, bases), and keep the offset separately",
     ),
     "f2-matrix": (
         LayoutError,
@@ -626,7 +626,7 @@ WORDINGS: dict[str, Wording] = {
     "f2-coshape": (
         LayoutError,
         "{layout}, which reaches offset {offset}, and coshape {coshape}",
-        "a coshape that holds every offset",
+        "a coshape that contains every offset",
         "make its last mode larger",
     ),
     "f2-points": (

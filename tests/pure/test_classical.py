@@ -362,15 +362,15 @@ REFUSED = {
         ),
     },
     "pitch": {
-        "row_major: given ldm = 3, where one step holds 4 elements": (
+        "row_major: given ldm = 3, where one step spans 4 elements": (
             lambda: cute.row_major((3, 4), ldm=3)
         ),
         "required: at least 4, so that lines do not overlap, or 0 to repeat one line; fix: leave": (
             lambda: cute.column_major((4, 3), ldm=-4)
         ),
-        "ldm = 7, where one step holds 8": lambda: cute.column_major_interleaved((4, 8), 2, 7),
-        "s1 = 11, where one step holds 12": lambda: cute.tensor_nhwc(1, 2, 3, 4, (4, 11, 24)),
-        "columns + padding = 4, where one step holds 5": lambda: cute.pitched((5, 3), -1),
+        "ldm = 7, where one step spans 8": lambda: cute.column_major_interleaved((4, 8), 2, 7),
+        "s1 = 11, where one step spans 12": lambda: cute.tensor_nhwc(1, 2, 3, 4, (4, 11, 24)),
+        "columns + padding = 4, where one step spans 5": lambda: cute.pitched((5, 3), -1),
     },
     "permutation": {
         "given order (0,0) for (2,3):(1,2); required: each mode of 0 to 1 once; fix: name every": (

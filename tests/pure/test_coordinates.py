@@ -49,7 +49,7 @@ def test_less_is_a_strict_partial_order(a, b, c):
 
 
 def test_an_integer_does_not_compare_with_a_tuple():
-    with pytest.raises(LayoutError, match="profiles that face each other"):
+    with pytest.raises(LayoutError, match="profiles that match"):
         cute.elem_less((1, 2), 3)
 
 

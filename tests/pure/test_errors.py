@@ -59,7 +59,7 @@ EXAMPLES = {
     "too-deep": (lambda: Layout(nested(65)), "at most 64 levels"),
     "wrong-argument": (
         lambda: cute.transform_leaf(4, (1, 2)),
-        "given 4 (int); required: a function of the facing leaves",
+        "given 4 (int); required: a function of the corresponding leaves",
     ),
     "layout-text": (
         lambda: Layout("(4,8):(8,1)"),
@@ -70,9 +70,9 @@ EXAMPLES = {
     "basis-path": (lambda: E(-1), "E: given path (-1,)"),
     "mixed-strides": (
         lambda: Layout((4, 8), (1, E(1)))(1, 1),
-        "integer stride 1 beside coordinate strides 1@1",
+        "integer stride 1 next to coordinate strides 1@1",
     ),
-    "profile-mismatch": (lambda: cute.inner_product((1, 2), 3), "given (1,2) facing 3"),
+    "profile-mismatch": (lambda: cute.inner_product((1, 2), 3), "given (1,2) paired with 3"),
     "not-divisible": (lambda: cute.shape_div(6, 4), "pad 6 to a multiple of 4"),
     "coordinate-profile": (lambda: ROW(1, 2, 3), "coordinate (1,2,3) for shape (4,8)"),
     "coordinate-range": (lambda: ROW(4, 0), "4 in mode 0; required: 0 <= entry < 4"),
@@ -116,13 +116,13 @@ EXAMPLES = {
     ),
     "complement-overlap": (
         lambda: cute.complement(Layout((4, 2), (1, 2)), 16),
-        "mode 1 (stride 2) steps inside of the 4 offsets",
+        "mode 1 (stride 2) steps within the 4 offsets",
     ),
     "complement-gap": (
         lambda: cute.logical_divide(
             Layout((2, 3, 2, 8), (2, 10, 8, 8)), Layout((2, 1, 2), (6, 12, 2))
         ),
-        "mode 0 has stride 6, no multiple of the 4 offsets",
+        "mode 0 has stride 6, which is not a multiple of the 4 offsets",
     ),
     "coordinate-strides": (
         lambda: cute.max_common_vector(make_identity_layout((4, 8)), Layout(32)),
@@ -138,7 +138,7 @@ EXAMPLES = {
     ),
     "not-compact": (
         lambda: cute.get_hier_coord(Layout((4, 2), (1, 8)), 5),
-        "no coordinate has offset 5",
+        "dividing offset 5 by the strides gives no coordinate",
     ),
     "upcast-stride": (
         lambda: cute.upcast(Layout((4, 2), (1, 6)), 4),

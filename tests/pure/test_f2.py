@@ -521,7 +521,8 @@ def test_a_mode_without_bases_has_extent_one():
         (
             "f2-wide",
             lambda: F2Map([2] * 64)(np.arange(4)),
-            r"F2Map: given F2\[64x64: .*, which acts on 64 bits, and an array; required: at most",
+            r"F2Map: given F2\[64x64: .*, which acts on 64 bits, applied to an array; required: "
+            "at most",
         ),
         (
             "f2-singular",
@@ -556,7 +557,7 @@ def test_a_mode_without_bases_has_extent_one():
             "f2-origin",
             lambda: F2Layout(2, (1,), 2).right_inverse(),
             r"right_inverse: given 2:F2\(\(1\)\)\^2, which no index takes to offset 0; required: a "
-            "layout that hits offset 0; fix: leave out the offset 2",
+            "layout that reaches offset 0; fix: leave out the offset 2",
         ),
         (
             "f2-not-onto",
@@ -607,7 +608,8 @@ def test_a_mode_without_bases_has_extent_one():
             "f2-coshape",
             lambda: cute.to_linear_bases(Layout(8), coshape=(2, 2)),
             r"to_linear_bases: given 8:F2\(\(1,2,4\)\), which reaches offset 7, and coshape "
-            r"\(2,2\); required: a coshape that holds every offset; fix: make its last mode larger",
+            r"\(2,2\); required: a coshape that contains every offset; fix: make its last "
+            "mode larger",
         ),
         (
             "f2-points",

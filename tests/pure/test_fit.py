@@ -285,28 +285,29 @@ def is_layout(values):
         (
             "fit-no-form",
             lambda: cute.fit([0, 1, 2, 3, 8, 9]),
-            r"fit: given 6 offsets, which go like 4:1 up to index 4, where the table has 8 and "
-            r"that layout 4; required: offsets of a Layout, of Swizzle o offset o Layout, or "
+            r"fit: given 6 offsets, which match 4:1 up to index 4, where the table has 8 and "
+            r"that layout has 4; required: offsets of a Layout, of Swizzle o offset o Layout, or "
             r"linear over F2 \(no swizzle of the 4 offset bits makes it a layout; for F2, extent "
-            r"6 is no power of two\); fix: fit the first 4 entries alone, 4:1, or keep the array",
+            r"6 is not a power of two\); fix: fit the first 4 entries alone, 4:1, or keep the "
+            r"array",
         ),
         (
             "fit-no-form",
             lambda: cute.fit([3, 4, 5, 6, 7, 8, 9, 11]),
-            r"which go like 3 \+ 7:1 up to index 7, where the table has 11 and that layout 10; "
-            r".*; over F2, index 3 has 6 where the XOR of its bits is 2\); fix: that entry alone "
-            r"is off: put 10 there",
+            r"which match 3 \+ 7:1 up to index 7, where the table has 11 and that layout has "
+            r"10; .*; over F2, index 3 has 6 where the XOR of its bits is 2\); fix: only that "
+            r"entry differs: put 10 there",
         ),
         (
             "fit-no-form",
             lambda: cute.fit([[0, 1, 2], [4, 5, 9]]),
-            r"which go like \(2,3\):\(4,1\) up to index 5, .* fix: that entry alone is off: put 6",
+            r"which match \(2,3\):\(4,1\) up to index 5, .* fix: only that entry differs: put 6",
         ),
         (
             "fit-no-form",
             lambda: cute.fit([[0, 1, 2], [4, 8, 9]]),
-            r"which go like \(2,3\):\(4,1\) up to index 3, where the table has 8 and that layout "
-            r"5; .* fix: fit the modes one at a time to see which one bends, or keep the array",
+            r"which match \(2,3\):\(4,1\) up to index 3, where the table has 8 and that layout "
+            r"has 5; .* fix: fit the modes one at a time to see which one is not linear, or keep",
         ),
         (
             "fit-no-form",
@@ -334,10 +335,10 @@ def is_layout(values):
         (
             "fit-key",
             lambda: cute.fit({(0, 0): 0, 1: 1}),
-            r"fit: given coordinate 1 beside \(0,0\); required: coordinates of at least 0 that "
-            "nest alike; fix: write all keys as int tuples of one profile",
+            r"fit: given coordinate 1 together with \(0,0\); required: coordinates of at least 0 "
+            "with the same profile; fix: write all keys as int tuples of one profile",
         ),
-        ("fit-key", lambda: cute.fit({0: 0, -1: 1}), "fit: given coordinate -1 beside 0"),
+        ("fit-key", lambda: cute.fit({0: 0, -1: 1}), "fit: given coordinate -1 together with 0"),
         (
             "fit-incomplete",
             lambda: cute.fit({(0, 0): 0, (1, 1): 1}),
@@ -420,5 +421,5 @@ def test_a_million_entries_are_fitted_like_a_few():
     assert cute.fit(cute.offset_grid(layout)) == layout
     changed = cute.offsets(layout)
     changed[777_777] += 1
-    with pytest.raises(LayoutError, match=r"up to index 777777, .* that entry alone is off"):
+    with pytest.raises(LayoutError, match=r"up to index 777777, .* only that entry differs"):
         cute.fit(changed)

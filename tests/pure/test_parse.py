@@ -337,7 +337,7 @@ def test_swizzled_pointer_of_unknown_address_is_refused(pointer):
     ],
 )
 def test_swizzled_pointer_of_unknown_width_is_refused(text):
-    with pytest.raises(ParseError, match="does not tell the width of its elements") as raised:
+    with pytest.raises(ParseError, match="does not give the width of its elements") as raised:
         parse_layout(text)
     assert raised.value.code == "text-pointer-width"
 
@@ -439,7 +439,7 @@ def test_refusal_marks_the_place_below_the_text():
         parse_layout("(4,8):(8;1)")
     first, *marked = str(raised.value).splitlines()
     assert first.startswith(
-        "parse_layout: given ';' at position 8; required: ',' or ')'; fix: mend"
+        "parse_layout: given ';' at position 8; required: ',' or ')'; fix: correct"
     )
     assert marked == ["    (4,8):(8;1)", "            ^"]
 
@@ -466,7 +466,7 @@ def test_unknown_name_is_refused_with_the_way_to_declare_it():
         parse_layout("(M,8):(8,1)")
     assert raised.value.code == "text-symbol"
     assert raised.value.facts["position"] == 1
-    with pytest.raises(ParseError, match="remove a label that is no part of the layout"):
+    with pytest.raises(ParseError, match="remove a label that is not part of the layout"):
         parse_layout("sA: (4,8):(8,1)")
 
 
@@ -555,7 +555,7 @@ def test_long_numbers_are_refused():
     with pytest.raises(ParseError, match="required: at most 600 digits") as raised:
         parse_layout(f"{'9' * 5_000}:1")
     assert raised.value.code == "text-number"
-    with pytest.raises(ParseError, match="stands for nothing here"):
+    with pytest.raises(ParseError, match="is not defined"):
         parse_layout(f"_{'9' * 5_000}:1")
 
 

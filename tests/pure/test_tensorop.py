@@ -281,7 +281,7 @@ def test_three_stages_side_by_side_are_refused_with_two_ways_out():
     assert refused.value.code == "tensor-op-tiles"
     assert str(refused.value) == (
         "tensor_op_multiplicand: given 3 tiles of 32 elements side by side; required: a power of "
-        "two: at 3 the XOR needs the row, which is no field of the offset's bits, so no Swizzle "
+        "two: at 3 the XOR needs the row, which is not a bit field of the offset, so no Swizzle "
         "fits; fix: put the tiles outermost (contiguous=32, stages=3), or keep these addresses: "
         "tensor_op_multiplicand_in_coordinates"
     )
@@ -303,10 +303,10 @@ REFUSED = {
         ),
     },
     "tensor-op-tile": {
-        "given 40 x 8 elements with ld 40; required: contiguous and ld multiples of crosswise 32": (
+        "given 40 x 8 elements with ld 40; required: contiguous and ld multiples of crosswise ": (
             lambda: cute.tensor_op_multiplicand(16, 32, 40, 8)
         ),
-        "strided one of the 2 rows in a line, ld at least contiguous; fix: pad the tile": (
+        "strided a multiple of the 2 rows in a line, ld >= contiguous; fix: pad the tile": (
             lambda: cute.tensor_op_multiplicand(16, 32, 32, 3)
         ),
         "given 64 x 8 elements with ld 32": (
@@ -315,8 +315,8 @@ REFUSED = {
         "given 0 x 8 elements": lambda: cute.tensor_op_multiplicand(16, 32, 0, 8),
     },
     "tensor-op-period": {
-        "given strided extent 4; required: a multiple of 8, the rows after which the XOR starts "
-        "anew, so that stacked tiles are swizzled alike; fix: pad it to 8": (
+        "given strided extent 4; required: a multiple of 8, the rows after which the XOR "
+        "pattern repeats, so that stacked tiles have the same swizzle; fix: pad it to 8": (
             lambda: cute.tensor_op_multiplicand(16, 32, 32, 4, stages=2)
         ),
         "in_coordinates: given strided extent 20; required: a multiple of 8": (

@@ -328,7 +328,7 @@ def symbolic():
             "tools-range",
             lambda: cute.offsets(Layout(4, 1 << 62)),
             "offsets: given 4:4611686018427387904, which reaches 13835058055282163712 in "
-            "magnitude; required: offsets that int64 holds",
+            "magnitude; required: offsets that fit in int64",
         ),
         (
             "tools-range",

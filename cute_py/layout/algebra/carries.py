@@ -1,10 +1,10 @@
-"""Composition where divisibility does not settle it: fit a mode to its values, judge a carry, find
-the first coordinate that departs.
+"""Composition where divisibility does not decide: fit a mode to its values, check a carry, find the
+first coordinate that departs.
 
 With A coalesced to (S_0..S_n):(D_0..D_n), A(x) = D_0 x + sum over k of g_k floor(x / P_k), where
 P_k = S_0...S_{k-1} and g_k = D_k - S_{k-1} D_{k-1} is not 0. So the modes of B add up wherever no
-digit carries, and a first carry departs unless several g_k cancel there. That makes "first
-coordinate that departs" a search for the first carry. All leaves are ints here.
+digit carries, and a first carry departs unless several g_k cancel there. So finding the first
+coordinate that departs means finding the first carry. All leaves are ints here.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
     Modes = list[tuple[int, int]]  # (extent, stride)
 
-ENUMERATED = 1 << 12  # coordinates of B that are simply tried one by one
+ENUMERATED = 1 << 12  # up to this many coordinates of B are tried one by one
 CANCELLED = 1 << 16  # carries of a run that may cancel
 ENUMERATED_AT_MOST = 1 << 20  # the same by arrays, where cancelling carries leave no other way
 
 
 class Departs(Exception):
-    """Composition does not exist: A o B is `got` where what fits before says `fitted`.
+    """Composition does not exist: A o B is `got` where the modes fitted before give `fitted`.
 
-    The place is a coordinate of B, one index a leaf, or (extent, step, index) of one mode of B.
+    The place is a coordinate of B, one index per leaf, or (extent, step, index) of one mode of B.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ def odd_offset(index: int, extents: list[int], strides: list[int]) -> int:
 
 
 def fit_mode(extents: list[int], strides: list[int], extent: int, step: int) -> Modes:
-    """Return the modes of i -> A(i*step), i < extent; raise Departs where they are no layout.
+    """Return the modes of i -> A(i*step), i < extent; raise Departs if no layout computes them.
 
     The first mode is the longest linear run; the others are the modes of every run-th value, once
     the run is known to add up with them. Both are found in closed form.
@@ -145,7 +145,7 @@ def departure(
 
 
 def _first_misfit(s: list[int], d: list[int], extents: list[int], strides: list[int]) -> int | None:
-    """Try all indices of s:d, by arrays where they are many and int64 holds them."""
+    """Try all indices of s:d, by arrays if there are many and they fit in int64."""
     reach = sum([(extent - 1) * abs(step) for extent, step in zip(s, d, strict=True)])
     if prod(s) > ENUMERATED and reach * (1 + max(map(abs, strides))) < 1 << 62:
         return _first_misfit_of_arrays(s, d, extents, strides)
@@ -245,8 +245,8 @@ def first_in_window(step: int, modulus: int, low: int, high: int) -> int | None:
     modulus.
 
     Euclid's scheme: either the first lap hits, or the laps' starting points pose the same question
-    modulo the step. A step past the half runs down by what is missing to the modulus, so that the
-    modulus halves at each level.
+    modulo the step. A step above half the modulus is replaced by its negative, so that the modulus
+    halves at each level.
 
     >>> first_in_window(7, 10, 2, 2), first_in_window(10**9, 10**9 + 1, 5, 6)
     (6, 999999995)

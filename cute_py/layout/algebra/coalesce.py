@@ -24,16 +24,15 @@ if TYPE_CHECKING:
 
 
 def coalesce(layout: AnyLayout, profile: IntTuple = None) -> Alike:
-    """Return the layout with the fewest modes that is the same function of the index.
+    """Return the layout with the fewest modes that computes the same function of the index.
 
     Args:
         layout: a Layout or ComposedLayout (whose inner layout is coalesced).
-        profile: an int tuple; where it is a tuple the modes are kept apart and coalesced one by
-            one.
+        profile: an int tuple; if it is a tuple, the modes are kept and coalesced one by one.
 
-    Law: result(i) == layout(i) for 0 <= i < size, size and cosize stay, depth is at most 1 below
-    the profile. Raises LayoutError when the profile has more modes than the layout. Source: cutlass
-    layout.hpp `coalesce`.
+    Law: result(i) == layout(i) for 0 <= i < size, size and cosize stay the same, and depth is at
+    most 1 below the profile. Raises LayoutError when the profile has more modes than the layout.
+    Source: cutlass layout.hpp `coalesce`.
 
     >>> layout = Layout((2, (1, 6)), (1, (6, 2)))
     >>> print(coalesce(layout), coalesce(layout, (0, 0)))
@@ -47,8 +46,8 @@ def coalesce(layout: AnyLayout, profile: IntTuple = None) -> Alike:
 
 
 def filter_zeros(layout: AnyLayout, profile: IntTuple = None) -> Alike:
-    """Return the layout with every stride-0 mode (or every mode that faces a 0 in `profile`) shrunk
-    to extent 1.
+    """Return the layout with every stride-0 mode (or every mode whose entry in `profile` is 0)
+    shrunk to extent 1.
 
     Law: same image; size(result) is the size without broadcasting. Source: cutlass layout.hpp
     `filter_zeros`.
@@ -116,7 +115,8 @@ def coalesced(layout: Layout) -> Leaves:
 def coalesced_beyond(layout: Layout) -> Leaves:
     """Return the leaves of a layout equal to `layout` on all indices, also beyond its size.
 
-    A last mode of extent 1 is what runs on there: it stays, with extent 2 standing for "unbounded".
+    There the last mode is unbounded even if its extent is 1: it stays, and extent 2 means
+    "unbounded".
     """
     s, d = layout._s, layout._d
     if s and ints.is_one(s[-1]):

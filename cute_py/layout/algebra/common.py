@@ -1,4 +1,4 @@
-"""What two layouts share: max_common_layout, max_common_vector; domain_distribute; layout_add;
+"""Operations on two layouts: max_common_layout, max_common_vector, domain_distribute, layout_add,
 make_layout_tv.
 
 Source: cutlass include/cute/layout.hpp; `layout_add` after NVlabs/CuTe's description (own
@@ -76,7 +76,7 @@ def _leading_run(a: Layout, inverse: Layout) -> IntTuple:
     """Return the largest n with a(inverse(i)) == i for all i < n."""
     try:
         extents, strides = coalesced(composition(a, inverse))
-    except LayoutError as error:  # no layout computes a o inverse; its first values are still there
+    except LayoutError as error:  # no layout computes a o inverse, but its first values exist
         if error.code == "undecided":
             raise
         run = 1
@@ -87,8 +87,8 @@ def _leading_run(a: Layout, inverse: Layout) -> IntTuple:
 
 
 def domain_distribute(a: AnyLayout, n: int) -> Layout:
-    """Return a layout of n elements (or as many of them as divide) taken evenly from the shape of
-    a.
+    """Return a layout of n elements (or the largest count that divides) taken evenly from the shape
+    of a.
 
     Law: the result increases strictly, divides a's shape, and its size divides n. Source: cutlass
     layout.hpp `domain_distribute`.
@@ -130,8 +130,8 @@ def layout_add(a: Layout, b: Layout) -> Layout:
 
 
 def common_refinement(a: Layout, b: Layout) -> tuple[Any, ...] | None:
-    """Return the flat shape whose boundaries are those of both coalesced layouts, or None where
-    they do not nest.
+    """Return the flat shape whose boundaries are those of both coalesced layouts, or None if they
+    do not nest.
 
     >>> common_refinement(Layout((4, 6), (6, 1)), Layout((8, 3), (3, 1)))
     (4, 2, 3)

@@ -1,8 +1,8 @@
-"""The complement: the ordered layout that fills what another one leaves out of a codomain.
+"""The complement: the ordered layout that fills the offsets that another layout leaves out.
 
-Modes sorted by stride leave gaps: below a mode of stride d, over `filled` offsets, fit d // filled
-copies of what is filled. A coordinate stride fills its own component, so each component has a
-complement of its own, and the result is nested like the coordinates. Source: cutlass
+Modes sorted by stride leave gaps: below a mode of stride d, if `filled` offsets are filled, d //
+filled copies of them fit. A coordinate stride fills its own component, so each component has a
+separate complement, and the result is nested like the coordinates. Source: cutlass
 include/cute/layout.hpp `complement`; Cecka, arXiv 2603.02298; the exact condition (sorted by
 stride, every extent*stride divides the next stride) is Shah's, "A note on the algebra of CuTe
 layouts"; for coordinates NVIDIA's cutlass_compiler, test/Dialect `complement.mlir`.
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 
 def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
-    """Return the ordered layout R that fills what `layout` leaves out: (layout, R) is one-to-one
-    and reaches `target`.
+    """Return the ordered layout R that fills the offsets that `layout` leaves out: (layout, R) is
+    one-to-one and reaches `target`.
 
     Args:
-        layout: a Layout. Stride-0 and extent-1 modes are left out of account.
+        layout: a Layout. Stride-0 and extent-1 modes are ignored.
         target: the size to cover (elements): an integer, a shape (rounded up mode by mode, as CuTe
-            does) or a layout's shape; left out, the cosize of the layout. For coordinate strides a
+            does) or a layout's shape; by default the cosize of the layout. For coordinate strides a
             shape is that of the coordinates, and an integer is reached along the last of them.
 
     Law: the offsets layout(i) + R(j) are distinct, R increases strictly, and the cosize of
-    (layout, R) is at least `target`. Where every gap between modes is a multiple of what lies
-    below, they fill [0, n) without holes. Raises LayoutError, naming the modes, where layout
-    overlaps itself, and UndecidedError where a symbol that may be 1 makes a difference.
-    Source: cutlass layout.hpp `complement`.
+    (layout, R) is at least `target`. Where every stride is a multiple of the offsets filled below
+    it, the two fill [0, n) without holes. Raises LayoutError, naming the modes, where layout
+    overlaps itself, and UndecidedError where a symbol that may be 1 makes a difference. Source:
+    cutlass layout.hpp `complement`.
 
     >>> print(complement(Layout(4, 2), 24), complement(Layout((2, 2), (1, 6)), 24))
     (2,3):(1,8) (3,2):(2,12)
@@ -67,7 +67,7 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
 
 
 def _plain(layout: Layout, target: IntTuple) -> Layout | None:
-    """The shortcut for ints whose gaps are whole; None where the body decides."""
+    """The fast path for ints whose gaps are whole; None if the general path must decide."""
     gaps = _whole_gaps(layout)
     if gaps is None:
         return None
@@ -100,11 +100,11 @@ def without_ones(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
     return raw_flat(s, d, kind)
 
 
-# -- the body: component by component, through the integer protocol
+# -- the general path: component by component, through the integer protocol
 
 
 def _by_component(layout: Layout, target: IntTuple) -> Layout:
-    """Return the complement of each component of what the layout yields, nested like these."""
+    """Return the complement of each component of the layout's coordinates, nested like these."""
     parts = components(layout, "complement")
     if [path for path, _ in parts] in ([], [()]):
         modes = _filled_up(layout, parts[0][1] if parts else [], target)
@@ -129,8 +129,8 @@ def _by_component(layout: Layout, target: IntTuple) -> Layout:
 
 
 def components(layout: Layout, operation: str) -> list[tuple[tuple[int, ...], Modes]]:
-    """Return path -> (extent, stride) of the modes that move along it, ints alone as the path ();
-    without broadcasts and modes of extent 1.
+    """Return path -> (extent, stride) of the modes that move along it, with plain ints at the path
+    (); broadcasts and modes of extent 1 are left out.
     """
     found: dict[tuple[int, ...], Modes] = {}
     for extent, step in zip(layout._s, layout._d, strict=True):
@@ -150,8 +150,8 @@ def components(layout: Layout, operation: str) -> list[tuple[tuple[int, ...], Mo
 
 
 def _component_paths(paths: list[tuple[int, ...]], target: IntTuple) -> list[tuple[int, ...]]:
-    """Return the paths of all components of the coordinates, those that only the target has with
-    them, in order.
+    """Return the paths of all components of the coordinates in order, including components that
+    only the target has.
     """
 
     def visit(own: list[tuple[int, ...]], part: IntTuple, at: tuple[int, ...]) -> list[Any]:
@@ -170,7 +170,7 @@ def _component_paths(paths: list[tuple[int, ...]], target: IntTuple) -> list[tup
 
 
 def _part(target: IntTuple, path: tuple[int, ...]) -> IntTuple:
-    """Return what a shape says of the component at a path; None where it says nothing."""
+    """Return a shape's entry for the component at a path; None if it has none."""
     for step in path:
         if target.__class__ is not tuple or step >= len(target):
             return None
@@ -186,7 +186,7 @@ def _filled_up(layout: Layout, modes: Modes, target: IntTuple) -> Modes:
     for (extent, stride), before in reversed(below):
         if ints.is_one(extent) is False:
             break
-        # without a mode whose extent may be 1 the modes below it would be repeated
+        # without a mode whose extent may be 1, the modes below it would be repeated
         same = ints.mul(ints.div(stride, before), _copies(stride, target))
         if not ints.same(same, _copies(before, target)):
             ints.settle(ints.less, 1, extent, "complement")
@@ -211,11 +211,11 @@ def sum_of(terms: list[Leaf]) -> Leaf:
 def gaps_of(
     layout: Layout, modes: Modes, told: list[str] | None = None
 ) -> tuple[Any, Any, Any, Any]:
-    """Return the modes that fit between those given, the offsets that are filled, the first loose
-    mode, and each mode with what is filled below it.
+    """Return the modes that fit between the given ones, the number of filled offsets, the first
+    loose mode, and each mode with the offsets filled below it.
 
-    A mode is loose, (stride, extent, filled), where its stride is no multiple of what lies below.
-    Each decision is noted in `told`. Raises LayoutError where modes overlap.
+    A mode is loose, (stride, extent, filled), where its stride is not a multiple of the offsets
+    filled below. Each decision is recorded in `told`. Raises LayoutError where modes overlap.
     """
     note = (told if told is not None else []).append
     gaps: Modes = []
@@ -230,7 +230,7 @@ def gaps_of(
             _refuse(layout, stride, extent, filled)
         if not ints.settle(ints.divides, filled, stride, "complement"):
             loose = loose or (stride, extent, filled)
-            if ints.is_one(extent) is None:  # without it there were no hole
+            if ints.is_one(extent) is None:  # without it there would be no hole
                 ints.settle(ints.less, 1, extent, "complement")
         gap = ints.div(stride, filled)
         room = "follows at once" if ints.is_one(gap) else f"leaves room: mode {gap}:{filled}"
@@ -280,8 +280,8 @@ def _copies(filled: Leaf, target: IntTuple) -> Leaf:
 
 
 def by_stride(modes: list[Any]) -> list[Any]:
-    """Sort modes (extent, stride, ...) by stride with the protocol's comparison alone (insertion: a
-    few modes at most).
+    """Sort modes (extent, stride, ...) by stride, using only the protocol's comparison (insertion
+    sort: there are few modes).
     """
     done: list[Any] = []
     for mode in modes:
@@ -296,10 +296,10 @@ def by_stride(modes: list[Any]) -> list[Any]:
 
 
 def rest_of(tiler: Layout, target: IntTuple) -> Layout:
-    """Return complement(tiler, target) for a divide, which may lose no element.
+    """Return complement(tiler, target) for a divide, which must not lose an element.
 
-    Refuses a tiler that would leave elements of `target` in no tile: those between the last
-    multiple of what the modes below a loose mode fill and its stride.
+    Refuses a tiler that would leave elements of `target` in no tile: the elements between a loose
+    mode's stride and the last multiple of the offsets filled below it.
     """
     plain = _plain(tiler, target) if tiler._kind == INTS else None
     if plain is not None:
@@ -319,7 +319,7 @@ def hull(block: Layout, count: Leaf) -> Layout:
     """Return positions 0, 1, ... count - 1 (and on) for copies of `block` that do not overlap: its
     complement, open-ended, along the last component where block yields coordinates.
 
-    Raises LayoutError where block overlaps itself. Gaps that are no multiples only leave holes
+    Raises LayoutError where block overlaps itself. Gaps that are not multiples only leave holes
     between the copies.
     """
     plain = _plain_hull(block, count) if block._kind == INTS else None
@@ -327,7 +327,7 @@ def hull(block: Layout, count: Leaf) -> Layout:
 
 
 def _plain_hull(block: Layout, count: Leaf) -> Layout | None:
-    """The shortcut for ints whose gaps are whole; None where the body decides."""
+    """The fast path for ints whose gaps are whole; None if the general path must decide."""
     gaps = _whole_gaps(block)
     if gaps is None or count.__class__ is not int:
         return None

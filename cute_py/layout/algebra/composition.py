@@ -1,8 +1,8 @@
 """Composition, exact or refused: R(c) == A(B(c)) for every c in B.
 
-With A coalesced, a mode of B walks the mixed-radix digits of A. (1) Where extents and strides
-divide, the result is read off mode by mode (`walk`). (2) A mode that this does not settle is fitted
-to its values. (3) Modes add up if no digit of A carries; a carry is judged: it is harmless, or
+With A coalesced, a mode of B steps through the mixed-radix digits of A. (1) Where extents and
+strides divide, the result is read off mode by mode (`walk`). (2) Otherwise the mode is fitted to
+its values. (3) Modes add up if no digit of A carries; each carry is checked: it is harmless, or
 there is a first coordinate that departs. (2) and (3) are `carries`, and need numbers. Source:
 Cecka, arXiv 2603.02298, section 3.3; cutlass layout.hpp `composition_impl`; architecture.md for (2)
 and (3).
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
     """Return the layout R with R(c) == a(b(c)) for every coordinate c of b.
 
-    R's shape refines b's: every leaf of b stays or becomes nested. b may reach past a, whose last
-    mode runs on.
+    R's shape refines b's: each leaf of b is kept or split into nested modes. b may reach past a,
+    whose last mode is unbounded.
 
     Args:
         a: Layout, ComposedLayout or Swizzle.
         b: a layout or a Swizzle; an integer n (short for n:1); `_` (all of a); or a by-mode tiler,
-            a tuple of these, which composes mode by mode and drops the modes of a beyond it.
+            a tuple of these, which composes mode by mode and drops the remaining modes of a.
 
     Raises LayoutError, with the first coordinate that departs and both values, exactly when no
-    layout whose shape refines b's computes a(b(c)). For a swizzled b there is always one: swizzle o
-    offset o layout, or the pair a o 0 o b. Source: cutlass layout.hpp `composition`.
+    layout whose shape refines b's computes a(b(c)). For a swizzled b the result always exists:
+    swizzle o offset o layout, or the pair a o 0 o b. Source: cutlass layout.hpp `composition`.
 
     >>> print(composition(Layout((6, 2), (8, 2)), Layout((4, 3), (3, 1))))
     ((2,2),3):((24,2),8)
@@ -69,7 +69,8 @@ def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
 
 
 def compose(layout: AnyLayout | Swizzle, *tilers: Tiler) -> Alike:
-    """Return composition(layout, tiler); several tilers are a by-mode tiler, as in the method.
+    """Return composition(layout, tiler); several tilers form a by-mode tiler, as in
+    `Layout.compose`.
 
     >>> print(compose(Layout((8, 6)), 4, 3), compose(Layout((8, 6)), Layout(4, 2)))
     (4,3):(1,8) 4:2
@@ -102,7 +103,7 @@ def _composed(a: Layout, b: Layout) -> Layout:
 
 
 def _plain(a: Layout, b: Layout) -> Layout | None:
-    """The shortcut for ints that divide and do not carry; None where the body decides."""
+    """The fast path for ints that divide and do not carry; None if the general path must decide."""
     extents, strides = coalesced_beyond(a)
     if len(extents) == 1:
         return with_strides(b, [step * strides[0] for step in b._d], INTS)
@@ -118,7 +119,7 @@ def _plain(a: Layout, b: Layout) -> Layout | None:
 def _split(
     extent: int, step: int, extents: list[int], strides: list[int], used: list[int]
 ) -> Modes | None:
-    """`walk` of ints where all divides; else None, or no modes."""
+    """`walk` for ints where every extent and stride divides; otherwise None, or no modes."""
     modes, k, last = [], 0, len(extents) - 1
     while extent > 1 and step > 0:
         while k < last and step % extents[k] == 0:
@@ -133,8 +134,8 @@ def _split(
 
 
 def composed_leaves(a: Layout, b: Layout) -> Layout:
-    """The body: walk a's digits with each leaf of b, then judge the carries; coordinate strides are
-    packed into numbers.
+    """The general path: walk a's digits with each leaf of b, then check the carries; coordinate
+    strides are packed into numbers.
     """
     if any(step.__class__ is ScaledBasis for step in b._d):
         return _by_path(a, b)
@@ -160,7 +161,7 @@ def compose_or_none(a: Layout, b: Layout) -> Layout | None:
 def _walked(a: Layout, b: Layout) -> Layout:
     numbers = a._kind == INTS == b._kind
     extents, strides = coalesced_beyond(a)
-    used: list[Any] = [0] * (len(extents) - 1)  # per digit of a, what b's modes add up to at most
+    used: list[Any] = [0] * (len(extents) - 1)  # per digit of a, the largest sum of b's modes
     modes = [walk(extents, strides, s, d, used, numbers) for s, d in zip(b._s, b._d, strict=True)]
     result = nested(b, modes)
     carried = next((k for k, x in enumerate(used) if not _stays(x, extents[k])), None)
@@ -184,7 +185,7 @@ def _stays(used: Leaf, size: Leaf) -> bool:
 
 
 def _of_both_signs(b: Layout) -> bool:
-    """Return whether modes that move run up and down."""
+    """Return whether the modes have strides of both signs."""
     down = [ints.less(d, 0) for s, d in zip(b._s, b._d, strict=True) if not ints.is_one(s)]
     if True not in down:
         return False
@@ -202,9 +203,9 @@ def walk(
 ) -> Modes:
     """Return the modes of i -> A(i*step), i < extent, and add the digits that it fills to `used`.
 
-    While step is a multiple of a digit's extent, all multiples have 0 there. Else the mode runs
-    within the digit, or through all of it and on into the next with step 1. Each decision is noted
-    in `told`. Raises Departs or, for symbols, LayoutError where these do not settle it.
+    While step is a multiple of a digit's extent, all multiples have 0 there. Otherwise the mode
+    stays within the digit, or covers all of it and continues in the next with step 1. Each decision
+    is recorded in `told`. Raises Departs or, for undecided symbols, LayoutError.
     """
     note = (told if told is not None else []).append
     if ints.is_zero(step):
@@ -253,7 +254,7 @@ VISITS_ZERO = "visits index 0 alone"
 
 
 def _stride_of_one(extents: list[int], strides: list[int], step: int) -> int:
-    """Return the stride of an extent-1 mode: it says nothing; CuTe divides it down the digits."""
+    """Return the stride of an extent-1 mode: it has no effect; CuTe divides it down the digits."""
     magnitude = abs(step)
     for size in extents[:-1]:
         magnitude = -(-magnitude // size)
@@ -261,7 +262,7 @@ def _stride_of_one(extents: list[int], strides: list[int], step: int) -> int:
 
 
 def _divides(a: Leaf, b: Leaf, numbers: bool) -> bool:
-    """Decide whether b is a multiple of a; refuse symbols for which it is not."""
+    """Decide whether b is a multiple of a; refuse symbols for which this is unknown."""
     if numbers or ints.settle(ints.divides, a, b, "composition"):
         return bool(ints.divides(a, b))
     facts = {"step": a, "size": b, "assumption": f"{a} divides {b}"}
@@ -288,7 +289,7 @@ def _fitted(
 
 def _by_path(a: Layout, b: Layout) -> Layout:
     """Compose each leaf of b with the mode of a that it names; leaves that name the same mode must
-    add up there.
+    add up in it.
     """
     paths: list[tuple[int, ...]] = []
     for step in b._d:
@@ -302,7 +303,7 @@ def _by_path(a: Layout, b: Layout) -> Layout:
                 raise refusal("mixed-strides", operation="composition", value=value, basis=basis)
     results: dict[tuple[int, ...], Layout] = {}
     for path in paths:
-        # every leaf of other paths is made a broadcast, so that one composition judges the carries
+        # leaves of other paths become broadcasts, so that one composition checks the carries
         # of this mode
         values = [step.value if getattr(step, "path", None) == path else 0 for step in b._d]
         results[path] = composition(get(a, path), with_strides(b, values))
@@ -339,8 +340,9 @@ def _path(a: Layout, b: Layout, step: Leaf) -> tuple[int, ...] | None:
 
 
 def _packed(a: Layout, b: Layout) -> tuple[Layout, Callable[[int], Any], Callable[[int], str]]:
-    """Return a with component k of its coordinates as the k-th digit, in a radix that nothing
-    reaches; what turns strides of the result back; and what shows a coordinate.
+    """Return a with component k of its coordinates as the k-th digit, in a radix that no value
+    reaches; the function that unpacks strides of the result; and the function that formats a
+    coordinate.
     """
     paths = sorted({step.path for step in a._d if step.__class__ is ScaledBasis})
     odd = next((step for step in a._d if step.__class__ is not ScaledBasis and step), None)
@@ -372,17 +374,17 @@ def _packed(a: Layout, b: Layout) -> tuple[Layout, Callable[[int], Any], Callabl
     return packed, unpack, lambda value: show(sum_steps(steps(value)))
 
 
-# -- the refusal: its witness, and the repairs that were tried and hold
+# -- the refusal: its witness, and the repairs that were tried and work
 
 TRIED_REPAIRS = 64
-REPAIRED = 1 << 16  # coordinates of b up to which repairs are looked for
+REPAIRED = 1 << 16  # repairs are searched for up to this many coordinates of b
 
 
 def _refuse(
     a: Layout, b: Layout, departs: Departs, given: Layout, shown: Callable[[int], object]
 ) -> NoReturn:
     """Raise the refusal of composition(a, b), with its witness and the repairs that were tried and
-    hold. `given` is what the user passed where a stands for it, `shown` turns a's values back.
+    work. `given` is the user's argument if a replaces it, `shown` converts a's values back.
     """
     coord, sign = _place(departs, b)
     mode = next((k for k in reversed(range(len(coord))) if coord[k]), 0)
@@ -408,7 +410,7 @@ def _refuse(
 
 
 def _place(departs: Departs, b: Layout) -> tuple[list[int], int]:
-    """Return the coordinate (leaf by leaf) that departs, and -1 where it lies in a mode of negative
+    """Return the coordinate (leaf by leaf) that departs, and -1 where it is in a mode of negative
     stride.
     """
     if departs.mode is None:
@@ -422,9 +424,7 @@ def _place(departs: Departs, b: Layout) -> tuple[list[int], int]:
 
 
 def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:
-    """Yield changes of one extent, of b's mode or of a coalesced mode of a, with which the
-    composition exists.
-    """
+    """Yield changes of one extent, in b or in coalesced a, that make the composition exist."""
     path = leaf_path(b.shape, leaf)
     where = f"mode {format_mode(path)} of b" if path else "b"
     old = b._s[leaf]
@@ -448,5 +448,5 @@ def _with_extent(layout: Layout, leaf: int, extent: int) -> Layout:
 
 
 def _composes(a: Layout, b: Layout) -> bool:
-    """Return whether composition(a, b) exists; for small b only, repairs must be cheap to find."""
+    """Return whether composition(a, b) exists; for small b only, to be cheap."""
     return b.size() <= REPAIRED and compose_or_none(a, b) is not None

@@ -44,7 +44,8 @@ def logical_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
             which divides mode by mode, giving ((tile0, rest0), (tile1, rest1), ...).
 
     Law: result(t, r) == layout(tiler(t) + complement(r)). A tile that does not divide covers more
-    than the layout, whose last mode runs on. Raises what `complement` and `composition` raise.
+        than the layout, whose last mode is unbounded. Raises what `complement` and `composition`
+        raise.
     Source: cutlass layout.hpp `logical_divide`.
 
     >>> print(logical_divide(Layout((8, 4), (4, 1)), Layout(4, 2)))
@@ -68,7 +69,7 @@ def logical_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
 def by_mode(
     operation: str, layout: Layout, tiler: Tiler, split: Callable[[Layout, Tiler], Layout]
 ) -> Layout:
-    """Return `split(mode, its tiler)` in the place of each mode that has one."""
+    """Return the layout with each mode that has a tiler replaced by `split(mode, its tiler)`."""
     if tiler.__class__ is not tuple:
         return layout if is_underscore(tiler) else split(layout, tiler)
     check_rank(operation, layout, tiler)
@@ -86,8 +87,8 @@ def zipped(
     split: Callable[[Layout, Tiler], Pair],
     whole: Callable[[Layout], Pair],
 ) -> Pair:
-    """Return `split(mode, its tiler)`, and `whole(mode)` of what faces `_`, the firsts gathered in
-    one layout, the seconds and the other modes in another.
+    """Return `split(mode, its tiler)`, or `whole(mode)` where the tiler is `_`: the first halves
+    gathered in one layout, the second halves and the other modes in another.
     """
     if tiler.__class__ is not tuple:
         return whole(layout) if is_underscore(tiler) else split(layout, tiler)
@@ -134,8 +135,8 @@ def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
 
 
 def _rest(layout: Layout, tiler: Layout) -> Layout:
-    """Return the complement of the tiler in what it has to cover: the coalesced shape, which CuTe
-    rounds up mode by mode, or the shape itself if tiles are places of coordinates.
+    """Return the complement of the tiler in the shape that it must cover: the coalesced shape,
+    which CuTe rounds up mode by mode, or the shape itself if tiles are coordinates.
     """
     if any(step.__class__ is ScaledBasis for step in tiler._d):
         return rest_of(tiler, wrap(layout.shape))
@@ -149,7 +150,7 @@ def _rest(layout: Layout, tiler: Layout) -> Layout:
 
 
 def _require_parted(extents: list[Any], strides: list[Any]) -> None:
-    """Refuse modes that may be one: then they are rounded up together."""
+    """Refuse modes that may coalesce into one: these would be rounded up together."""
     for k in range(1, len(extents)):
         for j in reversed(range(k)):
             if j < k - 1 and ints.is_one(extents[j + 1]) is False:
@@ -161,7 +162,7 @@ def _require_parted(extents: list[Any], strides: list[Any]) -> None:
 
 
 def as_layout(tiler: Tiler, operation: str) -> Layout:
-    """Return the compact layout of an integer n; refuse what is no tiler."""
+    """Return the compact layout of an integer n; refuse anything that is not a tiler."""
     if not ints.is_leaf(tiler) and not hasattr(tiler, "__index__"):
         raise refusal("tiler-type", operation=operation, value=tiler, type=type(tiler).__name__)
     return Layout(ints.normalize(tiler, operation))
@@ -222,8 +223,8 @@ def flat_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
 
 
 def side_by_side(pair: Pair, *, flat: bool = False) -> Layout:
-    """Return (first, seconds...), or the modes of both. A part of rank 1 counts as one mode,
-    brackets and all, as in CuTe.
+    """Return (first, seconds...), or the modes of both. A part of rank 1 counts as one mode, with
+    its brackets, as in CuTe.
     """
     first, second = pair
 
@@ -237,8 +238,8 @@ def side_by_side(pair: Pair, *, flat: bool = False) -> Layout:
 
 
 def tile_unzip(layout: AnyLayout, tiler: Tiler) -> Alike:
-    """Return the layout with the pairs that face the leaves of `tiler` gathered: ((A,a),(B,b),c) ->
-    ((A,B),(a,b,c)).
+    """Return the layout with the pairs that correspond to the leaves of `tiler` gathered:
+    ((A,a),(B,b),c) -> ((A,B),(a,b,c)).
 
     Source: cutlass layout.hpp `tile_unzip`, tuple_algorithms.hpp `zip2_by`.
 

@@ -1,7 +1,7 @@
 """The derivation of a layout or of a refusal, step by step, as text that a learner can follow.
 
-A layout remembers the operation and operands that made it; equality and hash do not see that.
-`STEPS` holds, per operation, what happens inside; the other operations are told by their definition
+A layout remembers the operation and operands that made it; equality and hash ignore that.
+`STEPS` describes the steps of an operation; the other operations are explained by their definition
 in `DEFINITIONS`.
 """
 
@@ -60,8 +60,8 @@ def explain(subject: object, *operands: AnyLayout) -> str:
     """Return the derivation of an operation's result, of a layout, or of a refusal.
 
     Args:
-        subject: an operation (function or name) with its operands; or a Layout, whose own history
-            is told; or a caught CuteError.
+        subject: an operation (function or name) with its operands; or a Layout, whose history is
+            shown; or a caught CuteError.
         operands: what the operation is applied to.
 
     Raises LeafTypeError for anything else.
@@ -91,7 +91,7 @@ def explain(subject: object, *operands: AnyLayout) -> str:
 
 
 def why(layout: AnyLayout) -> str:
-    """Return how `layout` was made, and how what it was made of was made.
+    """Return how `layout` was made, and how its operands were made.
 
     >>> from cute_py import flatten, group_modes
     >>> print(group_modes(flatten(Layout((2, (2, 3)))), 0, 2).why())

@@ -2,8 +2,8 @@
 
 A coalesced layout can be read off its offsets: its first mode is the longest linear run from index
 0, and the rest is the layout of the entries that start a run. Modes are read one by one and the
-whole table is compared with what they give, so a fit is unique and never wrong. Swizzles undo
-themselves: a table is Swizzle o offset o Layout if the swizzled table is offset + layout, and there
+whole table is compared with their offsets, so a fit is unique and never wrong. A swizzle is its own
+inverse: a table is Swizzle o offset o Layout if the swizzled table is offset + layout, and there
 are few swizzles.
 """
 
@@ -63,10 +63,10 @@ def fit(table: object, shape: IntTuple = None, coshape: IntTuple = None) -> Alik
 
     Law: offsets(fit(table)) is the table. The modes are coalesced within the modes of the shape. A
     first entry other than 0 becomes the offset: Sw<0,0,0> o offset o Layout. Of several swizzles
-    the smallest is taken (by B, then M, then |S|), of those that stay within the bits that entries
-    have set. Raises LayoutError, with the first index at which no layout goes on, both values
-    and what was tried, where there is no such form; and for tables that are empty, ragged,
-    incomplete, beyond 2**27 entries or 2**61 in magnitude.
+    that only use bits set in the entries the smallest is taken (by B, then M, then |S|). Raises
+    LayoutError, with the first index at which no layout continues, both values and the forms tried,
+    if none fits; and for tables that are empty, ragged, incomplete, beyond 2**27 entries or 2**61
+    in magnitude.
 
     >>> print(fit([0, 4, 1, 5, 2, 6, 3, 7]), fit([0, 1, 3, 2]), fit([[0, 1, 2], [4, 5, 6]]))
     (2,4):(4,1) Sw<1,0,1> o 0 o 4:1 (2,3):(4,1)
@@ -127,7 +127,7 @@ def _modes(values: Table, extents: list[int], swizzle: Swizzle) -> list[Modes]:
 
 def axis_modes(entries: Table, swizzle: Swizzle = IDENTITY) -> Modes:
     """Return the modes of a coalesced layout with these entries; a last mode that does not divide
-    what is left shows that there is none.
+    what is left shows that no fit exists.
     """
     count = len(entries)
     origin = swizzle(int(entries[0]))
@@ -227,7 +227,7 @@ def _heads(values: Table, extents: list[int]) -> list[tuple[list[int], int]]:
 def _may_begin(head: list[int], extent: int, swizzle: Swizzle) -> bool:
     """Return whether an axis can start like this: with a run of two, of three, or of four or more.
 
-    It rules out nearly all swizzles in a microsecond.
+    It excludes nearly all swizzles in a microsecond.
     """
     first, second, third, fourth = [swizzle(entry) for entry in head]
     step = second - first
@@ -240,7 +240,7 @@ def _may_begin(head: list[int], extent: int, swizzle: Swizzle) -> bool:
 
 
 def _no_form(values: Table, profile: IntTuple, modes: list[Modes]) -> CuteError:
-    """Return the refusal: the first index at which the modes found, the last running on, depart."""
+    """Return the refusal: the first index at which the modes found, the last unbounded, depart."""
     extents = list(leaves(profile))
     origin = int(values[0])
     wrong = wrong_entries(values, extents, modes)
@@ -275,8 +275,8 @@ def _seen(coord: int, modes: Modes) -> Modes:
 
 
 def wrong_entries(values: Table, extents: list[int], modes: list[Modes]) -> list[int]:
-    """Return the indices of the first entries, two at most, that are not what the modes give, the
-    last one of each axis running on.
+    """Return the indices of the first entries, two at most, that differ from the modes' values, the
+    last mode of each axis unbounded.
     """
     origin = int(values[0])
     if values.__class__ is list:
@@ -296,12 +296,12 @@ def wrong_entries(values: Table, extents: list[int], modes: list[Modes]) -> list
 
 
 def _tried(values: Table, extents: list[int]) -> str:
-    """Say why the other two forms do not fit either."""
+    """Return why the other two forms do not fit either."""
     bits = _used_bits(values).bit_length()
     swizzles = f"no swizzle of the {bits} offset bits makes it a layout"
     odd = next((extent for extent in extents if extent & (extent - 1)), None)
     if odd is not None:
-        return f"{swizzles}; for F2, extent {odd} is no power of two"
+        return f"{swizzles}; for F2, extent {odd} is not a power of two"
     if _least(values) < 0:
         return f"{swizzles}; F2 needs offsets of at least 0"
     index, got, fitted = table_misfit(values) or (0, 0, 0)
@@ -312,9 +312,9 @@ def _repair(wrong: list[int], extents: list[int], modes: list[Modes], fitted: in
     """Return a change that was checked: of one entry, or of the length of a flat table."""
     index = wrong[0]
     if len(wrong) == 1:
-        return f"that entry alone is off: put {fitted} there"
+        return f"only that entry differs: put {fitted} there"
     if len(extents) > 1:
-        return "fit the modes one at a time to see which one bends, or keep the array"
+        return "fit the modes one at a time to see which one is not linear, or keep the array"
     *inner, (_, stride) = _seen(index, modes[0])
     rows = index // _size(inner)
     start = merged([*inner, (rows, stride)])
@@ -337,7 +337,7 @@ def read_table(table: object, shape: IntTuple, coshape: IntTuple) -> tuple[Table
     """Return the entries in colexicographical order and the shape; see `fit`.
 
     Raises LayoutError for empty, ragged and incomplete tables, shapes of another size and entries
-    of 2**61 or more; LeafTypeError for entries that are no integers.
+    of 2**61 or more; LeafTypeError for entries that are not integers.
     """
     shape, coshape = _extents(shape), _extents(coshape)
     values, own = _read(table, shape, coshape)
@@ -453,7 +453,7 @@ def _entries(values: list[Any]) -> Table:
 
 
 def _of_array(table: Any, coshape: object) -> tuple[Table, IntTuple]:  # what a user has
-    """Return an n-d table's entries: its axes are the modes, the first the fastest; coordinates lie
+    """Return an n-d table's entries: its axes are the modes, the first the fastest; coordinates are
     along one more axis.
     """
     if isinstance(table, (list, tuple, range)):
@@ -500,7 +500,7 @@ def _entry(x: Any) -> Any:
 
 
 def _integers(table: Any) -> Array:  # what a user has
-    """Return a NumPy int64 array; refuse all but integers that it holds."""
+    """Return a NumPy int64 array; refuse all but integers that fit in it."""
     import numpy as np
 
     array = np.asarray(table)

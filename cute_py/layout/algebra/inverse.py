@@ -49,10 +49,10 @@ def right_inverse(layout: AnyLayout) -> Alike:
     """Return the largest layout R with layout(R(k)) == k for every k < size(R).
 
     R covers the offsets 0, 1, ... as far as modes of the layout continue each other; 1:0 if no mode
-    has stride 1. With symbols it goes as far as the strides are known to continue. With coordinate
-    strides k is a coordinate, and R is nested like it. Every swizzled bijection of powers of two
-    has its inverse. R of a swizzled layout may lie past its size, where its last mode runs on.
-    Raises LayoutError where a swizzled layout hits no offset 0.
+    has stride 1. With symbols it extends as far as the strides are known to continue. With
+    coordinate strides k is a coordinate, and R is nested like it. Every swizzled bijection of
+    powers of two has its inverse. R of a swizzled layout may exceed its size, where its last mode
+    is unbounded. Raises LayoutError where a swizzled layout does not reach offset 0.
 
     >>> print(right_inverse(Layout((4, 8), (8, 1))), right_inverse(Layout((4, 8), (1, 5))))
     (8,4):(4,1) 4:1
@@ -73,7 +73,7 @@ def right_inverse(layout: AnyLayout) -> Alike:
 
 
 def _plain_right(layout: Layout) -> Layout | None:
-    """The shortcut for ints of different strides; None where the body decides."""
+    """The fast path for ints of different strides; None if the general path must decide."""
     place: dict[int, tuple[int, int]] = {}
     prefix = 1
     for extent, stride in zip(layout._s, layout._d):  # noqa: B905 (hot; equal lengths)
@@ -95,14 +95,14 @@ def _plain_right(layout: Layout) -> Layout | None:
 
 
 def _differ(steps: list[Any]) -> bool:
-    """Return whether no two strides are known to be the same; zeros stay out of account."""
+    """Return whether no two strides are known to be equal; zeros are ignored."""
     moving = [step for step in steps if not ints.is_zero(getattr(step, "value", step))]
     return not any(ints.same(a, b) for k, a in enumerate(moving) for b in moving[:k])
 
 
 def _run_from_zero(layout: Layout, modes: Moving) -> Modes:
-    """Return the modes that count 0, 1, 2, ..., each from where the one before it ends; of several
-    that do, the one that CuTe's exchange sort by stride puts first (broadcasts are sorted, too).
+    """Return the modes that count 0, 1, 2, ..., each starting where the previous one ends; of
+    several candidates, the first in CuTe's exchange sort by stride (which sorts broadcasts, too).
     """
     modes = list(modes)
     for i in range(len(modes)):
@@ -126,7 +126,7 @@ def _by_component(
     invert: Callable[[Layout, Moving], Modes],
     operation: str,
 ) -> Layout:
-    """Return the modes that `invert` gives for each component of what the leaves of a layout yield,
+    """Return the modes that `invert` gives for each component of the layout's coordinates,
     coalesced and nested like these.
     """
     units = [step for step in layout._d if step.__class__ is ScaledBasis]
@@ -152,13 +152,14 @@ def _by_component(
 
 
 def left_inverse(layout: AnyLayout) -> Alike:
-    """Return the layout R with R(layout(i)) == i for an injective layout, up to broadcast modes for
-    the others.
+    """Return the layout R with R(layout(i)) == i for an injective layout, and an inverse up to
+    broadcast modes otherwise.
 
     Law: layout(R(layout(i))) == layout(i) for every i; with no stride-0 mode R(layout(i)) == i.
-    Between the offsets that the layout hits, R is whatever its strides give. Raises LayoutError,
-    naming the modes, where modes overlap or no layout is such an R; of swizzled layouts of powers
-    of two, where two indices have one offset. Source: cutlass layout.hpp `left_inverse`.
+    At offsets that the layout does not reach, R is whatever its strides give. Raises LayoutError,
+    naming the modes, where modes overlap or no layout is a left inverse; for swizzled layouts of
+    powers of two, where two indices have the same offset. Source: cutlass layout.hpp
+    `left_inverse`.
 
     >>> print(left_inverse(Layout((4, 8), (8, 1))), left_inverse(Layout((4, 2), (1, 16))))
     (8,4):(4,1) (16,2):(1,4)
@@ -178,7 +179,7 @@ def left_inverse(layout: AnyLayout) -> Alike:
 
 
 def _plain_left(layout: Layout) -> Layout | None:
-    """The shortcut for ints whose strides are multiples of each other; else None."""
+    """The fast path for ints whose strides are multiples of each other; otherwise None."""
     modes, prefix = [], 1
     for extent, stride in zip(layout._s, layout._d):  # noqa: B905 (hot; equal lengths)
         if extent != 1 and stride:
@@ -195,8 +196,8 @@ def _plain_left(layout: Layout) -> Layout | None:
 
 
 def _filled_up(layout: Layout, modes: Moving) -> Modes:
-    """Return the modes by rising stride, each filled up to the next stride; where strides are no
-    multiples of each other, look for another layout.
+    """Return the modes by rising stride, each filled up to the next stride; where strides are not
+    multiples of each other, search for another layout.
     """
     below: Any = 1  # the stride, and the offsets filled, of the modes so far
     filled: Any = 1
@@ -205,7 +206,7 @@ def _filled_up(layout: Layout, modes: Moving) -> Modes:
         fits = ints.settle(ints.divides, below, stride, "left_inverse")
         if not fits or not ints.settle(ints.leq, filled, stride, "left_inverse"):
             if layout._kind == SYMBOLS:
-                question = f"some layout undoes {layout}"
+                question = f"some layout inverts {layout}"
                 ints.require(None, "left_inverse", question, "numbers stand for its symbols")
             other = _searched(modes)
             if other is not None:
@@ -218,18 +219,18 @@ def _filled_up(layout: Layout, modes: Moving) -> Modes:
     return found
 
 
-# -- the left inverse of modes whose strides are no multiples of each other
+# -- the left inverse of modes whose strides are not multiples of each other
 
 SEARCHED = 4096  # offsets of which a layout must give the index
 TRIED = 1 << 9  # mixed radices that are tried
-SMALL_RADIX = 64  # up to which every prime is tried; beyond it, those that divide a stride
+SMALL_RADIX = 64  # every prime up to it is tried; beyond it, only primes that divide a stride
 
 
 def _searched(modes: Moving) -> Modes | None:
     """Return modes that carry each offset of the given ones to its index, or None.
 
-    Which digits an offset has depends on the extents of the inverse. Once they are fixed, the
-    strides solve linear equations, one an offset. Extents are primes, the last one runs on.
+    The digits of an offset depend on the extents of the inverse. Once these are fixed, the strides
+    solve linear equations, one per offset. Extents are primes; the last one is unbounded.
     """
     if prod(extent for extent, _, _ in modes) > SEARCHED or any(step < 0 for _, step, _ in modes):
         return None
@@ -238,7 +239,7 @@ def _searched(modes: Moving) -> Modes | None:
         moves = [(i * stride, i * prefix) for i in range(extent)]
         found = {x + dx: value + dv for x, value in table.items() for dx, dv in moves}
         if len(found) < len(table) * extent:
-            return None  # two indices have one offset
+            return None  # two indices have the same offset
         table = found
     return _Radices(table, [stride for _, stride, _ in modes]).search([])
 
@@ -284,7 +285,7 @@ class _Radices:
 
 
 def _digits(x: int, extents: list[int]) -> list[int]:
-    """Return the digits of x, the last of which runs on."""
+    """Return the digits of x, the last of which is unbounded."""
     digits = []
     for extent in extents:
         x, digit = divmod(x, extent)
@@ -297,7 +298,7 @@ def _primes(top: int) -> list[int]:
 
 
 def _factors(number: int) -> list[int]:
-    """Return the primes that divide a number, a factor beyond 2**16 as it is."""
+    """Return the primes that divide a number; a factor beyond 2**16 is not split."""
     found, factor = [], 2
     while factor * factor <= number and factor < 1 << 8:
         while number % factor == 0:
@@ -351,7 +352,7 @@ def nullspace(layout: AnyLayout) -> Alike:
     if layout.__class__ is not Layout:
         if not isinstance(layout, AbstractComposed):
             require_layout(layout, "nullspace")
-        return Layout(1, 0)  # what cancels in a composed layout is not looked for, as in CuTe
+        return Layout(1, 0)  # cancellation in a composed layout is not searched for, as in CuTe
     prefixes = compact_col_major(tuple(layout._s))
     values = [getattr(step, "value", step) for step in layout._d]
     free = [k for k, step in enumerate(values) if ints.settle(ints.same, step, 0, "nullspace")]

@@ -40,9 +40,9 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> Alike:
         tiler: a layout of positions; an integer n (n:1); `_` (leave the mode as it is); or a
             by-mode tiler.
 
-    Law: result(b, t) == block(b) + R(t), where the R(t) place copies of block that do not overlap,
-    in the order of tiler. Raises what `complement` and `composition` raise. Source: cutlass
-    layout.hpp `logical_product`.
+    Law: result(b, t) == block(b) + R(t), where R(t) are the positions of copies of block that do
+    not overlap, in the order of tiler. Raises what `complement` and `composition` raise. Source:
+    cutlass layout.hpp `logical_product`.
 
     >>> print(logical_product(Layout((2, 2), (4, 1)), Layout(6)))
     ((2,2),(2,3)):((4,1),(2,8))
@@ -87,10 +87,10 @@ def zipped_product(block: AnyLayout, tiler: Tiler) -> Alike:
 def _arranged(
     operation: str, block: Layout, tiler: Tiler, arrange: Callable[[Pair], Layout]
 ) -> Alike:
-    """Return what `arrange` makes of blocks and copies; under its swizzle where tiler has one."""
+    """Return `arrange(blocks, copies)`, under the tiler's swizzle if it has one."""
     if isinstance(tiler, AbstractComposed):
         product = logical_product(block, tiler)
-        if product.__class__ is Layout:  # the swizzle moves nothing there
+        if product.__class__ is Layout:  # the swizzle has no effect there
             return made(arrange(halves(product)), operation, block, tiler)
         return on_inner(operation, lambda inner: arrange(halves(inner)), product)
     return step(operation, (block, tiler), lambda: arrange(_zipped(block, tiler)))
@@ -101,7 +101,7 @@ def _zipped(block: Layout, tiler: Tiler) -> Pair:
 
 
 def _as_pair(mode: Layout) -> Pair:
-    """Return the halves of a mode that faces `_`, as `tile_unzip` reads it; refuse others."""
+    """Return the halves of a mode whose tiler is `_`, as `tile_unzip` reads it; refuse others."""
     if mode.shape.__class__ is not tuple or len(mode.shape) != 2:
         raise refusal("profile-mismatch", operation="tile_unzip", a=mode.shape, b=None)
     return halves(mode)
@@ -168,7 +168,7 @@ def _ranked_product(block: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
     padded = append(block, None, rank), append(tiler, None, rank)
     blocks, copies = _block_and_copies(*padded)
     if all(part.shape.__class__ is not tuple for part in padded):
-        # integers are one mode each, also where the copies jump over gaps of the block
+        # integers are one mode each, even if the copies skip gaps of the block
         return make_layout(blocks), make_layout(copies)
     return blocks, copies
 
@@ -179,7 +179,7 @@ def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLef
     Args:
         block: Layout or ComposedLayout, of at most the rank of shape.
         shape: the target shape (elements); its modes must be multiples of the block's.
-        order: which mode to repeat along first: a tuple whose smallest entry is the first,
+        order: which mode to repeat along first: a tuple whose smallest entry comes first,
             LayoutLeft or LayoutRight.
 
     Law: compatible(product_each(shape), result), and each mode of result is (block mode,

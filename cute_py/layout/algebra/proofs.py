@@ -2,8 +2,8 @@
 
 Every question is answered yes, no with a counterexample, or unknown with an assumption that would
 settle it. "Yes" comes from the algebra: leaves of coalesced forms that are proved equal, or strides
-that are proved to chain. "No" comes from numbers that satisfy the declarations and break the claim.
-All-int layouts are decided.
+proved to continue each other. "No" comes from numbers that satisfy the declarations and contradict
+the claim. All-int layouts are decided.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _equal_tuples(a: IntTuple, b: IntTuple) -> Proof:
 
 
 def _facing_leaves(a: Layout, b: Layout) -> list[tuple[Leaf, Leaf]]:
-    """Return the facing leaves of the coalesced forms; none where these have different numbers of
+    """Return the matching leaves of the coalesced forms; none where these have different numbers of
     modes.
     """
     try:
@@ -184,7 +184,7 @@ def _offset_step(layout: Layout, step: Leaf) -> Leaf:
 def _no_chain(
     layout: Layout, modes: list[tuple[Leaf, Leaf]], filled: Leaf, proofs: list[Proof]
 ) -> Proof:
-    """Refute: the modes so far fill [0, filled), and no other mode goes on from there."""
+    """Refute: the modes so far fill [0, filled), and no other mode continues from there."""
     if not symbols_of_layout(layout):
         least = min(d for _, d in modes)
         if least < 0:
@@ -234,7 +234,7 @@ def _all_of(proofs: list[Proof], reason: str) -> Proof:
 
 
 def symbols_of_layout(layout: AnyLayout) -> list[Any]:
-    """Return the symbols in a layout's leaves, each once, sorted by name."""
+    """Return the distinct symbols in a layout's leaves, sorted by name."""
     inner = inner_of(layout)
     found: dict[str, Any] = {}
     for leaf in (*inner._s, *inner._d):

@@ -29,10 +29,10 @@ def upcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
         x: Layout, ComposedLayout, Swizzle or offset, in elements.
         n: how many old elements make a new one.
 
-    Law: upcast(L, n)(c // group) == L(c) // n for every c, where group is, mode by mode, how many
-    neighbours share a new element. Raises LayoutError, naming the mode, where a stride neither
-    divides n nor is a multiple of it, and where the parts below n of several modes add up to n or
-    more. Source: cutlass layout.hpp `upcast`.
+    Law: upcast(L, n)(c // group) == L(c) // n for every c, where group is, mode by mode, the number
+    of neighbours that share a new element. Raises LayoutError, naming the mode, where a stride
+    neither divides n nor is a multiple of it, and where the parts below n of several modes add up
+    to n or more. Source: cutlass layout.hpp `upcast`.
 
     >>> print(upcast(Layout((8, 4), (1, 8)), 4), upcast(Layout((8, 4), (4, 1)), 2))
     (2,4):(1,2) (8,2):(2,1)
@@ -127,8 +127,8 @@ def _like(leaves: list[Leaf], profile: IntTuple) -> IntTuple:
 
 
 def _units(layout: Layout) -> list[int]:
-    """Return the leaves of stride 1 or -1. A stride that may be 1 is settled, but where its mode
-    runs on from the one of stride 1: then both ways to split are the same map.
+    """Return the leaves of stride 1 or -1. A stride that may be 1 is decided, unless its mode
+    continues the mode of stride 1: then both ways to split are the same map.
     """
     units: list[int] = []
     for k, step in enumerate(layout._d):
@@ -202,7 +202,7 @@ def max_alignment(x: AnyLayout | Swizzle | int) -> int:
 
 
 def _keeps_whole(layout: Layout, n: int) -> bool:
-    """Return whether upcast takes the layout by n."""
+    """Return whether upcast by n accepts the layout."""
     try:
         upcast(layout, n)
     except LayoutError:

@@ -1,9 +1,9 @@
 """A map of offsets before a layout as a map after it: g(layout(k)) == layout(f(k)).
 
-Where a layout takes the bits of an index to bits of an offset that do not overlap, it is a matrix
-there, and g is f in other coordinates. What a map does not touch it leaves alone: multiples of its
-period, f(x + k*P) == f(x) + k*P, and sums that have no bit in common with what it reads and
-changes. So modes of such values may have any extent, symbols too.
+Where a layout maps the bits of an index to disjoint bits of an offset, it is a matrix, and g is f
+in other coordinates. A map preserves all values that it does not touch: multiples of its period,
+f(x + k*P) == f(x) + k*P, and sums that have no bit in common with what it reads and changes. So
+modes with these values may have any extent, including symbols.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 def passed(
     layout: Layout, f: F2Map, count: Leaf, used: int = -1, beside: Modes | None = None
 ) -> F2Map | None:
-    """Return the map g with g(layout(k) + x) == layout(f(k)) + x; None where no map is known.
+    """Return the map g with g(layout(k) + x) == layout(f(k)) + x; None if no map is known.
 
     Args:
-        layout: a Layout, whose last mode runs on.
-        f: the map that comes first.
+        layout: a Layout, whose last mode is unbounded.
+        f: the map that is applied first.
         count: for all k below it.
-        used: and of these for those with bits in this mask alone.
-        beside: modes whose values are the x; 0 alone if left out.
+        used: and only for k with bits within this mask.
+        beside: modes whose values are the x; by default x is 0.
 
     """
     below = (1 << (count - 1).bit_length()) - 1 if count.__class__ is int else -1
@@ -56,7 +56,7 @@ def passed(
 
 
 def _holds(g: F2Map, layout: Layout, f: F2Map, count: Leaf, used: int) -> bool:
-    """Try all indices, if they are few."""
+    """Try all indices, if there are few."""
     if count.__class__ is not int or count > TRIED or layout._kind:
         return False
     return all(g(layout(k)) == layout(f(k)) for k in range(count) if not k & ~used)
@@ -96,7 +96,7 @@ def named_by_masks(layout: Layout, f: F2Map) -> F2Map | None:
 
 
 def _conjugate(images: list[int], f: F2Map, bits: int) -> F2Map | None:
-    """Return the map that does to the images of the bits of `bits` what f does to these bits."""
+    """Return the map that acts on the images of the bits of `bits` as f acts on these bits."""
     involved = involved_bits(f, bits)
     if involved.bit_length() > len(images):
         return None
@@ -124,8 +124,8 @@ def involved_bits(f: F2Map, bits: int) -> int:
 
 
 def _serves(g: F2Map, images: list[int], f: F2Map, bits: int, others: Modes) -> bool:
-    """Return whether g is known to do to the images of the bits of `bits` what f does to these
-    bits, and to leave alone what `others` add.
+    """Return whether g is known to act on the images of the bits of `bits` as f acts on these bits,
+    and to preserve the values of `others`.
 
     Images that share no bit with another one are a matrix, which is compared; no sum of the rest
     may set or carry into a bit of these.
@@ -153,14 +153,14 @@ def _serves(g: F2Map, images: list[int], f: F2Map, bits: int, others: Modes) -> 
 
 
 def is_clear(modes: Modes, touched: int) -> bool:
-    """Return whether sums of these modes are known to leave the bits of `touched` alone."""
+    """Return whether sums of these modes are known to leave the bits of `touched` clear."""
     mask = bits_of(modes, touched.bit_length())
     return mask >= 0 and not mask & touched
 
 
 def bits_of(modes: Modes, period: int) -> int:
     """Return the bits below `period` that sums of these modes can set, or more; -1 if that is not
-    known. Where two modes share bits, a sum can carry into all of those up to the largest.
+    known. Where two modes share bits, a sum can carry into all bits up to the largest.
     """
     groups: list[tuple[int, int]] = []  # (lowest bit, largest sum)
     for extent, step in modes:

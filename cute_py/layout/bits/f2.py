@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 ARRAY_BITS = 63  # of int64, the sign left out
-TRIED = 1 << 16  # indices that a check runs through at most
+TRIED = 1 << 16  # the most indices that a check tries
 
 
 class F2Map(Value):
     """The map of offsets that sends bit b to `columns[b]` and adds by XOR; higher bits stay.
 
     Args:
-        columns: the image of 1, 2, 4, ... (offsets of at least 0). Left out bits stay as they are.
+        columns: the image of 1, 2, 4, ... (offsets of at least 0). Other bits stay as they are.
 
     Law: m(x ^ y) == m(x) ^ m(y) for all integers x and y, negative ones in two's complement, and
-    m(x + k * period) == m(x) + k * period, which is how symbols pass. Equal maps have equal
+    m(x + k * period) == m(x) + k * period, which is how symbols are mapped. Equal maps have equal
     columns, one for each bit that takes part. Raises LayoutError for images below 0, and
     UndecidedError for a symbol whose remainder by the period is not known.
 
@@ -87,7 +87,7 @@ class F2Map(Value):
         return image
 
     def _of_leaf(self, offset: Leaf) -> IntTuple:
-        """Return the image of what may be a symbol: whole periods are added again."""
+        """Return the image of an integer or symbol: whole periods are added again."""
         offset = ints.normalize(offset, "F2Map", ", or NumPy arrays")
         inside = ints.as_int(ints.mod(offset, self.period), "F2Map")
         return ints.add(ints.sub(offset, inside), self(inside))
@@ -107,7 +107,7 @@ class F2Map(Value):
         return not gf2.eliminate(self.columns)[1]
 
     def inverse(self) -> F2Map:
-        """Return the map that undoes this one: m.inverse()(m(x)) == x.
+        """Return the inverse map: m.inverse()(m(x)) == x.
 
         Raises LayoutError, naming two offsets with one image, where the map is not one-to-one.
         """
@@ -117,10 +117,10 @@ class F2Map(Value):
         return F2Map(gf2.left_inverse(pivots, self.bits))
 
     def recast(self, shift: int) -> F2Map:
-        """Return the map of elements 2**shift times as large (as small, if negative): what it does
-        to whole elements.
+        """Return the map of elements 2**shift times as large (as small, if negative): its action on
+        whole elements.
 
-        Raises LayoutError where bits inside of a larger element would change the element.
+        Raises LayoutError where bits within a larger element would change the element.
         """
         if shift < 0:
             kept = [1 << bit for bit in range(-shift)]
@@ -138,7 +138,7 @@ class F2Map(Value):
 
 
 def images(values: Iterable[Leaf], operation: str) -> list[int]:
-    """Return the images of bits as ints; refuse negative ones, which have no end of set bits."""
+    """Return the images of bits as ints; refuse negative ones, whose set bits never end."""
     if isinstance(values, type) or not hasattr(values, "__iter__"):
         raise wrong_argument(operation, values, "the images of bits", "pass a tuple of integers")
     checked = []

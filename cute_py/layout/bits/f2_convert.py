@@ -1,7 +1,8 @@
 """To and from F2: layouts as `F2Layout` and as bit matrices, and the composition of F2 layouts.
 
 Where no index bit's image shares a bit with another's, sums are XORs, and a layout of powers of two
-is linear over F2; only there (two numbers that share a bit have another sum than XOR).
+is linear over F2. Otherwise it is not: the sum of two numbers that share a bit differs from their
+XOR.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def to_f2(layout: AnyLayout | Swizzle) -> F2Layout:
             F2Layout.
 
     Law: result(c) == layout(c) for every coordinate c. Raises LayoutError, with the first index
-    whose offset is not the XOR of its bits' offsets, where there is none.
+    whose offset is not the XOR of its bits' offsets, if no F2Layout is.
 
     >>> print(to_f2(Layout((4, 2), (2, 1))))
     (4,2):F2((2,4),(1))
@@ -55,11 +56,12 @@ def to_f2(layout: AnyLayout | Swizzle) -> F2Layout:
 
 
 def linear_or_reason(layout: Alike) -> Alike:
-    """Return the F2Layout that is the same function as a Layout or ComposedLayout, or why there is
-    none: the code of the refusal, and its facts.
+    """Return the F2Layout that is the same function as a Layout or ComposedLayout, or the reason
+    that none exists: the code of the refusal, and its facts.
 
-    offset + sums is affine over F2 exactly if what each bit of the index changes shares no bit with
-    what another one does: on a shared bit the sum of both differs from their XOR by twice that bit.
+    offset + sums is affine over F2 exactly if the offset bits that each bit of the index changes
+    are disjoint from those of every other: on a shared bit the sum of both differs from their XOR
+    by twice that bit.
     """
     bad = _no_power(layout.shape)
     if bad is not None:
@@ -91,7 +93,7 @@ def linear_or_reason(layout: Alike) -> Alike:
 
 
 def _no_power(shape: IntTuple) -> Leaf:
-    """Return the first extent that is no power of two, None if all are."""
+    """Return the first extent that is not a power of two, None if all are."""
     for extent in leaves(shape):
         if extent.__class__ is not int or extent.bit_count() != 1:
             return extent
@@ -99,7 +101,7 @@ def _no_power(shape: IntTuple) -> Leaf:
 
 
 def require_powers(shape: IntTuple, operation: str) -> None:
-    """Refuse a shape with an extent that is no power of two."""
+    """Refuse a shape with an extent that is not a power of two."""
     bad = _no_power(shape)
     if bad is not None:
         raise refusal("f2-extent", operation=operation, shape=show(shape), extent=bad)
@@ -118,7 +120,7 @@ def _first_carry(changes: list[int]) -> int:
 
 
 def _tabulated(layout: Alike) -> Alike:
-    """Return what `linear_or_reason` does for any outer part: all values are compared."""
+    """Do the work of `linear_or_reason` for any outer part: compare all values."""
     size = layout.size()
     if size > TRIED:
         return "tools-size", {"size": size, "limit": TRIED}
@@ -138,7 +140,7 @@ def _tabulated(layout: Alike) -> Alike:
 
 
 def table_bases(table: Sequence[int] | Array) -> tuple[int, list[int]]:
-    """Return the first of a table of 2**n offsets, and by what those of 1, 2, 4 ... differ."""
+    """Return the first of a table of 2**n offsets, and its XOR with those at 1, 2, 4, ..."""
     origin = int(table[0])
     bits = len(table).bit_length() - 1
     return origin, [int(table[1 << bit]) ^ origin for bit in range(bits)]
@@ -146,7 +148,7 @@ def table_bases(table: Sequence[int] | Array) -> tuple[int, list[int]]:
 
 def table_misfit(table: Alike) -> tuple[int, int, int] | None:
     """Return the first index at which a table of 2**n offsets is not F2-linear, the entry there
-    and what linearity asks for; None if it is linear.
+    and the entry that linearity requires; None if it is linear.
     """
     if table.__class__ is list:
         origin, bases = table_bases(table)
@@ -167,7 +169,7 @@ def table_misfit(table: Alike) -> tuple[int, int, int] | None:
 
 
 def from_f2(f2: F2Layout) -> Alike:
-    """Return the plainest layout that is the same function: a Layout, else a ComposedLayout with
+    """Return the simplest layout that is the same function: a Layout, else a ComposedLayout with
     the smallest Swizzle, else the F2Layout itself.
 
     The shape of the result refines the shape. An offset of index 0 makes it a ComposedLayout, under
@@ -193,8 +195,8 @@ def swizzles_within(used: int) -> Iterator[Swizzle]:
     """Yield the swizzles that could matter to offsets in which only bits of `used` are set, the
     smallest first, Sw<0,0,0> before all.
 
-    The lowest and the highest bit that such a swizzle reads is used, else a smaller one does the
-    same, and it changes no bit above.
+    The lowest and the highest bit that the swizzle reads are used, otherwise a smaller one has the
+    same effect, and it changes no bit above.
     """
     yield Swizzle(0, 0, 0)
     top = used.bit_length()
@@ -210,8 +212,8 @@ def swizzles_within(used: int) -> Iterator[Swizzle]:
 
 
 def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) -> Alike:
-    """Return swizzle o offset o layout for disjoint bases: a bit that the offset has set is taken
-    away.
+    """Return swizzle o offset o layout for disjoint bases: a bit that is set in the offset is
+    subtracted.
     """
     steps = iter([(image & ~offset) - (image & offset) for image in bases])
 
@@ -245,7 +247,7 @@ def compose_f2(outer: AnyLayout | F2Map, inner: AnyLayout) -> F2Layout:
 
     Args:
         outer: F2Layout, Swizzle, F2Map, or a layout that `to_f2` takes. The last mode of a Layout
-            runs on, as in `composition`.
+            is unbounded, as in `composition`.
         inner: F2Layout, or a layout that `to_f2` takes.
 
     Raises LayoutError where one of them is not linear over F2, or where inner reaches past outer.
@@ -280,7 +282,7 @@ def f2_matrix(x: AnyLayout | Swizzle | F2Map) -> Array:
     and one column for each index bit, the lowest first.
 
     Law: offset bits == matrix @ index bits, modulo 2. Raises what `to_f2` raises, and LayoutError
-    where index 0 has another offset than 0, which no matrix can say.
+    where index 0 has an offset other than 0, which no matrix can express.
 
     >>> f2_matrix(Layout((2, 4), (4, 1))).tolist()
     [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
@@ -314,7 +316,7 @@ def from_f2_matrix(matrix: Array, shape: IntTuple = None) -> Alike:
     Args:
         matrix: rows of 0 and 1 (nested lists or a NumPy array), lowest offset bit first; columns
             are index bits, lowest first.
-        shape: an int tuple of 2**columns coordinates; left out, the index alone.
+        shape: an int tuple of 2**columns coordinates; by default the index alone.
 
     Law: f2_matrix(result) is the matrix, without rows of zeros at its end. Raises LayoutError
     for anything but zeros and ones, and for shapes of another size.
@@ -341,7 +343,7 @@ def _seen(bits: Array) -> str:
 
 
 def f2_rank(x: AnyLayout | Swizzle | F2Map) -> int:
-    """Return the rank of the bit matrix: a layout hits 2**rank different offsets.
+    """Return the rank of the bit matrix: a layout reaches 2**rank different offsets.
 
     >>> f2_rank(Layout((4, 4), (1, 0)))
     2
@@ -350,9 +352,10 @@ def f2_rank(x: AnyLayout | Swizzle | F2Map) -> int:
 
 
 def f2_kernel(x: AnyLayout | Swizzle | F2Map) -> list[int]:
-    """Return a basis of the index changes that no offset sees: layout(i ^ k) == layout(i).
+    """Return a basis of the index changes that leave every offset the same: layout(i ^ k) ==
+    layout(i).
 
-    XORs of them are all there are: 2**len of them.
+    Their XORs are all such changes, 2**len of them.
 
     >>> f2_kernel(Layout((4, 4), (1, 0)))
     [4, 8]
@@ -376,7 +379,7 @@ def to_linear_bases(
 
     Args:
         layout: what `to_f2` takes.
-        names: one key for each mode, e.g. ("lane", "register"); left out, the mode's index.
+        names: one key for each mode, e.g. ("lane", "register"); by default the mode's index.
         coshape: powers of two; images are then coordinates in it (colexicographical), not offsets.
 
     Raises what `f2_matrix` raises; LayoutError for a wrong count of names or offsets past coshape.
@@ -424,7 +427,8 @@ def from_linear_bases(
 
     Args:
         bases: a dict (or pairs) from names to the images of 1, 2, 4, ...: offsets or coordinates.
-        coshape: the shape of the coordinates; left out, the smallest powers of two that hold them.
+        coshape: the shape of the coordinates; by default the smallest powers of two that contain
+            them.
 
     Coordinates become offsets colexicographically: the first entry is the fastest. Returns a Layout
     if there is one, else Swizzle o Layout, else an F2Layout. Raises LayoutError for images that do
@@ -435,7 +439,7 @@ def from_linear_bases(
     """
     try:
         modes = [list(mode) for _, mode in (bases.items() if hasattr(bases, "items") else bases)]
-    except (TypeError, ValueError):  # no pairs, or images that are no list
+    except (TypeError, ValueError):  # not pairs, or images that are not a list
         wanted, remedy = "a dict from names to images", 'write {"lane": [1, 2]}'
         raise wrong_argument("from_linear_bases", bases, wanted, remedy) from None
     points = [_as_tuple(image) for mode in modes for image in mode]

@@ -1,7 +1,7 @@
 """`F2Layout`: a layout whose offset is the XOR of one image for every set bit of the index.
 
-Swizzled and plain layouts of powers of two, Triton's linear layouts and every bit matrix are of
-this kind. Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819).
+Swizzled and plain layouts of powers of two, Triton's linear layouts and every bit matrix have this
+form. Source: Zhou et al., "Linear Layouts" (arXiv 2505.23819).
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class F2Layout(Value, AbstractF2):
     def __call__(self, *coord: IntTuple) -> IntTuple:
         """Return the offset of a coordinate or index, or the sublayout where it has `_`.
 
-        What the coordinate fixes goes into the sublayout's offset. Raises CoordinateError outside
-        of the shape: a bit past the size has no image.
+        The fixed part of the coordinate goes into the sublayout's offset. Raises CoordinateError
+        outside of the shape: a bit past the size has no image.
         """
         c = check_coordinate(coord[0] if len(coord) == 1 else coord, self.shape)
         if has_underscore(c):
@@ -147,7 +147,7 @@ class F2Layout(Value, AbstractF2):
     def right_inverse(self) -> F2Layout:
         """Return the R of the most offsets with self(R(k)) == k for every k < R.size().
 
-        Raises LayoutError where offset 0 is not hit.
+        Raises LayoutError where offset 0 is not reached.
         """
         pivots = gf2.eliminate(self.bases)[0]
         origin = gf2.solve(pivots, self.offset)
@@ -170,7 +170,7 @@ class F2Layout(Value, AbstractF2):
         return F2Layout(1 << len(bases), bases, gf2.apply(bases, self.offset))
 
     def inverse(self) -> F2Layout:
-        """Return the layout that undoes this one both ways.
+        """Return the two-sided inverse layout.
 
         Raises LayoutError unless this is a bijection of the offsets below its size.
         """

@@ -59,9 +59,10 @@ def _reduced(pivots: Pivots, vector: int, made_of: int = 0) -> tuple[int, int]:
 
 
 def solve(pivots: Pivots, y: int) -> int | None:
-    """Return the x with apply(columns, x) == y, without kernel parts, or None where y is not hit.
+    """Return the x with apply(columns, x) == y, without kernel parts, or None if y is not in the
+    span.
 
-    Linear in y: solve(y ^ z) == solve(y) ^ solve(z) wherever both are hit.
+    Linear in y: solve(y ^ z) == solve(y) ^ solve(z) wherever both are in the span.
     """
     rest, x = _reduced(pivots, y)
     return None if rest else x

@@ -26,7 +26,7 @@ class Swizzle(F2Map):
     Args:
         num_bits: B, how many bits are XORed; 0 is the identity.
         num_base: M, how many low bits stay untouched: 2**M elements stay contiguous.
-        num_shft: S, by how many bits Y lies above Z (below it if negative); |S| >= B.
+        num_shft: S, by how many bits Y is above Z (below it if negative); |S| >= B.
 
     Law: s(s(x)) == x, and s permutes every aligned run of 2**(M+B+|S|) offsets. Raises LayoutError
     where B or M is negative or |S| < B (Y and Z would overlap).
@@ -94,7 +94,7 @@ class Swizzle(F2Map):
         return offset ^ (active >> shift if shift >= 0 else active << -shift)
 
     def is_bijective(self) -> bool:
-        """Return True: a swizzle undoes itself."""
+        """Return True: a swizzle is its own inverse."""
         return True
 
     def inverse(self) -> Swizzle:
@@ -127,7 +127,7 @@ def make_swizzle(yyy_msk: int, zzz_msk: int) -> Swizzle:
 
 
 def swizzle_of(yyy_msk: int, zzz_msk: int) -> Swizzle | None:
-    """Return the swizzle of two masks, None where there is none."""
+    """Return the swizzle of two masks, None if no swizzle has them."""
     bits = yyy_msk.bit_count()
     low_y, low_z = _trailing_zeros(yyy_msk), _trailing_zeros(zzz_msk)
     base, shift = min(low_y, low_z) % 32, low_y - low_z
@@ -144,8 +144,8 @@ def _trailing_zeros(mask: int) -> int:
 def f2_map(columns: Iterable[int]) -> F2Map:
     """Return the map with these columns: a Swizzle where one fits.
 
-    One does if what bits add to themselves is a run of single bits on one diagonal, from a run of
-    bits that is disjoint from it.
+    A Swizzle fits if the bits that are XORed onto others form a single diagonal, from one run of
+    bits to a disjoint run.
     """
     x = F2Map(columns)
     if not x._moves:

@@ -1,7 +1,7 @@
-"""What the algebra makes of swizzled layouts, f o offset o inner for an F2 map f.
+"""The algebra of swizzled layouts, f o offset o inner for an F2 map f.
 
-Source: cutlass include/cute/swizzle_layout.hpp for what the operations are; how they are found is
-our own (see `conjugate`).
+Source: cutlass include/cute/swizzle_layout.hpp for the operations; the method is our own derivation
+(see `conjugate`).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 def through(layout: Layout, f: F2Map, count: Leaf) -> Alike:
     """Return the layout of k -> layout(f(k)) for k < count, of the shape of `layout` if that has
-    `count` indices; its last mode runs on.
+    `count` indices; its last mode is unbounded.
 
-    It is Swizzle o layout where a swizzle does it, else Swizzle o offset o another layout, else
-    F2Map o layout, and where no map does it, layout o 0 o f o 0 o shape.
+    The first form that exists: Swizzle o layout, Swizzle o offset o another layout, F2Map o layout,
+    or layout o 0 o f o 0 o shape.
     """
     g = passed(layout, f, count)
     try:
@@ -65,13 +65,13 @@ def _shortest(g: F2Map | None, offset: Leaf, inner: Layout, whole: ComposedLayou
 
 
 def _linear(x: ComposedLayout) -> F2Layout | None:
-    """Return x as an F2Layout, None where it is none."""
+    """Return x as an F2Layout, None if it is not one."""
     found = linear_or_reason(x)
     return found if found.__class__ is F2Layout else None
 
 
 def _matrix(x: ComposedLayout, operation: str) -> F2Layout:
-    """Return x as an F2Layout, the only form that has an inverse; refuse it where it is none."""
+    """Return x as an F2Layout, the only form that has an inverse; refuse it if it is not one."""
     linear = _linear(x)
     if linear is None:
         raise refusal("inverse-offset", operation=operation, layout=x)
@@ -106,7 +106,7 @@ def _composition(a: Layout, b: Tiler) -> Alike:
 
 def _moved(a: Layout, offset: Leaf, inner: Layout) -> tuple[Leaf, Layout]:
     """Return (a(offset), layout) whose sum is a(offset + inner(c)) for every c; raise LayoutError
-    where there is none.
+    if no layout does this.
     """
     if ints.is_zero(offset):
         return 0, _composition(a, inner)
@@ -190,8 +190,8 @@ def left_inverse_of(x: ComposedLayout) -> Alike:
 
 
 def _undoes(g: F2Map, plain: Layout, x: ComposedLayout) -> bool:
-    """Return whether g(plain(x(i))) is an index of x with the same offset, for every i; tried where
-    they are few.
+    """Return whether g(plain(x(i))) is an index of x with the same offset, for every i; tried if
+    there are few.
     """
     size = x.size()
     if size.__class__ is not int or size > TRIED or x.inner._kind != INTS:
@@ -203,7 +203,7 @@ def _undoes(g: F2Map, plain: Layout, x: ComposedLayout) -> bool:
 
 def _kept(back: F2Map, plain: Layout, *layouts: Layout) -> Leaf:
     """Return the largest known n such that layout(plain(back(k))) == back(k) for every k < n: for
-    back(k) below the size of `plain`, and beyond where both run on.
+    back(k) below the size of `plain`, and beyond it if both are unbounded.
     """
     size = plain.size()
     if ints.divides(back.period, size):
@@ -224,7 +224,7 @@ def _kept(back: F2Map, plain: Layout, *layouts: Layout) -> Leaf:
     return whole * back.period + kept
 
 
-# -- what two layouts share
+# -- common runs of two layouts
 
 
 def common_layout(a: Alike, b: Alike) -> Alike:
@@ -256,8 +256,8 @@ def common_layout(a: Alike, b: Alike) -> Alike:
 
 
 def common_vector(a: Alike, b: Alike) -> int:
-    """Return `max_common_vector` where a or b is swizzled: that of the inner layouts, cut to what
-    stays contiguous.
+    """Return `max_common_vector` where a or b is swizzled: that of the inner layouts, cut to the
+    run that stays contiguous.
     """
     from cute_py.layout.algebra.common import max_common_vector
 
@@ -318,7 +318,7 @@ def complement_of(x: AnyLayout, target: IntTuple) -> Alike:
 
 
 def require_tried(operation: str, layout: AnyLayout, size: Leaf) -> None:
-    """Refuse to run through more than TRIED indices."""
+    """Refuse to try more than TRIED indices."""
     if ints.as_int(size, operation) > TRIED:
         raise refusal("tools-size", operation=operation, layout=layout, size=size, limit=TRIED)
 
@@ -353,7 +353,7 @@ def reach_of(x: ComposedLayout, operation: str) -> IntTuple:
     """Return one more than the largest |offset|.
 
     A map stays within aligned runs of its period, so the largest value is the image of one in the
-    last run that the inner layout reaches, and few indices lead there.
+    last run that the inner layout reaches, and few indices map into it.
     """
     if is_swizzled(x):
         linear = _linear(x)
@@ -409,7 +409,7 @@ def sliced(f: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
 
     If no two bits of the fixed offset and of the free modes coincide, sums are XORs, and the map
     acts on each part alone. Where the images of the free bits do not overlap either, each of them
-    adds or takes away what it changes of the image of the offset.
+    adds or subtracts its change to the image of the offset.
     """
     steps = [(s, d) for s, d in zip(free._s, free._d, strict=True) if d and not ints.is_one(s)]
     if total < 0 or free._kind != INTS or min(free._d, default=0) < 0:
@@ -439,7 +439,7 @@ def recast_special(operation: str, x: Alike, n: int) -> Alike:
     """Return the map, offset or composed layout in elements n times as large (`upcast`) or as small
     (`downcast`).
 
-    A map of larger elements keeps what it does to whole elements: f(x) // n == result(x // n).
+    A map of larger elements acts on whole elements in the same way: f(x) // n == result(x // n).
     """
     if isinstance(x, F2Map):
         if n.bit_count() != 1:

@@ -288,10 +288,10 @@ def tensor_bhmk(B: Leaf, H: Leaf, M: Leaf, K: Leaf) -> Layout:
 def permuted(layout: AnyLayout, order: IntTuple) -> Alike:
     """Return the layout with mode order[i] as its mode i, as numpy.transpose does to an array.
 
-    A store through it permutes what it stores: CUTLASS's permute layouts are this on a matrix whose
-    modes are split. Law: permuted(L, order) computes composition(L, P), where P permutes
-    coordinates: P = select(Layout(L.shape), order). Raises LayoutError unless order names every
-    mode once. Source: cutlass/layout/permute.h.
+    A store through it permutes the data: CUTLASS's permute layouts do this to a matrix whose modes
+    are split. Law: permuted(L, order) computes composition(L, P), where P permutes coordinates: P =
+    select(Layout(L.shape), order). Raises LayoutError unless order names every mode once. Source:
+    cutlass/layout/permute.h.
 
     >>> print(permuted(row_major((3, 4)), (1, 0)))
     (4,3):(1,4)
@@ -324,7 +324,7 @@ def capacity(layout: AnyLayout) -> Leaf:
 
 
 def _without_swizzle(layout: AnyLayout) -> tuple[AnyLayout | None, int]:
-    """Return the layout below a swizzle, and how long the runs are in which it moves elements."""
+    """Return the layout below a swizzle, and the length of the runs in which it moves elements."""
     if layout.__class__ is not ComposedLayout or layout.outer.__class__ is not Swizzle:
         return layout, 1
     if ints.is_zero(layout.offset) is not True:
@@ -366,7 +366,7 @@ def _extents(name: str, shape: IntTuple, names: tuple[str, ...] | None = None) -
 
 
 def _pitch(name: str, what: str, given: Leaf, least: Leaf) -> Leaf:
-    """Return the stride `given`, `least` if it is left out; refuse one in which lines overlap."""
+    """Return the stride `given`, `least` by default; refuse one in which lines overlap."""
     if given is None:
         return least
     stride = ints.normalize(given, name, ", or None")

@@ -1,9 +1,9 @@
-"""Shared-memory tiles of tensor-core operands in CUTLASS 2.x: TensorOpMultiplicand and its kin.
+"""Shared-memory tiles of tensor-core operands in CUTLASS 2.x: the TensorOpMultiplicand layouts.
 
 A line is 128 bytes, eight chunks of 128 bits, all 32 banks. A tile has `crosswise` contiguous
-elements, so that F = line/crosswise rows share a line, and T = ld/crosswise tiles stand side by
-side. The eight chunks of a line are permuted by XOR with row//F, which puts the same chunk of eight
-rows into eight different bank groups. Where T is a power of two that is a Swizzle of offsets.
+elements, so that F = line/crosswise rows share a line, and T = ld/crosswise tiles are side by side.
+The eight chunks of a line are permuted by XOR with row//F, which puts the same chunk of eight rows
+into eight different bank groups. Where T is a power of two that is a Swizzle of offsets.
 
 Coordinates are (contiguous, strided), or (row, column) in the functions that name a major.
 Source: cutlass/layout/tensor_op_multiplicand_sm75.h.
@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cute_py.layout.types import Leaf
 
-CHUNK_BITS = 128  # what a thread accesses at once
+CHUNK_BITS = 128  # accessed by a thread at once
 LINE_CHUNKS = 8  # 128 bytes
 WIDEST = 32  # bits of an element; CUTLASS has other layouts for 64 and 128
 
@@ -31,7 +31,7 @@ WIDEST = 32  # bits of an element; CUTLASS has other layouts for 64 and 128
 
 
 def tensor_op_swizzle(bits: int, crosswise: int, tiles: int = 1) -> Swizzle | None:
-    """Return the Swizzle of TensorOpMultiplicand<bits, crosswise>, None where there is none.
+    """Return the Swizzle of TensorOpMultiplicand<bits, crosswise>, None if no Swizzle exists.
 
     Args:
         bits: width of an element, a power of two of at most 32.
@@ -39,8 +39,8 @@ def tensor_op_swizzle(bits: int, crosswise: int, tiles: int = 1) -> Swizzle | No
         tiles: T, tiles side by side (ld // crosswise).
 
     It is Swizzle(B, log2 E, 3 + log2 T) for E = 128/bits elements in a chunk, where B is 3 if a row
-    of the tile fills a line and else 2. The XOR takes row//F out of the offset, where lines count
-    as row//F * T + tile: only if T is a power of two is row//F a field of its bits.
+    of the tile fills a line, and 2 otherwise. The XOR takes row//F out of the offset, where lines
+    count as row//F * T + tile: only if T is a power of two is row//F a field of its bits.
 
     Raises LayoutError for other widths and other crosswise. Source: cutlass
     tensor_op_multiplicand_sm75.h `TensorOpMultiplicand`; cute/swizzle.hpp.
@@ -58,7 +58,7 @@ def _swizzle(chunk: int, rows: int, tiles: int) -> Swizzle:
 
 
 def _xor_bits(rows: int) -> int:
-    """Return B: rows that share a line are told apart by their place in it, which saves a bit."""
+    """Return B: rows that share a line differ in their position in it, which saves a bit."""
     return 3 if rows == 1 else 2
 
 
@@ -86,8 +86,8 @@ def tensor_op_multiplicand(
     Law: with E = 128//bits, F = 8*E//crosswise, x = c//E % (8//F) + s % F * (8//F) and
     y = s//F % max(8//F, 4), offset(c, s) == (c//crosswise*8 + (x ^ y))*E + c % E + s//F*ld*F. The
     capacity is strided*ld. Raises LayoutError where the extents do not fit the tile, and where
-    ld//crosswise is no power of two (see `tensor_op_swizzle`).
-    Source: cutlass tensor_op_multiplicand_sm75.h `TensorOpMultiplicand`.
+    ld//crosswise is not a power of two (see `tensor_op_swizzle`). Source: cutlass
+    tensor_op_multiplicand_sm75.h `TensorOpMultiplicand`.
 
     >>> print(tensor_op_multiplicand(16, 64, 128, 32))
     Sw<3,3,4> o 0 o (128,32):(1,128)
@@ -104,8 +104,9 @@ def tensor_op_multiplicand_in_coordinates(
     """Return the map of `tensor_op_multiplicand` for any number of tiles side by side.
 
     It is Layout o Swizzle o Layout: the inner layout stacks the tiles, where the Swizzle of one
-    tile holds, and the outer one puts them side by side. So three stages in a row have CUTLASS's
-    addresses, though no Swizzle of those exists. Arguments, law as `tensor_op_multiplicand`.
+    tile is valid, and the outer one puts them side by side. So three stages side by side have
+    CUTLASS's addresses, although no Swizzle computes those. Arguments, law as
+    `tensor_op_multiplicand`.
 
     Raises LayoutError as there, and unless strided is a multiple of the XOR's period in rows.
 
@@ -136,7 +137,7 @@ def _multiplicand(tile: _Tile, stages: int | None) -> ComposedLayout:
 def _staged(
     tile: _Tile, swizzle: Swizzle, along: Layout, across: Layout, stages: int | None
 ) -> ComposedLayout:
-    """Return the swizzled modes, and the stages as a third one where they are asked for."""
+    """Return the swizzled modes, and the stages as a third mode if requested."""
     if stages is None:
         return ComposedLayout(swizzle, 0, make_layout(along, across))
     (count,) = _integers(tile.name, stages)
@@ -159,10 +160,10 @@ def tensor_op_multiplicand_congruous(
 ) -> ComposedLayout:
     """Return the tile of an operand whose M or N is contiguous, which ldmatrix.trans reads.
 
-    Arguments, law and refusals as `tensor_op_multiplicand`, except for 32 bits. Those ldmatrix
-    cannot transpose, so CUTLASS arranges them for loads of single elements: offset c + s*ld with
-    chunk c//4 % 8 XORed by 2*(s % 4), for contiguous and ld multiples of 32, ld a power of two.
-    Source: cutlass tensor_op_multiplicand_sm75.h `TensorOpMultiplicandCongruous`.
+    Arguments, law and refusals as `tensor_op_multiplicand`, except for 32 bits. ldmatrix cannot
+    transpose 32-bit elements, so CUTLASS arranges them for loads of single elements: offset c +
+    s*ld with chunk c//4 % 8 XORed by 2*(s % 4), for contiguous and ld multiples of 32, ld a power
+    of two. Source: cutlass tensor_op_multiplicand_sm75.h `TensorOpMultiplicandCongruous`.
 
     >>> print(tensor_op_multiplicand_congruous(16, 64, 128, 32))
     Sw<3,3,4> o 0 o (128,32):(1,128)
@@ -237,9 +238,9 @@ def tensor_op_multiplicand_crosswise(
     """Return the tile of an operand whose K is contiguous, which ldmatrix reads; crosswise is K.
 
     Arguments, law and refusals as `tensor_op_multiplicand`. CUTLASS puts stages side by side,
-    ld = crosswise*stages. With `stages=` they are outermost: other addresses, just as free of
-    conflicts, and a Swizzle for every number of stages.
-    Source: cutlass tensor_op_multiplicand_sm75.h `TensorOpMultiplicandCrosswise`.
+    ld = crosswise*stages. With `stages=` they are outermost: the addresses differ, are equally
+    conflict-free, and a Swizzle exists for every number of stages. Source: cutlass
+    tensor_op_multiplicand_sm75.h `TensorOpMultiplicandCrosswise`.
 
     >>> print(tensor_op_multiplicand_crosswise(16, 32, 32, 8))
     Sw<2,3,3> o 0 o (32,8):(1,32)
@@ -341,7 +342,7 @@ class _Tile:
             )
 
     def require_period(self) -> None:
-        """Refuse a number of rows after which the XOR does not start anew."""
+        """Refuse a number of rows after which the XOR pattern does not repeat."""
         period = self.rows << _xor_bits(self.rows)
         if self.strided % period:
             padded = -(-self.strided // period) * period

@@ -1,1 +1,1 @@
-"""Layouts as text, read from whatever printed them, and as tables."""
+"""Layouts as text, read from the output of CuTe and its relatives, and as tables."""

@@ -16,12 +16,12 @@ def text_grid(layout: AnyLayout, rows: int = ROWS, columns: int = COLUMNS) -> st
     """Return the offsets with mode 0 downwards and mode 1 to the right, coordinates at the edges.
 
     Args:
-        layout: what has a shape and can be called; rank 1 in lines of `columns` indices.
+        layout: a callable with a shape; rank 1 in lines of `columns` indices.
         rows: how many rows are shown at most.
         columns: how many columns are shown at most.
 
-    Of a larger layout the corner is shown, and the last line says so; where there is no table, of
-    other ranks and of symbolic shapes, the only line says why.
+    Of a larger layout the corner is shown, as the last line says. Other ranks and symbolic shapes
+    have no table, and the only line says why.
 
     >>> from cute_py import Layout
     >>> print(text_grid(Layout((2, 3), (3, 1))))

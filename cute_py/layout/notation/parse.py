@@ -1,11 +1,11 @@
-"""`parse_layout`: the layout that a text describes, whoever printed it.
+"""`parse_layout`: the layout that a text describes, in any library's notation.
 
     chain   := infix ("o" infix)*          Sw<3,4,3> o 0 o (8,64):(64,1); ptr[16b](0x7f00) o (_4,_8)
     infix   := operand (sign operand)*     binding from loose to tight:  :   @   + -   * // %
     operand := number | "_8" | "_" | "?" | name | tuple | call | Sw<b,m,s> | pointer | C++ type
     tuple   := "(" chain ("," chain)* ")"  also in [ ] or < >, also with ";": tilers
 
-Here stand the notation and Python's repr; `parse_types` reads the names of C++ types,
+This module reads the notation and Python's repr; `parse_types` reads the names of C++ types,
 `parse_pointers` what tensors print before their layout. Sources: the print functions of cutlass
 include/cute (layout, layout_composed, swizzle, int_tuple, numeric/integral_constant,
 numeric/arithmetic_tuple, pointer*, tensor_impl); the outputs shown in the documentation of CuTe DSL
@@ -65,19 +65,19 @@ def parse_layout(text: str, symbols: Mapping[str, Leaf] | None = None) -> Alike:
         text: what CuTe C++, CuTe DSL, pycute or this project print: `(4,8):(8,1)`,
             `Layout((4, 8), (8, 1))`, `Layout<Shape<_4,_8>, Stride<_8,_1>>`,
             `Sw<3,4,3> o 0 o (8,64):(64,1)`, `tensor<ptr<f32, gmem> o (?,8):(8,1)>`.
-        symbols: what the names in the text stand for, `{"M": sym("M")}`.
+        symbols: the values of the names in the text, `{"M": sym("M")}`.
 
     Returns:
         A Layout, ComposedLayout or F2Layout, or the map of `Sw<3,4,3>` alone. Of a tensor the
         layout is kept, and its pointer or first coordinate is dropped. `_8` is 8. Each `?` is a new
-        symbol s0, s1, ..., a multiple of what `?{div=8}` says, at least 1 in a shape and at least 0
+        symbol s0, s1, ..., a multiple of 8 for `?{div=8}`, at least 1 in a shape and at least 0
         in a stride. A swizzle of a pointer acts on byte addresses; it is returned as the swizzle of
         offsets in elements that has the same effect, which needs the width (`ptr[16b]`) and the
         address.
 
     Law: parse_layout(str(x)) == x == parse_layout(repr(x)), of layouts with symbols where these are
     given. Raises ParseError with `facts["position"]` where the text cannot be read; LayoutError
-    where it reads as no layout, such as (4,8):1.
+    where it is not a valid layout, such as (4,8):1.
 
     >>> print(parse_layout("((_2,_4),_8):((_1,_16),_2)"), parse_layout("(?{div=8},4):(1@1,1@0)"))
     ((2,4),8):((1,16),2) (s0,4):(1@1,1@0)
@@ -175,7 +175,7 @@ class Notation(Reader):
         return result
 
     def is_engine(self, part: Value) -> bool:
-        """Tell whether `part` is what a tensor has before its layout, a pointer or coordinate."""
+        """Return whether `part` is the pointer or coordinate before a tensor's layout."""
         if part.__class__ is Pointer:
             return True
         return _is_int_tuple(part) and (self.tensor or part.__class__ is tuple)
@@ -198,7 +198,7 @@ class Notation(Reader):
         return left
 
     def joined(self, left: Value, sign: Token) -> Value:
-        """Read the right operand of a sign, and return what the sign makes of both."""
+        """Read the right operand of a sign, and return the value of the operation."""
         if sign.kind == ":":
             if self.token.text == "F2" and _is_int_tuple(left):
                 return read_f2_layout(self, left)
@@ -284,7 +284,7 @@ class Notation(Reader):
         return tuple(modes)
 
     def items(self, opening: Token) -> tuple[list[Value], bool]:
-        """Read what stands between brackets, and tell whether it ends with a comma."""
+        """Read the items between brackets, and return whether they end with a comma."""
         modes: list[Value] = []
         while self.token.kind not in (")", "]", ">"):
             modes.append(self.chain())
@@ -293,13 +293,13 @@ class Notation(Reader):
         return modes, bool(modes)
 
     def groups(self, value: Value) -> bool:
-        """Tell from what follows whether parentheses around `value` only group."""
+        """Return whether parentheses around `value` only group, which the next token decides."""
         if callable(value):
             return self.token.text == "o" or (self.adjacent() and self.token.kind in ("(", "["))
         return _BINDING.get(self.token.kind, 0) > _SHAPE
 
     def dynamic(self) -> Leaf:
-        """Read `?`, `?{div=8}` or `?{i64 div=8}`: an integer that the text does not tell."""
+        """Read `?`, `?{div=8}` or `?{i64 div=8}`: an integer that the text does not give."""
         self.advance()
         multiple = 1
         if self.token.kind == "{" and self.adjacent():
@@ -312,7 +312,7 @@ class Notation(Reader):
         return self.fresh(multiple)
 
     def fresh(self, multiple: int = 1) -> Leaf:
-        """Return a new symbol for an integer that the text does not tell."""
+        """Return a new symbol for an integer that the text does not give."""
         while (name := f"s{self.unknown}") in self.symbols:
             self.unknown += 1
         self.unknown += 1
@@ -348,7 +348,7 @@ class Notation(Reader):
         return self.reference(self.advance())
 
     def reference(self, name: Token) -> Value:
-        """Read the arguments of a call, or return what a name stands for."""
+        """Read the arguments of a call, or return the value of a name."""
         if self.token.kind != "(":
             raise self.refuse("text-symbol", name, name=name.text)
         function = _CALLS.get(name.text)
@@ -403,7 +403,7 @@ class Notation(Reader):
         args: list[Value],
         named: dict[str, Value],
     ) -> dict[str, Value]:
-        """Return the arguments by parameter; refuse those that do not fit."""
+        """Return the arguments by parameter; refuse arguments that do not fit."""
         from inspect import signature
 
         accepted = signature(function)
@@ -462,6 +462,6 @@ def _is_int_tuple(x: Value) -> bool:
 
 
 def _is_grid(rest: str) -> bool:
-    """Tell whether `rest` is the table of offsets that C++'s print_layout puts below a layout."""
+    """Return whether `rest` is the table of offsets that C++'s print_layout puts below a layout."""
     lines = rest.split("\n", 3)
     return len(lines) > 2 and not lines[0].strip() and lines[2].lstrip().startswith("+-")

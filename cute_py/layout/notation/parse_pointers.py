@@ -1,12 +1,12 @@
-"""What tensors print before their layout, and what of it a layout needs.
+"""The prefix that tensors print before their layout, and the part of it that a layout needs.
 
     C++  gmem_ptr[32b](0x7f00)   smem_ptr[16b](unset)   Sw<3,4,3>_smem_ptr[16b](0x400)
          subptr[4b](0x7f00.4)    tmem_[32b](0x0000.0010)   counting_iter(0)   ArithTuple(_0,_0)
     DSL  ptr<f16, smem, align<1024>, S<3,4,3>>   raw_ptr(0x7f00: f32, gmem, align<4>)
          tensor<ptr<...> o layout>   tensor(raw_ptr(...) o layout, data=...
-         !cute.memref<f16, smem, align<1024>, S<3,4,3>, "layout">   (its intermediate code)
+         !cute.memref<f16, smem, align<1024>, S<3,4,3>, "layout">   (its IR)
 
-A pointer is dropped, unless it is swizzled: then it maps bytes, and the layout needs the swizzle.
+A pointer is dropped unless it is swizzled: then it maps bytes, and the layout needs the swizzle.
 Source: cutlass include/cute/pointer*.hpp, container/array_subbyte.hpp; outputs of CuTe DSL.
 """
 
@@ -29,9 +29,9 @@ _DTYPES = ("f", "bf", "tf", "i", "si", "ui", "s", "u")
 
 
 class Pointer:
-    """What a layout needs of a printed pointer: the element's width (bits), the address in bits
-    (None where the text does not tell), what the address is known to be a multiple of (bits), and
-    the swizzle of byte addresses.
+    """The parts of a printed pointer that a layout needs: the element's width (bits), the address
+    in bits (None if the text does not give it), its known alignment (bits), and the swizzle of byte
+    addresses.
     """
 
     __slots__ = ("address", "alignment", "bits", "swizzle", "token")
@@ -44,7 +44,7 @@ class Pointer:
         alignment: int = 1,
         swizzle: Swizzle | None = None,
     ) -> None:
-        """Note what the text at `token` tells."""
+        """Record the attributes in the text at `token`."""
         self.token = token
         self.bits = bits
         self.address = address
@@ -53,7 +53,7 @@ class Pointer:
 
 
 def is_pointer_name(text: str, follower: str) -> bool:
-    """Tell whether a name before the sign `follower` begins a pointer."""
+    """Return whether a name before the sign `follower` begins a pointer."""
     base = text.rsplit("_", 1)[0] if _width(text) else text
     known = base.endswith(("ptr", "iter")) or base in _NAMES
     return known and follower in _OPENING

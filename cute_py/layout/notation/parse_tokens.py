@@ -1,7 +1,7 @@
 """Text to tokens, one at a time, and refusals that point at the text.
 
 Shared by the layout notation (`parse`) and the expression language (`cute_py.expression`). Tokens
-are read on demand, so that what follows a layout (the data of a printed tensor) is never looked at.
+are read on demand, so that text after a layout (the data of a printed tensor) is never read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cute_py.errors import CuteError
 
-    Value: TypeAlias = Any  # what a text stands for: a layout, a map, an int tuple, a tiler
+    Value: TypeAlias = Any  # the value of a text: a layout, a map, an int tuple, a tiler
 
 MAX_TEXT = 1 << 16  # characters
 MAX_NESTING = MAX_DEPTH + 8  # brackets: those of a layout, and a few calls or types around it
@@ -55,7 +55,7 @@ class Reader:
     __slots__ = ("last", "opened", "operation", "text", "token")
 
     def __init__(self, text: str, operation: str, limit: int = MAX_TEXT) -> None:
-        """Stand before the first token of `text`, which `operation` was given."""
+        """Start before the first token of `text`, the argument of `operation`."""
         if not isinstance(text, str):
             raise refusal("text-type", operation=operation, value=text, type=type(text).__name__)
         if len(text) > limit:
@@ -99,7 +99,7 @@ class Reader:
         return closing
 
     def adjacent(self) -> bool:
-        """Tell whether the next token follows the last one without a blank."""
+        """Return whether the next token follows the last one without a blank."""
         return self.token.kind != "end" and self.token.start == self.last.end
 
     # -- refusing
@@ -119,7 +119,7 @@ class Reader:
         return self.refuse("text-unexpected", token, expected=expected)
 
     def refuse(self, code: str, token: Token, **facts: object) -> CuteError:
-        """Return the refusal `code` with the place of `token`, ready to raise."""
+        """Return the refusal `code` with the position of `token`, ready to raise."""
         return refusal(
             code,
             operation=self.operation,

@@ -1,6 +1,6 @@
 """The names of C++ types as layouts: `Layout<Shape<_4,_8>, Stride<_8,_1>>`, as source code spells
-them and as compilers print them, `cute::Layout<cute::tuple<cute::C<(int)4>, ...>, ...>`; and the
-maps of offsets in print.
+them and as compilers print them, `cute::Layout<cute::tuple<cute::C<(int)4>, ...>, ...>`; and
+printed maps of offsets.
 
 Source: cutlass include/cute/layout.hpp, layout_composed.hpp, swizzle.hpp,
 numeric/integral_constant.hpp, numeric/arithmetic_tuple.hpp; pycute swizzle.py `__str__`.
@@ -231,7 +231,7 @@ def read_f2_map(notation: Notation) -> F2Map:
     """Read `F2[3x3: 1,3,6]`, the images of the bits 1, 2, 4."""
     notation.advance()
     notation.open()
-    while notation.token.kind in ("number", "name"):  # 3x3 says what the count of columns says
+    while notation.token.kind in ("number", "name"):  # 3x3 repeats the number of columns
         notation.advance()
     notation.expect(":")
     columns: list[int] = []
