@@ -373,7 +373,10 @@ class GlobalMemory:
             lanes = again & ((stamps ^ t.stamps) & (SEVERAL | WHO) != 0)
             t.stamps = np.where(lanes, t.stamps | SEVERAL, t.stamps)
             later |= again
-        check = np.flatnonzero(~later & (marks > 0) & (kinds <= t.kind))
+        # only what conflicts with no more than the new access gives way to it: a plain read conflicts
+        # with atomics, an atomic with plain reads, a strong read with neither
+        less = (kinds == t.kind) | (kinds == STRONG_READ)
+        check = np.flatnonzero(~later & (marks > 0) & less)
         later[check] = ~self._unordered(t, check, marks[check], stamps[check])
         self._add(t, np.flatnonzero(~later & (marks != CLOSED)))
         # what came to `many` just now stays there with all of its entries

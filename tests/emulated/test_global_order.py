@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
@@ -204,7 +204,21 @@ def judge(steps, orders=ORDERS):
     return not model.wrong
 
 
+ATOMIC_AFTER_A_READ = (  # by the same thread: the read still conflicts with atomics of others
+    Step("read", 0, place="in the warp"),
+    Step("add", 0, place="in the warp"),
+    Step("add", 0, place="first"),
+)
+READ_AFTER_AN_ATOMIC = (
+    Step("add", 0, place="in the warp"),
+    Step("read", 0, place="in the warp"),
+    Step("read", 0, place="first"),
+)
+
+
 @settings(max_examples=12)
+@example(ATOMIC_AFTER_A_READ)
+@example(READ_AFTER_AN_ATOMIC)
 @given(kernels())
 def test_random_kernels_are_refused_exactly_where_they_race(steps):
     judge(steps, ("forward", 0))
