@@ -373,7 +373,7 @@ class GlobalMemory:
             lanes = again & ((stamps ^ t.stamps) & (SEVERAL | WHO) != 0)
             t.stamps = np.where(lanes, t.stamps | SEVERAL, t.stamps)
             later |= again
-        # only what conflicts with no more than the new access gives way to it: a plain read conflicts
+        # an access replaces those that conflict with no more than it does: a plain read conflicts
         # with atomics, an atomic with plain reads, a strong read with neither
         less = (kinds == t.kind) | (kinds == STRONG_READ)
         check = np.flatnonzero(~later & (marks > 0) & less)
