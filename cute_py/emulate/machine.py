@@ -126,7 +126,7 @@ class Machine:
     # -- running
 
     def _advance(self, c: Cohort) -> None:
-        """Run a cohort until it ends, waits, parts, or leaves a frame beside others."""
+        """Run a cohort until it ends, waits, diverges, or leaves a frame that others stay in."""
         alone = len(self.cohorts) == 1
         while True:
             frame = c.frames[-1]
