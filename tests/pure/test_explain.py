@@ -73,3 +73,14 @@ def test_every_operation_has_steps_or_a_definition():
 def test_what_cannot_be_explained_is_refused():
     with pytest.raises(cute.LeafTypeError, match="an operation of cute_py with its operands"):
         cute.explain(42)
+
+
+def test_explain_says_what_was_not_known_of_symbols():
+    ld = cute.sym("ld")
+    layout = Layout((8, 8), (ld, 1))
+    for told in (
+        cute.explain("right_inverse", layout),
+        cute.explain("max_common_layout", layout, layout),
+    ):
+        assert "stride 1 is mode 1: offsets up to 7 are reached" in told
+        assert "it is not known whether stride ld of mode 0 is 8" in told

@@ -8,6 +8,7 @@ in `DEFINITIONS`.
 from __future__ import annotations
 
 from cute_py.errors import CuteError, refusal
+from cute_py.integers import ints
 from cute_py.layout import AbstractComposed
 from cute_py.layout.algebra.carries import Departs, odd_offset
 from cute_py.layout.algebra.coalesce import coalesced, coalesced_beyond
@@ -134,8 +135,11 @@ def _text(x: object) -> str:
 
 def _steps(name: str, operands: tuple[Any, ...]) -> Iterator[str]:
     steps = STEPS.get(name)
-    plain = all(x.__class__ is not Layout or x._kind == INTS for x in operands)
-    if steps is not None and plain and operands[0].__class__ is Layout:
+    layouts = [x for x in operands if x.__class__ is Layout]
+    told = all(x._kind == INTS for x in layouts) or (
+        name in SYMBOLIC and not any(hasattr(d, "path") for x in layouts for d in x._d)
+    )
+    if steps is not None and told and operands[0].__class__ is Layout:
         yield from steps(*operands)
     elif name in DEFINITIONS:
         yield DEFINITIONS[name]
@@ -207,13 +211,22 @@ def _right_inverse(layout: Layout) -> Iterator[str]:
     extents, strides = coalesced(layout)
     flat = f"{_pair(extents)}:{_pair(strides)}"
     yield f"coalesced: {flat}; look for the modes that count 0, 1, ..."
-    offset = 1
-    modes = dict(zip(reversed(strides), reversed(list(enumerate(extents))), strict=True))
-    while offset in modes:
-        k, extent = modes.pop(offset)
-        yield f"stride {offset} is mode {k}: offsets up to {offset * extent - 1} are reached"
-        offset *= extent
+    offset: Any = 1
+    rest = list(range(len(extents)))
+    while (k := next((k for k in rest if ints.same(strides[k], offset)), None)) is not None:
+        rest.remove(k)
+        offset, before = ints.mul(offset, extents[k]), offset
+        yield f"stride {before} is mode {k}: offsets up to {ints.sub(offset, 1)} are reached"
+    for k in rest:
+        if ints.same(strides[k], offset) is None:
+            yield f"it is not known whether stride {strides[k]} of mode {k} is {offset}"
     yield f"no mode has stride {offset}: stop"
+
+
+def _max_common_layout(a: Layout, b: Layout) -> Iterator[str]:
+    yield DEFINITIONS["max_common_layout"]
+    yield f"right_inverse({b}):"
+    yield from (f"  {line}" for line in _right_inverse(b))
 
 
 def _logical_divide(layout: Layout, tiler: Tiler) -> Iterator[str]:
@@ -246,8 +259,10 @@ STEPS: dict[str, Callable[..., Iterator[str]]] = {
     "complement": _complement,
     "logical_divide": _logical_divide,
     "logical_product": _logical_product,
+    "max_common_layout": _max_common_layout,
     "right_inverse": _right_inverse,
 }
+SYMBOLIC = ("max_common_layout", "right_inverse")  # steps that say what was not known of symbols
 
 
 # -- refusals

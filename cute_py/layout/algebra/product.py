@@ -167,8 +167,8 @@ def _ranked_product(block: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
     rank = max(len(block), len(tiler))
     padded = append(block, None, rank), append(tiler, None, rank)
     blocks, copies = _block_and_copies(*padded)
-    if all(part.shape.__class__ is not tuple for part in padded):
-        # integers are one mode each, even if the copies skip gaps of the block
+    if any(part.shape.__class__ is not tuple for part in padded):
+        # each is one mode, even if the copies skip gaps of the block and have several
         return make_layout(blocks), make_layout(copies)
     return blocks, copies
 
