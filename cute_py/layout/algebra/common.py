@@ -7,24 +7,30 @@ derivation).
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
 from math import gcd
+from operator import mul
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.layout import above
 from cute_py.layout.algebra.coalesce import coalesce, coalesced
-from cute_py.layout.algebra.composition import composition
+from cute_py.layout.algebra.composition import compose_or_none, composition
 from cute_py.layout.algebra.inverse import right_inverse
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import compact_col_major
-from cute_py.layout.layout import Layout, made, of_modes, offset_of, require_layout
-from cute_py.layout.tuples import flatten, is_shaped, read, wrap
+from cute_py.layout.layout import INTS, Layout, made, of_modes, offset_of, raw_flat, require_layout
+from cute_py.layout.tuples import flatten, is_shaped, product, read, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import Alike, AnyLayout, IntTuple
+
+
+TRIED = 1 << 12  # indices of layouts with symbols that are tried
 
 
 def max_common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
@@ -79,11 +85,35 @@ def _leading_run(a: Layout, inverse: Layout) -> IntTuple:
     except LayoutError as error:  # no layout computes a o inverse, but its first values exist
         if error.code == "undecided":
             raise
-        run = 1
-        while run < inverse.size() and a(inverse(run)) == run:
-            run += 1
-        return run
+        if a._kind == INTS == inverse._kind:
+            return _first_values(a, inverse)
+        tried = range(1, TRIED)
+        ends = (n for n in tried if ints.leq(inverse.size(), n) or a(inverse(n)) != n)
+        return next(ends, TRIED)
     return extents[0] if ints.is_one(strides[0]) else 1
+
+
+def _first_values(a: Layout, inverse: Layout) -> int:
+    """Return the largest n with a(inverse(i)) == i for all i < n, digit by digit of n: the first m
+    steps of a mode are right if the layout of the modes below it, m steps and the digits above it
+    is composed to the identity.
+    """
+    count, origin = 0, 0  # n so far, and inverse(n)
+    modes = list(zip(inverse._s, inverse._d, strict=True))
+    for k in reversed(range(len(modes))):
+        extent, step = modes[k]
+        below = product(tuple(inverse._s[:k]))
+
+        def wrong(m: int) -> bool:
+            # noqa below: called in this iteration alone
+            box = of_modes([*modes[:k], (m, step), (2, origin)])  # noqa: B023
+            got = compose_or_none(a, box)
+            strides = [*accumulate(inverse._s[:k], mul, initial=1), count]  # noqa: B023
+            return got is None or coalesced(got) != coalesced(raw_flat(box._s, strides))
+
+        steps = bisect_left(range(1, extent + 1), True, key=wrong)
+        count, origin = count + steps * below, origin + steps * step
+    return count
 
 
 def domain_distribute(a: AnyLayout, n: int) -> Layout:
