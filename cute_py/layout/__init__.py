@@ -20,6 +20,7 @@ _ABOVE = {
     "offset_composed": "composed",
     "inverse_composed": "composed",
     "compose_f2": "bits.f2_convert",
+    "linear_or_reason": "bits.f2_convert",
     "common_layout": "bits.swizzled",
     "common_vector": "bits.swizzled",
     "complement_of": "bits.swizzled",

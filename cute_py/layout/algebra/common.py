@@ -7,7 +7,6 @@ derivation).
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from itertools import accumulate
 from math import gcd
 from operator import mul
@@ -21,7 +20,7 @@ from cute_py.layout.algebra.inverse import right_inverse
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import compact_col_major
 from cute_py.layout.layout import INTS, Layout, made, of_modes, offset_of, raw_flat, require_layout
-from cute_py.layout.tuples import flatten, is_shaped, product, read, wrap
+from cute_py.layout.tuples import flatten, is_shaped, read, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,20 +98,19 @@ def _first_values(a: Layout, inverse: Layout) -> int:
     is composed to the identity.
     """
     count, origin = 0, 0  # n so far, and inverse(n)
-    modes = list(zip(inverse._s, inverse._d, strict=True))
-    for k in reversed(range(len(modes))):
-        extent, step = modes[k]
-        below = product(tuple(inverse._s[:k]))
-
-        def wrong(m: int) -> bool:
-            # noqa below: called in this iteration alone
-            box = of_modes([*modes[:k], (m, step), (2, origin)])  # noqa: B023
+    for k in reversed(range(len(inverse._s))):
+        below = [*accumulate(inverse._s[:k], mul, initial=1)]
+        step = inverse._d[k]
+        right, wrong = 0, inverse._s[k] + 1
+        while wrong - right > 1:
+            m = (right + wrong) // 2
+            box = raw_flat([*inverse._s[:k], m, 2], [*inverse._d[:k], step, origin])
             got = compose_or_none(a, box)
-            strides = [*accumulate(inverse._s[:k], mul, initial=1), count]  # noqa: B023
-            return got is None or coalesced(got) != coalesced(raw_flat(box._s, strides))
-
-        steps = bisect_left(range(1, extent + 1), True, key=wrong)
-        count, origin = count + steps * below, origin + steps * step
+            if got is not None and coalesced(got) == coalesced(raw_flat(box._s, [*below, count])):
+                right = m
+            else:
+                wrong = m
+        count, origin = count + right * below[-1], origin + right * step
     return count
 
 
