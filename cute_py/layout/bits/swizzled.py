@@ -15,7 +15,6 @@ from cute_py.layout.bits.conjugate import (
     involved_bits,
     is_clear,
     mask_of,
-    named_by_masks,
     passed,
     set_bits,
     span,
@@ -174,9 +173,6 @@ def left_inverse_of(x: ComposedLayout) -> Alike:
         used = used if used < 0 else used | gf2.union(x.outer.columns, used)
         reach = _reach(x)
         g = passed(plain, back, count if reach is None else reach, used)
-        named = named_by_masks(plain, back)
-        if named is not None and named != g and _undoes(named, plain, x):
-            g = named
     if g.__class__ is Swizzle:
         return composed(g, 0, plain)
     linear = _linear(x)
@@ -187,18 +183,6 @@ def left_inverse_of(x: ComposedLayout) -> Alike:
     if g is not None:
         return composed(g, 0, plain)
     return ComposedLayout(plain, ints.neg(x.offset), composed(back, 0, Layout(count)))
-
-
-def _undoes(g: F2Map, plain: Layout, x: ComposedLayout) -> bool:
-    """Return whether g(plain(x(i))) is an index of x with the same offset, for every i; tried if
-    there are few.
-    """
-    size = x.size()
-    if size.__class__ is not int or size > TRIED or x.inner._kind != INTS:
-        return False
-    values = [x(i) for i in range(size)]
-    indices = [g(plain(value)) for value in values]
-    return max(indices) < size and [x(i) for i in indices] == values
 
 
 def _kept(back: F2Map, plain: Layout, *layouts: Layout) -> Leaf:
