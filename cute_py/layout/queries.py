@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, above, tuples
+from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, special, tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
@@ -198,7 +198,7 @@ def inner_of(layout: Alike) -> Alike:
 
 def query_composed(name: str, layout: AnyLayout, mode: Mode) -> IntTuple:
     """Return the query `name` of a composed layout, which enumerates its offsets."""
-    return above("query_composed")(name, layout, mode)
+    return special.query_composed(name, layout, mode)
 
 
 # -- the inverse direction, for compact layouts

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractTensor, above
+from cute_py.layout import AbstractTensor, special
 from cute_py.layout.coords import check_coordinate, offset_at
 from cute_py.layout.layout import Layout
 from cute_py.layout.modes import each
@@ -82,7 +82,7 @@ def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     (8):(1) 16
     """
     if x.__class__ is not Layout:
-        return above("slice_composed")(coord, x)  # type: ignore[no-any-return]
+        return special.slice_composed(coord, x)  # type: ignore[no-any-return]
     fixed = _with_zeros(check_coordinate(coord, x.shape))
     return slice_(coord, x), offset_at(fixed, x.shape, x.stride)
 
@@ -103,5 +103,5 @@ def domain_offset(coord: IntTuple, layout: AnyLayout) -> Any:
     if isinstance(layout, AbstractTensor):
         return layout.domain_offset(coord)
     if layout.__class__ is not Layout:
-        return above("offset_composed")(coord, layout)
+        return special.offset_composed(coord, layout)
     return layout, layout(coord)

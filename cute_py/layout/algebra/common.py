@@ -11,7 +11,7 @@ from math import gcd
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
-from cute_py.layout import above
+from cute_py.layout import special
 from cute_py.layout.algebra.coalesce import coalesce, coalesced
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.inverse import right_inverse
@@ -39,7 +39,7 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
     8:4
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        return above("common_layout")(a, b)
+        return special.common_layout(a, b)
     require_offsets("max_common_layout", a, b)
     inverse = right_inverse(b)
     run = _leading_run(a, inverse)
@@ -57,7 +57,7 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
     8
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
-        return above("common_vector")(a, b)
+        return special.common_vector(a, b)
     require_offsets("max_common_vector", a, b)
     return _leading_run(a, right_inverse(b))
 

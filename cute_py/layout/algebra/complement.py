@@ -15,7 +15,7 @@ from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import above
+from cute_py.layout import special
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import INTS, SYMBOLS, Layout, made, nested_in, raw_flat
 from cute_py.layout.queries import leaf_path
@@ -54,7 +54,7 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
     (2,3):(4@0,5@1)
     """
     if layout.__class__ is not Layout:
-        return above("complement_of")(layout, target)
+        return special.complement_of(layout, target)
     if target is not None and target.__class__ is not int:
         target = read(target, "complement")
     for extent in () if target is None else leaves(target):

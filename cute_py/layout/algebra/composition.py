@@ -14,7 +14,7 @@ from operator import lt
 
 from cute_py.errors import format_mode, refusal
 from cute_py.integers import ints
-from cute_py.layout import above
+from cute_py.layout import special
 from cute_py.layout.algebra.carries import Departs, departure, fit_mode, odd_offset, peaks
 from cute_py.layout.algebra.coalesce import coalesce, coalesced_beyond
 from cute_py.layout.basis import ScaledBasis, sum_steps
@@ -65,7 +65,7 @@ def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
             return _by_mode(a, b)
         if is_underscore(b):
             return a
-    return above("compose_special")(a, b)
+    return special.compose_special(a, b)
 
 
 def compose(layout: AnyLayout | Swizzle, *tilers: Tiler) -> Alike:

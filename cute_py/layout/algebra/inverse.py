@@ -14,7 +14,7 @@ from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, above
+from cute_py.layout import AbstractComposed, special
 from cute_py.layout.algebra.coalesce import coalesced, merged
 from cute_py.layout.algebra.complement import by_stride
 from cute_py.layout.basis import ScaledBasis
@@ -62,7 +62,7 @@ def right_inverse(layout: AnyLayout) -> Alike:
     """
     if layout.__class__ is not Layout:
         return (
-            layout if is_underscore(layout) else above("inverse_composed")("right_inverse", layout)
+            layout if is_underscore(layout) else special.inverse_composed("right_inverse", layout)
         )
     result = _plain_right(layout) if layout._kind == INTS else None
     if result is None:
@@ -167,9 +167,7 @@ def left_inverse(layout: AnyLayout) -> Alike:
     (2,4):(-1,2)
     """
     if layout.__class__ is not Layout:
-        return (
-            layout if is_underscore(layout) else above("inverse_composed")("left_inverse", layout)
-        )
+        return layout if is_underscore(layout) else special.inverse_composed("left_inverse", layout)
     result = _plain_left(layout) if layout._kind == INTS else None
     if result is None:
         result = _by_component(layout, coalesced(layout), _filled_up, "left_inverse")

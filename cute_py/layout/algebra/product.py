@@ -6,7 +6,7 @@ Source: cutlass include/cute/layout.hpp; Cecka, arXiv 2603.02298.
 from __future__ import annotations
 
 from cute_py.errors import refusal
-from cute_py.layout import AbstractComposed, above, tuples
+from cute_py.layout import AbstractComposed, special, tuples
 from cute_py.layout.algebra.complement import hull
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import (
@@ -50,7 +50,7 @@ def logical_product(block: AnyLayout, tiler: Tiler) -> Alike:
     if block.__class__ is not Layout:
         return through_inner(logical_product, block, tiler)
     if isinstance(tiler, AbstractComposed):
-        return above("product_over")(block, tiler)
+        return special.product_over(block, tiler)
     if is_underscore(tiler):
         return block
     if tiler.__class__ is tuple:

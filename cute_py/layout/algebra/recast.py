@@ -9,7 +9,7 @@ from math import gcd
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
-from cute_py.layout import above
+from cute_py.layout import special
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout, made
@@ -218,4 +218,4 @@ def _factor(n: Leaf, operation: str) -> int:
 
 
 def _special(name: str, x: AnyLayout | Swizzle | int, n: Leaf) -> Alike:
-    return above("alignment_of")(x) if n is None else above("recast_special")(name, x, n)
+    return special.alignment_of(x) if n is None else special.recast_special(name, x, n)
