@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # _kind: all int; int extents with coordinate strides; symbols somewhere
 INTS, BASIS, SYMBOLS = 0, 1, 2
-WHY_DEPTH = 32  # how many steps of provenance a layout keeps alive
 
 
 class Layout(Value, Mapped):
@@ -55,7 +54,7 @@ class Layout(Value, Mapped):
     _d: list[Any]
     _kind: int
     _hash: int
-    _why: tuple[Any, ...] | None
+    _why: tuple[str, tuple[Any, ...]] | None  # the operation and operands that made it
 
     def __init__(self, shape: IntTuple, stride: IntTuple = None) -> None:
         if stride is None or stride.__class__ is Major:
@@ -296,15 +295,11 @@ def of_modes(modes: list[tuple[Any, Any]]) -> Layout:
 
 
 def made(layout: Layout, operation: str, *operands: object) -> Layout:
-    """Record on a new layout how it was made, for `why`; equality and hash ignore it."""
-    level = 0
-    for operand in operands:
-        if operand.__class__ is Layout and operand._why is not None:
-            level = max(level, operand._why[0])
-    if level >= WHY_DEPTH:
-        operands = tuple([_forgotten(operand) for operand in operands])
-        level = 0
-    _set_why(layout, (level + 1, operation, operands))
+    """Record on a new layout how it was made, for `why`; equality and hash ignore it.
+
+    The operands live as long as the result: half a kilobyte for each step of its history.
+    """
+    _set_why(layout, (operation, operands))
     return layout
 
 
@@ -318,10 +313,6 @@ def step(operation: str, operands: tuple[Any, ...], compute: Callable[[], Layout
     except CuteError as error:
         shown = ", ".join(show(operand) for operand in operands)
         raise error.inside(f"{operation}({shown})") from None
-
-
-def _forgotten(x: object) -> IntTuple:
-    return raw(x.shape, x.stride, x._s, x._d, x._kind) if x.__class__ is Layout else x
 
 
 def make_layout(first: object, *parts: object) -> Layout:

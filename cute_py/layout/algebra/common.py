@@ -14,7 +14,7 @@ from cute_py.integers import ints
 from cute_py.layout import special
 from cute_py.layout.algebra.coalesce import coalesce, coalesced
 from cute_py.layout.algebra.composition import composition
-from cute_py.layout.algebra.inverse import right_inverse
+from cute_py.layout.algebra.inverse import right_body, right_inverse, stops
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import compact_col_major
 from cute_py.layout.layout import Layout, made, of_modes, offset_of, require_layout
@@ -40,11 +40,8 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Alike:
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
         return special.common_layout(a, b)
-    require_offsets("max_common_layout", a, b)
-    inverse = right_inverse(b)
-    run = _leading_run(a, inverse)
-    result = composition(inverse, Layout(run))
-    return made(result, "max_common_layout", a, b)
+    inverse, run = common_run("max_common_layout", a, b)
+    return made(composition(inverse, Layout(run)), "max_common_layout", a, b)
 
 
 def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
@@ -58,8 +55,7 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
     """
     if a.__class__ is not Layout or b.__class__ is not Layout:
         return special.common_vector(a, b)
-    require_offsets("max_common_vector", a, b)
-    return _leading_run(a, right_inverse(b))
+    return common_run("max_common_vector", a, b)[1]
 
 
 def require_offsets(operation: str, *layouts: Layout) -> None:
@@ -72,18 +68,31 @@ def require_offsets(operation: str, *layouts: Layout) -> None:
                 )
 
 
-def _leading_run(a: Layout, inverse: Layout) -> IntTuple:
-    """Return the largest n with a(inverse(i)) == i for all i < n."""
+def common_run(
+    operation: str, a: Layout, b: Layout, told: list[str] | None = None
+) -> tuple[Layout, IntTuple]:
+    """Return R = right_inverse(b), and the largest known n with a(R(i)) == i for all i < n; `told`
+    receives the decisions.
+    """
+    require_offsets(operation, a, b)
+    words = [] if told is None else told
+    inverse = right_inverse(b) if told is None else right_body(b, told)
+    words.append(f"right_inverse(b) is {inverse}")
     try:
-        extents, strides = coalesced(composition(a, inverse))
+        both = composition(a, inverse)
     except LayoutError as error:  # no layout computes a o inverse, but its first values exist
         if error.code == "undecided":
             raise
         run = 1
         while run < inverse.size() and a(inverse(run)) == run:
             run += 1
-        return run
-    return extents[0] if ints.is_one(strides[0]) else 1
+        words.append(f"no layout is a o right_inverse(b), whose first {run} values are 0, 1, ...")
+        return inverse, run
+    extents, strides = coalesced(both)
+    run = extents[0] if ints.is_one(strides[0]) else 1
+    ahead = strides[1:2] if ints.is_one(strides[0]) else strides[:1]
+    words += stops(f"a o right_inverse(b) = {both} counts to {run}", [(d, run) for d in ahead])
+    return inverse, run
 
 
 def domain_distribute(a: AnyLayout, n: int) -> Layout:

@@ -115,7 +115,7 @@ def _divided(layout: Layout, tiler: Tiler) -> Layout:
     if layout.shape.__class__ is int and layout._kind == INTS:
         return make_layout(*_tile_and_rest(layout, tiler))
     tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "logical_divide")
-    return composition(layout, make_layout(tiler, _rest(layout, tiler)))  # type: ignore[no-any-return]
+    return composition(layout, make_layout(tiler, rest_beyond(layout, tiler)))  # type: ignore[no-any-return]
 
 
 def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
@@ -128,13 +128,13 @@ def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
         hop = tiler * stride if count > 1 else 0
         return raw(tiler, step, [tiler], [step]), raw(count, hop, [count], [hop])
     tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "logical_divide")
-    pair = tiler, _rest(layout, tiler)
+    pair = tiler, rest_beyond(layout, tiler)
     if tiler._kind != INTS:
         return halves(composition(layout, make_layout(*pair)))
     return tuple([with_strides(x, [d * stride for d in x._d], INTS) for x in pair])  # type: ignore[return-value]
 
 
-def _rest(layout: Layout, tiler: Layout) -> Layout:
+def rest_beyond(layout: Layout, tiler: Layout) -> Layout:
     """Return the complement of the tiler in the shape that it must cover: the coalesced shape,
     which CuTe rounds up mode by mode, or the shape itself if tiles are coordinates.
     """
