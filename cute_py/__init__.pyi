@@ -135,7 +135,10 @@ from cute_py.integers.ints import min_ as min_
 from cute_py.integers.symbols import SymInt as SymInt
 from cute_py.integers.symbols import sym as sym
 from cute_py.integers.symbol_proofs import Proof as Proof
+from cute_py.layout.algebra.proofs import equivalent as equivalent
 from cute_py.layout.algebra.proofs import formula as formula
+from cute_py.layout.algebra.proofs import is_bijective as is_bijective
+from cute_py.layout.algebra.proofs import is_permutation as is_permutation
 from cute_py.layout.algebra.proofs import prove_bijective as prove_bijective
 from cute_py.layout.algebra.proofs import prove_divides as prove_divides
 from cute_py.layout.algebra.proofs import prove_equal as prove_equal
@@ -175,10 +178,7 @@ from cute_py.layout.offsets import image as image
 from cute_py.layout.offsets import offset_grid as offset_grid
 from cute_py.layout.offsets import offsets as offsets
 from cute_py.layout.tools import contains as contains
-from cute_py.layout.tools import equivalent as equivalent
-from cute_py.layout.tools import is_bijective as is_bijective
 from cute_py.layout.tools import is_injective as is_injective
-from cute_py.layout.tools import is_permutation as is_permutation
 from cute_py.layout.tools import is_surjective as is_surjective
 from cute_py.layout.tools import overlaps as overlaps
 from cute_py.layout.algebra.fit import fit as fit
