@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, special, tuples
+from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, Mapped, special, tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
@@ -140,7 +140,8 @@ def is_static(x: LayoutLike) -> bool:
     if isinstance(x, AbstractF2):
         return True
     if isinstance(x, AbstractComposed):
-        return is_static(x.inner) and all(map(ints.is_static, tuples.leaves(x.offset)))
+        parts = [x.inner, x.outer] if isinstance(x.outer, Mapped) else [x.inner]
+        return all(map(is_static, parts)) and all(map(ints.is_static, tuples.leaves(x.offset)))
     leaves = [leaf for leaf in tuples.leaves(x) if not is_underscore(leaf)]
     return all(_known(ints.normalize(leaf, "is_static")) for leaf in leaves)
 

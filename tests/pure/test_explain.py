@@ -123,3 +123,14 @@ def test_a_history_of_many_steps_is_kept_and_freed():
         steps, each = steps + 1, each._why[1][0]
     assert steps == 20_000
     del layout, each
+
+
+def test_explain_says_what_was_not_known_of_symbols():
+    ld = cute.sym("ld")
+    layout = Layout((8, 8), (ld, 1))
+    for told in (
+        cute.explain("right_inverse", layout),
+        cute.explain("max_common_layout", layout, layout),
+    ):
+        assert "the mode 8:1 goes on: offsets below 8 are reached" in told
+        assert "not known: ld == 8" in told

@@ -17,7 +17,6 @@ from cute_py.layout import Mapped, tuples
 from cute_py.layout.bits.f2_convert import (
     from_f2,
     merged,
-    swizzles_within,
     table_bases,
     table_misfit,
 )
@@ -32,7 +31,7 @@ from cute_py.layout.tuples import canonical, leaves, product, show, transform_le
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from cute_py.dtypes.table import Array
@@ -190,12 +189,32 @@ def _fits(values: Table, modes: list[Modes], extents: list[int], swizzle: Swizzl
 def _swizzled_fit(values: Table, extents: list[int]) -> tuple[Swizzle, list[Modes]] | None:
     """Return the smallest swizzle under which the table is a layout, and its modes."""
     heads = _heads(values, extents)
-    for swizzle in swizzles_within(_used_bits(values)):
+    for swizzle in _swizzles_within(_used_bits(values)):
         if all(_may_begin(head, extent, swizzle) for head, extent in heads):
             modes = _modes(values, extents, swizzle)
             if _fits(values, modes, extents, swizzle):
                 return swizzle, modes
     return None
+
+
+def _swizzles_within(used: int) -> Iterator[Swizzle]:
+    """Yield the swizzles that could matter to offsets in which only bits of `used` are set, the
+    smallest first, Sw<0,0,0> before all.
+
+    The lowest and the highest bit that the swizzle reads are used, otherwise a smaller one has the
+    same effect, and it changes no bit above.
+    """
+    yield Swizzle(0, 0, 0)
+    top = used.bit_length()
+    read = [bit for bit in range(top) if used >> bit & 1]
+    for bits in range(1, top // 2 + 1):
+        lowest = [bit for bit in read if used >> (bit + bits - 1) & 1]
+        for base in range(top - 2 * bits + 1):
+            for shift in range(bits, top - bits - base + 1):
+                if base + shift in lowest:
+                    yield Swizzle(bits, base, shift)
+                if base in lowest:
+                    yield Swizzle(bits, base, -shift)
 
 
 def _used_bits(values: Table) -> int:

@@ -85,7 +85,11 @@ def zipped_product(block: AnyLayout, tiler: Tiler) -> Alike:
 
 
 def _arranged(
-    operation: str, block: Layout, tiler: Tiler, arrange: Callable[[Pair], Layout]
+    operation: str,
+    block: Layout,
+    tiler: Tiler,
+    arrange: Callable[[Pair], Layout],
+    split: Callable[[Layout, Tiler], Pair] | None = None,
 ) -> Alike:
     """Return `arrange(blocks, copies)`, under the tiler's swizzle if it has one."""
     if isinstance(tiler, AbstractComposed):
@@ -93,7 +97,7 @@ def _arranged(
         if product.__class__ is Layout:  # the swizzle has no effect there
             return made(arrange(halves(product)), operation, block, tiler)
         return on_inner(operation, lambda inner: arrange(halves(inner)), product)
-    return step(operation, (block, tiler), lambda: arrange(_zipped(block, tiler)))
+    return step(operation, (block, tiler), lambda: arrange((split or _zipped)(block, tiler)))
 
 
 def _zipped(block: Layout, tiler: Tiler) -> Pair:
@@ -142,7 +146,7 @@ def blocked_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(blocked_product, block, tiler)
-    return step("blocked_product", (block, tiler), lambda: zip_(*_ranked_product(block, tiler)))
+    return _ranked("blocked_product", block, tiler, zip_)
 
 
 def raked_product(block: AnyLayout, tiler: Tiler) -> Alike:
@@ -156,21 +160,24 @@ def raked_product(block: AnyLayout, tiler: Tiler) -> Alike:
     """
     if block.__class__ is not Layout:
         return through_inner(raked_product, block, tiler)
-    return step(
-        "raked_product", (block, tiler), lambda: zip_(*reversed(_ranked_product(block, tiler)))
-    )
+    return _ranked("raked_product", block, tiler, lambda blocks, copies: zip_(copies, blocks))
 
 
-def _ranked_product(block: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
-    """Return the block and the copies of the logical product, ready to be zipped mode by mode."""
-    tiler = tiler if tiler.__class__ is Layout else as_layout(tiler, "product")
+def _ranked(
+    operation: str, block: Layout, tiler: Tiler, arrange: Callable[[Layout, Layout], Layout]
+) -> Alike:
+    """Return `arrange(block, copies)` of block and tiler padded to the same rank."""
+    if not isinstance(tiler, (Layout, AbstractComposed)):
+        tiler = as_layout(tiler, "product")
     rank = max(len(block), len(tiler))
     padded = append(block, None, rank), append(tiler, None, rank)
-    blocks, copies = _block_and_copies(*padded)
-    if all(part.shape.__class__ is not tuple for part in padded):
-        # integers are one mode each, even if the copies skip gaps of the block
-        return make_layout(blocks), make_layout(copies)
-    return blocks, copies
+    single = any(part.shape.__class__ is not tuple for part in padded)
+
+    def ranked(pair: Pair) -> Layout:
+        # integers are one mode each, even if the copies skip gaps of the block and have several
+        return arrange(*(map(make_layout, pair) if single else pair))
+
+    return _arranged(operation, *padded, ranked, _block_and_copies)
 
 
 def tile_to_shape(block: AnyLayout, shape: IntTuple, order: IntTuple = LayoutLeft) -> Alike:

@@ -20,7 +20,7 @@ from cute_py.layout.tuples import leaves, product, show, transform_leaf, wrap, w
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from cute_py.dtypes.table import Array
@@ -124,18 +124,17 @@ def _tabulated(layout: Alike) -> Alike:
     size = layout.size()
     if size > TRIED:
         return "tools-size", {"size": size, "limit": TRIED}
-    values = [layout(i) for i in range(size)]
-    if any(value.__class__ is not int for value in values):
-        return "f2-strides", {"stride": "coordinates"}
+    values: list[int] = []
+    for i in range(size):
+        values.append(layout(i))
+        if values[-1].__class__ is not int:
+            return "f2-strides", {"stride": "coordinates"}
     if min(values) < 0:
         return "f2-negative", {"value": min(values)}
+    misfit = table_misfit(values)
+    if misfit is not None:
+        return "f2-not-linear", dict(zip(("index", "got", "fitted"), misfit, strict=True))
     origin, bases = table_bases(values)
-    linear = [origin]
-    for base in bases:
-        linear += [base ^ value for value in linear]
-    for index, (got, fitted) in enumerate(zip(values, linear, strict=True)):
-        if got != fitted:
-            return "f2-not-linear", {"index": index, "got": got, "fitted": fitted}
     return F2Layout(layout.shape, bases, origin)
 
 
@@ -181,34 +180,31 @@ def from_f2(f2: F2Layout) -> Alike:
     if f2.__class__ is not F2Layout:
         kind = type(f2).__name__
         raise refusal("not-a-layout", operation="from_f2", value=f2, type=kind)
-    used = f2.offset
-    for image in f2.bases:
-        used |= image
-    for swizzle in swizzles_within(used):
-        linear = [swizzle(image) for image in f2.bases]
-        if gf2.disjoint(linear):
-            return _additive(f2.shape, linear, swizzle, swizzle(f2.offset))
-    return f2
+    swizzle = _smallest_swizzle(list(f2.bases))
+    if swizzle is None:
+        return f2
+    return _additive(f2.shape, [swizzle(x) for x in f2.bases], swizzle, swizzle(f2.offset))
 
 
-def swizzles_within(used: int) -> Iterator[Swizzle]:
-    """Yield the swizzles that could matter to offsets in which only bits of `used` are set, the
-    smallest first, Sw<0,0,0> before all.
+def _smallest_swizzle(used: list[int]) -> Swizzle | None:
+    """Return the smallest swizzle whose images of these offsets share no bit; None if none does.
 
-    The lowest and the highest bit that the swizzle reads are used, otherwise a smaller one has the
-    same effect, and it changes no bit above.
+    A bit that two offsets share must be changed, so the bits that change reach from the lowest to
+    the highest of these. To change more would only move bits that are already apart.
     """
-    yield Swizzle(0, 0, 0)
-    top = used.bit_length()
-    read = [bit for bit in range(top) if used >> bit & 1]
-    for bits in range(1, top // 2 + 1):
-        lowest = [bit for bit in read if used >> (bit + bits - 1) & 1]
-        for base in range(top - 2 * bits + 1):
-            for shift in range(bits, top - bits - base + 1):
-                if base + shift in lowest:
-                    yield Swizzle(bits, base, shift)
-                if base in lowest:
-                    yield Swizzle(bits, base, -shift)
+    once = twice = 0
+    for image in used:
+        once, twice = once | image, twice | once & image
+    low = (twice & -twice).bit_length() - 1
+    bits = twice.bit_length() - low
+    if not twice:
+        return Swizzle(0, 0, 0)
+    for source in range(once.bit_length()):  # in the order of M, then |S|
+        if abs(source - low) >= bits:
+            swizzle = Swizzle(bits, min(low, source), source - low)
+            if gf2.disjoint(map(swizzle, used)):
+                return swizzle
+    return None
 
 
 def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) -> Alike:

@@ -227,18 +227,18 @@ def _kept(back: F2Map, plain: Layout, *layouts: Layout) -> Leaf:
 # -- common runs of two layouts
 
 
-def common_layout(a: Alike, b: Alike) -> Alike:
+def common_layout(a: Alike, b: Alike, operation: str = "max_common_layout") -> Alike:
     """Return `max_common_layout` where a or b is swizzled: that of the inner layouts, before the
     inverse of the map that both have, or cut to the run that neither map moves.
     """
     from cute_py.layout.algebra.common import max_common_layout
 
-    common = max_common_layout(*_inner_layouts(a, b, "max_common_layout"))
+    common = max_common_layout(*_inner_layouts(a, b, operation))
     for x in (a, b):
         if x.__class__ is ComposedLayout and not (
             ints.is_leaf(x.offset) and ints.is_zero(x.offset)
         ):
-            raise refusal("inverse-offset", operation="max_common_layout", layout=x)
+            raise refusal("inverse-offset", operation=operation, layout=x)
     alike = _alike(a, b)
     if not alike or not isinstance(a.outer, F2Map) or not a.outer.is_bijective():
         limit = 1 if alike else _unmoved(a, b)
@@ -256,13 +256,15 @@ def common_layout(a: Alike, b: Alike) -> Alike:
 
 
 def common_vector(a: Alike, b: Alike) -> int:
-    """Return `max_common_vector` where a or b is swizzled: that of the inner layouts, cut to the
-    run that stays contiguous.
+    """Return `max_common_vector` where a or b is swizzled: the size of what they have in common;
+    for different maps with offsets, the run that both leave contiguous.
     """
     from cute_py.layout.algebra.common import max_common_vector
 
+    if _alike(a, b) or all(ints.is_zero(getattr(x, "offset", 0)) for x in (a, b)):
+        return common_layout(a, b, "max_common_vector").size()  # type: ignore[no-any-return]
     vector: int = max_common_vector(*_inner_layouts(a, b, "max_common_vector"))
-    return vector if _alike(a, b) else min(vector, _unmoved(a, b))
+    return min(vector, _unmoved(a, b))
 
 
 def _inner_layouts(a: Alike, b: Alike, operation: str) -> list[Layout]:
