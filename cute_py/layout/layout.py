@@ -7,6 +7,8 @@ their leaves in two flat lists and take fast paths; `_kind` distinguishes the ot
 
 from __future__ import annotations
 
+from functools import wraps
+
 import cute_py  # the methods call its functions
 from cute_py.errors import CuteError, refusal
 from cute_py.integers import ints
@@ -19,9 +21,11 @@ from cute_py.records import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, Concatenate, ParamSpec
 
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf, Mode, Tiler
+
+    Others = ParamSpec("Others")
 
 # _kind: all int; int extents with coordinate strides; symbols somewhere
 INTS, BASIS, SYMBOLS = 0, 1, 2
@@ -303,16 +307,36 @@ def made(layout: Layout, operation: str, *operands: object) -> Layout:
     return layout
 
 
-def step(operation: str, operands: tuple[Any, ...], compute: Callable[[], Layout]) -> Layout:
-    """Return `compute()` as the result of a public operation: it records that history, and a
-    refusal inside it is reported as part of that call.
+def operation(
+    function: Callable[Concatenate[Layout, Others], Alike],
+) -> Callable[Concatenate[AnyLayout, Others], Alike]:
+    """Make a function of a Layout, and of other operands, a public operation.
+
+    It changes the inner layout of a composed layout, and the layout of a tensor. Its result records
+    the history, and a refusal inside it is reported as part of the call.
     """
-    try:
-        result = compute()
-        return made(result, operation, *operands) if result.__class__ is Layout else result
-    except CuteError as error:
-        shown = ", ".join(show(operand) for operand in operands)
-        raise error.inside(f"{operation}({shown})") from None
+    name = function.__name__
+    body: Callable[..., Alike] = function
+
+    @wraps(function)
+    def call(*operands: Any, **named: Any) -> Alike:
+        if named:
+            from inspect import signature
+
+            operands = signature(function).bind(*operands, **named).args
+        if operands and operands[0].__class__ is not Layout:
+            x, *others = operands
+            return on_inner(name, lambda inner: call(inner, *others), x)
+        try:
+            result = body(*operands)
+        except CuteError as error:
+            if error.facts.get("operation") == name:
+                raise
+            raise error.inside(f"{name}({', '.join(map(show, operands))})") from None
+        new = result.__class__ is Layout and result is not operands[0]
+        return made(result, name, *operands) if new else result
+
+    return call
 
 
 def make_layout(first: object, *parts: object) -> Layout:

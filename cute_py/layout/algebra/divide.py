@@ -15,11 +15,9 @@ from cute_py.layout.layout import (
     INTS,
     SYMBOLS,
     Layout,
-    made,
     make_layout,
-    on_inner,
+    operation,
     raw,
-    step,
     with_strides,
 )
 from cute_py.layout.modes import modes_of
@@ -30,12 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cute_py.layout.types import Alike, AnyLayout, IntTuple, Tiler
+    from cute_py.layout.types import Alike, IntTuple, Tiler
 
     Pair = tuple[Layout, Layout]  # tile and rest, or block and copies
 
 
-def logical_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def logical_divide(layout: Layout, tiler: Tiler) -> Alike:
     """Return (tile, rest): composition(layout, (tiler, complement(tiler, size(layout)))).
 
     Args:
@@ -51,19 +50,7 @@ def logical_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     >>> print(logical_divide(Layout((8, 4), (4, 1)), Layout(4, 2)))
     (4,(2,4)):(8,(4,1))
     """
-    if layout.__class__ is not Layout:
-        return through_inner(logical_divide, layout, tiler)
-    if is_underscore(tiler):
-        return layout
-    if tiler.__class__ is tuple:
-        check_rank("logical_divide", layout, tiler)
-    elif tiler.__class__ is not Layout:
-        tiler = as_layout(tiler, "logical_divide")
-    return step(
-        "logical_divide",
-        (layout, tiler),
-        lambda: by_mode("logical_divide", layout, tiler, _divided),
-    )
+    return by_mode("logical_divide", layout, tiler, _divided)
 
 
 def by_mode(
@@ -176,7 +163,8 @@ def check_rank(operation: str, layout: Layout, tiler: tuple[Any, ...]) -> None:
         )
 
 
-def zipped_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def zipped_divide(layout: Layout, tiler: Tiler) -> Alike:
     """Return ((tile0, tile1, ...), (rest0, rest1, ...)): logical_divide with tiles and rests
     gathered.
 
@@ -186,9 +174,7 @@ def zipped_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
     >>> print(zipped_divide(Layout((8, 6)), (4, 3)))
     ((4,3),(2,2)):((1,8),(4,24))
     """
-    if layout.__class__ is not Layout:
-        return through_inner(zipped_divide, layout, tiler)
-    return step("zipped_divide", (layout, tiler), lambda: make_layout(*_zipped(layout, tiler)))
+    return make_layout(*_zipped(layout, tiler))
 
 
 def _zipped(layout: Layout, tiler: Tiler) -> Pair:
@@ -198,28 +184,24 @@ def _zipped(layout: Layout, tiler: Tiler) -> Pair:
     return zipped("logical_divide", layout, tiler, _tile_and_rest, whole)
 
 
-def tiled_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def tiled_divide(layout: Layout, tiler: Tiler) -> Alike:
     """Return ((tile0, tile1, ...), rest0, rest1, ...): zipped_divide with the rests side by side.
 
     >>> print(tiled_divide(Layout((8, 6)), (4, 3)))
     ((4,3),2,2):((1,8),4,24)
     """
-    if layout.__class__ is not Layout:
-        return through_inner(tiled_divide, layout, tiler)
-    return step("tiled_divide", (layout, tiler), lambda: side_by_side(_zipped(layout, tiler)))
+    return side_by_side(_zipped(layout, tiler))
 
 
-def flat_divide(layout: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def flat_divide(layout: Layout, tiler: Tiler) -> Alike:
     """Return (tile0, tile1, ..., rest0, rest1, ...): zipped_divide with everything side by side.
 
     >>> print(flat_divide(Layout((8, 6)), (4, 3)))
     (4,3,2,2):(1,8,4,24)
     """
-    if layout.__class__ is not Layout:
-        return through_inner(flat_divide, layout, tiler)
-    return step(
-        "flat_divide", (layout, tiler), lambda: side_by_side(_zipped(layout, tiler), flat=True)
-    )
+    return side_by_side(_zipped(layout, tiler), flat=True)
 
 
 def side_by_side(pair: Pair, *, flat: bool = False) -> Layout:
@@ -237,7 +219,8 @@ def side_by_side(pair: Pair, *, flat: bool = False) -> Layout:
     return raw(shape, stride, first._s + second._s, first._d + second._d, kind)
 
 
-def tile_unzip(layout: AnyLayout, tiler: Tiler) -> Alike:
+@operation
+def tile_unzip(layout: Layout, tiler: Tiler) -> Alike:
     """Return the layout with the pairs that correspond to the leaves of `tiler` gathered:
     ((A,a),(B,b),c) -> ((A,B),(a,b,c)).
 
@@ -246,10 +229,7 @@ def tile_unzip(layout: AnyLayout, tiler: Tiler) -> Alike:
     >>> print(tile_unzip(logical_divide(Layout((8, 6)), (4, 3)), (4, 3)))
     ((4,3),(2,2)):((1,8),(4,24))
     """
-    if layout.__class__ is not Layout:
-        return through_inner(tile_unzip, layout, tiler)
-    shape, stride = (_unzip(part, tiler) for part in (layout.shape, layout.stride))
-    return made(Layout(shape, stride), "tile_unzip", layout, tiler)
+    return Layout(_unzip(layout.shape, tiler), _unzip(layout.stride, tiler))
 
 
 def _unzip(part: IntTuple, guide: Tiler) -> Alike:
@@ -260,8 +240,3 @@ def _unzip(part: IntTuple, guide: Tiler) -> Alike:
     modes = wrap(part)
     pairs = [_unzip(mode, g) for mode, g in zip(modes, guide, strict=False)]
     return tuple([p[0] for p in pairs]), (*[p[1] for p in pairs], *modes[len(guide) :])
-
-
-def through_inner(operation: Callable[[Any, Any], Any], layout: AnyLayout, tiler: Tiler) -> Alike:
-    """Divide the inner layout of a ComposedLayout; refuse anything else."""
-    return on_inner(operation.__name__, lambda inner: operation(inner, tiler), layout)
