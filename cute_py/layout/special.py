@@ -14,7 +14,7 @@ __getattr__, __dir__ = lazy(
         "layout.composed": (
             "compose_special inverse_composed offset_composed query_composed slice_composed"
         ),
-        "layout.bits.f2_convert": "compose_f2",
+        "layout.bits.f2_convert": "compose_f2 linear_or_reason",
         "layout.bits.swizzled": (
             "alignment_of common_layout common_vector complement_of composed_after left_inverse_of "
             "product_over reach_of recast_special right_inverse_of sliced through"

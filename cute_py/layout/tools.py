@@ -11,7 +11,7 @@ from math import gcd
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, AbstractF2, Mapped
+from cute_py.layout import AbstractComposed, AbstractF2, Mapped, special
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.layout import INTS, Layout, require_layout
@@ -163,6 +163,9 @@ def is_surjective(layout: AnyLayout, codomain: int | None = None) -> bool:
     filled = _filled_aligned(layout)
     if filled:
         return count <= filled
+    linear = _linear(layout)
+    if linear is not None:
+        return _xors_onto(linear, count)
     return _hits_all(table_of(layout, "is_surjective"), 0, count)
 
 
@@ -176,7 +179,11 @@ def wanted_count(layout: AnyLayout, codomain: int | None, operation: str) -> int
         return ints.as_int(ints.normalize(codomain, operation), operation)
     if not isinstance(layout, AbstractComposed):
         return int(layout.cosize())
-    return _filled_aligned(layout) or 1 + int(max(map(abs, table_of(layout, operation))))
+    filled = _filled_aligned(layout)
+    if filled:
+        return filled
+    linear = _linear(layout)
+    return int(linear.cosize() if linear else 1 + max(map(abs, table_of(layout, operation))))
 
 
 def _is_onto(layout: Layout, count: int) -> bool:
@@ -240,7 +247,24 @@ def _filled_aligned(layout: AnyLayout) -> int:
     return filled if whole and filled % layout.outer.period == 0 else 0
 
 
+def _linear(layout: AnyLayout) -> AbstractF2 | None:
+    """Return a composed layout as an F2Layout, None if it is not one."""
+    if not isinstance(layout, AbstractComposed) or not isinstance(layout.outer, F2Map):
+        return None
+    found = special.linear_or_reason(layout)
+    return found if isinstance(found, AbstractF2) else None
+
+
 # -- two layouts
+
+
+def below_one_map(a: AnyLayout, b: AnyLayout) -> tuple[AnyLayout, AnyLayout]:
+    """Return the layouts below the bijection that both are under."""
+    while isinstance(a, AbstractComposed) and isinstance(b, AbstractComposed):
+        if a.outer != b.outer or a.offset != b.offset or not _is_bijection(a.outer):
+            break
+        a, b = a.inner, b.inner
+    return a, b
 
 
 def contains(a: AnyLayout, b: AnyLayout) -> bool:
@@ -251,7 +275,10 @@ def contains(a: AnyLayout, b: AnyLayout) -> bool:
     >>> contains(Layout((4, 8), (8, 1)), Layout(16, 2)), contains(Layout(16, 2), Layout(4, 1))
     (True, False)
     """
+    a, b = below_one_map(a, b)
     outer, inner = _bounds(a, "contains"), _bounds(b, "contains")
+    if a == b:
+        return True
     if outer is not None and inner is not None:
         (low, high, gapless), (least, most, _) = outer, inner
         if not low <= least <= most <= high:
@@ -277,7 +304,11 @@ def overlaps(a: AnyLayout, b: AnyLayout, offset: int = 0) -> bool:
     (False, True)
     """
     shift = ints.as_int(ints.normalize(offset, "overlaps"), "overlaps")
+    if shift == 0:
+        a, b = below_one_map(a, b)
     one, other = _bounds(a, "overlaps"), _bounds(b, "overlaps")
+    if shift == 0 and a == b:
+        return True
     if one is not None and other is not None:
         (low, high, gapless), (least, most, solid) = one, other
         if high < least + shift or most + shift < low:

@@ -14,14 +14,14 @@ from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
 from cute_py.integers.symbol_proofs import Proof, prove_divides_ints, prove_equal_ints
 from cute_py.integers.symbols import subs, sym, symbols_in
-from cute_py.layout import tuples
+from cute_py.layout import AbstractF2, tuples
 from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.algebra.complement import components
 from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import BASIS, Layout
 from cute_py.layout.offsets import QUESTIONED, in_arrays, values_at_all
 from cute_py.layout.queries import coprofile, inner_of, leaf_path, size
-from cute_py.layout.tools import is_surjective, require_mapped, wanted_count
+from cute_py.layout.tools import below_one_map, is_surjective, require_mapped, wanted_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,6 +113,9 @@ def _decided(verdict: Verdict, operation: str, *layouts: AnyLayout) -> bool:
 
 def _equality(a: AnyLayout, b: AnyLayout, operation: str) -> Verdict:
     """Decide whether a and b are the same function of the index."""
+    require_mapped(a, operation)
+    require_mapped(b, operation)
+    a, b = below_one_map(a, b)
     if a.__class__ is not Layout or b.__class__ is not Layout:
         return _equal_values(a, b, operation)
     if ints.same(a.size(), b.size()) is False:
@@ -157,23 +160,25 @@ def _first_difference(a: Layout, b: Layout) -> Proof:
 
 def _equal_values(a: AnyLayout, b: AnyLayout, operation: str) -> Verdict:
     """Compare layouts that are not both plain by their values."""
-    require_mapped(a, operation)
-    require_mapped(b, operation)
     if a == b:
         return True, lambda: Proof(True, "they are the same")
     if a.size() != b.size():
         return False, lambda: Proof(False, f"the sizes are {a.size()} and {b.size()}", {})
+    if isinstance(a, AbstractF2) and isinstance(b, AbstractF2):
+        same = bool(a.bases == b.bases and a.offset == b.offset)
+        return same, lambda: Proof(True, "all bits have one image") if same else _compared(a, b)
     one, other = [values_at_all(x, operation) for x in (a, b)]
     if one.__class__ is not list or other.__class__ is not list:
         one, other = in_arrays(one, other)
         same = one.shape == other.shape and bool((one == other).all())
     else:
         same = one == other
-    return same, lambda: _compared(a, b) if not same else Proof(True, "all values are equal")
+    return same, lambda: Proof(True, "all values are equal") if same else _compared(a, b)
 
 
 def _compared(a: AnyLayout, b: AnyLayout) -> Proof:
-    index = next(i for i in range(a.size()) if a(i) != b(i))
+    tried = [0, *[1 << k for k in range(a.size().bit_length() - 1)]]  # where F2 layouts depart
+    index = next(i for i in (*tried, *range(a.size())) if a(i) != b(i))
     reason = f"index={index} gives {tuples.show(a(index))} and {tuples.show(b(index))}"
     return Proof(False, reason, {"index": index})
 
