@@ -53,8 +53,10 @@ _HOME = {
         "coprofile coshape cosize depth get_1d_coord get_flat_coord get_hier_coord is_static "
         "rank shape size stride"
     ),
-    "layout.modes": "append flatten get group_modes prepend replace select take unflatten zip_",
-    "layout.slicing": "dice domain_offset slice_ slice_and_offset",
+    "layout.modes": (
+        "append dice domain_offset flatten get group_modes prepend replace select slice_ "
+        "slice_and_offset take unflatten zip_"
+    ),
     "layout.algebra.coalesce": "coalesce filter filter_zeros",
     "layout.algebra.composition": "compose composition",
     "layout.algebra.complement": "complement",

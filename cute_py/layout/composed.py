@@ -16,7 +16,7 @@ from cute_py.layout.bits.f2 import F2Map
 from cute_py.layout.bits.swizzle import Swizzle, compose_swizzles
 from cute_py.layout.coords import crd2idx
 from cute_py.layout.layout import Layout, on_inner
-from cute_py.layout.slicing import slice_, slice_and_offset
+from cute_py.layout.modes import slice_, slice_and_offset
 from cute_py.layout.tuples import canonical, has_underscore, is_underscore, show
 from cute_py.records import Value
 

@@ -21,7 +21,7 @@ from cute_py.layout.layout import (
     with_strides,
 )
 from cute_py.layout.modes import modes_of
-from cute_py.layout.tuples import is_underscore, product, wrap
+from cute_py.layout.tuples import is_underscore, mismatch, product, wrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def tile_unzip(layout: Layout, tiler: Tiler) -> Alike:
 def _unzip(part: IntTuple, guide: Tiler) -> Alike:
     if guide.__class__ is not tuple:
         if part.__class__ is not tuple or len(part) != 2:
-            raise refusal("profile-mismatch", operation="tile_unzip", a=part, b=guide)
+            raise mismatch("tile_unzip", part, guide)
         return part
     modes = wrap(part)
     pairs = [_unzip(mode, g) for mode, g in zip(modes, guide, strict=False)]

@@ -92,7 +92,7 @@ def _arranged(
 def _as_pair(mode: Layout) -> Pair:
     """Return the halves of a mode whose tiler is `_`, as `tile_unzip` reads it; refuse others."""
     if mode.shape.__class__ is not tuple or len(mode.shape) != 2:
-        raise refusal("profile-mismatch", operation="tile_unzip", a=mode.shape, b=None)
+        raise tuples.mismatch("tile_unzip", mode.shape, None)
     return halves(mode)
 
 
