@@ -18,12 +18,12 @@ from cute_py.layout.tuples import (
     is_underscore,
     leaves,
     mismatch,
+    nested_like,
     product,
     product_like,
     read,
     show,
     transform_leaf,
-    unflatten,
     wrap,
     wrong_argument,
 )
@@ -275,11 +275,7 @@ def increment(coord: IntTuple, shape: IntTuple, order: IntTuple = None) -> IntTu
         if values[path] < extents[path]:
             break
         values[path] = 0
-    return (
-        unflatten(tuple(values[path] for path in paths), coord)
-        if coord.__class__ is tuple
-        else values[()]
-    )
+    return nested_like(coord, [values[path] for path in paths])
 
 
 def _path(step: Leaf) -> tuple[int, ...]:
@@ -337,9 +333,7 @@ def packed_strides(shape: IntTuple, current: Leaf, major: Major) -> IntTuple:
         if not ints.is_one(extents[i]):
             strides[i] = current
             current = mul(current, extents[i])
-    if shape.__class__ is not tuple:
-        return strides[0]
-    return unflatten(tuple(strides), shape) if tuple in map(type, shape) else tuple(strides)
+    return nested_like(shape, strides)
 
 
 def compact_col_major(shape: IntTuple, current: IntTuple = 1) -> IntTuple:

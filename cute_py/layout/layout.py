@@ -8,6 +8,7 @@ their leaves in two flat lists and take fast paths; `_kind` distinguishes the ot
 from __future__ import annotations
 
 from functools import wraps
+from math import prod
 
 import cute_py  # the methods call its functions
 from cute_py.errors import CuteError, refusal
@@ -15,7 +16,7 @@ from cute_py.integers import ints
 from cute_py.layout import AbstractComposed, AbstractTensor, Mapped
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import LayoutLeft, Major, check_coordinate, offset_at, packed_strides
-from cute_py.layout.tuples import MAX_DEPTH, canonical, has_underscore, show
+from cute_py.layout.tuples import MAX_DEPTH, canonical, has_underscore, nested_like, product, show
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -129,12 +130,7 @@ class Layout(Value, Mapped):
 
     def size(self) -> IntTuple:
         """Return the number of coordinates (elements)."""
-        if self._kind == SYMBOLS:
-            total: Any = 1
-            for s in self._s:
-                total = ints.mul(total, s)
-            return total
-        return _product(self._s)
+        return prod(self._s) if self._kind != SYMBOLS else product(self.shape)
 
     def cosize(self) -> IntTuple:
         """Return one more than the largest |offset| that the strides can reach; see `cosize`."""
@@ -236,21 +232,7 @@ def raw_flat(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
 def with_strides(layout: Layout, d: list[Any], kind: int | None = None) -> Layout:
     """Return the shape of a layout with other strides, leaf by leaf."""
     kind = kind_of(layout._s, d) if kind is None else kind
-    return raw(layout.shape, _renested(layout.shape, d), layout._s, d, kind)
-
-
-def _renested(shape: IntTuple, parts: list[Any]) -> IntTuple:
-    """Return the parts, one for each leaf, nested like the shape."""
-    if shape.__class__ is not tuple:
-        return parts[0]
-    if len(shape) == len(parts) and tuple not in map(type, shape):
-        return tuple(parts)
-    rest = iter(parts)
-
-    def visit(part: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple([visit(x) if x.__class__ is tuple else next(rest) for x in part])
-
-    return visit(shape)
+    return raw(layout.shape, nested_like(layout.shape, d), layout._s, d, kind)
 
 
 def nested(layout: Layout, modes: list[list[tuple[Any, Any]]], kind: int | None = None) -> Layout:
@@ -261,10 +243,10 @@ def nested(layout: Layout, modes: list[list[tuple[Any, Any]]], kind: int | None 
     d = [step for mode in modes for _, step in mode]
     kind = kind_of(s, d) if kind is None else kind
     if len(s) == len(modes):
-        return raw(_renested(layout.shape, s), _renested(layout.shape, d), s, d, kind)
+        return raw(nested_like(layout.shape, s), nested_like(layout.shape, d), s, d, kind)
     pairs = [mode[0] if len(mode) == 1 else tuple(zip(*mode, strict=True)) for mode in modes]
-    shape = _renested(layout.shape, [pair[0] for pair in pairs])
-    return raw(shape, _renested(layout.shape, [pair[1] for pair in pairs]), s, d, kind)
+    shape = nested_like(layout.shape, [pair[0] for pair in pairs])
+    return raw(shape, nested_like(layout.shape, [pair[1] for pair in pairs]), s, d, kind)
 
 
 def nested_in(by_path: dict[tuple[int, ...], list[tuple[Any, Any]]]) -> Layout:
@@ -427,13 +409,6 @@ def _nested_offset(index: int, shape: tuple[Any, ...], stride: tuple[Any, ...]) 
             inner, index = _nested_offset(index, extent, step)
             offset += inner
     return offset, index
-
-
-def _product(s: list[int]) -> int:
-    total = 1
-    for extent in s:
-        total *= extent
-    return total
 
 
 def _walk(shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], level: int) -> int | None:

@@ -235,11 +235,7 @@ def _by_remainders(layout: Layout, index: Leaf) -> IntTuple:
     for k in sorted(modes, key=layout._d.__getitem__, reverse=True):
         coord[k] = max(0, min(index // layout._d[k], layout._s[k] - 1))
         index -= coord[k] * layout._d[k]
-    return (
-        tuples.unflatten(tuple(coord), layout.shape)
-        if layout.shape.__class__ is tuple
-        else coord[0]
-    )
+    return tuples.nested_like(layout.shape, coord)
 
 
 def _compact(layout: Layout) -> bool:

@@ -18,7 +18,7 @@ from cute_py.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from cute_py.errors import CuteError
@@ -208,10 +208,23 @@ def unflatten(flat: IntTuple, profile: IntTuple) -> IntTuple:
     ((2, 3), 4)
     """
     modes = wrap(flat)
-    if len(modes) != sum(1 for _leaf in leaves(profile)):
+    if len(modes) != count(profile):
         raise mismatch("unflatten", flat, profile)
-    rest = iter(modes)
-    return transform_leaf(lambda _leaf: next(rest), profile)
+    return nested_like(profile, modes)
+
+
+def nested_like(shape: IntTuple, parts: Sequence[Any]) -> IntTuple:
+    """Return the parts, one for each leaf, nested like the shape."""
+    if shape.__class__ is not tuple:
+        return parts[0]
+    if len(shape) == len(parts) and tuple not in map(type, shape):
+        return tuple(parts)
+    rest = iter(parts)
+
+    def visit(part: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([visit(x) if x.__class__ is tuple else next(rest) for x in part])
+
+    return visit(shape)
 
 
 def transform_leaf(f: Alike, x: IntTuple, *operands: IntTuple) -> IntTuple:
@@ -267,7 +280,7 @@ def prefix_product(x: IntTuple, start: IntTuple = 1) -> IntTuple:
     for leaf in leaves(x):
         strides.append(start)
         start = mul(start, leaf)
-    return unflatten(tuple(strides), x) if x.__class__ is tuple else strides[0]
+    return nested_like(x, strides)
 
 
 def ceil_div(a: IntTuple, b: IntTuple) -> IntTuple:

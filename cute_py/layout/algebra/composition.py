@@ -31,7 +31,7 @@ from cute_py.layout.layout import (
 )
 from cute_py.layout.modes import get, modes_of
 from cute_py.layout.queries import leaf_path
-from cute_py.layout.tuples import is_underscore, show, unflatten
+from cute_py.layout.tuples import is_underscore, nested_like, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -467,8 +467,7 @@ def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:
 
 def _with_extent(layout: Layout, leaf: int, extent: int) -> Layout:
     s = [*layout._s[:leaf], extent, *layout._s[leaf + 1 :]]
-    shape = unflatten(tuple(s), layout.shape) if layout.shape.__class__ is tuple else extent
-    return raw(shape, layout.stride, s, layout._d)
+    return raw(nested_like(layout.shape, s), layout.stride, s, layout._d)
 
 
 def _composes(a: Layout, b: Layout) -> bool:
