@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, Mapped, above, tuples
+from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, Mapped, special, tuples
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
@@ -199,7 +199,7 @@ def inner_of(layout: Alike) -> Alike:
 
 def query_composed(name: str, layout: AnyLayout, mode: Mode) -> IntTuple:
     """Return the query `name` of a composed layout, which enumerates its offsets."""
-    return above("query_composed")(name, layout, mode)
+    return special.query_composed(name, layout, mode)
 
 
 # -- the inverse direction, for compact layouts
@@ -235,11 +235,7 @@ def _by_remainders(layout: Layout, index: Leaf) -> IntTuple:
     for k in sorted(modes, key=layout._d.__getitem__, reverse=True):
         coord[k] = max(0, min(index // layout._d[k], layout._s[k] - 1))
         index -= coord[k] * layout._d[k]
-    return (
-        tuples.unflatten(tuple(coord), layout.shape)
-        if layout.shape.__class__ is tuple
-        else coord[0]
-    )
+    return tuples.nested_like(layout.shape, coord)
 
 
 def _compact(layout: Layout) -> bool:

@@ -15,9 +15,8 @@ from cute_py.layout.algebra.divide import zipped_divide
 from cute_py.layout.algebra.inverse import left_inverse, right_inverse
 from cute_py.layout.algebra.product import raked_product
 from cute_py.layout.layout import Layout, make_layout, on_inner, raw
-from cute_py.layout.modes import get, zip_
+from cute_py.layout.modes import get, slice_, zip_
 from cute_py.layout.queries import cosize, size
-from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _
 from cute_py.records import Record, Value
 from cute_py.tensor.elements import reach

@@ -11,7 +11,7 @@ from cute_py.integers import ints
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import INTS, Layout, made, make_layout, on_inner, raw_flat
 from cute_py.layout.modes import modes_of
-from cute_py.layout.tuples import repeat_like, show
+from cute_py.layout.tuples import mismatch, repeat_like, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ def filter_zeros(layout: AnyLayout, profile: IntTuple = None) -> Alike:
 def _without(guide: IntTuple, shape: IntTuple) -> IntTuple:
     if guide.__class__ is tuple:
         if shape.__class__ is not tuple or len(shape) != len(guide):
-            raise refusal(
-                "profile-mismatch", operation="filter_zeros", a=show(guide), b=show(shape)
-            )
+            raise mismatch("filter_zeros", guide, shape)
         return tuple([_without(g, s) for g, s in zip(guide, shape, strict=True)])
     guide = guide.value if guide.__class__ is ScaledBasis else guide
     return repeat_like(shape, 1) if ints.settle(ints.same, guide, 0, "filter_zeros") else shape

@@ -15,11 +15,11 @@ from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import above
+from cute_py.layout import special
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import INTS, SYMBOLS, Layout, made, nested_in, raw_flat
 from cute_py.layout.queries import leaf_path
-from cute_py.layout.tuples import leaves, product, read
+from cute_py.layout.tuples import leaves, product, read, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
     (2,3):(4@0,5@1)
     """
     if layout.__class__ is not Layout:
-        return above("complement_of")(layout, target)
+        return special.complement_of(layout, target)
     if target is not None and target.__class__ is not int:
         target = read(target, "complement")
     for extent in () if target is None else leaves(target):
@@ -62,7 +62,7 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
             raise refusal("extent-not-positive", operation="complement", value=extent, mode=())
     result = _plain(layout, target) if layout._kind == INTS else None
     if result is None:
-        result = _by_component(layout, target)
+        result = filling(layout, target)
     return made(result, "complement", layout, target)
 
 
@@ -103,11 +103,14 @@ def without_ones(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
 # -- the general path: component by component, through the integer protocol
 
 
-def _by_component(layout: Layout, target: IntTuple) -> Layout:
-    """Return the complement of each component of the layout's coordinates, nested like these."""
+def filling(layout: Layout, target: IntTuple, told: list[str] | None = None) -> Layout:
+    """Return the complement of each component of the layout's coordinates, nested like these;
+    `told` receives the decisions.
+    """
+    words = [] if told is None else told
     parts = components(layout, "complement")
     if [path for path, _ in parts] in ([], [()]):
-        modes = _filled_up(layout, parts[0][1] if parts else [], target)
+        modes = _filled_up(layout, parts[0][1] if parts else [], target, words)
         return without_ones([s for s, _ in modes], [d for _, d in modes])
     paths = _component_paths([path for path, _ in parts], target)
     by_path = dict(parts)
@@ -117,7 +120,7 @@ def _by_component(layout: Layout, target: IntTuple) -> Layout:
         wanted = _part(target, path)
         if target.__class__ is not tuple and target is not None:
             wanted = ints.ceil_div(target, covered) if k == len(paths) - 1 else None
-        modes = _filled_up(layout, by_path.get(path, []), wanted)
+        modes = _filled_up(layout, by_path.get(path, []), wanted, words)
         extent, step = modes[-1]
         covered = ints.mul(covered, ints.mul(extent, step))
         kept = [mode for mode in modes if not ints.is_one(mode[0])] or [(1, step)]
@@ -178,10 +181,10 @@ def _part(target: IntTuple, path: tuple[int, ...]) -> IntTuple:
     return target
 
 
-def _filled_up(layout: Layout, modes: Modes, target: IntTuple) -> Modes:
+def _filled_up(layout: Layout, modes: Modes, target: IntTuple, told: list[str]) -> Modes:
     """Return the gaps between modes, and how often all of it is repeated to reach `target`."""
     modes = modes if layout._kind == SYMBOLS else sorted(modes)
-    gaps, filled, loose, below = gaps_of(layout, modes)
+    gaps, filled, loose, below = gaps_of(layout, modes, told)
     copies = _copies(filled, target)
     for (extent, stride), before in reversed(below):
         if ints.is_one(extent) is False:
@@ -197,6 +200,8 @@ def _filled_up(layout: Layout, modes: Modes, target: IntTuple) -> Modes:
         if not ints.leq(missing, 0):
             least = ints.add(1, ints.ceil_div(missing, filled))
             copies = least if ints.less(copies, least) else copies
+    if target is not None:
+        told.append(f"offsets filled: {filled}; {copies} of these reach {show(target)}")
     return [*gaps, (copies, filled)]
 
 
@@ -312,7 +317,7 @@ def rest_of(tiler: Layout, target: IntTuple) -> Layout:
             covered = ints.mul(filled, ints.div(stride, filled))
             if not ints.settle(ints.leq, product(wanted), covered, "complement"):
                 _refuse(tiler, stride, extent, filled)
-    return _by_component(tiler, target)
+    return filling(tiler, target)
 
 
 def hull(block: Layout, count: Leaf) -> Layout:

@@ -14,14 +14,24 @@ from operator import lt
 
 from cute_py.errors import format_mode, refusal
 from cute_py.integers import ints
-from cute_py.layout import above
+from cute_py.layout import special
 from cute_py.layout.algebra.carries import Departs, departure, fit_mode, odd_offset, peaks
 from cute_py.layout.algebra.coalesce import coalesce, coalesced_beyond
 from cute_py.layout.basis import ScaledBasis, sum_steps
-from cute_py.layout.layout import BASIS, INTS, Layout, made, make_layout, nested, raw, with_strides
+from cute_py.layout.layout import (
+    BASIS,
+    INTS,
+    Layout,
+    made,
+    make_layout,
+    nested,
+    of_modes,
+    raw,
+    with_strides,
+)
 from cute_py.layout.modes import get, modes_of
 from cute_py.layout.queries import leaf_path
-from cute_py.layout.tuples import is_underscore, show, unflatten
+from cute_py.layout.tuples import is_underscore, nested_like, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +42,7 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, AnyLayout, Leaf, Tiler
 
     Modes = list[tuple[Any, Any]]  # (extent, stride)
+    Told = list[tuple[list[str], list[Any]]]  # see walked
 
 
 def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
@@ -65,7 +76,7 @@ def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
             return _by_mode(a, b)
         if is_underscore(b):
             return a
-    return above("compose_special")(a, b)
+    return special.compose_special(a, b)
 
 
 def compose(layout: AnyLayout | Swizzle, *tilers: Tiler) -> Alike:
@@ -144,7 +155,7 @@ def composed_leaves(a: Layout, b: Layout) -> Layout:
     if a._kind == BASIS and b._kind == INTS:
         packed, unpack, shown = _packed(a, b)
     try:
-        result = _walked(packed, b)
+        result = walked(packed, b)
     except Departs as departs:
         _refuse(packed, b, departs, a, shown)
     return result if unpack is None else with_strides(result, [unpack(step) for step in result._d])
@@ -153,16 +164,29 @@ def composed_leaves(a: Layout, b: Layout) -> Layout:
 def compose_or_none(a: Layout, b: Layout) -> Layout | None:
     """Return composition(a, b) of all-int layouts, or None where it does not exist."""
     try:
-        return _walked(a, b)
+        return walked(a, b)
     except Departs:
         return None
 
 
-def _walked(a: Layout, b: Layout) -> Layout:
+def walked(a: Layout, b: Layout, told: Told | None = None) -> Layout:
+    """Walk a's digits with each leaf of b. `told` receives, for each leaf, the decisions in words
+    and how much of each digit of a the leaf uses.
+    """
     numbers = a._kind == INTS == b._kind
     extents, strides = coalesced_beyond(a)
     used: list[Any] = [0] * (len(extents) - 1)  # per digit of a, the largest sum of b's modes
-    modes = [walk(extents, strides, s, d, used, numbers) for s, d in zip(b._s, b._d, strict=True)]
+    modes = []
+    for s, d in zip(b._s, b._d, strict=True):
+        words: list[str] = []
+        grown: list[Any] = []
+        before = list(used)
+        if told is not None:
+            told.append((words, grown))
+        modes.append(walk(extents, strides, s, d, used, numbers, words))
+        if told is not None:
+            words[-1] += f" -> {of_modes(modes[-1])}"
+            grown += map(ints.sub, used, before)
     result = nested(b, modes)
     carried = next((k for k, x in enumerate(used) if not _stays(x, extents[k])), None)
     if carried is None and (not used or not _of_both_signs(b)):
@@ -199,7 +223,7 @@ def walk(
     step: Leaf,
     used: list[Any],
     numbers: bool,
-    told: list[str] | None = None,
+    told: list[str],
 ) -> Modes:
     """Return the modes of i -> A(i*step), i < extent, and add the digits that it fills to `used`.
 
@@ -207,7 +231,7 @@ def walk(
     stays within the digit, or covers all of it and continues in the next with step 1. Each decision
     is recorded in `told`. Raises Departs or, for undecided symbols, LayoutError.
     """
-    note = (told if told is not None else []).append
+    note = told.append
     if ints.is_zero(step):
         note("visits index 0 only: stride 0 stays" if not ints.is_one(extent) else VISITS_ZERO)
         return [(extent, 0)]
@@ -216,7 +240,7 @@ def walk(
         return [(1, _stride_of_one(extents, strides, step))]
     if not ints.settle(ints.leq, 0, step, "composition"):
         note("mirrors the mode of positive stride")
-        mirror = walk(extents, strides, extent, ints.neg(step), used, numbers)
+        mirror = walk(extents, strides, extent, ints.neg(step), used, numbers, [])
         return [(s, ints.neg(d)) for s, d in mirror]
     modes: Modes = []
     left, hop, before = extent, step, list(used)
@@ -443,8 +467,7 @@ def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:
 
 def _with_extent(layout: Layout, leaf: int, extent: int) -> Layout:
     s = [*layout._s[:leaf], extent, *layout._s[leaf + 1 :]]
-    shape = unflatten(tuple(s), layout.shape) if layout.shape.__class__ is tuple else extent
-    return raw(shape, layout.stride, s, layout._d)
+    return raw(nested_like(layout.shape, s), layout.stride, s, layout._d)
 
 
 def _composes(a: Layout, b: Layout) -> bool:

@@ -14,7 +14,7 @@ from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.layout import AbstractComposed, above
+from cute_py.layout import AbstractComposed, special
 from cute_py.layout.algebra.coalesce import coalesced, merged
 from cute_py.layout.algebra.complement import by_stride
 from cute_py.layout.basis import ScaledBasis
@@ -62,14 +62,18 @@ def right_inverse(layout: AnyLayout) -> Alike:
     """
     if layout.__class__ is not Layout:
         return (
-            layout if is_underscore(layout) else above("inverse_composed")("right_inverse", layout)
+            layout if is_underscore(layout) else special.inverse_composed("right_inverse", layout)
         )
     result = _plain_right(layout) if layout._kind == INTS else None
-    if result is None:
-        steps = [d for s, d in zip(layout._s, layout._d, strict=True) if not ints.is_one(s)]
-        leaves = (layout._s, layout._d) if _differ(steps) else coalesced(layout)
-        result = _by_component(layout, leaves, _run_from_zero, "right_inverse")
+    result = right_body(layout) if result is None else result
     return made(Layout(1, 0) if result is NOWHERE else result, "right_inverse", layout)
+
+
+def right_body(layout: Layout, told: list[str] | None = None) -> Layout:
+    """Return right_inverse(layout), for leaves of every kind; `told` receives the decisions."""
+    steps = [d for s, d in zip(layout._s, layout._d, strict=True) if not ints.is_one(s)]
+    leaves = (layout._s, layout._d) if _differ(steps) else coalesced(layout)
+    return _by_component(layout, leaves, _run_from_zero, "right_inverse", told)
 
 
 def _plain_right(layout: Layout) -> Layout | None:
@@ -100,7 +104,7 @@ def _differ(steps: list[Any]) -> bool:
     return not any(ints.same(a, b) for k, a in enumerate(moving) for b in moving[:k])
 
 
-def _run_from_zero(layout: Layout, modes: Moving) -> Modes:
+def _run_from_zero(layout: Layout, modes: Moving, told: list[str]) -> Modes:
     """Return the modes that count 0, 1, 2, ..., each starting where the previous one ends; of
     several candidates, the first in CuTe's exchange sort by stride (which sorts broadcasts, too).
     """
@@ -114,17 +118,32 @@ def _run_from_zero(layout: Layout, modes: Moving) -> Modes:
     while True:
         found = next((mode for mode in modes if ints.same(mode[1], offset)), None)
         if found is None:
+            told += stops(
+                f"no other mode is known to have stride {offset}",
+                [(d, offset) for _, d, _ in modes],
+            )
             return run
         run.append((found[0], found[2]))
         modes.remove(found)
         offset = ints.mul(offset, found[0])
+        told.append(f"the mode {found[0]}:{found[1]} goes on: offsets below {offset} are reached")
+
+
+def stops(reason: str, pairs: list[tuple[Any, Any]]) -> list[str]:
+    """Return why a run ends, in words, with the assumptions under which it would go on: that one
+    of the pairs is equal, where this is not known.
+    """
+    unknown = [ints.assumption("same", a, b) for a, b in pairs if ints.same(a, b) is None]
+    more = f"; not known: {' or '.join(unknown)}, which would give more" if unknown else ""
+    return [f"{reason}: stop{more}"]
 
 
 def _by_component(
     layout: Layout,
     leaves: tuple[list[Any], list[Any]],
-    invert: Callable[[Layout, Moving], Modes],
+    invert: Callable[[Layout, Moving, list[str]], Modes],
     operation: str,
+    told: list[str] | None = None,
 ) -> Layout:
     """Return the modes that `invert` gives for each component of the layout's coordinates,
     coalesced and nested like these.
@@ -143,8 +162,9 @@ def _by_component(
         value = parts[()][0][1]
         raise refusal("mixed-strides", operation=operation, value=value, basis=layout)
     inverses = {}
+    words = [] if told is None else told
     for path, modes in sorted(parts.items()):
-        inverse = coalesced(of_modes(invert(layout, modes) or [(1, 0)]))
+        inverse = coalesced(of_modes(invert(layout, modes, words) or [(1, 0)]))
         inverses[path] = list(zip(*inverse, strict=True))
     if list(inverses) == [()]:
         return of_modes(inverses[()])
@@ -167,15 +187,18 @@ def left_inverse(layout: AnyLayout) -> Alike:
     (2,4):(-1,2)
     """
     if layout.__class__ is not Layout:
-        return (
-            layout if is_underscore(layout) else above("inverse_composed")("left_inverse", layout)
-        )
+        return layout if is_underscore(layout) else special.inverse_composed("left_inverse", layout)
     result = _plain_left(layout) if layout._kind == INTS else None
     if result is None:
-        result = _by_component(layout, coalesced(layout), _filled_up, "left_inverse")
+        result = left_body(layout)
     if result is NOWHERE:
         result = Layout(layout.size(), 0)
     return made(result, "left_inverse", layout)
+
+
+def left_body(layout: Layout, told: list[str] | None = None) -> Layout:
+    """Return left_inverse(layout), for leaves of every kind; `told` receives the decisions."""
+    return _by_component(layout, coalesced(layout), _filled_up, "left_inverse", told)
 
 
 def _plain_left(layout: Layout) -> Layout | None:
@@ -195,7 +218,7 @@ def _plain_left(layout: Layout) -> Layout | None:
     return raw_flat(*merged([*s, filled // below], d, INTS), INTS) if modes else None
 
 
-def _filled_up(layout: Layout, modes: Moving) -> Modes:
+def _filled_up(layout: Layout, modes: Moving, told: list[str]) -> Modes:
     """Return the modes by rising stride, each filled up to the next stride; where strides are not
     multiples of each other, search for another layout.
     """
@@ -210,11 +233,13 @@ def _filled_up(layout: Layout, modes: Moving) -> Modes:
                 ints.require(None, "left_inverse", question, "numbers stand for its symbols")
             other = _searched(modes)
             if other is not None:
+                told.append("strides are not multiples of each other: strides are solved for")
                 return other
             facts = {"stride": stride, "below": below, "filled": filled}
             raise refusal("left-inverse", operation="left_inverse", layout=layout, **facts)
         found[-1] = (ints.div(stride, below), found[-1][1])
         found.append((extent, prefix))
+        told.append(f"offset {stride} goes back to index {prefix}, up to the next stride")
         below, filled = stride, ints.mul(stride, extent)
     return found
 

@@ -9,11 +9,11 @@ from math import gcd
 
 from cute_py.errors import LayoutError, refusal
 from cute_py.integers import ints
-from cute_py.layout import above
+from cute_py.layout import special
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout, made
-from cute_py.layout.tuples import transform_leaf, unflatten
+from cute_py.layout.tuples import nested_like, transform_leaf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -118,12 +118,7 @@ def downcast(x: AnyLayout | Swizzle | int, n: int) -> Alike:
     leaf = (wide or units)[0]
     s = [ints.mul(extent, n) if k == leaf else extent for k, extent in enumerate(x._s)]
     d = [step if k == leaf else ints.mul(step, n) for k, step in enumerate(x._d)]
-    shape, stride = (_like(part, x.shape) for part in (s, d))
-    return made(Layout(shape, stride), "downcast", x, n)
-
-
-def _like(leaves: list[Leaf], profile: IntTuple) -> IntTuple:
-    return unflatten(tuple(leaves), profile) if profile.__class__ is tuple else leaves[0]
+    return made(Layout(nested_like(x.shape, s), nested_like(x.shape, d)), "downcast", x, n)
 
 
 def _units(layout: Layout) -> list[int]:
@@ -218,4 +213,4 @@ def _factor(n: Leaf, operation: str) -> int:
 
 
 def _special(name: str, x: AnyLayout | Swizzle | int, n: Leaf) -> Alike:
-    return above("alignment_of")(x) if n is None else above("recast_special")(name, x, n)
+    return special.alignment_of(x) if n is None else special.recast_special(name, x, n)
