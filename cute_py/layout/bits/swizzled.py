@@ -10,6 +10,7 @@ from math import gcd
 
 from cute_py.errors import CuteError, LayoutError, refusal
 from cute_py.integers import ints
+from cute_py.layout.algebra.coalesce import merged
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.conjugate import (
     involved_bits,
@@ -24,7 +25,7 @@ from cute_py.layout.bits.f2_convert import from_f2, linear_or_reason
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle, f2_map
 from cute_py.layout.composed import ComposedLayout, composed, require_composed
-from cute_py.layout.layout import INTS, Layout, make_layout, require_layout
+from cute_py.layout.layout import INTS, Layout, make_layout, nested, require_layout
 from cute_py.layout.queries import inner_of
 from cute_py.layout.tuples import product
 
@@ -409,6 +410,9 @@ def sliced(f: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
     if not gf2.disjoint([f(1 << bit) for bit in set_bits(active)]):
         return composed(f, inside, free), outside
     origin = f(inside)
+    plain = _bit_by_bit(f, inside, origin, free)
+    if plain is not None:
+        return plain, origin + outside
     steps = [f(inside ^ 1 << bit) - origin for bit in range(f.bits)]
     form = Layout((*[2] * f.bits, 1), (*steps, f.period))
     try:
@@ -416,6 +420,20 @@ def sliced(f: Swizzle, total: int, free: Layout) -> tuple[Any, int]:
     except LayoutError:
         return composed(f, inside, free), outside
     return linear, origin + outside
+
+
+def _bit_by_bit(f: F2Map, inside: int, origin: int, free: Layout) -> Layout | None:
+    """The shortcut of `sliced` for extents and strides of powers of two; None for others."""
+    modes, code = [], f.masks[1]
+    for extent, step in zip(free._s, free._d, strict=True):
+        if step & (step - 1) or extent & (extent - 1) or (step and extent == 1):
+            return None
+        if not (extent - 1) * step & code:
+            modes.append([(extent, step)])
+            continue
+        steps = [f(inside ^ step << k) - origin for k in range(extent.bit_length() - 1)]
+        modes.append(list(zip(*merged([2] * len(steps), steps, INTS), strict=True)))
+    return nested(free, modes, INTS)
 
 
 # -- other element sizes
