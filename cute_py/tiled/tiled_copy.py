@@ -6,15 +6,17 @@ Source: cutlass include/cute/atom/copy_atom.hpp.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.errors import LayoutError, refusal
 from cute_py.layout import tuples
-from cute_py.layout.algebra.coalesce import coalesce
+from cute_py.layout.algebra.coalesce import coalesce, merged
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import by_ints, halves, logical_divide, zipped_divide
 from cute_py.layout.algebra.inverse import left_inverse, right_inverse
 from cute_py.layout.algebra.product import raked_product
-from cute_py.layout.layout import Layout, make_layout, on_inner, raw
+from cute_py.layout.layout import INTS, Layout, make_layout, on_inner, raw, raw_flat
 from cute_py.layout.modes import get, modes_of, slice_
 from cute_py.layout.queries import cosize, size
 from cute_py.layout.tuples import _
@@ -188,14 +190,20 @@ class _Places(dict[str, Layout]):
         if part != atom.val_ref_tv or inverse.size() != part.size():
             to_reference = composition(inverse, part)
             thr, val = modes_of(composition(make_layout(thr, val), to_reference))
-        by_value = make_layout(coalesce(val), coalesce(rest_val))
-        self[side] = make_layout(coalesce(make_layout(thr, rest_thr)), by_value)
+        by_value = make_layout(_coalesced(val), _coalesced(rest_val))
+        self[side] = make_layout(_coalesced(thr, rest_thr), by_value)
         return self[side]
+
+
+def _coalesced(*modes: Layout) -> Layout:
+    """Return coalesce(make_layout(*modes)) of layouts of ints."""
+    s, d = [[*chain(*parts)] for parts in zip(*[(mode._s, mode._d) for mode in modes], strict=True)]
+    return raw_flat(*merged(s, d, INTS), INTS)
 
 
 def _split(mode: Layout, count: int) -> Pair:
     """Return logical_divide(mode, count), which changes nothing for one element or all."""
-    one = Layout(1, 0)
+    one = raw_flat([1], [0])
     if count in (1, mode.size()):
         return (one, mode) if count == 1 else (mode, one)
     return halves(logical_divide(mode, count))
@@ -211,8 +219,10 @@ class ThrCopy(Record):
 
     def __init__(self, tiled_copy: TiledCopy, thr_idx: Leaf) -> None:
         self.tiled_copy = tiled_copy
-        threads = get(tiled_copy.layout_tv, 0)
-        self.thr_idx = require_thread(thr_idx, size(threads), threads)
+        end = tuples.product(tiled_copy.layout_tv.shape[0])
+        if thr_idx.__class__ is not int or not 0 <= thr_idx < end:
+            thr_idx = require_thread(thr_idx, end, get(tiled_copy.layout_tv, 0))
+        self.thr_idx = thr_idx
 
     def __repr__(self) -> str:
         return f"{self.tiled_copy!r}.get_slice({self.thr_idx!r})"
@@ -270,9 +280,11 @@ def make_tiled_copy(
     except LayoutError:
         raise not_one_to_one(threads, values, "make_tiled_copy") from None
     inverse = right_inverse(layout_mn)
-    if size(inverse) != size(layout_mn):
+    if inverse.size() != layout_mn.size():
         raise not_one_to_one(threads, values, "make_tiled_copy")
-    layout_tv = inverse.with_shape((size(threads), size(values)))
+    count, held = threads.size(), values.size()
+    by_thread = Layout((count, held), (int(count > 1), count if held > 1 else 0))
+    layout_tv = composition(inverse, by_thread)
     return TiledCopy(atom, layout_tv, tuples.product_each(layout_mn.shape))
 
 

@@ -57,10 +57,10 @@ def logical_divide(layout: Layout, tiler: Tiler) -> Alike:
         return by_mode("logical_divide", layout, tiler, _divided)
     tile, rest = pair
     n = len(tile._s)
-    parts = [
-        (*zip(x, y, strict=False), *y[n:]) for x, y in ((tile._s, rest._s), (tile._d, rest._d))
-    ]
-    return raw(*parts, *[[*chain(*part[:n]), *part[n:]] for part in parts])
+    shape = *zip(tile._s, rest._s, strict=False), *rest._s[n:]
+    stride = *zip(tile._d, rest._d, strict=False), *rest._d[n:]
+    s, d = [[*chain(*part[:n]), *part[n:]] for part in (shape, stride)]
+    return raw(shape, stride, s, d)
 
 
 def by_mode(

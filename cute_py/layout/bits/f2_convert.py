@@ -372,7 +372,11 @@ def to_linear_bases(
     if coshape is not None:
         require_powers(coshape, "to_linear_bases")
         if f2.cosize() > product(coshape):
-            facts = {"layout": f2, "offset": f2.cosize() - 1, "coshape": show(coshape)}
+            facts: dict[str, Any] = {
+                "layout": f2,
+                "offset": f2.cosize() - 1,
+                "coshape": show(coshape),
+            }
             raise refusal("f2-coshape", operation="to_linear_bases", **facts)
 
     def split(image: int) -> IntTuple:
