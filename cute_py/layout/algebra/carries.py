@@ -141,7 +141,7 @@ def departure(
             limit=ENUMERATED_AT_MOST,
         )
     index = _first_misfit(s, d, extents, strides)
-    return None if index is None else _digits(index, s)
+    return None if index is None else digits(index, s)
 
 
 def _first_misfit(s: list[int], d: list[int], extents: list[int], strides: list[int]) -> int | None:
@@ -195,16 +195,17 @@ def first_carry(s: list[int], d: list[int], extents: list[int]) -> list[int] | N
         if index is None:
             return None
         coord[j] = index
-        fixed = [f + x for f, x in zip(fixed, _digits(index * steps[j], radices), strict=True)]
+        fixed = [f + x for f, x in zip(fixed, digits(index * steps[j], radices), strict=True)]
     return coord
 
 
-def _digits(x: int, radices: list[int]) -> list[int]:
-    digits = []
+def digits(x: int, radices: list[int]) -> list[int]:
+    """Return the digits of x in a mixed radix, without what is beyond the last one."""
+    found = []
     for size in radices:
         x, digit = divmod(x, size)
-        digits.append(digit)
-    return digits
+        found.append(digit)
+    return found
 
 
 def peaks(extent: int, step: int, radices: list[int]) -> list[int]:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
     Modes = list[tuple[Any, Any]]  # (extent, stride)
-    Gaps = tuple[Modes, Any, Any, list[Any]]  # see gaps_of
+    Moving = list[tuple[Any, Any, Any]]  # (extent, stride, prefix), see components
+    Leaves = tuple[list[Any], list[Any]]
 
 
 def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
@@ -108,12 +109,11 @@ def filling(layout: Layout, target: IntTuple, told: list[str] | None = None) -> 
     `told` receives the decisions.
     """
     words = [] if told is None else told
-    parts = components(layout, "complement")
-    if [path for path, _ in parts] in ([], [()]):
-        modes = _filled_up(layout, parts[0][1] if parts else [], target, words)
+    by_path = components(layout, "complement")
+    if list(by_path) in ([], [()]):
+        modes = _filled_up(layout, by_path.get((), []), target, words)
         return without_ones([s for s, _ in modes], [d for _, d in modes])
-    paths = _component_paths([path for path, _ in parts], target)
-    by_path = dict(parts)
+    paths = _component_paths(list(by_path), target)
     results: dict[tuple[int, ...], Modes] = {}
     covered: Any = 1
     for k, path in enumerate(paths):
@@ -131,25 +131,36 @@ def filling(layout: Layout, target: IntTuple, told: list[str] | None = None) -> 
     )
 
 
-def components(layout: Layout, operation: str) -> list[tuple[tuple[int, ...], Modes]]:
-    """Return path -> (extent, stride) of the modes that move along it, with plain ints at the path
-    (); broadcasts and modes of extent 1 are left out.
+def components(
+    layout: Layout, operation: str, leaves: Leaves | None = None, *, zeros: bool = False
+) -> dict[tuple[int, ...], Moving]:
+    """Return path -> (extent, stride, prefix) of the modes that move along it, in the order of the
+    paths; plain offsets have the path (). `prefix` is the product of the extents before the mode.
+
+    Args:
+        layout: a Layout.
+        operation: the public name that the user called.
+        leaves: other extents and strides of the same function, such as the coalesced ones.
+        zeros: whether broadcasts count as modes, too.
+
+    Raises LayoutError for strides of different codomains.
     """
-    found: dict[tuple[int, ...], Modes] = {}
-    for extent, step in zip(layout._s, layout._d, strict=True):
-        basis = step.__class__ is ScaledBasis
-        stride = step.value if basis else step
-        if basis:
-            found.setdefault(step.path, [])
-        if not ints.is_one(extent) and not ints.is_zero(stride):
-            found.setdefault(step.path if basis else (), []).append((extent, stride))
+    found: dict[tuple[int, ...], Moving] = {
+        step.path: [] for step in layout._d if step.__class__ is ScaledBasis
+    }
+    prefix: Any = 1
+    for extent, step in zip(*(leaves or (layout._s, layout._d)), strict=True):
+        path, stride = getattr(step, "path", ()), getattr(step, "value", step)
+        if not ints.is_one(extent) and (zeros or not ints.is_zero(stride)):
+            found.setdefault(path, []).append((extent, stride, prefix))
+        prefix = ints.mul(prefix, extent)
     paths = sorted(found)
     for path, after in pairwise(paths):
         if path == after[: len(path)]:
             value: Leaf = ScaledBasis(1, path) if path else 1
             other = ScaledBasis(1, after)
             raise refusal("mixed-strides", operation=operation, value=value, basis=other)
-    return [(path, found[path]) for path in paths]
+    return {path: found[path] for path in paths}
 
 
 def _component_paths(paths: list[tuple[int, ...]], target: IntTuple) -> list[tuple[int, ...]]:
@@ -181,7 +192,7 @@ def _part(target: IntTuple, path: tuple[int, ...]) -> IntTuple:
     return target
 
 
-def _filled_up(layout: Layout, modes: Modes, target: IntTuple, told: list[str]) -> Modes:
+def _filled_up(layout: Layout, modes: Moving, target: IntTuple, told: list[str]) -> Modes:
     """Return the gaps between modes, and how often all of it is repeated to reach `target`."""
     modes = modes if layout._kind == SYMBOLS else sorted(modes)
     gaps, filled, loose, below = gaps_of(layout, modes, told)
@@ -194,7 +205,7 @@ def _filled_up(layout: Layout, modes: Modes, target: IntTuple, told: list[str]) 
         if not ints.same(same, _copies(before, target)):
             ints.settle(ints.less, 1, extent, "complement")
     if loose is not None and target is not None:
-        steps = [*modes, *gaps]
+        steps = [*[mode[:2] for mode in modes], *gaps]
         reach = sum_of([ints.mul(ints.sub(s, 1), d) for s, d in steps])
         missing = ints.sub(ints.sub(product(target), 1), reach)
         if not ints.leq(missing, 0):
@@ -214,7 +225,7 @@ def sum_of(terms: list[Leaf]) -> Leaf:
 
 
 def gaps_of(
-    layout: Layout, modes: Modes, told: list[str] | None = None
+    layout: Layout, modes: Moving, told: list[str] | None = None
 ) -> tuple[Any, Any, Any, Any]:
     """Return the modes that fit between the given ones, the number of filled offsets, the first
     loose mode, and each mode with the offsets filled below it.
@@ -227,11 +238,11 @@ def gaps_of(
     filled: Any = 1
     loose = None
     below = []
-    for extent, stride in by_stride(modes):
+    for extent, stride, _ in by_stride(modes):
         if not ints.settle(ints.leq, filled, stride, "complement"):
             note(f"{filled} offsets are filled, past stride {stride}: the modes overlap")
-            for size, _ in modes:
-                ints.settle(ints.less, 1, size, "complement")
+            for mode in modes:
+                ints.settle(ints.less, 1, mode[0], "complement")
             _refuse(layout, stride, extent, filled)
         if not ints.settle(ints.divides, filled, stride, "complement"):
             loose = loose or (stride, extent, filled)
@@ -309,7 +320,7 @@ def rest_of(tiler: Layout, target: IntTuple) -> Layout:
     plain = _plain(tiler, target) if tiler._kind == INTS else None
     if plain is not None:
         return plain
-    for path, modes in components(tiler, "complement"):
+    for path, modes in components(tiler, "complement").items():
         _, _, loose, _ = gaps_of(tiler, modes)
         wanted = _part(target, path)
         if loose is not None and wanted is not None:
@@ -343,9 +354,8 @@ def _plain_hull(block: Layout, count: Leaf) -> Layout | None:
 
 
 def _open_ended(block: Layout, count: Leaf) -> Layout:
-    parts = components(block, "complement") or [((), [])]
     found: Modes = []
-    for path, modes in parts:
+    for path, modes in (components(block, "complement") or {(): []}).items():
         gaps, filled, _, _ = gaps_of(block, modes)
         found += [(s, ScaledBasis(d, path) if path else d) for s, d in gaps]
     fitting = product(tuple([gap[0] for gap in found]))
