@@ -29,21 +29,19 @@ ENUMERATED_AT_MOST = 1 << 20  # the same by arrays, where cancelling carries lea
 class Departs(Exception):
     """Composition does not exist: A o B is `got` where the modes fitted before give `fitted`.
 
-    The place is a coordinate of B, one index per leaf, or (extent, step, index) of one mode of B.
+    The place is a coordinate of B, one index per leaf.
     """
 
-    def __init__(
-        self,
-        got: int,
-        fitted: int,
-        coord: list[int] | None = None,
-        mode: tuple[int, int, int] | None = None,
-    ) -> None:
-        super().__init__(got, fitted, coord, mode)
-        self.got = got
-        self.fitted = fitted
-        self.coord = coord
-        self.mode = mode
+    def __init__(self, got: int, fitted: int, coord: list[int]) -> None:
+        super().__init__(got, fitted, coord)
+        self.got, self.fitted, self.coord = got, fitted, coord
+
+    def of_leaf(self, leaf: int, b: Layout) -> Departs:
+        """Return this departure of a single mode as one of B, of which the mode is a leaf."""
+        coord = [0] * len(b._s)
+        coord[leaf] = self.coord[0]
+        sign = -1 if b._d[leaf] < 0 else 1  # the mode of positive stride was tried
+        return Departs(sign * self.got, sign * self.fitted, coord)
 
 
 def odd_offset(index: int, extents: list[int], strides: list[int]) -> int:
@@ -81,7 +79,7 @@ def fit_mode(extents: list[int], strides: list[int], extent: int, step: int) -> 
     if found:
         s, d = [m[0] for m in modes], [m[1] for m in modes]
         index = next(i for i in sorted(found) if value(i) != offset_of(i, s, d))
-        raise Departs(value(index), offset_of(index, s, d), mode=(extent, step, index))
+        raise Departs(value(index), offset_of(index, s, d), [index])
     return modes
 
 

@@ -177,13 +177,16 @@ def walked(a: Layout, b: Layout, told: Told | None = None) -> Layout:
     extents, strides = coalesced_beyond(a)
     used: list[Any] = [0] * (len(extents) - 1)  # per digit of a, the largest sum of b's modes
     modes = []
-    for s, d in zip(b._s, b._d, strict=True):
+    for leaf, (s, d) in enumerate(zip(b._s, b._d, strict=True)):
         words: list[str] = []
         grown: list[Any] = []
         before = list(used)
         if told is not None:
             told.append((words, grown))
-        modes.append(walk(extents, strides, s, d, used, numbers, words))
+        try:
+            modes.append(walk(extents, strides, s, d, used, numbers, words))
+        except Departs as departs:
+            raise departs.of_leaf(leaf, b) from None
         if told is not None:
             words[-1] += f" -> {of_modes(modes[-1])}"
             grown += map(ints.sub, used, before)
@@ -410,7 +413,7 @@ def _refuse(
     """Raise the refusal of composition(a, b), with its witness and the repairs that were tried and
     work. `given` is the user's argument if a replaces it, `shown` converts a's values back.
     """
-    coord, sign = _place(departs, b)
+    coord = departs.coord
     mode = next((k for k in reversed(range(len(coord))) if coord[k]), 0)
     index = 0
     for c, extent in zip(reversed(coord), reversed(b._s), strict=True):
@@ -425,26 +428,12 @@ def _refuse(
         place=f"mode {format_mode(path)} of b" if path else "b",
         index=index,
         visited=sum(c * d for c, d in zip(coord, b._d, strict=True)),
-        got=shown(sign * departs.got),
-        fitted=shown(sign * departs.fitted),
+        got=shown(departs.got),
+        fitted=shown(departs.fitted),
         repairs=", or ".join(
             [*_repairs(a, b, mode), f"keep the pair as make_composed_layout({given}, 0, {b})"]
         ),
     ) from None
-
-
-def _place(departs: Departs, b: Layout) -> tuple[list[int], int]:
-    """Return the coordinate (leaf by leaf) that departs, and -1 where it is in a mode of negative
-    stride.
-    """
-    if departs.mode is None:
-        return departs.coord or [], 1
-    extent, step, index = departs.mode  # of the first leaf of that extent and magnitude
-    pairs = [(s, abs(d)) for s, d in zip(b._s, b._d, strict=True)]
-    leaf = pairs.index((extent, step))
-    coord = [0] * len(pairs)
-    coord[leaf] = index
-    return coord, 1 if b._d[leaf] > 0 else -1
 
 
 def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:

@@ -14,12 +14,7 @@ from itertools import islice
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import Mapped, tuples
-from cute_py.layout.bits.f2_convert import (
-    from_f2,
-    merged,
-    table_bases,
-    table_misfit,
-)
+from cute_py.layout.bits.f2_convert import from_f2, merged, table_bases, table_misfit
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import composed
