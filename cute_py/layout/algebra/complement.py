@@ -63,7 +63,7 @@ def complement(layout: AnyLayout, target: IntTuple = None) -> Alike:
             raise refusal("extent-not-positive", operation="complement", value=extent, mode=())
     result = _plain(layout, target) if layout._kind == INTS else None
     if result is None:
-        result = filling(layout, target)
+        result = filling(layout, target, [])
     return made(result, "complement", layout, target)
 
 
@@ -104,14 +104,13 @@ def without_ones(s: list[Any], d: list[Any], kind: int | None = None) -> Layout:
 # -- the general path: component by component, through the integer protocol
 
 
-def filling(layout: Layout, target: IntTuple, told: list[str] | None = None) -> Layout:
+def filling(layout: Layout, target: IntTuple, told: list[str]) -> Layout:
     """Return the complement of each component of the layout's coordinates, nested like these;
     `told` receives the decisions.
     """
-    words = [] if told is None else told
     by_path = components(layout, "complement")
     if list(by_path) in ([], [()]):
-        modes = _filled_up(layout, by_path.get((), []), target, words)
+        modes = _filled_up(layout, by_path.get((), []), target, told)
         return without_ones([s for s, _ in modes], [d for _, d in modes])
     paths = _component_paths(list(by_path), target)
     results: dict[tuple[int, ...], Modes] = {}
@@ -120,7 +119,7 @@ def filling(layout: Layout, target: IntTuple, told: list[str] | None = None) -> 
         wanted = _part(target, path)
         if target.__class__ is not tuple and target is not None:
             wanted = ints.ceil_div(target, covered) if k == len(paths) - 1 else None
-        modes = _filled_up(layout, by_path.get(path, []), wanted, words)
+        modes = _filled_up(layout, by_path.get(path, []), wanted, told)
         extent, step = modes[-1]
         covered = ints.mul(covered, ints.mul(extent, step))
         kept = [mode for mode in modes if not ints.is_one(mode[0])] or [(1, step)]
@@ -224,23 +223,20 @@ def sum_of(terms: list[Leaf]) -> Leaf:
     return total
 
 
-def gaps_of(
-    layout: Layout, modes: Moving, told: list[str] | None = None
-) -> tuple[Any, Any, Any, Any]:
+def gaps_of(layout: Layout, modes: Moving, told: list[str]) -> tuple[Any, Any, Any, Any]:
     """Return the modes that fit between the given ones, the number of filled offsets, the first
     loose mode, and each mode with the offsets filled below it.
 
     A mode is loose, (stride, extent, filled), where its stride is not a multiple of the offsets
     filled below. Each decision is recorded in `told`. Raises LayoutError where modes overlap.
     """
-    note = (told if told is not None else []).append
     gaps: Modes = []
     filled: Any = 1
     loose = None
     below = []
     for extent, stride, _ in by_stride(modes):
         if not ints.settle(ints.leq, filled, stride, "complement"):
-            note(f"{filled} offsets are filled, past stride {stride}: the modes overlap")
+            told.append(f"{filled} offsets are filled, past stride {stride}: the modes overlap")
             for mode in modes:
                 ints.settle(ints.less, 1, mode[0], "complement")
             _refuse(layout, stride, extent, filled)
@@ -250,7 +246,7 @@ def gaps_of(
                 ints.settle(ints.less, 1, extent, "complement")
         gap = ints.div(stride, filled)
         room = "follows at once" if ints.is_one(gap) else f"leaves room: mode {gap}:{filled}"
-        note(f"offsets filled: {filled}; stride {stride} {room}")
+        told.append(f"offsets filled: {filled}; stride {stride} {room}")
         gaps.append((gap, filled))
         below.append(((extent, stride), filled))
         filled = ints.mul(stride, extent)
@@ -321,14 +317,14 @@ def rest_of(tiler: Layout, target: IntTuple) -> Layout:
     if plain is not None:
         return plain
     for path, modes in components(tiler, "complement").items():
-        _, _, loose, _ = gaps_of(tiler, modes)
+        _, _, loose, _ = gaps_of(tiler, modes, [])
         wanted = _part(target, path)
         if loose is not None and wanted is not None:
             stride, extent, filled = loose
             covered = ints.mul(filled, ints.div(stride, filled))
             if not ints.settle(ints.leq, product(wanted), covered, "complement"):
                 _refuse(tiler, stride, extent, filled)
-    return filling(tiler, target)
+    return filling(tiler, target, [])
 
 
 def hull(block: Layout, count: Leaf) -> Layout:
@@ -356,7 +352,7 @@ def _plain_hull(block: Layout, count: Leaf) -> Layout | None:
 def _open_ended(block: Layout, count: Leaf) -> Layout:
     found: Modes = []
     for path, modes in (components(block, "complement") or {(): []}).items():
-        gaps, filled, _, _ = gaps_of(block, modes)
+        gaps, filled, _, _ = gaps_of(block, modes, [])
         found += [(s, ScaledBasis(d, path) if path else d) for s, d in gaps]
     fitting = product(tuple([gap[0] for gap in found]))
     enough = ints.ceil_div(count, fitting)

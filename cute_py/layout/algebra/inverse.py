@@ -29,16 +29,16 @@ from cute_py.layout.layout import (
     raw_flat,
     require_layout,
 )
-from cute_py.layout.tuples import is_underscore, unwrap
+from cute_py.layout.tuples import unwrap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from cute_py.layout.algebra.complement import Moving
     from cute_py.layout.types import Alike, AnyLayout
 
-    Moving = list[tuple[Any, Any, Any]]  # (extent, stride, prefix) of a mode
     Modes = list[tuple[Any, Any]]  # (extent, stride)
 
 
@@ -61,15 +61,13 @@ def right_inverse(layout: AnyLayout) -> Alike:
     (5,4):(4,1)
     """
     if layout.__class__ is not Layout:
-        return (
-            layout if is_underscore(layout) else special.inverse_composed("right_inverse", layout)
-        )
+        return special.inverse_composed("right_inverse", layout)
     result = _plain_right(layout) if layout._kind == INTS else None
-    result = right_body(layout) if result is None else result
+    result = right_body(layout, []) if result is None else result
     return made(Layout(1, 0) if result is NOWHERE else result, "right_inverse", layout)
 
 
-def right_body(layout: Layout, told: list[str] | None = None) -> Layout:
+def right_body(layout: Layout, told: list[str]) -> Layout:
     """Return right_inverse(layout), for leaves of every kind; `told` receives the decisions."""
     steps = [d for s, d in zip(layout._s, layout._d, strict=True) if not ints.is_one(s)]
     leaves = (layout._s, layout._d) if _differ(steps) else coalesced(layout)
@@ -120,10 +118,8 @@ def _run_from_zero(layout: Layout, modes: Moving, told: list[str]) -> Modes:
     while True:
         found = next((mode for mode in modes if ints.same(mode[1], offset)), None)
         if found is None:
-            told += stops(
-                f"no other mode is known to have stride {offset}",
-                [(d, offset) for _, d, _ in modes],
-            )
+            ahead = [(stride, offset) for _, stride, _ in modes]
+            told += stops(f"no other mode is known to have stride {offset}", ahead)
             return run
         run.append((found[0], found[2]))
         modes.remove(found)
@@ -144,15 +140,14 @@ def _by_component(
     layout: Layout,
     parts: dict[tuple[int, ...], Moving],
     invert: Callable[[Layout, Moving, list[str]], Modes],
-    told: list[str] | None,
+    told: list[str],
 ) -> Layout:
     """Return the modes that `invert` gives for each component of the layout's coordinates,
     coalesced and nested like these.
     """
-    words = [] if told is None else told
     inverses = {}
     for path, modes in parts.items():
-        inverse = coalesced(of_modes(invert(layout, modes, words) or [(1, 0)]))
+        inverse = coalesced(of_modes(invert(layout, modes, told) or [(1, 0)]))
         inverses[path] = list(zip(*inverse, strict=True))
     return nested_in(inverses) if inverses else NOWHERE
 
@@ -173,16 +168,13 @@ def left_inverse(layout: AnyLayout) -> Alike:
     (2,4):(-1,2)
     """
     if layout.__class__ is not Layout:
-        return layout if is_underscore(layout) else special.inverse_composed("left_inverse", layout)
+        return special.inverse_composed("left_inverse", layout)
     result = _plain_left(layout) if layout._kind == INTS else None
-    if result is None:
-        result = left_body(layout)
-    if result is NOWHERE:
-        result = Layout(layout.size(), 0)
-    return made(result, "left_inverse", layout)
+    result = left_body(layout, []) if result is None else result
+    return made(Layout(layout.size(), 0) if result is NOWHERE else result, "left_inverse", layout)
 
 
-def left_body(layout: Layout, told: list[str] | None = None) -> Layout:
+def left_body(layout: Layout, told: list[str]) -> Layout:
     """Return left_inverse(layout), for leaves of every kind; `told` receives the decisions."""
     parts = components(layout, "left_inverse", coalesced(layout))
     return _by_component(layout, parts, _filled_up, told)
