@@ -191,7 +191,11 @@ def walked(a: Layout, b: Layout, told: Told | None = None) -> Layout:
             words[-1] += f" -> {of_modes(modes[-1])}"
             grown += map(ints.sub, used, before)
     result = nested(b, modes)
-    carried = next((k for k, x in enumerate(used) if not _stays(x, extents[k])), None)
+    stays = [
+        ints.settle(ints.less, *pair, "composition")
+        for pair in zip(used, extents[:-1], strict=True)
+    ]
+    carried = stays.index(False) if False in stays else None
     if carried is None and (not used or not _of_both_signs(b)):
         return result
     if not numbers:
@@ -205,10 +209,6 @@ def walked(a: Layout, b: Layout, told: Told | None = None) -> Layout:
         parts = [odd_offset(move, extents, strides) for move in moves]
         raise Departs(odd_offset(sum(moves), extents, strides), sum(parts), coord)
     return result
-
-
-def _stays(used: Leaf, size: Leaf) -> bool:
-    return ints.settle(ints.less, used, size, "composition")
 
 
 def _of_both_signs(b: Layout) -> bool:
@@ -290,8 +290,10 @@ def _stride_of_one(extents: list[int], strides: list[int], step: int) -> int:
 
 def _divides(a: Leaf, b: Leaf, numbers: bool) -> bool:
     """Decide whether b is a multiple of a; refuse symbols for which this is unknown."""
-    if numbers or ints.settle(ints.divides, a, b, "composition"):
+    if numbers:
         return bool(ints.divides(a, b))
+    if ints.settle(ints.divides, a, b, "composition"):
+        return True
     facts = {"step": a, "size": b, "assumption": f"{a} divides {b}"}
     raise refusal("composition-symbols", operation="composition", **facts)
 
