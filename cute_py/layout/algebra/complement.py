@@ -16,10 +16,10 @@ from math import prod
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import special
-from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import INTS, SYMBOLS, Layout, made, nested_in, raw_flat
 from cute_py.layout.queries import leaf_path
-from cute_py.layout.tuples import leaves, product, read, show
+from cute_py.layout.tuples import ceil_div, leaves, product, read, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _filled_up(layout: Layout, modes: Moving, target: IntTuple, told: list[str])
             ints.settle(ints.less, 1, extent, "complement")
     if loose is not None and target is not None:
         steps = [*[mode[:2] for mode in modes], *gaps]
-        reach = sum_of([ints.mul(ints.sub(s, 1), d) for s, d in steps])
+        reach: Any = sum_steps([(ints.sub(s, 1), d) for s, d in steps])
         missing = ints.sub(ints.sub(product(target), 1), reach)
         if not ints.leq(missing, 0):
             least = ints.add(1, ints.ceil_div(missing, filled))
@@ -213,14 +213,6 @@ def _filled_up(layout: Layout, modes: Moving, target: IntTuple, told: list[str])
     if target is not None:
         told.append(f"offsets filled: {filled}; {copies} of these reach {show(target)}")
     return [*gaps, (copies, filled)]
-
-
-def sum_of(terms: list[Leaf]) -> Leaf:
-    """Return the sum of leaves."""
-    total: Any = 0
-    for term in terms:
-        total = ints.add(total, term)
-    return total
 
 
 def gaps_of(layout: Layout, modes: Moving, told: list[str]) -> tuple[Any, Any, Any, Any]:
@@ -280,14 +272,8 @@ def _copies(filled: Leaf, target: IntTuple) -> Leaf:
         return 1
     if target.__class__ is not tuple:
         return ints.ceil_div(target, filled)
-    by_mode: Any = 1
-    size: Any = 1
-    left = filled
-    for extent in leaves(target):
-        by_mode = ints.mul(by_mode, ints.ceil_div(extent, left))
-        left = ints.ceil_div(left, extent)
-        size = ints.mul(size, extent)
-    whole = ints.ceil_div(size, filled)
+    by_mode = product(ceil_div(target, filled))
+    whole = ints.ceil_div(product(target), filled)
     return whole if ints.settle(ints.less, by_mode, whole, "complement") else by_mode
 
 

@@ -17,6 +17,7 @@ from cute_py.integers import ints
 from cute_py.layout import special
 from cute_py.layout.algebra.carries import Departs, departure, fit_mode, odd_offset, peaks
 from cute_py.layout.algebra.coalesce import coalesce, coalesced_beyond
+from cute_py.layout.algebra.complement import components
 from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import (
     BASIS,
@@ -317,52 +318,31 @@ def _by_path(a: Layout, b: Layout) -> Layout:
     """Compose each leaf of b with the mode of a that it names; leaves that name the same mode must
     add up in it.
     """
-    paths: list[tuple[int, ...]] = []
-    for step in b._d:
-        path = _path(a, b, step)
-        if path is not None and path not in paths:
-            paths.append(path)
-    for path in paths:
-        for other in paths:
-            if path != other and path == other[: len(path)]:
-                value, basis = ScaledBasis(1, path), ScaledBasis(1, other)
-                raise refusal("mixed-strides", operation="composition", value=value, basis=basis)
     results: dict[tuple[int, ...], Layout] = {}
-    for path in paths:
+    for path in components(b, "composition"):
+        _require_mode(a, b, path)
         # leaves of other paths become broadcasts, so that one composition checks the carries
         # of this mode
         values = [step.value if getattr(step, "path", None) == path else 0 for step in b._d]
         results[path] = composition(get(a, path), with_strides(b, values))
-
-    def leaf(k: int) -> Layout:
-        step = b._d[k]
-        if step.__class__ is not ScaledBasis:
-            return Layout(b._s[k], step)
-        return get(results[step.path], leaf_path(b.shape, k))  # type: ignore[no-any-return]
-
-    parts = [leaf(k) for k in range(len(b._s))]
+    parts = [
+        get(results[step.path], leaf_path(b.shape, k))
+        if step.__class__ is ScaledBasis
+        else Layout(b._s[k], step)
+        for k, step in enumerate(b._d)
+    ]
     return nested(b, [list(zip(part._s, part._d, strict=True)) for part in parts])
 
 
-def _path(a: Layout, b: Layout, step: Leaf) -> tuple[int, ...] | None:
-    if step.__class__ is not ScaledBasis:
-        if ints.is_zero(step):
-            return None
-        raise refusal("mixed-strides", operation="composition", value=step, basis=b)
+def _require_mode(a: Layout, b: Layout, path: tuple[int, ...]) -> None:
+    """Refuse the path of a coordinate stride of b that is not a mode of a."""
     shape = a.shape
-    for index in step.path:
+    for index in path:
         if shape.__class__ is not tuple or index >= len(shape):
-            raise refusal(
-                "composition-codomain",
-                operation="composition",
-                a=a,
-                b=b,
-                stride=step,
-                mode=step.path,
-                rank=len(a),
-            )
+            stride = next(step for step in b._d if getattr(step, "path", None) == path)
+            facts: dict[str, Any] = {"stride": stride, "mode": path, "rank": len(a)}
+            raise refusal("composition-codomain", operation="composition", a=a, b=b, **facts)
         shape = shape[index]
-    return step.path
 
 
 def _packed(a: Layout, b: Layout) -> tuple[Layout, Callable[[int], Any], Callable[[int], str]]:
