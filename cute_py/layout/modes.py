@@ -258,8 +258,41 @@ def slice_and_offset(coord: IntTuple, x: AnyLayout) -> tuple[Any, Any]:
     """
     if x.__class__ is not Layout:
         return special.slice_composed(coord, x)  # type: ignore[no-any-return]
+    if coord.__class__ is tuple and x._kind == INTS:
+        shape: list[Any] = []
+        stride: list[Any] = []
+        offset = _split_inside(coord, x.shape, x.stride, shape, stride)
+        if offset is not None:
+            free = tuple(shape), tuple(stride)
+            result = raw(*free, list(tuples.leaves(free[0])), list(tuples.leaves(free[1])))
+            return made(result, "slice_", x, coord), offset
     fixed = _with_zeros(check_coordinate(coord, x.shape))
     return slice_(coord, x), offset_at(fixed, x.shape, x.stride)
+
+
+def _split_inside(
+    coord: tuple[Any, ...], shape: IntTuple, stride: IntTuple, free: list[Any], steps: list[Any]
+) -> int | None:
+    """Collect the modes that a coordinate leaves free, and return the offset of its ints; None
+    unless these are inside of the shape.
+    """
+    if shape.__class__ is not tuple or len(coord) != len(shape):
+        return None
+    offset = 0
+    for c, extent, step in zip(coord, shape, stride):  # noqa: B905 (hot; equal lengths)
+        if is_underscore(c):
+            free.append(extent)
+            steps.append(step)
+        elif c.__class__ is int:
+            if not 0 <= c < tuples.product(extent):
+                return None
+            offset += c * step if extent.__class__ is int else offset_at(c, extent, step)
+        else:
+            part = _split_inside(c, extent, step, free, steps) if c.__class__ is tuple else None
+            if part is None:
+                return None
+            offset += part
+    return offset
 
 
 def _with_zeros(coord: IntTuple) -> IntTuple:

@@ -63,6 +63,8 @@ def canonical(x: IntTuple, operation: str, level: int = 0) -> IntTuple:
     if isinstance(x, tuple):
         if level >= MAX_DEPTH:
             raise refusal("too-deep", operation=operation, limit=MAX_DEPTH)
+        if x.__class__ is tuple and set(map(type, x)) == {int}:
+            return x
         return tuple([canonical(mode, operation, level + 1) for mode in x])
     return ints.normalize(x, operation, ", or tuples of these")
 

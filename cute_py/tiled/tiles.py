@@ -231,7 +231,7 @@ def checked_tiler(tiler: Tiler, operation: str) -> tuple[Tiler, ...]:
 
 def require_whole_atoms(atom: Copy_Atom, layout_tv: Layout, operation: str) -> None:
     """Refuse threads or values that are not a multiple of the atom's."""
-    threads, values = size(layout_tv, 0), size(layout_tv, 1)
+    threads, values = tuples.product_each(layout_tv.shape)
     if threads % atom.num_threads:
         needed = atom.num_threads
         raise refusal(
@@ -244,7 +244,7 @@ def require_whole_atoms(atom: Copy_Atom, layout_tv: Layout, operation: str) -> N
 
 def require_inside(layout_tv: Layout, tiler: tuple[Tiler, ...], operation: str) -> None:
     """Refuse a thread-value layout that reaches an index outside the tile."""
-    count = size(tuple([tuples.shape_of(part) for part in tiler]))
+    count = tuples.product(tuple([size(part) for part in tiler]))
     low, high = reach(layout_tv)
     if low < 0 or high >= count:
         raise refusal(

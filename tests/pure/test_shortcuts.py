@@ -49,6 +49,25 @@ def test_left_inverse(operands):
             assert short == body, layout
 
 
+def test_divides_by_a_tuple_of_ints(operands):
+    def whole(mode):
+        return mode, Layout(1, 0)
+
+    found = 0
+    for layout in operands:
+        for tiler in ((2,), (4, 1), (3, 2, 4)):
+            short = divide.by_ints(layout, tiler)
+            if short is None:
+                continue
+            found += 1
+            body = divide.zipped("zipped_divide", layout, tiler, divide._tile_and_rest, whole)
+            assert short == body, (layout, tiler)
+            body = divide.by_mode("logical_divide", layout, tiler, divide._divided)
+            logical = cute.logical_divide(layout, tiler)
+            assert (logical, logical._s, logical._d) == (body, body._s, body._d), (layout, tiler)
+    assert found > 100
+
+
 def test_complement(operands):
     for layout in operands:
         for target in (None, 24, 64, (4, 8), (6, 5)):

@@ -5,6 +5,8 @@ Source: cutlass include/cute/layout.hpp; Cecka, arXiv 2603.02298.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout.algebra.coalesce import coalesced
@@ -42,7 +44,15 @@ def logical_divide(layout: Layout, tiler: Tiler) -> Alike:
     >>> print(logical_divide(Layout((8, 4), (4, 1)), Layout(4, 2)))
     (4,(2,4)):(8,(4,1))
     """
-    return by_mode("logical_divide", layout, tiler, _divided)
+    pair = by_ints(layout, tiler)
+    if pair is None:
+        return by_mode("logical_divide", layout, tiler, _divided)
+    tile, rest = pair
+    n = len(tile._s)
+    shape = *zip(tile._s, rest._s, strict=False), *rest._s[n:]
+    stride = *zip(tile._d, rest._d, strict=False), *rest._d[n:]
+    s, d = [[*chain(*part[:n]), *part[n:]] for part in (shape, stride)]
+    return raw(shape, stride, s, d)
 
 
 def by_mode(
@@ -113,6 +123,23 @@ def _tile_and_rest(layout: Layout, tiler: Tiler) -> Pair:
     return tuple([with_strides(x, [d * stride for d in x._d], INTS) for x in pair])  # type: ignore[return-value]
 
 
+def by_ints(layout: Layout, tiler: Tiler) -> Pair | None:
+    """The shortcut of `zipped` for flat modes of ints and a tuple of ints; None for others."""
+    s, d = layout._s, layout._d
+    flat = not layout._kind and layout.shape.__class__ is tuple and len(s) == len(layout.shape)
+    if not flat or tuple in map(type, layout.shape) or tiler.__class__ is not tuple:
+        return None
+    n = len(tiler)
+    if not 0 < n <= len(s) or not all(t.__class__ is int and t > 0 for t in tiler):
+        return None
+    counts = [-(-extent // t) for extent, t in zip(s, tiler, strict=False)]
+    hops = [t * x if c > 1 else 0 for t, x, c in zip(tiler, d, counts, strict=False)]
+    steps = [x if t > 1 else 0 for t, x in zip(tiler, d, strict=False)]
+    counts, hops = counts + s[n:], hops + d[n:]
+    tile = raw(tiler, tuple(steps), list(tiler), steps)
+    return tile, raw(tuple(counts), tuple(hops), counts, hops)
+
+
 def rest_beyond(layout: Layout, tiler: Layout) -> Layout:
     """Return the complement of the tiler in the shape that it must cover: the coalesced shape,
     which CuTe rounds up mode by mode, or the shape itself if tiles are coordinates.
@@ -173,7 +200,8 @@ def _zipped(layout: Layout, tiler: Tiler) -> Pair:
     def whole(mode: Layout) -> Pair:
         return mode, raw(1, 0, [1], [0])
 
-    return zipped("logical_divide", layout, tiler, _tile_and_rest, whole)
+    plain = by_ints(layout, tiler)
+    return plain or zipped("logical_divide", layout, tiler, _tile_and_rest, whole)
 
 
 @operation

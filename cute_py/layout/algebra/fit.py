@@ -15,12 +15,13 @@ from math import prod
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import Mapped, tuples
-from cute_py.layout.bits.f2_convert import from_f2, merged, table_bases, table_misfit
+from cute_py.layout.algebra.coalesce import coalesced
+from cute_py.layout.bits.f2_convert import from_f2, table_bases, table_misfit
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import composed
 from cute_py.layout.coords import coordinates, idx2crd
-from cute_py.layout.layout import Layout, nested, offset_of
+from cute_py.layout.layout import Layout, nested, of_modes, offset_of, raw_flat
 from cute_py.layout.offsets import MOST, SMALL, look_up, offsets, outer_sums, sums_of
 from cute_py.layout.queries import is_static
 from cute_py.layout.tuples import canonical, leaves, product, show
@@ -323,7 +324,7 @@ def _repair(wrong: list[int], extents: list[int], modes: list[Modes], fitted: in
         return "fit the modes one at a time to see which one is not linear, or keep the array"
     *inner, (_, stride) = _seen(index, modes[0])
     rows = index // _size(inner)
-    start = merged([*inner, (rows, stride)])
+    start = raw_flat(*coalesced(of_modes([*inner, (rows, stride)])))
     return f"fit the first {start.size()} entries alone, {start}, or keep the array"
 
 

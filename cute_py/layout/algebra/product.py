@@ -143,14 +143,14 @@ def _ranked(block: Layout, tiler: Tiler, arrange: Callable[[Layout, Layout], Lay
     if not isinstance(tiler, (Layout, AbstractComposed)):
         tiler = as_layout(tiler, "product")
     rank = max(len(block), len(tiler))
-    padded = append(block, None, rank), append(tiler, None, rank)
+    padded = [x if len(x) == rank else append(x, None, rank) for x in (block, tiler)]
     single = any(part.shape.__class__ is not tuple for part in padded)
 
     def ranked(pair: Pair) -> Layout:
         # integers are one mode each, even if the copies skip gaps of the block and have several
         return arrange(*(map(make_layout, pair) if single else pair))
 
-    return _arranged(*padded, ranked, _block_and_copies)
+    return _arranged(padded[0], padded[1], ranked, _block_and_copies)
 
 
 @operation

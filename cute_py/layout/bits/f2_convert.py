@@ -8,13 +8,14 @@ XOR.
 from __future__ import annotations
 
 from cute_py.errors import refusal
+from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.bits import gf2
 from cute_py.layout.bits.f2 import TRIED, F2Map, images
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import ComposedLayout, composed
 from cute_py.layout.coords import check_coordinate, crd2idx, idx2crd
-from cute_py.layout.layout import INTS, Layout
+from cute_py.layout.layout import INTS, Layout, of_modes, raw_flat
 from cute_py.layout.offsets import xor_table
 from cute_py.layout.tuples import leaves, product, show, transform_leaf, wrap, wrong_argument
 
@@ -76,8 +77,8 @@ def linear_or_reason(layout: Alike) -> Alike:
         return "f2-strides", {"stride": show(inner.stride)}
     if offset.__class__ is not int:
         return "tools-symbols", {}
-    pairs = zip(inner._s, inner._d, strict=True)
-    steps = [d << k for s, d in pairs for k in range(s.bit_length() - 1)]
+    modes = zip(inner._s, inner._d, strict=True)
+    steps = [d << k for s, d in modes for k in range(s.bit_length() - 1)]
     changes = [(offset + step) ^ offset for step in steps]
     negative = [value for value in (offset, *[offset ^ x for x in changes]) if value < 0]
     if negative:
@@ -86,7 +87,10 @@ def linear_or_reason(layout: Alike) -> Alike:
         return F2Layout(layout.shape, [outer(change) for change in changes], outer(offset))
     if not outer.is_bijective():
         return _tabulated(layout)
-    index = _first_carry(changes)
+    # the first index whose sum is not the XOR: its top bit is the first that shares a bit with one
+    # of those below, and one of them is enough
+    pairs = ((high, low) for high in range(len(changes)) for low in range(high))
+    index = next(1 << i | 1 << j for i, j in pairs if changes[i] & changes[j])
     got = outer(offset + sum([step for bit, step in enumerate(steps) if index >> bit & 1]))
     fitted = outer(offset ^ gf2.apply(changes, index))
     return "f2-not-linear", {"index": index, "got": got, "fitted": fitted}
@@ -105,18 +109,6 @@ def require_powers(shape: IntTuple, operation: str) -> None:
     bad = _no_power(shape)
     if bad is not None:
         raise refusal("f2-extent", operation=operation, shape=show(shape), extent=bad)
-
-
-def _first_carry(changes: list[int]) -> int:
-    """Return the first index whose sum is not the XOR.
-
-    Its top bit is the first that shares a bit with those below, and one of them is enough.
-    """
-    for high, change in enumerate(changes):
-        for low in range(high):
-            if changes[low] & change:
-                return 1 << high | 1 << low
-    raise AssertionError("the changes are disjoint")
 
 
 def _tabulated(layout: Alike) -> Alike:
@@ -215,7 +207,7 @@ def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) 
 
     def modes(extent: int) -> Layout:
         strides = [next(steps) for _ in range(extent.bit_length() - 1)]
-        return merged([(2, stride) for stride in strides])
+        return raw_flat(*coalesced(of_modes([(2, stride) for stride in strides])))
 
     fitted = transform_leaf(modes, shape)
     layout = Layout(
@@ -223,16 +215,6 @@ def _additive(shape: IntTuple, bases: list[int], swizzle: Swizzle, offset: int) 
         transform_leaf(lambda mode: mode.stride, fitted),
     )
     return composed(swizzle, offset, layout)
-
-
-def merged(modes: Iterable[tuple[int, int]]) -> Layout:
-    """Return the coalesced layout of (extent, stride) modes."""
-    from cute_py.layout.algebra.coalesce import coalesced
-    from cute_py.layout.layout import raw_flat
-
-    pairs = list(modes)
-    flat = Layout(tuple([extent for extent, _ in pairs]), tuple([stride for _, stride in pairs]))
-    return raw_flat(*coalesced(flat))
 
 
 # -- composition
@@ -255,19 +237,16 @@ def compose_f2(outer: AnyLayout | F2Map, inner: AnyLayout) -> F2Layout:
     if isinstance(outer, F2Map):
         return F2Layout(first.shape, [outer(image) for image in first.bases], outer(first.offset))
     reach = first.cosize()
-    last = to_f2(_run_on(outer, reach) if outer.__class__ is Layout else outer)
+    if outer.__class__ is Layout:
+        s, d = outer._s or [1], outer._d or [0]
+        while product(tuple(s)) < reach:
+            s = [*s[:-1], 2 * s[-1]]
+        outer = raw_flat(s, d)
+    last = to_f2(outer)
     if reach > last.size():
         raise refusal("f2-reach", operation="compose_f2", a=outer, b=inner, reach=reach)
     bases = [gf2.apply(last.bases, image) for image in first.bases]
     return F2Layout(first.shape, bases, last.offset ^ gf2.apply(last.bases, first.offset))
-
-
-def _run_on(layout: Layout, count: int) -> Layout:
-    """Return the flat layout with its last mode doubled until it has `count` indices."""
-    s, d = list(layout._s) or [1], list(layout._d) or [0]
-    while product(tuple(s)) < count:
-        s[-1] *= 2
-    return Layout(tuple(s), tuple(d))
 
 
 # -- bit matrices
@@ -327,15 +306,12 @@ def from_f2_matrix(matrix: Array, shape: IntTuple = None) -> Alike:
     except ValueError:  # rows of different lengths
         bits = np.zeros(0)
     if bits.ndim != 2 or not np.isin(bits, (0, 1)).all():
-        raise refusal("f2-matrix", operation="from_f2_matrix", value=_seen(bits))
+        seen = f"an array of {bits.ndim} dimensions"
+        if bits.ndim == 2:
+            seen = f"entries such as {bits[(bits != 0) & (bits != 1)][0]!r}"
+        raise refusal("f2-matrix", operation="from_f2_matrix", value=seen)
     columns = [sum([int(bit) << row for row, bit in enumerate(column)]) for column in bits.T]
     return from_f2(F2Layout(1 << len(columns) if shape is None else shape, columns))
-
-
-def _seen(bits: Array) -> str:
-    if bits.ndim != 2:
-        return f"an array of {bits.ndim} dimensions"
-    return f"entries such as {bits[(bits != 0) & (bits != 1)][0]!r}"
 
 
 def f2_rank(x: AnyLayout | Swizzle | F2Map) -> int:
@@ -394,25 +370,19 @@ def to_linear_bases(
             "f2-names", operation="to_linear_bases", count=len(keys), layout=layout, rank=len(f2)
         )
     if coshape is not None:
-        _require_reach(f2, coshape)
-    split = [[_split(image, coshape) for image in mode.bases] for mode in f2]
-    return dict(zip(keys, split, strict=True))
+        require_powers(coshape, "to_linear_bases")
+        if f2.cosize() > product(coshape):
+            facts: dict[str, Any] = {
+                "layout": f2,
+                "offset": f2.cosize() - 1,
+                "coshape": show(coshape),
+            }
+            raise refusal("f2-coshape", operation="to_linear_bases", **facts)
 
+    def split(image: int) -> IntTuple:
+        return image if coshape is None else idx2crd(image, coshape)
 
-def _require_reach(f2: F2Layout, coshape: IntTuple) -> None:
-    require_powers(coshape, "to_linear_bases")
-    if f2.cosize() > product(coshape):
-        raise refusal(
-            "f2-coshape",
-            operation="to_linear_bases",
-            layout=f2,
-            offset=f2.cosize() - 1,
-            coshape=show(coshape),
-        )
-
-
-def _split(offset: int, coshape: IntTuple) -> IntTuple:
-    return offset if coshape is None else idx2crd(offset, coshape)
+    return {key: [split(x) for x in mode.bases] for key, mode in zip(keys, f2, strict=True)}
 
 
 def from_linear_bases(
