@@ -258,6 +258,8 @@ def query_composed(name: str, x: AnyLayout, mode: Mode = ()) -> IntTuple:
 
 def inverse_composed(name: str, x: AnyLayout | F2Map) -> Alike:
     """Return the right_inverse or left_inverse, by name, of a layout that is not plain."""
+    if is_underscore(x):
+        return x
     if isinstance(x, F2Map):
         return x.inverse()
     if isinstance(x, AbstractF2):

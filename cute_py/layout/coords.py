@@ -133,17 +133,12 @@ def _steps(
         mirrored: list[tuple[Any, Any]] = []
         _steps(-coord, shape, stride, mirrored)
         steps.extend((ints.neg(part), step) for part, step in mirrored)
-    else:
-        for last, (extent, step) in _with_last(zip(shape, stride, strict=True), len(shape)):
+    elif shape:
+        for extent, step in zip(shape[:-1], stride[:-1], strict=True):
             size = product(extent)
-            _steps(coord if last else mod(coord, size), extent, step, steps)
-            if not last:
-                coord = div(coord, size)
-
-
-def _with_last(modes: IntTuple, count: int) -> Iterator[tuple[bool, Any]]:
-    for i, mode in enumerate(modes):
-        yield i == count - 1, mode
+            _steps(mod(coord, size), extent, step, steps)
+            coord = div(coord, size)
+        _steps(coord, shape[-1], stride[-1], steps)
 
 
 def check_coordinate(coord: IntTuple, shape: IntTuple) -> IntTuple:
@@ -219,13 +214,12 @@ def idx2crd(index: Leaf, shape: IntTuple, stride: IntTuple = None) -> IntTuple:
 def _split(index: Leaf, shape: IntTuple) -> IntTuple:
     if shape.__class__ is not tuple:
         return index
-    parts = []
-    for last, mode in _with_last(shape, len(shape)):
+    parts: list[Any] = []
+    for mode in shape[:-1]:
         size = product(mode)
-        parts.append(_split(index if last else mod(index, size), mode))
-        if not last:
-            index = div(index, size)
-    return tuple(parts)
+        parts.append(_split(mod(index, size), mode))
+        index = div(index, size)
+    return (*parts, _split(index, shape[-1])) if shape else ()
 
 
 def _digit(index: Leaf, extent: Leaf, stride: IntTuple) -> IntTuple:

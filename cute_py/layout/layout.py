@@ -16,7 +16,15 @@ from cute_py.integers import ints
 from cute_py.layout import AbstractComposed, AbstractTensor, Mapped
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.coords import LayoutLeft, Major, check_coordinate, offset_at, packed_strides
-from cute_py.layout.tuples import MAX_DEPTH, canonical, has_underscore, nested_like, product, show
+from cute_py.layout.tuples import (
+    MAX_DEPTH,
+    canonical,
+    has_underscore,
+    leaves,
+    nested_like,
+    product,
+    show,
+)
 from cute_py.records import Value
 
 TYPE_CHECKING = False
@@ -272,7 +280,7 @@ def kind_of(s: list[Any], d: list[Any]) -> int:
     kinds = {*map(type, s), *map(type, d)}
     if kinds <= {int}:
         return INTS
-    return max(map(leaf_kind, s, d))
+    return max(map(_leaf_kind, s, d))
 
 
 def of_modes(modes: list[tuple[Any, Any]]) -> Layout:
@@ -453,36 +461,25 @@ def _checked(shape: IntTuple, stride: IntTuple) -> tuple[Any, Any, list[Any], li
     """Normalise and check the parts leaf by leaf; raise for the first invalid one, by its mode."""
     _refuse_texts(shape, stride)
     shape, stride = canonical(shape, "Layout"), canonical(stride, "Layout")
-    s: list[Any] = []
-    d: list[Any] = []
-    kind = _check_modes(shape, stride, s, d, ())
-    return shape, stride, s, d, kind
+    _check_modes(shape, stride, ())
+    s, d = list(leaves(shape)), list(leaves(stride))
+    return shape, stride, s, d, kind_of(s, d)
 
 
-def _check_modes(
-    shape: IntTuple, stride: IntTuple, s: list[Any], d: list[Any], mode: tuple[int, ...]
-) -> int:
+def _check_modes(shape: IntTuple, stride: IntTuple, mode: tuple[int, ...]) -> None:
     if shape.__class__ is tuple or stride.__class__ is tuple:
         if shape.__class__ is not stride.__class__ or len(shape) != len(stride):
             at = f" in mode {'.'.join(map(str, mode))}" if mode else ""
             raise refusal(
                 "not-congruent", operation="Layout", shape=show(shape), stride=show(stride), at=at
             )
-        kinds = [
-            _check_modes(*pair, s, d, (*mode, i))
-            for i, pair in enumerate(zip(shape, stride, strict=True))
-        ]
-        return max(kinds, default=INTS)
-    if not ints.settle(ints.leq, 1, shape, "Layout"):
+        for i, pair in enumerate(zip(shape, stride, strict=True)):
+            _check_modes(*pair, (*mode, i))
+    elif not ints.settle(ints.leq, 1, shape, "Layout"):
         raise refusal("extent-not-positive", operation="Layout", value=shape, mode=mode)
-    s.append(shape)
-    d.append(stride)
-    return leaf_kind(shape, stride)
 
 
-def leaf_kind(extent: Leaf, stride: IntTuple) -> int:
-    """Return the kind of a leaf pair: INTS, BASIS (a coordinate stride of ints) or SYMBOLS."""
-    if extent.__class__ is int and stride.__class__ is int:
-        return INTS
+def _leaf_kind(extent: Leaf, stride: IntTuple) -> int:
+    """Return BASIS for a leaf of ints, whose stride may be one of coordinates, or SYMBOLS."""
     step = stride.value if stride.__class__ is ScaledBasis else stride
     return BASIS if extent.__class__ is int and step.__class__ is int else SYMBOLS

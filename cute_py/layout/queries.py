@@ -9,7 +9,7 @@ from __future__ import annotations
 from cute_py.errors import LeafTypeError, refusal
 from cute_py.integers import ints
 from cute_py.layout import AbstractComposed, AbstractF2, AbstractTensor, Mapped, special, tuples
-from cute_py.layout.basis import ScaledBasis
+from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.coords import crd2idx, idx2crd
 from cute_py.layout.layout import INTS, Layout, require_layout
 from cute_py.layout.tuples import is_underscore
@@ -83,12 +83,8 @@ def coshape(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     (32, (4, 8))
     """
     if layout.__class__ is not Layout:
-        return query_composed("coshape", layout, mode)
-    from cute_py.layout.basis import sum_steps
-
-    parts = zip(
-        tuples.leaves(shape(layout, mode)), tuples.leaves(stride(layout, mode)), strict=True
-    )
+        return special.query_composed("coshape", layout, mode)
+    parts = zip(*map(tuples.leaves, (shape(layout, mode), stride(layout, mode))), strict=True)
     reach = [(ints.sub(s, 1), _magnitude(d)) for s, d in parts]
     return tuples.transform_leaf(lambda c: ints.add(c, 1), sum_steps(reach))
 
@@ -111,7 +107,7 @@ def cosize(layout: AnyLayout, mode: Mode = ()) -> IntTuple:
     (32, 8)
     """
     if layout.__class__ is not Layout:
-        return query_composed("cosize", layout, mode)
+        return special.query_composed("cosize", layout, mode)
     if layout._kind == INTS and mode == ():
         return 1 + sum([(s - 1) * abs(d) for s, d in zip(layout._s, layout._d, strict=True)])
     return tuples.product(coshape(layout, mode))
@@ -195,11 +191,6 @@ def _mode_index(step: object) -> int | None:
 def inner_of(layout: Alike) -> Alike:
     """Return the inner layout of a composed layout, and a plain layout as it is."""
     return layout.inner if isinstance(layout, AbstractComposed) else layout
-
-
-def query_composed(name: str, layout: AnyLayout, mode: Mode) -> IntTuple:
-    """Return the query `name` of a composed layout, which enumerates its offsets."""
-    return special.query_composed(name, layout, mode)
 
 
 # -- the inverse direction, for compact layouts

@@ -37,7 +37,7 @@ def test_right_inverse(operands):
     for layout in operands:
         short = inverse._plain_right(layout)
         if short is not None:
-            body = inverse.right_body(layout)
+            body = inverse.right_body(layout, [])
             assert short == body, layout
 
 
@@ -45,7 +45,7 @@ def test_left_inverse(operands):
     for layout in operands:
         short = inverse._plain_left(layout)
         if short is not None:
-            body = inverse.left_body(layout)
+            body = inverse.left_body(layout, [])
             assert short == body, layout
 
 
@@ -73,7 +73,7 @@ def test_complement(operands):
         for target in (None, 24, 64, (4, 8), (6, 5)):
             short = complement._plain(layout, target)
             if short is not None:
-                assert short == complement.filling(layout, target), (layout, target)
+                assert short == complement.filling(layout, target, []), (layout, target)
 
 
 def test_hull_is_the_complement_open_ended(operands):

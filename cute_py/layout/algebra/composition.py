@@ -17,6 +17,7 @@ from cute_py.integers import ints
 from cute_py.layout import special
 from cute_py.layout.algebra.carries import Departs, departure, fit_mode, odd_offset, peaks
 from cute_py.layout.algebra.coalesce import coalesce, coalesced_beyond
+from cute_py.layout.algebra.complement import components
 from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import (
     BASIS,
@@ -177,18 +178,22 @@ def walked(a: Layout, b: Layout, told: Told | None = None) -> Layout:
     extents, strides = coalesced_beyond(a)
     used: list[Any] = [0] * (len(extents) - 1)  # per digit of a, the largest sum of b's modes
     modes = []
-    for s, d in zip(b._s, b._d, strict=True):
+    for leaf, (s, d) in enumerate(zip(b._s, b._d, strict=True)):
         words: list[str] = []
         grown: list[Any] = []
         before = list(used)
         if told is not None:
             told.append((words, grown))
-        modes.append(walk(extents, strides, s, d, used, numbers, words))
+        try:
+            modes.append(walk(extents, strides, s, d, used, numbers, words))
+        except Departs as departs:
+            raise departs.of_leaf(leaf, b) from None
         if told is not None:
             words[-1] += f" -> {of_modes(modes[-1])}"
             grown += map(ints.sub, used, before)
     result = nested(b, modes)
-    carried = next((k for k, x in enumerate(used) if not _stays(x, extents[k])), None)
+    stays = (ints.settle(ints.less, x, extents[k], "composition") for k, x in enumerate(used))
+    carried = next((k for k, fits in enumerate(stays) if not fits), None)
     if carried is None and (not used or not _of_both_signs(b)):
         return result
     if not numbers:
@@ -202,10 +207,6 @@ def walked(a: Layout, b: Layout, told: Told | None = None) -> Layout:
         parts = [odd_offset(move, extents, strides) for move in moves]
         raise Departs(odd_offset(sum(moves), extents, strides), sum(parts), coord)
     return result
-
-
-def _stays(used: Leaf, size: Leaf) -> bool:
-    return ints.settle(ints.less, used, size, "composition")
 
 
 def _of_both_signs(b: Layout) -> bool:
@@ -287,8 +288,10 @@ def _stride_of_one(extents: list[int], strides: list[int], step: int) -> int:
 
 def _divides(a: Leaf, b: Leaf, numbers: bool) -> bool:
     """Decide whether b is a multiple of a; refuse symbols for which this is unknown."""
-    if numbers or ints.settle(ints.divides, a, b, "composition"):
+    if numbers:
         return bool(ints.divides(a, b))
+    if ints.settle(ints.divides, a, b, "composition"):
+        return True
     facts = {"step": a, "size": b, "assumption": f"{a} divides {b}"}
     raise refusal("composition-symbols", operation="composition", **facts)
 
@@ -315,52 +318,31 @@ def _by_path(a: Layout, b: Layout) -> Layout:
     """Compose each leaf of b with the mode of a that it names; leaves that name the same mode must
     add up in it.
     """
-    paths: list[tuple[int, ...]] = []
-    for step in b._d:
-        path = _path(a, b, step)
-        if path is not None and path not in paths:
-            paths.append(path)
-    for path in paths:
-        for other in paths:
-            if path != other and path == other[: len(path)]:
-                value, basis = ScaledBasis(1, path), ScaledBasis(1, other)
-                raise refusal("mixed-strides", operation="composition", value=value, basis=basis)
     results: dict[tuple[int, ...], Layout] = {}
-    for path in paths:
+    for path in components(b, "composition"):
+        _require_mode(a, b, path)
         # leaves of other paths become broadcasts, so that one composition checks the carries
         # of this mode
         values = [step.value if getattr(step, "path", None) == path else 0 for step in b._d]
         results[path] = composition(get(a, path), with_strides(b, values))
-
-    def leaf(k: int) -> Layout:
-        step = b._d[k]
-        if step.__class__ is not ScaledBasis:
-            return Layout(b._s[k], step)
-        return get(results[step.path], leaf_path(b.shape, k))  # type: ignore[no-any-return]
-
-    parts = [leaf(k) for k in range(len(b._s))]
+    parts = [
+        get(results[step.path], leaf_path(b.shape, k))
+        if step.__class__ is ScaledBasis
+        else Layout(b._s[k], step)
+        for k, step in enumerate(b._d)
+    ]
     return nested(b, [list(zip(part._s, part._d, strict=True)) for part in parts])
 
 
-def _path(a: Layout, b: Layout, step: Leaf) -> tuple[int, ...] | None:
-    if step.__class__ is not ScaledBasis:
-        if ints.is_zero(step):
-            return None
-        raise refusal("mixed-strides", operation="composition", value=step, basis=b)
+def _require_mode(a: Layout, b: Layout, path: tuple[int, ...]) -> None:
+    """Refuse the path of a coordinate stride of b that is not a mode of a."""
     shape = a.shape
-    for index in step.path:
+    for index in path:
         if shape.__class__ is not tuple or index >= len(shape):
-            raise refusal(
-                "composition-codomain",
-                operation="composition",
-                a=a,
-                b=b,
-                stride=step,
-                mode=step.path,
-                rank=len(a),
-            )
+            stride = next(step for step in b._d if getattr(step, "path", None) == path)
+            facts: dict[str, Any] = {"stride": stride, "mode": path, "rank": len(a)}
+            raise refusal("composition-codomain", operation="composition", a=a, b=b, **facts)
         shape = shape[index]
-    return step.path
 
 
 def _packed(a: Layout, b: Layout) -> tuple[Layout, Callable[[int], Any], Callable[[int], str]]:
@@ -410,7 +392,7 @@ def _refuse(
     """Raise the refusal of composition(a, b), with its witness and the repairs that were tried and
     work. `given` is the user's argument if a replaces it, `shown` converts a's values back.
     """
-    coord, sign = _place(departs, b)
+    coord = departs.coord
     mode = next((k for k in reversed(range(len(coord))) if coord[k]), 0)
     index = 0
     for c, extent in zip(reversed(coord), reversed(b._s), strict=True):
@@ -425,26 +407,12 @@ def _refuse(
         place=f"mode {format_mode(path)} of b" if path else "b",
         index=index,
         visited=sum(c * d for c, d in zip(coord, b._d, strict=True)),
-        got=shown(sign * departs.got),
-        fitted=shown(sign * departs.fitted),
+        got=shown(departs.got),
+        fitted=shown(departs.fitted),
         repairs=", or ".join(
             [*_repairs(a, b, mode), f"keep the pair as make_composed_layout({given}, 0, {b})"]
         ),
     ) from None
-
-
-def _place(departs: Departs, b: Layout) -> tuple[list[int], int]:
-    """Return the coordinate (leaf by leaf) that departs, and -1 where it is in a mode of negative
-    stride.
-    """
-    if departs.mode is None:
-        return departs.coord or [], 1
-    extent, step, index = departs.mode  # of the first leaf of that extent and magnitude
-    pairs = [(s, abs(d)) for s, d in zip(b._s, b._d, strict=True)]
-    leaf = pairs.index((extent, step))
-    coord = [0] * len(pairs)
-    coord[leaf] = index
-    return coord, 1 if b._d[leaf] > 0 else -1
 
 
 def _repairs(a: Layout, b: Layout, leaf: int) -> Iterator[str]:

@@ -13,15 +13,7 @@ from cute_py.layout.algebra.coalesce import coalesced
 from cute_py.layout.algebra.complement import rest_of
 from cute_py.layout.algebra.composition import composition
 from cute_py.layout.basis import ScaledBasis
-from cute_py.layout.layout import (
-    INTS,
-    SYMBOLS,
-    Layout,
-    make_layout,
-    operation,
-    raw,
-    with_strides,
-)
+from cute_py.layout.layout import INTS, SYMBOLS, Layout, make_layout, operation, raw, with_strides
 from cute_py.layout.modes import modes_of
 from cute_py.layout.tuples import is_underscore, mismatch, product, wrap
 

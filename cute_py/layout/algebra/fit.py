@@ -10,24 +10,21 @@ are few swizzles.
 from __future__ import annotations
 
 from itertools import islice
+from math import prod
 
 from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.layout import Mapped, tuples
 from cute_py.layout.algebra.coalesce import coalesced
-from cute_py.layout.bits.f2_convert import (
-    from_f2,
-    table_bases,
-    table_misfit,
-)
+from cute_py.layout.bits.f2_convert import from_f2, table_bases, table_misfit
 from cute_py.layout.bits.f2_layout import F2Layout
 from cute_py.layout.bits.swizzle import Swizzle
 from cute_py.layout.composed import composed
 from cute_py.layout.coords import coordinates, idx2crd
-from cute_py.layout.layout import Layout, of_modes, offset_of, raw_flat
+from cute_py.layout.layout import Layout, nested, of_modes, offset_of, raw_flat
 from cute_py.layout.offsets import MOST, SMALL, look_up, offsets, outer_sums, sums_of
 from cute_py.layout.queries import is_static
-from cute_py.layout.tuples import canonical, leaves, product, show, transform_leaf
+from cute_py.layout.tuples import canonical, leaves, product, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,16 +91,7 @@ def _least(values: Table) -> int:
 
 def _built(profile: IntTuple, modes: list[Modes], swizzle: Swizzle, origin: int) -> Alike:
     """Return swizzle o origin o layout of the modes found for each leaf of the profile."""
-    rest = iter(modes)
-    parts = transform_leaf(lambda _: _flat(next(rest)), profile)
-    shape = transform_leaf(lambda part: part.shape, parts)
-    stride = transform_leaf(lambda part: part.stride, parts)
-    return composed(swizzle, origin, Layout(shape, stride))
-
-
-def _flat(modes: Modes) -> Layout:
-    s, d = _split(modes)
-    return raw_flat(s, d)
+    return composed(swizzle, origin, nested(Layout(profile), [part or [(1, 0)] for part in modes]))
 
 
 def _split(modes: Modes) -> tuple[list[int], list[int]]:
@@ -341,10 +329,7 @@ def _repair(wrong: list[int], extents: list[int], modes: list[Modes], fitted: in
 
 
 def _size(modes: Modes) -> int:
-    size = 1
-    for extent, _ in modes:
-        size *= extent
-    return size
+    return prod([extent for extent, _ in modes])
 
 
 # -- what is accepted as a table of offsets, read into one flat table and its shape

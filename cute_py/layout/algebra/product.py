@@ -9,13 +9,7 @@ from cute_py.errors import refusal
 from cute_py.layout import AbstractComposed, special, tuples
 from cute_py.layout.algebra.complement import hull
 from cute_py.layout.algebra.composition import composition
-from cute_py.layout.algebra.divide import (
-    as_layout,
-    by_mode,
-    halves,
-    side_by_side,
-    zipped,
-)
+from cute_py.layout.algebra.divide import as_layout, by_mode, halves, side_by_side, zipped
 from cute_py.layout.coords import LayoutLeft, compact_order
 from cute_py.layout.layout import Layout, make_layout, operation
 from cute_py.layout.modes import append, zip_

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from cute_py.layout.algebra.complement import Moving
     from cute_py.layout.types import Alike, AnyLayout, IntTuple, Leaf
 
-    Modes = list[tuple[Any, Any]]  # (extent, stride)
     Verdict = tuple[bool | None, Callable[[], Proof]]  # for every value of the symbols; and why
 
 TRIED_VALUES = 6  # values tried of each symbol when looking for a counterexample
@@ -286,7 +286,7 @@ def _bijectivity(layout: AnyLayout, operation: str) -> Verdict:
         # as many offsets as indices, all of which are reached: once each
         onto = is_surjective(layout, layout.size())
         return onto, lambda: _by_values(layout, onto)
-    parts = _moving(layout, operation)
+    parts = components(layout, operation, coalesced(layout), zeros=True)
     ends = {path: _chain(modes, ints.same) for path, modes in parts.items()}
     stop = next((path for path, (modes, _) in ends.items() if modes), None)
     if stop is None:
@@ -297,34 +297,20 @@ def _bijectivity(layout: AnyLayout, operation: str) -> Verdict:
     return None, lambda: _proved_chains(layout, parts)
 
 
-def _moving(layout: Layout, operation: str) -> dict[tuple[int, ...], Modes]:
-    """Return the coalesced modes that move along each component of the coordinates; plain offsets
-    are the component ().
-    """
-    if any(step.__class__ is ScaledBasis for step in layout._d):
-        components(layout, operation)  # refuses strides of different codomains
-    parts: dict[tuple[int, ...], Modes] = {}
-    for extent, step in zip(*coalesced(layout), strict=True):
-        if not ints.is_one(extent):
-            value = getattr(step, "value", step)
-            parts.setdefault(getattr(step, "path", ()), []).append((extent, value))
-    return parts
-
-
-def _chain(modes: Modes, equal: Callable[[Leaf, Leaf], bool | None]) -> tuple[Modes, Leaf]:
+def _chain(modes: Moving, equal: Callable[[Leaf, Leaf], bool | None]) -> tuple[Moving, Leaf]:
     """Return the modes that are left when those that fill 0, 1, 2, ... in turn are taken away, and
     how many offsets these fill.
     """
-    left, filled = list(modes), 1  # type: tuple[Modes, Any]
+    left, filled = list(modes), 1  # type: tuple[Moving, Any]
     while (found := next((mode for mode in left if equal(mode[1], filled)), None)) is not None:
         left.remove(found)
         filled = ints.mul(filled, found[0])
     return left, filled
 
 
-def _gap(path: tuple[int, ...], modes: Modes, filled: int) -> Proof:
+def _gap(path: tuple[int, ...], modes: Moving, filled: int) -> Proof:
     """Refute numbers: the modes so far fill [0, filled), and no other mode goes on from there."""
-    least = min(d for _, d in modes)
+    least = min(d for _, d, _ in modes)
     step = min(least, filled)
     shown = ScaledBasis(step, path) if path else step
     if least < 0:
@@ -333,7 +319,7 @@ def _gap(path: tuple[int, ...], modes: Modes, filled: int) -> Proof:
     return Proof(False, f"offset {shown} {words}", {"offset": step})
 
 
-def _proved_chains(layout: Layout, parts: dict[tuple[int, ...], Modes]) -> Proof:
+def _proved_chains(layout: Layout, parts: dict[tuple[int, ...], Moving]) -> Proof:
     ends = [_chain(modes, lambda x, y: prove_equal_ints(x, y).answer) for modes in parts.values()]
     stop = next(((modes, filled) for modes, filled in ends if modes), None)
     if stop is None:
@@ -342,7 +328,7 @@ def _proved_chains(layout: Layout, parts: dict[tuple[int, ...], Modes]) -> Proof
     if refuted is not None:
         return refuted
     modes, filled = stop
-    for _, d in modes:
+    for _, d, _ in modes:
         proof = prove_equal_ints(d, filled)
         if proof.answer is None:
             return proof

@@ -13,6 +13,7 @@ from cute_py.layout import special
 from cute_py.layout.algebra.coalesce import coalesce
 from cute_py.layout.basis import ScaledBasis
 from cute_py.layout.layout import Layout, made
+from cute_py.layout.queries import leaf_path
 from cute_py.layout.tuples import nested_like, transform_leaf
 
 TYPE_CHECKING = False
@@ -62,8 +63,6 @@ def _below(layout: Layout, leaf: int, extent: Leaf, step: Leaf, n: int) -> int:
     if not ints.settle(ints.divides, step, n, "upcast"):
         if ints.is_one(extent) is None:
             ints.settle(ints.less, 1, extent, "upcast")
-        from cute_py.layout.queries import leaf_path
-
         raise refusal(
             "upcast-stride",
             operation="upcast",
@@ -187,11 +186,8 @@ def max_alignment(x: AnyLayout | Swizzle | int) -> int:
     contiguous = right_inverse(flat)
     if contiguous.size() == flat.size():
         return ints.as_int(contiguous.size(), "max_alignment")
-    rest = logical_divide(flat, contiguous)[1]
-    n = gcd(
-        ints.as_int(contiguous.size(), "max_alignment"),
-        *[ints.as_int(d, "max_alignment") for d in rest._d],
-    )
+    steps = [contiguous.size(), *logical_divide(flat, contiguous)[1]._d]
+    n = gcd(*[ints.as_int(step, "max_alignment") for step in steps])
     # (2,2,3):(1,3,2) has runs of 3 elements, but no mode ends with one: not all n can be upcast by
     return next(m for m in range(n, 0, -1) if n % m == 0 and (m == 1 or _keeps_whole(x, m)))
 
