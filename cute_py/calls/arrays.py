@@ -9,8 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+from cute_py.calls.torch_tensors import (
+    dtype_of_torch,
+    is_tensor_type,
+    numpy_view,
+    require_dense,
+    require_no_gradient,
+)
 from cute_py.dtypes.table import Dtype, from_numpy
-from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.integers.code import (
     assigned,
@@ -253,33 +259,8 @@ def dtype_of(x: Any) -> Dtype:
         return x.dtype
     kind = x.dtype
     if type(kind).__module__.partition(".")[0] == "torch":
-        return _torch_dtype(kind)
+        return dtype_of_torch(kind)
     return from_numpy(kind)
-
-
-@lru_cache(maxsize=64)
-def _torch_dtype(kind: object) -> Dtype:
-    name = str(kind).removeprefix("torch.")
-    return as_dtype(_TORCH.get(name, str(kind)))
-
-
-_TORCH = {
-    "float32": "f32",
-    "float64": "f64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float8_e4m3fn": "e4m3",
-    "float8_e5m2": "e5m2",
-    "int8": "s8",
-    "uint8": "u8",
-    "int16": "s16",
-    "uint16": "u16",
-    "int32": "s32",
-    "uint32": "u32",
-    "int64": "s64",
-    "uint64": "u64",
-    "bool": "b1",
-}
 
 
 def strides_of(x: Any) -> tuple[int, ...]:
@@ -351,6 +332,8 @@ _OTHERS = ("strides", "stride", "__cuda_array_interface__")
 def imported(x: Any) -> Any:
     """Return x, or a NumPy, torch or CuPy view of it if it supports DLPack alone."""
     kind = type(x)
+    if is_tensor_type(kind):
+        require_dense(x)
     if kind in READERS or not hasattr(kind, "__dlpack__"):
         return x
     if library_of(x) is not None or any(hasattr(x, name) for name in _OTHERS):
@@ -359,7 +342,12 @@ def imported(x: Any) -> Any:
     if where in (_CUDA, _MANAGED):
         return _by_gpu_library(x)
     if where not in (_CPU, _PINNED):
-        raise refusal("argument-device", operation="kernel", type=kind.__name__, device=int(where))
+        raise refusal(
+            "argument-device",
+            operation="kernel",
+            type=kind.__name__,
+            device=f"of DLPack type {int(where)}",
+        )
     import numpy as np
 
     return np.from_dlpack(x)
@@ -376,3 +364,20 @@ def _by_gpu_library(x: Any) -> Any:
         except ImportError:
             continue
     raise refusal("argument-dlpack", operation="kernel", type=type(x).__name__)
+
+
+# -- arrays of the host
+
+
+def on_host(x: Any, name: str, operation: str) -> Any:
+    """Return a tensor of torch in host memory as a NumPy array on the same memory, other arrays
+    unchanged; refuse a tensor that autograd follows.
+    """
+    if isinstance(x, TypedArray):
+        return TypedArray(on_host(x.array, name, operation), x.dtype)
+    if not is_tensor_type(type(x)) or on_device(x):
+        return x
+    require_no_gradient(x, name, operation)
+    require_dense(x)
+    require_plain_values(x, name)
+    return numpy_view(x)

@@ -14,6 +14,14 @@ import numpy as np
 import cute_py as cute
 from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device
 from cute_py.calls.memo import Memo
+from cute_py.calls.torch_tensors import (
+    graph_break,
+    is_tensor_type,
+    leave_graphs,
+    note_written,
+    outside_autograd,
+    require_no_gradient,
+)
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
@@ -65,6 +73,7 @@ class Request(NamedTuple):
 KNOWN = Memo(len(ARRAYS), {5: 1, 6: 0})  # alpha and beta
 
 
+@graph_break
 def gemm(
     a: Any,
     b: Any,
@@ -123,15 +132,25 @@ def gemm(
     return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
 
 
+@graph_break
 def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None) -> Any:
     """Return the result of a request, by the choices for one like it, if there are any."""
+    leave_graphs()
+    return _computed(given, statics)
+
+
+@graph_break
+def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> Any:
     request, library = taken(given)
     with library.inside():
         call = Product(request, library).call(statics)
         result = call.run(**{"checks": given.checks} if library.on_host else {})
+    if library.on_host and is_tensor_type(type(given.out)):
+        note_written(given.out)
     again = in_place(call, given[: len(ARRAYS)], _by(call.statics))
     if again is not None or statics is None:
-        KNOWN.keep(given, _for_factors(given, call.inputs, again or _by(call.statics)))
+        answer = _for_factors(given, call.inputs, again or _by(call.statics))
+        KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], answer))
     return library.given_back(result, given.a) if given.out is None else given.out
 
 
@@ -161,6 +180,8 @@ def taken(given: Request) -> tuple[Request, Library]:
         raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
     arrays = {name: imported(getattr(given, name)) for name in ARRAYS}
     require_place({name: x for name, x in arrays.items() if x is not None}, given.backend)
+    for name, x in arrays.items():
+        require_no_gradient(x, name, OPERATION)
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
 
@@ -417,6 +438,7 @@ def compute_type(
 
 def factor(name: str, given: Any) -> float:
     """Return a factor as a float; refuse all but real numbers, of Python or of a library."""
+    require_no_gradient(given, name, OPERATION)
     number = given.item() if getattr(given, "shape", None) == () else given
     try:
         if isinstance(number, (int, float)):
