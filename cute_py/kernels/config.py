@@ -56,6 +56,7 @@ VECTOR_BYTES = 16  # the widest load, and the chunk of a swizzle
 CHUNK = VECTOR_BYTES * 8  # bits: a row of ldmatrix
 LINE = 1024  # bits: all banks, once
 K_BYTES = {"f64": 128, "f32": 32}  # of a tile's K: of FMA all of it is in registers; others 64
+MOST_PREFETCHED = 64  # tiles: each is an instruction of the kernel
 LARGEST = {8: 64}  # bytes of an accumulator -> most of M and N; others 128
 
 
@@ -284,6 +285,10 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
         (
             "a band, a store, a prefetch and spilled bytes of at least 0, and at least 1 block",
             min(*counts, config.min_blocks - 1) < 0,
+        ),
+        (
+            f"at most {MOST_PREFETCHED} prefetched tiles",
+            config.prefetch > MOST_PREFETCHED,
         ),
         (
             "a stmatrix, a pdl and an ldmatrix of 0 or 1",

@@ -6,6 +6,7 @@ configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -371,10 +372,14 @@ class Product:
         if given is None:
             return chosen
         if isinstance(given, str):
-            return changed(chosen, given)
+            return self._banded(changed(chosen, given))
         for side, x, kind in zip((given.a, given.b), (A, B), self.kinds, strict=True):
             _require_side(side, x, kind)
-        return given
+        return self._banded(given)
+
+    def _banded(self, config: GemmConfig) -> GemmConfig:
+        """Return a configuration without the empty blocks of a band that extends past M."""
+        return replace(config, band=0) if config.band > ceil_div(self.M, config.tile[0]) else config
 
     def epilogue(self) -> Epilogue:
         """Return the epilogue."""
