@@ -324,6 +324,7 @@ WHEN = {
     "argument-device": (
         "an array is imported through DLPack from a device other than the host and NVIDIA GPUs"
     ),
+    "argument-import": "an array supports one protocol alone, and its methods fail",
     "argument-dlpack": (
         "an array on the GPU supports DLPack alone, and no library to import it is installed"
     ),
@@ -478,6 +479,7 @@ WHEN = {
     "ops-shape": "c, bias or out has another shape than the result asks for",
     "ops-dtype": "no instruction multiplies operands of these types",
     "ops-out-dtype": "the result cannot have that type, or out has another one",
+    "ops-overlap": "elements of out share memory",
     "ops-factor": "alpha or beta is not a real number",
     "ops-no-c": "beta is given without c",
     "ops-library": (
@@ -837,8 +839,10 @@ def calls():
 RECORDED = {
     "argument-negated": ("kernel", {"name": "x"}),
     "argument-gradient": ("cute.ops.gemm", {"name": "a"}),
+    "ops-overlap": ("cute.ops.gemm", {"shape": "(4,4)", "strides": "(0,4)"}),
     "argument-tensor": ("kernel", {"type": "Tensor"}),
     "argument-device": ("kernel", {"type": "Foreign", "device": "of DLPack type 10"}),
+    "argument-import": ("kernel", {"type": "Foreign", "reason": "BufferError: no"}),
     "argument-dlpack": ("kernel", {"type": "Foreign"}),
     "config-types": (
         "choose_config",

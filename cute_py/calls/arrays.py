@@ -323,34 +323,60 @@ def is_read_only(x: Any) -> bool:
     return bool(x.__cuda_array_interface__["data"][1])
 
 
-# -- arrays that describe their memory through DLPack alone
+# -- arrays that describe their memory through one protocol alone
+
+
+class CudaArray:
+    """An object that has the CUDA array interface alone, with the attributes of other arrays."""
+
+    def __init__(self, owner: Any) -> None:
+        import numpy as np
+
+        interface = owner.__cuda_array_interface__
+        self.owner, self.shape = owner, tuple(interface["shape"])
+        self.dtype, self.strides = np.dtype(interface["typestr"]), interface.get("strides")
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.owner.__cuda_array_interface__
+        return found
+
 
 _CPU, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13  # DLDeviceType in dlpack.h
 _OTHERS = ("strides", "stride", "__cuda_array_interface__")
 
 
 def imported(x: Any) -> Any:
-    """Return x, or a NumPy, torch or CuPy view of it if it supports DLPack alone."""
+    """Return x, or a view of it if it supports DLPack or the CUDA array interface alone."""
     kind = type(x)
     if is_tensor_type(kind):
         require_dense(x)
-    if kind in READERS or not hasattr(kind, "__dlpack__"):
-        return x
-    if library_of(x) is not None or any(hasattr(x, name) for name in _OTHERS):
-        return x
-    where = x.__dlpack_device__()[0] if hasattr(kind, "__dlpack_device__") else _CPU
+    elif kind not in READERS and not isinstance(x, type):
+        return _imported(x)
+    return x
+
+
+def _imported(x: Any) -> Any:
+    kind = type(x)
+    try:
+        if not hasattr(x, "dtype") and hasattr(x, "__cuda_array_interface__"):
+            return CudaArray(x)
+        if not hasattr(kind, "__dlpack__") or library_of(x) is not None:
+            return x
+        if any(hasattr(x, name) for name in _OTHERS):
+            return x
+        where = x.__dlpack_device__()[0] if hasattr(kind, "__dlpack_device__") else _CPU
+        if where in (_CPU, _PINNED):
+            import numpy as np
+
+            return np.from_dlpack(x)
+    except Exception as error:  # of the object's own methods
+        facts = {"type": kind.__name__, "reason": f"{type(error).__name__}: {error}"}
+        raise refusal("argument-import", operation="kernel", **facts) from None
     if where in (_CUDA, _MANAGED):
         return _by_gpu_library(x)
-    if where not in (_CPU, _PINNED):
-        raise refusal(
-            "argument-device",
-            operation="kernel",
-            type=kind.__name__,
-            device=f"of DLPack type {int(where)}",
-        )
-    import numpy as np
-
-    return np.from_dlpack(x)
+    place = f"of DLPack type {int(where)}"
+    raise refusal("argument-device", operation="kernel", type=kind.__name__, device=place)
 
 
 def _by_gpu_library(x: Any) -> Any:

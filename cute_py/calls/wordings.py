@@ -81,6 +81,12 @@ WORDINGS: dict[str, Wording] = {
         "memory of the host or of an NVIDIA GPU",
         "copy it to the host: numpy.asarray(x), or to the GPU with torch or CuPy",
     ),
+    "argument-import": (
+        LeafTypeError,
+        "an array of {type} that cannot be imported ({reason})",
+        "an array whose memory can be shared",
+        "copy it: numpy.array(x)",
+    ),
     "argument-dlpack": (
         LeafTypeError,
         "an array on the GPU ({type}) that supports DLPack alone",

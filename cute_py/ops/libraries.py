@@ -7,7 +7,7 @@ use, and results go back to the caller's library.
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -31,11 +31,11 @@ from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import DtypeError, refusal
+from cute_py.errors import CuteError, DtypeError, refusal
 from cute_py.ops.memory import require_arrays, require_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from cute_py.dtypes.table import Array, DtypeLike
@@ -210,11 +210,9 @@ class NumPy(Library):
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, not yet converted, and the type that is asked for, or its own."""
         kind = x.dtype if isinstance(x, TypedArray) else None
-        try:
+        require_plain_parts(x, name)
+        with reading(x, name, self.operation):
             array = np.asarray(unwrapped(x))
-        except Exception as error:  # whatever the interface of x raises, or a list without a shape
-            given = f"{type(x).__name__}, which NumPy cannot read ({type(error).__name__}),"
-            raise refusal("ops-array", operation=self.operation, name=name, value=given) from None
         if array.dtype.hasobject or array.dtype.kind in "USMmc":
             given = f"{type(x).__name__} of {array.dtype}"
             raise refusal("ops-array", operation=self.operation, name=name, value=given)
@@ -294,7 +292,10 @@ def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, An
             require_plain_values(x, name)
         views = {name: on_host(x, name, operation) for name, x in given.items()}
         return arrays | views, NumPy(operation)
-    views = {name: adopted(x, operation) for name, x in given.items()}
+    views = {}
+    for name, x in given.items():
+        with reading(x, name, operation):
+            views[name] = adopted(x, operation)
     first = unwrapped(next(iter(views.values())))
     library = Torch if is_tensor_type(type(first)) else CuPy
     return arrays | views, library(operation, first.device)
@@ -314,6 +315,28 @@ def gpu_holding(array: Any) -> Gpu:
 
 # -- arrays of other libraries
 
+
+@contextmanager
+def reading(x: object, name: str, operation: str) -> Iterator[None]:
+    """Refuse x where its interface raises something, or it is a list without a shape."""
+    try:
+        yield
+    except CuteError:
+        raise
+    except Exception as error:
+        given = f"{type(x).__name__}, which cannot be read ({type(error).__name__}),"
+        raise refusal("ops-array", operation=operation, name=name, value=given) from None
+
+
+def require_plain_parts(x: object, name: str) -> None:
+    """Refuse masked arrays inside of lists: NumPy would drop their masks."""
+    if isinstance(x, (list, tuple)):
+        for part in x:
+            require_plain_parts(part, name)
+    else:
+        require_plain_values(x, name)
+
+
 LENDERS = {"torch": "as_tensor", "cupy": "asarray"}
 
 
@@ -332,6 +355,7 @@ def adopted(x: Any, operation: str) -> Any:
     x = imported(x)
     if x is None or library_name(type(x)) in LENDERS or hasattr(x, "is_cuda"):
         return x
+    require_plain_values(x, "an operand")
     device, own = device_of(x), own_stream(x)
     view = _view(x, operation)
     if own is not None:

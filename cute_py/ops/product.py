@@ -31,8 +31,8 @@ from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
 from cute_py.kernels.gemm import gemm as kernel
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
-from cute_py.ops.libraries import of_one_library
-from cute_py.ops.operands import alignment_of, major_of, padded, ready, ready_row, shown
+from cute_py.ops.libraries import of_one_library, reading
+from cute_py.ops.operands import alignment_of, is_apart, major_of, padded, ready, ready_row, shown
 from cute_py.ops.tuning import for_gpu
 
 if TYPE_CHECKING:
@@ -129,7 +129,10 @@ def gemm(
            [1., 2., 0.]], dtype=float32)
     """
     more = alpha, beta, activation, out_dtype, backend, config, dtype, checks
-    found = KNOWN.replay(a, b, c, bias, out, *more)
+    try:
+        found = KNOWN.replay(a, b, c, bias, out, *more)
+    except OverflowError:  # of a factor, which is refused below
+        found = None
     return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
 
 
@@ -179,10 +182,19 @@ def taken(given: Request) -> tuple[Request, Library]:
     if config is not None and not isinstance(config, (GemmConfig, str)):
         known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
         raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
-    arrays = {name: imported(getattr(given, name)) for name in ARRAYS}
-    require_place({name: x for name, x in arrays.items() if x is not None}, given.backend)
-    for name, x in arrays.items():
-        require_no_gradient(x, name, OPERATION)
+    if not isinstance(given.checks, (bool, np.bool_)):
+        facts = {"name": "checks", "value": given.checks, "choices": "True, False"}
+        raise refusal("ops-choice", operation=OPERATION, **facts)
+    arrays: dict[str, Any] = {}
+    places = {}
+    for name in ARRAYS:
+        x = getattr(given, name)
+        with reading(x, name, OPERATION):
+            arrays[name] = imported(x)
+            require_no_gradient(arrays[name], name, OPERATION)
+            if x is not None:
+                places[name] = on_device(arrays[name])
+    require_place(places, given.backend)
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
 
@@ -193,16 +205,15 @@ def require_choices(backend: str, activation: str | None) -> None:
         ("backend", backend, BACKENDS),
         ("activation", activation, (None, *ACTIVATIONS)),
     ):
-        if value not in known:
+        if not (value is None or isinstance(value, str)) or value not in known:
             choices = ", ".join(map(repr, known))
             raise refusal(
                 "ops-choice", operation=OPERATION, name=name, value=value, choices=choices
             )
 
 
-def require_place(given: dict[str, Any], backend: str) -> None:
-    """Refuse arrays that are not where the product is computed."""
-    places = {name: on_device(x) for name, x in given.items()}
+def require_place(places: dict[str, bool], backend: str) -> None:
+    """Refuse arrays that are not where the product is computed; on a device are those with True."""
     device = backend == "gpu" or (backend == "auto" and any(places.values()))
     wrong = [name for name, there in places.items() if there is not device]
     if wrong:
@@ -233,6 +244,7 @@ class Product:
         )
         self.kinds = first, second
         self.batch = _batch(library, tuple(a.shape), tuple(b.shape))
+        self._require_types()
         (self.M, self.K), self.N = a.shape[-2:], b.shape[-1]
         self.shape = (*self.batch, self.M, self.N)
         library.require_room(
@@ -247,6 +259,12 @@ class Product:
         self.kind = result_type(first, self._out_type())
         self._read_terms()
         self._require_out()
+
+    def _require_types(self) -> None:
+        names = tuple([kind.name for kind in self.kinds])
+        if names not in ATOMS or not set(names) <= set(TYPES):
+            a, b = self.kinds
+            raise refusal("ops-dtype", operation=OPERATION, a=a, b=b, known=", ".join(TYPES))
 
     def _sides(self) -> tuple[Any, Any]:
         """Return the operands as [L, rows, K] that the kernel can read."""
@@ -307,6 +325,9 @@ class Product:
         shape = tuple(out.shape) if hasattr(out, "shape") else type(out).__name__
         if shape != self.shape:
             raise wrong_shape("out", shape, self.shape)
+        if self.library.on_host and not isinstance(out, np.ndarray):
+            value = type(out).__name__
+            raise refusal("ops-array", operation=OPERATION, name="out", value=value)
         if dtype_of(out) is not kind:
             wanted = f"{kind}, as out_dtype says"
             raise refusal(
@@ -314,6 +335,9 @@ class Product:
             )
         if self.library.is_read_only(out):
             raise refusal("ops-read-only", operation=OPERATION)
+        if self.library.on_host and not is_apart(out):
+            facts = {"shape": shown(shape), "strides": shown(out.strides)}
+            raise refusal("ops-overlap", operation=OPERATION, **facts)
 
     # -- the call
 
@@ -359,10 +383,6 @@ class Product:
     def config(self) -> GemmConfig:
         """Choose a configuration, or take the one that is given, or change some of its parts."""
         given, A, B = self.request.config, self.A, self.B
-        names = tuple([kind.name for kind in self.kinds])
-        if names not in ATOMS or not set(names) <= set(TYPES):
-            a, b = self.kinds
-            raise refusal("ops-dtype", operation=OPERATION, a=a, b=b, known=", ".join(TYPES))
         majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
         chosen = choose_config(self.M, self.N, self.K, self.kinds, majors, alignment)
         gpu = self.library.gpu(A)

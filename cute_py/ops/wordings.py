@@ -88,6 +88,12 @@ WORDINGS: dict[str, Wording] = {
         "an array that can be written",
         "pass a copy of it, or no out",
     ),
+    "ops-overlap": (
+        LayoutError,
+        "out of shape {shape} and strides {strides} bytes, whose elements share memory",
+        "an array whose elements are apart",
+        "pass a copy of it, or no out",
+    ),
     "ops-memory": (
         CuteError,
         "a product that needs about {needed} ({arrays} of arrays, {state} to emulate)",
