@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 
 from cute_py.calls.torch_tensors import (
     dtype_of_torch,
-    is_tensor_type,
+    is_tensor,
     numpy_view,
     require_dense,
     require_no_gradient,
@@ -349,7 +349,7 @@ _OTHERS = ("strides", "stride", "__cuda_array_interface__")
 def imported(x: Any) -> Any:
     """Return x, or a view of it if it supports DLPack or the CUDA array interface alone."""
     kind = type(x)
-    if is_tensor_type(kind):
+    if is_tensor(x):
         require_dense(x)
     elif kind not in READERS and not isinstance(x, type):
         return _imported(x)
@@ -401,7 +401,7 @@ def on_host(x: Any, name: str, operation: str) -> Any:
     """
     if isinstance(x, TypedArray):
         return TypedArray(on_host(x.array, name, operation), x.dtype)
-    if not is_tensor_type(type(x)) or on_device(x):
+    if not is_tensor(x) or on_device(x):
         return x
     require_no_gradient(x, name, operation)
     require_dense(x)

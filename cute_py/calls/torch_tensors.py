@@ -46,9 +46,13 @@ def dtype_of_torch(kind: object) -> Dtype:
     return as_dtype(_KINDS.get(name, str(kind)))
 
 
+def is_tensor(x: object) -> bool:
+    """Return whether x is a tensor of torch, or of a type derived from it."""
+    return _is_tensor_type(type(x))  # type: ignore[arg-type]
+
+
 @lru_cache(maxsize=256)
-def is_tensor_type(kind: type) -> bool:
-    """Return whether a type is torch's tensor type or derived from it."""
+def _is_tensor_type(kind: type) -> bool:
     return any(base.__module__.partition(".")[0] == "torch" for base in kind.__mro__)
 
 
@@ -96,7 +100,7 @@ def outside_autograd(arrays: Iterable[object], function: Callable[..., Any]) -> 
 def _grad_mode() -> Callable[[], bool]:
     """Return the function that returns whether grad mode is on."""
     torch: Any = sys.modules.get("torch")
-    return bool if torch is None else torch.is_grad_enabled  # type: ignore[no-any-return]
+    return bool if torch is None else torch.is_grad_enabled
 
 
 def note_written(x: object) -> None:
@@ -133,7 +137,7 @@ _IMAGES = {8: "uint8", 16: "int16"}  # bits -> the integers that NumPy and torch
 
 # -- torch.compile
 
-_called: list[Any] = []  # functions that graphs call, until torch skips them
+_called: list[Any] = []  # the code of the functions that graphs call
 
 
 def graph_break(function: Any) -> Any:
@@ -154,10 +158,10 @@ def leave_graphs() -> None:
     that is skipped.
     """
     frames: Any = sys.modules.get("torch._C._dynamo.eval_frame")
-    if _called and hasattr(frames, "_FrameExecStrategy"):  # torch 2.7
+    if hasattr(frames, "_FrameExecStrategy"):  # torch 2.7
         skip = frames._FrameAction.SKIP
-        while _called:
-            frames.set_code_exec_strategy(_called.pop(), frames._FrameExecStrategy(skip, skip))
+        for code in _called:
+            frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip))
 
 
 graph_break(leave_graphs)

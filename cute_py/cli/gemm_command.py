@@ -155,7 +155,7 @@ def _multiplied(given: Namespace, file: Output | None) -> tuple[str, int]:
     if given.report and call.report is not None:
         print(call.report)
     if file is not None:
-        np.save(file, result, allow_pickle=False)  # type: ignore[arg-type]
+        np.save(file, result, allow_pickle=False)
     return f"{call.inputs.kind} {_sizes(result.shape)}", WRONG if error.within is False else 0
 
 

@@ -25,7 +25,7 @@ from cute_py.calls.arrays import (
     strides_of,
     unwrapped,
 )
-from cute_py.calls.torch_tensors import NAMES, is_tensor_type, tensor_view
+from cute_py.calls.torch_tensors import NAMES, is_tensor, tensor_view
 from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
 from cute_py.dtypes.conversion import convert
@@ -257,7 +257,7 @@ class NumPy(Library):
 
     def given_back(self, result: Array, like: Any) -> Any:
         """Return a new array as one of the library of `like`, on the same memory."""
-        if not is_tensor_type(type(unwrapped(like))):
+        if not is_tensor(unwrapped(like)):
             return result
         return tensor_view(result, dtype_of(result))
 
@@ -297,7 +297,7 @@ def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, An
         with reading(x, name, operation):
             views[name] = adopted(x, operation)
     first = unwrapped(next(iter(views.values())))
-    library = Torch if is_tensor_type(type(first)) else CuPy
+    library = Torch if is_tensor(first) else CuPy
     return arrays | views, library(operation, first.device)
 
 

@@ -17,7 +17,7 @@ from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device
 from cute_py.calls.memo import Memo
 from cute_py.calls.torch_tensors import (
     graph_break,
-    is_tensor_type,
+    is_tensor,
     leave_graphs,
     note_written,
     outside_autograd,
@@ -149,7 +149,7 @@ def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> An
     with library.inside():
         call = Product(request, library).call(statics)
         result = call.run(**{"checks": given.checks} if library.on_host else {})
-    if library.on_host and is_tensor_type(type(given.out)):
+    if library.on_host and is_tensor(given.out):
         note_written(given.out)
     again = in_place(call, given[: len(ARRAYS)], _by(call.statics))
     if again is not None or statics is None:
@@ -182,8 +182,9 @@ def taken(given: Request) -> tuple[Request, Library]:
     if config is not None and not isinstance(config, (GemmConfig, str)):
         known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
         raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
-    if not isinstance(given.checks, (bool, np.bool_)):
-        facts = {"name": "checks", "value": given.checks, "choices": "True, False"}
+    checks: object = given.checks
+    if not isinstance(checks, (bool, np.bool_)):
+        facts: dict[str, Any] = {"name": "checks", "value": checks, "choices": "True, False"}
         raise refusal("ops-choice", operation=OPERATION, **facts)
     arrays: dict[str, Any] = {}
     places = {}
@@ -205,7 +206,8 @@ def require_choices(backend: str, activation: str | None) -> None:
         ("backend", backend, BACKENDS),
         ("activation", activation, (None, *ACTIVATIONS)),
     ):
-        if not (value is None or isinstance(value, str)) or value not in known:
+        word: object = value
+        if not (word is None or isinstance(word, str)) or word not in known:
             choices = ", ".join(map(repr, known))
             raise refusal(
                 "ops-choice", operation=OPERATION, name=name, value=value, choices=choices
