@@ -120,6 +120,9 @@ def gemm(
     result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
     K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate.
 
+    The result is an array of the library of `a`. It has no gradient, so tensors of torch that
+    autograd follows are refused in grad mode. Under `torch.compile` the call is a graph break.
+
     Raises CuteError: LayoutError for shapes, DtypeError for types, and see docs/errors.md.
 
     >>> import numpy as np

@@ -79,8 +79,16 @@ def test_lists_of_tensors_with_a_gradient_are_refused():
         cute.ops.gemm([[x[0]]], np.ones((1, 1)))
 
 
+@pytest.fixture(scope="module")
+def compiled():
+    """Load what torch.compile needs, which takes seconds, and the emulator."""
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(3))
+    cute.ops.gemm(torch.ones(8, 16), torch.ones(16, 8))
+    add(torch.ones(16), torch.ones(16))
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_a_call_breaks_the_graph_of_torch_compile():
+def test_a_call_breaks_the_graph_of_torch_compile(compiled):
     graphs_around("cpu")
 
 
