@@ -373,6 +373,7 @@ _FLOATS = (
     *(_row(f"min.{kind}x2", f"{{fn}}.{kind}x2 {{d}}, {{a}}, {{b}};", _B2, "min, max",
            first="sm_80", fn=_same("min", "max"))
       for kind in ("f16", "bf16")),
+    _row("lop3", "lop3.b32 {d}, {a}, {b}, {c}, {table};", f"{_B2} c:b32", "lop3", table=()),
     _row("prmt", "prmt.b32 {d}, {a}, {b}, {selector};", _B2, "prmt", selector=()),
 )  # fmt: skip
 

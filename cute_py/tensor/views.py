@@ -213,12 +213,11 @@ def _one_unit(layout: AnyLayout) -> Alike:
     if layout.__class__ is not Layout or layout._kind != INTS:
         return layout
     units = [k for k, step in enumerate(layout._d) if abs(step) == 1]
-    kept = max(units, key=lambda k: layout._s[k], default=None)
-    if kept is None:
-        kept = next((k for k, extent in enumerate(layout._s) if extent == 1), None)
-    changed = [k for k, extent in enumerate(layout._s) if extent == 1 and (k in units or k == kept)]
+    single = [k for k, extent in enumerate(layout._s) if extent == 1]
+    kept = max(units or single[:1], key=lambda k: layout._s[k], default=None)
+    changed = [k for k in single if k in units or k == kept]
     steps = tuple([int(k == kept) if k in changed else d for k, d in enumerate(layout._d)])
-    return layout if steps == layout._d else Layout(layout.shape, unflatten(steps, layout.shape))
+    return layout if list(steps) == list(layout._d) else Layout(layout.shape, unflatten(steps, layout.shape))
 
 
 def _finer_origin(layout: AnyLayout, offset: Leaf, n: int) -> Leaf:

@@ -195,6 +195,15 @@ def permuted(selector, a, b):
     return sum(((b << 32 | a) >> n & 0xFF) << 8 * i for i, n in enumerate(chosen))
 
 
+def logic(table, *words):
+    """lop3: of each three bits, the bit of the table."""
+    found = 0
+    for i in range(32):
+        a, b, c = (w >> i & 1 for w in words)
+        found |= (table >> (a << 2 | b << 1 | c) & 1) << i
+    return found
+
+
 def instruction(name, modes):
     """Return the function of a row of instructions on images; None where there is none here."""
     found = {
@@ -214,6 +223,7 @@ def instruction(name, modes):
         "fma": lambda: partial(fma, modes["type"]),
         "fma.bf16": lambda: partial(fma, "bf16"),
         "cvt.pair.f32": lambda: partial(pair_of, modes["type"]),
+        "lop3": lambda: partial(logic, modes["table"]),
         "prmt": lambda: partial(permuted, modes["selector"]),
         **{
             f"{fn}.{kind}x2": partial(paired, kind, modes.get("fn", fn))

@@ -15,8 +15,8 @@ from tests.compile_only.test_instructions import chosen, function
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
 
-from cute_py.codegen.arch import NEEDS, TARGETS, capability, require_runnable
-from cute_py.codegen.instructions import TABLE, texts
+from cute_py.codegen.arch import NEEDS, capability, require_runnable
+from cute_py.codegen.instructions import TABLE, TARGETS, texts
 from cute_py.kernels.config import choose
 from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.plan import ops

@@ -158,14 +158,13 @@ _UNIT = {"f16": 0x6400, "bf16": 0x4300}
 
 def _nibbles(e: Emit, word: Any, signed: bool, kind: str) -> list[Any]:
     """Return eight integers of 4 bits; of signed ones the top bit is flipped, which adds 8."""
-    b, unit = e.b, _UNIT[kind]
-    odd = b.lshr(word, _word(4))
+    odd = e.b.lshr(word, _word(4))
+    table, unit = (0x6A, _UNIT[kind] | 8) if signed else (0xEA, _UNIT[kind])  # (a & b) ^ c, .. | c
     found = []
     for i in range(4):
         pair = _permuted(e, word, odd, i, i, 4 + i, 4 + i)
-        low = b.and_(pair, _both(0xF))
-        placed = b.xor(low, _both(unit | 8)) if signed else b.or_(low, _both(unit))
-        found.append(_pair(e, kind, "sub", [placed, _both(unit | 8 if signed else unit)]))
+        (placed,) = e.emit("lop3", pair, _both(0xF), _both(unit), table=table)
+        found.append(_pair(e, kind, "sub", [placed, _both(unit)]))
     return found
 
 
