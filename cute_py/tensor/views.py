@@ -217,7 +217,11 @@ def _one_unit(layout: AnyLayout) -> Alike:
     kept = max(units or single[:1], key=lambda k: layout._s[k], default=None)
     changed = [k for k in single if k in units or k == kept]
     steps = tuple([int(k == kept) if k in changed else d for k, d in enumerate(layout._d)])
-    return layout if list(steps) == list(layout._d) else Layout(layout.shape, unflatten(steps, layout.shape))
+    return (
+        layout
+        if list(steps) == list(layout._d)
+        else Layout(layout.shape, unflatten(steps, layout.shape))
+    )
 
 
 def _finer_origin(layout: AnyLayout, offset: Leaf, n: int) -> Leaf:

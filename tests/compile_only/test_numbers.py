@@ -312,19 +312,27 @@ def test_pairs_have_the_bits_of_their_elements(kind, fn):
         require_same(out, emitted)
 
 
-@pytest.mark.parametrize("kind", ["f16", "bf16"])
-def test_eight_products_are_four_instructions(kind):
-    @cute.kernel
-    def products(out, a, b):
-        cute.launch(grid=1, block=32)
-        x, y = (cute.rmem(a.dtype, 8) for _operand in range(2))
-        here = (cute.thread_idx(),)
-        cute.copy(cute.local_tile(a, (8,), here), x)
-        cute.copy(cute.local_tile(b, (8,), here), y)
-        cute.copy(x * y, cute.local_tile(out, (8,), here))
+@cute.kernel
+def products(out, a, b):
+    cute.launch(grid=1, block=32)
+    x, y = (cute.rmem(a.dtype, 8) for _operand in range(2))
+    here = (cute.thread_idx(),)
+    cute.copy(cute.local_tile(a, (8,), here), x)
+    cute.copy(cute.local_tile(b, (8,), here), y)
+    cute.copy(x * y, cute.local_tile(out, (8,), here))
 
-    arrays = [typed(zeros(kind, 256), kind) for _i in range(3)]
-    found = cute.compile(cute.trace(products, *arrays), "sm_90a").resources.instructions
+
+@pytest.fixture(scope="module")
+def counts():
+    """The instructions of eight products, by type."""
+    arrays = {kind: [typed(zeros(kind, 256), kind)] * 3 for kind in ("f16", "bf16")}
+    plans = {kind: cute.trace(products, *given) for kind, given in arrays.items()}
+    return {kind: cute.compile(p, "sm_90a").resources.instructions for kind, p in plans.items()}
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_eight_products_are_four_instructions(counts, kind):
+    found = counts[kind]
     assert found["HMUL2"] + found["HFMA2"] == 4, found
     assert not any(found[each] for each in ("F2FP", "FMUL", "PRMT")), found
 
