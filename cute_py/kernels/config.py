@@ -307,6 +307,10 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
         ("a tile that the threads' tile divides", bool(m % per[0] or n % per[1])),
         ("a K that the atom's K divides", k % config.mma_atom.shape_mnk[2] != 0),
         ("rows of 16 bytes in shared memory, in groups of 8", not _in_atoms(config, sides)),
+        (
+            "single elements along K for plain multiply-adds, which transpose them",
+            config.simt and any(side.major == "K" and side.vector > 1 for *_tile, side in sides),
+        ),
         ("copies that cover the tile evenly", not _cover(sides, threads)),
         ("stores that cover the tile evenly", not _cover(stores, threads)),
     ]
