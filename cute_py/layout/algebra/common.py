@@ -53,6 +53,8 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> IntTuple:
     """Return how many elements are contiguous and in the same order in both a and b, from index 0
     on (elements).
 
+    Law: it is the size of `max_common_layout(a, b)`. Under different swizzles, of which one has an
+    offset, it is the run that both leave contiguous. Raises what `max_common_layout` raises.
     Source: cutlass layout.hpp `max_common_vector`.
 
     >>> max_common_vector(Layout((4, 8), (8, 1)), Layout((4, 8), (16, 1)))
