@@ -240,6 +240,12 @@ WORDINGS: dict[str, Wording] = {
         "operands of one type",
         "convert one of them: x.to(dtype); for a condition: cute.where(c, 1, 0)",
     ),
+    "kernel-lack": (
+        LayoutError,
+        "{what}, for which no architecture has an instruction",
+        "{wanted}",
+        "{instead}",
+    ),
     "kernel-domain": (
         LeafTypeError,
         "registers of {dtype}",

@@ -8,8 +8,8 @@ from typing import ClassVar
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
-from cute_py.plan.op import FIXED, UPDATED, Node, Op
-from cute_py.plan.ops.registers import narrow
+from cute_py.plan.op import FIXED, UPDATED, Lack, Node, Op
+from cute_py.plan.ops.registers import narrow, values_of
 
 Steps = tuple[tuple[int, int, int], ...]
 
@@ -48,6 +48,10 @@ class Mma(Op):
     def problem(self) -> str:
         """Check for whole fragments of accumulators, and steps inside of them."""
         return _fragments(self.atom, self.d, self.steps)
+
+    def lack(self) -> Lack | None:
+        """A type with values, for the arithmetic of an atom without an instruction."""
+        return values_of(self.d.dtype, "a product") if self.atom.ptx is None else None
 
     def needs(self) -> MMA_Atom | str | None:
         """The instruction of the atom; without one, the conversion that its arithmetic needs."""

@@ -7,10 +7,10 @@ from math import prod
 from typing import ClassVar
 
 from cute_py.atoms.copy import Copy_Op
-from cute_py.plan.access import Access
+from cute_py.plan.access import LOAD_CACHES, STORE_CACHES, Access
 from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.functions import ATOMICS
-from cute_py.plan.op import FIXED, LOADED, MBARRIER, PREFETCHED, STORED, WRITTEN, Op
+from cute_py.plan.op import FIXED, LOADED, MBARRIER, PREFETCHED, STORED, WRITTEN, Lack, Op
 
 
 def _elements(x: Access, reg: Reg) -> str:
@@ -57,6 +57,10 @@ class Load(Op):
         """Check for equally many elements in memory and registers."""
         return _elements(self.src, self.dst)
 
+    def lack(self) -> Lack | None:
+        """Whole bytes, or a cache operator of loads."""
+        return self.src.lack(LOAD_CACHES)
+
     def __str__(self) -> str:
         return f"{self.dst} = load {self.src}"
 
@@ -80,6 +84,10 @@ class Store(Op):
     def problem(self) -> str:
         """Check for equally many elements in memory and registers."""
         return _elements(self.dst, self.src)
+
+    def lack(self) -> Lack | None:
+        """Whole bytes, or a cache operator of stores."""
+        return self.dst.lack(STORE_CACHES)
 
     def __str__(self) -> str:
         return f"store {self.dst} = {self.src}"
@@ -219,6 +227,19 @@ class Atomic(Op):
     def problem(self) -> str:
         """Check for a known function, and equally many elements in memory and registers."""
         return _elements(self.dst, self.src) if self.fn in ATOMICS else f"the atomic {self.fn}"
+
+    def lack(self) -> Lack | None:
+        """An instruction for the type."""
+        kinds = ATOMICS[self.fn]
+        if self.dst.dtype.name in kinds:
+            return None
+        instead = "combine in registers (cute.warp_reduce), and let one thread a row store the result"
+        if self.fn in ("min", "max") and self.dst.dtype.name in ("f32", "f64"):
+            word = f"s{self.dst.dtype.bits}"
+            instead += f"; numbers of at least 0 have the order of their bits: recast to {word}"
+        return Lack(
+            f"an atomic {self.fn} of {self.dst.dtype}", f"{', '.join(kinds)} for {self.fn}", instead
+        )
 
     def needs(self) -> str | None:
         """The addition of bf16, which only newer architectures have."""

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Scalar
-from cute_py.plan.op import MBARRIER, Op
+from cute_py.plan.functions import WORDS
+from cute_py.plan.op import MBARRIER, Lack, Op
 
 TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -200,6 +201,17 @@ class WaitUntil(Op):
         """Check for a known comparison of one element."""
         single = self.src.count == self.src.width == 1
         return "" if self.test in TESTS and single else f"the test {self.test}"
+
+    def lack(self) -> Lack | None:
+        """A type that compares with an integer."""
+        dtype = self.src.dtype
+        if dtype.name in WORDS:
+            return None
+        return Lack(
+            f"a wait for an element of {dtype}",
+            ", ".join(WORDS),
+            "wait for a flag of one of these types, stored after the data (cute.store_release)",
+        )
 
 
 @dataclass(frozen=True, slots=True)
