@@ -154,7 +154,7 @@ def _lacking(plan: Plan, arch: str, need: Need, op: Op | None = None) -> CuteErr
         "codegen-lacks",
         operation=plan.name,
         where=None if op is None else op.where,
-        op="a cluster launch" if op is None else type(op).__name__,
+        op="a cluster launch" if op is None else op.call,
         instruction=need.instruction,
         arch=arch,
         first=need.first,

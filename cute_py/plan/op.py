@@ -90,6 +90,8 @@ class Op(Node):
 
     word: ClassVar[str]
     """Its name in plans and printed kernels."""
+    call: ClassVar[str]
+    """How a kernel writes it, for refusals: `cute.cp_async_wait`, or in words."""
     purpose: ClassVar[str]
     """A short description, for the head of a printed kernel."""
     instruction: ClassVar[str | None] = None

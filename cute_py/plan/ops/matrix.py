@@ -38,6 +38,7 @@ class Mma(Op):
     steps: Steps = field(metadata=FIXED)
 
     word: ClassVar[str] = "mma"
+    call: ClassVar[str] = "cute.gemm"
     purpose: ClassVar[str] = "d += a * b, one instruction of the atom for each step"
 
     @property
@@ -93,6 +94,7 @@ class Wgmma(Op):
     accumulate: bool = True
 
     word: ClassVar[str] = "wgmma"
+    call: ClassVar[str] = "cute.warpgroup_gemm"
     purpose: ClassVar[str] = "wgmma.mma_async: d += a * b of a warpgroup"
     bulk: ClassVar[bool] = True
 
@@ -115,6 +117,7 @@ class WgFence(Op):
     """Order earlier register accesses before later Wgmmas. Source: wgmma.fence."""
 
     word: ClassVar[str] = "wgmma_fence"
+    call: ClassVar[str] = "cute.warpgroup_fence"
     purpose: ClassVar[str] = "wgmma.fence"
     instruction: ClassVar[str | None] = "wgmma.fence"
 
@@ -124,6 +127,7 @@ class WgCommit(Op):
     """Commit a group of Wgmmas. Source: wgmma.commit_group."""
 
     word: ClassVar[str] = "wgmma_commit"
+    call: ClassVar[str] = "cute.warpgroup_commit"
     purpose: ClassVar[str] = "wgmma.commit_group"
     instruction: ClassVar[str | None] = "wgmma.commit_group"
 
@@ -135,6 +139,7 @@ class WgWait(Op):
     n: int
 
     word: ClassVar[str] = "wgmma_wait"
+    call: ClassVar[str] = "cute.warpgroup_wait"
     purpose: ClassVar[str] = "wgmma.wait_group"
     instruction: ClassVar[str | None] = "wgmma.wait_group"
 

@@ -31,6 +31,7 @@ class Barrier(Op):
     threads: int = 0
 
     word: ClassVar[str] = "barrier"
+    call: ClassVar[str] = "a barrier"
     purpose: ClassVar[str] = "bar.sync, of the block, a warp or some warps"
 
     @property
@@ -72,6 +73,7 @@ class Fence(Op):
     kind: str
 
     word: ClassVar[str] = "fence"
+    call: ClassVar[str] = "a fence"
     purpose: ClassVar[str] = "order of memory"
 
     def problem(self) -> str:
@@ -93,6 +95,7 @@ class GridDep(Op):
     kind: str
 
     word: ClassVar[str] = "griddepcontrol"
+    call: ClassVar[str] = "a griddepcontrol"
     purpose: ClassVar[str] = "waits for the kernels before, or lets the next one begin"
 
     def problem(self) -> str:
@@ -109,6 +112,7 @@ class MbarInit(Op):
     count: int
 
     word: ClassVar[str] = "mbarrier_init"
+    call: ClassVar[str] = "the init of mbarriers"
     purpose: ClassVar[str] = "mbarrier.init"
     instruction: ClassVar[str | None] = "mbarrier"
 
@@ -128,6 +132,7 @@ class MbarArrive(Op):
     cluster_rank: Scalar | None = None
 
     word: ClassVar[str] = "mbarrier_arrive"
+    call: ClassVar[str] = "an arrival at an mbarrier"
     purpose: ClassVar[str] = "mbarrier.arrive"
 
     def problem(self) -> str:
@@ -149,6 +154,7 @@ class CpArrive(Op):
     bar: Access = field(metadata=MBARRIER)
 
     word: ClassVar[str] = "cp_async_arrive"
+    call: ClassVar[str] = "an arrival of cp.async at an mbarrier"
     purpose: ClassVar[str] = "cp.async.mbarrier.arrive.noinc"
     instruction: ClassVar[str | None] = "cp.async.mbarrier.arrive"
 
@@ -165,6 +171,7 @@ class MbarWait(Op):
     phase: Scalar
 
     word: ClassVar[str] = "mbarrier_wait"
+    call: ClassVar[str] = "a wait for an mbarrier"
     purpose: ClassVar[str] = "mbarrier.try_wait.parity"
     instruction: ClassVar[str | None] = "mbarrier.try_wait"
 
@@ -189,6 +196,7 @@ class WaitUntil(Op):
     value: Scalar
 
     word: ClassVar[str] = "wait_until"
+    call: ClassVar[str] = "cute.wait_until"
     purpose: ClassVar[str] = "reads with acquire order until the element compares"
     cross_block: ClassVar[bool] = True
 
@@ -222,6 +230,7 @@ class SetMaxNReg(Op):
     kind: str  # inc | dec
 
     word: ClassVar[str] = "setmaxnreg"
+    call: ClassVar[str] = "cute.setmaxnreg"
     purpose: ClassVar[str] = "setmaxnreg"
     instruction: ClassVar[str | None] = "setmaxnreg"
 

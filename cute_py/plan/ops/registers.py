@@ -59,6 +59,7 @@ class Fill(Op):
     value: int | float | bool | None = field(metadata=ELEMENTS)
 
     word: ClassVar[str] = "fill"
+    call: ClassVar[str] = "a fill of registers"
     purpose: ClassVar[str] = "all elements become a number"
 
     @property
@@ -87,6 +88,7 @@ class Map(Op):
     dtype: Dtype
 
     word: ClassVar[str] = "map"
+    call: ClassVar[str] = "arithmetic of registers"
     purpose: ClassVar[str] = "element by element"
 
     @property
@@ -134,6 +136,7 @@ class Convert(Op):
     saturate: bool = False
 
     word: ClassVar[str] = "to"
+    call: ClassVar[str] = "x.to(dtype)"
     purpose: ClassVar[str] = "conversion to a type"
 
     @property
@@ -152,7 +155,9 @@ class Convert(Op):
         modes = roundings(dst, src)
         if self.rounding in modes:
             return None
-        if not modes and (scale := values_of(dst, "a conversion") or values_of(src, "a conversion")):
+        if not modes and (
+            scale := values_of(dst, "a conversion") or values_of(src, "a conversion")
+        ):
             return scale
         if not modes:
             return Lack(
@@ -187,6 +192,7 @@ class Reduce(Op):
     src: Reg
 
     word: ClassVar[str] = "reduce"
+    call: ClassVar[str] = "cute.reduce"
     purpose: ClassVar[str] = "combines runs of elements, from left to right"
 
     @property
@@ -223,6 +229,7 @@ class Shuffle(Op):
     width: int = 32
 
     word: ClassVar[str] = "shuffle"
+    call: ClassVar[str] = "cute.shuffle"
     purpose: ClassVar[str] = "shfl.sync: elements of another lane of the warp"
 
     @property
@@ -246,6 +253,7 @@ class Vote(Op):
     src: Reg
 
     word: ClassVar[str] = "vote"
+    call: ClassVar[str] = "cute.vote"
     purpose: ClassVar[str] = "vote.sync over the lanes of the warp"
 
     @property
@@ -272,6 +280,7 @@ class Redux(Op):
     src: Reg
 
     word: ClassVar[str] = "redux"
+    call: ClassVar[str] = "cute.redux"
     purpose: ClassVar[str] = "redux.sync: combines an integer of all lanes of the warp"
     instruction: ClassVar[str | None] = "redux.sync"
 
