@@ -14,7 +14,7 @@ from cute_py.calls.arrays import on_device
 from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.dtypes.table import b1
-from cute_py.errors import CuteError, is_own, place_text, refusal
+from cute_py.errors import CuteError, is_own, place_text, refusal, shorten
 from cute_py.layout.layout import Layout
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
@@ -135,12 +135,16 @@ class Kernel:
         A call that differs from an earlier one only in addresses and run-time numbers takes the
         fast path; see `fast_path`.
         """
-        if named or self._calls is None:
-            self._run(args, named)
-            return
-        calls = self._calls[1]
-        if not (calls.replay(args) or calls.launch(args)):
-            self._run(args, named)
+        try:
+            if named or self._calls is None:
+                self._run(args, named)
+                return
+            calls = self._calls[1]
+            if not (calls.replay(args) or calls.launch(args)):
+                self._run(args, named)
+        except CuteError as error:
+            shorten(error)
+            raise
 
     def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:
         seen = self.dependencies.snapshot()  # first, so that a later change is noticed
@@ -178,7 +182,11 @@ class _Method(Kernel):
         return self.kernel.plan(self.instance, *args, **named)
 
     def __call__(self, *args: object, **named: object) -> None:
-        self.kernel(self.instance, *args, **named)
+        try:
+            self.kernel(self.instance, *args, **named)
+        except CuteError as error:
+            shorten(error)
+            raise
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
