@@ -60,7 +60,8 @@ class CuteError(Exception):
     def inside(self, call: str) -> CuteError:
         """Return this error as raised inside of `call`, the outermost call of the user."""
         said = str(self.facts.get("said", self.args[0]))
-        return type(self)(f"{call}: {said}", self.code, {**self.facts, "said": said, "call": call})
+        facts = {**self.facts, "said": said, "call": call}
+        return _told(type(self)(f"{call}: {said}", self.code, facts))
 
 
 class LayoutError(CuteError, ValueError):
@@ -101,8 +102,15 @@ class EmulationError(CuteError, RuntimeError):
     """
 
 
-# called with each refusal that names a line; the tracer keeps those of its kernel
+# called with each refusal; the tracer keeps those of its kernel
 listeners: list[Callable[[CuteError], object]] = []
+
+
+def _told(error: CuteError) -> CuteError:
+    for listener in listeners:
+        listener(error)
+    return error
+
 
 # -- the tables of wordings
 
@@ -174,9 +182,7 @@ def refusal(code: str, *, operation: str, where: str | None = None, **facts: obj
     if where is not None:
         message += f" ({where})"
     error = kind(message, code, {"operation": operation, **facts})
-    for listener in listeners if where is not None else ():
-        listener(error)
-    return error
+    return _told(error)
 
 
 def format_mode(path: object) -> str:

@@ -308,7 +308,7 @@ def _promising(error: CuteError, state: Trace) -> CuteError:
     if any(re.fullmatch(r"[nv]\d+", name) for name in names):
         promises.append("give cute.as_int or cute.var the bounds low and high")
     promises = promises or ["use % or cute.min_ to bound it, or a static size"]
-    facts = {**error.facts, "promise": f"to make {assumption} known, {', or '.join(promises)}"}
+    facts: dict[str, Any] = {**error.facts, "promise": f"to make {assumption} known, {', or '.join(promises)}"}
     return refusal("trace-undecided", **facts).with_traceback(error.__traceback__)
 
 

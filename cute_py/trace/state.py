@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
 
 _local = threading.local()
+_TRACE = __name__.rpartition(".")[0]
 _HERE = __name__.rpartition(".")[0].partition(".")[0]  # cute_py
 
 
@@ -175,8 +176,22 @@ def emit(kind: Callable[P, Op], *fields: P.args, **named: P.kwargs) -> None:
 
 def _keep(error: CuteError) -> None:
     trace = tracing()
-    if trace is not None:
+    if trace is not None and _is_of_a_kernel():
         trace.refusals.append(error)
+
+
+def _is_of_a_kernel() -> bool:
+    """Return whether a refusal is of the kernel's own operations: the tracer, or an access of an
+    element. A kernel may try a layout and take another one.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_own(frame):
+        name = frame.f_code.co_name
+        module = frame.f_globals.get("__name__", "")
+        if name in ("refusal_here", "__setitem__", "__getitem__") or module.startswith(_TRACE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 listeners.append(_keep)

@@ -317,7 +317,7 @@ def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor 
         old: whether to return the old elements, 0 for those outside of the array.
 
     """
-    require_choice(fn, ATOMICS, "cute.atomic")
+    require_choice(fn, tuple(ATOMICS), "cute.atomic")
     require_tensor(target, "cute.atomic")
     if fn != "exch":
         require_domain(fn, target.dtype)
