@@ -470,6 +470,7 @@ class GlobalMemory:
             where,
             access=access,
             offset=max(offset, 0),
+            coordinate=array.coordinate(max(offset, 0)),
             storage=t.storage,
             other=f"{other} by {name}",
             other_line=line,

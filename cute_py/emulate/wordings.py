@@ -99,8 +99,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-global-race": (
         EmulationError,
-        "a {access} of element {offset} of {storage} by {who}, which nothing orders with the "
-        "{other} ({other_line})",
+        "a {access} of element {offset}{coordinate} of {storage} by {who}, which nothing orders "
+        "with the {other} ({other_line})",
         "accesses of global memory that are ordered, if one of them writes",
         "{fix}",
     ),
