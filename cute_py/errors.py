@@ -243,13 +243,14 @@ def completions(text: str, known: Iterable[str]) -> str:
 # -- the source line of the user's kernel or call, which a refusal names
 
 _HERE = __name__.partition(".")[0]
+PASSED = ("numpy", "IPython", "numba", "llvmlite")  # packages that call this one
 
 
 def kernel_line() -> tuple[str, int]:
     """Return (file, line) of the innermost frame outside of this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not is_own(frame):
+        if not is_hidden(frame):
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
     return "", 0
@@ -263,10 +264,15 @@ def is_own(frame: FrameType) -> bool:
     return bool(module == "contextlib")
 
 
+def is_hidden(frame: FrameType) -> bool:
+    """Return whether a frame is none of the user's: of this package, or of one that calls it."""
+    module: str = frame.f_globals.get("__name__", "")
+    return is_own(frame) or module.partition(".")[0] in PASSED
+
+
 # -- tracebacks without the frames of this package
 
 FULL = "CUTE_PY_FULL_TRACEBACK"  # the variable that keeps all frames
-PASSED = ("IPython", "numba", "llvmlite")  # packages that call this one
 FRAMES, IPYTHON_FRAMES = (
     4,
     3,
@@ -284,8 +290,7 @@ def shorten(error: CuteError, most: int = FRAMES) -> None:
     error.__cause__, error.__suppress_context__ = None, True
     kept, traceback = [], error.__traceback__
     while traceback is not None:
-        module: str = traceback.tb_frame.f_globals.get("__name__", "")
-        if not is_own(traceback.tb_frame) and module.partition(".")[0] not in PASSED:
+        if not is_hidden(traceback.tb_frame):
             kept.append(traceback)
         traceback = traceback.tb_next
     del kept[most - most // 2 : len(kept) - most // 2]
@@ -299,11 +304,11 @@ def _hide_frames() -> None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_own(frame):
-            frame.f_globals["__tracebackhide__"] = _is_hidden
+            frame.f_globals["__tracebackhide__"] = _is_of_refusal
         frame = frame.f_back
 
 
-def _is_hidden(raised: Any) -> bool:  # pytest's ExceptionInfo
+def _is_of_refusal(raised: Any) -> bool:  # pytest's ExceptionInfo
     return isinstance(raised.value, CuteError) and not os.environ.get(FULL)
 
 

@@ -14,7 +14,7 @@ from cute_py.calls.arrays import on_device
 from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.dtypes.table import b1
-from cute_py.errors import CuteError, is_own, place_text, refusal, shorten
+from cute_py.errors import CuteError, is_hidden, place_text, refusal, shorten
 from cute_py.layout.layout import Layout
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
@@ -286,7 +286,7 @@ def _located(error: CuteError, kernel: tuple[str, int]) -> CuteError:
     places = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if not is_own(frame)
+        if not is_hidden(frame)
     ]
     place = place_text(places[-1] if places else kernel)
     found = type(error)(f"{error.args[0]} ({place})", error.code, dict(error.facts))
@@ -308,7 +308,10 @@ def _promising(error: CuteError, state: Trace) -> CuteError:
     if any(re.fullmatch(r"[nv]\d+", name) for name in names):
         promises.append("give cute.as_int or cute.var the bounds low and high")
     promises = promises or ["use % or cute.min_ to bound it, or a static size"]
-    facts: dict[str, Any] = {**error.facts, "promise": f"to make {assumption} known, {', or '.join(promises)}"}
+    facts: dict[str, Any] = {
+        **error.facts,
+        "promise": f"to settle that {assumption}, {', or '.join(promises)}",
+    }
     return refusal("trace-undecided", **facts).with_traceback(error.__traceback__)
 
 

@@ -12,6 +12,7 @@ import threading
 from contextlib import contextmanager
 
 from cute_py.errors import is_own, kernel_line, listeners, place_text, refusal, refusal_here
+from cute_py.integers import ints
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -229,6 +230,16 @@ def require_choice(value: object, choices: tuple[object, ...], operation: str) -
         raise refusal_here(
             "kernel-choice", operation=operation, value=value, choices=", ".join(map(str, choices))
         )
+
+
+def group_count(groups: object, operation: str) -> int:
+    """Return how many groups may be pending: a number that is known, of at least 0."""
+    count = ints.as_int(ints.normalize(groups, operation), operation)
+    if count < 0:
+        raise refusal_here(
+            "kernel-choice", operation=operation, value=groups, choices="0, 1, 2 ..."
+        )
+    return count
 
 
 def _called() -> str:

@@ -39,7 +39,7 @@ from cute_py.trace.arithmetic import (
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
-from cute_py.trace.state import current, emit, require_choice
+from cute_py.trace.state import current, emit, group_count, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -203,8 +203,7 @@ def cp_async_fence() -> None:
 
 def cp_async_wait(groups: int) -> None:
     """Wait until at most `groups` groups are pending (cp.async.wait_group)."""
-    n = ints.as_int(ints.normalize(groups, "cute.cp_async_wait"), "cute.cp_async_wait")
-    emit(CpWait, n)
+    emit(CpWait, group_count(groups, "cute.cp_async_wait"))
 
 
 def threadfence(scope: str = "gpu") -> None:

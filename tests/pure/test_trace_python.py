@@ -777,3 +777,12 @@ def test_any_generator_around_a_loop_hides_nothing(wrappers, body):
     error = run(kernel, 4 if body == "reads" and counted not in wrappers else None)
     carried = body != "reads" or counted in wrappers
     assert getattr(error, "code", None) == ("trace-carried" if carried else None)
+
+
+def test_a_refusal_inside_of_numpy_names_the_line_of_the_kernel():
+    def kernel(out):
+        index()
+        np.sum(out)
+
+    line = kernel.__code__.co_firstlineno + 2
+    assert str(run(kernel)).endswith(f"(test_trace_python.py:{line})")
