@@ -61,8 +61,9 @@ def assembled(name: str, ptx: str, arch: str) -> tuple[bytes, str]:
 def clipped(log: str, most: int = 8) -> str:
     """Return the first lines of a log, for a refusal.
 
-    >>> clipped("a\\nb\\nc\\n", most=2)
-    'a\\n... and 2 more lines'
+    >>> print(clipped(chr(10).join("abc"), most=2))
+    a
+    ... and 2 more lines
     """
     lines = log.strip().splitlines()
     if len(lines) > most:

@@ -510,7 +510,8 @@ _FIXES: dict[bool | None, str] = {
     True: "put cute.syncwarp() between the two, or let one lane do both",
     False: "put cute.syncthreads() between the two",
     None: "let each block write elements of its own, use an atomic, or order the blocks: "
-    "cute.syncthreads() and cute.store_release() here, cute.wait_until() and cute.syncthreads() there",
+    "cute.syncthreads() and cute.store_release() here, cute.wait_until() and cute.syncthreads() "
+    "there",
 }
 
 

@@ -146,7 +146,8 @@ WORDINGS: dict[str, Wording] = {
         EmulationError,
         "the use of {name} by {who}, without {missing}",
         "init, a fence of it, and a barrier, before other threads, TMA or other blocks use it",
-        "call cute.fence_mbarrier_init() after the init, then cute.syncthreads() or cute.cluster_sync()",
+        "call cute.fence_mbarrier_init() after the init, then cute.syncthreads() or "
+        "cute.cluster_sync()",
     ),
     "emulate-mbarrier-again": (
         EmulationError,

@@ -138,7 +138,10 @@ SCENARIOS = {
         cute.compile(cute.trace(k, X), "sm_80")  # here
     """,
     "in an operator": "cute.ops.gemm(X, X)  # here",
-    "in the algebra": "cute.composition(cute.Layout((6, 2), (1, 7)), cute.Layout((3, 2), (2, 3)))  # here",
+    "in the algebra": """
+        a, b = cute.Layout((6, 2), (1, 7)), cute.Layout((3, 2), (2, 3))
+        cute.composition(a, b)  # here
+    """,
     "in a divide": "cute.zipped_divide(cute.Layout((6, 6), (6, 1)), cute.Layout(4))  # here",
     "in a tuple of 70 levels": """
         deep = 1
