@@ -190,6 +190,7 @@ def test_a_symbol_whose_remainder_is_not_known_is_refused():
 HUGE = 1 << 40
 BIG = ComposedLayout(Swizzle(3, 4, 3), 0, Layout((HUGE, HUGE), (HUGE, 1)))
 ODD = ComposedLayout(Swizzle(3, 4, 3), 5, Layout((HUGE - 87, 1000), (1000, 1)))
+PLACES = cute.make_identity_layout((512, 512))
 STEEP = Layout((HUGE >> 4, 32587, 64), (1, HUGE << 42, HUGE >> 4))
 TOP = (HUGE - 87) * 1000 + 4  # the largest sum below the swizzle; all down to 5 are reached
 
@@ -217,6 +218,7 @@ TOP = (HUGE - 87) * 1000 + 4  # the largest sum below the swizzle; all down to 5
         (lambda: cute.from_f2(cute.F2Layout(8, (1 << 79 | 3, 2, 1 << 79 | 4))).bases[1], 2),
         (lambda: cute.max_common_vector(BIG, BIG), cute.size(cute.max_common_layout(BIG, BIG))),
         (lambda: str(cute.max_common_layout(STEEP, Layout(HUGE - 87))), f"{HUGE >> 4}:1"),
+        (lambda: cute.is_injective(ComposedLayout(Layout((512, 512)), (0, 0), PLACES)), True),
         (lambda: cute.contains(ODD, ODD) and cute.overlaps(ODD, ODD), True),
         (lambda: cute.equivalent(BIG, ComposedLayout(BIG.outer, 0, Layout(HUGE))), False),
         (lambda: cute.is_surjective(ComposedLayout(Swizzle(2, 38, 2), 0, Layout(HUGE))), True),
