@@ -134,3 +134,32 @@ def test_explain_says_what_was_not_known_of_symbols():
     ):
         assert "the mode 8:1 goes on: offsets below 8 are reached" in told
         assert "not known: ld == 8" in told
+
+
+def test_a_public_operation_takes_names_and_records_its_operands():
+    layout = Layout((8, 6))
+    named = cute.zipped_divide(layout=layout, tiler=(4, 3))
+    assert named == cute.zipped_divide(layout, (4, 3))
+    assert named.why().startswith("zipped_divide((8,6):(1,8), (4,3)) = ((4,3),(2,2))")
+    block = Layout((2, 2))
+    tiled = cute.tile_to_shape(block=block, shape=(4, 6), order=(2, 1))
+    assert tiled.why().startswith("tile_to_shape((2,2):(1,2), (4,6), (2,1)) = ")
+    with pytest.raises(TypeError, match="missing a required argument: 'tiler'"):
+        cute.zipped_divide(layout=layout)
+    with pytest.raises(TypeError, match=r"zipped_divide\(\) missing 1 required"):
+        cute.zipped_divide(layout)
+
+
+def test_a_refusal_inside_an_operation_names_its_call_and_an_own_one_does_not():
+    with pytest.raises(cute.LayoutError, match=r"^zipped_divide\(.*:\(1,1\),2\)\): complement: "):
+        cute.zipped_divide(Layout((8, 6)), (Layout((2, 2), (1, 1)), 2))
+    with pytest.raises(cute.LayoutError, match=r"^logical_divide: given a tiler of 3 modes"):
+        cute.logical_divide(Layout((8, 6)), (2, 2, 2))
+    with pytest.raises(cute.LeafTypeError, match=r"^zipped_divide: given 5"):
+        cute.zipped_divide(5, 2)
+
+
+def test_an_operation_that_returns_its_operand_leaves_its_history():
+    layout = cute.flatten(Layout((2, (3, 4))))
+    assert cute.logical_divide(layout, None) is layout
+    assert layout.why().startswith("flatten")

@@ -19,7 +19,7 @@ from cute_py.layout import special
 from cute_py.layout.basis import ScaledBasis, sum_steps
 from cute_py.layout.layout import INTS, SYMBOLS, Layout, made, nested_in, raw_flat
 from cute_py.layout.queries import leaf_path
-from cute_py.layout.tuples import ceil_div, leaves, product, read, show
+from cute_py.layout.tuples import leaves, product, read, show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -272,8 +272,14 @@ def _copies(filled: Leaf, target: IntTuple) -> Leaf:
         return 1
     if target.__class__ is not tuple:
         return ints.ceil_div(target, filled)
-    by_mode = product(ceil_div(target, filled))
-    whole = ints.ceil_div(product(target), filled)
+    by_mode: Any = 1
+    size: Any = 1
+    left = filled
+    for extent in leaves(target):
+        by_mode = ints.mul(by_mode, ints.ceil_div(extent, left))
+        left = ints.ceil_div(left, extent)
+        size = ints.mul(size, extent)
+    whole = ints.ceil_div(size, filled)
     return whole if ints.settle(ints.less, by_mode, whole, "complement") else by_mode
 
 

@@ -196,8 +196,11 @@ def walked(a: Layout, b: Layout, told: Told | None = None) -> Layout:
             words[-1] += f" -> {of_modes(modes[-1])}"
             grown += map(ints.sub, used, before)
     result = nested(b, modes)
-    stays = (ints.settle(ints.less, x, extents[k], "composition") for k, x in enumerate(used))
-    carried = next((k for k, fits in enumerate(stays) if not fits), None)
+    carried = None
+    for k, x in enumerate(used):
+        if not ints.settle(ints.less, x, extents[k], "composition"):
+            carried = k
+            break
     if carried is None and (not used or not _of_both_signs(b)):
         return result
     if not numbers:
