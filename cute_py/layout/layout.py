@@ -11,7 +11,7 @@ from functools import wraps
 from math import prod
 
 import cute_py  # the methods call its functions
-from cute_py.errors import CuteError, refusal
+from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.layout import AbstractComposed, AbstractTensor, Mapped
 from cute_py.layout.basis import ScaledBasis
@@ -321,6 +321,7 @@ def operation(
             result = body(*operands)
         except CuteError as error:
             if error.facts.get("operation") == name:
+                shorten(error)
                 raise
             raise error.inside(f"{name}({', '.join(map(show, operands))})") from None
         new = result.__class__ is Layout and result is not operands[0]
