@@ -143,7 +143,7 @@ class Program:
         if isinstance(value, bool | float | np.floating) or type(value) is int:
             fixed = elements(np.asarray(value), dtype).reshape(1, 1, 1, 1)
             return lambda c: fixed
-        name = value.name if isinstance(value, ScalarParam) else str(value)
+        name = str(value)
         if name in self.numbers:
             return lambda c: _given(c, name, dtype)
         evaluate = self.scalar(value)
