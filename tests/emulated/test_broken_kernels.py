@@ -1,8 +1,8 @@
 """Thirty broken kernels: the emulator refuses each, and a table says which tools of
 compute-sanitizer report it on a GPU.
 
-`python tests/gpu/sanitize.py --broken` runs them there and writes the table of docs/emulator.md. All
-of them compile for sm_90a and end, so that nothing but a mistake is left to be found.
+`python tests/gpu/sanitize.py --broken` runs them there and writes the table of docs/emulator.md.
+All of them compile for sm_90a and end, so that nothing but a mistake is left to be found.
 """
 
 from pathlib import Path
@@ -254,11 +254,15 @@ BROKEN = {
 }
 
 
-def plan_of(name):
-    """Return the plan of a broken kernel, and its arrays."""
-    kernel, arrays = BROKEN[name]
+def traced(kernel, arrays):
+    """Return the plan of a kernel, or a plan as it is, and its arrays."""
     given = arrays()
     return (cute.trace(kernel, *given) if isinstance(kernel, cute.Kernel) else kernel), given
+
+
+def plan_of(name):
+    """Return the plan of a broken kernel, and its arrays."""
+    return traced(*BROKEN[name])
 
 
 def code_of(name, order="forward"):
@@ -269,6 +273,15 @@ def code_of(name, order="forward"):
     except cute.CuteError as error:
         return error.code
     return ""
+
+
+def table(said):
+    """Return the table of docs/emulator.md; `said`: of each kernel what each tool says."""
+    rows = [("broken kernel", "emulator", *TOOLS), ("---",) * (2 + len(TOOLS))]
+    for name in BROKEN:
+        word = code_of(name).removeprefix("emulate-") or "nothing"
+        rows.append((name, word, *(said[name][tool] for tool in TOOLS)))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 @pytest.mark.parametrize("name", BROKEN)
