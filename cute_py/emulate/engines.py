@@ -94,8 +94,10 @@ class Engines:
         faults: Faults,
         clusters: Clusters,
         ended: Array,
+        checks: frozenset[str],
     ) -> None:
-        """Begin; `ended` will tell which warps [block, warp] have."""
+        """Begin; `ended` will tell which warps [block, warp] have; `checks`: those to make."""
+        self.checks = checks
         self.agents, self.clocks, self.shadow, self.faults = agents, clocks, shadow, faults
         self.clusters, self.ended = clusters, ended
         shape = len(ended), agents.slots
@@ -162,7 +164,8 @@ class Engines:
         """Make an mbarrier."""
         b, clocks = int(span.B[thread[0]]), self.clocks
         if clocks is not None:
-            self._require_idle(op, span, thread, slot)
+            if "mbarriers" in self.checks:
+                self._require_idle(op, span, thread, slot)
             who = int(span.W[thread[1]]) * LANES + thread[2]
             row = b if clocks.rows > 1 else 0
             self.born[b, slot] = clocks.stamps(np.array([row]), np.array([who]))[0]
@@ -226,7 +229,7 @@ class Engines:
         name = self.agents.mbarrier(slot)
         if self.count[b, slot] == 0:
             raise self.faults.at("emulate-mbarrier-unset", op, span, thread, name=name)
-        if self.clocks is None:
+        if self.clocks is None or "mbarriers" not in self.checks:
             return
         own, w, lane = who = self._thread(span, thread)
         alone = lanes == 1 << lane
@@ -299,11 +302,16 @@ class Engines:
             lane: whether the lane issues it, not the warp as one.
         """
         shadow, clocks = self.shadow, self.clocks
-        if shadow is None or clocks is None:
+        if clocks is None:
             return
         clocks.apart()
         own, w, thread = self._thread(span, issue)
         b = own if target is None else target
+        if not writes and self.agents.kind(agent) == BULK:
+            epoch = int(clocks.epoch[b, int(clocks.column[agent])]) << EPOCH
+            self.reading[b, agent] = epoch, op
+        if shadow is None:
+            return
         g = self._granules(vectors, offsets, shadow.granule)
         part = int(clocks.of[w, thread])
         lanes = 1 << thread if lane else int(clocks.lanes[part])
@@ -317,8 +325,6 @@ class Engines:
             return
         self._fenced_writes(asked)
         shadow.reads.engine_reads((b, g), (part, 1 << thread), agent, epoch, number)
-        if self.agents.kind(agent) == BULK:
-            self.reading[b, agent] = epoch, op
 
     def _granules(self, vectors: Vectors, offsets: Array, granule: int) -> Array:
         """Return the granules of elements; those of the same elements are found once."""
@@ -430,7 +436,7 @@ class Engines:
         or by the TMA loads of an mbarrier there.
         """
         clocks = self.clocks
-        if clocks is None:
+        if clocks is None or "lifetimes" not in self.checks:
             return
         if self.ended[b].all():
             self._end(op, b, "has ended, and a thread of another block uses", "meet")
@@ -442,7 +448,7 @@ class Engines:
     def require_over(self) -> None:
         """Refuse blocks that have all ended while shared memory of them was still used."""
         clocks = self.clocks
-        if clocks is None:
+        if clocks is None or "lifetimes" not in self.checks:
             return
         for (b, agent), (epoch, op) in self.reading.items():
             column = int(clocks.column[agent])

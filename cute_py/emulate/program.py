@@ -7,7 +7,7 @@ all runs of its plan, in several threads, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,6 +18,7 @@ from cute_py.dtypes.table import Dtype, f32, f64
 from cute_py.emulate.access import Located
 from cute_py.emulate.batch import INDICES, Resources
 from cute_py.emulate.bits import numpy_type
+from cute_py.emulate.checks import chosen
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
 from cute_py.emulate.faults import Faults
 from cute_py.emulate.global_memory import is_strong
@@ -62,8 +63,8 @@ class Program:
         together: whether blocks may wait for each other, so that all must be resident.
     """
 
-    def __init__(self, plan: Plan, checks: bool, counted: bool) -> None:
-        """Compile; `checks`: refuse what is no defined behaviour; `counted`: for a report."""
+    def __init__(self, plan: Plan, checks: frozenset[str], counted: bool) -> None:
+        """Compile; `checks`: the names of checks; `counted`: for a report."""
         self.plan, self.checks, self.counted = plan, checks, counted
         for op in plan.ops:
             if type(op) not in HANDLERS:
@@ -203,11 +204,13 @@ class _Same:
         return isinstance(other, _Same) and self.plan is other.plan
 
 
-def program_of(plan: Plan, checks: bool = True, counted: bool = False) -> Program:
+def program_of(
+    plan: Plan, checks: bool | str | Iterable[str] = True, counted: bool = False
+) -> Program:
     """Return the program of a plan, compiled once for each choice."""
-    return _compiled(_Same(plan), checks, counted)
+    return _compiled(_Same(plan), chosen(checks), counted)
 
 
 @lru_cache(maxsize=KEPT)
-def _compiled(key: _Same, checks: bool, counted: bool) -> Program:
+def _compiled(key: _Same, checks: frozenset[str], counted: bool) -> Program:
     return Program(key.plan, checks, counted)

@@ -59,7 +59,7 @@ class Request(NamedTuple):
     backend: str = "auto"
     config: GemmConfig | str | None = None
     dtype: DtypeLike | None = None
-    checks: bool = False
+    checks: bool | str = False
 
 
 KNOWN = Memo(len(ARRAYS), {5: 1, 6: 0})  # alpha and beta
@@ -79,7 +79,7 @@ def gemm(
     *,
     dtype: DtypeLike | None = None,
     out: Any = None,
-    checks: bool = False,
+    checks: bool | str = False,
 ) -> Any:  # an array of the operands' library
     """Return activation(alpha * a @ b + beta * c + bias), as `numpy.matmul` counts the modes.
 
@@ -101,8 +101,8 @@ def gemm(
             kernel writes to `out` directly if its rows are contiguous and as aligned as those of a
             new array, and it shares no memory with a, b, c and bias; otherwise the result is
             copied. After a refusal `out` is unchanged.
-        checks: whether the emulator refuses all that is no defined behaviour, as `cute.emulate`
-            does; without them it checks addresses only. A GPU checks nothing.
+        checks: the checks that the emulator makes, as in `cute.emulate`: True for all of them,
+            False for those of addresses alone, or names ("shared, global"). A GPU makes none.
 
     Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with

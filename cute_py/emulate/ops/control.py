@@ -261,7 +261,7 @@ def let(program: Program, op: ops.Let) -> Run:
 def _promise(program: Program, op: ops.Let) -> Callable[[Cohort, Value], None]:
     """Return a check of the bounds that the kernel told of an integer."""
     symbol = program.symbols.get(op.var)
-    if not program.checks or symbol is None or (symbol.lo, symbol.hi) == (None, None):
+    if "promises" not in program.checks or symbol is None or (symbol.lo, symbol.hi) == (None, None):
         return lambda c, value: None
     low = -math.inf if symbol.lo is None else symbol.lo
     high = math.inf if symbol.hi is None else symbol.hi

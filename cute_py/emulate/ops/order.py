@@ -150,7 +150,7 @@ def require_warps(op: ops.Op, c: Cohort) -> None:
 
 def require_lanes(program: Program, op: ops.Op, c: Cohort) -> None:
     """Refuse an op that waits for all lanes of the warp where some neither come nor have ended."""
-    if c.mask is None or not program.checks:
+    if c.mask is None or "convergence" not in program.checks:
         return
     bad = running(c) & ~c.mask & c.mask.any(-1, keepdims=True)
     if bad.any():
@@ -504,7 +504,7 @@ def set_max_nreg(program: Program, op: ops.SetMaxNReg) -> Run:
 
     def run(c: Cohort) -> None:
         require_warps(op, c)
-        if program.checks:
+        if "convergence" in program.checks:
             c.batch.maxnreg.ask(c.span, op)
 
     return run
