@@ -112,6 +112,8 @@ class Batch:
             for name, storage in needs.registers.items()
         }
         self.ended = np.zeros((blocks, needs.warps), np.bool_)
+        # of divided warps (block, warp): the lanes [1, 1, lane] that have not returned
+        self.alive: dict[tuple[int, int], Array] = {}
         clusters = Clusters(blocks, self.faults, needs.plan.launch.cluster)
         self.clocks: Clocks | None = None
         if needs.checks & CLOCKED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from cute_py.errors import refusal, suggestion
 
@@ -85,8 +86,8 @@ def chosen(checks: bool | str | Iterable[str]) -> frozenset[str]:
         return ALL if checks else frozenset()
     if isinstance(checks, str):
         checks = [name.strip() for name in checks.split(",")]
-    given: object = checks
-    names = frozenset(given) if isinstance(given, Iterable) else frozenset((given,))
+    given: Any = checks
+    names: frozenset[str] = frozenset(given if isinstance(given, Iterable) else (given,))
     for name in names - ALL:
         hint = suggestion(str(name), CHECKS)
         raise refusal(

@@ -20,6 +20,7 @@ from cute_py.emulate.batch import INDICES, Resources
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.checks import chosen
 from cute_py.emulate.cohorts import Cohort, Run, Signal, Step
+from cute_py.emulate.divergence import is_whole
 from cute_py.emulate.faults import Faults
 from cute_py.emulate.global_memory import is_strong
 from cute_py.emulate.registers import View, flag, reader
@@ -95,7 +96,8 @@ class Program:
         for op in block:
             run = HANDLERS[type(op)](self, op)
             strong = self.communicates and is_strong(op)
-            steps.append(Step(op, _counting(op, run) if self.counted else run, strong))
+            run = _counting(op, run) if self.counted else run
+            steps.append(Step(op, run, strong, is_whole(op)))
         return tuple(steps)
 
     def blocks_in(self, *blocks: ops.Block) -> bool:
