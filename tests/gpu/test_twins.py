@@ -27,6 +27,7 @@ SECONDS = 300
 MODULES = (  # and how many twins there are that compile, at least
     ("test_broken_twins", 15),
     ("test_lanes", 20),
+    ("test_divergence", 6),
     ("test_whole_warps", 15),
     ("test_global_memory", 30),
     ("test_global_order", 5),
