@@ -85,10 +85,11 @@ def emulate(
         given = Arguments(plan, args)
         program = program_of(plan, checks, report)
         traffic = program.resources.traffic
-        watched = "global" in program.checks and traffic.written
-        watch = GlobalMemory(traffic, given, counts) if watched else None
         grid = program.grid(given.symbols)
         total = grid[0] * grid[1] * grid[2]
+        watch = None
+        if "global" in program.checks and traffic.written:
+            watch = GlobalMemory(traffic, given, counts, program.resources.agents.count, total)
         together = max(1, memory // program.resources.bytes_per_block())
         if program.together:
             together = max(total, 1)
