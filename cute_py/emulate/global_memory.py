@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.emulate.clocks import SEVERAL, THREAD, WHO
+from cute_py.emulate.clocks import EPOCH, SEVERAL, THREAD, WHO
 from cute_py.emulate.faults import line_of
-from cute_py.emulate.granules import CLOSED, MANY, Region
+from cute_py.emulate.granules import CLOSED, MANY, Kept, Region
 from cute_py.emulate.releases import THREADS
 from cute_py.emulate.spans import LANES, Array
 from cute_py.plan import ops
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from cute_py.plan.plan import Plan
 
 FENCES = ("block", "gpu", "system")  # of threads
+EPOCHS = 8  # of one warp in which it accessed a granule, kept apart
 PLAIN, STRONG_READ, STRONG_WRITE = range(3)
 
 
@@ -367,8 +368,13 @@ class GlobalMemory:
         region = t.region
         stamps, kinds = region.reader.take(t.g), self.traffic.kinds[self._ops(np.maximum(marks, 0))]
         later = marks == 0
-        if not t.clocks.divided:  # the same warp again: the last time says more
-            again = (self._blocks(marks) == self._blocks(t.marks)) & (kinds == t.kind) & (marks > 0)
+        if not t.clocks.divided:  # lanes of one warp, in one epoch
+            again = (
+                (stamps >> EPOCH == t.stamps >> EPOCH)
+                & (self._blocks(marks) == self._blocks(t.marks))
+                & (kinds == t.kind)
+                & (marks > 0)
+            )
             again &= (stamps ^ t.stamps) & WHO & -LANES == 0
             lanes = again & ((stamps ^ t.stamps) & (SEVERAL | WHO) != 0)
             t.stamps = np.where(lanes, t.stamps | SEVERAL, t.stamps)
@@ -410,11 +416,28 @@ class GlobalMemory:
                 if old > 0:
                     before = int(region.reader.take(granule))
                     kind = int(self.traffic.kinds[self._ops(old)])
-                    known[self._blocks(old), kind, before & agent] = old, before
+                    key = self._blocks(old), kind, before & agent, before >> EPOCH
+                    known[key] = old, before
                 region.read[granule] = MANY
-            key = self._blocks(mark), t.kind, stamp & agent
-            lanes = n > 1 or (key in known and (known[key][1] ^ stamp) & (SEVERAL | WHO) != 0)
-            known[key] = mark, stamp | (SEVERAL if lanes else 0)
+            warp = self._blocks(mark), t.kind, stamp & agent
+            self._keep(t, k, known, warp, (mark, stamp | (SEVERAL if n > 1 else 0)))
+
+    def _keep(
+        self, t: Touch, k: int, known: Kept, warp: tuple[int, int, int], row: tuple[int, int]
+    ) -> None:
+        """Add an access (mark and stamp) of entry k to those of its granule. What a warp accessed
+        in one epoch is one of them; what is ordered before the new one is left out.
+        """
+        mark, stamp = row
+        epoch, same = stamp >> EPOCH, [key for key in known if key[:3] == warp]
+        for key in same:
+            old, before = known[key]
+            if key[3] == epoch or len(same) > EPOCHS:
+                stamp |= SEVERAL if (before ^ stamp) & (SEVERAL | WHO) else 0
+            elif self._unordered(t, np.array([k]), np.array([old]), np.array([before])).any():
+                continue
+            del known[key]
+        known[(*warp, epoch)] = mark, stamp
 
     def _close(self, t: Touch, entries: Array) -> Array:
         """Keep two blocks of granules that several access, as no block is ordered with another;
@@ -435,7 +458,9 @@ class GlobalMemory:
             else:
                 row = next(iter(kept.values()))
             two = (row, (int(t.marks[k]), int(t.stamps[k])))
-            region.many[granule] = {(self._blocks(m), t.kind, s & WHO): (m, s) for m, s in two}
+            region.many[granule] = {
+                (self._blocks(m), t.kind, s & WHO, s >> EPOCH): (m, s) for m, s in two
+            }
             region.read[granule] = CLOSED
         rest: Array = entries[region.read.take(g) != CLOSED]
         return rest
@@ -500,7 +525,7 @@ class GlobalMemory:
         marks = region.read[at]
         done = (marks > 0) & (self.traffic.kinds[self._ops(np.maximum(marks, 0))] == STRONG_WRITE)
         for k in np.flatnonzero(marks < 0).tolist():
-            done[k] = STRONG_WRITE in {kind for _, kind, _ in region.many[int(at[k])]}
+            done[k] = STRONG_WRITE in {key[1] for key in region.many[int(at[k])]}
         return done
 
 

@@ -6,7 +6,7 @@ epochs. Both take 4 bytes, and 8 where the numbers are too large for that.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from cute_py.emulate.clocks import EPOCH, SEVERAL, WHO
 from cute_py.emulate.spans import Array
 
 MANY, CLOSED = -1, -2  # marks: several readers; of two blocks, where no block is ordered
+
+# the accesses of a granule: block, kind, agent and epoch -> mark and stamp
+Kept: TypeAlias = dict[tuple[int, int, int, int], tuple[int, int]]
 
 
 class Stamps:
@@ -63,6 +66,5 @@ class Region:
         self.wrote: Array = np.zeros(count, marks)
         self.read: Array = np.zeros(count, marks)
         self.writer, self.reader = Stamps(count, agents), Stamps(count, agents)
-        # of a granule: block, kind and agent -> mark and stamp
-        self.many: dict[int, dict[tuple[int, int, int], tuple[int, int]]] = {}
+        self.many: dict[int, Kept] = {}
         self.strong = False
