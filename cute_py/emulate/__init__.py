@@ -25,6 +25,7 @@ from cute_py.errors import refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from cute_py.emulate.program import Program
     from cute_py.plan.plan import Plan
 
 MEMORY = 1 << 30
@@ -84,28 +85,40 @@ def emulate(
     with np.errstate(all="ignore"):
         given = Arguments(plan, args)
         program = program_of(plan, checks, report)
-        traffic = program.resources.traffic
-        grid = program.grid(given.symbols)
-        total = grid[0] * grid[1] * grid[2]
-        watch = None
-        if "global" in program.checks and traffic.written:
-            watch = GlobalMemory(traffic, given, counts, program.resources.agents.count, total)
-        together = max(1, memory // program.resources.bytes_per_block())
-        if program.together:
-            together = max(total, 1)
-        starts = list(range(0, total, together))
-        for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
-            blocks = min(together, total - start)
-            state = Batch(program.resources, given, grid, counts, blocks, start, watch)
-            before = (batch - 1) * together
-            part = _part_of(progress, before, blocks, total)
-            Machine(program, state, order, part, resident).run()
-            state.maxnreg.require_together(state.spans)
-            if progress is not None:
-                progress(min(before + together, total), total)
-        if counts is not None and watch is not None:
-            counts.unwritten = watch.unwritten()
+        _run(program, given, counts, order, memory, resident, progress)
     return counts
+
+
+def _run(
+    program: Program,
+    given: Arguments,
+    counts: Report | None,
+    order: str | int,
+    memory: int,
+    resident: int | None,
+    progress: Callable[[float, int], None] | None,
+) -> None:
+    """Run all blocks of the grid, batch by batch."""
+    needs, grid = program.resources, program.grid(given.symbols)
+    total = grid[0] * grid[1] * grid[2]
+    watch = None
+    if "global" in program.checks and needs.traffic.written:
+        watch = GlobalMemory(needs.traffic, given, counts, needs.agents.count, total)
+    together = max(1, memory // needs.bytes_per_block())
+    if program.together:
+        together = max(total, 1)
+    starts = list(range(0, total, together))
+    for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
+        blocks = min(together, total - start)
+        state = Batch(needs, given, grid, counts, blocks, start, watch)
+        before = (batch - 1) * together
+        part = _part_of(progress, before, blocks, total)
+        Machine(program, state, order, part, resident).run()
+        state.maxnreg.require_together(state.spans)
+        if progress is not None:
+            progress(min(before + together, total), total)
+    if counts is not None and watch is not None:
+        counts.unwritten = watch.unwritten()
 
 
 def _require_choices(order: object, resident: object) -> None:
@@ -128,10 +141,10 @@ def _part_of(
 __all__ = ["CHECKS", "HANDLERS", "Report", "emulate"]
 
 
-class _Door(ModuleType):
+class _CallableModule(ModuleType):
     def __call__(self, plan: Plan, *args: Any, **named: Any) -> Report | None:
         """Run a plan on NumPy arrays; see `emulate`."""
         return emulate(plan, *args, **named)
 
 
-sys.modules[__name__].__class__ = _Door
+sys.modules[__name__].__class__ = _CallableModule
