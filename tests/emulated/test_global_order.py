@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 import cute_py as cute
@@ -245,3 +245,17 @@ def test_a_chain_without_one_of_its_links_is_refused(steps):
 @given(st.one_of(kernels(4, 14), chains()))
 def test_random_kernels_at_length(steps):
     judge(steps)
+
+
+def is_right(steps):
+    model = Model()
+    for step in steps:
+        model.run(step)
+    return not model.wrong and any(step.kind in ("write", "read", "add") for step in steps)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@given(st.one_of(kernels(3, 7), chains()).filter(is_right))
+def test_200_random_right_kernels_run_in_all_orders(steps):
+    assert judge(steps)
