@@ -457,7 +457,7 @@ class Engines:
                 committed = epoch >> EPOCH <= int(clocks.closed[BULK][b, part, 0])
                 fix = "wait" if committed else "commit, and wait"
                 self._end(op, b, f"a TMA store ({line_of(op)}) still reads", fix)
-        self._require_copies_over()
+        self._require_loads_over()
         for b, source, stamp, op in self.reached:
             rank = int(self.clusters.rank[source])
             known = clocks.clock[b, :, rank, 0, clocks.column[stamp & WHO]].max()
@@ -467,30 +467,31 @@ class Engines:
                     what = "a TMA load of another block writes"
                 self._end(op, b, f"{what} ({line_of(op)})", "meet")
 
-    def _require_copies_over(self) -> None:
-        """Refuse copies to shared memory that no thread of the block has waited for."""
+    def _require_loads_over(self) -> None:
+        """Refuse TMA loads that no thread of the block has waited for. The cp.asyncs of a thread
+        are its own accesses, and PTX does not say that they outlive it.
+        """
         shadow, clocks, agents = self.shadow, self.clocks, self.agents
         if shadow is None or clocks is None:
             return
         for row, last in enumerate(shadow.last):
             stamps, first = np.unique(last, return_index=True)
             who = stamps & WHO
-            copies = (who // agents.threads == COPY) | ((who >= agents.tma) & (who < agents.wgmma))
-            stamps, first, columns = stamps[copies], first[copies], clocks.column[who[copies]]
+            loads = (who >= agents.tma) & (who < agents.wgmma)
+            stamps, first, columns = stamps[loads], first[loads], clocks.column[who[loads]]
             rank = int(clocks.rank[row]) if clocks.clock.shape[2] > 1 else 0
-            known = clocks.clock[row, :, rank, 0][:, columns].max(axis=0, initial=0)
-            late = stamps > np.maximum(known, clocks.own[row, 0, columns])
+            late = stamps > clocks.clock[row, :, rank, 0][:, columns].max(axis=0, initial=0)
             if late.any():
                 k = int(np.argmax(late))
                 op = shadow.ops[int(shadow.wrote[row, first[k]])]
                 engine, _ = agents.engine(int(stamps[k]) & WHO)
-                self._end(op, row, f"{engine} ({line_of(op)}) still writes", "copies")
+                self._end(op, row, f"{engine} ({line_of(op)}) still writes", "load")
 
     def _end(self, op: Op, b: int, use: str, how: str) -> None:
         fixes = {
             "wait": "call tma_store_wait(0) before the kernel ends",
             "commit, and wait": "call tma_store_commit() and tma_store_wait(0) before the end",
-            "copies": "wait for it before the kernel ends: cp_async_wait(0), or its mbarrier",
+            "load": "wait for its mbarrier before the kernel ends",
             "meet": "call cluster_sync() before the kernel ends, or wait for the phase",
         }
         block = self.faults.block(b)

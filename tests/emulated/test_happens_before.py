@@ -181,14 +181,14 @@ class Model:
         self.reached.append((1, agent, self.count[agent]))
 
     def end(self):
-        """Require that threads waited for their TMA stores, blocks for copies to their memory, and
+        """Require that threads waited for their TMA stores, blocks for loads to their memory, and
         for what reaches them.
         """
         all_ = np.arange(THREADS)
         self.wrong |= bool((self.known[0, all_, BULK + all_] < self.count[BULK:LOAD]).any())
         loads = LOAD + np.arange(MOST * BLOCKS)
         for b in range(BLOCKS):
-            agents = np.concatenate([COPY + all_[b == BLOCK], loads[loads % BLOCKS == b]])
+            agents = loads[(loads - LOAD) % BLOCKS == b]
             known = self.known[0, b == BLOCK][:, agents].max(axis=0)
             self.wrong |= bool((known < self.count[agents]).any())
         for block, agent, number in self.reached:

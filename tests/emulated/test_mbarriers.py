@@ -464,41 +464,6 @@ def test_a_block_does_not_end_while_its_tma_store_reads(wait):
     assert verdicts(stored(wait), square, same) == {"emulate-block-end"}
 
 
-# -- the end of a block under copies to its shared memory
-
-
-def copied_by(wait):
-    """Each thread copies an element with cp.async."""
-    atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEALWAYS<32>", "f32")
-
-    @cute.kernel
-    def kernel(x, out):
-        cute.launch(grid=2, block=64)
-        t, s = cute.thread_idx(), cute.smem("f32", 64)
-        cute.copy(atom, cute.local_tile(x, (1,), (t,)), cute.local_tile(s, (1,), (t,)))
-        cute.cp_async_fence()
-        wait(t)
-        out[64 * cute.block_idx() + t] = x[64 * cute.block_idx() + t]
-
-    return kernel
-
-
-def some_wait(t):
-    with cute.when(t != 40):
-        cute.cp_async_wait(0)
-
-
-def waits_for_less(t):
-    cute.cp_async_wait(1)
-
-
-def test_a_block_does_not_end_while_cp_async_writes():
-    right = copied_by(lambda t: cute.cp_async_wait(0))
-    assert verdicts(right, line(128), same) == {True}
-    for wait in (nothing, some_wait, waits_for_less):
-        assert verdicts(copied_by(wait), line(128), same) == {"emulate-block-end"}
-
-
 def test_a_block_does_not_end_while_its_load_writes_what_nobody_reads():
     def unread(wait):
         @cute.kernel
