@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from cute_py.errors import refusal, suggestion
 
 
@@ -82,7 +84,7 @@ def chosen(checks: bool | str | Iterable[str]) -> frozenset[str]:
     >>> sorted(chosen("shared, global")), chosen(False), chosen(True) == ALL
     (['global', 'shared'], frozenset(), True)
     """
-    if isinstance(checks, bool):
+    if isinstance(checks, (bool, np.bool_)):
         return ALL if checks else frozenset()
     if isinstance(checks, str):
         checks = [name.strip() for name in checks.split(",")]

@@ -183,10 +183,7 @@ def taken(given: Request) -> tuple[Request, Library]:
     if config is not None and not isinstance(config, (GemmConfig, str)):
         known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
         raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
-    checks: object = given.checks
-    if not isinstance(checks, (bool, np.bool_)):
-        facts: dict[str, Any] = {"name": "checks", "value": checks, "choices": "True, False"}
-        raise refusal("ops-choice", operation=OPERATION, **facts)
+    _require_checks(given.checks)
     arrays: dict[str, Any] = {}
     places = {}
     for name in ARRAYS:
@@ -199,6 +196,21 @@ def taken(given: Request) -> tuple[Request, Library]:
     require_place(places, given.backend)
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
+
+
+def _require_checks(checks: object) -> None:
+    """Refuse checks that are neither a flag nor text with names that the emulator has."""
+    if isinstance(checks, (bool, np.bool_)):
+        return
+    from cute_py.emulate.checks import CHECKS
+
+    names = checks.split(",") if isinstance(checks, str) else [""]
+    if not {name.strip() for name in names} <= set(CHECKS):
+        facts: dict[str, Any] = {
+            "value": checks,
+            "choices": f"True, False, names among {', '.join(CHECKS)}",
+        }
+        raise refusal("ops-choice", operation=OPERATION, name="checks", **facts)
 
 
 def require_choices(backend: str, activation: str | None) -> None:
