@@ -554,6 +554,7 @@ WHEN = {
         "an mbarrier is used by who does not know of its init: a barrier, or a fence, is missing"
     ),
     "emulate-mbarrier-again": "an mbarrier is initialised again while others may use it",
+    "emulate-cluster-rank": "a block arrives at, or multicasts to, a rank that its cluster lacks",
     "emulate-block-end": (
         "a block ends while a TMA store reads its shared memory, or another block may reach it"
     ),
@@ -991,7 +992,7 @@ RECORDED = {
     "emulate-global-race": (
         "kernel",
         {
-            "access": "write",
+            "access": "a write",
             "offset": "0",
             "coordinate": "",
             "storage": "out",
@@ -1087,6 +1088,15 @@ RECORDED = {
             "name": "mbarrier bar[0]",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
             "use": "nothing orders its use before (kernel.py:5)",
+        },
+    ),
+    "emulate-cluster-rank": (
+        "kernel",
+        {
+            "rank": "2",
+            "name": "bar.arrive",
+            "who": "block (2, 0, 0), warp 0, lane 0 (thread 0)",
+            "size": "2",
         },
     ),
     "emulate-block-end": (

@@ -231,11 +231,10 @@ class Barriers:
         threads: Array = LANES * (self.warps - self.left[B].sum(axis=1))
         return threads
 
-    def whole(self, span: Span, number: int) -> bool:
-        """Tell whether all warps of the blocks come at once to a barrier where nobody waits."""
-        B = span.B
-        alone = not self.arrived[B, number].any()
-        return alone and not (span.nW * LANES < self.everyone(B)).any()
+    def whole(self, span: Span, number: int, threads: Array) -> bool:
+        """Tell whether all threads that a barrier waits for come at once, and nobody waits."""
+        alone = not self.arrived[span.B, number].any()
+        return alone and not (span.nW * LANES < threads).any()
 
     def require_one(self, span: Span, op: ops.Op) -> None:
         """Refuse a barrier of the block that parts of it reach at different lines."""

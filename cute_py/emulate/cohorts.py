@@ -46,6 +46,7 @@ class Wait:
     """Something that a cohort waits for."""
 
     whole = False  # whether all warps of a block must come
+    reason = True  # whether it may be why others wait at a barrier that whole blocks must reach
 
     def __init__(self, op: Op) -> None:
         self.op = op

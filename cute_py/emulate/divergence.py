@@ -51,6 +51,8 @@ def _key(c: Cohort) -> tuple[int, int]:
 class LanesWait(Wait):
     """A wait for the other lanes of the warp."""
 
+    reason = False
+
     def ready(self, c: Cohort) -> bool:
         """Return False: `gather` ends it."""
         return False

@@ -109,16 +109,19 @@ class Engines:
         # block, slot, block and thread that uses it -> its last stamp, whether it did so alone, op
         self.used: dict[tuple[int, int, int, int], tuple[int, bool, Op]] = {}
         self.reached: list[tuple[int, int, int, Op]] = []  # block, source, stamp, op
-        self.reading: dict[tuple[int, int], tuple[int, Op]] = {}  # block, agent: last TMA store
+        self.reading: dict[tuple[int, int], tuple[int, Op]] = {}  # block, agent: last
         self.granules: dict[tuple[Vectors, int], Array] = {}
         if clocks is not None:
             held = (*shape, *clocks.clock.shape[2:])
             for name in ("arriving", "complete"):
                 clocks.messages[name] = np.full(held, LOW, np.int64)
 
-    def block_of(self, b: int, rank: int) -> int:
-        """Return the block of a rank in the cluster of block b."""
-        return self.clusters.block(b, rank)
+    def peer(self, op: Op, span: Span, thread: Thread, rank: int) -> int:
+        """Return the block of a rank in the cluster of a thread."""
+        if not 0 <= rank < self.clusters.size:
+            facts = {"rank": rank, "size": self.clusters.size, "name": op.call}
+            raise self.faults.at("emulate-cluster-rank", op, span, thread, **facts)
+        return self.clusters.block(int(span.B[thread[0]]), rank)
 
     # -- mbarriers
 
@@ -307,7 +310,7 @@ class Engines:
         clocks.apart()
         own, w, thread = self._thread(span, issue)
         b = own if target is None else target
-        if not writes and self.agents.kind(agent) == BULK:
+        if not writes and (self.agents.kind(agent) == BULK or agent >= self.agents.wgmma):
             epoch = int(clocks.epoch[b, int(clocks.column[agent])]) << EPOCH
             self.reading[b, agent] = epoch, op
         if shadow is None:
@@ -319,11 +322,11 @@ class Engines:
         self._after_writes(asked)
         column, number = int(clocks.column[agent]), shadow.number(op)
         epoch = int(clocks.epoch[b, column]) << EPOCH
+        self._fenced_writes(asked)
         if writes:
             self._after_readers(asked)
             shadow.last[b, g], shadow.wrote[b, g] = epoch | agent, number
             return
-        self._fenced_writes(asked)
         shadow.reads.engine_reads((b, g), (part, 1 << thread), agent, epoch, number)
 
     def _granules(self, vectors: Vectors, offsets: Array, granule: int) -> Array:
@@ -375,7 +378,7 @@ class Engines:
         who, several = written & WHO, (written & (SEVERAL | WHOLE)) != 0
         columns, lane = clocks.column[who], np.int64(1) << who % LANES
         warps = who % self.agents.threads // LANES
-        mine = (warps == asked.warp) & (asked.lanes == lane) & ~several
+        mine = (b == own) & (warps == asked.warp) & (asked.lanes == lane) & ~several
         rank = int(self.clusters.rank[b]) if clocks.clock.shape[2] > 1 else 0
         clock = clocks.clock[own, asked.part, rank, 1]
         known = np.where(mine, clocks.own[own, 1, columns], clock[columns])
@@ -383,7 +386,8 @@ class Engines:
         if hidden.any():
             k = int(np.argmax(hidden))
             since = line_of(shadow.ops[int(shadow.wrote[b, g[k]])])
-            facts: dict[str, Any] = {"storage": asked.vectors.access.storage, "access": "read"}
+            facts: dict[str, Any] = {"storage": asked.vectors.access.storage}
+            facts["access"] = "write" if asked.writes else "read"
             facts |= {"offset": self._element(asked, k), "agent": int(who[k])}
             facts["other"] = f"warp {int(warps[k])} ({since})"
             facts["op_name"] = asked.op.call
@@ -452,7 +456,12 @@ class Engines:
             return
         for (b, agent), (epoch, op) in self.reading.items():
             column = int(clocks.column[agent])
-            if epoch > int(clocks.own[b, 0, column]):
+            if agent >= self.agents.wgmma:
+                rank = int(self.clusters.rank[b]) if clocks.clock.shape[2] > 1 else 0
+                if epoch > clocks.clock[b, :, rank, 0, column].max():
+                    use = f"{self.agents.engine(agent)[0]} ({line_of(op)}) still reads"
+                    self._end(op, b, use, "wgmma")
+            elif epoch > int(clocks.own[b, 0, column]):
                 part = clocks.of[self.agents.warp(agent), agent % LANES]
                 committed = epoch >> EPOCH <= int(clocks.closed[BULK][b, part, 0])
                 fix = "wait" if committed else "commit, and wait"
@@ -492,6 +501,7 @@ class Engines:
             "wait": "call cute.tma_store_wait(0) before the kernel ends",
             "commit, and wait": "call cute.tma_store_commit() and cute.tma_store_wait(0) "
             "before the end",
+            "wgmma": "call cute.warpgroup_commit() and cute.warpgroup_wait(0) before the end",
             "load": "wait for its mbarrier before the kernel ends",
             "meet": "call cute.cluster_sync() before the kernel ends, or wait for the phase",
         }

@@ -493,7 +493,7 @@ class GlobalMemory:
             t.op,
             span,
             where,
-            access=access,
+            access=f"an {access}" if access[0] == "a" else f"a {access}",
             offset=max(offset, 0),
             coordinate=array.coordinate(max(offset, 0)),
             storage=t.storage,

@@ -240,7 +240,7 @@ class Machine:
             else:
                 waits.append(f"{who}: {c.wait.describe(c)} ({line_of(c.wait.op)})")
         for c in self.cohorts:
-            if c.wait is not None and c.wait.whole:
+            if c.wait is not None and c.wait.whole and not self._held_up(c):
                 return self._divergent(c, waits)
         for c in self.cohorts:
             wrong = None if c.wait is None else c.wait.mismatch(c)
@@ -252,6 +252,11 @@ class Machine:
         text = "; ".join(waits) + self.residents.missing()
         op = lead.op if lead.wait is None else lead.wait.op
         return self.batch.faults.fault("emulate-deadlock", op, waits=text)
+
+    def _held_up(self, c: Cohort) -> bool:
+        """Tell whether others of its blocks wait for what is no barrier: a flag, an mbarrier."""
+        waits = [x.wait for x in self.cohorts if np.isin(x.span.B, c.span.B).any()]
+        return any(w is None or w.reason for w in waits)
 
     def _divergent(self, c: Cohort, waits: list[str]) -> CuteError:
         b = int(c.span.B[0])

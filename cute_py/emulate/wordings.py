@@ -105,7 +105,7 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-global-race": (
         EmulationError,
-        "a {access} of element {offset}{coordinate} of {storage} by {who}, which nothing orders "
+        "{access} of element {offset}{coordinate} of {storage} by {who}, which nothing orders "
         "with the {other} ({other_line})",
         "accesses of global memory that are ordered, if one of them writes",
         "{fix}",
@@ -160,6 +160,12 @@ WORDINGS: dict[str, Wording] = {
         "a second init of {name} by {who}, where {use}",
         "an mbarrier that nobody uses any more",
         "initialise it once, or put a barrier between its last use and the next init",
+    ),
+    "emulate-cluster-rank": (
+        EmulationError,
+        "rank {rank} for {name} of {who}, in a cluster of {size}",
+        "a rank within the cluster: 0 <= rank < {size}",
+        "count the blocks of a cluster, not those of the grid: cute.block_idx() % {size}",
     ),
     "emulate-block-end": (
         EmulationError,

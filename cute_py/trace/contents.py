@@ -204,7 +204,8 @@ class Snapshot:
         node.grows = plain is None and hasattr(value, "__dict__")
         if not is_foreign(type(value)):
             parts["class"] = type(value)
-        if plain is not None or not is_foreign(type(value)):
+        written_by = next(kind for kind in type(value).__mro__ if is_foreign(kind))
+        if plain is not None or written_by is object:
             return parts
         state = _state_of(value)
         return {**parts, **state} if isinstance(state, dict) and parts else state or parts or None

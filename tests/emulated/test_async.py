@@ -281,6 +281,7 @@ def warpgroup(source="SS", early=False, fence=True, commit=True, ordered=True):
     touch = m.op(ops.Fill, a, 0)
     wait = m.op(ops.WgWait, 0)
     end = {False: [wait, touch, *result], True: [*result, wait], "A": [touch, wait, *result]}
+    end["never"] = []
     return m.plan(
         *loads,
         m.op(ops.Load, b, at(B, tid)),
@@ -321,6 +322,15 @@ def test_accumulators_are_read_too_early():
     assert "put cute.warpgroup_wait(0) before this line" in str(error)
     error = refused("emulate-wgmma-pending", warpgroup(early=True, commit=False), *arrays())
     assert "close the group with cute.warpgroup_commit()" in str(error)
+
+
+@pytest.mark.parametrize("source", ["SS", "RS"])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_block_does_not_end_while_wgmma_reads_its_shared_memory(source, commit):
+    plan = warpgroup(source, early="never", commit=commit)
+    error = refused("emulate-block-end", plan, *arrays())
+    assert "wgmma of warpgroup 0" in str(error)
+    assert "cute.warpgroup_wait(0) before the end" in str(error)
 
 
 def test_a_in_registers_is_overwritten_too_early():

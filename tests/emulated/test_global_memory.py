@@ -633,6 +633,30 @@ def test_a_number_of_blocks_is_at_least_one(resident):
 
 
 @cute.kernel
+def meets_all_blocks(counter, out):
+    cute.launch(grid=4, block=64)
+    with cute.when(cute.thread_idx() == 0):
+        cute.atomic("add", at(counter), 1)
+        cute.wait_until(at(counter), "eq", 4)
+    cute.syncthreads()
+    out[64 * cute.block_idx() + cute.thread_idx()] = 1.0
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_who_waits_at_a_barrier_for_a_thread_that_waits_is_in_no_branch(order):
+    """The refusal is that of the flag: no barrier has to be moved."""
+    arrays = np.zeros(1, np.int32), np.zeros(256, np.float32)
+    plan = cute.trace(meets_all_blocks, *arrays)
+    cute.emulate(plan, *arrays, order=order)
+    assert arrays[1].all()
+    arrays[0][:] = 0
+    with pytest.raises(cute.EmulationError) as caught:
+        cute.emulate(plan, *arrays, order=order, resident=2)
+    assert caught.value.code == "emulate-deadlock"
+    assert "counter == 4, which is 2" in str(caught.value)
+
+
+@cute.kernel
 def a_lock_that_nobody_opens(lock, out):
     cute.launch(grid=2, block=32)
     got = cute.var(1)

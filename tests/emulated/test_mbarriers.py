@@ -87,6 +87,42 @@ def test_what_tma_counts_on_is_fenced():
     assert verdicts(loaded(fence, nothing), square, same) == {"emulate-mbarrier-early"}
 
 
+def cleared(fenced):
+    """The tile is filled with ordinary stores before TMA writes it."""
+
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=1, block=64)
+        t, bar = cute.thread_idx(), cute.mbarriers(1)
+        s = cute.smem("f32", cute.Layout((32, 64), (64, 1)), 1024)
+        for r in range(32):
+            s[r, t] = 0.0
+        with cute.when(t == 0):
+            bar.init(1)
+            cute.fence_mbarrier_init()
+        fenced(t)
+        cute.syncthreads()
+        with cute.when(t == 0):
+            bar.arrive_expect_tx(0, 8192)
+            cute.tma_load(cute.local_tile(cute.tma_tensor(x), (32, 64), (0, 0)), s, bar, 0)
+        bar.wait(0, 0)
+        for r in range(32):
+            out[r, t] = s[r, t]
+
+    return verdicts(kernel, square, same)
+
+
+def one_fences(t):
+    with cute.when(t == 0):
+        cute.fence_proxy_async()
+
+
+def test_tma_writes_over_ordinary_stores_that_are_fenced():
+    assert cleared(lambda t: cute.fence_proxy_async()) == {True}
+    assert cleared(nothing) == {"emulate-proxy-fence"}
+    assert cleared(one_fences) == {"emulate-proxy-fence"}
+
+
 def one_waits(then):
     def wait(bar, t):
         with cute.when(t == 0):
@@ -355,6 +391,32 @@ def test_a_block_lives_as_long_as_others_may_arrive_there():
         assert early <= {"emulate-mbarrier-early", "emulate-mbarrier-unset"}, early
     ended = verdicts(arriving(cute.cluster_sync, ends), line(128), same)
     assert ended == {"emulate-block-end"}
+
+
+def arrives_there(bar, x, rank):
+    bar.arrive(0, rank)
+
+
+def multicasts_there(bar, x, rank):
+    s = cute.smem("f32", cute.Layout((1, 32), (32, 1)), 1024)
+    bar.arrive_expect_tx(0, 128)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(x), (1, 32), (0, 0)), s, bar, 0, 1 << rank)
+
+
+@pytest.mark.parametrize("reach", [arrives_there, multicasts_there])
+@pytest.mark.parametrize("rank", [lambda b: b, lambda b: 2, lambda b: 5])
+def test_a_rank_is_within_the_cluster(reach, rank):
+    @cute.kernel
+    def kernel(x, out):
+        cute.launch(grid=4, block=1, cluster=2)
+        bar = cute.mbarriers(1)
+        bar.init(1)
+        cute.fence_mbarrier_init()
+        cute.cluster_sync()
+        reach(bar, x, rank(cute.block_idx()))
+        cute.cluster_sync()
+
+    assert verdicts(kernel, square, same) <= {"emulate-cluster-rank", "emulate-block-end"}
 
 
 def multicast(release, arrivals=64, begin=cute.cluster_sync, end=cute.cluster_sync):

@@ -232,3 +232,27 @@ def test_who_arrives_knows_the_phase_before():
         found = phases(lambda n=count: cute.named_barrier(1, n, "arrive"))
         wrong = {"barrier-phase", "barrier-count", "deadlock"}
         assert {code.removeprefix("emulate-") for code in found} <= wrong, found
+
+
+@pytest.mark.parametrize("left", [32, 64, 96, 127])
+def test_a_named_barrier_counts_warps_that_have_returned(left):
+    """Its count is a number, not all that are left: of all 128 threads, too."""
+
+    def meeting(threads):
+        @cute.kernel
+        def kernel(x, out):
+            cute.launch(grid=2, block=128)
+            t, b = cute.thread_idx(), cute.block_idx()
+            cute.return_if(t >= left)
+            cute.named_barrier(1, threads)
+            out[128 * b + t] = x[t]
+
+        def right(x, out):
+            return (out.reshape(2, 128)[:, :left] == x[:left]).all()
+
+        return verdicts(kernel, line(256), right)
+
+    warps = -(-left // 32)
+    assert meeting(32 * warps) == {True}
+    if warps < 4:
+        assert meeting(128) == {"emulate-deadlock"}

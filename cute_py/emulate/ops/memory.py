@@ -431,8 +431,8 @@ def tma_load(program: Program, op: ops.TmaLoad) -> Run:
             ranks = value_at(chosen, where, c.span.shape)
             blocks = [own]
             if ranks:
-                bits = [r for r in range(program.resources.cluster) if ranks >> r & 1]
-                blocks = [engines.block_of(own, r) for r in bits]
+                bits = [r for r in range(int(ranks).bit_length()) if ranks >> r & 1]
+                blocks = [engines.peer(op, c.span, where, r) for r in bits]
             for b in blocks:
                 engines.use(op, c.span, where, 1 << where[2], (b, slot), tma=True)
                 agent = c.batch.agents.tma + slot

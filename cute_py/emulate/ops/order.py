@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 class BarrierWait(Wait):
     """A wait for a barrier of the block."""
 
+    reason = False
+
     def __init__(self, op: ops.Barrier, c: Cohort, ids: Array, phases: Array, threads: int) -> None:
         """Remember which phase of which barrier each block of the cohort waits for."""
         super().__init__(op)
@@ -77,7 +79,7 @@ def barrier(program: Program, op: ops.Barrier) -> Run:
         else:
             threads = barriers.everyone(c.span.B)
         whole = op.kind == "sync" and (op.scope == "block" or op.threads == most)
-        if whole and not isinstance(ids, np.ndarray) and barriers.whole(c.span, ids):
+        if whole and not isinstance(ids, np.ndarray) and barriers.whole(c.span, ids, threads):
             barriers.phase[c.span.B, ids] += 1
             if c.batch.clocks is not None:
                 c.batch.clocks.meet(c.batch.clocks.acting(c.span, c.mask))
@@ -309,7 +311,7 @@ def mbar_arrive(program: Program, op: ops.MbarArrive) -> Run:
         for group in groups_of(c, taking_part(c, place), *keys):
             b = int(c.span.B[group.where[0]])
             if rank is not None:
-                b = engines.block_of(b, group.keys[1])
+                b = engines.peer(op, c.span, group.where, int(group.keys[1]))
             arrive(op, c, group, (b, group.keys[0]), op.bytes)
 
     return run
