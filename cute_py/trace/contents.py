@@ -193,9 +193,8 @@ class Snapshot:
     def _of_object(self, value: Any, node: Contents) -> dict[Any, Any] | Unreadable | None:
         if is_opaque(value):
             return None
-        version = getattr(value, "_version", None)
-        if isinstance(version, int) and hasattr(type(value), "__dlpack__"):  # a torch tensor
-            return {"version": version}
+        if hasattr(type(value), "__dlpack__") and hasattr(type(value), "_version"):  # of torch
+            return {"version": value._version}
         plain, held = contents(value), attributes(value)
         parts: dict[Any, Any] = {}
         for i, (key, x) in enumerate(plain or ()):

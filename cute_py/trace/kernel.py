@@ -28,7 +28,7 @@ from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import registers_of
 from cute_py.trace.runtime_integers import compare, new_symbol
-from cute_py.trace.state import Trace, raise_swallowed, recording
+from cute_py.trace.state import Trace, hidden_refusal, raise_swallowed, recording
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -232,15 +232,33 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
         verify(plan)
     except CuteError as error:
         raise _located(_promising(error, state), state.root.line) from None
-    except ValueError as error:
-        if not state.locked or "read-only" not in str(error):
+    except (TypeError, ValueError) as error:
+        found = _in_our_words(error, state)
+        if found is None:
             raise
-        found = refusal("trace-rebound", operation="kernel", names="a large array", kind="block")
         raise _located(found.with_traceback(error.__traceback__), state.root.line) from None
     finally:
         for each in state.locked:
             each.unlock()
     return plan
+
+
+def _in_our_words(error: TypeError | ValueError, state: Trace) -> CuteError | None:
+    """Return the refusal that Python or NumPy raised as an error of its own, or None: code written
+    in C replaces errors of `__index__`, and has its own for arguments of a type that it does not
+    know.
+    """
+    if state.locked and "read-only" in str(error):
+        return refusal("trace-rebound", operation="kernel", names="a large array", kind="block")
+    replaced = hidden_refusal(state)
+    if replaced is not None or not _NAMES.search(str(error)):
+        return replaced
+    facts = {"value": "a value", "use": f"a function of Python ({error})"}
+    instead = "cute.when, cute.where, or a tensor in memory"
+    return refusal("trace-python", operation="kernel", **facts, instead=instead)
+
+
+_NAMES = re.compile(r"\b(Int|Condition)\b")
 
 
 def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:

@@ -91,7 +91,7 @@ class _RunTime:
     def __reduce__(self) -> NoReturn:
         self._refuse("pickle", "the plan of the kernel, which can be saved")
 
-    def __pow__(self, other: object) -> NoReturn:
+    def __pow__(self, other: object, modulo: object = None) -> NoReturn:
         self._refuse("**", "x * x, or 1 << n for a power of two")
 
     __rpow__ = __pow__

@@ -206,6 +206,16 @@ def raise_swallowed(trace: Trace) -> None:
             raise error
 
 
+def hidden_refusal(trace: Trace) -> CuteError | None:
+    """Return the last refusal of a number that code written in C has caught, or None."""
+    for error in reversed(trace.refusals):
+        caught = error.__traceback__
+        seen = caught is not None and not is_own(caught.tb_frame)
+        if error.code in ("trace-python", "trace-number") and not seen:
+            return error
+    return None
+
+
 def tracing() -> Trace | None:
     """Return the current trace, or None."""
     return getattr(_local, "trace", None)

@@ -398,9 +398,9 @@ def arrives_there(bar, x, rank):
 
 
 def multicasts_there(bar, x, rank):
-    s = cute.smem("f32", cute.Layout((1, 32), (32, 1)), 1024)
-    bar.arrive_expect_tx(0, 128)
-    cute.tma_load(cute.local_tile(cute.tma_tensor(x), (1, 32), (0, 0)), s, bar, 0, 1 << rank)
+    s = cute.smem("f32", cute.Layout((2, 32), (32, 1)), 1024)
+    bar.arrive_expect_tx(0, 256)
+    cute.tma_load(cute.local_tile(cute.tma_tensor(x), (2, 32), (0, 0)), s, bar, 0, 1 << rank)
 
 
 @pytest.mark.parametrize("reach", [arrives_there, multicasts_there])

@@ -8,9 +8,11 @@ import contextlib
 import contextvars
 import copy
 import ctypes
+import decimal
 import functools
 import io
 import itertools
+import json
 import random
 import types
 
@@ -68,6 +70,35 @@ class Counter:
 
     def bump(self):
         self.v += 1.0
+
+
+class Pair(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_float))
+
+
+class Numbers(array.array):
+    """State that a class written in C keeps for one of the user's."""
+
+
+class Bytes(bytearray):
+    __slots__ = ()
+
+
+class Dice(random.Random):
+    pass
+
+
+class Record:
+    """Attributes by `__getattr__`, which knows no AttributeError."""
+
+    def __init__(self):
+        self.__dict__["held"] = {"v": 1.0}
+
+    def __getattr__(self, name):
+        return self.held[name]
+
+    def __setattr__(self, name, value):
+        self.held[name] = value
 
 
 @functools.cache
@@ -195,6 +226,16 @@ STATES = {
         lambda s: s.set(s.get() + 1.0),
         lambda s: s.get(),
     ),
+    "structure of ctypes": (lambda: Pair(1, 2), lambda s: attribute(s, "b")(), lambda s: s.b),
+    "array of ctypes": (
+        lambda: (ctypes.c_float * 2)(1, 1),
+        lambda s: s.__setitem__(0, s[0] + 1),
+        lambda s: s[0],
+    ),
+    "subclass of array": (lambda: Numbers("d", [1.0]), lambda s: s.append(2.0), len),
+    "subclass of bytearray": (lambda: Bytes(b"a"), lambda s: s.append(2), len),
+    "subclass of Random": (lambda: Dice(1), lambda s: s.random(), lambda s: s.random()),
+    "attributes by __getattr__": (Record, lambda s: attribute(s)(), lambda s: s.v),
     "ordered dict": (
         lambda: collections.OrderedDict(a=1, b=2),
         lambda s: s.move_to_end("a"),
@@ -516,6 +557,15 @@ USES = {
     "list index": lambda i, r: [1.0, 2.0][i],
     "deep copy of a register": lambda i, r: copy.deepcopy(r),
     "huge number": lambda i, r: r + 10**400,
+    "hexadecimal": lambda i, r: "%x" % i,  # noqa: UP031
+    "number of bytes": lambda i, r: bytes(i),
+    "end of islice": lambda i, r: list(itertools.islice("abc", i)),
+    "json": lambda i, r: json.dumps(i),
+    "Decimal": lambda i, r: decimal.Decimal(i),
+    "name of an attribute": lambda i, r: getattr(r, i),
+    "ufunc": lambda i, r: np.sin(i),
+    "ufunc of two": lambda i, r: np.maximum(i, 3),
+    "power modulo": lambda i, r: pow(i, 2, 3),
 }
 
 
@@ -528,6 +578,17 @@ def test_a_run_time_value_where_python_needs_one_is_refused(use):
         USES[use](i, r)
 
     assert isinstance(run(kernel), CuteError)
+
+
+def test_an_error_of_the_kernel_itself_stays_one():
+    def kernel(out):
+        i = index()
+        with contextlib.suppress(CuteError):
+            cute.Layout((4, -1))
+        out[i] = len(3)
+
+    with pytest.raises(TypeError, match="has no len"):
+        run(kernel)
 
 
 def test_a_copy_of_a_run_time_integer_is_the_integer():
