@@ -112,8 +112,9 @@ _HOME = {
     "plan.plan": "Plan",
     "trace.memory": "rmem smem struct union",
     "trace.copying": "copy prefetch",
-    "trace.mainloop": "Operand mainloop",
+    "trace.mainloop": "mainloop",
     "trace.matrix": "gemm",
+    "trace.operands": "Operand Tiles",
     "trace.hopper": (
         "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "

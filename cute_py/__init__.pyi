@@ -246,9 +246,10 @@ from cute_py.trace.memory import struct as struct
 from cute_py.trace.memory import union as union
 from cute_py.trace.copying import copy as copy
 from cute_py.trace.copying import prefetch as prefetch
-from cute_py.trace.mainloop import Operand as Operand
 from cute_py.trace.mainloop import mainloop as mainloop
 from cute_py.trace.matrix import gemm as gemm
+from cute_py.trace.operands import Operand as Operand
+from cute_py.trace.operands import Tiles as Tiles
 from cute_py.trace.hopper import Mbarriers as Mbarriers
 from cute_py.trace.hopper import cluster_sync as cluster_sync
 from cute_py.trace.hopper import fence_mbarrier_init as fence_mbarrier_init

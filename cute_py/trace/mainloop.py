@@ -6,80 +6,128 @@ copies, waits and products).
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain, islice
+from math import gcd
 
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
+from cute_py.layout.algebra.composition import composition
 from cute_py.layout.algebra.divide import logical_divide
+from cute_py.layout.layout import Layout
 from cute_py.layout.queries import rank, size
 from cute_py.layout.tuples import _
-from cute_py.tensor.tensor import Tensor, make_rmem_tensor
-from cute_py.trace.control import range_
-from cute_py.trace.copying import copy, copy_or_zero
+from cute_py.tensor.tensor import Tensor, make_rmem_tensor, make_tensor
+from cute_py.trace.control import branch, range_
+from cute_py.trace.copying import copy
 from cute_py.trace.matrix import gemm
-from cute_py.trace.runtime_integers import compare
-from cute_py.trace.threads import cp_async_fence, cp_async_wait, syncthreads, thread_idx_linear
+from cute_py.trace.operands import completion, filled
+from cute_py.trace.runtime_integers import Condition, compare
+from cute_py.trace.threads import (
+    cp_async_fence,
+    cp_async_wait,
+    named_barrier,
+    syncthreads,
+    thread_idx_linear,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from cute_py.layout.types import Leaf
-    from cute_py.tiled.tiled_copy import TiledCopy
     from cute_py.tiled.tiled_mma import TiledMMA
+    from cute_py.trace.operands import Operand
+    from cute_py.trace.pipeline import TmaPipeline
+
+    Transform = Callable[[Tensor, Tensor, "At"], tuple[Tensor, Tensor]]
 
 
-class Operand:
-    """One operand of `mainloop`: the copies of its tiles to shared memory and to registers.
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where a product of `mainloop` is: the K tile, its stage, and the k-block in the tile."""
 
-    Args:
-        source: its tiles in global memory (BLK_MN, BLK_K, k).
-        shared: its stages in shared memory (BLK_MN, BLK_K, stages).
-        g2s: the tiled copy from global to shared memory.
-        s2r: the tiled copy from shared memory to the fragments (`make_tiled_copy_A`, `_B`), or None
-            for plain loads.
-
-    """
-
-    def __init__(
-        self, source: Tensor, shared: Tensor, g2s: TiledCopy, s2r: TiledCopy | None = None
-    ) -> None:
-        self.source, self.shared, self.g2s, self.s2r = source, shared, g2s, s2r
+    tile: Leaf
+    stage: Leaf
+    block: int
 
 
-def mainloop(mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
-    """Add the products of all tiles of a and b to acc, in a software pipeline.
+def mainloop(
+    mma: TiledMMA,
+    acc: Tensor,
+    a: Operand,
+    b: Operand,
+    first: Leaf = 0,
+    count: Leaf | None = None,
+    *,
+    barrier: tuple[Leaf, int] | None = None,
+    thread: Leaf | None = None,
+    transform: Transform | None = None,
+    ring: TmaPipeline | None = None,
+) -> None:
+    """Add the products of tiles of a and b to acc, in a software pipeline.
 
     Args:
         mma: the tiled MMA.
         acc: the thread's accumulators (V,M,N), initialized.
         a: operand A, tiles of (BLK_M, BLK_K).
         b: operand B, tiles of (BLK_N, BLK_K).
+        first: the first tile of K.
+        count: how many tiles, a run-time integer, 0 too; None: up to the last one of a.
+        barrier: (id, threads) of a named barrier in place of `syncthreads`, for a loop that some
+            warps of a block run.
+        thread: index of the thread among those of `mma`; None: `thread_idx`.
+        transform: called as transform(a, b, at) before each product, with the fragments (V,M) and
+            (V,N) of a k-block as they were loaded; returns those that are multiplied. `at` has
+            .tile, .stage and .block.
+        ring: the `cute.pipeline` of operands that complete on mbarriers.
 
-    If g2s of an operand is cp.async, stages - 1 tiles are in flight while one is read
+    If an operand arrives by cp.async, stages - 1 tiles are in flight while one is read
     (MmaMultistage). Otherwise the next tile is held in registers, and shared memory has two stages
     (MmaPipelined). Fragments of the next k-block are loaded before the product of the current one.
     Tiles at the edges are predicated as in `cute.copy`, and tiles beyond the last are not read.
-    Raises LayoutError if the stages or tiles of a and b differ.
+
+    Where mma has several atoms along K, atom s multiplies the k-blocks s, s + atoms, ... of each
+    tile in rising order, and the sums of the atoms are added in rising order of s, through the
+    shared memory of an operand. All threads then have the same sums; atom 0 adds to the initial
+    values.
+
+    A barrier must follow before shared memory of the operands is used again. Raises LayoutError if
+    the stages or tiles of a and b differ.
+
+    Source: cutlass mma_multistage.h, mma_pipelined.h; epilogue_base.h (sums of warps along K).
     """
-    loop = _MainLoop(mma, acc, a, b)
-    asynchronous = "cp_async" in (x.g2s.atom.op.completion for x in (a, b))
-    (loop.multistage if asynchronous else loop.pipelined)()
+    thread = thread_idx_linear() if thread is None else thread
+    loop = _MainLoop(mma, acc, (a, b), _Span(first, count, barrier, thread, transform))
+    some = compare("lt", 0, loop.count)
+    if some is False:
+        return
+    with branch(some) if isinstance(some, Condition) else nullcontext():
+        loop.run(ring)
 
 
-class _Partition:
-    """One thread's partition of an operand."""
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The options of `mainloop`."""
+
+    first: Leaf
+    count: Leaf | None
+    barrier: tuple[Leaf, int] | None
+    thread: Leaf
+    transform: Transform | None
+
+
+class _Fragment:
+    """One thread's fragment of an operand, and how it is loaded from a stage."""
 
     def __init__(self, operand: Operand, name: str, mma: TiledMMA, tid: Leaf) -> None:
-        self.g2s = operand.g2s
-        loader = operand.g2s.get_slice(tid)
-        self.source = loader.partition_S(operand.source)  # (CPY,CPY_MN,CPY_K,k)
-        self.stored = loader.partition_D(operand.shared)  # (CPY,CPY_MN,CPY_K,stages)
         thread = mma.get_slice(tid)
-        first = operand.shared[_, _, 0]
         fragment_of = getattr(thread, f"partition_fragment_{name}")
-        self.fragment = fragment_of(first)  # (MMA,MMA_MN,MMA_K)
+        self.fragment = fragment_of(operand.shared[_, _, 0])  # (MMA,MMA_MN,MMA_K)
+        if self.fragment.dtype is not operand.shared.dtype:  # a transform converts
+            self.fragment = make_rmem_tensor(self.fragment.layout, operand.shared.dtype)
         self.s2r = operand.s2r
         if operand.s2r is None:
             self.read = getattr(thread, f"partition_{name}")(operand.shared)
@@ -89,19 +137,6 @@ class _Partition:
             self.read = reader.partition_S(operand.shared)  # (CPY,CPY_MN,CPY_K,stages)
             self.into = reader.retile_D(self.fragment)  # (CPY,CPY_MN,CPY_K)
 
-    @property
-    def vectors(self) -> int:
-        """The number of vectors of a tile that the thread copies."""
-        return int(size(self.source.layout, 1)) * int(size(self.source.layout, 2))
-
-    def pieces(self, most: int) -> list[_Piece]:
-        """Return the copies of a tile in pieces of at most `most` vectors, or of one row."""
-        rows = int(size(self.source.layout, 1))
-        wanted = max(1, most * rows // self.vectors)
-        each = max(n for n in range(1, wanted + 1) if rows % n == 0)
-        cut = [logical_divide(x, (_, each)) for x in (self.source, self.stored)]
-        return [_Piece(self.g2s, *[x[_, (_, i), _, _] for x in cut]) for i in range(rows // each)]
-
     def load(self, block: int, stage: Leaf) -> None:
         """Copy one k-block of a stage to the fragments."""
         source, into = self.read[_, _, block, stage], self.into[_, _, block]
@@ -109,24 +144,6 @@ class _Partition:
             copy(source, into)
         else:
             copy(self.s2r, source, into)
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Some of the vectors of an operand's tile that one thread copies (CPY,CPY_MN,CPY_K,...)."""
-
-    g2s: TiledCopy
-    source: Tensor
-    stored: Tensor
-
-
-def _groups(parts: Iterable[_Partition], most: int) -> list[list[_Piece]]:
-    """Return the copies of a tile in at most `most` groups of about equal size."""
-    parts = tuple(parts)
-    vectors = sum(part.vectors for part in parts)
-    pieces = [piece for part in parts for piece in part.pieces(-(-vectors // most))]
-    each = -(-len(pieces) // most)
-    return [pieces[i : i + each] for i in range(0, len(pieces), each)]
 
 
 PAIR = 2  # rows of instructions: one forward along N, one backward
@@ -141,89 +158,144 @@ def _rows_of(x: Tensor) -> list[Tensor]:
     return [cut[(_, (_, i), *[_] * (rank(x.layout) - 2))] for i in range(pairs)]
 
 
+class _Filling:
+    """The copies of one tile to a stage, issued a piece at a time."""
+
+    def __init__(self, asynchronous: list[Iterator[None]], immediate: list[Iterator[None]]) -> None:
+        self.asynchronous, self.immediate = chain(*asynchronous), immediate
+        self.commits = bool(asynchronous)
+
+    def start(self) -> None:
+        """Load what is stored later."""
+        for pieces in self.immediate:
+            next(pieces)
+
+    def some(self, most: int) -> None:
+        """Issue asynchronous copies: at most so many pieces."""
+        for _piece in islice(self.asynchronous, most):
+            pass
+
+    def commit(self) -> int:
+        """Issue the rest of the asynchronous copies, and commit all, once; return how many."""
+        rest = sum(1 for _piece in self.asynchronous)
+        if self.commits:
+            cp_async_fence()
+            self.commits = False
+        return rest
+
+    def finish(self) -> int:
+        """Issue all that is left; return the number of asynchronous pieces."""
+        rest = self.commit()
+        for pieces in self.immediate:
+            for _piece in pieces:
+                pass
+        return rest
+
+
 class _MainLoop:
-    def __init__(self, mma: TiledMMA, acc: Tensor, a: Operand, b: Operand) -> None:
-        tid = thread_idx_linear()
-        self.mma, self.acc = mma, acc
-        self.parts = (_Partition(a, "A", mma, tid), _Partition(b, "B", mma, tid))
-        self.tiles = size(a.source.layout, 2)
-        self.stages = _stages(a, b)
+    def __init__(
+        self, mma: TiledMMA, acc: Tensor, operands: tuple[Operand, Operand], span: _Span
+    ) -> None:
+        self.mma, self.acc, self.span, self.operands = mma, acc, span, operands
+        self.stages = _stages(*operands)
+        self.iterators = [x.iterator(span.thread) for x in operands]
+        self.parts = [
+            _Fragment(x, name, mma, span.thread) for x, name in zip(operands, "AB", strict=True)
+        ]
+        self.count = self._count()
         self.blocks = int(size(self.parts[0].fragment.layout, 2))
         # copies are interleaved with the products of all k-blocks except the last; without tensor
         # cores, threads have no registers to spare for this
         self.rows = _rows_of(acc) if mma.atom.ptx else [acc]
-        steps = max(1, self.blocks - 1) * len(self.rows) if mma.atom.ptx else 1
-        self.groups = _groups(self.parts, steps)
+        self.steps = max(1, self.blocks - 1) * len(self.rows) if mma.atom.ptx else 1
+        tiles = [x for x in self.iterators if hasattr(x, "split")]
+        vectors = sum(x.vectors for x in tiles)
+        for x in tiles:
+            x.split(-(-vectors // self.steps))
+        self.kinds = [completion(x) for x in self.iterators]
+        self.ahead = self.stages - 1 if "cp_async" in self.kinds else 1
+        self.each = 0  # asynchronous pieces that are issued before a product
+        self.groups = 0  # of these, in a tile
+
+    def _count(self) -> Leaf:
+        """Return the number of tiles."""
+        if self.span.count is not None:
+            return ints.normalize(self.span.count, "cute.mainloop")
+        counts = [getattr(x, "count", None) for x in self.iterators]
+        known = next((n for n in counts if n is not None), None)
+        if known is None:
+            raise refusal_here("mainloop-count", operation="cute.mainloop")
+        return ints.sub(known, self.span.first)
+
+    def run(self, ring: TmaPipeline | None) -> None:
+        """Add the products of all tiles, at least one."""
+        share = self.mma.get_slice(self.span.thread).thr_vmnk[3]  # of the k-blocks
+        others = compare("lt", 0, share)
+        if others is not False:
+            with branch(others):
+                self.acc.fill(0)
+        for x in self.iterators:
+            if hasattr(x, "step"):
+                x.begin(self.span.first)
+        if "mbarrier" not in self.kinds:
+            self.in_stages()
+        elif ring is None or set(self.kinds) != {"mbarrier"} or ring.stages != self.stages:
+            raise refusal_here("mainloop-ring", operation="cute.mainloop", kinds=self.kinds)
+        else:
+            self.in_ring(ring)
+        if others is not False:
+            self.add_shares(share)
+
+    def synchronize(self) -> None:
+        """Wait for all threads of the loop."""
+        if self.span.barrier is None:
+            syncthreads()
+        else:
+            named_barrier(*self.span.barrier)
 
     # -- steps
 
-    def issue(self, tile: Leaf, stage: Leaf) -> None:
-        """Issue the copies of a tile to a stage, if the tile exists."""
-        for group in self.groups:
-            self.issue_group(group, tile, stage)
-        cp_async_fence()
-
-    def issue_group(self, group: list[_Piece], tile: Leaf, stage: Leaf) -> None:
-        """Issue the copies of some pieces of a tile."""
-        there = compare("lt", tile, self.tiles)
-        for piece in group:
-            source, stored = piece.source[_, _, _, tile], piece.stored[_, _, _, stage]
-            if "ZFILL" in piece.g2s.atom.op.name:
-                copy_or_zero(piece.g2s, source, stored, there)
-            else:
-                copy(piece.g2s, source, stored, pred=there)
+    def filling(self, tile: Leaf, ahead: int) -> _Filling:
+        """Return the copies of a tile, counted from the first, to its stage."""
+        stage, number = tile % self.stages, ints.add(self.span.first, tile)
+        sure = ahead < 2 or (tile.__class__ is int and tile < 1)
+        there = True if sure else compare("lt", tile, self.count)
+        found: dict[str, list[Iterator[None]]] = {"cp_async": [], "immediate": []}
+        for x, kind in zip(self.iterators, self.kinds, strict=True):
+            bounded = self.span.count is None and getattr(x, "bounded", False)
+            found[kind].append(filled(x, number, stage, True if bounded else there))
+        return _Filling(found["cp_async"], found["immediate"])
 
     def load(self, block: int, stage: Leaf) -> None:
         """Copy one k-block of a stage to the fragments."""
         for part in self.parts:
             part.load(block, stage)
 
-    def multiply(self, block: int, during: Any = None) -> None:  # a function
+    def multiply(self, block: int, tile: Leaf, stage: Leaf, during: Any = None) -> None:
         """Add the product of one k-block, some rows at a time; `during` is called before each."""
         a, b = (part.fragment[_, _, block] for part in self.parts)
+        if self.span.transform is not None:
+            number = ints.add(self.span.first, tile)
+            a, b = self.span.transform(a, b, At(number, stage, block))
         cut = _rows_of(a) if len(self.rows) > 1 else [a]
         for i, (acc, mine) in enumerate(zip(self.rows, cut, strict=True)):
             if during is not None:
                 during(block * len(self.rows) + i)
             gemm(self.mma, acc, mine, b)
 
-    # -- the two pipelines
-
-    def multistage(self) -> None:
-        """cp.async: stages - 1 tiles in flight."""
-        ahead = self.stages - 1
-        for tile in range(ahead):
-            self.issue(tile, tile)
-        self._arrive(0)
-        for k in range_(self.tiles - 1):
-            self._tile(
-                k % self.stages,
-                during=lambda step, k=k: self._copy_ahead(step, k + ahead),
-                last=lambda k=k: self._arrive((k + 1) % self.stages),
-            )
-        cp_async_wait(0)  # zero fills of tiles beyond the last may still be in flight
-        self._tile((self.tiles - 1) % self.stages)
-
-    def _copy_ahead(self, step: int, tile: Leaf) -> None:
-        """Issue the copies of a later tile that are interleaved with a product; commit after the
-        last one.
-        """
-        if step < len(self.groups):
-            self.issue_group(self.groups[step], tile, tile % self.stages)
-        if step == len(self.groups) - 1:
-            cp_async_fence()
-
-    def _arrive(self, stage: Leaf) -> None:
+    def arrive(self, stage: Leaf) -> None:
         """Wait for a stage, and load its first k-block."""
-        cp_async_wait(self.stages - 2)
-        syncthreads()
+        if "cp_async" in self.kinds:
+            cp_async_wait(self.stages - 2)
+        self.synchronize()
         if self.blocks > 1:
             self.load(0, stage)
 
-    def _tile(self, stage: Leaf, during: Any = None, last: Any = None) -> None:
+    def tile(self, tile: Leaf, stage: Leaf, during: Any = None, last: Any = None) -> None:
         """Multiply all k-blocks of a stage, each while the next one is loaded.
 
         Args:
+            tile: its number, counted from the first.
             stage: the stage to read.
             during: called before each product of some rows, with its number.
             last: called before the last k-block; it waits for the next stage, and loads its first
@@ -232,7 +304,7 @@ class _MainLoop:
         """
         if self.blocks == 1:
             self.load(0, stage)
-            self.multiply(0, during)
+            self.multiply(0, tile, stage, during)
             if last is not None:
                 last()
             return
@@ -241,35 +313,106 @@ class _MainLoop:
                 self.load(block + 1, stage)
             elif last is not None:
                 last()
-            self.multiply(block, during)
+            self.multiply(block, tile, stage, during)
 
-    def pipelined(self) -> None:
-        """Through registers: the next tile is loaded during the product of this one."""
-        held = [
-            make_rmem_tensor(part.source[_, _, _, 0].shape, part.source.dtype, "tile")
-            for part in self.parts
-        ]
+    # -- the pipelines
 
-        def fetch(tile: Leaf) -> None:
-            for part, regs in zip(self.parts, held, strict=True):
-                copy(part.g2s, part.source[_, _, _, tile], regs)
+    def in_stages(self) -> None:
+        """cp.async: stages - 1 tiles in flight; through registers: the next one."""
+        pieces = 0
+        for tile in range(self.ahead):
+            filling = self.filling(tile, self.ahead)
+            filling.start()
+            pieces = filling.finish() or pieces
+        self.each = -(-pieces // self.steps)
+        self.groups = -(-pieces // max(self.each, 1))
+        self.arrive(0)
+        for k in range_(self.count - 1):
+            self.iteration(k)
+        if "cp_async" in self.kinds:
+            cp_async_wait(0)  # zero fills of tiles beyond the last may still be in flight
+        last = self.count - 1
+        self.tile(last, last % self.stages)
 
-        def store(stage: Leaf) -> None:
-            for part, regs in zip(self.parts, held, strict=True):
-                copy(part.g2s, regs, part.stored[_, _, _, stage])
-            syncthreads()
-            if self.blocks > 1:
-                self.load(0, stage)
+    def iteration(self, k: Leaf) -> None:
+        """Multiply a tile while a later one is copied."""
+        filling = self.filling(k + self.ahead, self.ahead)
 
-        fetch(0)
-        store(0)
-        for k in range_(self.tiles - 1):
-            self._tile(
-                k % self.stages,
-                during=lambda step, k=k: fetch(k + 1) if step == 0 else None,
-                last=lambda k=k: store((k + 1) % self.stages),
-            )
-        self._tile((self.tiles - 1) % self.stages)
+        def during(step: int) -> None:
+            if step == 0:
+                filling.start()
+            if step < self.groups:
+                filling.some(self.each)
+            if step == self.groups - 1:
+                filling.commit()
+
+        def last() -> None:
+            filling.finish()
+            self.arrive((k + 1) % self.stages)
+
+        self.tile(k, k % self.stages, during, last)
+
+    def in_ring(self, ring: TmaPipeline) -> None:
+        """Mbarriers: one thread issues the copies, stages - 1 tiles ahead."""
+        for tile in range(self.stages - 1):
+            self.produce(ring, tile)
+        for k in range_(self.count):
+            stage = ring.wait()
+            self.load(0, stage)
+            self.produce(ring, k + self.stages - 1)
+            for block in range(self.blocks):
+                if block + 1 < self.blocks:
+                    self.load(block + 1, stage)
+                self.multiply(block, k, stage)
+            ring.release()
+
+    def produce(self, ring: TmaPipeline, tile: Leaf) -> None:
+        """Issue the copies of a tile, if it exists."""
+        mine = compare("lt", self.span.thread, 1) & compare("lt", tile, self.count)
+        with branch(mine) if isinstance(mine, Condition) else nullcontext():
+            stage, number = ring.acquire(), ints.add(self.span.first, tile)
+            for x in self.iterators:
+                for _piece in filled(x, number, stage, True, ring.full):
+                    pass
+            ring.commit()
+
+    # -- sums of atoms along K
+
+    def add_shares(self, share: Leaf) -> None:
+        """Add the sums of all atoms along K, in the order of the atoms, for all threads."""
+        shares = int(size(self.mma.thr_layout_vmnk, 3))
+        values, bits = int(size(self.acc.layout)), self.acc.dtype.bits
+        flat = composition(self.acc, Layout(values))
+        threads = self.mma.size()
+        held = max((x.shared for x in self.operands), key=_bits_of)
+        most = _bits_of(held) // (threads * bits)
+        if not most:
+            raise refusal_here("mainloop-sums", operation="cute.mainloop", threads=threads)
+        each = max(n for n in range(1, most + 1) if values % n == 0)
+        wide = gcd(each, 128 // bits)
+        layout = Layout(
+            ((wide, each // wide), threads // shares, shares),
+            ((1, wide * threads), wide, wide * threads // shares),
+        )
+        sums = make_tensor(held.engine.recast(self.acc.dtype, 0), layout)
+        v, m, n, _k = self.mma.get_slice(self.span.thread).thr_vmnk
+        by_v, by_m, _n, _k = (int(size(self.mma.thr_layout_vmnk, i)) for i in range(4))
+        place = ints.add(v, ints.mul(by_v, ints.add(m, ints.mul(by_m, n))))
+        more = make_rmem_tensor(layout.shape[0], self.acc.dtype)
+        for first in range(0, values, each):
+            part = make_tensor(flat.engine.moved(first), layout.shape[0])
+            self.synchronize()
+            copy(part, sums[_, place, share])
+            self.synchronize()
+            copy(sums[_, place, 0], part)
+            for other in range(1, shares):
+                copy(sums[_, place, other], more)
+                part += more
+
+
+def _bits_of(shared: Tensor) -> int:
+    engine = shared.engine
+    return int(engine.size) * int(engine.dtype.bits)
 
 
 def _stages(a: Operand, b: Operand) -> int:
