@@ -198,7 +198,7 @@ class GemmConfig:
         """Return the atom over the threads of a block."""
         atom = self.mma_atom
         if self.simt:
-            permutation = tuple([_neighbours(t, w) for t, w in zip(self.tile, self.warps)])  # noqa: B905
+            permutation = tuple([_neighbours(t, w) for t, w in zip(self.tile, self.warps[:2])])  # noqa: B905
             return cute.make_tiled_mma(atom, self.atoms_mnk, (*permutation, _))
         return cute.make_tiled_mma(atom, self.atoms_mnk, (*self.mma_tile, _))
 
