@@ -383,6 +383,7 @@ WHEN = {
     "kernel-print": "the text of `cute.print` has more or fewer `{}` than values",
     "kernel-barrier": "a named barrier has an id or number of threads that hardware lacks",
     "kernel-as-int": "`cute.as_int` is given something other than one integer in a register",
+    "kernel-promise": "no integer satisfies the promise of `cute.as_int` or `cute.var`",
     "kernel-choice": "a word is not one of the choices of an operation",
     "kernel-step": "`cute.range` is given a step of 0",
     "kernel-while": "the condition of `cute.while_` does not change in the loop",
@@ -564,6 +565,8 @@ WHEN = {
     "emulate-deadlock": "all threads that are left wait",
     "emulate-setmaxnreg": "warps of one warpgroup do not ask for one number of registers together",
     "emulate-promise": "an integer is not within the bounds that `as_int` or `var` was told",
+    "emulate-assume": "a condition that `cute.assume` promises is false",
+    "emulate-uniform": "threads that promise to have the same integer have different ones",
     "emulate-assert": "`cute.assert_` fails",
 }
 
@@ -715,6 +718,12 @@ def on_the_emulator():
     def promised(x, t):
         x[cute.as_int(x[t], 0, 3)] = 1
 
+    def assumed(x, t):
+        cute.assume(cute.as_int(x[t]) < 31)
+
+    def uniform(x, t):
+        x[t] = cute.as_int(x[t], uniform="block").to("s32")
+
     def asserted(x, t):
         cute.assert_(t < 31, "x is too small")  # noqa: PT009
 
@@ -753,6 +762,8 @@ def on_the_emulator():
                 unwritten,
                 at_once,
                 promised,
+                assumed,
+                uniform,
                 asserted,
                 shuffled,
                 pending,

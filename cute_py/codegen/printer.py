@@ -237,6 +237,9 @@ class Source:
     def _set(self, op: ops.Set, depth: int) -> None:
         self._line(depth, f"{op.var} = {self.helpers['int64']}({self._scalar(op.value)})", op)
 
+    def _promise(self, op: ops.Promise, depth: int) -> None:
+        self._line(depth, "pass", op)
+
 
 # ops that are printed as Python statements, not as calls
 CONTROL: dict[type[Op], Callable[[Source, Any, int], None]] = {
@@ -246,6 +249,7 @@ CONTROL: dict[type[Op], Callable[[Source, Any, int], None]] = {
     ops.Leave: Source._leave,
     ops.Let: Source._let,
     ops.Set: Source._set,
+    ops.Promise: Source._promise,
 }
 
 

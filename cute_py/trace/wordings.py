@@ -276,6 +276,12 @@ WORDINGS: dict[str, Wording] = {
         "one element of an integer type in registers",
         "load one element: cute.as_int(tensor[i])",
     ),
+    "kernel-promise": (
+        LayoutError,
+        "bounds {low} to {high} and multiple_of={multiple_of}",
+        "an integer that satisfies them, and a positive multiple_of",
+        "give bounds that are true, with the lower one first, or none",
+    ),
     "kernel-choice": (LayoutError, "{value!r}", "one of {choices}", "choose one of them"),
     "kernel-step": (LayoutError, "a step of 0", "a step that is not zero", "use step=1"),
     "kernel-while": (
