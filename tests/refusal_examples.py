@@ -402,6 +402,10 @@ WHEN = {
     "tma-kernel-tile": "TMA is given something other than a tile of a tensor in coordinates",
     "tma-kernel-box": "a tile is not a box that TMA can copy",
     "kernel-registers": "`cute.setmaxnreg` is given an impossible number",
+    "mainloop-operand": "an operand of `cute.mainloop` is neither tiles nor an iterator",
+    "mainloop-count": "neither `cute.mainloop` nor an iterator says how many tiles there are",
+    "mainloop-ring": "operands of `cute.mainloop` complete in ways that do not fit together",
+    "mainloop-sums": "sums of atoms along K do not fit in the stages of an operand",
     "pipeline-stages": "a pipeline has fewer than two stages, or A and B have different numbers",
     # -- viz.wordings
     "viz-type": "a picture is requested of something that has none",

@@ -48,7 +48,7 @@ def gemm_grouped(
             _matrix(x.data, _number(starts[g, i], unit), shape, unit)
             for i, (x, unit, shape) in enumerate(((A, 8, (M, K)), (B, 8, (N, K)), (C, 1, (M, N))))
         )
-        with cute.while_(lambda tile=tile, count=m * n: tile.get() < count):
+        with cute.while_(_below(tile, m * n)):
             x, y = tile.get() % _at_least(m, 1), tile.get() // _at_least(m, 1)
             tCgC = mma.get_slice(tid).partition_C(cute.local_tile(mC, (bM, bN), (x, y)))
             acc = mma.get_slice(tid).make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
@@ -76,7 +76,13 @@ def _matrix(data: Any, start: Any, shape: tuple[Any, Any], unit: int) -> cute.Te
 
 def _at_least(x: Any, least: int) -> Any:
     """Return x, or `least` if that is more."""
-    return -cute.min_(-x, -least)
+    opposite: Any = cute.min_(-x, -least)
+    return -opposite
+
+
+def _below(x: Any, end: Any) -> Any:  # a function
+    """Return the condition of a loop: a variable is below an end."""
+    return lambda: x.get() < end
 
 
 def check() -> None:

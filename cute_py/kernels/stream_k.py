@@ -16,6 +16,10 @@ import cute_py as cute
 from cute_py import _
 from cute_py.kernels.config import GemmConfig, choose
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 @cute.kernel
 def gemm_stream_k(
@@ -44,7 +48,8 @@ def gemm_stream_k(
     units = m * n * depth
     begin, end = units * block // blocks, units * (block + 1) // blocks
     for tile in cute.range(begin // depth, cute.ceil_div(end, depth)):
-        first, stop = -cute.min_(tile * depth - begin, 0), cute.min_(end - tile * depth, depth)
+        before: Any = cute.min_(tile * depth - begin, 0)
+        stop: Any = cute.min_(end - tile * depth, depth)
         tCgC = thr.partition_C(cute.local_tile(C, (bM, bN), (tile % m, tile // m)))
         acc = thr.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
         acc.fill(0)
@@ -52,9 +57,9 @@ def gemm_stream_k(
         gB = cute.local_tile(B, (bN, bK), (tile // m, _))  # (BN,BK,k)
         a, b = cute.Operand(gA, sA, of_a.g2s, s2r_a), cute.Operand(gB, sB, of_b.g2s, s2r_b)
         cute.syncthreads()  # all have read the stages of the tile before
-        cute.mainloop(mma, acc, a, b, first, stop - first)
+        cute.mainloop(mma, acc, a, b, -before, stop + before)
         sums = cute.composition(acc, cute.Layout(part))
-        with cute.when(first > 0):
+        with cute.when(before < 0):
             cute.copy(sums, slots[_, block])
             cute.syncthreads()
             with cute.when(tid == 0):

@@ -33,4 +33,10 @@ WORDINGS: dict[str, Wording] = {
         "parts like tile=64x64x32, warps=2x2, stages=3, by commas",
         "leave out what need not change",
     ),
+    "conv2d": (
+        LayoutError,
+        "a filter of {filter}, and {C} channels in tiles of {depth}",
+        "at most 31 filter positions, and channels in whole tiles",
+        "pad the channels with zeros, or split the filter",
+    ),
 }
