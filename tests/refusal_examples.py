@@ -497,6 +497,7 @@ WHEN = {
     ),
     "ops-read-only": "out cannot be written",
     "ops-memory": "arrays and the emulator's state would not fit into free memory",
+    "conv2d": "a filter has more positions than a register has bits, or channels no whole tiles",
     "gemm-config-text": "changes to a configuration cannot be read",
     "cli-npy": "a file is missing, or is no array that can be read without unpickling",
     # -- expression
@@ -594,6 +595,7 @@ def more():
     from cute_py.expression import evaluate
     from cute_py.integers import ints
     from cute_py.integers.symbols import subs
+    from cute_py.kernels.implicit_gemm import Conv2d
     from cute_py.layout.bits.swizzle import compose_swizzles
     from cute_py.ops import gemm
     from tests.opaque import Opaque
@@ -662,6 +664,7 @@ def more():
         # products and commands
         lambda: gemm(square, square, config="stages=1"),
         lambda: gemm(square, square, config="tiles=3"),
+        lambda: Conv2d((3, 3)).table(8, 48, 32),
         lambda: gemm(square.astype(object), square),
         lambda: gemm(np.ones(4), square),
         lambda: gemm(tall, np.ones((5, 6), np.float32)),
