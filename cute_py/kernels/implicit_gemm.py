@@ -67,6 +67,7 @@ class Im2col:
 
     Args:
         X: activations, C a multiple of BK.
+        Y: the output (N,P,Q,K).
         conv: the convolution.
         table: `conv.table`, in memory.
         g2s: how a tile is copied.
@@ -77,9 +78,9 @@ class Im2col:
     bounded = True  # the table ends with the tiles
 
     def __init__(
-        self, X: Any, conv: Conv2d, table: Any, g2s: cute.TiledCopy, shared: Any, block: Any
+        self, X: Any, Y: Any, conv: Conv2d, table: Any, g2s: Any, shared: Any, block: Any
     ) -> None:
-        self.X, self.table, self.g2s, self.count = X, table, g2s, table.shape[0]
+        self.X, self.Y, self.table, self.g2s, self.count = X, Y, table, g2s, table.shape[0]
         part = g2s.get_slice(cute.thread_idx())
         self.stored = part.partition_D(shared)  # (CPY,CPY_M,CPY_K,stages)
         tile = cute.make_identity_tensor((cute.size(shared, 0), cute.size(shared, 1)))
@@ -94,8 +95,7 @@ class Im2col:
         """Return the place (elements) of filter position 0 for a row, and a bit for each filter
         position that is inside of the activations.
         """
-        (N, H, W, C), (R, S) = self.X.shape, conv.filter
-        P, Q = conv.extents(H, W)
+        (_N, H, W, C), (N, P, Q, _K), (R, S) = self.X.shape, self.Y.shape, conv.filter
         n, p, q = row // (P * Q), row // Q % P, row % Q
         (sh, sw), (ph, pw) = conv.stride, conv.padding
         h, w = p * sh - ph, q * sw - pw
@@ -144,19 +144,23 @@ def conv2d_fprop(
     table: cute.Tensor,
     conv: Conv2d,
     cfg: GemmConfig,
+    iterator: Any = Im2col,
 ) -> None:
-    """Y (N*P*Q,K) = the convolution of X (N,H,W,C) with F (K,R*S*C); `table`: `conv.table`."""
-    M, N = Y.shape
+    """Y (N,P,Q,K), compact, = the convolution of X (N,H,W,C) with F (K,R*S*C); `table` is
+    `conv.table`.
+    """
+    M, N = Y.shape[0] * Y.shape[1] * Y.shape[2], Y.shape[3]
     bM, bN, bK = cfg.tile
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()
     cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=cfg.threads)
     bx, by = cute.block_idx()
     sA, sB = cute.smem(X.dtype, of_a.smem), cute.smem(F.dtype, of_b.smem)  # (BM or BN,BK,stages)
-    tCgC = mma.get_slice(cute.thread_idx()).partition_C(cute.local_tile(Y, (bM, bN), (bx, by)))
+    mY = cute.make_tensor(Y.data, cute.Layout((M, N), (N, 1)))
+    tCgC = mma.get_slice(cute.thread_idx()).partition_C(cute.local_tile(mY, (bM, bN), (bx, by)))
     acc = mma.get_slice(cute.thread_idx()).make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
     acc.fill(0)
     gB = cute.local_tile(F, (bN, bK), (by, _))  # (BN,BK,k)
-    rows = Im2col(X, conv, table, of_a.g2s, sA, bx)
+    rows = iterator(X, Y, conv, table, of_a.g2s, sA, bx)
     a = cute.Operand(rows, sA, s2r=cute.make_tiled_copy_A(of_a.s2r, mma))
     b = cute.Operand(gB, sB, of_b.g2s, cute.make_tiled_copy_B(of_b.s2r, mma))
     cute.mainloop(mma, acc, a, b)
@@ -183,11 +187,11 @@ def check() -> None:
     x = rng.integers(-4, 5, (2, 9, 8, 64)).astype(np.float16)
     f = rng.integers(-4, 5, (40, 3, 3, 64)).astype(np.float16)
     P, Q = conv.extents(9, 8)
-    y = np.full((2 * P * Q, 40), np.nan, np.float32)
+    y = np.full((2, P, Q, 40), np.nan, np.float32)
     flat = f.reshape(40, -1)
     config = choose(flat, flat, (64, 64))
     conv2d_fprop(x, flat, y, conv.table(8, 64, 32), conv, config)
-    assert (y.reshape(2, P, Q, 40) == reference(x, f, conv)).all()
+    assert (y == reference(x, f, conv)).all()
 
 
 if __name__ == "__main__":
