@@ -664,7 +664,7 @@ def more():
         # products and commands
         lambda: gemm(square, square, config="stages=1"),
         lambda: gemm(square, square, config="tiles=3"),
-        lambda: Conv2d((3, 3)).table(8, 48, 32),
+        lambda: Conv2d((3, 3)).table(np.zeros((1, 8, 8, 48)), 32),
         lambda: gemm(square.astype(object), square),
         lambda: gemm(np.ones(4), square),
         lambda: gemm(tall, np.ones((5, 6), np.float32)),

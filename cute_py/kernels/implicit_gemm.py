@@ -50,23 +50,30 @@ class Conv2d:
         p, q = [(n + 2 * pad - d * (f - 1) - 1) // step + 1 for n, f, pad, step, d in parts]
         return p, q
 
-    def table(self, W: int, C: int, depth: int) -> Any:  # an array
+    def table(self, x: Any, depth: int) -> Any:  # arrays
         """Return, for each K tile of `depth` channels, the distance of its elements from those of
         filter position 0 and channel 0, and the bit of its filter position.
+
+        Args:
+            x: the activations (N,H,W,C), of NumPy.
+            depth: of a tile.
+
+        Raises LayoutError for more positions than bits, and for channels that are no whole tiles.
         """
-        (R, S), (dh, dw) = self.filter, self.dilation
+        (R, S), (dh, dw), C = self.filter, self.dilation, x.shape[3]
         if R * S > POSITIONS or C % depth:
             raise refusal("conv2d", operation="Conv2d", filter=f"{R}x{S}", C=C, depth=depth)
+        by_h, by_w = (n // x.itemsize for n in x.strides[1:3])
         r, s, c = np.ix_(np.arange(R), np.arange(S), np.arange(0, C, depth))
-        places, bits = ((r * dh * W + s * dw) * C + c).ravel(), (1 << r * S + s) + 0 * c
-        return np.stack([places, bits.ravel()], 1).astype(np.int32)
+        places, bits = r * dh * by_h + s * dw * by_w + c, (1 << r * S + s) + 0 * c
+        return np.stack([places.ravel(), bits.ravel()], 1).astype(np.int32)
 
 
 class Im2col:
     """The tiles (BM,BK) of the activations X (N,H,W,C) as a matrix (N*P*Q,R*S*C).
 
     Args:
-        X: activations, C a multiple of BK.
+        X: activations, contiguous along C, which is a multiple of BK.
         Y: the output (N,P,Q,K).
         conv: the convolution.
         table: `conv.table`, in memory.
@@ -85,25 +92,37 @@ class Im2col:
         self.stored = part.partition_D(shared)  # (CPY,CPY_M,CPY_K,stages)
         tile = cute.make_identity_tensor((cute.size(shared, 0), cute.size(shared, 1)))
         own = part.partition_S(tile)  # (CPY,CPY_M,CPY_K)
-        self.inside, self.places = cute.rmem("s32", cute.size(own, 1)), []
+        rows = cute.rmem("u32", cute.size(own, 1))
         for i in range(cute.size(own, 1)):
-            row, column = own[0, i, 0]
-            place, self.inside[i] = self._row(conv, block * cute.size(shared, 0) + row)
-            self.places.append(place + column)
+            rows[i] = (block * cute.size(shared, 0) + own[0, i, 0][0]).to("u32")
+        n, p, q = self._positions(rows)
+        self._test(conv, n, p, q)
+        (ph, pw), (sh, sw), (by_n, by_h, by_w, _unit) = conv.padding, conv.stride, X.stride
+        corner = own[0, 0, 0][1] - ph * by_h - pw * by_w
+        self.places = [
+            cute.as_int(n[i], 0) * by_n
+            + cute.as_int(p[i], 0) * (sh * by_h)
+            + corner
+            + cute.as_int(q[i], 0) * (sw * by_w)
+            for i in range(cute.size(own, 1))
+        ]
 
-    def _row(self, conv: Conv2d, row: Any) -> tuple[Any, Any]:
-        """Return the place (elements) of filter position 0 for a row, and a bit for each filter
-        position that is inside of the activations.
-        """
-        (_N, H, W, C), (N, P, Q, _K), (R, S) = self.X.shape, self.Y.shape, conv.filter
-        n, p, q = row // (P * Q), row // Q % P, row % Q
-        (sh, sw), (ph, pw) = conv.stride, conv.padding
-        h, w = p * sh - ph, q * sw - pw
-        high = [(h + r * conv.dilation[0], n < N) for r in range(R)]
-        wide = [w + s * conv.dilation[1] for s in range(S)]
-        along_h = _bits([(y >= 0) & (y < H) & there for y, there in high], (1 << S) - 1, S)
-        along_w = _bits([(x >= 0) & (x < W) for x in wide], sum(1 << S * r for r in range(R)), 1)
-        return ((n * H + h) * W + w) * C, along_h & along_w
+    def _positions(self, rows: Any) -> tuple[Any, Any, Any]:
+        """Return n, p and q of rows, in registers."""
+        _N, P, Q = (extent.to("u32") for extent in self.Y.shape[:3])
+        n, line = rows // (P * Q), rows // Q
+        return n, line - n * P, rows - line * Q
+
+    def _test(self, conv: Conv2d, n: Any, p: Any, q: Any) -> None:
+        """Set a bit for each filter position that is inside of the activations, row by row."""
+        (N, H, W), (R, S) = (extent.to("u32") for extent in self.X.shape[:3]), conv.filter
+        (ph, pw), (sh, sw), (dh, dw) = conv.padding, conv.stride, conv.dilation
+        high, wide = cute.where(n < N, 0, 0), cute.where(n < N, 0, 0)
+        for r in range(R):  # below 0 is far above H
+            high |= cute.where(p * sh + r * dh - ph < H, ((1 << S) - 1) << r * S, 0)
+        for s in range(S):
+            wide |= cute.where(q * sw + s * dw - pw < W, sum(1 << r * S + s for r in range(R)), 0)
+        self.inside = cute.where(n < N, high & wide, 0)
 
     def begin(self, tile: Any) -> None:
         """Move to a tile, and read its entry of the table."""
@@ -125,15 +144,6 @@ class Im2col:
             row = cute.make_tensor(self.X.data.moved(place + at), cute.Layout(8))
             cute.copy(self.g2s, row, self.stored[_, i, 0, stage], pred=there[i])
             yield
-
-
-def _bits(tests: list[Any], unit: int, distance: int) -> Any:
-    """Return the sum of unit << distance * i over the tests that hold, in a register."""
-    total = cute.rmem("s32", 1)
-    total.fill(0)
-    for i, test in enumerate(tests):
-        total |= cute.where(test, unit << distance * i, 0)
-    return total
 
 
 @cute.kernel
@@ -190,7 +200,7 @@ def check() -> None:
     y = np.full((2, P, Q, 40), np.nan, np.float32)
     flat = f.reshape(40, -1)
     config = choose(flat, flat, (64, 64))
-    conv2d_fprop(x, flat, y, conv.table(8, 64, 32), conv, config)
+    conv2d_fprop(x, flat, y, conv.table(x, 32), conv, config)
     assert (y == reference(x, f, conv)).all()
 
 

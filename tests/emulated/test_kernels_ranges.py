@@ -167,8 +167,8 @@ class Analytic(Im2col):
 
     def __init__(self, X, Y, conv, table, g2s, shared, block):
         super().__init__(X, Y, conv, table, g2s, shared, block)
-        (_N, _H, self.W, C), self.conv, self.depth = X.shape, conv, cute.size(shared, 1)
-        self.chunks = cute.ceil_div(C, self.depth)
+        self.conv, self.depth = conv, cute.size(shared, 1)
+        self.chunks = cute.ceil_div(X.shape[3], self.depth)
         self.bounded = False
 
     step = None
@@ -177,7 +177,8 @@ class Analytic(Im2col):
         (_R, S), (dh, dw) = self.conv.filter, self.conv.dilation
         position, c = tile // self.chunks, tile % self.chunks * self.depth
         r, s = position // S, position % S
-        self.at = (r * dh * self.W + s * dw) * self.chunks * self.depth + c
+        _by_n, by_h, by_w, _unit = self.X.stride
+        self.at = r * dh * by_h + s * dw * by_w + c
         self.bit = 1 << position
 
     def fill(self, stage):
@@ -203,7 +204,7 @@ def convolved(conv, shape, filters, order, iterator=Im2col):
     f = rng.integers(-4, 5, (filters, R, S, C)).astype(np.float16)
     P, Q = conv.extents(H, W)
     y, flat = poisoned((N, P, Q, filters), np.float32), f.reshape(filters, -1)
-    arrays = x, flat, y, conv.table(W, C, 32)
+    arrays = x, flat, y, conv.table(x, 32)
     plan = cute.trace(conv2d_fprop, *arrays, conv, choose(flat, flat, (64, 64)), iterator)
     cute.emulate(plan, *arrays, order=order)
     wanted = implicit_gemm.reference(x, f, conv)
