@@ -595,6 +595,7 @@ def more():
     from cute_py.expression import evaluate
     from cute_py.integers import ints
     from cute_py.integers.symbols import subs
+    from cute_py.kernels.config import flagship
     from cute_py.kernels.implicit_gemm import Conv2d
     from cute_py.layout.bits.swizzle import compose_swizzles
     from cute_py.ops import gemm
@@ -664,7 +665,7 @@ def more():
         # products and commands
         lambda: gemm(square, square, config="stages=1"),
         lambda: gemm(square, square, config="tiles=3"),
-        lambda: Conv2d((3, 3)).table(np.zeros((1, 8, 8, 48)), 32),
+        lambda: Conv2d((3, 3)).table(np.zeros((1, 8, 8, 48)), flagship()),
         lambda: gemm(square.astype(object), square),
         lambda: gemm(np.ones(4), square),
         lambda: gemm(tall, np.ones((5, 6), np.float32)),

@@ -50,23 +50,27 @@ class Conv2d:
         p, q = [(n + 2 * pad - d * (f - 1) - 1) // step + 1 for n, f, pad, step, d in parts]
         return p, q
 
-    def table(self, x: Any, depth: int) -> Any:  # arrays
-        """Return, for each K tile of `depth` channels, the distance of its elements from those of
-        filter position 0 and channel 0, and the bit of its filter position.
+    def table(self, x: Any, cfg: GemmConfig) -> Any:  # arrays
+        """Return, for each K tile, the distance of its elements from those of filter position 0 and
+        channel 0, and the bit of its filter position; then zeros, as many as are read ahead.
 
         Args:
             x: the activations (N,H,W,C), of NumPy.
-            depth: of a tile.
+            cfg: the configuration of the kernel.
 
-        Raises LayoutError for more positions than bits, and for channels that are no whole tiles.
+        Raises LayoutError for more positions than bits, for channels that are no whole tiles, and
+        for strides that are no whole vectors.
         """
-        (R, S), (dh, dw), C = self.filter, self.dilation, x.shape[3]
-        if R * S > POSITIONS or C % depth:
-            raise refusal("conv2d", operation="Conv2d", filter=f"{R}x{S}", C=C, depth=depth)
-        by_h, by_w = (n // x.itemsize for n in x.strides[1:3])
+        (R, S), (dh, dw), C, depth = self.filter, self.dilation, x.shape[3], cfg.tile[2]
+        strides = [n // x.itemsize for n in x.strides]
+        if R * S > POSITIONS or C % depth or strides[3] != 1 or any(n % 8 for n in strides[:3]):
+            facts = {"filter": f"{R}x{S}", "C": C, "depth": depth, "strides": strides}
+            raise refusal("conv2d", operation="Conv2d", **facts)
+        _by_n, by_h, by_w, _unit = strides
         r, s, c = np.ix_(np.arange(R), np.arange(S), np.arange(0, C, depth))
         places, bits = r * dh * by_h + s * dw * by_w + c, (1 << r * S + s) + 0 * c
-        return np.stack([places.ravel(), bits.ravel()], 1).astype(np.int32)
+        entries = np.stack([places.ravel(), bits.ravel()], 1)
+        return np.pad(entries, ((0, cfg.stages - 1), (0, 0))).astype(np.int32)
 
 
 class Im2col:
@@ -82,47 +86,49 @@ class Im2col:
         block: which tile of rows.
     """
 
-    bounded = True  # the table ends with the tiles
+    bounded = True  # past the last tile, the table has no bits
 
     def __init__(
         self, X: Any, Y: Any, conv: Conv2d, table: Any, g2s: Any, shared: Any, block: Any
     ) -> None:
-        self.X, self.Y, self.table, self.g2s, self.count = X, Y, table, g2s, table.shape[0]
+        self.X, self.Y, self.table, self.g2s = X, Y, table, g2s
+        self.count = cute.ceil_div(X.shape[3], cute.size(shared, 1)) * cute.product(conv.filter)
         part = g2s.get_slice(cute.thread_idx())
         self.stored = part.partition_D(shared)  # (CPY,CPY_M,CPY_K,stages)
-        tile = cute.make_identity_tensor((cute.size(shared, 0), cute.size(shared, 1)))
-        own = part.partition_S(tile)  # (CPY,CPY_M,CPY_K)
-        rows = cute.rmem("u32", cute.size(own, 1))
+        bM, bK = cute.size(shared, 0), cute.size(shared, 1)
+        own = part.partition_S(cute.make_identity_tensor((bM, bK)))  # (CPY,CPY_M,CPY_K)
+        places, bits = cute.smem("s64", bM), cute.smem("s32", bM)
+        for row in range(0, bM, g2s.size()):
+            with cute.when(row + cute.thread_idx() < bM):
+                at = row + cute.thread_idx()
+                places[at], bits[at] = self._row(conv, block * bM + at)
+        cute.syncthreads()
+        self.places, self.inside = [], cute.rmem("s32", cute.size(own, 1))
         for i in range(cute.size(own, 1)):
-            rows[i] = (block * cute.size(shared, 0) + own[0, i, 0][0]).to("u32")
-        n, p, q = self._positions(rows)
-        self._test(conv, n, p, q)
-        (ph, pw), (sh, sw), (by_n, by_h, by_w, _unit) = conv.padding, conv.stride, X.stride
-        corner = own[0, 0, 0][1] - ph * by_h - pw * by_w
-        self.places = [
-            cute.as_int(n[i], 0) * by_n
-            + cute.as_int(p[i], 0) * (sh * by_h)
-            + corner
-            + cute.as_int(q[i], 0) * (sw * by_w)
-            for i in range(cute.size(own, 1))
-        ]
+            row, column = own[0, i, 0]
+            self.places.append(cute.as_int(places[row], multiple_of=8) + column)
+            self.inside[i] = bits[row]
 
-    def _positions(self, rows: Any) -> tuple[Any, Any, Any]:
-        """Return n, p and q of rows, in registers."""
-        _N, P, Q = (extent.to("u32") for extent in self.Y.shape[:3])
-        n, line = rows // (P * Q), rows // Q
-        return n, line - n * P, rows - line * Q
-
-    def _test(self, conv: Conv2d, n: Any, p: Any, q: Any) -> None:
-        """Set a bit for each filter position that is inside of the activations, row by row."""
+    def _row(self, conv: Conv2d, row: Any) -> tuple[Any, Any]:
+        """Return the place (elements) of filter position 0 for a row, and a bit for each filter
+        position that is inside of the activations.
+        """
         (N, H, W), (R, S) = (extent.to("u32") for extent in self.X.shape[:3]), conv.filter
         (ph, pw), (sh, sw), (dh, dw) = conv.padding, conv.stride, conv.dilation
-        high, wide = cute.where(n < N, 0, 0), cute.where(n < N, 0, 0)
+        _N, P, Q = (extent.to("u32") for extent in self.Y.shape[:3])
+        row = row.to("u32")
+        n, line = row // (P * Q), row // Q
+        p, q = line - n * P, row - line * Q
+        high, wide = 0, 0
         for r in range(R):  # below 0 is far above H
-            high |= cute.where(p * sh + r * dh - ph < H, ((1 << S) - 1) << r * S, 0)
+            high = cute.where(p * sh + r * dh - ph < H, ((1 << S) - 1) << r * S, 0) | high
         for s in range(S):
-            wide |= cute.where(q * sw + s * dw - pw < W, sum(1 << r * S + s for r in range(R)), 0)
-        self.inside = cute.where(n < N, high & wide, 0)
+            column = sum(1 << r * S + s for r in range(R))
+            wide = cute.where(q * sw + s * dw - pw < W, column, 0) | wide
+        by_n, by_h, by_w, _unit = self.X.stride
+        n_, p_, q_ = (cute.as_int(x, 0) for x in (n, p, q))
+        place = n_ * by_n + (p_ * sh - ph) * by_h + (q_ * sw - pw) * by_w
+        return place.to("s64"), cute.where(n < N, high & wide, 0)
 
     def begin(self, tile: Any) -> None:
         """Move to a tile, and read its entry of the table."""
@@ -135,7 +141,8 @@ class Im2col:
         self._read(self.tile.get())
 
     def _read(self, tile: Any) -> None:
-        cute.copy(cute.local_tile(self.table, (1, 2), (tile, 0)), self.entry)
+        """Read an entry."""
+        cute.copy(cute.make_tensor(self.table.data.moved(2 * tile), (1, 2)), self.entry)
 
     def fill(self, stage: Any) -> Iterator[None]:
         """Copy the rows; those outside of the activations, and past the last tile, are zero."""
@@ -200,7 +207,7 @@ def check() -> None:
     y = np.full((2, P, Q, 40), np.nan, np.float32)
     flat = f.reshape(40, -1)
     config = choose(flat, flat, (64, 64))
-    conv2d_fprop(x, flat, y, conv.table(x, 32), conv, config)
+    conv2d_fprop(x, flat, y, conv.table(x, config), conv, config)
     assert (y == reference(x, f, conv)).all()
 
 

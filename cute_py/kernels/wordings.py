@@ -35,8 +35,9 @@ WORDINGS: dict[str, Wording] = {
     ),
     "conv2d": (
         LayoutError,
-        "a filter of {filter}, and {C} channels in tiles of {depth}",
-        "at most 31 filter positions, and channels in whole tiles",
-        "pad the channels with zeros, or split the filter",
+        "a filter of {filter}, and {C} channels in tiles of {depth}, with strides {strides}",
+        "at most 31 filter positions, contiguous channels in whole tiles, other strides of whole "
+        "vectors of 8",
+        "pad the channels with zeros, split the filter, or copy the activations",
     ),
 }

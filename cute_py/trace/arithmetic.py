@@ -293,6 +293,6 @@ def as_int(
     if not is_register(tensor) or tensor.size() != 1 or tensor.dtype.is_float:
         raise refusal_here("kernel-as-int", operation="as_int", tensor=tensor)
     promise = Promised("as_int", low, high, multiple_of, uniform)
-    name = current().name_for("n")
+    name = current().integer_name()
     emit(Let, name, "reg", (register(tensor, "as_int"),))
     return promise.of(name, int(tensor.dtype.min))

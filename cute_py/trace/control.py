@@ -388,7 +388,7 @@ class Var:
         """Return the current value."""
         trace = current()
         self.scope.require_open(self)
-        name = trace.name_for("n")
+        name = trace.integer_name()
         emit(Let, name, "var", (self.name,))
         return self.promise.of(name)
 

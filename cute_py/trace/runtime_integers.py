@@ -536,7 +536,7 @@ class Promised:
 def _let(kind: str, a: Leaf, b: Leaf) -> Leaf:
     """Record an integer that no polynomial describes, and return it."""
     trace, operands = current(), (bare(a), bare(b))
-    name = trace.name_for("n")
+    name = trace.integer_name()
     emit(Let, name, kind, operands)
     scope = uniformity(trace.uniform, *operands)
     return new_symbol(trace, name, 1, *let_bounds(kind, *operands), scope)

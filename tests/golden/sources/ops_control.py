@@ -39,10 +39,10 @@ def control(x, x_shape0):
             break
         n1 = v0  # line 18  n1 = var(v0)
         v0 = int64(value_1(n1))  # line 18  v0 := n1+3
-    n2 = v0  # line 19  n2 = var(v0)
-    if holds_1(n2):  # line 19  leave n2 == 41 kernel thread
+    m0 = v0  # line 19  m0 = var(v0)
+    if holds_1(m0):  # line 19  leave m0 == 41 kernel thread
         return
-    n3 = v0  # line 20  n3 = var(v0)
-    r0 = map_copy_0(n3, r0)  # line 20  r0[0] = copy.s64(n3)
+    m1 = v0  # line 20  m1 = var(v0)
+    r0 = map_copy_0(m1, r0)  # line 20  r0[0] = copy.s64(m1)
     r1 = to_f32_0(r0, r1)  # line 20  r1[0] = to.f32(r0[0]) rn
     store_0(tid, x, r1)  # line 20  store x[tid + [0]] = r1[0]
