@@ -265,19 +265,20 @@ class ResidueFirst:
             yield
 
 
-def test_the_rest_of_k_comes_first():
-    @cute.kernel
-    def residue(A, B, C):
-        mma = tiled()
-        acc, tCgC = started(mma, C)
-        sA, sB = stages(), stages()
-        a, b = (cute.Operand(ResidueFirst(x, s), s) for x, s in ((A, sA), (B, sB)))
-        cute.mainloop(mma, acc, a, b)
-        cute.copy(acc, tCgC)
+@cute.kernel
+def residue_first(A, B, C):
+    mma = tiled()
+    acc, tCgC = started(mma, C)
+    sA, sB = stages(), stages()
+    a, b = (cute.Operand(ResidueFirst(x, s), s) for x, s in ((A, sA), (B, sB)))
+    cute.mainloop(mma, acc, a, b)
+    cute.copy(acc, tCgC)
 
-    for depth in (8, 32, 136):
-        a, b, c = matrices(64, 64, depth)
-        emulated_in_all_orders(residue, product(a, b), a, b, c)
+
+@pytest.mark.parametrize("depth", [8, 32, 136])
+def test_the_rest_of_k_comes_first(depth):
+    a, b, c = matrices(64, 64, depth)
+    emulated_in_all_orders(residue_first, product(a, b), a, b, c)
 
 
 class Halved:
@@ -441,6 +442,50 @@ def part_without_one(a, b):
     c = np.full((64, 64), np.nan, np.float32)
     some_tiles(a, b, c, 0, -(-a.shape[1] // DEPTH), ASYNC)
     return c
+
+
+def with_warps_along_k(kind, activation, config):
+    """The operator with all terms of its epilogue."""
+    rng = np.random.default_rng(0)
+    dtype = cute.dtype(kind).numpy
+    a, b = (rng.integers(-3, 4, shape).astype(dtype) for shape in ((70, 72), (72, 66)))
+    c = rng.integers(-4, 5, (70, 66)).astype(np.float32)
+    bias = rng.integers(-4, 5, 66).astype(np.float32)
+    how = {"c": c, "alpha": 2, "beta": 1, "bias": bias, "activation": activation}
+    found = cute.ops.gemm(a, b, **how, out_dtype="f32", config=config, checks=bool(config))
+    return found, 2 * product(a, b.T) + c + bias
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("f16", "tile=64x64x64,warps=2x2x2,stages=2"),
+        ("f16", "tile=64x64x64,warps=2x1x4,stages=3,store=4"),
+        ("s8", "tile=64x64x64,warps=1x2x2,stages=2"),
+        ("f32", "tile=64x64x16,warps=8x8x2,stages=2"),
+    ],
+)
+def test_the_operator_takes_warps_along_k(kind, parts):
+    found, wanted = with_warps_along_k(kind, "relu", parts)
+    np.testing.assert_array_equal(found, np.maximum(wanted, 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", [None, "gelu", "silu", "tanh", "sigmoid"])
+def test_every_epilogue_follows_the_sums_of_warps_along_k(activation):
+    plain, _sums = with_warps_along_k("f16", activation, None)
+    for store in ("0", "4"):
+        parts = f"tile=64x64x64,warps=2x2x2,stages=2,store={store}"
+        found, _sums = with_warps_along_k("f16", activation, parts)
+        np.testing.assert_array_equal(found, plain)
+
+
+@pytest.mark.parametrize("parts", ["tile=64x64x32,warps=2x2x4", "warps=2x2x0", "warps=2"])
+def test_warps_along_k_share_whole_k_blocks(parts):
+    a = np.zeros((64, 64), np.float16)
+    with pytest.raises(cute.CuteError) as caught:
+        cute.ops.gemm(a, a, config=parts)
+    assert caught.value.code in ("gemm-config", "gemm-config-text")
 
 
 # -- refusals
