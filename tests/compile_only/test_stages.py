@@ -109,9 +109,9 @@ def test_each_rewrite_prints_what_it_changed(monkeypatch, capsys):
     cute.compile(plan_of("gemm_07_multistage"), "sm_80")
     _start, waits, counters, addresses = capsys.readouterr().err.split("== ")
     assert waits == "gemm_multistage sm_80 waits\nunchanged\n"
-    assert "turn0 := (n0+1)%3  # line 66" in counters
+    assert "turn0 := (n0+1)%3  # line 67" in counters
     assert re.search(
-        r"^A_at around for k0 .*: from .*, 32 per iteration  # \S+:66$", addresses, re.M
+        r"^A_at around for k0 .*: from .*, 32 per iteration  # \S+:67$", addresses, re.M
     )
     assert re.search(r"^B_at in cp_async: from .*32\*k0.*  # \S+:57$", addresses, re.M)
 
