@@ -113,7 +113,7 @@ def test_each_rewrite_prints_what_it_changed(monkeypatch, capsys):
     assert re.search(
         r"^A_at around for k0 .*: from .*, 32 per iteration  # \S+:67$", addresses, re.M
     )
-    assert re.search(r"^B_at in cp_async: from .*32\*k0.*  # \S+:57$", addresses, re.M)
+    assert re.search(r"^B_at in cp_async: from .*32\*k0.*  # \S+:58$", addresses, re.M)
 
 
 def test_a_rewrite_of_ones_own_is_a_line_of_the_list(monkeypatch, capsys):
