@@ -105,6 +105,16 @@ class Scalars:
         below = b.icmp_signed("<", rest, ir.Constant(I64, 0))
         return b.sub(quotient, b.zext(below, I64))
 
+    def divided(self, p: Any, d: Any) -> Any:
+        """Return p // d, rounded down, and 0 for a divisor of 0."""
+        b, zero = self.b, ir.Constant(p.type, 0)
+        none = b.icmp_signed("==", d, zero)
+        d = b.select(none, ir.Constant(p.type, 1), d)
+        quotient, rest = b.sdiv(p, d), b.srem(p, d)
+        apart = b.icmp_signed("<", b.xor(rest, d), zero)
+        below = b.and_(b.icmp_signed("!=", rest, zero), apart)
+        return b.select(none, zero, b.sub(quotient, b.zext(below, p.type)))
+
     # -- conditions
 
     def holds(self, cond: Cond) -> Any:

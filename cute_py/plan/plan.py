@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from cute_py.dtypes.table import Dtype
+from cute_py.dtypes.table import Dtype, Promised
 from cute_py.errors import refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import terms_of
@@ -25,7 +25,9 @@ def admits(declared: Scalar, given: int) -> bool:
     if isinstance(declared, int):
         return declared == given
     return all(
-        given % s.multiple_of == 0 and (s.lo is None or given >= s.lo * s.multiple_of)
+        given % s.multiple_of == 0
+        and (s.lo is None or given >= s.lo * s.multiple_of)
+        and (s.hi is None or given <= s.hi * s.multiple_of)
         for s in symbols_of(terms_of(declared))
     )
 
@@ -52,13 +54,23 @@ class TensorParam(Node):
 
 @dataclass(frozen=True, slots=True)
 class ScalarParam(Node):
-    """A run-time number; an integer is also a symbol."""
+    """A run-time number; an integer is also a symbol. Launches check what is promised of it."""
 
     name: str
     dtype: Dtype
+    low: int | None = None
+    high: int | None = None
+    multiple_of: int = 1
+
+    @property
+    def kind(self) -> Dtype | Promised:
+        """The type, with the promises if there are any."""
+        if (self.low, self.high, self.multiple_of) == (None, None, 1):
+            return self.dtype
+        return Promised(self.dtype, self.low, self.high, self.multiple_of)
 
     def __str__(self) -> str:
-        return f"param {self.name}: {self.dtype}"
+        return f"param {self.name}: {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,8 @@ class Launch(Node):
     `min_blocks`: the number of resident blocks per multiprocessor, which bounds the registers.
     `spill_bytes`: the local memory per thread above which the kernel is refused.
     `pdl`: blocks may start before the preceding kernel has ended; they wait by a `GridDep` op.
+    `counts`: expressions of parameters, such as numbers of tiles, that a launch requires to be
+    below 2**31.
     """
 
     grid: tuple[Scalar, Scalar, Scalar]
@@ -76,6 +90,13 @@ class Launch(Node):
     min_blocks: int = 1
     spill_bytes: int = 0
     pdl: bool = False
+    counts: tuple[Scalar, ...] = ()
+
+    def require_counts(self, name: str, values: Iterable[int]) -> None:
+        """Refuse values of `counts` of 2**31 and more."""
+        for count, value in zip(self.counts, values, strict=True):
+            if value >= 1 << 31:
+                raise refusal("plan-count", operation=name, count=count, value=value)
 
     @property
     def threads(self) -> int:

@@ -6,16 +6,18 @@ import inspect
 import re
 import sys
 import traceback
+from dataclasses import replace
 from threading import RLock
 
 from cute_py.calls import backends
-from cute_py.calls.arguments import Argument, annotations_of, classify, rebuilt
+from cute_py.calls.arguments import EXTENT, Argument, annotations_of, classify, rebuilt
 from cute_py.calls.arrays import on_device
 from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
-from cute_py.dtypes.table import b1
+from cute_py.dtypes.table import Promised, b1
 from cute_py.errors import CuteError, is_own, place_text, refusal
 from cute_py.layout.layout import Layout
+from cute_py.plan.conditions import MOST
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
@@ -254,7 +256,7 @@ def _plan(kernel: Kernel, state: Trace) -> Plan:
     return Plan(
         kernel.__name__,
         tuple(state.params.values()),
-        state.launch,
+        replace(state.launch, counts=tuple(state.counts)),
         tuple(state.shared.values()),
         _used_registers(state),
         tuple(state.root.ops),
@@ -288,9 +290,11 @@ def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int
     if leaf.kind == "number":
         return _number(state, leaf)
     facts, name = leaf.facts, leaf.name
+    most = None if facts.large else EXTENT - 1
+    state.large |= facts.large
     shape = tuple(
         [
-            _extent(state, f"{name}_shape{i}", divisor, fixed, 1)
+            _extent(state, f"{name}_shape{i}", divisor, fixed, 1, most)
             for i, (divisor, fixed) in enumerate(facts.extents)
         ]
     )
@@ -311,8 +315,10 @@ def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int
     return derived(memory, Layout(shape, stride))
 
 
-def _extent(state: Trace, name: str, divisor: int, fixed: int | None, low: int) -> Leaf:
-    return fixed if fixed is not None else new_symbol(state, name, divisor, low)
+def _extent(
+    state: Trace, name: str, divisor: int, fixed: int | None, low: int, high: int | None = None
+) -> Leaf:
+    return fixed if fixed is not None else new_symbol(state, name, divisor, low, high)
 
 
 def _bare(x: Leaf) -> Any:  # a Scalar
@@ -321,12 +327,21 @@ def _bare(x: Leaf) -> Any:  # a Scalar
 
 def _number(state: Trace, leaf: Argument) -> Any:
     """Return a run-time number: an integer as an `Int`, any other in a register."""
-    kind = leaf.facts
-    state.params[leaf.name] = ScalarParam(leaf.name, kind)
+    kind, unit = leaf.facts, 1
+    promise: tuple[int | None, int | None, int] = (None, None, 1)
+    low, high = None, None
+    if isinstance(kind, Promised):
+        promise, unit = (kind.min, kind.max, kind.multiple_of), kind.multiple_of
+        (low, high), kind = kind.bounds, kind.dtype
+    elif kind.is_integer:
+        low, high = int(kind.min), int(kind.max)
+    state.params[leaf.name] = ScalarParam(leaf.name, kind, *promise)
     if kind is b1:
         return compare("ne", new_symbol(state, leaf.name, 1, 0, 1), 0)
-    low = 0 if kind.kind == "uint" else None
-    value = new_symbol(state, leaf.name, 1, low)
+    if kind.bits > 32:  # a u64 is read as signed; its upper half is refused at launch
+        low = low if low is not None and low > -(2**63) else None
+        high = high if high is not None and high < MOST else None
+    value = new_symbol(state, leaf.name, unit, low, high)
     if not kind.is_float:
         return value
     held = new_registers(kind, 1, "x")

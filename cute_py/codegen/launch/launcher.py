@@ -53,13 +53,15 @@ class Launcher:
         self.compiled, self.driver = compiled, by or driver()
         self.device = (self.driver.device() or 0) if device is None else device
         self.kept: dict[Hashable, Launch] = {}
-        grid = compiled.plan.launch.grid
-        self.sizes = sorted({s.name for x in grid for s in symbols_of(terms_of(x))})
-        blocks = together([tree(x) for x in grid])
+        grid, counts = compiled.plan.launch.grid, compiled.plan.launch.counts
+        found = (*grid, *counts)
+        self.sizes = sorted({s.name for x in found for s in symbols_of(terms_of(x))})
+        blocks = together([tree(x) for x in found])
         self.blocks = function(self.sizes, blocks, FUNCTIONS)  # of sizes and run-time numbers
-        # for an array the promised alignment of its address (bytes), for a number None
+        # (alignment of the address in bytes, None) of an array, (0, type) of a number
         self.promised = [
-            p.alignment if isinstance(p, TensorParam) else None for p in compiled.plan.params
+            (p.alignment, None) if isinstance(p, TensorParam) else (0, p.kind)
+            for p in compiled.plan.params
         ]
         self.written = frozenset().union(
             *(arrays(op, written=True) for op in every(compiled.plan.body))
@@ -103,9 +105,9 @@ class Launcher:
             raise self._wrong("arguments", f"{len(args)} of {len(params)}")
         key: list[Hashable] = []
         values: list[Any] = []
-        for p, promised, arg in zip(params, self.promised, args, strict=True):
-            if promised is None:
-                values.append(number(arg, p.dtype, p.name))
+        for p, (promised, kind), arg in zip(params, self.promised, args, strict=True):
+            if kind is not None:
+                values.append(number(arg, kind, p.name))
                 continue
             facts, address = self._read(p.name, arg)
             key.append(facts)
@@ -173,7 +175,10 @@ class Launcher:
         sizes = {name: env[name] for name in self.sizes if name in env}
 
         def count(values: Sequence[Any]) -> tuple[int, int, int]:
-            x, y, z = self.blocks(**sizes, **{n: int(values[i]) for i, n in numbers.items()})
+            x, y, z, *counts = self.blocks(
+                **sizes, **{n: int(values[i]) for i, n in numbers.items()}
+            )
+            self.compiled.plan.launch.require_counts(self.compiled.plan.name, counts)
             require_grid(self.driver, self.compiled, self.device, (x, y, z))
             return x, y, z
 

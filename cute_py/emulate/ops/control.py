@@ -249,6 +249,8 @@ def let(program: Program, op: ops.Let) -> Run:
             require(c, value)
 
         return present
+    if op.kind == "where":
+        return _chosen(program, op)
     a, b = (program.scalar(operand) for operand in op.operands)
     compute = BITWISE[op.kind]
 
@@ -256,6 +258,18 @@ def let(program: Program, op: ops.Let) -> Run:
         c.env[var] = compute(a(c), b(c))
 
     return computed
+
+
+def _chosen(program: Program, op: ops.Let) -> Run:
+    """Name one of two integers, by a condition."""
+    cond = program.condition(op.operands[0])
+    a, b = (program.scalar(operand) for operand in op.operands[1:])
+
+    def chosen(c: Cohort) -> None:
+        test, x, y = cond(c), a(c), b(c)
+        c.env[op.var] = np.where(test, x, y) if isinstance(test, np.ndarray) else x if test else y
+
+    return chosen
 
 
 def _promise(program: Program, op: ops.Let) -> Callable[[Cohort, Value], None]:
