@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from cute_py.codegen.passes.strength import split_constant, varies
+from cute_py.codegen.passes.strength import split_constant, split_variant, varies
 from cute_py.codegen.storage import I32, I64
 from cute_py.integers import ints
 from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbols import SymInt, terms_of
-from cute_py.plan.conditions import Compare
+from cute_py.plan.conditions import Compare, fits
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit, Link
@@ -47,6 +47,7 @@ class Addresses:
         self.parts = [split_constant(base) if self.bits >= 8 else (base, 0) for base in x.bases]
         self.bases: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
+        self.whole: dict[tuple[int, int], Any] = {}
         if chain is not None:
             before, self.bases[-1] = chain
             self.parts.append(split_constant(before))  # found as number -1
@@ -74,14 +75,16 @@ class Addresses:
     def bytes(self, offset: Scalar) -> Any:
         """Return an offset in bytes, as wide as an address."""
         scalars = self.e.scalars
-        return self._scaled(scalars.value(offset) if self.wide else scalars.narrow(offset))
+        evaluate = scalars.value if self.wide else scalars.narrow
+        if self.bits < 8:
+            return self._packed(evaluate(offset))
+        in_bytes: Any = ints.mul(offset, self.bits // 8)
+        return evaluate(in_bytes)
 
-    def _scaled(self, elements: Any) -> Any:
-        """Convert elements to bytes; vectors of sub-byte elements begin at whole bytes."""
-        b, kind = self.e.b, elements.type
-        if self.bits >= 8:
-            return b.mul(elements, ir.Constant(kind, self.bits // 8))
-        return b.ashr(elements, ir.Constant(kind, (8 // self.bits).bit_length() - 1))
+    def _packed(self, elements: Any) -> Any:
+        """Convert sub-byte elements to bytes; their vectors begin at whole bytes."""
+        shift = (8 // self.bits).bit_length() - 1
+        return self.e.b.ashr(elements, ir.Constant(elements.type, shift))
 
     def _step(self, number: int) -> Scalar | None:
         """Return the distance from the previous base, if it is loop-invariant.
@@ -106,7 +109,11 @@ class Addresses:
             active = e.b.and_(offset, ir.Constant(kind, mask))
             move = e.b.lshr if shift >= 0 else e.b.shl
             offset = e.b.xor(offset, move(active, ir.Constant(kind, abs(shift))))
-            self.inside[static] = self._scaled(offset)
+            self.inside[static] = (
+                e.b.mul(offset, ir.Constant(kind, self.bits // 8))
+                if self.bits >= 8
+                else self._packed(offset)
+            )
         return self.inside[static]
 
     def __getitem__(self, vector: int) -> tuple[Any, int]:
@@ -118,8 +125,23 @@ class Addresses:
         bits, base, shift = self.x.swizzle
         period = 1 << (bits + base + abs(shift))
         outside, inside = static // period * period, static % period
-        address = self.e.b.add(self.base(number), self.swizzled(inside))
+        if self.wide or varies(self.x.inner) or self.bits < 8:
+            address = self.e.b.add(self.base(number), self.swizzled(inside))
+        else:
+            address = self._invariant_first(number, inside)
         return address, (outside + beyond) * self.bits // 8
+
+    def _invariant_first(self, number: int, inside: int) -> Any:
+        """Return the address of a vector in shared memory, its loop-variant terms added last: all
+        others are hoisted together.
+        """
+        if (number, inside) not in self.whole:
+            e, x = self.e, self.x
+            fixed, moving = split_variant(self.parts[number][0])
+            address = e.b.add(e.address(x.space, x.storage), self.bytes(fixed))
+            address = e.b.add(address, self.swizzled(inside))
+            self.whole[number, inside] = e.b.add(address, self.bytes(moving))
+        return self.whole[number, inside]
 
 
 def begin(e: Emit, induction: Induction) -> Any:
@@ -172,6 +194,8 @@ class Guards:
 
     def _clamped(self, x: Scalar) -> Any:
         """Return a scalar clamped to 32 bits."""
+        if fits(terms_of(x)):
+            return self.e.scalars.narrow(x)
         b, value = self.e.b, self.e.scalars.value(x)
         low, high = bounds(terms_of(x)) if isinstance(x, SymInt) else (x, x)
         for sign, end, known in (("<", _LEAST, low), (">", _MOST, high)):

@@ -19,11 +19,12 @@ from cute_py.codegen.ops.control import let
 from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.storage import I8, I32, I64, is_loose, word_count
 from cute_py.errors import refusal
-from cute_py.integers.polynomial import symbols_of
+from cute_py.integers import ints
+from cute_py.integers.polynomial import Symbol, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
-from cute_py.plan.conditions import Reg
+from cute_py.plan.conditions import Compare, Reg, bounds_of
 from cute_py.plan.ops import Op
 from cute_py.plan.plan import ScalarParam
 from cute_py.plan.walk import holds_numbers, parts, reads, writes
@@ -88,6 +89,15 @@ class Intrinsics:
     def condition(self, cond: Any) -> Call:
         """Return the call that evaluates a condition."""
         return self._made("holds", cond, (), lambda e: e.scalars.holds(cond), types.boolean)
+
+    def counts(self, op: ops.Loop) -> Call:
+        """Return the call that compares the counter of a loop with its stop."""
+        ends = [bounds_of(x) for x in (op.start, op.stop, ints.add(op.stop, op.step))]
+        low = None if any(x is None for x, _ in ends) else min(x for x, _ in ends)
+        high = None if any(x is None for _, x in ends) else max(x for _, x in ends)
+        counter = SymInt({(Symbol(op.var, 1, low, high),): 1})
+        sides = (counter, op.stop) if op.step > 0 else (op.stop, counter)
+        return self.condition(Compare("lt", *sides))
 
     def scalar(self, x: SymInt) -> Call:
         """Return the call that evaluates an integer."""
@@ -256,8 +266,8 @@ def make_runtime(block: tuple[int, int, int]) -> dict[str, Any]:
         "block_index": block_index,
         "shared_memory": shared_memory,
         "undefined": undefined,
+        "int32": types.int32,
         "int64": types.int64,
-        "range": range,
     }
 
 

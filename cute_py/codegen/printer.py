@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from cute_py.codegen.passes import names_in
 from cute_py.errors import refusal
-from cute_py.integers.symbols import SymInt
+from cute_py.integers import ints
+from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
+from cute_py.plan.conditions import fits
 from cute_py.plan.plan import ScalarParam, TensorParam
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ INDENT = "    "
 WIDTH = 100
 LONGEST = 118  # length of a line with its comment
 LEAST = 16  # characters of an op in a comment: fewer are useless
-HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int64", "range")
+HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int32", "int64")
 
 # first word of an intrinsic -> what it does
 WORDS = {
@@ -125,6 +127,7 @@ class Source:
         self.calls = {name: made[helper] for helper, name in self.helpers.items()}
         self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` keeps alive
         self.words: set[str] = set()
+        self.narrow = _narrow(plan)
         self.lines: list[str] = []
         self._head()
         self._block(plan.body, 1)
@@ -143,7 +146,7 @@ class Source:
             self._line(1, f"{name} = {helpers['undefined']}({count})")
         variables = {op.var for op in self.plan.ops if isinstance(op, ops.Set)}
         for name in sorted(variables):
-            self._line(1, f"{name} = {helpers['int64']}(0)")
+            self._line(1, f"{name} = {self._kind(name)}(0)")
 
     def _signature(self) -> None:
         """Print the def line; if it is long, one line per parameter of the plan."""
@@ -193,14 +196,17 @@ class Source:
         self._line(depth, target + text, op)
 
     def _loop(self, op: ops.Loop, depth: int) -> None:
-        bounds = f"{self._scalar(op.start)}, {self._scalar(op.stop)}, {op.step}"
+        """Print a while loop, which counts one variable; a range counts iterations as well."""
+        kind, test = self._kind(op.var), self._name(self.intrinsics.counts(op), "holds")
         carried = self.intrinsics.chains.inductions.get(id(op), [])
         for v in carried:
             self._induction(v, "begin", depth)
-        self._line(depth, f"for {op.var} in {self.helpers['range']}({bounds}):", op)
+        self._line(depth, f"{op.var} = {kind}({self._scalar(op.start)})")
+        self._line(depth, f"while {test}:", op)
         self._block(op.body, depth + 1)
         for v in carried:
             self._induction(v, "advance", depth + 1)
+        self._line(depth + 1, f"{op.var} = {kind}({op.var} + {op.step})")
 
     def _induction(self, v: Induction, word: str, depth: int) -> None:
         self._line(depth, f"{v.name} = {self._name(self.intrinsics.induction(v, word), word)}")
@@ -235,10 +241,28 @@ class Source:
         )
 
     def _set(self, op: ops.Set, depth: int) -> None:
-        self._line(depth, f"{op.var} = {self.helpers['int64']}({self._scalar(op.value)})", op)
+        self._line(depth, f"{op.var} = {self._kind(op.var)}({self._scalar(op.value)})", op)
+
+    def _kind(self, name: str) -> str:
+        """Return the function that converts to the type of a variable or a loop's counter."""
+        return self.helpers["int32" if name in self.narrow else "int64"]
 
     def _promise(self, op: ops.Promise, depth: int) -> None:
         self._line(depth, "pass", op)
+
+
+def _narrow(plan: Plan) -> set[str]:
+    """Return the variables, and the counters of loops, whose values fit 32 bits: a counter also
+    after its last iteration.
+    """
+    values: dict[str, list[bool]] = {}
+    for op in plan.ops:
+        if isinstance(op, ops.Set):
+            values.setdefault(op.var, []).append(fits(terms_of(op.value)))
+        elif isinstance(op, ops.Loop):
+            ends = [ints.add(op.start, op.step), ints.add(op.stop, op.step), op.start, op.stop]
+            values.setdefault(op.var, []).extend(fits(terms_of(x)) for x in ends)
+    return {name for name, found in values.items() if all(found)}
 
 
 # ops that are printed as Python statements, not as calls

@@ -277,8 +277,8 @@ def prepared(plan):
             "block_index": lambda: (env["bid_x"], env["bid_y"], env["bid_z"]),
             "shared_memory": lambda: env["smem"],
             "undefined": lambda _count: None,
+            "int32": lambda x: ctypes.c_int32(x).value,
             "int64": int,
-            "range": range,
         }
         scope = {source.helpers[name]: function for name, function in helpers.items()}
         scope |= {name: host.call(name) for name in host.made}

@@ -222,6 +222,16 @@ def varies(x: Scalar) -> bool:
     return any(in_loop(s.name) for s in symbols_of(terms_of(x)))
 
 
+def split_variant(x: Scalar) -> tuple[Scalar, Scalar]:
+    """Split a scalar into its loop-invariant and its loop-variant terms."""
+    if isinstance(x, int) or not varies(x):
+        return x, 0
+    moving = {m: c for m, c in terms_of(x).items() if varies(SymInt({m: c}))}
+    variant = SymInt(moving)
+    fixed: Any = ints.sub(x, variant)
+    return fixed, variant
+
+
 def split_constant(x: Scalar) -> tuple[Scalar, int]:
     """Split a scalar into its varying part and a constant. The constant becomes the immediate
     offset of the instruction, so that addresses that differ by constants share a register.
