@@ -115,8 +115,10 @@ class ArrayFacts:
     strides: tuple[tuple[int, int | None], ...]  # per mode: divisor (elements), fixed stride
     alignment: int  # bytes
     large: bool = False  # whether extents may be EXTENT or more
+    small: bool = False  # whether offsets are at most REACH bytes
 
 
+REACH = (1 << 31) - 1  # bytes: kernels compute offsets up to here in 32 bits
 EXTENT = 1 << 31  # extents are smaller, unless `spec(large=True)` says otherwise
 
 
@@ -166,7 +168,15 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
             steps.append((1, stride))
         else:
             steps.append((gcd(stride, unit), None))
-    return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment, promise.large)
+    small = is_small((shape, strides), dtype)
+    return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment, promise.large, small)
+
+
+def is_small(extents: tuple[tuple[int, ...], tuple[int, ...]], dtype: Dtype) -> bool:
+    """Return whether no offset of an array's elements, and no stride, exceeds REACH bytes."""
+    shape, strides = extents
+    last = sum([(n - 1) * d for n, d in zip(shape, strides, strict=True)])
+    return max(last + 1, *strides) * max(dtype.bits // 8, 1) <= REACH
 
 
 def _unit_mode(strides: tuple[int, ...]) -> int | None:

@@ -17,7 +17,7 @@ from cute_py.codegen.storage import I32, I64
 from cute_py.integers import ints
 from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbols import SymInt, terms_of
-from cute_py.plan.conditions import Compare, fits
+from cute_py.plan.conditions import Compare, bounds_of, fits
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit, Link
@@ -32,16 +32,22 @@ _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 
 
 class Addresses:
-    """The byte addresses of an access; what its vectors share is computed once."""
+    """The byte addresses of an access; what its vectors share is computed once.
+
+    A base is an address of 64 bits in global memory, of 32 bits in shared memory. In an array whose
+    offsets fit 32 bits, it is such an offset (elements), which is scaled and added to the address
+    of the array by one instruction, `mad.wide`.
+    """
 
     def __init__(self, e: Emit, x: Access, chain: Link | None = None) -> None:
-        """Keep the emitter and the access; `chain` is the address that the previous op left."""
+        """Keep the emitter and the access; `chain` is the base that the previous op left."""
         self.e, self.x = e, x
         if x.dtype.bits < 8 and x.space == "gmem":
             raise e.unsupported(f"access to {x.dtype} elements in global memory")
         if x.vector_bits < 8 or (x.dtype.bits < 8 and x.vector_bits % 8):
             raise e.unsupported(f"access to single {x.dtype} elements")
-        self.wide = x.space == "gmem"
+        self.small = x.storage in e.small
+        self.wide = x.space == "gmem" and not self.small
         self.bits = x.dtype.bits
         # the varying part and the constant; sub-byte elements need both to reach whole bytes
         self.parts = [split_constant(base) if self.bits >= 8 else (base, 0) for base in x.bases]
@@ -53,29 +59,36 @@ class Addresses:
             self.parts.append(split_constant(before))  # found as number -1
 
     def last(self) -> Any:
-        """Return the address of the last base."""
+        """Return the last base."""
         return self.base(len(self.x.bases) - 1)
 
     def base(self, number: int) -> Any:
-        """Return the address of one base without its constant part: 64 bits in global memory,
-        32 bits in shared memory.
-        """
+        """Return one base without its constant part."""
         if number not in self.bases:
             e, x = self.e, self.x
             step = self._step(number)
             if step is not None:
                 self.bases[number] = e.b.add(self.bases[number - 1], self.bytes(step))
                 return self.bases[number]
-            address = e.b.add(e.address(x.space, x.storage), self.bytes(self.parts[number][0]))
-            if self.wide and varies(x.bases[number]):
-                address = e.opaque(address)
-            self.bases[number] = address
+            base = self.start(self.bytes(self.parts[number][0]))
+            if x.space == "gmem" and varies(x.bases[number]):
+                base = e.opaque(base)
+            self.bases[number] = base
         return self.bases[number]
 
+    def start(self, offset: Any) -> Any:
+        """Return the base at an offset (bytes)."""
+        return offset if self.small else self._from_start(offset)
+
+    def _from_start(self, offset: Any) -> Any:
+        return self.e.b.add(self.e.address(self.x.space, self.x.storage), offset)
+
     def bytes(self, offset: Scalar) -> Any:
-        """Return an offset in bytes, as wide as an address."""
+        """Return an offset in bytes, as wide as a base; of a small array in elements."""
         scalars = self.e.scalars
         evaluate = scalars.value if self.wide else scalars.narrow
+        if self.small:
+            return evaluate(offset)
         if self.bits < 8:
             return self._packed(evaluate(offset))
         in_bytes: Any = ints.mul(offset, self.bits // 8)
@@ -92,7 +105,8 @@ class Addresses:
         Addresses that change in a loop then need one addition each, instead of a register pair
         each.
         """
-        if not self.wide or number - 1 not in self.bases or not varies(self.parts[number][0]):
+        fixed = self.x.space != "gmem" or not varies(self.parts[number][0])
+        if fixed or number - 1 not in self.bases:
             return None
         step: Any = ints.sub(self.parts[number][0], self.parts[number - 1][0])
         return None if varies(step) else step
@@ -109,11 +123,11 @@ class Addresses:
             active = e.b.and_(offset, ir.Constant(kind, mask))
             move = e.b.lshr if shift >= 0 else e.b.shl
             offset = e.b.xor(offset, move(active, ir.Constant(kind, abs(shift))))
-            self.inside[static] = (
-                e.b.mul(offset, ir.Constant(kind, self.bits // 8))
-                if self.bits >= 8
-                else self._packed(offset)
-            )
+            if self.bits < 8:
+                offset = self._packed(offset)
+            elif not self.small:
+                offset = e.b.mul(offset, ir.Constant(kind, self.bits // 8))
+            self.inside[static] = offset
         return self.inside[static]
 
     def __getitem__(self, vector: int) -> tuple[Any, int]:
@@ -121,37 +135,56 @@ class Addresses:
         number, static = self.x.table[vector]
         beyond = self.parts[number][1]
         if self.x.swizzle is None:
-            return self.base(number), (static + beyond) * self.bits // 8
+            return self._address(number, -1, (static + beyond) * self.bits // 8)
         bits, base, shift = self.x.swizzle
         period = 1 << (bits + base + abs(shift))
         outside, inside = static // period * period, static % period
-        if self.wide or varies(self.x.inner) or self.bits < 8:
-            address = self.e.b.add(self.base(number), self.swizzled(inside))
-        else:
-            address = self._invariant_first(number, inside)
-        return address, (outside + beyond) * self.bits // 8
+        return self._address(number, inside, (outside + beyond) * self.bits // 8)
+
+    def _address(self, number: int, inside: int, immediate: int) -> tuple[Any, int]:
+        """Return the address of a base, plus the swizzled part unless `inside` is -1."""
+        e, folded = self.e, 0
+        if self.small and not self._is_positive(number, inside):
+            folded, immediate = immediate, 0
+        key = number, inside, folded
+        if key not in self.whole:
+            if inside < 0:
+                address = self.base(number)
+            elif self.x.space == "gmem" or self.bits < 8 or varies(self.x.inner):
+                address = e.b.add(self.base(number), self.swizzled(inside))
+            else:
+                address = self._invariant_first(number, inside)
+            if self.small:
+                address = e.b.add(address, ir.Constant(I32, folded * 8 // self.bits))
+                size = ir.Constant(I64, self.bits // 8)
+                address = self._from_start(e.b.mul(e.b.zext(address, I64), size))
+            self.whole[key] = address
+        return self.whole[key], immediate
+
+    def _is_positive(self, number: int, inside: int) -> bool:
+        """Return whether an offset is at least 0 without its constant part; with it every offset
+        is, and less than 2**31.
+        """
+        parts = (self.parts[number][0], self.x.inner if inside >= 0 else 0)
+        return all(low is not None and low >= 0 for low, _high in map(bounds_of, parts))
 
     def _invariant_first(self, number: int, inside: int) -> Any:
-        """Return the address of a vector in shared memory, its loop-variant terms added last: all
-        others are hoisted together.
+        """Return an address in shared memory, its loop-variant terms added last: all others are
+        hoisted together.
         """
-        if (number, inside) not in self.whole:
-            e, x = self.e, self.x
-            fixed, moving = split_variant(self.parts[number][0])
-            address = e.b.add(e.address(x.space, x.storage), self.bytes(fixed))
-            address = e.b.add(address, self.swizzled(inside))
-            self.whole[number, inside] = e.b.add(address, self.bytes(moving))
-        return self.whole[number, inside]
+        fixed, moving = split_variant(self.parts[number][0])
+        address = self.e.b.add(self._from_start(self.bytes(fixed)), self.swizzled(inside))
+        return self.e.b.add(address, self.bytes(moving))
 
 
 def begin(e: Emit, induction: Induction) -> Any:
-    """Return the address where an induction variable begins, without its constant part."""
+    """Return the base where an induction variable begins, without its constant part."""
     addresses = Addresses(e, induction.source)
-    return e.b.add(e.address("gmem", induction.source.storage), addresses.bytes(induction.begin))
+    return addresses.start(addresses.bytes(induction.begin))
 
 
 def advance(e: Emit, induction: Induction) -> Any:
-    """Return the address of the next iteration. It is opaque to the compiler, which would otherwise
+    """Return the base of the next iteration. It is opaque to the compiler, which would otherwise
     keep a register pair per row.
     """
     assert e.link is not None

@@ -59,12 +59,14 @@ class Emit:
         where: str = "",
         loose: frozenset[str] = frozenset(),
         link: Link | None = None,
+        small: frozenset[str] = frozenset(),
     ) -> None:
         """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
-        of the first element, the kernel's line, the storages of unpacked flags, and the address
-        that the previous op of the chain left; `reached` is the address that this op leaves.
+        of the first element, the kernel's line, the storages of unpacked flags, the address that
+        the previous op of the chain left, and the arrays whose offsets fit 32 bits; `reached` is
+        the address that this op leaves.
         """
-        self.link, self.reached = link, None
+        self.link, self.reached, self.small = link, None, small
         self.b, self.starts, self.where = b, starts, where
         self.words = Words(b, words, loose)
         self.scalars = Scalars(b, env, self.words)
@@ -163,8 +165,8 @@ class Emit:
         return [self.b.extract_value(found, i) for i in range(len(outs))]
 
     def opaque(self, value: Any) -> Any:
-        """Return a 64-bit value that is opaque to the compiler: it is not hoisted or split."""
-        return self.emit("opaque", old=[value])[0]
+        """Return a value that is opaque to the compiler: it is not hoisted or split."""
+        return self.emit("opaque", old=[value], bits=value.type.width)[0]
 
     def fill_words(self, dtype: Dtype, value: float | None, count: int) -> list[Any]:
         """Return 32-bit words with all elements equal to a number."""

@@ -111,9 +111,9 @@ class Intrinsics:
         """Return the call that begins an induction variable, or advances it by one iteration."""
         if word == "begin":
             x = replace(v.source, bases=(v.begin,), guards=())
-            return self._made(word, x, (), lambda e: begin(e, v), types.uint64)
-        chain = Chain(v.name, v.step)
-        return self._made(word, v.step, (), lambda e: advance(e, v), types.uint64, chain)
+            return self._made(word, x, (), lambda e: begin(e, v), _held(v.small))
+        chain = Chain(v.name, v.step, small=v.small)
+        return self._made(word, v.step, (), lambda e: advance(e, v), _held(v.small), chain)
 
     # -- the parts
 
@@ -147,7 +147,8 @@ class Intrinsics:
         smem = (self.smem,) if used.shared else ()
         kinds = (
             *map(self._scalar, symbols),
-            *[types.uint64 for _ in pointers],
+            *[types.uint64 for _ in used.parameters],
+            *[_held(chain.small) for _ in carried if chain is not None],
             *[types.uint32 for _ in smem],
             *map(self._tuple, storages),
         )
@@ -169,7 +170,7 @@ class Intrinsics:
         chain, link = signature.chain, None
         if chain is not None and chain.before is not None:
             link = chain.before, values[chain.name]
-        return Emit(b, env, words, starts, place, self.loose, link)
+        return Emit(b, env, words, starts, place, self.loose, link, self.chains.small)
 
     def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:
         starts = {("gmem", name): values[name] for name in used.parameters}
@@ -211,7 +212,8 @@ class _Signature:
         """The Numba type of its result."""
         if self.number is not None:
             return self.number
-        parts = [*self.results.values(), *[types.uint64 for _ in self.moved]]
+        held = [_held(self.chain.small) for _ in self.moved if self.chain is not None]
+        parts = [*self.results.values(), *held]
         if not parts:
             return types.void
         return parts[0] if len(parts) == 1 else types.Tuple(parts)
@@ -223,6 +225,11 @@ class _Signature:
         if not made:
             return context.get_dummy_value()
         return made[0] if len(made) == 1 else context.make_tuple(b, kind, made)
+
+
+def _held(small: bool) -> Any:
+    """Return the Numba type of an address, or of a 32-bit offset."""
+    return types.uint32 if small else types.uint64
 
 
 class _Names:

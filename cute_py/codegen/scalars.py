@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from cute_py.codegen.passes.strength import in_loop
 from cute_py.codegen.storage import I32, I64
-from cute_py.integers.polynomial import FloorDiv, Min, Symbol, order, plus, times, value
+from cute_py.integers.polynomial import FloorDiv, Min, Symbol, order, plus, scaled, times, value
 from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbol_forms import floordiv
 from cute_py.integers.symbols import terms_of
@@ -151,7 +151,7 @@ class Scalars:
 
     def _quotient(self, numerator: Polynomial, divisor: Polynomial) -> Any:
         b = self.b
-        (low, high), (least, most) = bounds(numerator), bounds(divisor)
+        (low, high), (least, _most) = bounds(numerator), bounds(divisor)
         positive = low is not None and low >= 0
         narrow = fits(divisor) and within(numerator, -1 << 31, 1 << 32 if positive else 1 << 31)
         kind = I32 if narrow else I64
@@ -224,24 +224,23 @@ def _split(p: Polynomial) -> tuple[Polynomial, dict[Atom, Polynomial]]:
 
 
 def _sides(cond: Compare) -> Iterator[tuple[Polynomial, Polynomial]]:
-    """Yield pairs of sides that compare alike: first what varies in loops on the left and all else
-    on the right, which is hoisted, without their common factor; then a and b; then only positive
-    terms.
+    """Yield pairs of sides that compare alike: first what varies in loops on one side and all else
+    on the other, which is hoisted, without their common factor; then a and b; then positive terms
+    on both sides.
     """
     a, b = terms_of(cond.a), terms_of(cond.b)
     difference = plus(b, a, -1)
-    varying = {m: -c for m, c in difference.items() if m and _varies(m)}
-    if varying and len(varying) < len(difference):
-        rest = plus(difference, varying)
-        n = gcd(*varying.values())
-        if n > 1 and cond.test == "lt":  # n*x < y, where x < ceil(y / n)
-            yield (
-                {m: c // n for m, c in varying.items()},
-                floordiv(plus(rest, {(): n - 1}), {(): n}),
-            )
-        elif n > 1 and cond.test == "le":
-            yield {m: c // n for m, c in varying.items()}, floordiv(rest, {(): n})
-        yield varying, rest
+    moving = {m: c for m, c in difference.items() if m and _varies(m)}
+    if moving and len(moving) < len(difference):
+        n, rest = gcd(*moving.values()), plus(difference, moving, -1)  # 0 < rest + moving
+        if n > 1 and cond.test in ("lt", "le"):  # -rest < n*x where floor(-rest / n) < x
+            more = 0 if cond.test == "lt" else n - 1
+            rest = scaled(floordiv(plus(scaled(rest, -1), {(): 1}, more), {(): n}), -1)
+            moving = {m: c // n for m, c in moving.items()}
+        if all(c < 0 for c in moving.values()):
+            yield scaled(moving, -1), rest
+        else:
+            yield scaled(rest, -1), moving
     yield a, b
     left = {m: -c for m, c in difference.items() if c < 0}
     yield left, plus(difference, left)

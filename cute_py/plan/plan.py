@@ -38,7 +38,8 @@ class TensorParam(Node):
 
     Static sizes and strides (elements) are ints; others are symbols named after the parameter:
     `A_shape0`, `A_stride0`. `alignment` (bytes) is that of the first element, and of every element
-    whose byte offset is a multiple of it.
+    whose byte offset is a multiple of it. `small`: the offsets of its elements, and its strides,
+    are at most `arguments.REACH` bytes.
     """
 
     name: str
@@ -46,6 +47,7 @@ class TensorParam(Node):
     shape: tuple[Scalar, ...]
     stride: tuple[Scalar, ...]
     alignment: int
+    small: bool = False
 
     def __str__(self) -> str:
         shape, stride = _listed(self.shape), _listed(self.stride)

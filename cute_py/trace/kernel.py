@@ -10,7 +10,7 @@ from dataclasses import replace
 from threading import RLock
 
 from cute_py.calls import backends
-from cute_py.calls.arguments import EXTENT, Argument, annotations_of, classify, rebuilt
+from cute_py.calls.arguments import EXTENT, REACH, Argument, annotations_of, classify, rebuilt
 from cute_py.calls.arrays import on_device
 from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
@@ -291,6 +291,7 @@ def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int
         return _number(state, leaf)
     facts, name = leaf.facts, leaf.name
     most = None if facts.large else EXTENT - 1
+    reach = REACH // max(facts.dtype.bits // 8, 1) if facts.small else None
     state.large |= facts.large
     shape = tuple(
         [
@@ -300,7 +301,7 @@ def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int
     )
     stride = tuple(
         [
-            _extent(state, f"{name}_stride{i}", divisor, fixed, 0)
+            _extent(state, f"{name}_stride{i}", divisor, fixed, 0, reach)
             for i, (divisor, fixed) in enumerate(facts.strides)
         ]
     )
@@ -310,6 +311,7 @@ def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int
         tuple([_bare(x) for x in shape]),
         tuple([_bare(x) for x in stride]),
         facts.alignment,
+        facts.small,
     )
     memory = GlobalMemory(name, facts.dtype, facts.alignment, state.root)
     return derived(memory, Layout(shape, stride))

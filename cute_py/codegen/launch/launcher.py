@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cute_py.calls.arguments import number
+from cute_py.calls.arguments import is_small, number
 from cute_py.calls.arrays import (
     VECTOR_BYTES,
     address_of,
@@ -217,6 +217,8 @@ class Launcher:
             fits = len(given) == len(traced) and all(map(admits, traced, given))
             if not fits:
                 raise self._wrong(p.name, f"{word} {tuple(given)}, traced for {_shown(traced)}")
+        if p.small and not is_small(extents, p.dtype):
+            raise self._wrong(p.name, "more than 2 GB, traced for less")
         self._require_aligned(p, address_of(array))
 
     def _require_aligned(self, p: TensorParam, address: int) -> None:
