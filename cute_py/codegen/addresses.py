@@ -15,13 +15,15 @@ from llvmlite import ir
 from cute_py.codegen.passes.strength import split_constant, split_variant, varies
 from cute_py.codegen.storage import I32, I64
 from cute_py.integers import ints
+from cute_py.integers.polynomial import plus
 from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbols import SymInt, terms_of
-from cute_py.plan.conditions import Compare, bounds_of, fits
+from cute_py.plan.conditions import Compare, fits
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit, Link
     from cute_py.codegen.passes.strength import Induction
+    from cute_py.integers.polynomial import Polynomial
     from cute_py.plan.access import Access
     from cute_py.plan.conditions import Cond, Scalar
 
@@ -166,7 +168,7 @@ class Addresses:
         is, and less than 2**31.
         """
         parts = (self.parts[number][0], self.x.inner if inside >= 0 else 0)
-        return all(low is not None and low >= 0 for low, _high in map(bounds_of, parts))
+        return all(_is_positive(terms_of(x)) for x in parts)
 
     def _invariant_first(self, number: int, inside: int) -> Any:
         """Return an address in shared memory, its loop-variant terms added last: all others are
@@ -175,6 +177,13 @@ class Addresses:
         fixed, moving = split_variant(self.parts[number][0])
         address = self.e.b.add(self._from_start(self.bytes(fixed)), self.swizzled(inside))
         return self.e.b.add(address, self.bytes(moving))
+
+
+def _is_positive(p: Polynomial) -> bool:
+    """Return whether the linear terms, and the products, of an offset are at least 0."""
+    products = {m: c for m, c in p.items() if len(m) > 1}
+    lows = [bounds(part)[0] for part in (products, plus(p, products, -1))]
+    return all(low is not None and low >= 0 for low in lows)
 
 
 def begin(e: Emit, induction: Induction) -> Any:
