@@ -99,6 +99,18 @@ class Intrinsics:
         sides = (counter, op.stop) if op.step > 0 else (op.stop, counter)
         return self.condition(Compare("lt", *sides))
 
+    def following(self, op: ops.Loop, narrow: bool) -> Call:
+        """Return the call that adds the step to the counter of a loop. It does not overflow, which
+        tells the compiler the number of iterations.
+        """
+        kind = types.int32 if narrow else types.int64
+
+        def codegen(context: Any, b: Any, sig: Any, args: Any) -> Any:
+            (count,) = args
+            return b.add(count, ir.Constant(count.type, op.step), flags=("nsw",))
+
+        return Call(_intrinsic("next", (kind,), kind, codegen), (op.var,), ())
+
     def scalar(self, x: SymInt) -> Call:
         """Return the call that evaluates an integer."""
         return self._made("value", x, (), lambda e: e.scalars.value(x), types.int64)

@@ -41,6 +41,7 @@ WORDS = {
     "value": "an integer expression",
     "begin": "the address that a loop begins with",
     "advance": "the address of the next iteration",
+    "next": "the counter of the next iteration",
     **{kind.word: kind.purpose for kind in ops.OPS},
 }
 
@@ -206,7 +207,8 @@ class Source:
         self._block(op.body, depth + 1)
         for v in carried:
             self._induction(v, "advance", depth + 1)
-        self._line(depth + 1, f"{op.var} = {kind}({op.var} + {op.step})")
+        following = self._name(self.intrinsics.following(op, op.var in self.narrow), "next")
+        self._line(depth + 1, f"{op.var} = {following}")
 
     def _induction(self, v: Induction, word: str, depth: int) -> None:
         self._line(depth, f"{v.name} = {self._name(self.intrinsics.induction(v, word), word)}")
