@@ -145,30 +145,36 @@ class Addresses:
 
     def _address(self, number: int, inside: int, immediate: int) -> tuple[Any, int]:
         """Return the address of a base, plus the swizzled part unless `inside` is -1."""
-        e, folded = self.e, 0
-        if self.small and not self._is_positive(number, inside):
-            folded, immediate = immediate, 0
-        key = number, inside, folded
+        key = number, inside, self.small and immediate < 0
         if key not in self.whole:
             if inside < 0:
                 address = self.base(number)
             elif self.x.space == "gmem" or self.bits < 8 or varies(self.x.inner):
-                address = e.b.add(self.base(number), self.swizzled(inside))
+                address = self.e.b.add(self.base(number), self.swizzled(inside))
             else:
                 address = self._invariant_first(number, inside)
-            if self.small:
-                address = e.b.add(address, ir.Constant(I32, folded * 8 // self.bits))
-                size = ir.Constant(I64, self.bits // 8)
-                address = self._from_start(e.b.mul(e.b.zext(address, I64), size))
-            self.whole[key] = address
-        return self.whole[key], immediate
+            self.whole[key] = address if not self.small else self._widened(address, *key)
+        address, folds = self.whole[key] if self.small else (self.whole[key], False)
+        if not folds:
+            return address, immediate
+        return self._scaled(self.e.b.add(address, ir.Constant(I32, immediate * 8 // self.bits))), 0
 
-    def _is_positive(self, number: int, inside: int) -> bool:
-        """Return whether an offset is at least 0 without its constant part; with it every offset
-        is, and less than 2**31.
+    def _widened(self, offset: Any, number: int, inside: int, less: bool) -> tuple[Any, bool]:
+        """Return the address at an offset, or the offset if the immediate is to be added first.
+
+        With its immediate an offset is from 0 to 2**31 - 1. Without it, it is at least 0 where that
+        is proven, and else fits 32 signed bits if the immediate is positive.
         """
         parts = (self.parts[number][0], self.x.inner if inside >= 0 else 0)
-        return all(_is_positive(terms_of(x)) for x in parts)
+        if all(_is_positive(terms_of(x)) for x in parts):
+            return self._scaled(offset), False
+        return (offset, True) if less else (self._scaled(offset, signed=True), False)
+
+    def _scaled(self, offset: Any, signed: bool = False) -> Any:
+        """Return the address at a 32-bit offset (elements)."""
+        b = self.e.b
+        wide = (b.sext if signed else b.zext)(offset, I64)
+        return self._from_start(b.mul(wide, ir.Constant(I64, self.bits // 8)))
 
     def _invariant_first(self, number: int, inside: int) -> Any:
         """Return an address in shared memory, its loop-variant terms added last: all others are

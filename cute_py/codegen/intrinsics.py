@@ -287,6 +287,7 @@ def make_runtime(block: tuple[int, int, int]) -> dict[str, Any]:
         "undefined": undefined,
         "int32": types.int32,
         "int64": types.int64,
+        "range": range,
     }
 
 

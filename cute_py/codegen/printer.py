@@ -32,7 +32,7 @@ INDENT = "    "
 WIDTH = 100
 LONGEST = 118  # length of a line with its comment
 LEAST = 16  # characters of an op in a comment: fewer are useless
-HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int32", "int64")
+HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int32", "int64", "range")
 
 # first word of an intrinsic -> what it does
 WORDS = {
@@ -197,18 +197,27 @@ class Source:
         self._line(depth, target + text, op)
 
     def _loop(self, op: ops.Loop, depth: int) -> None:
-        """Print a while loop, which counts one variable; a range counts iterations as well."""
-        kind, test = self._kind(op.var), self._name(self.intrinsics.counts(op), "holds")
+        """Print a loop. A while loop counts one variable, a range the iterations as well; but NVVM
+        unrolls the latter if it cannot compute their number from the former.
+        """
         carried = self.intrinsics.chains.inductions.get(id(op), [])
         for v in carried:
             self._induction(v, "begin", depth)
-        self._line(depth, f"{op.var} = {kind}({self._scalar(op.start)})")
-        self._line(depth, f"while {test}:", op)
+        kind = self._kind(op.var)
+        if op.step == 1 and isinstance(op.start, int):
+            test = self._name(self.intrinsics.counts(op), "holds")
+            following = self._name(self.intrinsics.following(op, op.var in self.narrow), "next")
+            self._line(depth, f"{op.var} = {kind}({op.start})")
+            self._line(depth, f"while {test}:", op)
+        else:
+            following = ""
+            ends = ", ".join(f"{kind}({self._scalar(x)})" for x in (op.start, op.stop, op.step))
+            self._line(depth, f"for {op.var} in {self.helpers['range']}({ends}):", op)
         self._block(op.body, depth + 1)
         for v in carried:
             self._induction(v, "advance", depth + 1)
-        following = self._name(self.intrinsics.following(op, op.var in self.narrow), "next")
-        self._line(depth + 1, f"{op.var} = {following}")
+        if following:
+            self._line(depth + 1, f"{op.var} = {following}")
 
     def _induction(self, v: Induction, word: str, depth: int) -> None:
         self._line(depth, f"{v.name} = {self._name(self.intrinsics.induction(v, word), word)}")

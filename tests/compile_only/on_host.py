@@ -279,6 +279,7 @@ def prepared(plan):
             "undefined": lambda _count: None,
             "int32": lambda x: ctypes.c_int32(x).value,
             "int64": int,
+            "range": range,
         }
         scope = {source.helpers[name]: function for name, function in helpers.items()}
         scope |= {name: host.call(name) for name in host.made}
