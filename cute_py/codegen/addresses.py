@@ -55,7 +55,7 @@ class Addresses:
         self.parts = [split_constant(base) if self.bits >= 8 else (base, 0) for base in x.bases]
         self.bases: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
-        self.whole: dict[tuple[int, int], Any] = {}
+        self.whole: dict[tuple[int, int, bool], Any] = {}
         if chain is not None:
             before, self.bases[-1] = chain
             self.parts.append(split_constant(before))  # found as number -1

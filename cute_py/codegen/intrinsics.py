@@ -92,9 +92,10 @@ class Intrinsics:
 
     def counts(self, op: ops.Loop) -> Call:
         """Return the call that compares the counter of a loop with its stop."""
-        ends = [bounds_of(x) for x in (op.start, op.stop, ints.add(op.stop, op.step))]
-        low = None if any(x is None for x, _ in ends) else min(x for x, _ in ends)
-        high = None if any(x is None for _, x in ends) else max(x for _, x in ends)
+        end: Any = ints.add(op.stop, op.step)
+        ends = [bounds_of(x) for x in (op.start, op.stop, end)]
+        low = None if None in [x for x, _ in ends] else min(x for x, _ in ends if x is not None)
+        high = None if None in [x for _, x in ends] else max(x for _, x in ends if x is not None)
         counter = SymInt({(Symbol(op.var, 1, low, high),): 1})
         sides = (counter, op.stop) if op.step > 0 else (op.stop, counter)
         return self.condition(Compare("lt", *sides))

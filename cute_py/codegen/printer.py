@@ -204,7 +204,7 @@ class Source:
         for v in carried:
             self._induction(v, "begin", depth)
         kind = self._kind(op.var)
-        if op.step == 1 and isinstance(op.start, int):
+        if _is_counted(op):
             test = self._name(self.intrinsics.counts(op), "holds")
             following = self._name(self.intrinsics.following(op, op.var in self.narrow), "next")
             self._line(depth, f"{op.var} = {kind}({op.start})")
@@ -262,16 +262,22 @@ class Source:
         self._line(depth, "pass", op)
 
 
+def _is_counted(op: ops.Loop) -> bool:
+    """Return whether a loop is printed as a while loop: see `Source._loop`."""
+    return op.step == 1 and isinstance(op.start, int)
+
+
 def _narrow(plan: Plan) -> set[str]:
     """Return the variables, and the counters of loops, whose values fit 32 bits: a counter also
-    after its last iteration.
+    after its last iteration, unless a range counts the iterations.
     """
     values: dict[str, list[bool]] = {}
     for op in plan.ops:
         if isinstance(op, ops.Set):
             values.setdefault(op.var, []).append(fits(terms_of(op.value)))
         elif isinstance(op, ops.Loop):
-            ends = [ints.add(op.start, op.step), ints.add(op.stop, op.step), op.start, op.stop]
+            more = ints.add(op.stop, 1) if _is_counted(op) else ints.sub(op.stop, op.start)
+            ends: list[Any] = [op.start, op.stop, more]
             values.setdefault(op.var, []).extend(fits(terms_of(x)) for x in ends)
     return {name for name, found in values.items() if all(found)}
 

@@ -72,7 +72,8 @@ class _Counters:
             if str(last) in {s.name for op in every(body) for x in integers_in(op)
                              for s in symbols_of(terms_of(x))}:  # fmt: skip
                 old = self.name("turn")
-                before.append(ops.Set(old, ints.mod(ints.sub(loop.start, step), d), line=line))
+                earlier: Any = ints.mod(ints.sub(loop.start, step), d)
+                before.append(ops.Set(old, earlier, line=line))
                 head = (*head, ops.Let(str(last), "var", (old,), line=line))
                 tail = (*tail, ops.Set(old, rest, line=line))
             loop = replace(loop, body=(*head, *body, *tail))
@@ -82,7 +83,7 @@ class _Counters:
         """Return the remainder of the next iteration, for a step from 0 to d - 1."""
         ahead: Any = ints.add(rest, step)
         wraps = Compare("le", d, ahead)
-        around = 0 if step == 1 else ints.sub(ahead, d)
+        around: Any = 0 if step == 1 else ints.sub(ahead, d)
         return ops.Let(self.name("n"), "where", (wraps, around, ahead), line=line)
 
 
