@@ -60,16 +60,17 @@ class Emit:
         loose: frozenset[str] = frozenset(),
         link: Link | None = None,
         small: frozenset[str] = frozenset(),
+        multipliers: dict[Scalar, str] | None = None,
     ) -> None:
         """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
         of the first element, the kernel's line, the storages of unpacked flags, the address that
-        the previous op of the chain left, and the arrays whose offsets fit 32 bits; `reached` is
-        the address that this op leaves.
+        the previous op of the chain left, the arrays whose offsets fit 32 bits, and the parameters
+        with the multipliers of divisors; `reached` is the address that this op leaves.
         """
         self.link, self.reached, self.small = link, None, small
         self.b, self.starts, self.where = b, starts, where
         self.words = Words(b, words, loose)
-        self.scalars = Scalars(b, env, self.words)
+        self.scalars = Scalars(b, env, self.words, multipliers or {})
 
     def unsupported(self, what: str) -> CuteError:
         """Return the refusal of an operation that has no PTX here."""

@@ -17,10 +17,11 @@ from cute_py.codegen.emit import Emit
 from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import let
 from cute_py.codegen.passes.strength import Chain
+from cute_py.codegen.printer import multipliers
 from cute_py.codegen.storage import I8, I32, I64, is_loose, word_count
 from cute_py.errors import refusal
 from cute_py.integers import ints
-from cute_py.integers.polynomial import Symbol, symbols_of
+from cute_py.integers.polynomial import Symbol, divisors_of, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
 from cute_py.plan.access import Access
@@ -61,6 +62,7 @@ class Intrinsics:
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
         self.shared = {s.name: s.offset for s in plan.shared}
+        self.multipliers = multipliers(plan)
         self.floats = {
             p.name: p.dtype.bits
             for p in plan.params
@@ -152,7 +154,7 @@ class Intrinsics:
 
     def _signature(self, x: Any, written: Any, number: Any, chain: Chain | None) -> _Signature:
         """Return the signature of an intrinsic from the names that its op uses."""
-        used = _Names(x if chain is None else (x, chain.before))
+        used = _Names(x if chain is None else (x, chain.before), self.multipliers)
         results = {reg.storage: self._tuple(reg.storage) for reg in written}
         storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
         carried = () if chain is None or chain.before is None else (chain.name,)
@@ -183,7 +185,9 @@ class Intrinsics:
         chain, link = signature.chain, None
         if chain is not None and chain.before is not None:
             link = chain.before, values[chain.name]
-        return Emit(b, env, words, starts, place, self.loose, link, self.chains.small)
+        return Emit(
+            b, env, words, starts, place, self.loose, link, self.chains.small, self.multipliers
+        )
 
     def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:
         starts = {("gmem", name): values[name] for name in used.parameters}
@@ -248,7 +252,7 @@ def _held(small: bool) -> Any:
 class _Names:
     """The names that an op, a condition or an integer uses."""
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: Any, multipliers: dict[Any, str]) -> None:
         self.symbols: set[str] = set()
         self.storages: set[str] = set()
         self.parameters: set[str] = set()
@@ -261,6 +265,8 @@ class _Names:
                 owner.add(part.storage)
             elif isinstance(part, SymInt):
                 self.symbols.update(s.name for s in symbols_of(terms_of(part)))
+                divisors = [SymInt(d) for d in divisors_of(terms_of(part))] if multipliers else []
+                self.symbols.update(multipliers[d] for d in (part, *divisors) if d in multipliers)
 
 
 def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:

@@ -15,7 +15,7 @@ from cute_py.errors import refusal
 from cute_py.integers import ints
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
-from cute_py.plan.conditions import fits
+from cute_py.plan.conditions import bounds_of, fits
 from cute_py.plan.plan import ScalarParam, TensorParam
 
 if TYPE_CHECKING:
@@ -62,6 +62,19 @@ def parameters(plan: Plan) -> list[tuple[str, str]]:
             continue
         found.append((p.name, "address"))
         found += [(str(name), "integer") for name in names_of(p)]
+    return [*found, *[(name, "integer") for name in multipliers(plan).values()]]
+
+
+def multipliers(plan: Plan) -> dict[Scalar, str]:
+    """Return the parameters with the multipliers of divisors (`plan.multiplier`), by divisor."""
+    taken = names_in(plan) | {"tid", "bid_x", "bid_y", "bid_z"}
+    taken |= {name for p in plan.params if isinstance(p, TensorParam) for name in names_of(p)}
+    found: dict[Scalar, str] = {}
+    for i, divisor in enumerate(plan.launch.divisors):
+        name = f"multiplier{i}"
+        while name in taken:
+            name += "_"
+        found[divisor] = name
     return found
 
 
@@ -159,6 +172,8 @@ class Source:
         for p in self.plan.params:
             sizes = [] if isinstance(p, ScalarParam) else names_of(p)
             self.lines.append(f"{INDENT}{', '.join([p.name, *sizes])},")
+        for name in multipliers(self.plan).values():
+            self.lines.append(f"{INDENT}{name},")
         self.lines.append("):")
 
     def _line(self, depth: int, text: str, op: Op | None = None) -> None:
@@ -271,14 +286,21 @@ def _narrow(plan: Plan) -> set[str]:
     """Return the variables, and the counters of loops, whose values fit 32 bits: a counter also
     after its last iteration, unless a range counts the iterations.
     """
+
+    def fits_all(*values: Any) -> bool:
+        return all(x in plan.launch.counts or fits(terms_of(x)) for x in values)
+
     values: dict[str, list[bool]] = {}
     for op in plan.ops:
         if isinstance(op, ops.Set):
-            values.setdefault(op.var, []).append(fits(terms_of(op.value)))
+            values.setdefault(op.var, []).append(fits_all(op.value))
         elif isinstance(op, ops.Loop):
             more = ints.add(op.stop, 1) if _is_counted(op) else ints.sub(op.stop, op.start)
-            ends: list[Any] = [op.start, op.stop, more]
-            values.setdefault(op.var, []).extend(fits(terms_of(x)) for x in ends)
+            narrow = fits_all(op.start, op.stop)
+            low = bounds_of(op.start)[0]
+            if narrow and not (op.stop in plan.launch.counts and low is not None and low >= 0):
+                narrow = fits_all(more)
+            values.setdefault(op.var, []).append(narrow)
     return {name for name, found in values.items() if all(found)}
 
 
@@ -333,7 +355,13 @@ def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str
         "Registers are tuples of 32-bit words, addresses numbers of bytes.",
         "cute.compile(plan, arch, source=text) compiles an edited copy of this text.",
         *_section("Launch", _launch(plan)),
-        *_section("Parameters", map(_parameter, plan.params)),
+        *_section(
+            "Parameters",
+            [
+                *map(_parameter, plan.params),
+                *[f"{name}: divides by {d}" for d, name in multipliers(plan).items()],
+            ],
+        ),
         *_section(
             "Shared memory",
             (f"{s.name}: {s.dtype}[{s.count}] at byte {s.offset}" for s in plan.shared),

@@ -19,7 +19,7 @@ from cute_py.codegen.storage import I32, I64
 from cute_py.integers.polynomial import FloorDiv, Min, Symbol, order, plus, scaled, times, value
 from cute_py.integers.symbol_decisions import bounds
 from cute_py.integers.symbol_forms import floordiv
-from cute_py.integers.symbols import terms_of
+from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan.conditions import Compare, Logic, Not, Test, fits, within
 
 if TYPE_CHECKING:
@@ -37,9 +37,13 @@ _END = 1 << 63
 class Scalars:
     """Evaluates scalars and conditions with the values of their symbols."""
 
-    def __init__(self, b: Any, env: dict[str, Any], words: Words) -> None:
-        """Keep the builder, symbol -> 64-bit LLVM value, and the registers."""
-        self.b, self.env, self.words = b, env, words
+    def __init__(
+        self, b: Any, env: dict[str, Any], words: Words, multipliers: dict[Scalar, str]
+    ) -> None:
+        """Keep the builder, symbol -> 64-bit LLVM value, the registers, and the names of the
+        multipliers of divisors.
+        """
+        self.b, self.env, self.words, self.multipliers = b, env, words, multipliers
         self.known: dict[Atom, Any] = {}  # computed once per op: its code has no branches
 
     def value(self, x: Scalar) -> Any:
@@ -153,6 +157,9 @@ class Scalars:
         b = self.b
         (low, high), (least, _most) = bounds(numerator), bounds(divisor)
         positive = low is not None and low >= 0
+        multiplier = self.multipliers.get(SymInt(divisor))
+        if multiplier is not None and fits(numerator):
+            return self._by_multiplier(self.sum(numerator, I32), multiplier, positive)
         narrow = fits(divisor) and within(numerator, -1 << 31, 1 << 32 if positive else 1 << 31)
         kind = I32 if narrow else I64
         p, d = self.sum(numerator, kind), self.sum(divisor, kind)
@@ -167,8 +174,34 @@ class Scalars:
         below = b.icmp_signed("<", rest, ir.Constant(kind, 0))
         return b.sub(quotient, b.zext(below, kind))
 
-    def divided(self, p: Any, d: Any) -> Any:
-        """Return p // d, rounded down, and 0 for a divisor of 0."""
+    def _by_multiplier(self, p: Any, name: str, positive: bool) -> Any:
+        """Return the quotient of 32 bits by the divisor of a multiplier, rounded down:
+        -1 - x // d is (-1 - x) // d.
+        """
+        b, found = self.b, self.env[name]
+        sign = None if positive else b.ashr(p, ir.Constant(I32, 31))
+        p = p if sign is None else b.xor(p, sign)
+        twice = b.zext(b.shl(p, ir.Constant(I32, 1)), I64)
+        product = b.mul(twice, b.zext(b.trunc(found, I32), I64))
+        high = b.trunc(b.lshr(product, ir.Constant(I64, 32)), I32)
+        shift = b.trunc(b.lshr(found, ir.Constant(I64, 32)), I32)
+        quotient = b.lshr(high, shift)
+        return quotient if sign is None else b.xor(quotient, sign)
+
+    def divided(self, x: Scalar, y: Scalar) -> Any:
+        """Return x // y, rounded down, and 0 for a divisor of 0, as 64 bits."""
+        b, p, q = self.b, terms_of(x), terms_of(y)
+        name = self.multipliers.get(y)
+        if name is None or not within(p, 1 - (1 << 31), 1 << 31):
+            kind = I32 if within(p, 1 - (1 << 31), 1 << 31) and fits(q) else I64
+            return self._as(self._divided(self.sum(p, kind), self.sum(q, kind)), I64)
+        d, zero = self.sum(q, I32), ir.Constant(I32, 0)
+        given = self.sum(p, I32)
+        given = b.select(b.icmp_signed("<", d, zero), b.neg(given), given)
+        found = self._by_multiplier(given, name, positive=False)
+        return b.sext(b.select(b.icmp_signed("==", d, zero), zero, found), I64)
+
+    def _divided(self, p: Any, d: Any) -> Any:
         b, zero = self.b, ir.Constant(p.type, 0)
         none = b.icmp_signed("==", d, zero)
         d = b.select(none, ir.Constant(p.type, 1), d)

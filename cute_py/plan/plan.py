@@ -83,7 +83,8 @@ class Launch(Node):
     `spill_bytes`: the local memory per thread above which the kernel is refused.
     `pdl`: blocks may start before the preceding kernel has ended; they wait by a `GridDep` op.
     `counts`: expressions of parameters, such as numbers of tiles, that a launch requires to be
-    below 2**31.
+    below 2**31. `divisors`: expressions of parameters by which the kernel divides: a launch passes
+    multipliers for them (`multiplier`).
     """
 
     grid: tuple[Scalar, Scalar, Scalar]
@@ -93,6 +94,7 @@ class Launch(Node):
     spill_bytes: int = 0
     pdl: bool = False
     counts: tuple[Scalar, ...] = ()
+    divisors: tuple[Scalar, ...] = ()
 
     def require_counts(self, name: str, values: Iterable[int]) -> None:
         """Refuse values of `counts` of 2**31 and more."""
@@ -111,6 +113,21 @@ class Launch(Node):
         words += [f"min_blocks {self.min_blocks}"] * (self.min_blocks > 1)
         words += [f"spill_bytes {self.spill_bytes}"] * (self.spill_bytes > 0)
         return " ".join([*words, *["pdl"] * self.pdl])
+
+
+def multiplier(d: int) -> int:
+    """Return what a kernel divides by d with: m + (s << 32), with n // |d| == n*m >> (31 + s) for
+    0 <= n < 2**31. Source: Granlund and Montgomery, Division by Invariant Integers, 1994.
+
+    >>> m, s = multiplier(7) % 2**32, multiplier(7) >> 32
+    >>> [n * m >> 31 + s for n in (6, 7, 700, 2**31 - 1)]
+    [0, 1, 100, 306783378]
+    """
+    d = abs(d)
+    if d == 0:
+        return 0
+    s = (d - 1).bit_length()
+    return -(-(1 << 31 + s) // d) + (s << 32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: st
     start, stop, step = bounds
     (low, top), (bottom, high) = bounds_of(start), bounds_of(stop)
     if high is None or high > _COUNT:
-        high = _count(trace, stop, high)
+        high = count_bound(trace, stop, high)
     if step < 0:
         low, high = (None if bottom is None else bottom + 1), None if top is None else top + 1
     last = None if high is None else high - 1
@@ -134,8 +134,8 @@ def _variable(trace: Trace, name: str, bounds: tuple[Leaf, Leaf, int], scope: st
 _COUNT = 2**31 - 1  # the greatest number of tiles
 
 
-def _count(trace: Trace, x: Scalar, high: int | None) -> int | None:
-    """Return an upper bound of a stop whose own is `high`. A number of tiles, which the host
+def count_bound(trace: Trace, x: Scalar, high: int | None) -> int | None:
+    """Return an upper bound of an integer whose own is `high`. A number of tiles, which the host
     computes from parameters, is at most `_COUNT`: the launch checks it.
     """
     if trace.large or isinstance(x, int):

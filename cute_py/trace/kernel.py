@@ -16,15 +16,17 @@ from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.dtypes.table import Promised, b1
 from cute_py.errors import CuteError, is_own, place_text, refusal
+from cute_py.integers.symbols import terms_of
 from cute_py.layout.layout import Layout
-from cute_py.plan.conditions import MOST
+from cute_py.plan.conditions import MOST, fits
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
-from cute_py.plan.walk import storages
+from cute_py.plan.walk import divisors_in, storages
 from cute_py.tensor.tensor import derived, register_allocators
 from cute_py.trace import arithmetic, copying, memory
 from cute_py.trace.arithmetic import new_registers
+from cute_py.trace.control import count_bound
 from cute_py.trace.engines import GlobalMemory
 from cute_py.trace.lower import register
 from cute_py.trace.memory import registers_of
@@ -253,10 +255,15 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
 def _plan(kernel: Kernel, state: Trace) -> Plan:
     if state.launch is None:
         raise refusal("kernel-no-launch", operation=kernel.__name__)
+    divisors = [
+        x
+        for x in divisors_in(tuple(state.root.ops), state.taken)
+        if fits(terms_of(x)) or count_bound(state, x, None) is not None
+    ]
     return Plan(
         kernel.__name__,
         tuple(state.params.values()),
-        replace(state.launch, counts=tuple(state.counts)),
+        replace(state.launch, counts=tuple(state.counts), divisors=tuple(divisors)),
         tuple(state.shared.values()),
         _used_registers(state),
         tuple(state.root.ops),

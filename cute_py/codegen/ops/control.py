@@ -27,9 +27,9 @@ def let(e: Emit, op: ops.Let) -> Any:
         cond, *options = op.operands
         x, y = (e.scalars.value(o) for o in options)  # type: ignore[arg-type]
         return b.select(e.scalars.holds(cond), x, y)  # type: ignore[arg-type]
-    x, y = (e.scalars.value(o) for o in op.operands)  # type: ignore[arg-type]
     if op.kind == "div":
-        return e.scalars.divided(x, y)
+        return e.scalars.divided(*op.operands)  # type: ignore[arg-type]
+    x, y = (e.scalars.value(o) for o in op.operands)  # type: ignore[arg-type]
     if op.kind in ("shl", "shr"):
         return shifted(e, b.shl, x, y) if op.kind == "shl" else sign_shifted(e, x, y)
     return {"xor": b.xor, "and": b.and_, "or": b.or_}[op.kind](x, y)
