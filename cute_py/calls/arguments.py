@@ -30,6 +30,7 @@ from cute_py.calls.arrays import (
 )
 from cute_py.calls.fingerprint import is_plain, static_key
 from cute_py.calls.fingerprint.values import arrays_in
+from cute_py.calls.torch_tensors import require_no_gradient
 from cute_py.dtypes.table import Dtype, Promised, b1
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal, where
@@ -409,6 +410,7 @@ def number(x: object, kind: Dtype | Promised, name: str) -> int | float | bool:
         return value
     if getattr(x, "ndim", 0):
         raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
+    require_no_gradient(x, name, "kernel")
     if hasattr(x, "item"):
         x = x.item()
     if kind is b1 and isinstance(x, bool):

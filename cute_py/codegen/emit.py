@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llvmlite import ir
 
-from cute_py.codegen.instructions import TABLE, of_atom, text_of, texts, types
+from cute_py.atoms.arch import holds, since
+from cute_py.codegen.instructions import TABLE, TARGETS, of_atom, text_of, texts, types
 from cute_py.codegen.scalars import Scalars
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, Words
 from cute_py.dtypes.conversion import convert, encode
@@ -59,18 +60,23 @@ class Emit:
         where: str = "",
         loose: frozenset[str] = frozenset(),
         link: Link | None = None,
+        arch: str = TARGETS[-1],
         small: frozenset[str] = frozenset(),
         multipliers: dict[Scalar, str] | None = None,
     ) -> None:
         """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
         of the first element, the kernel's line, the storages of unpacked flags, the address that
-        the previous op of the chain left, the arrays whose offsets fit 32 bits, and the parameters
-        with the multipliers of divisors; `reached` is the address that this op leaves.
+        the previous op of the chain left, the target, the arrays whose offsets fit 32 bits, and the
+        parameters with the multipliers of divisors; `reached` is the address that this op leaves.
         """
-        self.link, self.reached, self.small = link, None, small
+        self.link, self.reached, self.arch, self.small = link, None, arch, small
         self.b, self.starts, self.where = b, starts, where
         self.words = Words(b, words, loose)
         self.scalars = Scalars(b, env, self.words, multipliers or {})
+
+    def has(self, name: str) -> bool:
+        """Return whether the target has the instruction of a row of `TABLE`."""
+        return holds(since(TABLE[name].first), self.arch)
 
     def unsupported(self, what: str) -> CuteError:
         """Return the refusal of an operation that has no PTX here."""

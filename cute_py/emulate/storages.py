@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.calls.arguments import number
-from cute_py.calls.arrays import TypedArray, require_plain_values, strides_of
+from cute_py.calls.arrays import on_host, require_plain_values, strides_of, unwrapped
 from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import LANES, Array
 from cute_py.errors import refusal
@@ -282,7 +282,7 @@ class Arguments:
                 if not param.dtype.is_float:
                     self.symbols[param.name] = int(given)
                 continue
-            array = arg.array if isinstance(arg, TypedArray) else arg
+            array = unwrapped(on_host(arg, param.name, f"emulate({plan.name})"))
             held = self.arrays[param.name] = Global(param, array, plan)
             values = (*held.shape, *held.strides)
             self.symbols |= zip(symbols_of(param), values, strict=True)

@@ -14,6 +14,7 @@ from cute_py.calls.arguments import EXTENT, REACH, Argument, annotations_of, cla
 from cute_py.calls.arrays import on_device
 from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
+from cute_py.calls.torch_tensors import graph_break, leave_graphs
 from cute_py.dtypes.table import Promised, b1
 from cute_py.errors import CuteError, is_own, place_text, refusal
 from cute_py.integers.symbols import terms_of
@@ -133,6 +134,7 @@ class Kernel:
         """Return the kernel; as a method, bound to the object as its first argument."""
         return self if instance is None else _Method(self, instance)
 
+    @graph_break
     def __call__(self, *args: object, **named: object) -> None:
         """Run the kernel: on the GPU if its arrays are device arrays, else on the emulator.
 
@@ -140,12 +142,14 @@ class Kernel:
         fast path; see `fast_path`.
         """
         if named or self._calls is None:
+            leave_graphs()
             self._run(args, named)
             return
         calls = self._calls[1]
         if not (calls.replay(args) or calls.launch(args)):
             self._run(args, named)
 
+    @graph_break
     def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:
         seen = self.dependencies.snapshot()  # first, so that a later change is noticed
         calls = self.calls()

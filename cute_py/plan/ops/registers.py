@@ -15,15 +15,6 @@ REDUX = ("add", "min", "max", "and", "or", "xor")
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 
 
-def narrow(dtype: Dtype, rounded: bool) -> str | None:
-    """Return the conversion instruction that arithmetic on a type narrower than 32 bits needs; bf16
-    is widened by a shift.
-    """
-    if dtype.name in ("e4m3", "e5m2"):
-        return "cvt.satfinite.e4m3x2.f32"
-    return "cvt.bf16.f32" if dtype.name == "bf16" and rounded else None
-
-
 def _same_length(dst: Reg, src: Reg) -> str:
     return "" if len(dst) == len(src) else f"{len(src)} elements for {len(dst)}"
 
@@ -86,8 +77,8 @@ class Map(Op):
         return "" if fits else f"sources of {lengths} for {len(self.dst)} elements"
 
     def needs(self) -> str | None:
-        """A conversion, if the type is narrow."""
-        return None if self.fn == "copy" else narrow(self.dtype, self.dst.dtype is self.dtype)
+        """The instruction of bf16 that rounds a product once: f32 has no room for the least."""
+        return "fma.bf16" if self.dtype.name == "bf16" and self.fn in ("fma", "mul") else None
 
     def __str__(self) -> str:
         return f"{self.dst} = {self.fn}.{self.dtype}({', '.join(map(str, self.sources))})"
@@ -114,12 +105,6 @@ class Convert(Op):
         """Check for a known rounding mode and equal lengths."""
         known = self.rounding in ROUNDINGS
         return _same_length(self.dst, self.src) if known else f"the rounding {self.rounding}"
-
-    def needs(self) -> str | None:
-        """The conversion of a type that only newer architectures have."""
-        if self.dst.dtype.name == "tf32":
-            return "cvt.rna.tf32.f32" if self.rounding == "rna" else None
-        return narrow(self.dst.dtype, True) or narrow(self.src.dtype, False)
 
     def __str__(self) -> str:
         clamped = " saturate" if self.saturate else ""
@@ -150,8 +135,8 @@ class Reduce(Op):
         return "" if even else f"{len(self.src)} elements for {len(self.dst)} results"
 
     def needs(self) -> str | None:
-        """A conversion, if the type is narrow."""
-        return narrow(self.src.dtype, True)
+        """As in `Map`."""
+        return "fma.bf16" if self.src.dtype.name == "bf16" and self.fn == "mul" else None
 
 
 @dataclass(frozen=True, slots=True)
