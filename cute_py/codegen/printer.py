@@ -222,7 +222,7 @@ class Source:
         if _is_counted(op):
             test = self._name(self.intrinsics.counts(op), "holds")
             following = self._name(self.intrinsics.following(op, op.var in self.narrow), "next")
-            self._line(depth, f"{op.var} = {kind}({op.start})")
+            self._line(depth, f"{op.var} = {kind}({op.start})", op)
             self._line(depth, f"while {test}:", op)
         else:
             following = ""
@@ -232,7 +232,7 @@ class Source:
         for v in carried:
             self._induction(v, "advance", depth + 1)
         if following:
-            self._line(depth + 1, f"{op.var} = {following}")
+            self._line(depth + 1, f"{op.var} = {following}", op)
 
     def _induction(self, v: Induction, word: str, depth: int) -> None:
         self._line(depth, f"{v.name} = {self._name(self.intrinsics.induction(v, word), word)}")
