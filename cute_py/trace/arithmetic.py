@@ -301,4 +301,4 @@ def as_int(
     promise = Promised("as_int", low, high, multiple_of, uniform)
     name = current().name_for("n")
     emit(Let, name, "reg", (register(tensor, "as_int"),))
-    return promise.of(name, int(tensor.dtype.min))
+    return promise.of(name, tensor.dtype)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn, TypeAlias
 
-    from cute_py.dtypes.table import DtypeLike
+    from cute_py.dtypes.table import Dtype, DtypeLike
     from cute_py.integers.ints import Leaf
     from cute_py.plan.conditions import Cond, Scalar
     from cute_py.tensor.tensor import Tensor
@@ -535,15 +535,18 @@ class Promised:
             ends = {"low": self.low, "high": self.high, "multiple_of": self.unit}
             raise refusal_here("kernel-promise", operation=operation, **ends)
 
-    def of(self, name: str, least: int | None = None) -> Leaf:
-        """Return the run-time integer of a name, and record the promise that it is uniform.
-
-        `least`: the least value of its type.
+    def of(self, name: str, dtype: Dtype | None = None) -> Leaf:
+        """Return the run-time integer of a name, and record the promise that it is uniform. The
+        values of a type of at most 32 bits are bounds, too.
         """
-        trace, low = current(), self.low
-        low = low if low is None or least is None else max(low, least)
+        trace, low, high = current(), self.low, self.high
+        if dtype is not None and (dtype.bits <= 32 or dtype.kind == "uint"):
+            least, most = int(dtype.min), int(dtype.max) if dtype.bits <= 32 else None
+            low = least if low is None and dtype.bits <= 32 else low
+            low = low if low is None else max(low, least)
+            high = most if high is None else high if most is None else min(high, most)
         scope = self.uniform if self.uniform in SCOPES else "block"
-        value = new_symbol(trace, name, self.unit, low, self.high, scope)
+        value = new_symbol(trace, name, self.unit, low, high, scope)
         if self.uniform != "thread" and isinstance(value, Int):
             emit(Promise, value.value, self.uniform)
         return value
