@@ -48,7 +48,7 @@ class Addresses:
             raise e.unsupported(f"access to {x.dtype} elements in global memory")
         if x.vector_bits < 8 or (x.dtype.bits < 8 and x.vector_bits % 8):
             raise e.unsupported(f"access to single {x.dtype} elements")
-        self.small = x.storage in e.small
+        self.small = x.storage in e.small and x.dtype.bits >= 8
         self.wide = x.space == "gmem" and not self.small
         self.bits = x.dtype.bits
         # the varying part and the constant; sub-byte elements need both to reach whole bytes

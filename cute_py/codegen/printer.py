@@ -67,6 +67,8 @@ def parameters(plan: Plan) -> list[tuple[str, str]]:
 
 def multipliers(plan: Plan) -> dict[Scalar, str]:
     """Return the parameters with the multipliers of divisors (`plan.multiplier`), by divisor."""
+    if not plan.launch.divisors:
+        return {}
     taken = names_in(plan) | {"tid", "bid_x", "bid_y", "bid_z"}
     taken |= {name for p in plan.params if isinstance(p, TensorParam) for name in names_of(p)}
     found: dict[Scalar, str] = {}
