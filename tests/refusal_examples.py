@@ -154,6 +154,7 @@ WHEN = {
     "dtype-unknown": "a dtype does not exist",
     "dtype-numpy": "a NumPy dtype has no equivalent",
     "dtype-width": "there is no integer type of that width",
+    "dtype-promise": "no integer satisfies the promises of an annotation, `cute.s32(min=1)`",
     "dtype-void": "values of type `void` are requested",
     "dtype-scale": "a block scale is converted like a number",
     "rounding-unknown": "a rounding mode does not exist",
@@ -293,6 +294,7 @@ WHEN = {
     "suggest-atom": "ldmatrix cannot feed the atom",
     # -- plan.wordings
     "plan-integer": "a number among the integers of a kernel has more than 64 bits",
+    "plan-count": "a number of tiles is 2**31 or more, and no `cute.spec(large=True)` allows it",
     "plan-unsigned": "a run-time number is too large for the signed integers of a kernel",
     "plan-op": "an op of a plan that was loaded or built by hand is malformed",
     "plan-text": "a file does not contain a plan",
@@ -328,6 +330,8 @@ WHEN = {
     "argument-dlpack": (
         "an array on the GPU supports DLPack alone, and no library to import it is installed"
     ),
+    "argument-number": "a run-time number does not keep the promises of its annotation",
+    "argument-large": "an extent is 2**31 or more, and no `cute.spec(large=True)` allows it",
     "argument-promise": "an array does not have the properties that `cute.spec` declares",
     "kernel-number": (
         "a number is out of the range of the type, or a run-time parameter is not given a number"

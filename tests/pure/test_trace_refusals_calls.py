@@ -229,6 +229,33 @@ def emulated(n):
 WARPGROUP = cute.make_tiled_mma("SM90_64x8x16_F32F16F16_SS")
 X, F = ARRAYS["x"], ARRAYS["f"]
 PAIRED = np.zeros(8, [("number", "i4"), ("flag", "i2")])  # packed: six bytes from one to the next
+
+
+@cute.kernel
+def counted(x, n: cute.s32(min=8, multiple_of=8)):
+    cute.launch(grid=1, block=32)
+    x[n] = 1
+
+
+def wide(n):
+    """Return an array of n equal elements."""
+    return np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (n,), (0,))
+
+
+@cute.kernel
+def tiled(x, y):
+    cute.launch(grid=1, block=32)
+    tiles = cute.ceil_div(x.shape[0], 64) * cute.ceil_div(y.shape[0], 64)
+    for _tile in cute.range(cute.block_idx(), tiles, 1 << 20):
+        cute.syncwarp()
+
+
+def scheduled(n):
+    plan = cute.trace(tiled, wide(n), wide(n))
+    cute.emulate(plan, wide(n), wide(n))
+    return plan
+
+
 CALLS = {
     "argument-type": (lambda: cute.trace(floats, X), lambda: cute.trace(floats, F)),
     "argument-spec": (lambda: cute.trace(promised, X), lambda: cute.trace(promised, ARRAYS["a"])),
@@ -247,6 +274,12 @@ CALLS = {
         lambda: cute.trace(promised, np.zeros((63, 48), np.float32)),
         lambda: cute.trace(promised, np.zeros((64, 48), np.float32)),
     ),
+    "argument-number": (
+        lambda: cute.trace(counted, X, 12),
+        lambda: cute.trace(counted, X, 16),
+    ),
+    "argument-large": (lambda: cute.trace(first, wide(2**31)), lambda: cute.trace(first, X)),
+    "plan-count": (lambda: scheduled(2**24), lambda: scheduled(64)),
     "plan-integer": (lambda: traced_with(2**63), lambda: traced_with(2**63 - 1)),
     "plan-unsigned": (lambda: emulated(2**63), lambda: emulated(2**63 - 1)),
     "plan-op": (lambda: reread('"warp"', '"grid"'), lambda: reread('"warp"', '"block"')),

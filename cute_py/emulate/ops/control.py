@@ -20,6 +20,7 @@ from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
 from cute_py.emulate.spans import Array, Value
 from cute_py.emulate.spins import STEPS
 from cute_py.plan import ops
+from cute_py.plan.conditions import Reg
 
 
 def lanes_where(c: Cohort, value: Array) -> Array:
@@ -249,6 +250,8 @@ def let(program: Program, op: ops.Let) -> Run:
             require(c, value)
 
         return present
+    if op.kind == "where":
+        return _chosen(program, op)
     a, b = (program.scalar(operand) for operand in op.operands)
     compute = BITWISE[op.kind]
 
@@ -258,13 +261,29 @@ def let(program: Program, op: ops.Let) -> Run:
     return computed
 
 
+def _chosen(program: Program, op: ops.Let) -> Run:
+    """Name one of two integers, by a condition."""
+    cond = program.condition(op.operands[0])
+    a, b = (program.scalar(operand) for operand in op.operands[1:])
+
+    def chosen(c: Cohort) -> None:
+        test, x, y = cond(c), a(c), b(c)
+        c.env[op.var] = np.where(test, x, y) if isinstance(test, np.ndarray) else x if test else y
+
+    return chosen
+
+
 def _promise(program: Program, op: ops.Let) -> Callable[[Cohort, Value], None]:
     """Return a check of the bounds that the kernel told of an integer."""
     symbol = program.symbols.get(op.var)
     if not program.checks or symbol is None:
         return lambda c, value: None
-    unit = symbol.multiple_of
-    if (unit, symbol.lo, symbol.hi) == (1, None, None):
+    unit, reg = symbol.multiple_of, op.operands[0]
+    ends = symbol.lo, symbol.hi
+    known: list[tuple[int | None, int | None]] = [(None, None)]  # what is true of all values
+    if isinstance(reg, Reg) and reg.dtype.bits <= 32:
+        known.append((int(reg.dtype.min), int(reg.dtype.max)))
+    if unit == 1 and ends in known:
         return lambda c, value: None
     low = -math.inf if symbol.lo is None else symbol.lo * unit
     high = math.inf if symbol.hi is None else symbol.hi * unit
