@@ -64,9 +64,9 @@ CHECKS = {
         ("shuffle", "warp-divergent", "barrier-phase", "setmaxnreg"),
     ),
     "promises": Check(
-        "integers that break a promise of `as_int`, `var` or `assume`, and failed assertions",
+        "what `as_int`, `var` and `assume` promise and is not true, and failed assertions",
         "the kernel's own",
-        ("promise", "uniform", "assume", "assert"),
+        ("promise", "assume", "uniform", "assert"),
     ),
 }
 ALL = frozenset(CHECKS)
