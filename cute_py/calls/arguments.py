@@ -22,14 +22,16 @@ from cute_py.calls.arrays import (
     TypedArray,
     address_of,
     dtype_of,
+    extents_of,
     imported,
     is_array,
     require_plain_values,
-    strides_of,
+    unit_mode,
     unwrapped,
 )
 from cute_py.calls.fingerprint import is_plain, static_key
 from cute_py.calls.fingerprint.values import arrays_in
+from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype, b1
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal, where
@@ -86,17 +88,31 @@ def spec(
     return Spec(divisible_by, (shape,) if isinstance(shape, int) else shape, alignment)
 
 
-def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # any array
+def typed(array: Any, dtype: DtypeLike, packed: bool = False) -> TypedArray:  # any array
     """Return an array whose elements are read as tf32, s4, u4, b1 ..., which NumPy has no type for.
 
-    The array's own type must be the storage type of `dtype` (`dtype.numpy`).
+    Args:
+        array: an array of the storage type of `dtype` (`dtype.numpy`), one value per element; if
+            packed, an array of integers, the words.
+        dtype: the type of the elements; if packed, one of 1, 2 or 4 bits.
+        packed: whether the words hold their elements without gaps, low element first. Shape and
+            strides then count elements: the contiguous mode is longer than that of the words.
+
+    Raises LeafTypeError for another type of array.
 
     >>> import numpy as np
     >>> typed(np.zeros((4, 8), np.float32), "tf32").dtype
     cute.tf32
+    >>> typed(np.zeros((4, 8), np.uint8), "s4", packed=True).packed  # (4, 16) elements
+    True
     """
     kind = as_dtype(dtype)
     found = dtype_of(array)
+    if packed:
+        if kind.bits not in PACKED or not found.is_integer or found.bits < 8:
+            raise refusal("argument-packed", operation="typed", dtype=kind, given=found)
+        extents_of(words := TypedArray(array, kind, packed=True))
+        return words
     if found is not kind and kind.numpy != found.numpy:
         raise refusal("argument-type", operation="typed", dtype=kind, given=found)
     return TypedArray(array, kind)
@@ -110,6 +126,7 @@ class ArrayFacts:
     extents: tuple[tuple[int, int | None], ...]  # per mode: divisor, fixed extent
     strides: tuple[tuple[int, int | None], ...]  # per mode: divisor (elements), fixed stride
     alignment: int  # bytes
+    packed: bool = False
 
 
 # -- reading arrays
@@ -135,7 +152,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     dtype = dtype_of(x)
     array = unwrapped(x)
     require_plain_values(array, name)
-    shape, strides = tuple(array.shape), strides_of(array)
+    shape, strides = extents_of(x)
     address = address_of(array)
     if any(d < 0 for d in strides):
         raise refusal("argument-stride", operation="kernel", name=name, strides=strides)
@@ -145,7 +162,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     _check_promise(promise, name, shape, address)
     alignment = promise.alignment or gcd(address, VECTOR_BYTES) or VECTOR_BYTES
     unit = max(min(alignment, VECTOR_BYTES) * 8 // dtype.bits, 1)  # elements of the widest vector
-    contiguous = _unit_mode(strides)
+    contiguous = unit_mode(strides)
     extents = []
     for mode, extent in enumerate(shape):
         divisor, fixed = promise.of_mode(mode, len(shape))
@@ -158,11 +175,8 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
             steps.append((1, stride))
         else:
             steps.append((gcd(stride, unit), None))
-    return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment)
-
-
-def _unit_mode(strides: tuple[int, ...]) -> int | None:
-    return next((i for i in range(len(strides) - 1, -1, -1) if strides[i] == 1), None)
+    packed = isinstance(x, TypedArray) and x.packed
+    return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment, packed)
 
 
 def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: int) -> None:

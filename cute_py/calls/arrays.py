@@ -22,6 +22,9 @@ from cute_py.integers.code import (
     together,
     variable,
 )
+from cute_py.layout.layout import Layout
+from cute_py.tensor.host_engine import ArrayEngine, PackedEngine
+from cute_py.tensor.tensor import Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,10 +38,16 @@ VECTOR_BYTES = 16  # the widest vector access; alignment beyond it makes no diff
 
 @dataclass(frozen=True, slots=True)
 class TypedArray:
-    """An array whose elements are read as another type; see `cute.typed`."""
+    """An array whose elements are read as another type; see `cute.typed`.
+
+    `packed`: the array holds words, whose elements of less than a byte are packed, low element
+    first. `modes`: the shape and the strides in elements; None for those of the words.
+    """
 
     array: Any
     dtype: Dtype
+    packed: bool = False
+    modes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +218,7 @@ def _read_typed(x: TypedArray) -> tuple[Hashable, int]:
     if reader is None:
         return object(), 0  # equal to nothing: such a call is never in the cache
     facts, address = reader(x.array)
-    return (x.dtype, facts), address
+    return (x.dtype, x.packed, x.modes, facts), address
 
 
 _MAKERS: dict[str, Callable[[type], Library | None]] = {"torch": _torch, "cupy": _cupy}
@@ -296,6 +305,35 @@ def strides_of(x: Any) -> tuple[int, ...]:
     return tuple([d // size for d in strides])
 
 
+def extents_of(x: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shape and the strides of an array (elements); of packed words, those of their
+    elements: the contiguous mode has as many times more elements as fit a word.
+
+    >>> import numpy as np
+    >>> from cute_py.dtypes.table import s4
+    >>> extents_of(TypedArray(np.zeros((3, 8), np.uint8), s4, packed=True))
+    ((3, 16), (16, 1))
+    """
+    array = unwrapped(x)
+    if not isinstance(x, TypedArray) or not x.packed:
+        return tuple(array.shape), strides_of(array)
+    if x.modes is not None:
+        return x.modes
+    shape, strides = tuple(array.shape), strides_of(array)
+    unit = unit_mode(strides)
+    if unit is None:
+        raise refusal("argument-words", operation="kernel", strides=strides, dtype=x.dtype)
+    each = array.dtype.itemsize * 8 // x.dtype.bits
+    extents = [n * each if mode == unit else n for mode, n in enumerate(shape)]
+    steps = [1 if mode == unit else d * each for mode, d in enumerate(strides)]
+    return tuple(extents), tuple(steps)
+
+
+def unit_mode(strides: tuple[int, ...]) -> int | None:
+    """Return the last mode of stride 1, None if there is no such mode."""
+    return next((i for i in range(len(strides) - 1, -1, -1) if strides[i] == 1), None)
+
+
 def _byte_strides(x: Any) -> tuple[int, ...]:
     """Return the strides of an array (bytes); an interface without strides means compact."""
     strides: tuple[int, ...] | None = getattr(x, "strides", None)
@@ -349,8 +387,12 @@ _OTHERS = ("strides", "stride", "__cuda_array_interface__")
 
 
 def imported(x: Any) -> Any:
-    """Return x, or a NumPy, torch or CuPy view of it if it supports DLPack alone."""
+    """Return x, or a NumPy, torch or CuPy view of it if it supports DLPack alone; of a tensor over
+    host memory, the array that it is made of.
+    """
     kind = type(x)
+    if kind is Tensor:
+        return _host_array(x)
     if kind in READERS or not hasattr(kind, "__dlpack__"):
         return x
     if library_of(x) is not None or any(hasattr(x, name) for name in _OTHERS):
@@ -363,6 +405,29 @@ def imported(x: Any) -> Any:
     import numpy as np
 
     return np.from_dlpack(x)
+
+
+def _host_array(x: Tensor) -> Any:
+    """Return the memory of a host tensor as an array, with the packed elements of less than a byte
+    as `typed` returns them; other tensors, and those with nested modes, are returned unchanged.
+    """
+    layout = x.layout
+    if not isinstance(x.engine, (ArrayEngine, PackedEngine)) or layout.__class__ is not Layout:
+        return x
+    shape, strides = [y if isinstance(y, tuple) else (y,) for y in (layout.shape, layout.stride)]
+    if not all(n.__class__ is int for n in (*shape, *strides)):
+        return x
+    import numpy as np
+
+    memory, start, kind = x.engine.memory, x.engine.offset, x.engine.dtype
+    if isinstance(x.engine, PackedEngine):
+        at, rest = divmod(start * kind.bits, 8)
+        if rest:
+            raise refusal("argument-split", operation="kernel", tensor=x, dtype=kind)
+        return TypedArray(memory.view(np.uint8)[at:], kind, True, (shape, strides))
+    steps = tuple([d * memory.itemsize for d in strides])
+    array = np.lib.stride_tricks.as_strided(memory[start:], shape, steps)
+    return array if from_numpy(array.dtype) is kind else TypedArray(array, kind)
 
 
 def _by_gpu_library(x: Any) -> Any:

@@ -27,6 +27,24 @@ WORDINGS: dict[str, Wording] = {
         "an array of the storage type of {dtype}",
         "convert it: cute.convert(array, dtype)",
     ),
+    "argument-packed": (
+        LeafTypeError,
+        "an array of {given}, to read packed elements of {dtype}",
+        "words of an integer type of 8 bits or more, and elements of 1, 2 or 4 bits",
+        "view it as bytes: x.view(numpy.uint8); leave out packed=True for one value per element",
+    ),
+    "argument-words": (
+        LayoutError,
+        "words with strides {strides}, to read packed elements of {dtype}",
+        "a mode of stride 1, whose words hold the elements one after another",
+        "copy it: numpy.ascontiguousarray(x)",
+    ),
+    "argument-split": (
+        LayoutError,
+        "{tensor}, which begins inside of a byte",
+        "a first element of {dtype} at the start of a byte",
+        "pass the whole tensor, and take its part in the kernel",
+    ),
     "argument-spec": (
         LayoutError,
         "{name} of {rank} modes, for a promise of {spec}",

@@ -186,6 +186,8 @@ class Located(Vectors):
                 self._outside(c, offsets, bad, limit)
         if self.asserted:
             self._by_mode(c, offsets, active)
+        if self.bytewise:
+            self._whole_bytes(c, offsets, active)
         if self.bits >= 8 and (self.unit > 1):
             self._aligned(c, offsets, active)
         if not self.smem and self.array(c).inside is not None:
@@ -244,9 +246,27 @@ class Located(Vectors):
             limit=limit,
         )
 
+    def _whole_bytes(self, c: Cohort, offsets: Array, active: Array | None) -> None:
+        """Refuse vectors of packed elements that begin or end inside of a byte."""
+        bad = (offsets * self.dtype.bits % 8 != 0) | (self.bits % 8 != 0)
+        if active is not None:
+            bad = bad & active
+        if bad.any():
+            where, offset = self._first(bad, c, offsets)
+            raise c.fault(
+                "emulate-split-byte",
+                self.op,
+                where[:3],
+                storage=self.access.storage,
+                offset=offset,
+                width=self.width,
+                dtype=self.dtype,
+            )
+
     def _aligned(self, c: Cohort, offsets: Array, active: Array | None) -> None:
         bits = self.dtype.bits
-        start = self.start if self.smem else self.array(c).address * (bits >= 8)
+        counts = bits >= 8 or self.bytewise
+        start = self.start if self.smem else self.array(c).address * counts
         if bits >= 8 and start % self.unit == 0 and self.unit % (bits // 8) == 0:
             n = self.unit * 8 // bits
             if n <= 1 or not (offsets & (n - 1)).any():
@@ -292,7 +312,9 @@ class Located(Vectors):
     def _itemize(self, c: Cohort, place: Place) -> None:
         """Set the items: vectors of the array, or of a block's shared memory."""
         offsets = place.items = place.offsets
-        if not self.smem:
+        if self.bytewise:
+            place.items = offsets * self.dtype.bits // 8
+        elif not self.smem:
             if not self.apart:
                 lead = self.array(c).lead(self.width)
                 place.items = (offsets - lead if lead else offsets) // self.width
@@ -346,11 +368,12 @@ class Located(Vectors):
     def _same(self, c: Cohort, place: Place, values: Array, touch: Touch) -> Array:
         """Return for each entry of a touch whether its bits are in memory."""
         array = self.array(c)
-        granule, size = touch.region.granule, array.itemsize * self.width
+        granule, size = touch.region.granule, array.bits * self.width // 8
         shape = (*c.span.shape, self.count, size // granule, granule)
         wanted = np.broadcast_to(values, (*c.span.shape, self.count * self.width))
         here = np.broadcast_to(self.load(c, place), wanted.shape)
-        bits = [np.ascontiguousarray(x).view(np.uint8).reshape(shape) for x in (wanted, here)]
+        octets = self._octets if self.bytewise else np.ascontiguousarray
+        bits = [octets(x).view(np.uint8).reshape(shape) for x in (wanted, here)]
         same: Array = (bits[0] == bits[1]).all(-1)
         if place.active is None:
             return same.reshape(-1)
@@ -377,7 +400,10 @@ class Located(Vectors):
         if not self.smem:
             array = self.array(c)
             if not array.size:
-                return np.zeros((1, 1, 1, self.count * self.width), array.data.dtype)
+                return np.zeros((1, 1, 1, self.count * self.width), numpy_type(self.dtype))
+            if self.bytewise:
+                octets = array.data.take(place.items[..., None] + np.arange(self.nbytes))
+                return from_bytes(octets, self.dtype).reshape(*place.items.shape[:3], -1)
             if self.apart:
                 return array.data.take(self._elements(place.items))
             return array.wide(self.width).take(place.items).view(array.data.dtype)
@@ -407,6 +433,21 @@ class Located(Vectors):
             return starts
         each = starts[..., None] + np.arange(self.width)
         return each.reshape(*starts.shape[:3], -1)
+
+    def _octets(self, values: Array) -> Array:
+        """Return the packed bytes of values [..., vector, byte]."""
+        vectors = np.ascontiguousarray(values).reshape(*values.shape[:-1], -1, self.width)
+        return to_bytes(vectors, self.dtype)
+
+    def _store_bytes(self, c: Cohort, place: Place, values: Array) -> Array:
+        """Write packed elements of global memory."""
+        octets = self._octets(values)
+        index = np.broadcast_to(place.items[..., None] + np.arange(self.nbytes), octets.shape)
+        chosen: Any = ...
+        if place.active is not None:
+            chosen = np.broadcast_to(place.active[..., None], octets.shape)
+        self.writable(c).data[index[chosen]] = octets[chosen]
+        return values
 
     def _store_apart(self, c: Cohort, place: Place, values: Array) -> Array:
         """Write elements of global memory one by one."""
@@ -444,6 +485,8 @@ class Located(Vectors):
         dtype = numpy_type(self.dtype)
         size = dtype.itemsize * self.width
         values = np.broadcast_to(values, (*span.shape, self.count * self.width))
+        if self.bytewise:
+            return self._store_bytes(c, place, values)
         held = np.ascontiguousarray(values).view(item_type(size) if self.width > 1 else dtype)
         target: Array
         if not self.smem:

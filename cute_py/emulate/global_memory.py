@@ -70,7 +70,8 @@ class Traffic:
         for op in self.ops:
             for x in accesses(op):
                 if x.space == "gmem":
-                    size = x.width * x.dtype.bits // 8 if x.dtype.bits >= 8 else 1
+                    whole = x.packed or x.dtype.bits >= 8
+                    size = max(1, x.width * x.dtype.bits // 8) if whole else 1
                     self.grains[x.storage] = gcd(self.grains.get(x.storage, 0), size & -size)
             if isinstance(op, ops.TmaLoad | ops.TmaStore):
                 self.boxed.add(op.tensor)
@@ -155,7 +156,7 @@ class GlobalMemory:
     def _watch(self, names: list[str]) -> None:
         held = [self.arrays[name] for name in names]
         low = min(array.address for array in held) // LANES * LANES
-        high = max(array.address + array.size * array.itemsize for array in held)
+        high = max(array.address + array.nbytes for array in held)
         region = Region(low, high - low, gcd(*map(self._grain, held)))
         for name in names:
             self.of[name] = region
@@ -453,7 +454,8 @@ class GlobalMemory:
             thread % LANES,
         )
         array = self.arrays[t.storage]
-        offset = (region.low + int(t.g[k]) * region.granule - array.address) // array.itemsize
+        start = region.low + int(t.g[k]) * region.granule - array.address
+        offset = start * 8 // array.bits
         theirs, who = (mark >> OP) - 1, stamp & WHO
         mine = theirs == b + batch.faults.first
         block = batch.faults.block(theirs - batch.faults.first)
@@ -478,9 +480,9 @@ class GlobalMemory:
 
     def _count(self, t: Touch, name: str, granules: int) -> None:
         if self.report is not None and granules:
-            itemsize = self.arrays[t.storage].itemsize
+            bits = self.arrays[t.storage].bits
             counts = self.report.of(t.op)
-            more = max(1, granules * t.region.granule // itemsize)
+            more = max(1, granules * t.region.granule * 8 // bits)
             setattr(counts, name, getattr(counts, name) + more)
 
     def unwritten(self) -> dict[str, int]:
@@ -489,7 +491,7 @@ class GlobalMemory:
         for name in sorted(self.traffic.written):
             array, region = self.arrays[name], self.of[name]
             start = array.address - region.low
-            at = (start + np.arange(array.size) * array.itemsize) // region.granule
+            at = (start + np.arange(array.size) * array.bits // 8) // region.granule
             none = (region.wrote[at] == 0) & ~self._strongly_written(region, at)
             if array.inside is not None:
                 none &= array.inside
@@ -521,7 +523,7 @@ def _overlapping(arrays: dict[str, Global]) -> list[list[str]]:
         if array.address >= end:
             groups.append([])
         groups[-1].append(name)
-        end = max(end, array.address + array.size * array.itemsize)
+        end = max(end, array.address + array.nbytes)
     return groups
 
 
@@ -529,9 +531,9 @@ def _entries(
     c: Cohort, located: Vectors, place: Place, array: Global, region: Region
 ) -> tuple[Array, Array]:
     """Return granule, and block and thread, of each granule that each thread touches."""
-    span, size = c.span, array.itemsize
-    start = place.offsets * size + (array.address - region.low)
-    count = located.width * size // region.granule
+    span = c.span
+    start = place.offsets * array.bits // 8 + (array.address - region.low)
+    count = located.width * array.bits // 8 // region.granule
     g = start // region.granule
     g = g[..., None] + np.arange(count) if count > 1 else g[..., None]
     threads = (span.W * LANES)[:, None] + np.arange(LANES)

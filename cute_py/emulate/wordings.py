@@ -51,6 +51,13 @@ WORDINGS: dict[str, Wording] = {
         "0 <= element < {limit}",
         "guard the access at the ragged edge, or round the storage up to whole tiles",
     ),
+    "emulate-split-byte": (
+        EmulationError,
+        "packed elements of {dtype} from element {offset} of {storage} on, {width} to a vector, by "
+        "{who}",
+        "vectors that begin and end at whole bytes",
+        "let one thread access all elements of a byte",
+    ),
     "emulate-mode": (
         EmulationError,
         "entry {entry} of {mode}, by {who}: element {offset} of {space} storage {storage}, which "

@@ -48,6 +48,8 @@ class Access(Node):
         cache: the cache operator of PTX (`cg`, `cs`, `lu` ...), or "".
         asserted: what must hold of coordinates, where it is not proven. No code is generated for
             it: the emulator tests it, for the threads that take part.
+        packed: whether elements of global memory that are narrower than a byte are packed; those
+            of shared memory always are.
 
     Law: vector v starts at element bases[b] + swizzle(inner + s), for (b, s) = table[v]. The
     swizzle keeps the `width` elements of a vector together and in order.
@@ -66,6 +68,7 @@ class Access(Node):
     fill: float | int | None = field(default=0, metadata=FIXED)
     cache: str = ""
     asserted: tuple[Bound, ...] = field(default=(), metadata=FIXED)
+    packed: bool = field(default=False, metadata=FIXED)
 
     @property
     def count(self) -> int:

@@ -36,7 +36,8 @@ class TensorParam(Node):
 
     Static sizes and strides (elements) are ints; others are symbols named after the parameter:
     `A_shape0`, `A_stride0`. `alignment` (bytes) is that of the first element, and of every element
-    whose byte offset is a multiple of it.
+    whose byte offset is a multiple of it. Elements of less than a byte take a byte each, unless
+    they are `packed`.
     """
 
     name: str
@@ -44,10 +45,12 @@ class TensorParam(Node):
     shape: tuple[Scalar, ...]
     stride: tuple[Scalar, ...]
     alignment: int
+    packed: bool = False
 
     def __str__(self) -> str:
         shape, stride = _listed(self.shape), _listed(self.stride)
-        return f"param {self.name}: {self.dtype} ({shape}):({stride}), {self.alignment} bytes"
+        kind = f"packed {self.dtype}" if self.packed else f"{self.dtype}"
+        return f"param {self.name}: {kind} ({shape}):({stride}), {self.alignment} bytes"
 
 
 @dataclass(frozen=True, slots=True)

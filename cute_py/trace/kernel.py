@@ -306,8 +306,10 @@ def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int
         tuple([_bare(x) for x in shape]),
         tuple([_bare(x) for x in stride]),
         facts.alignment,
+        facts.packed,
     )
-    memory = GlobalMemory(name, facts.dtype, facts.alignment, state.root)
+    parts = name, facts.dtype, facts.alignment, state.root
+    memory = GlobalMemory(*parts, packed=facts.packed)
     return derived(memory, Layout(shape, stride))
 
 

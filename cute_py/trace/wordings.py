@@ -228,11 +228,18 @@ WORDINGS: dict[str, Wording] = {
         "pass an array whose rows are aligned, declare cute.spec(divisible_by={width}), or use "
         "narrower vectors",
     ),
+    "vector-byte": (
+        LayoutError,
+        "an access to {width} packed element(s) of {dtype}, less than a byte",
+        "whole bytes, contiguous: threads that share a byte would overwrite each other's elements",
+        "copy neighbours together: cute.copy of a part of contiguous elements, then use registers",
+    ),
     "kernel-recast": (
         DtypeError,
         "{a} as {dtype}",
-        "elements of whole bytes: in an array, each narrower element takes a byte",
-        "copy it to registers or shared memory, where elements are packed, and recast that",
+        "an array of elements of whole bytes, or of packed ones of 1, 2 or 4 bits",
+        "pass it packed: cute.typed(words, dtype, packed=True); or copy it to registers or shared "
+        "memory, where elements are packed, and recast that",
     ),
     "kernel-types": (
         LeafTypeError,

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from cute_py.calls.arguments import number
 from cute_py.calls.arrays import (
     VECTOR_BYTES,
+    TypedArray,
     address_of,
     dtype_of,
+    extents_of,
     is_read_only,
     on_device,
     require_plain_values,
-    strides_of,
     unwrapped,
 )
 from cute_py.codegen.driver import driver
@@ -135,7 +136,7 @@ class Launcher:
         env: dict[str, int] = {}
         for p, arg in arrays:
             self._require_fit(p, arg)
-            env |= _sizes(p.name, unwrapped(arg))
+            env |= _sizes(p.name, arg)
         grid = self._grid(env)
         if not callable(grid) and 0 in grid:
             return EmptyGrid()
@@ -202,10 +203,13 @@ class Launcher:
         require_plain_values(array, p.name)
         if p.name in self.written and is_read_only(array):
             raise refusal("launch-read-only", operation=self.compiled.plan.name, name=p.name)
-        held = dtype_of(arg)
-        if held is not p.dtype and held.numpy_name != p.dtype.numpy_name:
+        held, packed = dtype_of(arg), isinstance(arg, TypedArray) and arg.packed
+        if held is not p.dtype and (packed or held.numpy_name != p.dtype.numpy_name):
             raise self._wrong(p.name, f"{held}, traced for {p.dtype}")
-        extents = tuple(array.shape), strides_of(array)
+        if packed != p.packed:
+            kinds = [f"{'packed' if x else 'unpacked'} {p.dtype}" for x in (packed, p.packed)]
+            raise self._wrong(p.name, f"{kinds[0]}, traced for {kinds[1]}")
+        extents = extents_of(arg)
         for word, given, traced in zip(
             ("shape", "stride"), extents, (p.shape, p.stride), strict=True
         ):
@@ -235,8 +239,9 @@ class Launcher:
 
 
 def _sizes(name: str, array: Any) -> dict[str, int]:
-    shape = {f"{name}_shape{i}": int(n) for i, n in enumerate(array.shape)}
-    return shape | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides_of(array))}
+    shape, strides = extents_of(array)
+    sizes = {f"{name}_shape{i}": int(n) for i, n in enumerate(shape)}
+    return sizes | {f"{name}_stride{i}": int(n) for i, n in enumerate(strides)}
 
 
 def _shown(traced: tuple[Scalar, ...]) -> str:

@@ -1,8 +1,8 @@
 """Loads, stores and copies, one instruction per vector.
 
-In global memory each sub-byte element takes a byte, as NumPy, torch and CuPy store a bool (0 or 1),
-and an s4 as int8. In registers and in shared memory sub-byte elements are packed: a load packs
-them, a store unpacks them.
+In registers and in shared memory sub-byte elements are packed. In global memory they are packed
+where the access says so, and move as they are. Otherwise each takes a byte, as NumPy, torch and
+CuPy store a bool (0 or 1), and an s4 as int8: a load packs them, a store unpacks them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cute_py.codegen.addresses import Addresses, Guards
 from cute_py.codegen.emit import emits
 from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.storage import I8, I16, I32
+from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import u8
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
@@ -194,7 +195,7 @@ def cp_wait(e: Emit, op: ops.CpWait) -> None:
 
 def is_unpacked(x: Access) -> bool:
     """Return whether each element of an access is narrower than a byte, but takes a whole byte."""
-    return x.space == "gmem" and x.dtype.bits in (1, 2, 4)
+    return x.space == "gmem" and x.dtype.bits in PACKED and not x.packed
 
 
 def as_bytes(e: Emit, x: Access) -> Access:

@@ -67,7 +67,9 @@ class Induction:
 def chainable(op: Op) -> Access | None:
     """Return the global memory access of an op, if it can be part of a chain."""
     x = op.moved
-    return x if x is not None and x.space == "gmem" and x.dtype.bits >= 8 else None
+    if x is None or x.space != "gmem":
+        return None
+    return x if x.dtype.bits >= 8 or x.packed else None
 
 
 class Chains:
