@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -89,8 +89,15 @@ class Library:
 
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, and the type that its elements are to be read as."""
+        self.require_plain(x, name)
         kind = dtype_of(x) if dtype is None else as_dtype(dtype)
         return unwrapped(x if dtype_of(x) is kind else typed(unwrapped(x), kind)), kind
+
+    def require_plain(self, x: Any, name: str) -> None:
+        """Refuse words that hold packed elements."""
+        if isinstance(x, TypedArray) and x.packed:
+            given = f"packed elements of {x.dtype}"
+            raise refusal("ops-array", operation=self.operation, name=name, value=given)
 
     def converted(self, x: Any, kind: Dtype) -> Any:
         """Return what `read` gave, in the type that it named."""
@@ -220,6 +227,7 @@ class NumPy(Library):
 
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, not yet converted, and the type that is asked for, or its own."""
+        self.require_plain(x, name)
         array, kind = np.asarray(unwrapped(x)), x.dtype if isinstance(x, TypedArray) else None
         if array.dtype.hasobject or array.dtype.kind in "USMmc":
             given = f"{type(x).__name__} of {array.dtype}"
@@ -327,7 +335,7 @@ def adopted(x: Any, operation: str) -> Any:
     The GPU waits for what its own library put into a stream.
     """
     if isinstance(x, TypedArray):
-        return TypedArray(adopted(x.array, operation), x.dtype)
+        return replace(x, array=adopted(x.array, operation))
     x = imported(x)
     if x is None or library_name(type(x)) in LENDERS or hasattr(x, "is_cuda"):
         return x
