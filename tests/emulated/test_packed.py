@@ -208,7 +208,7 @@ def test_threads_that_write_one_byte_race():
 def test_accesses_past_the_extents_are_refused_by_mode():
     @cute.kernel
     def beyond(x: cute.spec(shape=(None, None, 8)), y, n: cute.s32):
-        cute.launch(grid=1, block=8)
+        cute.launch(grid=1, block=4)
         held = cute.rmem("s4", 8)
         cute.copy(x[cute.thread_idx(), n, _], held)
         cute.copy(held, cute.local_tile(y, (1, 1, 8), (cute.thread_idx(), 0, 0)))
