@@ -89,6 +89,7 @@ _HOME = {
         "max_common_vector"
     ),
     "tensor.engine": "Coordinates Engine Memory Pointer",
+    "calls.tensor_array": "TensorArray",
     "tensor.host_engine": "ArrayEngine PackedEngine",
     "tensor.tensor": (
         "Tensor make_coord_tensor make_fragment_like make_host_tensor make_identity_tensor "

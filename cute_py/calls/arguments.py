@@ -11,7 +11,7 @@ from __future__ import annotations
 import builtins
 import sys
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from math import gcd, isfinite, lcm
 
@@ -19,6 +19,7 @@ from cute_py.calls.arrays import (
     LIBRARIES,
     READERS,
     VECTOR_BYTES,
+    Table,
     TypedArray,
     address_of,
     dtype_of,
@@ -127,6 +128,7 @@ class ArrayFacts:
     strides: tuple[tuple[int, int | None], ...]  # per mode: divisor (elements), fixed stride
     alignment: int  # bytes
     packed: bool = False
+    members: Any = None  # of a table of pointers, the facts that its arrays share
 
 
 # -- reading arrays
@@ -266,6 +268,8 @@ def classify(
     value = imported(value)
     if is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
+        if isinstance(value, Table):
+            return _table(name, value, annotation, taken)
         facts = array_facts(value, promise, name)
         if isinstance(annotation, Dtype) and facts.dtype is not annotation:
             raise refusal("argument-type", operation=name, given=facts.dtype, dtype=annotation)
@@ -289,6 +293,19 @@ def classify(
         return Argument(name, "static", value)
     taken |= mine
     return Argument(name, "group", value, None, tuple(found), tuple(keys))
+
+
+def _table(name: str, value: Table, annotation: object, taken: set[str]) -> Argument:
+    """Return a table of pointers as an argument; an annotation is about its arrays."""
+    members, facts = value.members, array_facts(value, Spec(), name)
+    if isinstance(annotation, Dtype) and members.dtype is not annotation:
+        raise refusal("argument-type", operation=name, given=members.dtype, dtype=annotation)
+    if isinstance(annotation, Spec):
+        value.require(annotation)
+    row = value.array.shape[1]
+    sizes = {"extents": ((1, None), (1, row)), "strides": ((1, row), (1, 1))}
+    facts = replace(facts, members=members, **sizes)
+    return Argument(_unused(name, 2, taken), "array", value, facts)
 
 
 _RESERVED = ("tid", "bid_x", "bid_y", "bid_z")

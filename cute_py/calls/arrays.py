@@ -50,6 +50,23 @@ class TypedArray:
     modes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
+class Table:
+    """An array that is made of others; see `calls.tensor_array`.
+
+    Attributes:
+        array: the array that a kernel reads.
+        members: the facts that the others share.
+    """
+
+    __slots__ = ("array", "members")
+    array: Any
+    members: Any
+
+    def require(self, promise: Any) -> None:  # a Spec
+        """Refuse a promise that the members do not keep."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
 class Library:
     """How to read the device arrays of one library quickly.
@@ -69,6 +86,8 @@ class Library:
         guard: returns, for given arrays, a function of as many arrays that returns whether they
             have the same types and facts. False negatives are allowed. None: comparing the
             facts is the fastest way.
+        empty: returns a new array of 64-bit integers of a shape, next to an array.
+        write: writes rows of such integers to an array, on the current stream.
     """
 
     name: str
@@ -78,6 +97,8 @@ class Library:
     stream: Callable[[int], Callable[[], int]]
     current: Callable[[], int]
     guard: Callable[[Sequence[Any]], Callable[..., bool]] | None = None
+    empty: Callable[[Any, tuple[int, int]], Any] | None = None
+    write: Callable[[Any, list[list[int]]], object] | None = None
 
     def reader(self) -> Callable[[Any], tuple[Hashable, int]]:
         """Return the function that maps an array to (exact facts, address)."""
@@ -109,8 +130,8 @@ def library_of(x: object) -> Library | None:
 
 
 def unwrapped(x: Any) -> Any:
-    """Return the array itself, without the type that it is read as."""
-    return x.array if isinstance(x, TypedArray) else x
+    """Return the array that is in memory: without the type that it is read as, or the table."""
+    return x.array if isinstance(x, (TypedArray, Table)) else x
 
 
 # -- torch and CuPy
@@ -152,6 +173,8 @@ def _torch_library() -> Library:
         stream,
         current,
         _torch_guard(),
+        lambda x, shape: torch.empty(shape, dtype=torch.int64, device=x.device),
+        lambda x, rows: x.copy_(torch.tensor(rows, dtype=torch.int64)),
     )
 
 
@@ -208,9 +231,26 @@ def _cupy_library() -> Library:
     def stream(device: int) -> Callable[[], int]:
         return lambda: int(cupy.cuda.get_current_stream(device).ptr)
 
+    def empty(x: Any, shape: tuple[int, int]) -> Any:
+        with x.device:
+            return cupy.empty(shape, cupy.int64)
+
+    def write(x: Any, rows: list[list[int]]) -> None:
+        with x.device:
+            x[...] = cupy.asarray(rows, cupy.int64)
+
     current = cupy.cuda.runtime.getDevice
     facts = (("dtype",), ("shape",), ("strides",), ("data", "device_id"))
-    return Library("cupy", ("data", "ptr"), facts, lambda x: int(x.data.device_id), stream, current)
+    return Library(
+        "cupy",
+        ("data", "ptr"),
+        facts,
+        lambda x: int(x.data.device_id),
+        stream,
+        current,
+        empty=empty,
+        write=write,
+    )
 
 
 def _read_typed(x: TypedArray) -> tuple[Hashable, int]:
@@ -231,7 +271,7 @@ READERS[TypedArray] = _read_typed
 def is_array(x: object) -> bool:
     """Return whether x is an array of some library, on the host or on a device."""
     if type(x) in READERS:
-        return type(x) is TypedArray or getattr(x, "shape", ()) != ()
+        return isinstance(x, (TypedArray, Table)) or getattr(x, "shape", ()) != ()
     return (
         not isinstance(x, type)  # numpy.float32 has all these attributes
         and hasattr(x, "shape")
@@ -260,7 +300,7 @@ def dtype_of(x: Any) -> Dtype:
     """Return the type of an array's elements."""
     if isinstance(x, TypedArray):
         return x.dtype
-    kind = x.dtype
+    kind = unwrapped(x).dtype
     if type(kind).__module__.partition(".")[0] == "torch":
         return _torch_dtype(kind)
     return from_numpy(kind)

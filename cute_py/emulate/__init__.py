@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cute_py.emulate.arguments import Arguments
 from cute_py.emulate.batch import Batch
 from cute_py.emulate.global_memory import GlobalMemory
 from cute_py.emulate.machine import Machine
 from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.program import program_of
 from cute_py.emulate.report import Report
-from cute_py.emulate.storages import Arguments
 from cute_py.errors import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from cute_py.plan.plan import Plan
 
@@ -38,6 +38,7 @@ def emulate(
     memory: int = MEMORY,
     resident: int | None = None,
     progress: Callable[[float, int], None] | None = None,
+    arrays: Sequence[Any] = (),
 ) -> Report | None:
     """Run a plan on NumPy arrays, which it reads and writes in place.
 
@@ -58,6 +59,8 @@ def emulate(
             their threads and shared memory allow on the 132 multiprocessors of an H100.
         progress: called with (blocks done, blocks in all) after each batch, and after each
             iteration of a loop of the kernel with the part of its batch that is done by then.
+        arrays: more arrays that pointers of the kernel (`make_ptr`) may point into; the arguments
+            and the arrays of a `TensorArray` always are.
 
     Raises:
         EmulationError: what the kernel did is no defined behaviour on a GPU.
@@ -65,7 +68,7 @@ def emulate(
     _require_choices(order, resident)
     counts = Report(plan) if report else None
     with np.errstate(all="ignore"):
-        given = Arguments(plan, args)
+        given = Arguments(plan, args, arrays)
         program = program_of(plan, checks, report)
         traffic = program.resources.traffic
         watch = GlobalMemory(traffic, given, counts) if checks and traffic.written else None

@@ -11,6 +11,7 @@ from cute_py.emulate.bits import from_bytes, item_type, numpy_type, to_bytes
 from cute_py.emulate.clocks import THREAD
 from cute_py.emulate.faults import first
 from cute_py.emulate.global_memory import PLAIN
+from cute_py.emulate.pointers import LEADS, NOWHERE, slot_of
 from cute_py.emulate.registers import flag
 from cute_py.emulate.releases import places_of
 from cute_py.emulate.scalars import condition, scalar
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from cute_py.emulate.scalars import Statics
     from cute_py.emulate.spans import Array, Value
     from cute_py.emulate.storages import Global
+    from cute_py.errors import CuteError
     from cute_py.plan.access import Access
     from cute_py.plan.ops import Op
 
@@ -68,13 +70,33 @@ class Located(Vectors):
         tested = [part for _, *ends in self.asserted for part in ends]
         for part in [*self.bases, self.inner, *self.guards, *tested]:
             names = None if names is None or part.names is None else names | set(part.names)
+        self.pointer = access.storage if access.storage in resources.pointers else ""
+        if names is not None and self.pointer:
+            names |= {self.pointer, slot_of(self.pointer)}
         self.names = None if names is None else tuple(sorted(names))
         self.keeps = self.smem or not self.names
         self.apart = not self.smem and (access.width == 1 or access.dtype.bits < 8)
 
     def array(self, c: Cohort) -> Global:
-        """Return the array of this run, for an access of global memory."""
-        return c.batch.arrays[self.access.storage].as_(self.dtype)
+        """Return the array of this run, for an access of global memory; of a pointer, the one that
+        the threads that take part point into.
+        """
+        if not self.pointer:
+            return c.batch.arrays[self.access.storage].as_(self.dtype)
+        slot = c.env[slot_of(self.pointer)]
+        if slot == NOWHERE:
+            return c.batch.nowhere
+        return c.batch.reachable.arrays[slot // LEADS].from_byte(slot % LEADS, self.dtype)
+
+    def _shift(self, c: Cohort) -> Value:
+        """Return the element of the array that a pointer points to."""
+        if c.env[slot_of(self.pointer)] == NOWHERE:
+            return 0
+        return (c.env[self.pointer] - self.array(c).address) * 8 // self.dtype.bits
+
+    def storage(self, c: Cohort) -> str:
+        """Return the name of the storage, for errors."""
+        return self.array(c).name if self.pointer else self.access.storage
 
     # -- addresses
 
@@ -138,6 +160,8 @@ class Located(Vectors):
                 base = base + _spread(inner)
         else:
             inside = swizzled(_spread(self.inner(c)) + self.steps, self.access.swizzle)
+        if self.pointer:
+            base = base + _spread(self._shift(c))
         offsets = np.asarray(inside + base)
         return offsets.reshape((1,) * (4 - offsets.ndim) + offsets.shape)
 
@@ -176,6 +200,8 @@ class Located(Vectors):
                 place.offsets = offsets
                 return
             place.offsets = offsets
+        if self.pointer and c.env[slot_of(self.pointer)] == NOWHERE:
+            raise self._lost(c, active)
         top = limit - self.width
         beyond = int(offsets.max()) > top or int(offsets.min()) < 0
         if beyond:
@@ -230,6 +256,15 @@ class Located(Vectors):
                 return f" (entry {x} of {_mode(bound.mode)}, required: 0 <= entry < {n})"
         return ""
 
+    def _lost(self, c: Cohort, active: Array | None) -> CuteError:
+        """Return the error of a pointer that points into none of the arrays."""
+        bad = c.active()[..., None] if active is None else active
+        where = first(bad.any(-1), c.span)
+        address = _at(c.env[self.pointer], where, c)
+        near = c.batch.reachable.nearest(address)
+        facts = {"address": f"{address:#x}", "storage": self.pointer, "nearest": near}
+        return c.fault("emulate-pointer", self.op, where, **facts)
+
     def _outside(self, c: Cohort, offsets: Array, bad: Array, limit: int) -> None:
         where, offset = self._first(bad, c, offsets)
         last = offset + self.width - 1
@@ -240,7 +275,7 @@ class Located(Vectors):
             vector=where[3],
             offset=offset,
             elements=f"element {offset}" if self.width == 1 else f"elements {offset} to {last}",
-            storage=self.access.storage,
+            storage=self.storage(c),
             coordinate=self._entry(c, where),
             space=self.access.space,
             limit=limit,
@@ -284,7 +319,7 @@ class Located(Vectors):
             self.op,
             where[:3],
             bytes=self.unit,
-            storage=self.access.storage,
+            storage=self.storage(c),
             offset=offset,
             address=start + offset * bits // 8,
             remainder=(start + offset * bits // 8) % self.unit,
@@ -303,7 +338,7 @@ class Located(Vectors):
                 "emulate-padding",
                 self.op,
                 where[:3],
-                storage=self.access.storage,
+                storage=self.storage(c),
                 offset=offset,
                 shape=array.shape,
                 strides=array.strides,
@@ -423,7 +458,7 @@ class Located(Vectors):
         """Return the array of this run, which the kernel may write."""
         array = self.array(c)
         if not array.writable:
-            storage = self.access.storage
+            storage = self.storage(c)
             raise c.batch.faults.fault("emulate-read-only", self.op, storage=storage)
         return array
 

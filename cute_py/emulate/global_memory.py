@@ -28,12 +28,13 @@ from cute_py.plan import ops
 from cute_py.plan.walk import accesses, arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
+    from cute_py.emulate.arguments import Arguments
     from cute_py.emulate.clocks import Clocks
     from cute_py.emulate.cohorts import Cohort
     from cute_py.emulate.report import Report
-    from cute_py.emulate.storages import Arguments, Global, Place, Vectors
+    from cute_py.emulate.storages import Global, Place, Vectors
     from cute_py.plan.plan import Plan
 
 OP = 16  # bits of an op's number in a mark, which is (block of the grid + 1) << 16 | op
@@ -47,7 +48,8 @@ class Traffic:
     """What a plan does to global memory, found once.
 
     Attributes:
-        written: the arrays that it writes.
+        written: the arrays that it writes, and the pointers.
+        pointers: the pointers; pointed: what the bytes of their accesses are multiples of.
         grains: what the bytes of all accesses of an array are multiples of, by array.
         boxed: the arrays that TMA accesses, by elements.
         ops, numbers, kinds: the ops that access global memory, their numbers, and what they are.
@@ -58,6 +60,7 @@ class Traffic:
     def __init__(self, plan: Plan) -> None:
         every = plan.ops
         self.written = {name for op in every for name in arrays(op, written=True)}
+        self.pointers = {op.name for op in every if isinstance(op, ops.Pointer)}
         self.ops = [op for op in every if arrays(op)]
         self.numbers = {id(op): n for n, op in enumerate(self.ops)}
         self.kinds = np.array([_kind(op) for op in self.ops] or [PLAIN])
@@ -75,6 +78,16 @@ class Traffic:
                     self.grains[x.storage] = gcd(self.grains.get(x.storage, 0), size & -size)
             if isinstance(op, ops.TmaLoad | ops.TmaStore):
                 self.boxed.add(op.tensor)
+        self.pointed = gcd(*[self.grains.get(name, 0) for name in self.pointers])
+
+    def watches(self, names: Collection[str]) -> bool:
+        """Return whether any of these arrays may be written, be it through a pointer."""
+        return not self.written.isdisjoint({*names, *self.pointers})
+
+    def changes(self, names: Collection[str]) -> bool:
+        """Return whether what these arrays and pointers lead to may be written."""
+        through = not self.pointers.isdisjoint(names) and bool(self.written)
+        return through or self.watches(names)
 
 
 def _kind(op: ops.Op) -> int:
@@ -150,7 +163,7 @@ class GlobalMemory:
         self.arrays = given.arrays
         self.of: dict[str, Region] = {}
         for names in _overlapping(given.arrays):
-            if traffic.written.intersection(names):
+            if traffic.watches(names):
                 self._watch(names)
 
     def _watch(self, names: list[str]) -> None:
@@ -162,7 +175,7 @@ class GlobalMemory:
             self.of[name] = region
 
     def _grain(self, array: Global) -> int:
-        known = self.traffic.grains.get(array.name, 0)
+        known = gcd(self.traffic.grains.get(array.name, 0), self.traffic.pointed)
         return gcd(known, array.itemsize) if array.name in self.traffic.boxed else known
 
     # -- what threads touch
@@ -171,14 +184,14 @@ class GlobalMemory:
         self, c: Cohort, located: Vectors, place: Place, array: Global, agent: int = THREAD
     ) -> Touch | None:
         """Return what the threads of a cohort touch; None where nobody watches, or nobody does."""
-        region = self.of.get(located.access.storage)
+        region = self.of.get(array.name)
         if region is None:
             return None
         found = place.extra.get("global")
         if found is None:
             found = place.extra["global"] = _entries(c, located, place, array, region)
         g, ids = found
-        return self.touched(c, region, located.access.storage, located.op, g, ids, agent)
+        return self.touched(c, region, array.name, located.op, g, ids, agent)
 
     def touched(
         self,
@@ -488,7 +501,7 @@ class GlobalMemory:
     def unwritten(self) -> dict[str, int]:
         """Return how many elements of each written array nobody has written."""
         found = {}
-        for name in sorted(self.traffic.written):
+        for name in sorted(self.traffic.written - self.traffic.pointers):
             array, region = self.arrays[name], self.of[name]
             start = array.address - region.low
             at = (start + np.arange(array.size) * array.bits // 8) // region.granule

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cute_py.calls.arguments import number
 from cute_py.calls.arrays import (
+    Table,
     TypedArray,
     extents_of,
-    imported,
     require_plain_values,
     unwrapped,
 )
+from cute_py.dtypes.table import u8
 from cute_py.emulate.bits import item_type, numpy_type
 from cute_py.emulate.spans import LANES, Array
 from cute_py.errors import refusal
-from cute_py.plan.plan import ScalarParam, TensorParam, admits
+from cute_py.plan.plan import admits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cute_py.plan.access import Access
     from cute_py.plan.conditions import Reg, Scalar
     from cute_py.plan.ops import Op
-    from cute_py.plan.plan import Plan, Registers, Shared
+    from cute_py.plan.plan import Plan, Registers, Shared, TensorParam
 
 ALIGN = 128  # bytes
 
@@ -83,6 +83,11 @@ class Global:
     def _array(self, arg: Any, plan: Plan) -> Array:
         """Return the NumPy array of an argument: elements, or words that pack them."""
         array, param, held = unwrapped(arg), self.param, numpy_type(self.param.dtype)
+        given = arg.members if isinstance(arg, Table) else None
+        if (given is None) != (param.members is None):
+            raise self._wrong(plan, type(arg).__name__, f"what the plan was traced for: {param}")
+        if param.members is not None and not param.members.admits(given):
+            raise self._wrong(plan, f"arrays of {given}", f"arrays of {param.members}")
         if param.packed:
             packed = isinstance(arg, TypedArray) and arg.packed and arg.dtype is param.dtype
             if not packed or not isinstance(array, np.ndarray):
@@ -119,6 +124,19 @@ class Global:
         found = self.recasts.get(dtype)
         if found is None:
             found = self.recasts[dtype] = self._recast(dtype)
+        return found
+
+    def from_byte(self, lead: int, dtype: Dtype) -> Global:
+        """Return the bytes from number `lead` on as elements of a type."""
+        if not lead and dtype is self.dtype:
+            return self
+        found = self.recasts.get((lead, dtype))
+        if found is None:
+            octets = self._recast(u8)
+            octets.data, octets.size = octets.data[lead:], octets.size - lead
+            octets.inside = None if octets.inside is None else octets.inside[lead:]
+            octets.address += lead
+            found = self.recasts[lead, dtype] = octets._recast(dtype)
         return found
 
     def _recast(self, dtype: Dtype) -> Global:
@@ -296,43 +314,3 @@ class Place:
         self.offsets, self.guard, self.active = offsets, guard, active
         self.items = offsets
         self.extra: dict[Any, Any] = {}
-
-
-# -- arguments
-
-
-class Arguments:
-    """What a plan is given: arrays and numbers by name, and the values of its symbols."""
-
-    def __init__(self, plan: Plan, args: tuple[Any, ...]) -> None:
-        if len(args) != len(plan.params):
-            names = ", ".join(param.name for param in plan.params)
-            raise refusal(
-                "emulate-arguments",
-                operation=f"emulate({plan.name})",
-                count=len(args),
-                wanted=len(plan.params),
-                names=names or "none",
-            )
-        self.arrays: dict[str, Global] = {}
-        self.symbols: dict[str, int] = {}
-        self.numbers: dict[str, Any] = {}
-        for param, arg in zip(plan.params, map(imported, args), strict=True):
-            if isinstance(param, ScalarParam):
-                given = number(arg, param.dtype, param.name)
-                self.numbers[param.name] = given
-                if not param.dtype.is_float:
-                    self.symbols[param.name] = int(given)
-                continue
-            held = self.arrays[param.name] = Global(param, arg, plan)
-            values = (*held.shape, *held.strides)
-            self.symbols |= zip(symbols_of(param), values, strict=True)
-        plan.require_signed([self.symbols.get(param.name) for param in plan.params])
-
-
-def symbols_of(param: TensorParam | ScalarParam) -> list[str]:
-    """Return the names of a parameter's symbols: sizes and strides of an array, or an integer."""
-    if isinstance(param, ScalarParam):
-        return [] if param.dtype.is_float else [param.name]
-    n = range(len(param.shape))
-    return [f"{param.name}_{fact}{k}" for fact in ("shape", "stride") for k in n]

@@ -47,6 +47,7 @@ _RECORDS: dict[str, Any] = {
         conditions.Logic,
         conditions.Not,
         conditions.Test,
+        plan.Members,
         plan.TensorParam,
         plan.ScalarParam,
         plan.Launch,

@@ -137,7 +137,9 @@ def _is_whole(memory: GlobalMemory, layout: AnyLayout) -> bool:
     """Tell whether a tensor is an argument with all of its elements, as it was given."""
     if layout.__class__ is not Layout:
         return False
-    param = current().params[memory.name]
+    param = current().params.get(memory.name)
+    if param is None:  # of a pointer
+        return False
     modes = [tuple(map(bare, flatten((x,)))) for x in (layout.shape, layout.stride)]
     alike = memory.dtype.bits == param.dtype.bits and ints.is_zero(memory.offset) is True
     return alike and modes == [param.shape, param.stride]

@@ -274,8 +274,10 @@ def _require_aligned(x: Access, operation: str) -> None:
 def alignment_of(space: str, storage: str) -> int:
     """Return the alignment of a storage's first element (bytes)."""
     trace = current()
-    owner = trace.params if space == "gmem" else trace.shared
-    return int(owner[storage].alignment)
+    if space != "gmem":
+        return int(trace.shared[storage].alignment)
+    known = trace.params.get(storage) or trace.pointers[storage]
+    return int(known.alignment)
 
 
 def vector_width(a: Tensor, most_bits: int, operation: str) -> int:

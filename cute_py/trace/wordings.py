@@ -228,6 +228,13 @@ WORDINGS: dict[str, Wording] = {
         "pass an array whose rows are aligned, declare cute.spec(divisible_by={width}), or use "
         "narrower vectors",
     ),
+    "pointer-type": (
+        LayoutError,
+        "a pointer to {dtype} with align={align}",
+        "elements of 1, 2, 4, 8, 16, 32 or 64 bits, and an alignment (bytes) that is a power of "
+        "two and no less than an element",
+        "make_ptr('f16', address, align=16)",
+    ),
     "vector-byte": (
         LayoutError,
         "an access to {width} packed element(s) of {dtype}, less than a byte",

@@ -119,7 +119,9 @@ def test_cp_async_moves_32_elements_as_one_vector_of_16_bytes():
 
 def test_host_tensors_are_arguments():
     """With the shape and strides of their layout, from a byte of their memory on."""
-    x = cute.make_host_tensor(cute.Layout((16, 64), (64, 1)), "s4", np.arange(1024).reshape(16, 64) % 16 - 8)
+    x = cute.make_host_tensor(
+        cute.Layout((16, 64), (64, 1)), "s4", np.arange(1024).reshape(16, 64) % 16 - 8
+    )
     y = cute.make_host_tensor(cute.Layout((16, 64), (96, 1)), "s4")
     tiles(x, y, 32)
     assert (y.to_numpy() == x.to_numpy()).all()

@@ -64,7 +64,7 @@ def test_a_plan_is_read_back_as_it_was(name):
     assert again == plan
     assert hash(again) == hash(plan)
     assert dumps(again) == text
-    assert json.loads(text)["cute_py plan"] == 2
+    assert json.loads(text)["cute_py plan"] == 3
     assert [op.line for op in again.ops] == [op.line for op in plan.ops]
 
 

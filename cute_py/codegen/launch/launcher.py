@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cute_py.calls.arguments import number
 from cute_py.calls.arrays import (
     VECTOR_BYTES,
+    Table,
     TypedArray,
     address_of,
     dtype_of,
@@ -206,6 +207,11 @@ class Launcher:
         held, packed = dtype_of(arg), isinstance(arg, TypedArray) and arg.packed
         if held is not p.dtype and (packed or held.numpy_name != p.dtype.numpy_name):
             raise self._wrong(p.name, f"{held}, traced for {p.dtype}")
+        members = arg.members if isinstance(arg, Table) else None
+        if (p.members is None) != (members is None):
+            raise self._wrong(p.name, f"{type(arg).__name__}, traced for {p}")
+        if p.members is not None and not p.members.admits(members):
+            raise self._wrong(p.name, f"arrays of {members}, traced for {p.members}")
         if packed != p.packed:
             kinds = [f"{'packed' if x else 'unpacked'} {p.dtype}" for x in (packed, p.packed)]
             raise self._wrong(p.name, f"{kinds[0]}, traced for {kinds[1]}")

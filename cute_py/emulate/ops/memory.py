@@ -15,6 +15,7 @@ from cute_py.emulate.cohorts import Cohort, Run
 from cute_py.emulate.global_memory import PLAIN
 from cute_py.emulate.numerics import function
 from cute_py.emulate.ops.order import require_warps, slots_of, threads_of, value_at
+from cute_py.emulate.pointers import define
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.releases import THREADS, places_of, shared_places
 from cute_py.emulate.spans import LANES, Array
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 
     from cute_py.emulate.registers import View
     from cute_py.emulate.storages import Global
+
+
+@handles(ops.Pointer)
+def pointer(program: Program, op: ops.Pointer) -> Run:
+    """Name the memory at an address."""
+    return define(program, op)
 
 
 @handles(ops.Load)

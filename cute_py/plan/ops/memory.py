@@ -7,10 +7,12 @@ from math import prod
 from typing import ClassVar
 
 from cute_py.atoms.copy import Copy_Op
+from cute_py.dtypes.packing import PACKED
+from cute_py.dtypes.table import Dtype
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.functions import ATOMICS
-from cute_py.plan.op import FIXED, LOADED, MBARRIER, PREFETCHED, STORED, WRITTEN, Op
+from cute_py.plan.op import FIXED, LOADED, MBARRIER, NAMED, PREFETCHED, STORED, WRITTEN, Op
 
 
 def _elements(x: Access, reg: Reg) -> str:
@@ -27,6 +29,35 @@ def _rows(x: Access, reg: Reg, each: int) -> str:
 
 def _groups(n: int) -> str:
     return "" if n >= 0 else f"{n} groups"
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer(Op):
+    """Define the name of global memory at an address (bytes), as the storage of accesses; it is
+    live to the end of the block. The address is a multiple of `alignment`.
+    """
+
+    name: str = field(metadata=NAMED)
+    address: Scalar
+    dtype: Dtype
+    alignment: int = field(metadata=FIXED)
+
+    word: ClassVar[str] = "pointer"
+    purpose: ClassVar[str] = "an address that was read from memory or computed"
+
+    @property
+    def packed(self) -> bool:
+        """Whether its elements share bytes."""
+        return self.dtype.bits < 8
+
+    def problem(self) -> str:
+        """Check for an alignment that is a power of two, and elements that fill bytes."""
+        if self.alignment < 1 or self.alignment & (self.alignment - 1):
+            return f"an alignment of {self.alignment} bytes"
+        return "" if self.dtype.bits in (*PACKED, 8, 16, 32, 64) else f"elements of {self.dtype}"
+
+    def __str__(self) -> str:
+        return f"{self.name} = pointer to {self.dtype} at {self.address}, {self.alignment} bytes"
 
 
 @dataclass(frozen=True, slots=True)
