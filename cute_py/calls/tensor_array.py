@@ -121,7 +121,10 @@ class TensorArray(Table):
         shape, strides = extents_of(x)
         values = [*shape, *strides]
         fixed = [n for _m, n in (*self.members.extents, *self.members.strides)]
-        row = [address_of(x), *[v for v, n in zip(values, fixed, strict=True) if n is None]]
+        row = [
+            address_of(unwrapped(x)),
+            *[v for v, n in zip(values, fixed, strict=True) if n is None],
+        ]
         return row + [0] * (len(row) % 2)
 
     def _require(self, i: int, x: Any) -> None:
@@ -133,7 +136,7 @@ class TensorArray(Table):
             self._broken(i, f"an array of {found.dtype}, {kinds[0][2]} modes", known.dtype)
         if device(x) != device(mine):
             raise refusal("table-memory", operation="TensorArray", index=i)
-        if address_of(x) % known.alignment:
+        if address_of(unwrapped(x)) % known.alignment:
             self._broken(i, "an address", f"a multiple of {known.alignment} bytes")
         for word, given, facts in zip(
             ("extent", "stride"), extents_of(x), (known.extents, known.strides), strict=True

@@ -85,7 +85,7 @@ def test_text_that_is_no_plan_is_refused():
 
 
 def test_a_plan_of_another_version_is_refused():
-    text = dumps(scale_plan()).replace('"cute_py plan": 2', '"cute_py plan": 999')
+    text = dumps(scale_plan()).replace('"cute_py plan": 3', '"cute_py plan": 999')
     with pytest.raises(cute.CuteError) as caught:
         loads(text)
     assert caught.value.code == "plan-version"
