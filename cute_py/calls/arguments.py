@@ -303,8 +303,8 @@ def _table(name: str, value: Table, annotation: object, taken: set[str]) -> Argu
     if isinstance(annotation, Spec):
         value.require(annotation)
     row = value.array.shape[1]
-    sizes = {"extents": ((1, None), (1, row)), "strides": ((1, row), (1, 1))}
-    facts = replace(facts, members=members, **sizes)
+    shape, strides = ((1, None), (1, row)), ((1, row), (1, 1))
+    facts = replace(facts, extents=shape, strides=strides, members=members)
     return Argument(_unused(name, 2, taken), "array", value, facts)
 
 

@@ -87,7 +87,7 @@ class Library:
             have the same types and facts. False negatives are allowed. None: comparing the
             facts is the fastest way.
         empty: returns a new array of 64-bit integers of a shape, next to an array.
-        write: writes rows of such integers to an array, on the current stream.
+        write: writes rows of such integers to it from a row on, on the current stream.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Library:
     current: Callable[[], int]
     guard: Callable[[Sequence[Any]], Callable[..., bool]] | None = None
     empty: Callable[[Any, tuple[int, int]], Any] | None = None
-    write: Callable[[Any, list[list[int]]], object] | None = None
+    write: Callable[[Any, int, list[list[int]]], object] | None = None
 
     def reader(self) -> Callable[[Any], tuple[Hashable, int]]:
         """Return the function that maps an array to (exact facts, address)."""
@@ -174,7 +174,7 @@ def _torch_library() -> Library:
         current,
         _torch_guard(),
         lambda x, shape: torch.empty(shape, dtype=torch.int64, device=x.device),
-        lambda x, rows: x.copy_(torch.tensor(rows, dtype=torch.int64)),
+        lambda x, first, rows: x[first : first + len(rows)].copy_(torch.tensor(rows)),
     )
 
 
@@ -235,9 +235,9 @@ def _cupy_library() -> Library:
         with x.device:
             return cupy.empty(shape, cupy.int64)
 
-    def write(x: Any, rows: list[list[int]]) -> None:
+    def write(x: Any, first: int, rows: list[list[int]]) -> None:
         with x.device:
-            x[...] = cupy.asarray(rows, cupy.int64)
+            x[first : first + len(rows)] = cupy.asarray(rows, cupy.int64)
 
     current = cupy.cuda.runtime.getDevice
     facts = (("dtype",), ("shape",), ("strides",), ("data", "device_id"))

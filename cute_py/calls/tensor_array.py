@@ -104,8 +104,13 @@ class TensorArray(Table):
         Raises LayoutError for arrays without the facts that the kernel may be specialized for.
         """
         if not 0 <= first <= len(self) - len(arrays):
-            facts = {"first": first, "count": len(arrays), "total": len(self)}
-            raise refusal("table-range", operation="TensorArray.update", **facts)
+            raise refusal(
+                "table-range",
+                operation="TensorArray.update",
+                first=first,
+                count=len(arrays),
+                total=len(self),
+            )
         new = [_checked(x) for x in arrays]
         for i, x in enumerate(new, first):
             self._require(i, x)
@@ -121,10 +126,8 @@ class TensorArray(Table):
         shape, strides = extents_of(x)
         values = [*shape, *strides]
         fixed = [n for _m, n in (*self.members.extents, *self.members.strides)]
-        row = [
-            address_of(unwrapped(x)),
-            *[v for v, n in zip(values, fixed, strict=True) if n is None],
-        ]
+        varying = [v for v, n in zip(values, fixed, strict=True) if n is None]
+        row = [address_of(unwrapped(x)), *varying]
         return row + [0] * (len(row) % 2)
 
     def _require(self, i: int, x: Any) -> None:
@@ -187,14 +190,13 @@ def _checked(x: Any) -> Any:
 
 def _write(table: Any, rows: list[list[int]], first: int) -> None:
     """Write rows of a table, from row `first` on."""
-    part = table[first : first + len(rows)]
     if on_device(table):
         library = library_of(table)
         assert library is not None
         assert library.write is not None
-        library.write(part, rows)
+        library.write(table, first, rows)
     else:
-        part[:] = rows
+        table[first : first + len(rows)] = rows
 
 
 def _shared(found: list[ArrayFacts]) -> ArrayFacts:

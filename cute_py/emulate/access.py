@@ -86,7 +86,8 @@ class Located(Vectors):
         slot = c.env[slot_of(self.pointer)]
         if slot == NOWHERE:
             return c.batch.nowhere
-        return c.batch.reachable.arrays[slot // LEADS].from_byte(slot % LEADS, self.dtype)
+        array = c.batch.reachable.arrays[int(slot) // LEADS]
+        return array.from_byte(int(slot) % LEADS, self.dtype)
 
     def _shift(self, c: Cohort) -> Value:
         """Return the element of the array that a pointer points to."""

@@ -74,7 +74,7 @@ class Global:
             (array.itemsize,),
             writeable=self.writable,
         )
-        self.data: Array = run.view(np.uint8 if param.packed else array.dtype)[: self.nbytes]
+        self.data: Any = run.view(np.uint8 if param.packed else array.dtype)[: self.nbytes]
         self.address: int = array.__array_interface__["data"][0]
         self.inside = self._inside()
         self.items: dict[int, Array] = {}
@@ -147,7 +147,7 @@ class Global:
         found.bits = dtype.bits if packed else 8 * held.itemsize
         found.size = self.size * self.bits // found.bits
         run = self.data.view(f"V{self.itemsize}")
-        whole = run.view(np.uint8)[: found.size * found.bits // 8]
+        whole: Any = run.view(np.uint8)[: found.size * found.bits // 8]
         found.data = whole.view(f"V{held.itemsize}").view(held)
         if self.inside is not None:
             unit = gcd(self.bits, found.bits)
