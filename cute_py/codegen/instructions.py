@@ -244,12 +244,48 @@ _MEMORY = (
     _row(  # signed and unsigned integer sums have the same bits
         "atom.add", "atom.{space}.add.{type} {d}, [{address}], {a};",
         "d:{type} < address:{space} a:{type}", "atom", "memory", space=_SPACE,
-        type=(*_same("s32", "u32", "u64", "f32", "f64"), ("s64", "u64"), ("f16", "noftz.f16")),
+        type=(
+            *_same("s32", "u32", "u64", "f32", "f64"), ("s64", "u64"),
+            *((kind, f"noftz.{kind}") for kind in ("f16", "f16x2")),
+        ),
+    ),
+    _row(
+        "red.add", "red.global.add{noftz}.{type} [{address}], {a};",
+        "< address:global a:{type}", "red", "memory", "sm_90",
+        noftz=(("", ""), ("noftz", ".noftz")),
+        type=tuple(
+            (f"{kind}x{n * each}", f"v{n}.{kind}{'x2' * (each - 1)}")
+            for kind, each in (("f32", 1), ("f16", 2), ("bf16", 2)) for n in (2, 4)
+        ),
     ),
     _row(
         "atom.add.noftz.bf16", "atom.{space}.add.noftz.{type} {d}, [{address}], {a};",
         "d:{type} < address:{space} a:{type}", "atom", "memory", "sm_90", space=_SPACE,
-        type=_same("bf16"),
+        type=_same("bf16", "bf16x2"),
+    ),
+    _row(
+        "atom.cas", "atom.{space}.cas.{type} {d}, [{address}], {c}, {a};",
+        "d:{type} < address:{space} a:{type} c:{type}", "atom", "memory", space=_SPACE,
+        type=_same("b16", "b32", "b64"),
+    ),
+    _row(
+        # floats of one sign are ordered as integers: a value without the sign bit is combined as
+        # s32, one with it as u32, the other way round. A NaN is no value, so memory stays; one
+        # that the integers leave in memory is replaced by cas.
+        "atom.min.f32",
+        "{{ .reg .pred g, n, p, q, v; .reg .b32 x; setp.ne.b32 g, {flag}, 0; "
+        "and.b32 x, {a}, 0x7fffffff; setp.le.and.u32 v, x, 0x7f800000, g; "
+        "setp.gt.and.u32 n, x, 0x7f800000, g; "
+        "setp.ge.and.s32 q, {a}, 0, v; setp.lt.and.s32 p, {a}, 0, v; "
+        "again_{uid}: @q atom.{space}.{fn}.s32 {d}, [{address}], {a}; "
+        "@p atom.{space}.{other}.u32 {d}, [{address}], {a}; "
+        "@n atom.{space}.or.b32 {d}, [{address}], 0; "
+        "setp.gt.and.{nan} v, {d}, {bound}, v; mov.b32 x, {d}; "
+        "@v atom.{space}.cas.b32 x, [{address}], {d}, {a}; "
+        "setp.ne.b32 v, x, {d}; @v bra again_{uid}; }}",
+        "d:b32 < address:{space} a:b32 flag:b32", "atom", "memory", space=_SPACE,
+        fn=_same("min", "max"), other=_same("min", "max"), nan=_same("s32", "u32"),
+        bound=_same("0x7f800000", "0xff800000"),
     ),
     _row(
         "atom.min", "atom.{space}.{fn}.{type} {d}, [{address}], {a};",

@@ -156,4 +156,4 @@ FUNCTIONS: dict[str, Function] = {f.name: f for f in (*_OPERATORS, *_NAMED)}
 PUBLIC: dict[str, Function] = {f.public or f.name: f for f in _NAMED}  # by public name
 
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
-ATOMICS = ("add", "min", "max", "exch", "and", "or", "xor")
+ATOMICS = ("add", "min", "max", "exch", "cas", "and", "or", "xor")

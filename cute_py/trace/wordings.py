@@ -291,6 +291,12 @@ WORDINGS: dict[str, Wording] = {
         "load one element: cute.as_int(tensor[i])",
     ),
     "kernel-choice": (LayoutError, "{value!r}", "one of {choices}", "choose one of them"),
+    "kernel-compare": (
+        LayoutError,
+        "the atomic {fn}, and compare= that does not go with it",
+        "compare= for cas, and for no other operation",
+        "cute.atomic_cas(target, compare, value)",
+    ),
     "kernel-step": (LayoutError, "a step of 0", "a step that is not zero", "use step=1"),
     "kernel-while": (
         TraceError,

@@ -16,7 +16,7 @@ from llvmlite import ir
 from cute_py.codegen.addresses import Addresses, Guards
 from cute_py.codegen.emit import emits
 from cute_py.codegen.instructions import TABLE
-from cute_py.codegen.storage import I8, I16, I32
+from cute_py.codegen.storage import F32, I8, I16, I32
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import u8
 from cute_py.plan import ops
@@ -142,12 +142,26 @@ def _copy_packed(e: Emit, op: ops.CpAsync) -> None:
         e.emit("st", dst[v], packed, guard=guard, **_modes(op.dst, "weak"))
 
 
+# of f32 as integers: the function of values of the other sign, and the NaN that it leaves in memory
+_FLOAT_ORDER = {
+    "max": {"fn": "max", "other": "min", "nan": "s32", "bound": "0x7f800000"},
+    "min": {"fn": "min", "other": "max", "nan": "u32", "bound": "0xff800000"},
+}
+
+
 def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
     """Return the row of an atomic and its modes."""
     kind = x.dtype
+    if x.vector_bits > 32 and x.width > 1:
+        noftz = "" if kind.name == "f32" else "noftz"
+        return "red.add", {"noftz": noftz, "type": f"{kind}x{x.width}"}
     if fn == "add":
         name = "atom.add.noftz.bf16" if kind.name == "bf16" else "atom.add"
-        return name, {"space": x.space, "type": kind.ptx}
+        return name, {"space": x.space, "type": kind.ptx + "x2" * (x.width > 1)}
+    if fn in ("min", "max") and kind.name == "f32":
+        return "atom.min.f32", {"space": x.space, **_FLOAT_ORDER[fn]}
+    if fn == "cas":
+        return "atom.cas", {"space": x.space, "type": f"b{kind.bits}"}
     if fn in ("min", "max"):
         return "atom.min", {"space": x.space, "fn": fn, "type": kind.ptx}
     return "atom.bits", {"space": x.space, "fn": fn, "type": f"b{kind.bits}"}
@@ -155,19 +169,53 @@ def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
 
 @emits(ops.Atomic)
 def atomic(e: Emit, op: ops.Atomic) -> None:
-    """Emit one atom instruction per element."""
+    """Emit one atom or red instruction per vector."""
     x = op.dst
     addresses, guards = Addresses(e, x), Guards(e, x)
     name, modes = _atomic_row(op.fn, x)
-    if modes["type"] not in TABLE[name].allowed("type"):
+    if "type" in modes and modes["type"] not in TABLE[name].allowed("type"):
         raise e.unsupported(f"atomic {op.fn} of {x.dtype}")
+    if x.width > 1:
+        _add_vectors(e, op, name, modes)
+        return
+    if name == "atom.min.f32":
+        _order_floats(e, op, modes)
+        return
     for v in range(x.count):
         address, value = addresses[v], e.words.get(op.src, v)
         kind = [value.type]  # of exch too, which PTX has for untyped bits
+        given = [value] if op.compare is None else [value, e.words.get(op.compare, v)]
         kept = [e.words.get(op.old, v)] if op.old is not None and guards[v] is not None else []
-        (old,) = e.emit(name, address, value, results=kind, guard=guards[v], old=kept, **modes)
+        (old,) = e.emit(name, address, *given, results=kind, guard=guards[v], old=kept, **modes)
         if op.old is not None:
             e.words.put(op.old, v, old)
+
+
+def _order_floats(e: Emit, op: ops.Atomic, modes: dict[str, Any]) -> None:
+    """Emit the minimum or maximum of f32 for each element, by integers."""
+    b, addresses, guards = e.b, Addresses(e, op.dst), Guards(e, op.dst)
+    for v in range(op.dst.count):
+        guard, value = guards[v], b.bitcast(e.words.get(op.src, v), I32)
+        kept = []
+        if op.old is not None and guard is not None:
+            kept = [b.bitcast(e.words.get(op.old, v), I32)]
+        flag = ir.Constant(I32, 1) if guard is None else guard
+        (old,) = e.emit("atom.min.f32", addresses[v], value, flag, old=kept, **modes)
+        if op.old is not None:
+            e.words.put(op.old, v, b.bitcast(old, F32))
+
+
+def _add_vectors(e: Emit, op: ops.Atomic, name: str, modes: dict[str, Any]) -> None:
+    """Emit one atom per pair of elements, or one red per longer vector."""
+    x, addresses, guards = op.dst, Addresses(e, op.dst), Guards(e, op.dst)
+    for v in range(x.count):
+        words = e.words.get_words(op.src, v * x.width, x.width)
+        kept = []
+        if op.old is not None and guards[v] is not None:
+            kept = e.words.get_words(op.old, v * x.width, x.width)
+        old = e.emit(name, addresses[v], words, guard=guards[v], old=kept, **modes)
+        if op.old is not None:
+            e.words.put_words(op.old, v * x.width, x.width, old)
 
 
 @emits(ops.Prefetch)

@@ -14,6 +14,8 @@ from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.functions import ATOMICS
 from cute_py.plan.op import FIXED, LOADED, MBARRIER, NAMED, PREFETCHED, STORED, WRITTEN, Op
 
+ADDED = ("f32", "f16", "bf16")  # the types of which vectors are added atomically
+
 
 def _elements(x: Access, reg: Reg) -> str:
     moved = x.count * x.width
@@ -229,17 +231,19 @@ class StMatrix(Op):
 
 @dataclass(frozen=True, slots=True)
 class Atomic(Op):
-    """Replace each element x by fn(x, src): `add min max exch and or xor`. `old` gets x, and is
-    unchanged where a guard is false.
+    """Replace each element x by fn(x, src): `add min max exch cas and or xor`. `cas` replaces it by
+    src if its bits are those of `compare`. `old` gets x, and is unchanged where a guard is false.
+    Each element is replaced atomically, whatever the width of the access.
     """
 
     fn: str
     dst: Access = field(metadata=STORED)
     src: Reg
     old: Reg | None = field(default=None, metadata=WRITTEN)
+    compare: Reg | None = None
 
     word: ClassVar[str] = "atomic"
-    purpose: ClassVar[str] = "atom, one for each element"
+    purpose: ClassVar[str] = "atom, or red of vectors; one for each vector"
     atomic: ClassVar[bool] = True
 
     @property
@@ -249,7 +253,12 @@ class Atomic(Op):
 
     def problem(self) -> str:
         """Check for a known function, and equally many elements in memory and registers."""
-        return _elements(self.dst, self.src) if self.fn in ATOMICS else f"the atomic {self.fn}"
+        if self.fn not in ATOMICS or (self.fn == "cas") != (self.compare is not None):
+            return f"the atomic {self.fn}"
+        if self.dst.width > 1 and (self.fn != "add" or self.dst.dtype.name not in ADDED):
+            return f"an atomic {self.fn} of vectors of {self.dst.dtype}"
+        regs = [self.src] if self.compare is None else [self.src, self.compare]
+        return next((wrong for reg in regs if (wrong := _elements(self.dst, reg))), "")
 
     def needs(self) -> str | None:
         """The addition of bf16, which only newer architectures have."""
