@@ -123,7 +123,8 @@ _HOME = {
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.threads": (
-        "assert_ atomic atomic_cas block_idx cp_async_fence cp_async_wait griddepcontrol_launch_dependents "
+        "assert_ atomic atomic_cas block_idx cp_async_fence cp_async_wait "
+        "griddepcontrol_launch_dependents "
         "griddepcontrol_wait lane_idx launch load_acquire named_barrier print=print_ redux shuffle "
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
     ),

@@ -222,12 +222,12 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
             plan = _plan(kernel, state)
         verify(plan)
     except CuteError as error:
-        raise _located(error, state.root.line) from error
+        raise _located(_promising(error, state), state.root.line) from None
     except ValueError as error:
         if not state.locked or "read-only" not in str(error):
             raise
         found = refusal("trace-rebound", operation="kernel", names="a large array", kind="block")
-        raise _located(found.with_traceback(error.__traceback__), state.root.line) from error
+        raise _located(found.with_traceback(error.__traceback__), state.root.line) from None
     finally:
         for each in state.locked:
             each.unlock()
@@ -284,7 +284,27 @@ def _located(error: CuteError, kernel: tuple[str, int]) -> CuteError:
         if not is_own(frame)
     ]
     place = place_text(places[-1] if places else kernel)
-    return type(error)(f"{error.args[0]} ({place})", error.code, dict(error.facts))
+    found = type(error)(f"{error.args[0]} ({place})", error.code, dict(error.facts))
+    return found.with_traceback(error.__traceback__)
+
+
+def _promising(error: CuteError, state: Trace) -> CuteError:
+    """Return an undecided question with what a kernel can promise of the names in it; a kernel does
+    not declare symbols.
+    """
+    if error.code != "undecided":
+        return error
+    assumption = str(error.facts["assumption"])
+    names = set(re.findall(r"[A-Za-z_]\w*", assumption)) & state.symbols.keys()
+    sizes = [name for name in state.params if any(n.startswith(f"{name}_s") for n in names)]
+    numbers = sorted(names & state.params.keys())
+    promises = [f"annotate {name} with cute.spec(divisible_by=..., shape=...)" for name in sizes]
+    promises += [f"pass {name} as a compile-time number, without annotation" for name in numbers]
+    if any(re.fullmatch(r"[nv]\d+", name) for name in names):
+        promises.append("give cute.as_int or cute.var the bounds low and high")
+    promises = promises or ["use % or cute.min_ to bound it, or a static size"]
+    facts = {**error.facts, "promise": f"to make {assumption} known, {', or '.join(promises)}"}
+    return refusal("trace-undecided", **facts).with_traceback(error.__traceback__)
 
 
 def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int

@@ -163,9 +163,15 @@ def current() -> Trace:
 
 
 def emit(kind: Callable[P, Op], *fields: P.args, **named: P.kwargs) -> None:
-    """Record an op of a kind, with its fields and the current line of the kernel."""
+    """Record an op of a kind, with its fields and the current line of the kernel; refuse one that
+    no architecture can run.
+    """
     named["line"] = kernel_line()
-    current().emit(kind(*fields, **named))
+    op = kind(*fields, **named)
+    lack = op.lack()
+    if lack is not None:
+        raise refusal_here("kernel-lack", operation=_called(), **lack._asdict())
+    current().emit(op)
 
 
 def _keep(error: CuteError) -> None:

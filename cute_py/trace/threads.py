@@ -60,6 +60,7 @@ def launch(
     min_blocks: int = 1,
     spill_bytes: int = 0,
     pdl: bool = False,
+    allow_emulated: bool = False,
 ) -> None:
     """Set the launch shape, once, before the first use of a thread or block index.
 
@@ -74,6 +75,8 @@ def launch(
         pdl: programmatic dependent launch: blocks start while the preceding kernel drains, and
             wait for it in `griddepcontrol_wait`, which must precede the first use of global memory.
             Before sm_90, kernels run one after another.
+        allow_emulated: compile matrix instructions also for architectures that replace each by
+            several slower ones, such as products of s4 on sm_90. `MMA_Atom.support` names them.
 
     """
     trace = current()
@@ -86,7 +89,7 @@ def launch(
         ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch")
         for x in (min_blocks, spill_bytes)
     ]
-    shape = Launch(blocks, tuple(threads), tuple(group), least, spills, pdl)  # type: ignore[arg-type]
+    shape = Launch(blocks, tuple(threads), tuple(group), least, spills, pdl, allow_emulated)  # type: ignore[arg-type]
     if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1 or spills < 0:
         raise refusal_here("kernel-block", operation="cute.launch", block=block)
     trace.launch = shape

@@ -126,7 +126,7 @@ def is_name(x):
 
 def test_the_op_and_its_line_are_named():
     said = refused(plan_of("gemm_07_multistage"), "sm_75", "codegen-lacks")
-    assert "CpAsync for sm_75, which has no cp.async.cg.shared.global" in said
+    assert "a copy by cp.async for sm_75, which has no cp.async.cg.shared.global" in said
     assert "required: sm_80 or newer" in said
     assert "gemm_07_multistage.py:" in said
 
@@ -158,7 +158,7 @@ def test_conversions_say_where_they_are():
 
     x = np.zeros(64, np.float32)
     said = refused(cute.trace(to_bf16, x), "sm_75", "codegen-lacks")
-    assert "Convert for sm_75, which has no cvt.bf16" in said
+    assert "x.to(dtype) for sm_75, which has no cvt.bf16" in said
     assert "fix: compile for sm_80, or run the kernel on the emulator" in said
     plan = cute.trace(from_fp8, x, zeros(64, kind="e4m3"))
     assert "sm_89 or newer" in refused(plan, "sm_86", "codegen-lacks")

@@ -181,6 +181,17 @@ def kernel_domain_mended(x):
     x[0] = x[1] // 2
 
 
+def kernel_lack(f):
+    cute.atomic("max", cute.local_tile(f, (1,), (0,)), 1.0)  # here
+
+
+def kernel_lack_mended(f):
+    bits = cute.local_tile(cute.recast(f, "s32"), (1,), (0,))
+    held = cute.rmem("f32", 1)
+    held.fill(1)
+    cute.atomic("max", bits, cute.recast(held, "s32"))
+
+
 def kernel_number(x):
     x[0] = x[1] * 0.5  # here
 
@@ -354,6 +365,7 @@ CODES = [
     "kernel-recast",
     "kernel-types",
     "kernel-domain",
+    "kernel-lack",
     "kernel-number",
     "kernel-shapes",
     "kernel-element",

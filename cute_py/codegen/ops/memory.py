@@ -15,7 +15,6 @@ from llvmlite import ir
 
 from cute_py.codegen.addresses import Addresses, Guards
 from cute_py.codegen.emit import emits
-from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.storage import F32, I8, I16, I32
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import u8
@@ -173,8 +172,6 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
     x = op.dst
     addresses, guards = Addresses(e, x), Guards(e, x)
     name, modes = _atomic_row(op.fn, x)
-    if "type" in modes and modes["type"] not in TABLE[name].allowed("type"):
-        raise e.unsupported(f"atomic {op.fn} of {x.dtype}")
     if x.width > 1:
         _add_vectors(e, op, name, modes)
         return
@@ -221,8 +218,9 @@ def _add_vectors(e: Emit, op: ops.Atomic, name: str, modes: dict[str, Any]) -> N
 @emits(ops.Prefetch)
 def prefetch(e: Emit, op: ops.Prefetch) -> None:
     """Emit one prefetch per vector; none where the guard is false."""
-    addresses, guards = Addresses(e, op.src), Guards(e, op.src)
-    for v in range(op.src.count):
+    x = as_bytes(e, op.src) if is_unpacked(op.src) else op.src
+    addresses, guards = Addresses(e, x), Guards(e, x)
+    for v in range(x.count):
         e.emit("prefetch", addresses[v], guard=guards[v])
 
 

@@ -9,10 +9,10 @@ from typing import ClassVar
 from cute_py.atoms.copy import Copy_Op
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype
-from cute_py.plan.access import Access
+from cute_py.plan.access import LOAD_CACHES, STORE_CACHES, Access
 from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.functions import ATOMICS
-from cute_py.plan.op import FIXED, LOADED, MBARRIER, NAMED, PREFETCHED, STORED, WRITTEN, Op
+from cute_py.plan.op import FIXED, LOADED, MBARRIER, NAMED, PREFETCHED, STORED, WRITTEN, Lack, Op
 
 ADDED = ("f32", "f16", "bf16")  # the types of which vectors are added atomically
 
@@ -45,6 +45,7 @@ class Pointer(Op):
     alignment: int = field(metadata=FIXED)
 
     word: ClassVar[str] = "pointer"
+    call: ClassVar[str] = "cute.make_ptr"
     purpose: ClassVar[str] = "an address that was read from memory or computed"
 
     @property
@@ -74,6 +75,7 @@ class Load(Op):
     order: str = "weak"
 
     word: ClassVar[str] = "load"
+    call: ClassVar[str] = "a load"
     purpose: ClassVar[str] = "ld.global or ld.shared, one for each vector"
 
     @property
@@ -90,6 +92,10 @@ class Load(Op):
         """Check for equally many elements in memory and registers."""
         return _elements(self.src, self.dst)
 
+    def lack(self) -> Lack | None:
+        """Whole bytes, or a cache operator of loads."""
+        return self.src.lack(LOAD_CACHES)
+
     def __str__(self) -> str:
         return f"{self.dst} = load {self.src}"
 
@@ -103,6 +109,7 @@ class Store(Op):
     order: str = "weak"
 
     word: ClassVar[str] = "store"
+    call: ClassVar[str] = "a store"
     purpose: ClassVar[str] = "st.global or st.shared, one for each vector"
 
     @property
@@ -113,6 +120,10 @@ class Store(Op):
     def problem(self) -> str:
         """Check for equally many elements in memory and registers."""
         return _elements(self.dst, self.src)
+
+    def lack(self) -> Lack | None:
+        """Whole bytes, or a cache operator of stores."""
+        return self.dst.lack(STORE_CACHES)
 
     def __str__(self) -> str:
         return f"store {self.dst} = {self.src}"
@@ -129,6 +140,7 @@ class CpAsync(Op):
     src: Access
 
     word: ClassVar[str] = "cp_async"
+    call: ClassVar[str] = "a copy by cp.async"
     purpose: ClassVar[str] = "global to shared memory, one instruction for each vector"
 
     @property
@@ -158,6 +170,7 @@ class CpCommit(Op):
     """Commit a group of the thread's CpAsyncs. Source: cp.async.commit_group."""
 
     word: ClassVar[str] = "cp_async_commit"
+    call: ClassVar[str] = "cute.cp_async_fence"
     purpose: ClassVar[str] = "cp.async.commit_group"
     instruction: ClassVar[str | None] = "cp.async.commit_group"
 
@@ -169,6 +182,7 @@ class CpWait(Op):
     n: int
 
     word: ClassVar[str] = "cp_async_wait"
+    call: ClassVar[str] = "cute.cp_async_wait"
     purpose: ClassVar[str] = "cp.async.wait_group"
     instruction: ClassVar[str | None] = "cp.async.wait_group"
 
@@ -192,6 +206,7 @@ class LdMatrix(Op):
     src: Access
 
     word: ClassVar[str] = "ldmatrix"
+    call: ClassVar[str] = "a copy by ldmatrix"
     purpose: ClassVar[str] = "8x8 matrices from shared memory, one for each row address"
 
     def problem(self) -> str:
@@ -215,6 +230,7 @@ class StMatrix(Op):
     src: Reg
 
     word: ClassVar[str] = "stmatrix"
+    call: ClassVar[str] = "a copy by stmatrix"
     purpose: ClassVar[str] = "8x8 matrices to shared memory, one for each row address"
 
     def problem(self) -> str:
@@ -243,6 +259,7 @@ class Atomic(Op):
     compare: Reg | None = None
 
     word: ClassVar[str] = "atomic"
+    call: ClassVar[str] = "cute.atomic"
     purpose: ClassVar[str] = "atom, or red of vectors; one for each vector"
     atomic: ClassVar[bool] = True
 
@@ -259,6 +276,20 @@ class Atomic(Op):
             return f"an atomic {self.fn} of vectors of {self.dst.dtype}"
         regs = [self.src] if self.compare is None else [self.src, self.compare]
         return next((wrong for reg in regs if (wrong := _elements(self.dst, reg))), "")
+
+    def lack(self) -> Lack | None:
+        """An instruction for the type."""
+        kinds = ATOMICS[self.fn]
+        if self.dst.dtype.name in kinds:
+            return None
+        instead = "combine in registers (cute.warp_reduce), and let one thread store the result"
+        if self.fn in ("min", "max") and self.dst.dtype.name == "f64":
+            instead += (
+                "; numbers of at least 0 have the order of their bits: cute.recast both to s64"
+            )
+        return Lack(
+            f"an atomic {self.fn} of {self.dst.dtype}", f"{', '.join(kinds)} for {self.fn}", instead
+        )
 
     def needs(self) -> str | None:
         """The addition of bf16, which only newer architectures have."""
@@ -283,6 +314,7 @@ class TmaLoad(Op):
     multicast: Scalar = 0
 
     word: ClassVar[str] = "tma_load"
+    call: ClassVar[str] = "cute.tma_load"
     purpose: ClassVar[str] = "cp.async.bulk.tensor: a box of a tensor to shared memory"
     instruction: ClassVar[str | None] = "cp.async.bulk.tensor"
     bulk: ClassVar[bool] = True
@@ -305,6 +337,7 @@ class TmaStore(Op):
     reduce: str = ""
 
     word: ClassVar[str] = "tma_store"
+    call: ClassVar[str] = "cute.tma_store"
     purpose: ClassVar[str] = "cp.async.bulk.tensor: shared memory to a box of a tensor"
     instruction: ClassVar[str | None] = "cp.async.bulk.tensor"
     bulk: ClassVar[bool] = True
@@ -325,6 +358,7 @@ class BulkCommit(Op):
     """Commit a group of the thread's TmaStores. Source: cp.async.bulk.commit_group."""
 
     word: ClassVar[str] = "bulk_commit"
+    call: ClassVar[str] = "cute.tma_store_commit"
     purpose: ClassVar[str] = "cp.async.bulk.commit_group"
     instruction: ClassVar[str | None] = "cp.async.bulk.commit_group"
 
@@ -337,6 +371,7 @@ class BulkWait(Op):
     read: bool = False
 
     word: ClassVar[str] = "bulk_wait"
+    call: ClassVar[str] = "cute.tma_store_wait"
     purpose: ClassVar[str] = "cp.async.bulk.wait_group"
     instruction: ClassVar[str | None] = "cp.async.bulk.wait_group"
 
@@ -352,4 +387,5 @@ class Prefetch(Op):
     src: Access = field(metadata=PREFETCHED)
 
     word: ClassVar[str] = "prefetch"
+    call: ClassVar[str] = "cute.prefetch"
     purpose: ClassVar[str] = "prefetch.global.L2"

@@ -8,7 +8,7 @@ from typing import ClassVar
 from cute_py.dtypes.table import Dtype
 from cute_py.plan.conditions import Reg, Scalar, Value
 from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
-from cute_py.plan.op import ELEMENTS, WRITTEN, Op
+from cute_py.plan.op import ELEMENTS, WRITTEN, Lack, Op
 
 ROUNDINGS = ("rn", "rz", "rd", "ru", "rna")
 REDUX = ("add", "min", "max", "and", "or", "xor")
@@ -24,6 +24,29 @@ def narrow(dtype: Dtype, rounded: bool) -> str | None:
     return "cvt.bf16.f32" if dtype.name == "bf16" and rounded else None
 
 
+def roundings(dst: Dtype, src: Dtype) -> tuple[str, ...]:
+    """Return the rounding modes of a conversion; () if no instruction converts. PTX ISA, cvt."""
+    if "ue8m0" in (dst.name, src.name) or (src.is_float and 1 < dst.bits < 8 and not dst.is_float):
+        return ()
+    if not dst.is_float and (not src.is_float or dst.bits == 1):
+        return ROUNDINGS  # nothing is rounded
+    if dst.is_float and dst.bits <= 8:
+        return ROUNDINGS[:1]
+    exact = dst.name == "f64" and (src.is_float or src.bits <= 32)
+    return ROUNDINGS if exact or dst.name == "tf32" else ROUNDINGS[:4]
+
+
+def values_of(dtype: Dtype, what: str) -> Lack | None:
+    """Return what is missing to compute with a type: a block scale has no values."""
+    if dtype.name != "ue8m0":
+        return None
+    return Lack(
+        f"{what} of ue8m0, a block scale without sign or zero",
+        "copies, shuffles and cute.where of ue8m0",
+        "compute with the bits: cute.recast(x, 'u8') is the exponent plus 127",
+    )
+
+
 def _same_length(dst: Reg, src: Reg) -> str:
     return "" if len(dst) == len(src) else f"{len(src)} elements for {len(dst)}"
 
@@ -36,12 +59,17 @@ class Fill(Op):
     value: int | float | bool | None = field(metadata=ELEMENTS)
 
     word: ClassVar[str] = "fill"
+    call: ClassVar[str] = "a fill of registers"
     purpose: ClassVar[str] = "all elements become a number"
 
     @property
     def consistent(self) -> bool:
         """Always."""
         return True
+
+    def lack(self) -> Lack | None:
+        """A type with values."""
+        return None if self.value is None else values_of(self.dst.dtype, "a number")
 
     def __str__(self) -> str:
         return f"{self.dst} = {'undefined' if self.value is None else self.value}"
@@ -60,6 +88,7 @@ class Map(Op):
     dtype: Dtype
 
     word: ClassVar[str] = "map"
+    call: ClassVar[str] = "arithmetic of registers"
     purpose: ClassVar[str] = "element by element"
 
     @property
@@ -85,6 +114,10 @@ class Map(Op):
         fits = lengths <= {1, len(self.dst)}
         return "" if fits else f"sources of {lengths} for {len(self.dst)} elements"
 
+    def lack(self) -> Lack | None:
+        """A type with values, unless they are moved."""
+        return None if FUNCTIONS[self.fn].moves else values_of(self.dtype, self.fn)
+
     def needs(self) -> str | None:
         """A conversion, if the type is narrow."""
         return None if self.fn == "copy" else narrow(self.dtype, self.dst.dtype is self.dtype)
@@ -103,6 +136,7 @@ class Convert(Op):
     saturate: bool = False
 
     word: ClassVar[str] = "to"
+    call: ClassVar[str] = "x.to(dtype)"
     purpose: ClassVar[str] = "conversion to a type"
 
     @property
@@ -114,6 +148,29 @@ class Convert(Op):
         """Check for a known rounding mode and equal lengths."""
         known = self.rounding in ROUNDINGS
         return _same_length(self.dst, self.src) if known else f"the rounding {self.rounding}"
+
+    def lack(self) -> Lack | None:
+        """An instruction for the types and the rounding mode."""
+        src, dst = self.src.dtype, self.dst.dtype
+        modes = roundings(dst, src)
+        if self.rounding in modes:
+            return None
+        if not modes and (
+            scale := values_of(dst, "a conversion") or values_of(src, "a conversion")
+        ):
+            return scale
+        if not modes:
+            return Lack(
+                f"a conversion of {src} to {dst}",
+                "floats to integers of 8 bits or more",
+                f"convert in two steps, of which the first rounds: x.to('s32').to('{dst}', "
+                "saturate=True)",
+            )
+        return Lack(
+            f"a conversion of {src} to {dst} by {self.rounding}",
+            f"{', '.join(modes)} for {dst}",
+            "use one of them, or convert the array on the host (cute.convert)",
+        )
 
     def needs(self) -> str | None:
         """The conversion of a type that only newer architectures have."""
@@ -135,6 +192,7 @@ class Reduce(Op):
     src: Reg
 
     word: ClassVar[str] = "reduce"
+    call: ClassVar[str] = "cute.reduce"
     purpose: ClassVar[str] = "combines runs of elements, from left to right"
 
     @property
@@ -148,6 +206,10 @@ class Reduce(Op):
             return f"the reduction {self.fn}"
         even = len(self.src) % len(self.dst) == 0
         return "" if even else f"{len(self.src)} elements for {len(self.dst)} results"
+
+    def lack(self) -> Lack | None:
+        """A type with values."""
+        return values_of(self.src.dtype, self.fn)
 
     def needs(self) -> str | None:
         """A conversion, if the type is narrow."""
@@ -167,6 +229,7 @@ class Shuffle(Op):
     width: int = 32
 
     word: ClassVar[str] = "shuffle"
+    call: ClassVar[str] = "cute.shuffle"
     purpose: ClassVar[str] = "shfl.sync: elements of another lane of the warp"
 
     @property
@@ -190,6 +253,7 @@ class Vote(Op):
     src: Reg
 
     word: ClassVar[str] = "vote"
+    call: ClassVar[str] = "cute.vote"
     purpose: ClassVar[str] = "vote.sync over the lanes of the warp"
 
     @property
@@ -216,6 +280,7 @@ class Redux(Op):
     src: Reg
 
     word: ClassVar[str] = "redux"
+    call: ClassVar[str] = "cute.redux"
     purpose: ClassVar[str] = "redux.sync: combines an integer of all lanes of the warp"
     instruction: ClassVar[str | None] = "redux.sync"
 

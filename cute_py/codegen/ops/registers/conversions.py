@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
     from cute_py.dtypes.table import Dtype
 
-ROUNDINGS = ("rn", "rz", "rd", "ru")
 _KEPT = {"bf16": 16, "tf32": 19}  # the number of upper bits of an f32 that these types keep
 _NAN = {"bf16": 0x7FFF, "tf32": 0x7FFFFFFF}
 
@@ -91,8 +90,6 @@ def rounded(e: Emit, wide: Any, dst: Dtype, rounding: str = "rn") -> Any:
     if dst.name == "tf32" and rounding == "rna":
         single = _odd_single(e, wide)
         return e.b.bitcast(e.emit("cvt.rna.tf32.f32", single)[0], F32)
-    if rounding not in ROUNDINGS or (dst.bits == 8 and rounding != "rn"):
-        raise e.unsupported(f"conversion to {dst} by {rounding}")
     if dst.name == "f32":
         return wide if wide.type == F32 else e.emit("cvt.f32.f64", wide, rounding=rounding)[0]
     if dst.name == "f16":
@@ -188,10 +185,8 @@ def _from_int(e: Emit, value: Any, op: ops.Convert) -> Any:
         exact = (b.sitofp if signed else b.uitofp)(value, F32)
         return _from_float(e, exact, dst, op)
     name = f"{'s' if signed else 'u'}{src.bits}"
-    if dst.name in ("f32", "f64") and op.rounding in ROUNDINGS:
+    if dst.name in ("f32", "f64") and op.rounding != "rna":
         return e.emit("cvt.float.int", value, rounding=op.rounding, dst=dst.name, src=name)[0]
-    if src.bits == 64 and dst.name == "f64":
-        raise e.unsupported(f"conversion of {src} to {dst} by {op.rounding}")
     (double,) = e.emit("cvt.float.int", value, rounding="rz", dst="f64", src=name)
     if src.bits == 64:
         double = _odd_double(e, double, value, name)
@@ -214,8 +209,6 @@ def _to_int(e: Emit, wide: Any, op: ops.Convert) -> Any:
     dst, b = op.dst.dtype, e.b
     if dst.name == "b1":
         return b.fcmp_unordered("!=", wide, ir.Constant(wide.type, 0.0))
-    if op.rounding not in ROUNDINGS or dst.bits < 8:
-        raise e.unsupported(f"conversion of floats to {dst} by {op.rounding}")
     name = f"{'s' if dst.kind == 'int' else 'u'}{dst.bits}"
     source = _float(wide)
     (value,) = e.emit("cvt.int.float", wide, rounding=op.rounding, dst=name, src=source)
