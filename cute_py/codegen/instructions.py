@@ -7,12 +7,12 @@ refer to the PTX ISA 9.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cute_py.atoms.copy import Copy_Op, guarded
 from cute_py.errors import refusal
-from cute_py.plan.access import LOAD_CACHES, STORE_CACHES
+from cute_py.plan.access import LOAD_CACHES, POLICIES, PREFETCHES, PRIORITIES, STORE_CACHES
 from cute_py.plan.functions import ATOMICS, WORDS
 
 if TYPE_CHECKING:
@@ -169,6 +169,25 @@ def _refused(what: str) -> Exception:
 # -- rows of atoms
 
 
+def with_hints(row: Row, policy: bool, prefetch: str) -> Row:
+    """Return the row of a cp.async with hints for the L2 cache: an operand of a policy, and how
+    much is prefetched.
+
+    >>> from cute_py.atoms import get_copy
+    >>> row = with_hints(of_atom(get_copy("SM80_CP_ASYNC_CACHEGLOBAL", 128)), True, "L2::256B")
+    >>> row.template
+    'cp.async.cg.shared.global.L2::cache_hint.L2::256B [{dst}], [{src}], 16, {policy};'
+    """
+    template, operands = row.template, row.operands
+    if prefetch:
+        template = template.replace(".L2::128B", f".{prefetch}")
+    if policy:
+        template = template.replace(".global", ".global.L2::cache_hint")
+        template = template.replace(";", ", {policy};")
+        operands = (*operands, Slot("policy", "b64"))
+    return replace(row, template=template, operands=operands)
+
+
 def of_atom(atom: MMA_Atom | Copy_Op) -> Row:
     """Return the row of an atom in the form of this table.
 
@@ -204,6 +223,11 @@ def _same(*words: str) -> Words:
     return tuple((word, word) for word in words)
 
 
+def _dotted(*words: str) -> Words:
+    """Return words that may be left out, each after a dot."""
+    return (("", ""), *((word, f".{word}") for word in words))
+
+
 def _row(
     name: str,
     template: str,
@@ -231,17 +255,32 @@ _APPROX = "d:f32 < a:f32"
 
 _MEMORY = (
     _row(
-        "ld", "ld{order}.{space}{cache}.{bits} {d}, [{address}];",
+        "ld", "ld{order}.{space}{cache}{prefetch}.{bits} {d}, [{address}];",
         "d:{bits} < address:{space}", "ld", "memory",
         order=(("weak", ""), ("acquire", ".acquire.gpu"), ("volatile", ".volatile")),
-        space=_SPACE, bits=_VECTOR,
-        cache=(("", ""), *((each, f".{each}") for each in LOAD_CACHES)),
+        space=_SPACE, bits=_VECTOR, cache=_dotted(*LOAD_CACHES, *PRIORITIES),
+        prefetch=_dotted(*PREFETCHES),
+    ),
+    _row(
+        "ld.policy", "ld.{space}{cache}.L2::cache_hint{prefetch}.{bits} {d}, [{address}], {policy};",
+        "d:{bits} < address:{space} policy:b64", "ld", "memory", "sm_80",
+        space=(("gmem", "global"),), bits=_VECTOR, cache=_dotted(*LOAD_CACHES, *PRIORITIES),
+        prefetch=_dotted(*PREFETCHES),
     ),
     _row(
         "st", "st{order}.{space}{cache}.{bits} [{address}], {a};",
         "< address:{space} a:{bits}", "st", "memory",
         order=(("weak", ""), ("release", ".release.gpu")), space=_SPACE, bits=_VECTOR,
-        cache=(("", ""), *((each, f".{each}") for each in STORE_CACHES)),
+        cache=_dotted(*STORE_CACHES, *PRIORITIES),
+    ),
+    _row(
+        "st.policy", "st.{space}{cache}.L2::cache_hint.{bits} [{address}], {a}, {policy};",
+        "< address:{space} a:{bits} policy:b64", "st", "memory", "sm_80",
+        space=(("gmem", "global"),), bits=_VECTOR, cache=_dotted(*STORE_CACHES, *PRIORITIES),
+    ),
+    _row(
+        "createpolicy", "createpolicy.fractional{policy}.b64 {d}, 1.0;", "d:b64 <", "createpolicy",
+        "none", "sm_80", policy=tuple((word, f".{word}") for word in POLICIES),
     ),
     _row(  # signed and unsigned integer sums have the same bits
         "atom.add", "atom.{space}.add.{type} {d}, [{address}], {a};",

@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from cute_py.codegen.addresses import Addresses, Guards
 from cute_py.codegen.emit import emits
+from cute_py.codegen.instructions import of_atom, with_hints
 from cute_py.codegen.storage import F32, I8, I16, I32
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import u8
@@ -57,13 +58,25 @@ def _load_vector(
     fills: list[Any] = []
     if guard is not None:
         fills = _pieces(e, x, old or e.fill_words(x.dtype, x.fill, max(1, x.vector_bits // 32)))
-    found = e.emit("ld", address, guard=guard, old=fills, **_modes(x, order))
+    modes, hints = _modes(x, order), x.hints
+    modes["prefetch"] = hints.prefetch
+    name, policy = _with_policy(e, x, "ld", modes)
+    found = e.emit(name, address, *policy, guard=guard, old=fills, **modes)
     return [e.b.zext(v, I32) if v.type != I32 else v for v in found]
 
 
 def _modes(x: Access, order: str) -> dict[str, Any]:
     """Return the modes of the load or store of an access."""
-    return {"order": order, "space": x.space, "cache": x.cache, "bits": x.vector_bits}
+    cache = x.hints.operator or x.hints.priority
+    return {"order": order, "space": x.space, "cache": cache, "bits": x.vector_bits}
+
+
+def _with_policy(e: Emit, x: Access, name: str, modes: dict[str, Any]) -> tuple[str, list[Any]]:
+    """Return the row of a load or store, and the operand of its policy, if it has one."""
+    if not x.hints.policy:
+        return name, []
+    del modes["order"]
+    return f"{name}.policy", e.emit("createpolicy", policy=x.hints.policy)
 
 
 def _pieces(e: Emit, x: Access, words: list[Any]) -> list[Any]:
@@ -78,7 +91,9 @@ def store(e: Emit, op: ops.Store) -> None:
     addresses, guards = Addresses(e, x, e.link), Guards(e, x)
     for v in range(x.count):
         packed = _pieces(e, x, get(op.src, v * x.width, x.width))
-        e.emit("st", addresses[v], packed, guard=guards[v], **_modes(x, op.order))
+        modes = _modes(x, op.order)
+        name, policy = _with_policy(e, x, "st", modes)
+        e.emit(name, addresses[v], packed, *policy, guard=guards[v], **modes)
     e.reached = addresses.last()
 
 
@@ -112,13 +127,17 @@ def cp_async(e: Emit, op: ops.CpAsync) -> None:
     src, dst = Addresses(e, op.src, e.link), Addresses(e, op.dst)
     guards = Guards(e, op.src)
     full = ir.Constant(I32, op.src.vector_bits // 8)
+    row, hints = of_atom(op.atom), op.src.hints
+    policy = e.emit("createpolicy", policy=hints.policy) if hints.policy else []
+    row = with_hints(row, bool(policy), hints.prefetch)
     for v in range(op.src.count):
         to, out = dst[v], src[v]
         guard = guards[v]
         if "ZFILL" in op.atom.name:
-            e.emit(op.atom, to, out, full if guard is None else e.b.mul(guard, full))
+            size = full if guard is None else e.b.mul(guard, full)
+            e.emit(row, to, out, size, *policy)
         else:
-            e.emit(op.atom, to, out, guard=guard)
+            e.emit(row, to, out, *policy, guard=guard)
     e.reached = src.last()
 
 

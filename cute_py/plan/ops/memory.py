@@ -9,7 +9,15 @@ from typing import ClassVar
 from cute_py.atoms.copy import Copy_Op
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype
-from cute_py.plan.access import LOAD_CACHES, STORE_CACHES, Access
+from cute_py.plan.access import (
+    HINTS,
+    LOAD_CACHES,
+    POLICIES,
+    PREFETCHES,
+    PRIORITIES,
+    STORE_CACHES,
+    Access,
+)
 from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.functions import ATOMICS
 from cute_py.plan.op import FIXED, LOADED, MBARRIER, NAMED, PREFETCHED, STORED, WRITTEN, Lack, Op
@@ -94,7 +102,11 @@ class Load(Op):
 
     def lack(self) -> Lack | None:
         """Whole bytes, or a cache operator of loads."""
-        return self.src.lack(LOAD_CACHES)
+        return self.src.lack((*LOAD_CACHES, *HINTS))
+
+    def needs(self) -> str | None:
+        """What its hints for the cache need."""
+        return self.src.feature()
 
     def __str__(self) -> str:
         return f"{self.dst} = load {self.src}"
@@ -123,7 +135,11 @@ class Store(Op):
 
     def lack(self) -> Lack | None:
         """Whole bytes, or a cache operator of stores."""
-        return self.dst.lack(STORE_CACHES)
+        return self.dst.lack((*STORE_CACHES, *PRIORITIES, *POLICIES), "store")
+
+    def needs(self) -> str | None:
+        """What its hints for the cache need."""
+        return self.dst.feature()
 
     def __str__(self) -> str:
         return f"store {self.dst} = {self.src}"
@@ -156,6 +172,10 @@ class CpAsync(Op):
         if src.vector_bits not in (32, 64, 128) or src.vector_bits != dst.vector_bits:
             return f"vectors of {src.vector_bits} and {dst.vector_bits} bits"
         return "" if src.count == dst.count else f"{src.count} vectors for {dst.count}"
+
+    def lack(self) -> Lack | None:
+        """A hint for the L2 cache; the atom is of a cache operator."""
+        return self.src.lack((*POLICIES, *PREFETCHES), "copy by cp.async")
 
     def needs(self) -> Copy_Op:
         """The instruction of the atom."""
