@@ -100,8 +100,10 @@ class Emit:
 
         Raises LayoutError for modes or operands that the row does not have.
         """
-        row = what if isinstance(what, Row) else None
-        row = row or (TABLE[what] if isinstance(what, str) else of_atom(what))
+        if isinstance(what, Row):
+            row = what
+        else:
+            row = TABLE[what] if isinstance(what, str) else of_atom(what)
         chosen = texts(row, modes)
         outs = [REGISTERS[kind] for _, n, kind in types(row.results, chosen) for _ in range(n)]
         names = self._results(row, chosen)

@@ -262,7 +262,8 @@ _MEMORY = (
         prefetch=_dotted(*PREFETCHES),
     ),
     _row(
-        "ld.policy", "ld.{space}{cache}.L2::cache_hint{prefetch}.{bits} {d}, [{address}], {policy};",
+        "ld.policy",
+        "ld.{space}{cache}.L2::cache_hint{prefetch}.{bits} {d}, [{address}], {policy};",
         "d:{bits} < address:{space} policy:b64", "ld", "memory", "sm_80",
         space=(("gmem", "global"),), bits=_VECTOR, cache=_dotted(*LOAD_CACHES, *PRIORITIES),
         prefetch=_dotted(*PREFETCHES),

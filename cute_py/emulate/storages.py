@@ -68,7 +68,7 @@ class Global:
         self.itemsize = 1 if param.packed else array.itemsize
         self.bits = param.dtype.bits if param.packed else 8 * self.itemsize
         self.writable = array.flags.writeable
-        run = np.lib.stride_tricks.as_strided(  # it does not know e5m2 by name
+        run: Any = np.lib.stride_tricks.as_strided(  # it does not know e5m2 by name
             array.view(f"V{array.itemsize}"),
             (-(-self.size * self.bits // (8 * array.itemsize)),),
             (array.itemsize,),
@@ -146,7 +146,7 @@ class Global:
         found.dtype, found.itemsize, found.items, found.recasts = dtype, held.itemsize, {}, {}
         found.bits = dtype.bits if packed else 8 * held.itemsize
         found.size = self.size * self.bits // found.bits
-        run = self.data.view(f"V{self.itemsize}")
+        run: Any = self.data.view(f"V{self.itemsize}")
         whole: Any = run.view(np.uint8)[: found.size * found.bits // 8]
         found.data = whole.view(f"V{held.itemsize}").view(held)
         if self.inside is not None:

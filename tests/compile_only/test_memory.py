@@ -191,7 +191,8 @@ def test_hints_that_an_architecture_lacks_are_refused_by_name():
         ("wb", "", "", "kernel-lack"), ("", "ca", "", "kernel-lack"), ("", "", "cg", "kernel-lack"),
         ("", "L2::128B", "", "kernel-lack"), ("", "", "L1::evict_last", "kernel-lack"),
         ("xx", "", "", "kernel-choice"), ("cg.cs", "", "", "kernel-choice"),
-        ("cg.L1::evict_last", "", "", "kernel-choice"), ("L2::64B.L2::128B", "", "", "kernel-choice"),
+        ("cg.L1::evict_last", "", "", "kernel-choice"),
+        ("L2::64B.L2::128B", "", "", "kernel-choice"),
     ],
 )  # fmt: skip
 def test_words_that_do_not_go_together_are_refused_where_they_are_traced(load, store, copy, code):
