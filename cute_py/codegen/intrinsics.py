@@ -94,7 +94,7 @@ class Intrinsics:
         """Return the call that evaluates an integer."""
         return self._made("value", x, (), lambda e: e.scalars.value(x), types.int64)
 
-    def pointer(self, op: ops.Pointer) -> Call:
+    def pointer(self, op: ops.MakePtr) -> Call:
         """Return the call that evaluates an address."""
         return self._made(
             "pointer", op.address, (), lambda e: e.scalars.value(op.address), types.uint64

@@ -60,7 +60,7 @@ class Traffic:
     def __init__(self, plan: Plan) -> None:
         every = plan.ops
         self.written = {name for op in every for name in arrays(op, written=True)}
-        self.pointers = {op.name for op in every if isinstance(op, ops.Pointer)}
+        self.pointers = {op.name for op in every if isinstance(op, ops.MakePtr)}
         self.ops = [op for op in every if arrays(op)]
         self.numbers = {id(op): n for n, op in enumerate(self.ops)}
         self.kinds = np.array([_kind(op) for op in self.ops] or [PLAIN])

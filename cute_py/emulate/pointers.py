@@ -73,7 +73,7 @@ def slot_of(name: str) -> str:
     return f"array of {name}"
 
 
-def define(program: Program, op: ops.Pointer) -> Run:
+def define(program: Program, op: ops.MakePtr) -> Run:
     """Keep the address of a pointer, and the slots of its threads."""
     address, size = program.scalar(op.address), max(1, op.dtype.bits // 8)
 

@@ -9,7 +9,7 @@ from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import MOST, SCOPES, Reg
-from cute_py.plan.ops import GridDep, If, Leave, Loop, Op, Pointer, While
+from cute_py.plan.ops import GridDep, If, Leave, Loop, Op, MakePtr, While
 from cute_py.plan.plan import Plan, TensorParam
 from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cute_py.plan.access import Access
     from cute_py.plan.ops import Block
 
-    Memory = TensorParam | Pointer
+    Memory = TensorParam | MakePtr
 
 MOST_SHARED = 227 * 1024  # bytes per block on sm_90
 
@@ -40,7 +40,7 @@ def _require_sound_ops(plan: Plan) -> None:
     """
     bits = {r.name: r.count * r.dtype.bits for r in plan.storages}
     arrays: dict[str, Memory] = {p.name: p for p in plan.params if isinstance(p, TensorParam)}
-    arrays |= {op.name: op for op in every(plan.body) if isinstance(op, Pointer)}
+    arrays |= {op.name: op for op in every(plan.body) if isinstance(op, MakePtr)}
     known = {"gmem": set(arrays), "smem": {s.name for s in plan.shared}}
     for op in every(plan.body):
         problem = op.problem() or _registers(op, bits) or _accesses(op, known, arrays)

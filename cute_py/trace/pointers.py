@@ -12,7 +12,7 @@ from cute_py.integers import ints
 from cute_py.layout.layout import Layout
 from cute_py.layout.tuples import _
 from cute_py.plan.conditions import Reg, uniformity
-from cute_py.plan.ops import Let, Pointer
+from cute_py.plan.ops import Let, MakePtr
 from cute_py.tensor.tensor import derived
 from cute_py.trace.arithmetic import new_registers
 from cute_py.trace.copying import copy
@@ -45,7 +45,7 @@ def memory_at(dtype: DtypeLike, address: Leaf, align: int | None = None) -> Glob
 def _memory(kind: Dtype, address: Leaf, alignment: int) -> GlobalMemory:
     trace = current()
     name = trace.name_for("ptr")
-    op = Pointer(name, bare(address), kind, alignment, line=kernel_line())
+    op = MakePtr(name, bare(address), kind, alignment, line=kernel_line())
     trace.emit(op)
     trace.pointers[name] = op
     return GlobalMemory(name, kind, alignment, trace.scope, packed=op.packed)

@@ -75,7 +75,7 @@ class Trace:
         self.shared: dict[str, Any] = {}
         self.registers: dict[str, Any] = {}
         self.params: dict[str, Any] = {}
-        self.pointers: dict[str, Any] = {}  # the ops `Pointer` by name
+        self.pointers: dict[str, Any] = {}  # the ops `MakePtr` by name
         self.taken: set[str] = set()  # names of parameters and their sizes
         self.launch: Any = None
         self.profiles = (0, 0)  # the ranks of grid and block, 0 for an integer

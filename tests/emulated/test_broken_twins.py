@@ -80,7 +80,7 @@ def set_max_nreg(m, broken):
 def pointer(m, broken):
     """An address that is in no array: nobody may read there."""
     held, guard = m.reg("a", "f32"), less(tid, 32 if broken else 0)
-    yield m.op(ops.Pointer, "there", 4096, cute.f32, 16)
+    yield m.op(ops.MakePtr, "there", 4096, cute.f32, 16)
     yield m.op(ops.Load, held, at(("there", cute.f32, "gmem"), tid, guards=(guard,)))
 
 

@@ -359,7 +359,7 @@ def test_a_plan_with_pointers_is_read_back():
     plan = cute.trace(gathered, parts, np.zeros(1, np.int32), out)
     assert loads(dumps(plan)) == plan
     assert "pointers to parts_shape0 arrays, f32 (1*?,4*?):(4*?,1), 16 bytes" in str(plan)
-    assert any(isinstance(op, ops.Pointer) for op in plan.ops)
+    assert any(isinstance(op, ops.MakePtr) for op in plan.ops)
     wrong = dumps(plan).replace('"storage": "ptr0"', '"storage": "ptr1"')
     assert raised(lambda: loads(wrong)).code == "plan-op"
 

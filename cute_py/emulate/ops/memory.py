@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from cute_py.emulate.storages import Global
 
 
-@handles(ops.Pointer)
-def pointer(program: Program, op: ops.Pointer) -> Run:
+@handles(ops.MakePtr)
+def pointer(program: Program, op: ops.MakePtr) -> Run:
     """Name the memory at an address."""
     return define(program, op)
 

@@ -42,7 +42,7 @@ def _groups(n: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer(Op):
+class MakePtr(Op):
     """Define the name of global memory at an address (bytes), as the storage of accesses; it is
     live to the end of the block. The address is a multiple of `alignment`.
     """
