@@ -9,7 +9,7 @@ from cute_py.integers import ints
 from cute_py.integers.polynomial import numbers_of
 from cute_py.integers.symbols import terms_of
 from cute_py.plan.conditions import MOST, SCOPES, Reg
-from cute_py.plan.ops import GridDep, If, Leave, Loop, Op, MakePtr, While
+from cute_py.plan.ops import GridDep, If, Leave, Loop, MakePtr, Op, While
 from cute_py.plan.plan import Plan, TensorParam
 from cute_py.plan.setmaxnreg import require_registers
 from cute_py.plan.walk import accesses, arrays, blocks_of, every, integers_in, reads, writes
