@@ -113,7 +113,9 @@ _HOME = {
     "plan.plan": "Plan",
     "trace.memory": "rmem smem struct union",
     "trace.copying": "copy prefetch",
-    "trace.matrix": "Operand gemm mainloop",
+    "trace.mainloop": "mainloop",
+    "trace.matrix": "gemm",
+    "trace.operands": "Operand Tiles",
     "trace.hopper": (
         "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
@@ -123,7 +125,7 @@ _HOME = {
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.threads": (
-        "assert_ atomic atomic_cas block_idx cp_async_fence cp_async_wait "
+        "assert_ assume atomic atomic_cas block_idx cp_async_fence cp_async_wait "
         "griddepcontrol_launch_dependents "
         "griddepcontrol_wait lane_idx launch load_acquire named_barrier print=print_ redux shuffle "
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"

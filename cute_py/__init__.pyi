@@ -247,9 +247,10 @@ from cute_py.trace.memory import struct as struct
 from cute_py.trace.memory import union as union
 from cute_py.trace.copying import copy as copy
 from cute_py.trace.copying import prefetch as prefetch
-from cute_py.trace.matrix import Operand as Operand
+from cute_py.trace.mainloop import mainloop as mainloop
 from cute_py.trace.matrix import gemm as gemm
-from cute_py.trace.matrix import mainloop as mainloop
+from cute_py.trace.operands import Operand as Operand
+from cute_py.trace.operands import Tiles as Tiles
 from cute_py.trace.hopper import Mbarriers as Mbarriers
 from cute_py.trace.hopper import cluster_sync as cluster_sync
 from cute_py.trace.hopper import fence_mbarrier_init as fence_mbarrier_init
@@ -281,6 +282,7 @@ from cute_py.trace.control import while_ as while_
 from cute_py.trace.arithmetic import as_int as as_int
 from cute_py.trace.arithmetic import reduce as reduce
 from cute_py.trace.threads import assert_ as assert_
+from cute_py.trace.threads import assume as assume
 from cute_py.trace.threads import atomic as atomic
 from cute_py.trace.threads import atomic_cas as atomic_cas
 from cute_py.trace.threads import block_idx as block_idx

@@ -240,6 +240,9 @@ class Source:
     def _set(self, op: ops.Set, depth: int) -> None:
         self._line(depth, f"{op.var} = {self.helpers['int64']}({self._scalar(op.value)})", op)
 
+    def _promise(self, op: ops.Promise, depth: int) -> None:
+        self._line(depth, "pass", op)
+
 
 # ops that are printed as Python statements, not as calls
 CONTROL: dict[type[Op], Callable[[Source, Any, int], None]] = {
@@ -250,6 +253,7 @@ CONTROL: dict[type[Op], Callable[[Source, Any, int], None]] = {
     ops.Let: Source._let,
     ops.Set: Source._set,
     ops.MakePtr: Source._pointer,
+    ops.Promise: Source._promise,
 }
 
 

@@ -15,7 +15,7 @@ THREADS, BLOCKS = 256, 264  # two blocks for each multiprocessor of an H100
 
 @cute.kernel
 def histogram(x: cute.Tensor, counts: cute.Tensor, bins: int, width: int) -> None:
-    """counts (bins) += how often each number is in x (N), where all are below `bins`."""
+    """Counts (bins) += how often each number is in x (N), where all are below `bins`."""
     (N,), tile = x.shape, THREADS * width
     tiles = cute.ceil_div(N, tile)
     blocks = cute.min_(tiles, BLOCKS)

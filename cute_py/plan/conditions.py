@@ -124,6 +124,7 @@ def runs(index: tuple[int, ...]) -> str:
 # -- uniformity analysis: the threads that are known to agree on a value
 
 SCOPES = ("block", "warpgroup", "warp", "thread")  # thread: not uniform
+PROMISES = ("grid", "cluster", *SCOPES)  # the scopes in which a kernel may promise uniformity
 
 
 def uniformity(known: dict[str, str], *values: object) -> str:

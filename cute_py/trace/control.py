@@ -18,7 +18,7 @@ from cute_py.plan.walk import every
 from cute_py.tensor.tensor import require_tensor
 from cute_py.trace.lower import access
 from cute_py.trace.rebinding import Iterations, Rebinding, in_for_statement
-from cute_py.trace.runtime_integers import Condition, as_condition, bare, new_symbol
+from cute_py.trace.runtime_integers import Condition, Promised, as_condition, bare, new_symbol
 from cute_py.trace.state import Scope, current, emit, require_choice
 
 TYPE_CHECKING = False
@@ -363,15 +363,24 @@ def _leave(condition: object, target: str, operation: str) -> None:
 class Var:
     """A run-time integer variable: `x.get()` and `x.set(value)`. Every thread has its own.
 
-    `low` and `high` are bounds assumed in proofs; the emulator checks them.
+    `low`, `high`, `multiple_of` and `uniform` are promises of each value that is read, as in
+    `as_int`; the emulator checks them.
     """
 
-    __slots__ = ("high", "low", "name", "scope")
+    __slots__ = ("name", "promise", "scope")
 
-    def __init__(self, value: Leaf, low: int | None = None, high: int | None = None) -> None:
+    def __init__(
+        self,
+        value: Leaf,
+        low: int | None = None,
+        high: int | None = None,
+        *,
+        multiple_of: int = 1,
+        uniform: str = "thread",
+    ) -> None:
         trace = current()
+        self.promise = Promised("cute.var", low, high, multiple_of, uniform)
         self.name = trace.name_for("v")
-        self.low, self.high = low, high
         self.scope = trace.scope
         emit(Set, self.name, bare(value, "cute.var"))
 
@@ -379,9 +388,9 @@ class Var:
         """Return the current value."""
         trace = current()
         self.scope.require_open(self)
-        name = trace.name_for("n")
+        name = trace.integer_name()
         emit(Let, name, "var", (self.name,))
-        return new_symbol(trace, name, 1, self.low, self.high, "thread")
+        return self.promise.of(name)
 
     def set(self, value: Leaf) -> None:
         """Assign a new value."""

@@ -16,9 +16,19 @@ from cute_py.integers.polynomial import Symbol
 from cute_py.integers.symbols import SymInt
 from cute_py.layout import AbstractTensor
 from cute_py.layout.basis import ScaledBasis
-from cute_py.plan.conditions import BITS, MOST, Compare, Logic, Not, Test, uniformity
-from cute_py.plan.ops.control import Let, let_bounds
-from cute_py.trace.state import current, emit
+from cute_py.plan.conditions import (
+    BITS,
+    MOST,
+    PROMISES,
+    SCOPES,
+    Compare,
+    Logic,
+    Not,
+    Test,
+    uniformity,
+)
+from cute_py.plan.ops.control import Let, Promise, let_bounds
+from cute_py.trace.state import current, emit, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -487,10 +497,46 @@ def new_symbol(
     return Int(value, trace.scope)
 
 
+class Promised:
+    """What a kernel promises of an integer that is not computed from others: `as_int`, `var`."""
+
+    __slots__ = ("high", "low", "uniform", "unit")
+
+    def __init__(
+        self, operation: str, low: object, high: object, multiple_of: object, uniform: str
+    ) -> None:
+        """Check the words and numbers of a promise."""
+        self.low, self.high = (
+            None if x is None else ints.as_int(ints.normalize(x, operation), operation)
+            for x in (low, high)
+        )
+        self.unit = ints.as_int(ints.normalize(multiple_of, operation), operation)
+        require_choice(uniform, PROMISES, operation)
+        self.uniform = uniform
+        lo, hi = (self.low or 0) if self.high is None else self.low, self.high
+        none = lo is not None and hi is not None and -(-lo // max(self.unit, 1)) * self.unit > hi
+        if self.unit < 1 or none:
+            ends = {"low": self.low, "high": self.high, "multiple_of": self.unit}
+            raise refusal_here("kernel-promise", operation=operation, **ends)
+
+    def of(self, name: str, least: int | None = None) -> Leaf:
+        """Return the run-time integer of a name, and record the promise that it is uniform.
+
+        `least`: the least value of its type.
+        """
+        trace, low = current(), self.low
+        low = low if low is None or least is None else max(low, least)
+        scope = self.uniform if self.uniform in SCOPES else "block"
+        value = new_symbol(trace, name, self.unit, low, self.high, scope)
+        if self.uniform != "thread" and isinstance(value, Int):
+            emit(Promise, value.value, self.uniform)
+        return value
+
+
 def _let(kind: str, a: Leaf, b: Leaf) -> Leaf:
     """Record an integer that no polynomial describes, and return it."""
     trace, operands = current(), (bare(a), bare(b))
-    name = trace.name_for("n")
+    name = trace.integer_name()
     emit(Let, name, kind, operands)
     scope = uniformity(trace.uniform, *operands)
     return new_symbol(trace, name, 1, *let_bounds(kind, *operands), scope)

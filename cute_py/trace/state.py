@@ -114,6 +114,15 @@ class Trace:
         self.counters[stem] = number + 1
         return f"{stem}{number}"
 
+    def integer_name(self) -> str:
+        """Return a new name for an integer that is neither argument nor index: n0, n1 ... in loops,
+        m0, m1 ... outside, where it is loop-invariant.
+        """
+        scope: Scope | None = self.scope
+        while scope is not None and scope.kind != "loop":
+            scope = scope.parent
+        return self.name_for("m" if scope is None else "n")
+
     # -- ops
 
     def emit(self, op: Op) -> None:

@@ -21,6 +21,7 @@ from cute_py.plan.ops import (
     GridDep,
     Load,
     Print,
+    Promise,
     Redux,
     Shuffle,
     Store,
@@ -407,6 +408,21 @@ def print_(text: str, *values: object) -> None:
     if text.count("{}") != len(shown):
         raise refusal_here("kernel-print", operation="cute.print", text=text, count=len(shown))
     emit(Print, text, tuple(shown))
+
+
+def assume(condition: object) -> None:
+    """Promise that a condition is true from here to the end of the block, for proofs.
+
+    Only the emulator checks it: a false promise is undefined behaviour on a GPU. `cute.assert_`
+    tests a condition in the kernel.
+
+    >>> # in a kernel: cute.assume(n <= 4096)
+    """
+    truth = as_condition(condition, "cute.assume")
+    if truth is False:
+        raise refusal_here("kernel-assert", operation="cute.assume", text="")
+    if isinstance(truth, Condition):
+        emit(Promise, truth.cond)
 
 
 def assert_(condition: object, text: str = "") -> None:

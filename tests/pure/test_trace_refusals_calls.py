@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py import _
 from cute_py.calls.wordings import WORDINGS as OF_CALLS
 from cute_py.errors import WORDINGS
 from cute_py.plan.serial import dumps, loads
@@ -63,7 +64,66 @@ def kernel_barrier_mended(x):
     cute.named_barrier(1, 32)
 
 
+class Nothing:
+    """An iterator over tiles that copies nothing."""
+
+    def __init__(self, completion="cp_async"):
+        self.completion = completion
+
+    def begin(self, tile):
+        pass
+
+    def fill(self, stage, full=None):
+        pass
+
+
+def operands(completion="cp_async", sums="f32"):
+    """What a main loop takes for scalar products, 32 along K."""
+    mma = cute.make_tiled_mma(f"UniversalFMA<{sums},f16,f16,{sums}>", (1, 1, 32))
+    acc = cute.rmem(sums, (1, 1, 1))
+    acc.fill(0)
+    x = cute.Operand(Nothing(completion), cute.smem("f16", (1, 32, 2)))
+    return mma, acc, x, x
+
+
+def mainloop_operand(h):
+    cute.Operand(cute.local_tile(h, (1, 32), (0, _)), cute.smem("f16", (1, 32, 2)))  # here
+
+
+def mainloop_operand_mended(h):
+    cute.Operand(Nothing(), cute.smem("f16", (1, 32, 2)))
+
+
+def mainloop_count(x):
+    cute.mainloop(*operands())  # here
+
+
+def mainloop_count_mended(x):
+    cute.mainloop(*operands(), count=1)
+
+
+def mainloop_ring(x):
+    cute.mainloop(*operands("mbarrier"), count=1)  # here
+
+
+def mainloop_ring_mended(x):
+    ring = cute.pipeline(2, bytes=64, consumers=32)
+    cute.mainloop(*operands("mbarrier"), count=1, ring=ring)
+
+
+def mainloop_sums(x):
+    cute.mainloop(*operands(sums="f64"), count=1)  # here
+
+
+def mainloop_sums_mended(x):
+    cute.mainloop(*operands(), count=1)
+
+
 CODES = [
+    "mainloop-operand",
+    "mainloop-count",
+    "mainloop-ring",
+    "mainloop-sums",
     "tma-kernel-tile",
     "tma-kernel-box",
     "kernel-registers",

@@ -222,7 +222,7 @@ def _in_branches(block: Block) -> Iterator[list[tuple[Op, Access]]]:
 
 
 def in_loop(name: str) -> bool:
-    """Return whether a symbol is a loop variable, or a `Let`."""
+    """Return whether a symbol is a loop variable, or a `Let` in a loop."""
     return name[0] in "kn" and name[1:].isdigit()
 
 

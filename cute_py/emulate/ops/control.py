@@ -261,22 +261,48 @@ def let(program: Program, op: ops.Let) -> Run:
 def _promise(program: Program, op: ops.Let) -> Callable[[Cohort, Value], None]:
     """Return a check of the bounds that the kernel told of an integer."""
     symbol = program.symbols.get(op.var)
-    if not program.checks or symbol is None or (symbol.lo, symbol.hi) == (None, None):
+    if not program.checks or symbol is None:
         return lambda c, value: None
-    low = -math.inf if symbol.lo is None else symbol.lo
-    high = math.inf if symbol.hi is None else symbol.hi
+    unit = symbol.multiple_of
+    if (unit, symbol.lo, symbol.hi) == (1, None, None):
+        return lambda c, value: None
+    low = -math.inf if symbol.lo is None else symbol.lo * unit
+    high = math.inf if symbol.hi is None else symbol.hi * unit
+    what = f"a multiple of {unit}" if unit > 1 else "an integer"
+    what += f" from {low} to {high}" if (symbol.lo, symbol.hi) != (None, None) else ""
 
     def require(c: Cohort, value: Value) -> None:
         held = np.asarray(value)
-        outside = (held < low) | (held > high)
+        outside = (held < low) | (held > high) | (held % unit != 0)
         bad = c.active() & outside if outside.any() else outside
         if bad.any():
             where = first(bad, c.span)
             found = int(np.broadcast_to(held, bad.shape)[where])
-            ends = {"low": low, "high": high}
+            ends = {"what": what, "low": low, "high": high}
             raise c.fault("emulate-promise", op, where, name=op.var, value=found, **ends)
 
     return require
+
+
+@handles(ops.Promise)
+def promise(program: Program, op: ops.Promise) -> Run:
+    """Check that a condition is true, or that the threads of a scope have the same value."""
+    if not program.checks:
+        return lambda c: None
+    if op.scope:
+        value = program.scalar(op.value)
+        return lambda c: c.batch.agreements.check(c, op, value(c))
+    cond = program.condition(op.value)
+
+    def run(c: Cohort) -> None:
+        value = cond(c)
+        if as_lanes(value, c.mask)[1]:
+            return
+        bad = lanes_left(c, np.full((1, 1, 1), value) if np.ndim(value) == 0 else value)
+        where = first(np.broadcast_to(bad, c.span.shape), c.span)
+        raise c.fault("emulate-assume", op, where, cond=str(op.value))
+
+    return run
 
 
 def _slot(name: str) -> str:

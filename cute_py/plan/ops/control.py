@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from cute_py.plan.conditions import BITS, MOST, SCOPES, Cond, Reg, Scalar, bounds_of
+from cute_py.plan.conditions import BITS, MOST, PROMISES, SCOPES, Cond, Reg, Scalar, bounds_of
 from cute_py.plan.op import NAMED, Block, Op
 
 
@@ -152,6 +152,28 @@ class Set(Op):
 
     def __str__(self) -> str:
         return f"{self.var} := {self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Promise(Op):
+    """State what the kernel's writer knows: a condition is true; or, with a `scope`, its threads
+    have the same value, the n-th time that each of them gets here. The emulator checks it, and
+    generated code does not.
+    """
+
+    value: Cond | Scalar
+    scope: str = ""  # grid | cluster | block | warpgroup | warp
+
+    word: ClassVar[str] = "promise"
+    purpose: ClassVar[str] = "states what is true, or the same in all threads of a scope"
+
+    def problem(self) -> str:
+        """Check for a condition, or a scalar with a known scope."""
+        fits = self.scope in PROMISES[:-1] if isinstance(self.value, Scalar) else not self.scope
+        return "" if fits else f"the scope {self.scope!r} for {self.value}"
+
+    def __str__(self) -> str:
+        return f"promise {self.value}" + (f" is the same in the {self.scope}" if self.scope else "")
 
 
 def let_bounds(kind: str, a: Scalar, b: Scalar) -> tuple[int | None, int | None]:
