@@ -7,6 +7,10 @@ import pytest
 
 import cute_py as cute
 from cute_py import _
+from cute_py.kernels.config import flagship
+from cute_py.kernels.gemm_array import gemm_array
+from cute_py.kernels.gemm_gathered import gemm_gathered
+from cute_py.kernels.histogram import histogram
 from tests.emulated.test_atomics import adding, greatest, places, swapped
 from tests.emulated.test_packed import KINDS, ZFILL, staged, tiles, words
 from tests.emulated.test_pointers import at_addresses, gathered, in_stages
@@ -197,3 +201,29 @@ def test_hints_that_an_architecture_lacks_are_refused_by_name():
 )  # fmt: skip
 def test_words_that_do_not_go_together_are_refused_where_they_are_traced(load, store, copy, code):
     assert raised(lambda: hinted(load, store, copy)).code == code
+
+
+# -- kernels
+
+
+def array_plan():
+    a, c = [np.zeros((256, 256), np.float16)] * 2, [np.zeros((256, 256), np.float32)] * 2
+    parts = [cute.TensorArray(x) for x in (a, a, c)]
+    return cute.trace(gemm_array, *parts, 256, 256, flagship())
+
+
+def gathered_plan():
+    a, d, rows = np.zeros((256, 256), np.float16), np.zeros((256, 256), np.float32), np.zeros(256)
+    indices = rows.astype(np.int32)
+    return cute.trace(gemm_gathered, a, a, d, indices, indices, flagship())
+
+
+def histogram_plan():
+    return cute.trace(histogram, np.zeros(4096, np.uint8), np.zeros(256, np.int32), 256, 16)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("plan", [array_plan, gathered_plan, histogram_plan])
+def test_kernels_compile_without_spills(plan, arch):
+    found = cute.compile(plan(), arch).resources
+    assert (found.spill_bytes, found.stack_bytes) == (0, 0)

@@ -9,6 +9,10 @@ import pytest
 
 import cute_py as cute
 from cute_py.calls.arrays import TypedArray
+from cute_py.kernels.config import choose
+from cute_py.kernels.gemm_array import gemm_array
+from cute_py.kernels.gemm_gathered import gemm_gathered
+from cute_py.kernels.histogram import histogram
 from tests.compile_only.test_memory import hinted
 from tests.emulated.test_atomics import SPECIAL, adding, greatest, places, swapped
 from tests.emulated.test_packed import KINDS, ZFILL, staged, tiles, words
@@ -181,3 +185,27 @@ def test_hints_change_no_value(load, store, copy):
     cute.run(plan, *there)
     torch.cuda.synchronize()
     assert_same(there[1].numpy(), x)
+
+
+# -- kernels
+
+
+def test_products_by_a_table_of_pointers():
+    random = np.random.default_rng(0)
+    sizes = [(70, 40, 64), (1, 100, 8), (300, 264, 1000), (64, 65, 40)]
+    a, b = ([random.integers(-3, 4, (s[i], s[2])).astype(np.float16) for s in sizes]
+            for i in (0, 1))  # fmt: skip
+    parts = [cute.TensorArray(x) for x in (a, b, [np.zeros(s[:2], f32) for s in sizes])]
+    agrees(gemm_array, *parts, 300, 264, choose(a[0], b[0], (128, 128)))
+
+
+def test_rows_are_gathered_and_scattered():
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-3, 4, (n, 136)).astype(np.float16) for n in (500, 264))
+    rows, places = random.integers(0, 500, 300), random.permutation(400)[:300]
+    agrees(gemm_gathered, a, b, np.ones((400, 264), f32), rows, places, choose(a, b))
+
+
+def test_values_are_counted():
+    x = np.random.default_rng(0).integers(0, 256, 1_000_003, np.uint8)
+    agrees(histogram, x, np.ones(256, np.int32), 256, 16)
