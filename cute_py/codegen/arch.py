@@ -78,7 +78,6 @@ _UNTABLED: dict[str, tuple[str, ...]] = {
     **{name: since("sm_90") for name in ("mbarrier.arrive.expect_tx", "mbarrier.try_wait")},
     **{f"cp.async.bulk.{x}": since("sm_90") for x in ("tensor", "commit_group", "wait_group")},
     ".reqnctapercluster": since("sm_90"),
-    "L2::256B": since("sm_80"),
     # "requires sm_90a" and no other
     **{f"wgmma.{x}": ("sm_90a",) for x in ("fence", "commit_group", "wait_group")},
     # sm_90a, sm_100a, sm_110a, sm_120a and families

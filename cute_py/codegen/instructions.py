@@ -259,7 +259,12 @@ _MEMORY = (
         "d:{bits} < address:{space}", "ld", "memory",
         order=(("weak", ""), ("acquire", ".acquire.gpu"), ("volatile", ".volatile")),
         space=_SPACE, bits=_VECTOR, cache=_dotted(*LOAD_CACHES, *PRIORITIES),
-        prefetch=_dotted(*PREFETCHES),
+        prefetch=_dotted(*PREFETCHES[:2]),
+    ),
+    _row(
+        "ld.L2::256B", "ld.{space}{cache}.L2::256B.{bits} {d}, [{address}];",
+        "d:{bits} < address:{space}", "ld", "memory", "sm_80",
+        space=(("gmem", "global"),), bits=_VECTOR, cache=_dotted(*LOAD_CACHES, *PRIORITIES),
     ),
     _row(
         "ld.policy",
@@ -292,14 +297,14 @@ _MEMORY = (
             ("f16x2", "noftz.f16x2"),
         ),
     ),
-    _row(
-        "red.add", "red.global.add{noftz}.{type} [{address}], {a};",
-        "< address:global a:{type}", "red", "memory", "sm_90",
-        noftz=(("", ""), ("noftz", ".noftz")),
-        type=tuple(
-            (f"{kind}x{n * each}", f"v{n}.{kind}{'x2' * (each - 1)}")
-            for kind, each in (("f32", 1), ("f16", 2), ("bf16", 2)) for n in (2, 4)
-        ),
+    *(
+        _row(
+            f"red.add{noftz}", f"red.global.add{noftz}.{{type}} [{{address}}], {{a}};",
+            "< address:global a:{type}", "red", "memory", "sm_90",
+            type=tuple((f"{kind}x{n * each}", f"v{n}.{kind}{'x2' * (each - 1)}")
+                       for kind in kinds for n in (2, 4)),
+        )
+        for noftz, kinds, each in (("", ("f32",), 1), (".noftz", ("f16", "bf16"), 2))
     ),
     _row(
         "atom.add.noftz.bf16", "atom.{space}.add.noftz.{type} {d}, [{address}], {a};",

@@ -1,4 +1,4 @@
-"""A product of gathered rows, whose rows are scattered: the rows of A and of D are named by indices.
+"""A product of gathered rows, whose rows are scattered: indices name the rows of A and of D.
 
 `GatheredRows` is an operand of the main loop: it reads the index of each of its rows once, and
 copies vectors of these rows tile by tile.
@@ -71,8 +71,8 @@ def gemm_gathered(
     targets: cute.Tensor,
     cfg: GemmConfig,
 ) -> None:
-    """D[targets[m]] (N) = A[sources[m]] (K) * B (N,K) transposed, by an instruction of tensor cores;
-    the targets are distinct.
+    """D[targets[m]] (N) = A[sources[m]] (K) * B (N,K) transposed, by an instruction of tensor
+    cores; the targets are distinct.
     """
     (M,), (N, _k) = sources.shape, B.shape
     bM, bN, bK = cfg.tile

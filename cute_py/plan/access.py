@@ -148,7 +148,7 @@ class Access(Node):
         """Return the instruction or feature that its hints need, by its PTX name, or None."""
         if self.hints.policy:
             return "createpolicy"
-        return "L2::256B" if self.hints.prefetch == "L2::256B" else None
+        return "ld.L2::256B" if self.hints.prefetch == PREFETCHES[-1] else None
 
     def __str__(self) -> str:
         """Return it as text: storage, bases, swizzle, table, width and guards."""

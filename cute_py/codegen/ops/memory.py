@@ -58,8 +58,7 @@ def _load_vector(
     fills: list[Any] = []
     if guard is not None:
         fills = _pieces(e, x, old or e.fill_words(x.dtype, x.fill, max(1, x.vector_bits // 32)))
-    modes, hints = _modes(x, order), x.hints
-    modes["prefetch"] = hints.prefetch
+    modes = {**_modes(x, order), "prefetch": x.hints.prefetch}
     name, policy = _with_policy(e, x, "ld", modes)
     found = e.emit(name, address, *policy, guard=guard, old=fills, **modes)
     return [e.b.zext(v, I32) if v.type != I32 else v for v in found]
@@ -73,9 +72,13 @@ def _modes(x: Access, order: str) -> dict[str, Any]:
 
 def _with_policy(e: Emit, x: Access, name: str, modes: dict[str, Any]) -> tuple[str, list[Any]]:
     """Return the row of a load or store, and the operand of its policy, if it has one."""
-    if not x.hints.policy:
+    feature = x.feature()
+    if feature is None:
         return name, []
     del modes["order"]
+    if not x.hints.policy:
+        del modes["prefetch"]
+        return feature, []
     return f"{name}.policy", e.emit("createpolicy", policy=x.hints.policy)
 
 
@@ -171,8 +174,8 @@ def _atomic_row(fn: str, x: Access) -> tuple[str, dict[str, Any]]:
     """Return the row of an atomic and its modes."""
     kind = x.dtype
     if x.vector_bits > 32 and x.width > 1:
-        noftz = "" if kind.name == "f32" else "noftz"
-        return "red.add", {"noftz": noftz, "type": f"{kind}x{x.width}"}
+        name = "red.add" if kind.name == "f32" else "red.add.noftz"
+        return name, {"type": f"{kind}x{x.width}"}
     if fn == "add":
         name = "atom.add.noftz.bf16" if kind.name == "bf16" else "atom.add"
         return name, {"space": x.space, "type": kind.ptx + "x2" * (x.width > 1)}
