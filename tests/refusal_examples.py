@@ -1020,11 +1020,12 @@ RECORDED = {
         {
             "access": "write",
             "offset": "0",
+            "coordinate": "",
             "storage": "out",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
             "other": "write of other bits by block (0, 0, 0), warp 1, lane 0 (thread 32)",
             "other_line": "kernel.py:6",
-            "fix": "put syncthreads() between the two",
+            "fix": "put cute.syncthreads() between the two",
         },
     ),
     "table-memory": ("TensorArray", {"index": "1"}),
@@ -1112,7 +1113,7 @@ RECORDED = {
         {
             "registers": "d[0,1]",
             "who": "block (0, 0, 0), warp 0",
-            "fix": "put warpgroup_wait(0) before this line",
+            "fix": "put cute.warpgroup_wait(0) before this line",
         },
     ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
@@ -1141,7 +1142,7 @@ RECORDED = {
         {
             "block": "(0, 0, 0)",
             "use": "a TMA store (kernel.py:7) still reads",
-            "fix": "call tma_store_commit() and tma_store_wait(0) before the end",
+            "fix": "call cute.tma_store_commit() and cute.tma_store_wait(0) before the end",
         },
     ),
     "emulate-mbarrier-arrivals": (

@@ -463,7 +463,8 @@ class Engines:
     def _end(self, op: Op, b: int, use: str, how: str) -> None:
         fixes = {
             "wait": "call cute.tma_store_wait(0) before the kernel ends",
-            "commit, and wait": "call cute.tma_store_commit() and cute.tma_store_wait(0) before the end",
+            "commit, and wait": "call cute.tma_store_commit() and cute.tma_store_wait(0) "
+            "before the end",
             "meet": "call cute.cluster_sync() before the kernel ends, or wait for the phase",
         }
         block = self.faults.block(b)

@@ -485,6 +485,7 @@ class GlobalMemory:
             where,
             access=access,
             offset=max(offset, 0),
+            coordinate=array.coordinate(max(offset, 0)),
             storage=t.storage,
             other=f"{other} by {name}",
             other_line=line,
@@ -524,7 +525,8 @@ _FIXES: dict[bool | None, str] = {
     True: "put cute.syncwarp() between the two, or let one lane do both",
     False: "put cute.syncthreads() between the two",
     None: "let each block write elements of its own, use an atomic, or order the blocks: "
-    "cute.syncthreads() and cute.store_release() here, cute.wait_until() and cute.syncthreads() there",
+    "cute.syncthreads() and cute.store_release() here, cute.wait_until() and cute.syncthreads() "
+    "there",
 }
 
 

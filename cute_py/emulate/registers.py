@@ -169,7 +169,8 @@ class View:
             fix = (
                 f"put cute.warpgroup_wait({left}) before this line"
                 if left >= 0
-                else "close the group with cute.warpgroup_commit(), then call cute.warpgroup_wait(0)"
+                else "close the group with cute.warpgroup_commit(), "
+                "then call cute.warpgroup_wait(0)"
             )
             raise batch.faults.at(
                 "emulate-wgmma-pending", c.op, c.span, (row, warp), registers=self.reg, fix=fix

@@ -120,8 +120,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-global-race": (
         EmulationError,
-        "a {access} of element {offset} of {storage} by {who}, which nothing orders with the "
-        "{other} ({other_line})",
+        "a {access} of element {offset}{coordinate} of {storage} by {who}, which nothing orders "
+        "with the {other} ({other_line})",
         "accesses of global memory that are ordered, if one of them writes",
         "{fix}",
     ),
@@ -167,7 +167,8 @@ WORDINGS: dict[str, Wording] = {
         EmulationError,
         "the use of {name} by {who}, without {missing}",
         "init, a fence of it, and a barrier, before other threads, TMA or other blocks use it",
-        "call cute.fence_mbarrier_init() after the init, then cute.syncthreads() or cute.cluster_sync()",
+        "call cute.fence_mbarrier_init() after the init, then cute.syncthreads() or "
+        "cute.cluster_sync()",
     ),
     "emulate-mbarrier-again": (
         EmulationError,

@@ -16,7 +16,7 @@ from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device
 from cute_py.calls.memo import Memo
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal, shorten
 from cute_py.kernels.config import ATOMS, GemmConfig, Side, changed, choose_config
 from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
 from cute_py.kernels.gemm import gemm as kernel
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.errors import CuteError
     from cute_py.ops.libraries import Library
 
 OPERATION = "cute.ops.gemm"
@@ -119,8 +118,12 @@ def gemm(
            [1., 2., 0.]], dtype=float32)
     """
     more = alpha, beta, activation, out_dtype, backend, config, dtype, checks
-    found = KNOWN.replay(a, b, c, bias, out, *more)
-    return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
+    try:
+        found = KNOWN.replay(a, b, c, bias, out, *more)
+        return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
+    except CuteError as error:
+        shorten(error)
+        raise
 
 
 def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None) -> Any:

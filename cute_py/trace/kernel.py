@@ -14,7 +14,7 @@ from cute_py.calls.arrays import on_device
 from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.dtypes.table import b1
-from cute_py.errors import CuteError, is_own, place_text, refusal
+from cute_py.errors import CuteError, is_hidden, place_text, refusal, shorten
 from cute_py.layout.layout import Layout
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Members, Plan, ScalarParam, TensorParam
@@ -138,12 +138,16 @@ class Kernel:
         A call that differs from an earlier one only in addresses and run-time numbers takes the
         fast path; see `fast_path`.
         """
-        if named or self._calls is None:
-            self._run(args, named)
-            return
-        calls = self._calls[1]
-        if not (calls.replay(args) or calls.launch(args)):
-            self._run(args, named)
+        try:
+            if named or self._calls is None:
+                self._run(args, named)
+                return
+            calls = self._calls[1]
+            if not (calls.replay(args) or calls.launch(args)):
+                self._run(args, named)
+        except CuteError as error:
+            shorten(error)
+            raise
 
     def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:
         seen = self.dependencies.snapshot()  # first, so that a later change is noticed
@@ -181,7 +185,11 @@ class _Method(Kernel):
         return self.kernel.plan(self.instance, *args, **named)
 
     def __call__(self, *args: object, **named: object) -> None:
-        self.kernel(self.instance, *args, **named)
+        try:
+            self.kernel(self.instance, *args, **named)
+        except CuteError as error:
+            shorten(error)
+            raise
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
@@ -281,7 +289,7 @@ def _located(error: CuteError, kernel: tuple[str, int]) -> CuteError:
     places = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if not is_own(frame)
+        if not is_hidden(frame)
     ]
     place = place_text(places[-1] if places else kernel)
     found = type(error)(f"{error.args[0]} ({place})", error.code, dict(error.facts))
@@ -303,7 +311,10 @@ def _promising(error: CuteError, state: Trace) -> CuteError:
     if any(re.fullmatch(r"[nv]\d+", name) for name in names):
         promises.append("give cute.as_int or cute.var the bounds low and high")
     promises = promises or ["use % or cute.min_ to bound it, or a static size"]
-    facts = {**error.facts, "promise": f"to make {assumption} known, {', or '.join(promises)}"}
+    facts: dict[str, Any] = {
+        **error.facts,
+        "promise": f"to settle that {assumption}, {', or '.join(promises)}",
+    }
     return refusal("trace-undecided", **facts).with_traceback(error.__traceback__)
 
 

@@ -41,7 +41,7 @@ from cute_py.trace.arithmetic import (
 from cute_py.trace.lower import access, register, vector_width
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
-from cute_py.trace.state import current, emit, require_choice
+from cute_py.trace.state import current, emit, group_count, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,8 +205,7 @@ def cp_async_fence() -> None:
 
 def cp_async_wait(groups: int) -> None:
     """Wait until at most `groups` groups are pending (cp.async.wait_group)."""
-    n = ints.as_int(ints.normalize(groups, "cute.cp_async_wait"), "cute.cp_async_wait")
-    emit(CpWait, n)
+    emit(CpWait, group_count(groups, "cute.cp_async_wait"))
 
 
 def threadfence(scope: str = "gpu") -> None:
@@ -325,7 +324,7 @@ def atomic(
     contiguous: pairs of f16 and bf16; without `old`, up to 16 bytes of global memory on sm_90.
     Source: PTX ISA, atom, red.
     """
-    require_choice(fn, ATOMICS, "cute.atomic")
+    require_choice(fn, tuple(ATOMICS), "cute.atomic")
     require_tensor(target, "cute.atomic")
     if fn not in ("exch", "cas"):
         require_domain(fn, target.dtype)

@@ -65,7 +65,7 @@ def test_a_product_and_a_sum_are_not_made_one():
 def refused(kernel, *args):
     with pytest.raises(cute.CuteError) as caught:
         cute.compile(cute.trace(kernel, *args), "sm_90a")
-    assert caught.value.code == "codegen-op"
+    assert caught.value.code in ("codegen-op", "kernel-lack")
     return str(caught.value)
 
 
@@ -101,7 +101,7 @@ def test_what_would_be_wrong_on_a_gpu_is_refused():
     x = np.zeros(64, np.float32)
     assert "single s4 elements" in refused(nibbles, cute.typed(np.zeros(64, np.int8), "s4"))
     assert "cluster launch" in refused(clusters, x)
-    assert "conversion to e4m3 by rz" in refused(toward_zero, x)
+    assert "conversion of f32 to e4m3 by rz" in refused(toward_zero, x)
     assert "run-time number of f16" in refused(half, x, 1.0)
     assert "atomic max of f32" in refused(maximum, x)
 

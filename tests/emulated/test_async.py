@@ -320,7 +320,7 @@ def test_accumulators_are_read_too_early():
     assert "an access to d[0,1] by block (0, 0, 0), warp 0" in str(error)
     assert "put cute.warpgroup_wait(0) before this line" in str(error)
     error = refused("emulate-wgmma-pending", warpgroup(early=True, commit=False), *arrays())
-    assert "close the group with warpgroup_commit()" in str(error)
+    assert "close the group with cute.warpgroup_commit()" in str(error)
 
 
 def test_a_in_registers_is_overwritten_too_early():

@@ -435,7 +435,7 @@ def test_a_question_that_a_kernel_leaves_open_says_what_it_can_promise(name):
     body, words = UNDECIDED[name]
     error = raised(lambda: traced(body))
     assert (error.code, type(error)) == ("trace-undecided", cute.UndecidedError)
-    assert f"to make {error.facts['assumption']} known, " in str(error)
+    assert f"to settle that {error.facts['assumption']}, " in str(error)
     assert words in str(error)
     assert "sym(" not in str(error)
 

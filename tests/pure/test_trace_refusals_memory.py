@@ -453,3 +453,19 @@ def test_floats_have_no_bits_to_combine(fn):
 
     for body in (combined, reduced):
         assert raised(lambda body=body: traced(body)).code == "kernel-domain"
+
+
+@pytest.mark.parametrize("wait", ["cp_async_wait", "tma_store_wait", "warpgroup_wait"])
+def test_groups_that_may_be_pending_are_counted_from_zero(wait):
+    for groups, code in ((-1, "kernel-choice"), (1.5, "leaf-type")):
+        error = raised(lambda groups=groups: traced(lambda x: getattr(cute, wait)(groups)))
+        assert error.code == code
+        assert error.facts["operation"] == f"cute.{wait}"
+    assert traced(lambda x: getattr(cute, wait)(0)).ops
+
+
+def test_a_rounding_is_one_of_those_of_ptx():
+    error = raised(lambda: traced(lambda x: x[0].to("f16", rounding="up")))
+    assert error.code == "kernel-choice"
+    assert "one of rn, rz, rd, ru, rna" in str(error)
+    assert traced(lambda x: x[0].to("f16", rounding="ru")).ops
