@@ -151,7 +151,7 @@ class Global:
         found.data = whole.view(f"V{held.itemsize}").view(held)
         if self.inside is not None:
             unit = gcd(self.bits, found.bits)
-            each = np.repeat(self.inside, self.bits // unit)
+            each: Any = np.repeat(self.inside, self.bits // unit)
             each = each[: found.size * found.bits // unit].reshape(found.size, -1)
             found.inside = each.all(-1)
         return found

@@ -6,6 +6,8 @@ that of gemm_08, since extents from a table are uniform.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import cute_py as cute
@@ -15,14 +17,16 @@ from cute_py.kernels.config import GemmConfig, choose
 
 @cute.kernel
 def gemm_array(
-    A: cute.TensorArray,
-    B: cute.TensorArray,
-    C: cute.TensorArray,
+    A: Any,
+    B: Any,
+    C: Any,
     M: cute.s32,
     N: cute.s32,
     cfg: GemmConfig,
 ) -> None:
-    """C[g] (m,n) = A[g] (m,k) * B[g] (n,k) transposed for every g; no m exceeds M, no n N."""
+    """C[g] (m,n) = A[g] (m,k) * B[g] (n,k) transposed for every g, where A, B and C are tables
+    (`cute.TensorArray`); no m exceeds M, no n N.
+    """
     bM, bN, bK = cfg.tile
     mma, (of_a, of_b) = cfg.tiled_mma(), cfg.operands()
     grid = cute.ceil_div(M, bM), cute.ceil_div(N, bN), C.count

@@ -308,7 +308,7 @@ def _promising(error: CuteError, state: Trace) -> CuteError:
     numbers = sorted(names & state.params.keys())
     promises = [f"annotate {name} with cute.spec(divisible_by=..., shape=...)" for name in sizes]
     promises += [f"pass {name} as a compile-time number, without annotation" for name in numbers]
-    if any(re.fullmatch(r"[nv]\d+", name) for name in names):
+    if any(re.fullmatch(r"[mnv]\d+", name) for name in names):
         promises.append("give cute.as_int or cute.var the bounds low and high")
     promises = promises or ["use % or cute.min_ to bound it, or a static size"]
     facts: dict[str, Any] = {

@@ -102,7 +102,7 @@ class Tensors:
 
         def value(i: int, divisor: int, low: int) -> Leaf:
             trace = current()
-            name = trace.name_for("n")
+            name = trace.integer_name()
             emit(Let, name, "reg", (Reg(whole.storage, s64, (whole.index[i],)),))
             return new_symbol(trace, name, divisor, low, None, scope)
 

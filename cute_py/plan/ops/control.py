@@ -165,6 +165,7 @@ class Promise(Op):
     scope: str = ""  # grid | cluster | block | warpgroup | warp
 
     word: ClassVar[str] = "promise"
+    call: ClassVar[str] = "cute.assume"
     purpose: ClassVar[str] = "states what is true, or the same in all threads of a scope"
 
     def problem(self) -> str:
