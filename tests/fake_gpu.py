@@ -14,6 +14,8 @@ from cute_py.calls import arrays
 from cute_py.codegen.build import Compiled, Resources
 from cute_py.codegen.driver import Driver
 
+GRAD = ("requires_grad",)
+
 
 class Status(enum.IntEnum):
     CUDA_SUCCESS = 0
@@ -156,7 +158,7 @@ class Array:
         self.strides = compact if strides is None else strides
         self.address, self.device = address, device
 
-    is_cuda = True
+    is_cuda, requires_grad = True, False
 
     def is_neg(self):
         return False
@@ -164,7 +166,7 @@ class Array:
 
 def _facts(x):
     own = type(x) is Array
-    return own and (x.dtype, x.shape, x.strides, x.device, x.is_neg())
+    return own and (x.dtype, x.shape, x.strides, x.device, x.is_neg(), x.requires_grad)
 
 
 class Launched:
@@ -185,7 +187,7 @@ class Fake:
         self.library = arrays.Library(
             "fake",
             ("address",),
-            (("dtype",), ("shape",), ("strides",), ("device",), ("is_neg", "()")),
+            (*[(x,) for x in ("dtype", "shape", "strides", "device")], ("is_neg", "()"), GRAD),
             lambda x: x.device,
             lambda device: lambda: self.stream,
             lambda: self.raw.contexts()[-1],

@@ -328,9 +328,12 @@ WHEN = {
     "argument-negated": (
         "a torch view whose memory holds the negated values (`z.conj().imag`) is passed to a kernel"
     ),
+    "argument-gradient": "a tensor of torch is passed that autograd follows, in grad mode",
+    "argument-tensor": "a tensor of torch is sparse, quantized, meta, or of torch.func",
     "argument-device": (
         "an array is imported through DLPack from a device other than the host and NVIDIA GPUs"
     ),
+    "argument-import": "an array supports one protocol alone, and its methods fail",
     "argument-dlpack": (
         "an array on the GPU supports DLPack alone, and no library to import it is installed"
     ),
@@ -493,14 +496,13 @@ WHEN = {
     "launch-status": "the driver reports an error outside a launch",
     "launch-driver": "there is no CUDA driver",
     # -- ops.wordings
-    "cli-output": "the file of `-o` cannot be written",
-    "cli-odd-file": "the result of a product is to be written to a pipe, a socket or a device",
     "ops-array": "an operand or a term holds no numbers",
     "ops-rank": "an operand has fewer than two modes",
     "ops-shapes": "the operands' shapes do not fit together",
     "ops-shape": "c, bias or out has another shape than the result asks for",
     "ops-dtype": "no instruction multiplies operands of these types",
     "ops-out-dtype": "the result cannot have that type, or out has another one",
+    "ops-overlap": "elements of out share memory",
     "ops-factor": "alpha or beta is not a real number",
     "ops-no-c": "beta is given without c",
     "ops-library": (
@@ -517,7 +519,6 @@ WHEN = {
     "ops-memory": "arrays and the emulator's state would not fit into free memory",
     "conv2d": "a filter has more positions than a register has bits, or channels no whole tiles",
     "gemm-config-text": "changes to a configuration cannot be read",
-    "cli-npy": "a file is missing, or is no array that can be read without unpickling",
     # -- expression
     "expression-name": "an expression names a function that the language does not have",
     "expression-limit": "an expression would take too long to answer",
@@ -527,6 +528,8 @@ WHEN = {
     "cli-memory": "memory runs out in the middle",
     "cli-matrix": "a file holds no numbers, or an operand that is no matrix",
     "cli-package": "a package that a command needs is missing or broken",
+    "cli-output": "the file of `-o` cannot be written",
+    "cli-npy": "a file is missing, or is no array that can be read without unpickling",
     "cli-shtab": "the completion of a shell is asked for where shtab is missing or too old for it",
     "cli-stream": "the input cannot be read or the output cannot be written",
     "cli-gemm": "a command is given no operands, or both files and sizes",
@@ -879,7 +882,11 @@ def calls():
 
 RECORDED = {
     "argument-negated": ("kernel", {"name": "x"}),
-    "argument-device": ("kernel", {"type": "Foreign", "device": "10"}),
+    "argument-gradient": ("cute.ops.gemm", {"name": "a"}),
+    "ops-overlap": ("cute.ops.gemm", {"shape": "(4,4)", "strides": "(0,4)"}),
+    "argument-tensor": ("kernel", {"type": "Tensor"}),
+    "argument-device": ("kernel", {"type": "Foreign", "device": "of DLPack type 10"}),
+    "argument-import": ("kernel", {"type": "Foreign", "reason": "BufferError: no"}),
     "argument-dlpack": ("kernel", {"type": "Foreign"}),
     "config-types": (
         "choose_config",
@@ -998,7 +1005,6 @@ RECORDED = {
         "cute.ops.gemm",
         {"needed": "2.2 MiB", "arrays": "351.6 KiB", "state": "1.9 MiB", "available": "1.1 MiB"},
     ),
-    "cli-odd-file": ("-o", {"path": "d.npy", "kind": "a pipe"}),
     "cli-memory": ("gemm", {"what": "a product"}),
     "cli-matrix": (
         "gemm",

@@ -32,6 +32,7 @@ from cute_py.calls.arrays import (
 )
 from cute_py.calls.fingerprint import is_plain, static_key
 from cute_py.calls.fingerprint.values import arrays_in
+from cute_py.calls.torch_tensors import require_no_gradient
 from cute_py.dtypes.packing import PACKED
 from cute_py.dtypes.table import Dtype, b1
 from cute_py.dtypes.table import dtype as as_dtype
@@ -407,6 +408,7 @@ def number(x: object, kind: Dtype, name: str) -> int | float | bool:
     """Convert a Python or NumPy number to a type; refuse what the type cannot represent."""
     if getattr(x, "ndim", 0):
         raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
+    require_no_gradient(x, name, "kernel")
     if hasattr(x, "item"):
         x = x.item()
     if kind is b1 and isinstance(x, bool):

@@ -6,11 +6,17 @@ It avoids slow attributes (`__cuda_array_interface__` of torch builds a dict).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
+from cute_py.calls.torch_tensors import (
+    dtype_of_torch,
+    is_tensor,
+    numpy_view,
+    require_dense,
+    require_no_gradient,
+)
 from cute_py.dtypes.table import Dtype, from_numpy
-from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
 from cute_py.integers.code import (
     assigned,
@@ -302,33 +308,8 @@ def dtype_of(x: Any) -> Dtype:
         return x.dtype
     kind = unwrapped(x).dtype
     if type(kind).__module__.partition(".")[0] == "torch":
-        return _torch_dtype(kind)
+        return dtype_of_torch(kind)
     return from_numpy(kind)
-
-
-@lru_cache(maxsize=64)
-def _torch_dtype(kind: object) -> Dtype:
-    name = str(kind).removeprefix("torch.")
-    return as_dtype(_TORCH.get(name, str(kind)))
-
-
-_TORCH = {
-    "float32": "f32",
-    "float64": "f64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float8_e4m3fn": "e4m3",
-    "float8_e5m2": "e5m2",
-    "int8": "s8",
-    "uint8": "u8",
-    "int16": "s16",
-    "uint16": "u16",
-    "int32": "s32",
-    "uint32": "u32",
-    "int64": "s64",
-    "uint64": "u64",
-    "bool": "b1",
-}
 
 
 def strides_of(x: Any) -> tuple[int, ...]:
@@ -420,31 +401,64 @@ def is_read_only(x: Any) -> bool:
     return bool(x.__cuda_array_interface__["data"][1])
 
 
-# -- arrays that describe their memory through DLPack alone
+# -- arrays that describe their memory through one protocol alone
+
+
+class CudaArray:
+    """An object that has the CUDA array interface alone, with the attributes of other arrays."""
+
+    def __init__(self, owner: Any) -> None:
+        import numpy as np
+
+        interface = owner.__cuda_array_interface__
+        self.owner, self.shape = owner, tuple(interface["shape"])
+        self.dtype, self.strides = np.dtype(interface["typestr"]), interface.get("strides")
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.owner.__cuda_array_interface__
+        return found
+
 
 _CPU, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13  # DLDeviceType in dlpack.h
 _OTHERS = ("strides", "stride", "__cuda_array_interface__")
 
 
 def imported(x: Any) -> Any:
-    """Return x, or a NumPy, torch or CuPy view of it if it supports DLPack alone; of a tensor over
-    host memory, the array that it is made of.
+    """Return x, or a view of it if it supports DLPack or the CUDA array interface alone; of a host
+    tensor, the array that it is made of.
     """
     kind = type(x)
     if kind is Tensor:
         return _host_array(x)
-    if kind in READERS or not hasattr(kind, "__dlpack__"):
-        return x
-    if library_of(x) is not None or any(hasattr(x, name) for name in _OTHERS):
-        return x
-    where = x.__dlpack_device__()[0] if hasattr(kind, "__dlpack_device__") else _CPU
+    if is_tensor(x):
+        require_dense(x)
+    elif kind not in READERS and not isinstance(x, type):
+        return _imported(x)
+    return x
+
+
+def _imported(x: Any) -> Any:
+    kind = type(x)
+    try:
+        if not hasattr(x, "dtype") and hasattr(x, "__cuda_array_interface__"):
+            return CudaArray(x)
+        if not hasattr(kind, "__dlpack__") or library_of(x) is not None:
+            return x
+        if any(hasattr(x, name) for name in _OTHERS):
+            return x
+        where = x.__dlpack_device__()[0] if hasattr(kind, "__dlpack_device__") else _CPU
+        if where in (_CPU, _PINNED):
+            import numpy as np
+
+            return np.from_dlpack(x)
+    except Exception as error:  # of the object's own methods
+        facts = {"type": kind.__name__, "reason": f"{type(error).__name__}: {error}"}
+        raise refusal("argument-import", operation="kernel", **facts) from None
     if where in (_CUDA, _MANAGED):
         return _by_gpu_library(x)
-    if where not in (_CPU, _PINNED):
-        raise refusal("argument-device", operation="kernel", type=kind.__name__, device=int(where))
-    import numpy as np
-
-    return np.from_dlpack(x)
+    place = f"of DLPack type {int(where)}"
+    raise refusal("argument-device", operation="kernel", type=kind.__name__, device=place)
 
 
 def _host_array(x: Tensor) -> Any:
@@ -481,3 +495,20 @@ def _by_gpu_library(x: Any) -> Any:
         except ImportError:
             continue
     raise refusal("argument-dlpack", operation="kernel", type=type(x).__name__)
+
+
+# -- arrays of the host
+
+
+def on_host(x: Any, name: str, operation: str) -> Any:
+    """Return a tensor of torch in host memory as a NumPy array on the same memory, other arrays
+    unchanged; refuse a tensor that autograd follows.
+    """
+    if isinstance(x, TypedArray):
+        return replace(x, array=on_host(x.array, name, operation))
+    if not is_tensor(x) or on_device(x):
+        return x
+    require_no_gradient(x, name, operation)
+    require_dense(x)
+    require_plain_values(x, name)
+    return numpy_view(x)

@@ -7,6 +7,9 @@ A call is *exact* if its key contains everything that its plan and its launch de
 - of a plain value (None, bool, int, str, bytes, float) the type and value; 0.0 and -0.0 differ;
 - of anything else the identity, and only if it can never change (`is_frozen`); it is kept alive.
 
+A call with a tensor that has a gradient, which was made without grad mode, also asks whether that
+is still off.
+
 The dependencies of the function, and the code of the classes of such values, are compared by
 identity at every call (`fingerprint`). Calls with keywords, lists, dicts, objects, groups of
 arrays, or host arrays are never exact: they take the slow path. A call found here would have found
@@ -42,6 +45,7 @@ from math import copysign, isfinite, lcm
 from cute_py.calls.arguments import Spec
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
 from cute_py.calls.fingerprint.values import is_frozen
+from cute_py.calls.torch_tensors import outside_autograd
 from cute_py.dtypes.table import Dtype, b1
 from cute_py.integers.code import (
     assigned,
@@ -119,7 +123,10 @@ class LaunchCache:
             self.replay, self.before = after.replay, after
             return True
         signature = self.kept.get(tuple(map(type, args)))
-        read = None if signature is None else signature.read(args)
+        try:
+            read = None if signature is None else signature.read(args)
+        except RuntimeError:  # of a tensor without memory, which the slow path refuses
+            return False
         if signature is None or read is None:
             return False
         key, values = read
@@ -159,7 +166,8 @@ class LaunchCache:
         read = self.kept[types].read(args)
         if read is not None:
             statics = [a.value for a in arguments if a.kind == "static"]
-            self.kept[types].entries[read[0]] = CachedLaunch(seen.checker(), launch, statics)
+            unchanged = outside_autograd(args, seen.checker())
+            self.kept[types].entries[read[0]] = CachedLaunch(unchanged, launch, statics)
             self.count += 1
 
 

@@ -92,7 +92,10 @@ class Memo:
         signature = self.kept.get(self._types(args))
         if signature is None or not self._has_numbers(args):
             return None
-        key, *values = signature.read(*args)
+        try:
+            key, *values = signature.read(*args)
+        except RuntimeError:  # of a tensor without memory, which the slow path refuses
+            return None
         known = signature.entries.get(key)
         if known is None:
             return None

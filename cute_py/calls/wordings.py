@@ -118,11 +118,29 @@ WORDINGS: dict[str, Wording] = {
         "memory that holds the values of the array",
         "resolve it: x.resolve_neg()",
     ),
+    "argument-gradient": (
+        LeafTypeError,
+        "{name}, a tensor that autograd follows (requires_grad)",
+        "tensors without a gradient: none flows back through this call",
+        "pass {name}.detach(), or call it under torch.no_grad()",
+    ),
+    "argument-tensor": (
+        LeafTypeError,
+        "a {type} of torch without memory of its own that holds its elements",
+        "a dense tensor: not sparse, nested, quantized, meta, or inside of torch.func",
+        "convert it: x.to_dense(), x.dequantize(), or x.cpu()",
+    ),
     "argument-device": (
         LayoutError,
-        "an array ({type}) on a device of DLPack type {device}",
+        "an array ({type}) on a device {device}",
         "memory of the host or of an NVIDIA GPU",
         "copy it to the host: numpy.asarray(x), or to the GPU with torch or CuPy",
+    ),
+    "argument-import": (
+        LeafTypeError,
+        "an array of {type} that cannot be imported ({reason})",
+        "an array whose memory can be shared",
+        "copy it: numpy.array(x)",
     ),
     "argument-dlpack": (
         LeafTypeError,

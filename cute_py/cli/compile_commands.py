@@ -10,6 +10,7 @@ from cute_py.analysis.resources import occupancy
 from cute_py.atoms.arch import CHIPS
 from cute_py.cli.arguments import count, extent
 from cute_py.cli.gemm_command import add_numbers, add_product, require_some
+from cute_py.cli.output import Output
 from cute_py.codegen.build import compile, source
 from cute_py.errors import CuteError, refusal
 from cute_py.kernels.samples import sample
@@ -220,8 +221,9 @@ def _written(compiled: Compiled, folder: str | None) -> Iterator[str]:
         path = Path(folder, f"{compiled.plan.name}.{suffix}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
         except OSError as error:
             reason = error.strerror
             raise refusal("cli-output", operation="--out", path=path, reason=reason) from None
+        with Output(str(path), "--out") as file:
+            file.write(data)
         yield str(path)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentTypeError
 from collections import Counter
-from contextlib import nullcontext
 from time import perf_counter
 
 import numpy as np
 
 from cute_py.cli.arguments import extent, real, whole
+from cute_py.cli.array_files import header, load
+from cute_py.cli.output import Output
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal
-from cute_py.ops.files import Replacement, header, load
 from cute_py.ops.memory import require_arrays
 from cute_py.ops.product import Product, Request, taken
 from cute_py.ops.progress import Bar
@@ -131,20 +131,32 @@ def majors(text: str) -> tuple[str, ...]:
 
 def _gemm(given: Namespace) -> int:
     _require_file_type(given)
-    with nullcontext() if given.output is None else Replacement(given.output) as file:
-        call = _call(given)
-        plan = summary(call)
-        print(f"config   {call.config}\nplan     {plan}", flush=True)
-        result, seconds = _timed(call, given)
-        print(f"time     {seconds:.3g} s on the emulator")
-        error = error_of(result, call, judge=given.check)
-        print(f"error    {error} against NumPy")
-        if given.report and call.report is not None:
-            print(call.report)
-        if file is not None:
-            file.save(result)
-            print(f"wrote    {given.output}: {call.inputs.kind} {_sizes(result.shape)}")
-    return WRONG if error.within is False else 0
+    if given.output is None:
+        return _multiplied(given, None)[1]
+    file = Output(given.output)
+    with file.messages():
+        with file:
+            facts, code = _multiplied(given, file)
+        print(f"wrote    {given.output}: {facts}")
+    return code
+
+
+def _multiplied(given: Namespace, file: Output | None) -> tuple[str, int]:
+    """Write the product to a file, print what it took; return its type and shape as text, and the
+    exit code.
+    """
+    call = _call(given)
+    plan = summary(call)
+    print(f"config   {call.config}\nplan     {plan}", flush=True)
+    result, seconds = _timed(call, given)
+    print(f"time     {seconds:.3g} s on the emulator")
+    error = error_of(result, call, judge=given.check)
+    print(f"error    {error} against NumPy")
+    if given.report and call.report is not None:
+        print(call.report)
+    if file is not None:
+        np.save(file, result, allow_pickle=False)
+    return f"{call.inputs.kind} {_sizes(result.shape)}", WRONG if error.within is False else 0
 
 
 def _plan(given: Namespace) -> None:

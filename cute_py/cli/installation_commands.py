@@ -13,7 +13,6 @@ from cute_py.atoms.registry import copy_rows
 from cute_py.atoms.registry import names as atom_names
 from cute_py.cli.main import _parser
 from cute_py.cli.output import as_json
-from cute_py.codegen.arch import TARGETS
 from cute_py.codegen.cache.files import ENTRY, clear, is_on, kept, limit, place, require_private
 from cute_py.codegen.doctor import (
     EMULATOR,
@@ -28,6 +27,7 @@ from cute_py.codegen.doctor import (
     works,
 )
 from cute_py.codegen.driver import devices
+from cute_py.codegen.instructions import TARGETS
 from cute_py.dtypes.table import NAMES
 from cute_py.errors import CuteError, refusal
 

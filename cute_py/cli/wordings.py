@@ -33,6 +33,18 @@ WORDINGS: dict[str, Wording] = {
         "{wanted}",
         "{fix}",
     ),
+    "cli-output": (
+        LayoutError,
+        "the file {path}: {reason}",
+        "a file that can be written",
+        "leave the option out to write to the terminal",
+    ),
+    "cli-npy": (
+        CuteError,
+        "{path}: {reason}",
+        "a file of one array of numbers, as numpy.save writes it",
+        "write it with numpy.save(path, array), without object elements",
+    ),
     "cli-shtab": (
         CuteError,
         "{found}",

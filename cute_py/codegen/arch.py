@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cute_py.atoms.arch import DEVICES, holds, number, since
-from cute_py.codegen.instructions import OLDEST, TABLE, of_atom
+from cute_py.codegen.instructions import OLDEST, TABLE, TARGETS, of_atom
 from cute_py.errors import refusal, suggestion
 from cute_py.plan.ops import Mma
 from cute_py.plan.walk import every
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from cute_py.plan.ops import Op
     from cute_py.plan.plan import Plan
 
-# targets of NVVM and ptxas 13.0 (ptxas --help); a: that chip only, f: its family
-TARGETS = (
-    "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a",
-    *(f"sm_{n}{suffix}" for n in (100, 103, 110, 120, 121) for suffix in ("", "a", "f")),
-)  # fmt: skip
 NEWEST = TARGETS[-1]
 
 

@@ -145,7 +145,7 @@ def reduce_strength(build: Build) -> Build:
 def print_source(build: Build) -> Build:
     """Print the kernel, and create the intrinsics that it calls."""
     assert build.chains is not None
-    made = printed(build.lowered, build.chains)
+    made = printed(build.lowered, build.chains, build.arch)
     edited = bool(build.source)
     return replace(build, source=build.source or made.text, calls=made.calls, is_edited=edited)
 

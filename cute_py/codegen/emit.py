@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from cute_py.codegen.instructions import TABLE, Row, of_atom, text_of, texts, types
+from cute_py.atoms.arch import holds, since
+from cute_py.codegen.instructions import TABLE, TARGETS, Row, of_atom, text_of, texts, types
 from cute_py.codegen.scalars import Scalars
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, Words
 from cute_py.dtypes.conversion import convert, encode
@@ -59,15 +60,21 @@ class Emit:
         where: str = "",
         loose: frozenset[str] = frozenset(),
         link: Link | None = None,
+        arch: str = TARGETS[-1],
     ) -> None:
         """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
-        of the first element, the kernel's line, the storages of unpacked flags, and the address
-        that the previous op of the chain left; `reached` is the address that this op leaves.
+        of the first element, the kernel's line, the storages of unpacked flags, the address that
+        the previous op of the chain left, and the target; `reached` is the address that this op
+        leaves.
         """
-        self.link, self.reached = link, None
+        self.link, self.reached, self.arch = link, None, arch
         self.b, self.starts, self.where = b, starts, where
         self.words = Words(b, words, loose)
         self.scalars = Scalars(b, env, self.words)
+
+    def has(self, name: str) -> bool:
+        """Return whether the target has the instruction of a row of `TABLE`."""
+        return holds(since(TABLE[name].first), self.arch)
 
     def unsupported(self, what: str) -> CuteError:
         """Return the refusal of an operation that has no PTX here."""

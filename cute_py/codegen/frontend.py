@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from cute_py.plan.plan import Plan
 
 
-def printed(plan: Plan, chains: Chains) -> Source:
-    """Return the kernel of a plan as text, and the intrinsics that it calls.
+def printed(plan: Plan, chains: Chains, arch: str) -> Source:
+    """Return the kernel of a plan as text, and the intrinsics that it calls on a target.
 
     Raises LayoutError if Numba is missing, and for an op that has no PTX yet.
     """
@@ -38,7 +38,7 @@ def printed(plan: Plan, chains: Chains) -> Source:
     if plan.launch.cluster != (1, 1, 1):
         raise refusal("codegen-op", operation="cute.compile", name="a cluster launch")
     patch_numba()
-    return Source(plan, chains)
+    return Source(plan, chains, arch)
 
 
 def ptx_of(

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
     Words: TypeAlias = tuple[tuple[str, str], ...]  # (word in a plan, text in PTX)
 
-OLDEST = "sm_75"  # the oldest target of ptxas 13.0; rows do not list older ones
+# targets of NVVM and ptxas 13.0 (ptxas --help); a: that chip only, f: its family
+TARGETS = (
+    "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a",
+    *(f"sm_{n}{suffix}" for n in (100, 103, 110, 120, 121) for suffix in ("", "a", "f")),
+)  # fmt: skip
+OLDEST = TARGETS[0]  # rows do not list older ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +256,7 @@ _VECTOR: Words = (
     ("32", "b32"), ("8", "b8"), ("16", "b16"), ("64", "v2.b32"), ("128", "v4.b32")
 )  # fmt: skip
 _F2, _F3 = "d:{type} < a:{type}", "d:{type} < a:{type} b:{type}"
-_APPROX = "d:f32 < a:f32"
+_APPROX, _B2 = "d:f32 < a:f32", "d:b32 < a:b32 b:b32"
 
 _MEMORY = (
     _row(
@@ -443,6 +448,17 @@ _FLOATS = (
          type=_same("f32", "f64", "f16")),
     _row("fma.bf16", "fma.rn.bf16 {d}, {a}, {b}, {c};", "d:bf16 < a:bf16 b:bf16 c:bf16", "fma",
          first="sm_80"),
+    *(_row(f"add.{kind}x2", f"{{fn}}.rn.{kind}x2 {{d}}, {{a}}, {{b}};", _B2, "add, sub, mul",
+           first=first, fn=_same("add", "sub", "mul"))
+      for kind, first in (("f16", OLDEST), ("bf16", "sm_90"))),
+    *(_row(f"fma.{kind}x2", f"fma.rn.{kind}x2 {{d}}, {{a}}, {{b}}, {{c}};", f"{_B2} c:b32", "fma",
+           first=first)
+      for kind, first in (("f16", OLDEST), ("bf16", "sm_80"))),
+    *(_row(f"min.{kind}x2", f"{{fn}}.{kind}x2 {{d}}, {{a}}, {{b}};", _B2, "min, max",
+           first="sm_80", fn=_same("min", "max"))
+      for kind in ("f16", "bf16")),
+    _row("lop3", "lop3.b32 {d}, {a}, {b}, {c}, {table};", f"{_B2} c:b32", "lop3", table=()),
+    _row("prmt", "prmt.b32 {d}, {a}, {b}, {selector};", _B2, "prmt", selector=()),
 )  # fmt: skip
 
 _CONVERSIONS = (
@@ -453,6 +469,8 @@ _CONVERSIONS = (
          rounding=_ROUNDING, src=_FLOAT),
     _row("cvt.bf16.f32", "cvt.{rounding}.bf16.f32 {d}, {a};", "d:bf16 < a:f32", "cvt",
          first="sm_80", rounding=_ROUNDING[:2]),
+    _row("cvt.pair.f32", "cvt.rn.{type}x2.f32 {d}, {a}, {b};", "d:b32 < a:f32 b:f32", "cvt",
+         first="sm_80", type=_same("f16", "bf16")),
     _row("cvt.rna.tf32.f32", "cvt.rna.tf32.f32 {d}, {a};", "d:tf32 < a:f32", "cvt",
          first="sm_80"),
     _row("cvt.satfinite.e4m3x2.f32", "cvt.rn.satfinite.{type}x2.f32 {d}, {a}, {b};",

@@ -53,9 +53,9 @@ class Call:
 class Intrinsics:
     """Creates the intrinsics of one plan."""
 
-    def __init__(self, plan: Plan, chains: Chains, smem: str) -> None:
+    def __init__(self, plan: Plan, chains: Chains, smem: str, arch: str) -> None:
         """Look up the names of the plan; `smem` is the variable of its shared memory."""
-        self.plan, self.chains, self.smem = plan, chains, smem
+        self.plan, self.chains, self.smem, self.arch = plan, chains, smem, arch
         self.alike: dict[Op, Call] = {}
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
@@ -166,7 +166,7 @@ class Intrinsics:
         chain, link = signature.chain, None
         if chain is not None and chain.before is not None:
             link = chain.before, values[chain.name]
-        return Emit(b, env, words, starts, place, self.loose, link)
+        return Emit(b, env, words, starts, place, self.loose, link, self.arch)
 
     def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:
         starts = {("gmem", name): values[name] for name in used.parameters}

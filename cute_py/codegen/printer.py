@@ -110,8 +110,8 @@ class Source:
         calls: the intrinsics and helpers that the text names.
     """
 
-    def __init__(self, plan: Plan, chains: Chains) -> None:
-        """Print the kernel; `chains` are those of its addresses."""
+    def __init__(self, plan: Plan, chains: Chains, arch: str) -> None:
+        """Print the kernel; `chains` are those of its addresses, `arch` the target of the calls."""
         # imports Numba and llvmlite, which is slow
         from cute_py.codegen.intrinsics import Intrinsics, make_runtime
 
@@ -120,7 +120,7 @@ class Source:
         self.names = Names(plan, self.parameters)
         self.main = main_file(plan)
         self.helpers = {name: self.names.helper(name) for name in HELPERS}
-        self.intrinsics = Intrinsics(plan, chains, self.names.helper("smem"))
+        self.intrinsics = Intrinsics(plan, chains, self.names.helper("smem"), arch)
         made = make_runtime(plan.launch.block)
         self.calls = {name: made[helper] for helper, name in self.helpers.items()}
         self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` keeps alive

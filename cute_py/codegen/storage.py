@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from cute_py.errors import refusal
+
 if TYPE_CHECKING:
     from cute_py.dtypes.table import Dtype
     from cute_py.plan.conditions import Reg
@@ -44,6 +46,9 @@ def place_of(i: int, bits: int) -> tuple[int, int]:
     """Return the word at which element i of a storage begins, and the bit in it."""
     if bits == 64:
         return 2 * i, 0
+    if 32 % bits:  # elements of 6 bits would straddle words
+        name = f"a register of {bits}-bit elements"
+        raise refusal("codegen-op", operation="cute.compile", name=name)
     each = 32 // bits
     return i // each, i % each * bits
 

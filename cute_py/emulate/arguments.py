@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cute_py.calls.arguments import number
-from cute_py.calls.arrays import Table, TypedArray, dtype_of, extents_of, imported, unwrapped
+from cute_py.calls.arrays import (
+    Table,
+    TypedArray,
+    dtype_of,
+    extents_of,
+    imported,
+    on_host,
+    unwrapped,
+)
 from cute_py.dtypes.table import u8
 from cute_py.emulate.pointers import Reachable
 from cute_py.emulate.storages import Global
@@ -42,13 +50,14 @@ class Arguments:
         self.symbols: dict[str, int] = {}
         self.numbers: dict[str, Any] = {}
         tables: list[Global] = []
-        for param, arg in zip(plan.params, map(imported, args), strict=True):
+        for param, given in zip(plan.params, map(imported, args), strict=True):
             if isinstance(param, ScalarParam):
-                given = number(arg, param.dtype, param.name)
-                self.numbers[param.name] = given
+                value = number(given, param.dtype, param.name)
+                self.numbers[param.name] = value
                 if not param.dtype.is_float:
-                    self.symbols[param.name] = int(given)
+                    self.symbols[param.name] = int(value)
                 continue
+            arg = on_host(given, param.name, f"emulate({plan.name})")
             held = self.arrays[param.name] = Global(param, arg, plan)
             values = (*held.shape, *held.strides)
             self.symbols |= zip(symbols_of(param), values, strict=True)
@@ -64,7 +73,8 @@ class Arguments:
 def _members(param: TensorParam, table: Table, plan: Plan) -> list[Global]:
     """Return the arrays of a table of pointers."""
     found = []
-    for i, x in enumerate(table.arrays):  # type: ignore[attr-defined]
+    for i, given in enumerate(table.arrays):  # type: ignore[attr-defined]
+        x = on_host(given, f"{param.name}[{i}]", "TensorArray")
         packed = isinstance(x, TypedArray) and x.packed
         shape, strides = extents_of(x)
         each = TensorParam(f"{param.name}[{i}]", dtype_of(x), shape, strides, 1, packed)
@@ -75,7 +85,8 @@ def _members(param: TensorParam, table: Table, plan: Plan) -> list[Global]:
 def _others(arrays: Iterable[Any], plan: Plan) -> list[Global]:
     """Return more arrays that pointers may point into: the argument `arrays` of `emulate`."""
     found = []
-    for i, x in enumerate(arrays):
+    for i, given in enumerate(arrays):
+        x = on_host(given, f"arrays[{i}]", "emulate")
         if unwrapped(x).size:
             packed = isinstance(x, TypedArray) and x.packed
             each = TensorParam(f"arrays[{i}]", dtype_of(x), *extents_of(x), 1, packed)

@@ -1,7 +1,8 @@
 """Arithmetic as the GPU rounds it: the functions of `Map` and `Reduce`, and conversions.
 
 f32 and f64 are NumPy's own. f16 and bf16 are computed in f32 and rounded to nearest even after each
-operation, which is exact for + - * / and sqrt. fma rounds once. The approximate functions (exp2,
+operation, which is exact for + - * / and sqrt; but products of bf16, the least of which f32 would
+round before, are computed in f64. fma rounds once. The approximate functions (exp2,
 tanh, rsqrt ...) are those of NumPy, closer than the GPU's special-function unit.
 """
 
@@ -286,6 +287,8 @@ def _fma_of(dtype: Dtype) -> Callable[..., Array]:
 def _narrow(rule: Callable[..., Any], dtype: Dtype, name: str) -> Callable[..., Array]:
     if FUNCTIONS[name].compares:
         return lambda *values: np.asarray(rule(*(widened(value, dtype) for value in values)))
+    if name == "mul" and dtype is bf16:
+        return lambda a, b: converted(widened(a, dtype) * np.float64(widened(b, dtype)), f64, dtype)
     return lambda *values: converted(
         np.asarray(rule(*(widened(value, dtype) for value in values))), f32, dtype
     )

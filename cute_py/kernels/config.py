@@ -56,6 +56,7 @@ VECTOR_BYTES = 16  # the widest load, and the chunk of a swizzle
 CHUNK = VECTOR_BYTES * 8  # bits: a row of ldmatrix
 LINE = 1024  # bits: all banks, once
 K_BYTES = {"f64": 128, "f32": 32}  # of a tile's K: of FMA all of it is in registers; others 64
+MOST_PREFETCHED = 64  # tiles: each is an instruction of the kernel
 LARGEST = {8: 64}  # bytes of an accumulator -> most of M and N; others 128
 
 
@@ -297,6 +298,10 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
             min(*counts, config.min_blocks - 1) < 0,
         ),
         (
+            f"at most {MOST_PREFETCHED} prefetched tiles",
+            config.prefetch > MOST_PREFETCHED,
+        ),
+        (
             "a stmatrix, a pdl and an ldmatrix of 0 or 1",
             not {config.stmatrix, config.pdl, config.ldmatrix} <= {0, 1},
         ),
@@ -314,6 +319,10 @@ def _conflicts(config: GemmConfig) -> list[tuple[str, bool]]:
         ("a tile that the threads' tile divides", bool(m % per[0] or n % per[1])),
         ("a K that the atoms' K divides", k % (atom_k * config.atoms_mnk[2]) != 0),
         ("rows of 16 bytes in shared memory, in groups of 8", not _in_atoms(config, sides)),
+        (
+            "single elements along K for plain multiply-adds, which transpose them",
+            config.simt and any(side.major == "K" and side.vector > 1 for *_tile, side in sides),
+        ),
         ("copies that cover the tile evenly", not _cover(sides, threads)),
         ("stores that cover the tile evenly", not _cover(stores, threads)),
     ]

@@ -7,7 +7,7 @@ use, and results go back to the caller's library.
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -20,37 +20,26 @@ from cute_py.calls.arrays import (
     dtype_of,
     imported,
     on_device,
+    on_host,
     require_plain_values,
     strides_of,
     unwrapped,
 )
+from cute_py.calls.torch_tensors import NAMES, is_tensor, tensor_view
 from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.streams import current_stream, device_of, own_stream
 from cute_py.dtypes.conversion import convert
 from cute_py.dtypes.table import Dtype, from_numpy
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import DtypeError, refusal
+from cute_py.errors import CuteError, DtypeError, refusal
 from cute_py.ops.memory import require_arrays, require_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from cute_py.dtypes.table import Array, DtypeLike
     from cute_py.ops.call import Call
-
-_TORCH_NAMES = {
-    "f32": "float32",
-    "tf32": "float32",
-    "f64": "float64",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-    "s8": "int8",
-    "u8": "uint8",
-    "s32": "int32",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +182,7 @@ class Torch(Library):
     def maker(self, shape: tuple[int, ...], kind: Dtype) -> Callable[[], Any]:
         """Return a function that makes an array."""
         make, device = self.torch.empty, self.device
-        dtype = getattr(self.torch, _TORCH_NAMES[kind.name])
+        dtype = getattr(self.torch, NAMES[kind.name])
         return lambda: make(shape, dtype=dtype, device=device)
 
 
@@ -228,7 +217,10 @@ class NumPy(Library):
     def read(self, x: Any, name: str, dtype: DtypeLike | None = None) -> tuple[Any, Dtype]:
         """Return an array, not yet converted, and the type that is asked for, or its own."""
         self.require_plain(x, name)
-        array, kind = np.asarray(unwrapped(x)), x.dtype if isinstance(x, TypedArray) else None
+        kind = x.dtype if isinstance(x, TypedArray) else None
+        require_plain_parts(x, name)
+        with reading(x, name, self.operation):
+            array = np.asarray(unwrapped(x))
         if array.dtype.hasobject or array.dtype.kind in "USMmc":
             given = f"{type(x).__name__} of {array.dtype}"
             raise refusal("ops-array", operation=self.operation, name=name, value=given)
@@ -271,6 +263,12 @@ class NumPy(Library):
     def gpu(self, x: Array) -> None:
         """Return None: there is none."""
 
+    def given_back(self, result: Array, like: Any) -> Any:
+        """Return a new array as one of the library of `like`, on the same memory."""
+        if not is_tensor(unwrapped(like)):
+            return result
+        return tensor_view(result, dtype_of(result))
+
     def require_room(self, *parts: tuple[tuple[int, ...], int]) -> None:
         """Refuse arrays that do not fit into the memory that is free."""
         require_arrays(self.operation, *parts)
@@ -300,11 +298,15 @@ def of_one_library(arrays: dict[str, Any], operation: str) -> tuple[dict[str, An
     if not any(map(on_device, given.values())):
         for name, x in given.items():
             require_plain_values(x, name)
-        return arrays, NumPy(operation)
-    views = {name: adopted(x, operation) for name, x in given.items()}
+        views = {name: on_host(x, name, operation) for name, x in given.items()}
+        return arrays | views, NumPy(operation)
+    views = {}
+    for name, x in given.items():
+        with reading(x, name, operation):
+            views[name] = adopted(x, operation)
     first = unwrapped(next(iter(views.values())))
-    is_torch = any(library_name(kind) == "torch" for kind in type(first).__mro__)
-    return arrays | views, (Torch if is_torch else CuPy)(operation, first.device)
+    library = Torch if is_tensor(first) else CuPy
+    return arrays | views, library(operation, first.device)
 
 
 def gpu_holding(array: Any) -> Gpu:
@@ -320,6 +322,28 @@ def gpu_holding(array: Any) -> Gpu:
 
 
 # -- arrays of other libraries
+
+
+@contextmanager
+def reading(x: object, name: str, operation: str) -> Iterator[None]:
+    """Refuse x where its interface raises something, or it is a list without a shape."""
+    try:
+        yield
+    except CuteError:
+        raise
+    except Exception as error:
+        given = f"{type(x).__name__}, which cannot be read ({type(error).__name__}),"
+        raise refusal("ops-array", operation=operation, name=name, value=given) from None
+
+
+def require_plain_parts(x: object, name: str) -> None:
+    """Refuse masked arrays inside of lists: NumPy would drop their masks."""
+    if isinstance(x, (list, tuple)):
+        for part in x:
+            require_plain_parts(part, name)
+    else:
+        require_plain_values(x, name)
+
 
 LENDERS = {"torch": "as_tensor", "cupy": "asarray"}
 
@@ -339,6 +363,7 @@ def adopted(x: Any, operation: str) -> Any:
     x = imported(x)
     if x is None or library_name(type(x)) in LENDERS or hasattr(x, "is_cuda"):
         return x
+    require_plain_values(x, "an operand")
     device, own = device_of(x), own_stream(x)
     view = _view(x, operation)
     if own is not None:

@@ -83,6 +83,17 @@ def is_rows(x: Any) -> bool:
     return by_column == 1 and apart and alone
 
 
+def is_apart(x: Any) -> bool:
+    """Tell whether no two elements share memory; no other stride is between those of one."""
+    steps = sorted((abs(s), n) for n, s in zip(x.shape, strides_of(x), strict=True) if n > 1)
+    end = 1
+    for step, n in steps:
+        if step < end:
+            return 0 in x.shape
+        end += (n - 1) * step
+    return True
+
+
 def span(x: Any) -> tuple[int, int]:
     """Return where an array begins and ends, from the address of its first element on (bytes)."""
     steps = [(n - 1) * step for n, step in zip(x.shape, strides_of(x), strict=True)]

@@ -6,6 +6,7 @@ configuration and the epilogue chosen for it, and the call is run. `KNOWN` finds
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,14 @@ import numpy as np
 import cute_py as cute
 from cute_py.calls.arrays import VECTOR_BYTES, dtype_of, imported, on_device
 from cute_py.calls.memo import Memo
+from cute_py.calls.torch_tensors import (
+    graph_break,
+    is_tensor,
+    leave_graphs,
+    note_written,
+    outside_autograd,
+    require_no_gradient,
+)
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import CuteError, refusal, shorten
@@ -22,8 +31,8 @@ from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
 from cute_py.kernels.gemm import gemm as kernel
 from cute_py.layout.tuples import ceil_div
 from cute_py.ops.call import Call, directly, in_place
-from cute_py.ops.libraries import of_one_library
-from cute_py.ops.operands import alignment_of, major_of, padded, ready, ready_row, shown
+from cute_py.ops.libraries import of_one_library, reading
+from cute_py.ops.operands import alignment_of, is_apart, major_of, padded, ready, ready_row, shown
 from cute_py.ops.tuning import for_gpu
 
 if TYPE_CHECKING:
@@ -64,6 +73,7 @@ class Request(NamedTuple):
 KNOWN = Memo(len(ARRAYS), {5: 1, 6: 0})  # alpha and beta
 
 
+@graph_break
 def gemm(
     a: Any,
     b: Any,
@@ -108,8 +118,9 @@ def gemm(
     factors that are not whole, or with float terms, results or activations, go through f32. The
     result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
     K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate.
-
-    Raises CuteError: LayoutError for shapes, DtypeError for types, and see docs/errors.md.
+    The result is an array of the library of `a`. It has no gradient, so tensors of torch that
+    autograd follows are refused in grad mode. Under `torch.compile` the call is a graph break.
+    Raises CuteError: LayoutError for shapes, DtypeError for types; all are in docs/errors.md.
 
     >>> import numpy as np
     >>> a, b = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32)
@@ -120,21 +131,37 @@ def gemm(
     more = alpha, beta, activation, out_dtype, backend, config, dtype, checks
     try:
         found = KNOWN.replay(a, b, c, bias, out, *more)
+    except OverflowError:  # of a factor, which is refused below
+        found = None
+    except CuteError as error:
+        shorten(error)
+        raise
+    try:
         return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
     except CuteError as error:
         shorten(error)
         raise
 
 
+@graph_break
 def _answered(given: Request, statics: tuple[GemmConfig, Epilogue] | None = None) -> Any:
     """Return the result of a request, by the choices for one like it, if there are any."""
+    leave_graphs()
+    return _computed(given, statics)
+
+
+@graph_break
+def _computed(given: Request, statics: tuple[GemmConfig, Epilogue] | None) -> Any:
     request, library = taken(given)
     with library.inside():
         call = Product(request, library).call(statics)
         result = call.run(**{"checks": given.checks} if library.on_host else {})
+    if library.on_host and is_tensor(given.out):
+        note_written(given.out)
     again = in_place(call, given[: len(ARRAYS)], _by(call.statics))
     if again is not None or statics is None:
-        KNOWN.keep(given, _for_factors(given, call.inputs, again or _by(call.statics)))
+        answer = _for_factors(given, call.inputs, again or _by(call.statics))
+        KNOWN.keep(given, outside_autograd(given[: len(ARRAYS)], answer))
     return library.given_back(result, given.a) if given.out is None else given.out
 
 
@@ -162,8 +189,20 @@ def taken(given: Request) -> tuple[Request, Library]:
     if config is not None and not isinstance(config, (GemmConfig, str)):
         known = 'what choose_config returns, or text: "tile=64x64x32,stages=2"'
         raise refusal("ops-choice", operation=OPERATION, name="config", value=config, choices=known)
-    arrays = {name: imported(getattr(given, name)) for name in ARRAYS}
-    require_place({name: x for name, x in arrays.items() if x is not None}, given.backend)
+    checks: object = given.checks
+    if not isinstance(checks, (bool, np.bool_)):
+        facts: dict[str, Any] = {"name": "checks", "value": checks, "choices": "True, False"}
+        raise refusal("ops-choice", operation=OPERATION, **facts)
+    arrays: dict[str, Any] = {}
+    places = {}
+    for name in ARRAYS:
+        x = getattr(given, name)
+        with reading(x, name, OPERATION):
+            arrays[name] = imported(x)
+            require_no_gradient(arrays[name], name, OPERATION)
+            if x is not None:
+                places[name] = on_device(arrays[name])
+    require_place(places, given.backend)
     arrays, library = of_one_library(arrays, OPERATION)
     return given._replace(**arrays), library
 
@@ -174,16 +213,16 @@ def require_choices(backend: str, activation: str | None) -> None:
         ("backend", backend, BACKENDS),
         ("activation", activation, (None, *ACTIVATIONS)),
     ):
-        if value not in known:
+        word: object = value
+        if not (word is None or isinstance(word, str)) or word not in known:
             choices = ", ".join(map(repr, known))
             raise refusal(
                 "ops-choice", operation=OPERATION, name=name, value=value, choices=choices
             )
 
 
-def require_place(given: dict[str, Any], backend: str) -> None:
-    """Refuse arrays that are not where the product is computed."""
-    places = {name: on_device(x) for name, x in given.items()}
+def require_place(places: dict[str, bool], backend: str) -> None:
+    """Refuse arrays that are not where the product is computed; on a device are those with True."""
     device = backend == "gpu" or (backend == "auto" and any(places.values()))
     wrong = [name for name, there in places.items() if there is not device]
     if wrong:
@@ -214,6 +253,7 @@ class Product:
         )
         self.kinds = first, second
         self.batch = _batch(library, tuple(a.shape), tuple(b.shape))
+        self._require_types()
         (self.M, self.K), self.N = a.shape[-2:], b.shape[-1]
         self.shape = (*self.batch, self.M, self.N)
         library.require_room(
@@ -228,6 +268,12 @@ class Product:
         self.kind = result_type(first, self._out_type())
         self._read_terms()
         self._require_out()
+
+    def _require_types(self) -> None:
+        names = tuple([kind.name for kind in self.kinds])
+        if names not in ATOMS or not set(names) <= set(TYPES):
+            a, b = self.kinds
+            raise refusal("ops-dtype", operation=OPERATION, a=a, b=b, known=", ".join(TYPES))
 
     def _sides(self) -> tuple[Any, Any]:
         """Return the operands as [L, rows, K] that the kernel can read."""
@@ -288,6 +334,9 @@ class Product:
         shape = tuple(out.shape) if hasattr(out, "shape") else type(out).__name__
         if shape != self.shape:
             raise wrong_shape("out", shape, self.shape)
+        if self.library.on_host and not isinstance(out, np.ndarray):
+            value = type(out).__name__
+            raise refusal("ops-array", operation=OPERATION, name="out", value=value)
         if dtype_of(out) is not kind:
             wanted = f"{kind}, as out_dtype says"
             raise refusal(
@@ -295,6 +344,9 @@ class Product:
             )
         if self.library.is_read_only(out):
             raise refusal("ops-read-only", operation=OPERATION)
+        if self.library.on_host and not is_apart(out):
+            facts = {"shape": shown(shape), "strides": shown(out.strides)}
+            raise refusal("ops-overlap", operation=OPERATION, **facts)
 
     # -- the call
 
@@ -340,10 +392,6 @@ class Product:
     def config(self) -> GemmConfig:
         """Choose a configuration, or take the one that is given, or change some of its parts."""
         given, A, B = self.request.config, self.A, self.B
-        names = tuple([kind.name for kind in self.kinds])
-        if names not in ATOMS or not set(names) <= set(TYPES):
-            a, b = self.kinds
-            raise refusal("ops-dtype", operation=OPERATION, a=a, b=b, known=", ".join(TYPES))
         majors, alignment = (major_of(A), major_of(B)), (alignment_of(A), alignment_of(B))
         chosen = choose_config(self.M, self.N, self.K, self.kinds, majors, alignment)
         gpu = self.library.gpu(A)
@@ -353,10 +401,14 @@ class Product:
         if given is None:
             return chosen
         if isinstance(given, str):
-            return changed(chosen, given)
+            return self._banded(changed(chosen, given))
         for side, x, kind in zip((given.a, given.b), (A, B), self.kinds, strict=True):
             _require_side(side, x, kind)
-        return given
+        return self._banded(given)
+
+    def _banded(self, config: GemmConfig) -> GemmConfig:
+        """Return a configuration without the empty blocks of a band that extends past M."""
+        return replace(config, band=0) if config.band > ceil_div(self.M, config.tile[0]) else config
 
     def epilogue(self) -> Epilogue:
         """Return the epilogue."""
@@ -420,6 +472,7 @@ def compute_type(
 
 def factor(name: str, given: Any) -> float:
     """Return a factor as a float; refuse all but real numbers, of Python or of a library."""
+    require_no_gradient(given, name, OPERATION)
     number = given.item() if getattr(given, "shape", None) == () else given
     try:
         if isinstance(number, (int, float)):

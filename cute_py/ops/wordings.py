@@ -9,18 +9,6 @@ if TYPE_CHECKING:
     from cute_py.errors import Wording
 
 WORDINGS: dict[str, Wording] = {
-    "cli-output": (
-        LayoutError,
-        "the file {path}: {reason}",
-        "a file that can be written",
-        "leave the option out to write to the terminal",
-    ),
-    "cli-odd-file": (
-        LayoutError,
-        "{path}: {kind}",
-        "a plain file, or the name of a new one",
-        "write to a plain file, and send that on",
-    ),
     "ops-array": (
         LeafTypeError,
         "{value} as {name}",
@@ -100,16 +88,16 @@ WORDINGS: dict[str, Wording] = {
         "an array that can be written",
         "pass a copy of it, or no out",
     ),
+    "ops-overlap": (
+        LayoutError,
+        "out of shape {shape} and strides {strides} bytes, whose elements share memory",
+        "an array whose elements are apart",
+        "pass a copy of it, or no out",
+    ),
     "ops-memory": (
         CuteError,
         "a product that needs about {needed} ({arrays} of arrays, {state} to emulate)",
         "at most the {available} that are free",
         "multiply in parts along M or N, or use narrower types",
-    ),
-    "cli-npy": (
-        CuteError,
-        "{path}: {reason}",
-        "a file of one array of numbers, as numpy.save writes it",
-        "write it with numpy.save(path, array), without object elements",
     ),
 }

@@ -205,16 +205,23 @@ def _backwards(layout: Alike, n: int) -> int:
 
 
 def _one_unit(layout: AnyLayout) -> Alike:
-    """Return the layout with stride 0 for modes of extent 1 that another mode of stride 1 makes
-    redundant: `downcast` splits every mode of stride 1.
+    """Return the layout with stride 1 in one mode, which `downcast` splits.
+
+    The stride of a mode of extent 1 has no meaning: it becomes 0 where another mode has stride 1,
+    and 1 where none has.
     """
     if layout.__class__ is not Layout or layout._kind != INTS:
         return layout
     units = [k for k, step in enumerate(layout._d) if abs(step) == 1]
-    kept = max(units, key=lambda k: layout._s[k], default=None)
-    redundant = [k for k in units if k != kept and layout._s[k] == 1]
-    steps = tuple([0 if k in redundant else step for k, step in enumerate(layout._d)])
-    return Layout(layout.shape, unflatten(steps, layout.shape)) if redundant else layout
+    single = [k for k, extent in enumerate(layout._s) if extent == 1]
+    kept = max(units or single[:1], key=lambda k: layout._s[k], default=None)
+    changed = [k for k in single if k in units or k == kept]
+    steps = tuple([int(k == kept) if k in changed else d for k, d in enumerate(layout._d)])
+    return (
+        layout
+        if list(steps) == list(layout._d)
+        else Layout(layout.shape, unflatten(steps, layout.shape))
+    )
 
 
 def _finer_origin(layout: AnyLayout, offset: Leaf, n: int) -> Leaf:

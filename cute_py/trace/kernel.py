@@ -13,6 +13,7 @@ from cute_py.calls.arguments import Argument, annotations_of, classify, rebuilt
 from cute_py.calls.arrays import on_device
 from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
+from cute_py.calls.torch_tensors import graph_break, leave_graphs
 from cute_py.dtypes.table import b1
 from cute_py.errors import CuteError, is_hidden, place_text, refusal, shorten
 from cute_py.layout.layout import Layout
@@ -132,6 +133,7 @@ class Kernel:
         """Return the kernel; as a method, bound to the object as its first argument."""
         return self if instance is None else _Method(self, instance)
 
+    @graph_break
     def __call__(self, *args: object, **named: object) -> None:
         """Run the kernel: on the GPU if its arrays are device arrays, else on the emulator.
 
@@ -140,6 +142,7 @@ class Kernel:
         """
         try:
             if named or self._calls is None:
+                leave_graphs()
                 self._run(args, named)
                 return
             calls = self._calls[1]
@@ -149,6 +152,7 @@ class Kernel:
             shorten(error)
             raise
 
+    @graph_break
     def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:
         seen = self.dependencies.snapshot()  # first, so that a later change is noticed
         calls = self.calls()

@@ -14,6 +14,7 @@ FORMATS = {  # bits of the exponent, bits of the mantissa
     "bf16": (8, 7),
     "e5m2": (5, 2),
     "e4m3": (4, 3),
+    "e2m1": (2, 1),
 }
 INFINITY = float("inf")
 
@@ -34,6 +35,8 @@ def value(image, kind):
     if kind == "e4m3":
         if (x, f) == (15, 7):
             return None
+    elif kind == "e2m1":
+        pass
     elif x == (1 << width) - 1:
         return None if f else sign * INFINITY
     whole = f if x == 0 else f + (1 << m)
@@ -59,6 +62,8 @@ def ends(kind):
     width, m = FORMATS[kind]
     if kind == "e4m3":
         return 0x7E, 0x7F, 0x7F
+    if kind == "e2m1":
+        return 7, 7, 7
     infinity = ((1 << width) - 1) << m
     return infinity - 1, infinity, infinity | ((1 << m) - 1)
 
@@ -143,6 +148,62 @@ def unpacked(kind, pair):
     return high << 16 | low
 
 
+def pairs(function):
+    """A function of images, on both halves of words."""
+
+    def both(*words):
+        high, low = (function(*(w >> shift & 0xFFFF for w in words)) for shift in (16, 0))
+        return high << 16 | low
+
+    return both
+
+
+def arithmetic(kind, fn):
+    """Sums, differences and products of images as fma: a*1 + b, b*-1 + a, a*b + -0."""
+    minus = 1 << sum(FORMATS[kind])
+    one = bias(kind) << FORMATS[kind][1]
+    return {
+        "add": lambda a, b: fma(kind, a, one, b),
+        "sub": lambda a, b: fma(kind, b, one | minus, a),
+        "mul": lambda a, b: fma(kind, a, b, minus),
+        "min": lambda a, b: least(kind, a, b, min),
+        "max": lambda a, b: least(kind, a, b, max),
+    }[fn]
+
+
+def least(kind, a, b, chosen):
+    """The lesser or greater of two; a number rather than NaN, -0 below 0."""
+    x, y = value(a, kind), value(b, kind)
+    if x is None or y is None:
+        return image(None, kind) if x is y else b if x is None else a
+    return chosen((x, -is_negative(a, kind), a), (y, -is_negative(b, kind), b))[2]
+
+
+def paired(kind, fn):
+    return pairs(partial(fma, kind) if fn == "fma" else arithmetic(kind, fn))
+
+
+def pair_of(kind, high, low):
+    """cvt of two f32 to a pair of 16 bits each."""
+    high, low = (float_to_float("f32", kind, "rn", x) for x in (high, low))
+    return high << 16 | low
+
+
+def permuted(selector, a, b):
+    """prmt of two words."""
+    chosen = [(selector >> 4 * i & 7) * 8 for i in range(4)]
+    return sum(((b << 32 | a) >> n & 0xFF) << 8 * i for i, n in enumerate(chosen))
+
+
+def logic(table, *words):
+    """lop3: of each three bits, the bit of the table."""
+    found = 0
+    for i in range(32):
+        a, b, c = (w >> i & 1 for w in words)
+        found |= (table >> (a << 2 | b << 1 | c) & 1) << i
+    return found
+
+
 def instruction(name, modes):
     """Return the function of a row of instructions on images; None where there is none here."""
     found = {
@@ -161,5 +222,13 @@ def instruction(name, modes):
         ),
         "fma": lambda: partial(fma, modes["type"]),
         "fma.bf16": lambda: partial(fma, "bf16"),
+        "cvt.pair.f32": lambda: partial(pair_of, modes["type"]),
+        "lop3": lambda: partial(logic, modes["table"]),
+        "prmt": lambda: partial(permuted, modes["selector"]),
+        **{
+            f"{fn}.{kind}x2": partial(paired, kind, modes.get("fn", fn))
+            for kind in ("f16", "bf16")
+            for fn in ("add", "min", "fma")
+        },
     }.get(name)
     return None if found is None else found()

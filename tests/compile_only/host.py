@@ -12,6 +12,7 @@ from itertools import product
 import numpy as np
 from llvmlite import ir
 
+from cute_py.codegen.arch import NEWEST
 from cute_py.codegen.emit import REGISTERS, Emit
 from cute_py.codegen.instructions import TABLE, texts, types
 from cute_py.codegen.ops import RULES
@@ -28,12 +29,12 @@ WIDTHS = {F32: 32, F64: 64}
 CALLED = {}  # functions that emitted code calls: alive as long as it may run
 
 
-def run(plan, *args, code=None):
+def run(plan, *args, code=None, arch=NEWEST):
     """Run all threads of a plan on NumPy arrays, one after the other.
 
-    `code` is what `compiled` gave, where that is at hand.
+    `code` is what `compiled` gave, where that is at hand; else the plan is compiled for `arch`.
     """
-    code, names = code or compiled(plan)
+    code, names = code or compiled(plan, arch)
     call = code.function("kernel", 1)
     values = dict(zip(INDICES, (0, 0, 0, 0), strict=True))
     for param, arg in zip(plan.params, args, strict=True):
@@ -61,7 +62,7 @@ def _given(param, arg):
     return {param.name: arg.ctypes.data, **sizes, **steps}
 
 
-def compiled(plan):
+def compiled(plan, arch=NEWEST):
     """Return the code of a plan, and the names of the words that it is called with."""
     floats = {p.name: p.dtype for p in plan.params if isinstance(p, ScalarParam)}
     names = [*INDICES, *(name for name, _kind in parameters(plan))]
@@ -76,7 +77,7 @@ def compiled(plan):
         if dtype.is_float:
             word = loaded[name] if dtype.bits == 64 else b.trunc(loaded[name], I32)
             loaded[name] = b.bitcast(word, F64 if dtype.bits == 64 else F32)
-    Kernel(b, plan, loaded).block(plan.body)
+    Kernel(b, plan, loaded, arch).block(plan.body)
     b.ret_void()
     return Code(module, is_optimized=True), names
 
@@ -84,8 +85,8 @@ def compiled(plan):
 class Kernel:
     """Emits the ops of a plan; registers and variables lie on the stack between ops."""
 
-    def __init__(self, b, plan, env):
-        self.b, self.env = b, env
+    def __init__(self, b, plan, env, arch):
+        self.b, self.env, self.arch = b, env, arch
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
         count = {r.name: word_count(r) for r in plan.storages}
         self.words = {n: [b.alloca(I32) for _ in range(count[n])] for n in count}
@@ -97,7 +98,7 @@ class Kernel:
 
     def emitter(self):
         words = {n: [self.b.load(w) for w in places] for n, places in self.words.items()}
-        return Host(self.b, self.env, words, self.starts, "", self.loose)
+        return Host(self.b, self.env, words, self.starts, loose=self.loose, arch=self.arch)
 
     def block(self, block):
         for op in block:
@@ -159,7 +160,11 @@ class Host(Emit):
             return list(old)
         if row.effects != "none":
             return self._memory(what, values, outs, guard, list(old), modes)
-        if what.startswith(("cvt.", "fma.")) or chosen.get("type") == "f16":
+        if (
+            what.startswith(("cvt.", "fma.", "prmt", "lop3"))
+            or "16x2" in what
+            or chosen.get("type") == "f16"
+        ):
             return [self._called(what, modes, values, outs[0])]
         return [getattr(self, f"_{what}")(*values)]
 

@@ -12,6 +12,7 @@ from unittest import mock
 from llvmlite import ir
 from numba.cuda import types
 
+from cute_py.codegen.arch import NEWEST
 from cute_py.codegen.emit import REGISTERS, Emit
 from cute_py.codegen.instructions import TABLE, of_atom, texts
 from cute_py.codegen.instructions import types as registers_of
@@ -266,7 +267,7 @@ def flat(found):
 
 def prepared(plan):
     """Return `run(env)`, which runs the printed kernel and returns its rows."""
-    source = Source(plan, Chains(plan))
+    source = Source(plan, Chains(plan), NEWEST)
     host = Host(source)
     program = compile(source.text, plan.name, "exec")
 

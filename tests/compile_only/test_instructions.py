@@ -91,7 +91,7 @@ def test_rows_are_told_apart_and_complete():
 
 def test_the_oldest_architecture_is_that_of_the_compilers():
     pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
-    from cute_py.codegen.arch import TARGETS
+    from cute_py.codegen.instructions import TARGETS
 
     assert TARGETS[0] == OLDEST
 

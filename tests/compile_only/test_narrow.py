@@ -183,3 +183,25 @@ def test_elements_that_no_byte_divides_into_are_refused():
         cute.compile(cute.trace(element, x, x), "sm_80")
     assert caught.value.code == "codegen-op"
     assert "e2m3 elements in global memory" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["e3m2", "e2m3"])
+@pytest.mark.parametrize("write", [False, True], ids=["read", "written"])
+def test_registers_of_six_bits_are_refused_by_name(kind, write):
+    """Sixteen of them fill three words, and some straddle two."""
+
+    @cute.kernel
+    def recast(x):
+        cute.launch(grid=1, block=32)
+        words = cute.rmem("u32", 3)
+        words.fill(1)
+        held = cute.recast(words, kind)
+        if write:
+            held[5] = 1.0
+        else:
+            words = cute.recast(held.to("f32"), "u32")
+        x[0] = words.to("f32")[1]
+
+    with pytest.raises(cute.CuteError, match="a register of 6-bit elements") as caught:
+        cute.compile(cute.trace(recast, np.ones(4, np.float32)), "sm_90a")
+    assert caught.value.code == "codegen-op"

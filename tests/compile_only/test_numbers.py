@@ -3,6 +3,7 @@ the plan, conversions, fma. What PTX converts is computed by `exact`.
 """
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cu
 from tests.compile_only import exact, host
 from tests.compile_only.expressions import INTEGERS
 
-FLOATS = ("f64", "f32", "tf32", "f16", "bf16", "e5m2", "e4m3")
+FLOATS = ("f64", "f32", "tf32", "f16", "bf16", "e5m2", "e4m3", "e2m1")
 SMALL = ("b1", "s2", "u2", "s4", "u4")
 TYPES = (*FLOATS, *INTEGERS, *SMALL)
 ROUNDINGS = ("rn", "rz", "rd", "ru", "rna")
@@ -187,9 +188,153 @@ def test_conversions_mean_the_same(source):
 
 
 @pytest.mark.parametrize("source", ["s64", "u64"])
-def test_no_integer_becomes_f64_by_a_rounding_that_ptx_lacks(source):
-    """What is rounded to odd on the way to a narrower type is no result itself."""
-    assert not check_conversion(source, "f64", "rna", False)
+def test_ties_of_64_bit_integers_go_away_from_zero(source):
+    """No instruction rounds so: two conversions to nearest are compared."""
+    assert check_conversion(source, "f64", "rna", False)
+
+
+# -- conversions of whole storages: several elements at once
+
+
+@cute.kernel
+def recast(out, words, types, ways, counts):
+    cute.launch(grid=words.shape[0], block=1)
+    row, held = cute.block_idx(), cute.rmem("u32", counts[0])
+    for i in range(counts[0]):
+        held[i] = words[row, i]
+    found = cute.recast(cute.recast(held, types[0]).to(types[1], *ways), "u32")
+    for i in range(counts[1]):
+        out[row, i] = found[i]
+
+
+def as_words(images, bits, each):
+    """Bit images as 32-bit words, a row of `each` elements for each thread."""
+    images = images.reshape(-1, each)
+    places = np.arange(each, dtype=np.uint64) * np.uint64(bits) % np.uint64(32)
+    if bits == 64:
+        return np.ascontiguousarray(images).view(np.uint32)
+    placed = (images << places).reshape(len(images), -1, 32 // bits)
+    return np.bitwise_or.reduce(placed, axis=2).astype(np.uint32)
+
+
+def as_images(words, bits):
+    if bits == 64:
+        return np.ascontiguousarray(words).view(np.uint64).reshape(-1)
+    places = np.arange(0, 32, bits, dtype=np.uint64)
+    found = words.astype(np.uint64)[..., None] >> places
+    return (found & np.uint64((1 << bits) - 1)).reshape(-1)
+
+
+def nans(images, kind):
+    low = 13 if kind == "tf32" else 0
+    return np.array([kind in FLOATS and exact.value(int(x) >> low, kind) is None for x in images])
+
+
+def check_storages(source, target, way, arch="sm_90a", step=1):
+    """A conversion of whole words is that of the emulator; of many images, each `step`-th."""
+    widths = [cute.dtype(kind).bits for kind in (source, target)]
+    each = 32 // min(*widths, 4)
+    chosen = images(source, np.random.default_rng(0))[:: step * max(1, widths[0] // 16)]
+    words = as_words(np.ascontiguousarray(chosen), widths[0], each)
+    counts = tuple(each * bits // 32 for bits in widths)
+    found = np.zeros((len(words), counts[1]), np.uint32)
+    emitted = found.copy()
+    plan = cute.trace(recast, found, words, (source, target), way, counts)
+    cute.emulate(plan, found, words)
+    host.run(plan, emitted, words, arch=arch)
+    a, b = (as_images(x, widths[1]) for x in (found, emitted))
+    assert ((a == b) | nans(a, target) & nans(b, target)).all(), (source, target, way, arch)
+
+
+def ways_of(source, target):
+    """The roundings that make a difference, with and without clamping."""
+    floats = cute.dtype(source).is_float or cute.dtype(target).is_float
+    return product(ROUNDINGS if floats else ("rn",), (False, True))
+
+
+@pytest.mark.parametrize("source", TYPES)
+def test_whole_storages_convert_as_their_elements(source):
+    """On targets without the newer instructions, too; all of them are in tests/slow."""
+    rng = np.random.default_rng(TYPES.index(source))
+    target, other = rng.choice([x for x in TYPES if x != source], 2, replace=False)
+    half = ("f16", "bf16")[source == "f16" or (bool(rng.integers(2)) and source != "bf16")]
+    ways = list(ways_of(source, target))
+    check_storages(source, target, ways[rng.integers(len(ways))], step=8)
+    check_storages(source, half, ("rn", False), step=8)
+    check_storages(source, other, ("rn", False), rng.choice(("sm_75", "sm_80")), step=8)
+
+
+# -- pairs of 16-bit floats
+
+PAIRED = {
+    "add": lambda a, b, c: a + b,
+    "sub": lambda a, b, c: a - b,
+    "mul": lambda a, b, c: a * b,
+    "fma": cute.fma,
+    "min": lambda a, b, c: cute.minimum(a, b),
+    "max": lambda a, b, c: cute.maximum(a, b),
+    "neg": lambda a, b, c: -a,
+    "abs": lambda a, b, c: abs(a),
+    "scaled": lambda a, b, c: a * 0.3 + b[0],
+}
+
+
+@cute.kernel
+def paired(out, x, fn):
+    """Five elements of each operand: two pairs and a single one."""
+    cute.launch(grid=x.shape[1], block=1)
+    row = cute.block_idx()
+    operands = [cute.rmem(x.dtype, 5) for _i in range(3)]
+    for i, operand in enumerate(operands):
+        for k in range(5):
+            operand[k] = x[i, row, k]
+    found = PAIRED[fn](*operands)
+    for k in range(5):
+        out[row, k] = found[k]
+
+
+@pytest.mark.parametrize("fn", PAIRED)
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_pairs_have_the_bits_of_their_elements(kind, fn):
+    rng = np.random.default_rng(3)
+    chosen = [images(kind, rng)[:480] for _operand in range(3)]
+    for operand in chosen:
+        rng.shuffle(operand)
+    x = np.stack([array_of(operand, kind) for operand in chosen]).reshape(3, -1, 5)
+    out = zeros(kind, x.shape[1:])
+    plan = cute.trace(paired, typed(out, kind), typed(x, kind), fn)
+    cute.emulate(plan, typed(out, kind), typed(x, kind))
+    for arch in ("sm_75", "sm_80", "sm_90a"):
+        if (kind, arch) == ("bf16", "sm_75") and fn in ("mul", "fma", "scaled"):
+            continue  # refused: it has no fma of bf16
+        emitted = zeros(kind, x.shape[1:])
+        host.run(plan, emitted, x, arch=arch)
+        require_same(out, emitted)
+
+
+@cute.kernel
+def products(out, a, b):
+    cute.launch(grid=1, block=32)
+    x, y = (cute.rmem(a.dtype, 8) for _operand in range(2))
+    here = (cute.thread_idx(),)
+    cute.copy(cute.local_tile(a, (8,), here), x)
+    cute.copy(cute.local_tile(b, (8,), here), y)
+    cute.copy(x * y, cute.local_tile(out, (8,), here))
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """The instructions of eight products, by type."""
+    arrays = {kind: [typed(zeros(kind, 256), kind)] * 3 for kind in ("f16", "bf16")}
+    plans = {kind: cute.trace(products, *given) for kind, given in arrays.items()}
+    return {kind: cute.compile(p, "sm_90a").resources.instructions for kind, p in plans.items()}
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_eight_products_are_four_instructions(counts, kind):
+    found = counts[kind]
+    assert found["HMUL2"] + found["HFMA2"] == 4, found
+    assert not any(found[each] for each in ("F2FP", "FMUL", "PRMT")), found
 
 
 # -- fma

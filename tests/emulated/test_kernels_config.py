@@ -105,6 +105,13 @@ def atom_of(kind, mode, extent, swizzle):
     return cute.composition(cute.Swizzle(swizzle[0], chunk, swizzle[1]), layout)
 
 
+def test_plain_multiply_adds_transpose_single_elements():
+    """A vector along K would not be contiguous in shared memory, where rows are."""
+    sides = (Side("K", 2), Side("MN", 2))
+    with pytest.raises(CuteError, match="single elements along K for plain multiply-adds"):
+        GemmConfig(ATOMS["f32", "f32"], (16, 16, 4), (8, 4), 2, *sides, asynchronous=False)
+
+
 @fewer(5)
 @given(cases())
 def test_any_configuration_that_fits_is_exact(case):

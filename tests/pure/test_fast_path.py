@@ -2,8 +2,10 @@
 
 import dataclasses
 import enum
+import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -545,3 +547,68 @@ def test_known_calls_have_the_plans_of_calls_that_go_the_whole_way(steps, guarde
         SCALE = 1
         for config in CONFIGS[3:5]:
             del config[2:]
+
+
+# -- gradients
+
+
+class Mode:
+    """Grad mode, which counts how often it is asked."""
+
+    def __init__(self, monkeypatch):
+        self.on, self.asked = False, 0
+        monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(is_grad_enabled=self.ask))
+
+    def ask(self):
+        self.asked += 1
+        return self.on
+
+
+def followed(x, has_gradient=True):
+    x = Array(x.shape, address=x.address)
+    x.requires_grad = has_gradient
+    return x
+
+
+def test_a_kernel_takes_no_array_that_autograd_follows(gpu, monkeypatch):
+    """Refused at the first call, at calls like earlier ones, and by `cute.run`; not by a trace."""
+    scale, mode = scaled(), Mode(monkeypatch)
+    plan = cute.trace(scale, followed(X), Y, 2.0, 5, True)
+    calls = [
+        lambda x, y: scale(x, y, 2.0, 5, True),
+        lambda x, y: scale(x, y, 2.0, 5, flag=True),
+        lambda x, y: cute.run(plan, x, y, 2.0, 5, True),
+    ]
+    mode.on = True
+    for call in calls:
+        call(X, Y)
+    for mode.on in (True, False, False, True, False, False, True):
+        for call in calls:
+            for name, pair in (("x", (followed(X), Y)), ("y", (X, followed(Y)))):
+                before = len(gpu.raw.launches)
+                if mode.on:
+                    with pytest.raises(cute.CuteError, match="requires_grad") as caught:
+                        call(*pair)
+                    assert caught.value.facts["name"] == name
+                else:
+                    call(*pair)
+                assert len(gpu.raw.launches) == before + (not mode.on)
+                call(X, Y)  # is accepted in any mode
+    factor = SimpleNamespace(item=lambda: 2.0, requires_grad=True)
+    with pytest.raises(cute.CuteError) as caught:
+        scale(X, Y, factor, 5, True)
+    assert caught.value.code == "argument-gradient"
+
+
+def test_grad_mode_is_asked_once_a_call_and_for_gradients_alone(gpu, monkeypatch, is_quick):
+    scale, mode = scaled(), Mode(monkeypatch)
+    for _ in range(3):
+        assert scale(X, Y, 2.0, 5, True) is None
+    assert is_quick(scale, X, Y, 2.0, 5, True)
+    assert mode.asked == 0
+    x = followed(X)
+    for _ in range(3):
+        scale(x, Y, 2.0, 5, True)
+    mode.asked = 0
+    assert is_quick(scale, x, Y, 2.0, 5, True)
+    assert mode.asked == 1

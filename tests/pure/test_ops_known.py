@@ -414,6 +414,7 @@ class Tensor:
 
     __module__ = "torch"
     is_cuda, device, dtype, itemsize, requires_grad = True, "cuda:0", HALF, 2, False
+    grad_mode = False
 
     def __init__(self, shape, steps=None, address=1 << 20):
         self.shape, self.address = tuple(shape), address
@@ -458,8 +459,9 @@ def facts_of(x):
 
 @pytest.fixture
 def told(gpu, monkeypatch):
-    """What autograd is told of; the library compares arrays by guards."""
+    """What autograd is told of, without grad mode; the library compares arrays by guards."""
     written, made = [], []
+    monkeypatch.setattr(Tensor, "grad_mode", False)
 
     def empty(shape, dtype, device):
         assert (dtype, device) == (HALF, "cuda:0")
@@ -469,6 +471,7 @@ def told(gpu, monkeypatch):
     graph = SimpleNamespace(increment_version=written.append)
     autograd = SimpleNamespace(graph=graph)
     torch = SimpleNamespace(empty=empty, float16=HALF, autograd=autograd)
+    torch.is_grad_enabled = lambda: Tensor.grad_mode
     monkeypatch.setitem(sys.modules, "torch", torch)
 
     def guard(given):
@@ -508,3 +511,43 @@ def test_tensors_of_torch_are_known_by_guards_and_autograd_is_told(gpu, told, st
     cute.ops.gemm(a, b, out=wide)
     assert steps.count("taken") == 3
     assert words(gpu).count(2 * N) == 1
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "bias", "out"])
+def test_tensors_with_a_gradient_are_refused_in_grad_mode_alone(gpu, told, monkeypatch, name):
+    """Grad mode is asked at each call, of cached ones too; a tensor may get its gradient later."""
+    rows = {"a": (M, K), "b": (K, N), "c": (M, N), "bias": (N,), "out": (M, N)}
+    given = {n: Tensor(s, address=(i + 2) << 23) for i, (n, s) in enumerate(rows.items())}
+    if name != "c":
+        del given["c"]
+    cute.ops.gemm(**given)
+    monkeypatch.setattr(Tensor, "grad_mode", True)
+    cute.ops.gemm(**given)  # nothing has a gradient
+    followed = Tensor(rows[name], address=given[name].address)
+    for kind in (Tensor, Parameter):
+        followed.__class__ = kind
+        followed.requires_grad = kind is Parameter
+        for mode in (True, False, False, True, False, True):
+            monkeypatch.setattr(Tensor, "grad_mode", mode)
+            before = len(gpu.raw.launches)
+            if mode and kind is Parameter:
+                with pytest.raises(cute.CuteError) as caught:
+                    cute.ops.gemm(**given | {name: followed})
+                assert caught.value.code == "argument-gradient"
+                assert f"pass {name}.detach()" in str(caught.value)
+            elif name != "out" or kind is Tensor:  # autograd's own arrays are copied to
+                cute.ops.gemm(**given | {name: followed})
+                before += 1
+            assert len(gpu.raw.launches) == before
+
+
+def test_factors_with_a_gradient_are_refused(gpu, told, monkeypatch):
+    a, b = Tensor((M, K), address=1 << 21), Tensor((K, N), address=1 << 22)
+    factor = Parameter(())
+    factor.item = lambda: 2.0
+    cute.ops.gemm(a, b, alpha=factor)
+    monkeypatch.setattr(Tensor, "grad_mode", True)
+    with pytest.raises(cute.CuteError, match="given alpha, a tensor that autograd follows"):
+        cute.ops.gemm(a, b, alpha=factor)
+    factor.requires_grad = False
+    cute.ops.gemm(a, b, alpha=factor)

@@ -7,7 +7,7 @@ import cute_py as cute
 from cute_py.atoms.arch import CHIPS, DEVICES
 from cute_py.calls import arrays
 from cute_py.cli.main import REFUSED, _parser, main
-from cute_py.codegen.arch import TARGETS
+from cute_py.codegen.instructions import TARGETS
 from cute_py.ops.libraries import Gpu
 from cute_py.ops.without_gpu import Outline, Outlines, call_on, gpu_of
 from tests.gpu_arrays import install, on_gpu

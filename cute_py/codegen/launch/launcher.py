@@ -17,6 +17,7 @@ from cute_py.calls.arrays import (
     require_plain_values,
     unwrapped,
 )
+from cute_py.calls.torch_tensors import require_no_gradient
 from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.streams import (
     current_device,
@@ -125,6 +126,7 @@ class Launcher:
         if not on_device(arg):
             kind, plan = type(unwrapped(arg)).__name__, self.compiled.plan
             raise refusal("launch-host", operation=plan.name, name=name, type=kind)
+        require_no_gradient(arg, name, self.compiled.plan.name)
         return read(arg)
 
     # -- the first launch with arrays like these

@@ -9,7 +9,7 @@ from cute_py.atoms.mma import MMA_Atom
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
 from cute_py.plan.op import FIXED, UPDATED, Lack, Node, Op
-from cute_py.plan.ops.registers import narrow, values_of
+from cute_py.plan.ops.registers import values_of
 
 Steps = tuple[tuple[int, int, int], ...]
 
@@ -55,10 +55,10 @@ class Mma(Op):
         return values_of(self.d.dtype, "a product") if self.atom.ptx is None else None
 
     def needs(self) -> MMA_Atom | str | None:
-        """The instruction of the atom; without one, the conversion that its arithmetic needs."""
+        """The instruction of the atom; without one, that of its multiply-add."""
         if self.atom.ptx is not None:
             return self.atom
-        return narrow(self.d.dtype, True) or narrow(self.a.dtype, False)
+        return "fma.bf16" if self.d.dtype.name == "bf16" else None
 
     def __str__(self) -> str:
         return f"{self.d} += {self.a} * {self.b}  {self.atom} x {len(self.steps)}"

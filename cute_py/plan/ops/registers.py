@@ -15,27 +15,6 @@ REDUX = ("add", "min", "max", "and", "or", "xor")
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 
 
-def narrow(dtype: Dtype, rounded: bool) -> str | None:
-    """Return the conversion instruction that arithmetic on a type narrower than 32 bits needs; bf16
-    is widened by a shift.
-    """
-    if dtype.name in ("e4m3", "e5m2"):
-        return "cvt.satfinite.e4m3x2.f32"
-    return "cvt.bf16.f32" if dtype.name == "bf16" and rounded else None
-
-
-def roundings(dst: Dtype, src: Dtype) -> tuple[str, ...]:
-    """Return the rounding modes of a conversion; () if no instruction converts. PTX ISA, cvt."""
-    if "ue8m0" in (dst.name, src.name) or (src.is_float and 1 < dst.bits < 8 and not dst.is_float):
-        return ()
-    if not dst.is_float and (not src.is_float or dst.bits == 1):
-        return ROUNDINGS  # nothing is rounded
-    if dst.is_float and dst.bits <= 8:
-        return ROUNDINGS[:1]
-    exact = dst.name == "f64" and (src.is_float or src.bits <= 32)
-    return ROUNDINGS if exact or dst.name == "tf32" else ROUNDINGS[:4]
-
-
 def values_of(dtype: Dtype, what: str) -> Lack | None:
     """Return what is missing to compute with a type: a block scale has no values."""
     if dtype.name != "ue8m0":
@@ -119,8 +98,8 @@ class Map(Op):
         return None if FUNCTIONS[self.fn].moves else values_of(self.dtype, self.fn)
 
     def needs(self) -> str | None:
-        """A conversion, if the type is narrow."""
-        return None if self.fn == "copy" else narrow(self.dtype, self.dst.dtype is self.dtype)
+        """The instruction of bf16 that rounds a product once: f32 has no room for the least."""
+        return "fma.bf16" if self.dtype.name == "bf16" and self.fn in ("fma", "mul") else None
 
     def __str__(self) -> str:
         return f"{self.dst} = {self.fn}.{self.dtype}({', '.join(map(str, self.sources))})"
@@ -150,33 +129,9 @@ class Convert(Op):
         return _same_length(self.dst, self.src) if known else f"the rounding {self.rounding}"
 
     def lack(self) -> Lack | None:
-        """An instruction for the types and the rounding mode."""
-        src, dst = self.src.dtype, self.dst.dtype
-        modes = roundings(dst, src)
-        if self.rounding in modes:
-            return None
-        if not modes and (
-            scale := values_of(dst, "a conversion") or values_of(src, "a conversion")
-        ):
-            return scale
-        if not modes:
-            return Lack(
-                f"a conversion of {src} to {dst}",
-                "floats to integers of 8 bits or more",
-                f"convert in two steps, of which the first rounds: x.to('s32').to('{dst}', "
-                "saturate=True)",
-            )
-        return Lack(
-            f"a conversion of {src} to {dst} by {self.rounding}",
-            f"{', '.join(modes)} for {dst}",
-            "use one of them, or convert the array on the host (cute.convert)",
-        )
-
-    def needs(self) -> str | None:
-        """The conversion of a type that only newer architectures have."""
-        if self.dst.dtype.name == "tf32":
-            return "cvt.rna.tf32.f32" if self.rounding == "rna" else None
-        return narrow(self.dst.dtype, True) or narrow(self.src.dtype, False)
+        """Types with values."""
+        what = "a conversion"
+        return values_of(self.dst.dtype, what) or values_of(self.src.dtype, what)
 
     def __str__(self) -> str:
         clamped = " saturate" if self.saturate else ""
@@ -212,8 +167,8 @@ class Reduce(Op):
         return values_of(self.src.dtype, self.fn)
 
     def needs(self) -> str | None:
-        """A conversion, if the type is narrow."""
-        return narrow(self.src.dtype, True)
+        """As in `Map`."""
+        return "fma.bf16" if self.src.dtype.name == "bf16" and self.fn == "mul" else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,15 @@ from llvmlite import ir
 from cute_py.codegen.emit import emits
 from cute_py.codegen.ops.registers.conversions import fused, narrowed, widened
 from cute_py.codegen.ops.registers.functions import INTEGER, rule_of
-from cute_py.codegen.storage import I1, I32, I64, element_type
+from cute_py.codegen.ops.registers.packed import MINUS, map_pairs
+from cute_py.codegen.storage import I1, I16, I32, I64, element_type
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
 from cute_py.plan.functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
+    from cute_py.dtypes.table import Dtype
 
 # -- Fill and Map
 
@@ -36,18 +38,30 @@ def fill(e: Emit, op: ops.Fill) -> None:
 
 @emits(ops.Map)
 def map_(e: Emit, op: ops.Map) -> None:
-    """Compute element by element; all sources are read before anything is written."""
-    results = []
+    """Compute all elements, pairs at once where there is an instruction; all sources are read
+    before anything is written.
+    """
+    pairs, results = map_pairs(e, op), {}
     for k in range(len(op.dst)):
-        values = [_source(e, x, k, op) for x in op.sources]
-        results.append(_applied(e, op, values))
-    for k, value in enumerate(results):
+        if k not in pairs and k - 1 not in pairs:
+            results[k] = _applied(e, op, [_source(e, x, k, op) for x in op.sources])
+    for k, word in pairs.items():
+        e.words.put_words(op.dst, k, 2, [word])
+    for k, value in results.items():
         e.words.put(op.dst, k, value)
 
 
 def _as_it_is(op: ops.Map) -> bool:
     """Return whether elements keep their type: they are moved, or an instruction takes them."""
-    return FUNCTIONS[op.fn].moves or (op.fn == "fma" and op.dtype.is_float and op.dtype.bits < 32)
+    narrow = op.dtype.is_float and op.dtype.bits < 32
+    return FUNCTIONS[op.fn].moves or (narrow and op.fn == "fma") or _rounds_product(op.fn, op.dtype)
+
+
+def _rounds_product(fn: str, dtype: Dtype) -> bool:
+    """Return whether a product is one of fma: bf16 reaches as far down as f32, which would round
+    the least products twice.
+    """
+    return fn == "mul" and dtype.name == "bf16"
 
 
 def _source(e: Emit, x: Any, k: int, op: ops.Map) -> Any:
@@ -78,6 +92,8 @@ def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:
         return values[0]
     if op.fn == "where":
         return e.b.select(*values)
+    if _rounds_product(op.fn, op.dtype):
+        return _product(e, *values)
     if _as_it_is(op):
         return fused(e, op.dtype, *values)
     if op.dtype.is_float:
@@ -85,6 +101,11 @@ def _applied(e: Emit, op: ops.Map, values: list[Any]) -> Any:
     else:
         result = INTEGER[op.fn](e, op.dtype.kind == "int", *values)
     return result if result.type == I1 else narrowed(e, result, op.dtype)
+
+
+def _product(e: Emit, a: Any, b: Any) -> Any:
+    """Return the product of two bf16, rounded once."""
+    return e.emit("fma.bf16", a, b, ir.Constant(I16, MINUS))[0]
 
 
 # -- reductions, and between lanes
@@ -109,6 +130,8 @@ def _combined(e: Emit, op: ops.Reduce, a: Any, b: Any) -> Any:
     kind = op.src.dtype
     if not kind.is_float:
         return INTEGER[op.fn](e, kind.kind == "int", a, b)
+    if _rounds_product(op.fn, kind):
+        return widened(e, _product(e, *(narrowed(e, x, kind) for x in (a, b))), kind)
     total = rule_of(op.fn, kind)(e, a, b)
     return total if kind.bits >= 32 else widened(e, narrowed(e, total, kind), kind)
 

@@ -1,0 +1,167 @@
+"""Tensors of torch: their element types, gradients and host memory, and `torch.compile`.
+
+torch is imported here only where a tensor is given, so it is loaded already.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+
+from cute_py.dtypes.table import Dtype
+from cute_py.dtypes.table import dtype as as_dtype
+from cute_py.errors import refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from cute_py.dtypes.table import Array
+
+NAMES = {  # element type -> the name that torch gives it
+    "f32": "float32",
+    "f64": "float64",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "s8": "int8",
+    "u8": "uint8",
+    "s16": "int16",
+    "u16": "uint16",
+    "s32": "int32",
+    "u32": "uint32",
+    "s64": "int64",
+    "u64": "uint64",
+    "b1": "bool",
+}
+_KINDS = {torch: ours for ours, torch in NAMES.items()}
+
+
+@lru_cache(maxsize=64)
+def dtype_of_torch(kind: object) -> Dtype:
+    """Return the element type that a torch.dtype is."""
+    name = str(kind).removeprefix("torch.")
+    return as_dtype(_KINDS.get(name, str(kind)))
+
+
+def is_tensor(x: object) -> bool:
+    """Return whether x is a tensor of torch, or of a type derived from it."""
+    return _is_tensor_type(type(x))  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=256)
+def _is_tensor_type(kind: type) -> bool:
+    return any(base.__module__.partition(".")[0] == "torch" for base in kind.__mro__)
+
+
+def require_dense(x: Any) -> None:
+    """Refuse a tensor whose elements are not in memory of its own: sparse, meta, a wrapper ..."""
+    try:
+        x.stride()
+        is_plain = (x.data_ptr() != 0 or 0 in x.shape) and not _is_wrapped(x)
+    except (RuntimeError, TypeError):
+        is_plain = False
+    if not is_plain or getattr(x, "is_quantized", False) or getattr(x, "is_nested", False):
+        raise refusal("argument-tensor", operation="kernel", type=type(x).__name__)
+
+
+def _is_wrapped(x: object) -> bool:
+    """Return whether torch.func transforms a tensor; its memory is that of another one."""
+    module: Any = sys.modules.get("torch._C._functorch")
+    return module is not None and bool(module.is_functorch_wrapped_tensor(x))
+
+
+# -- gradients
+
+
+def has_gradient(x: object) -> bool:
+    """Return whether autograd follows a tensor while grad mode is on."""
+    return bool(getattr(getattr(x, "array", x), "requires_grad", False))
+
+
+def require_no_gradient(x: object, name: str, operation: str) -> None:
+    """Refuse a tensor that autograd follows: a kernel's results would have no gradient."""
+    if has_gradient(x) and _grad_mode()():
+        raise refusal("argument-gradient", operation=operation, name=name)
+
+
+def outside_autograd(arrays: Iterable[object], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that answers None while grad mode is on if autograd follows an array; else
+    the function itself.
+    """
+    if not any(map(has_gradient, arrays)):
+        return function
+    is_on = _grad_mode()
+    return lambda *args: None if is_on() else function(*args)
+
+
+def _grad_mode() -> Callable[[], bool]:
+    """Return the function that returns whether grad mode is on."""
+    torch: Any = sys.modules.get("torch")
+    return bool if torch is None else torch.is_grad_enabled
+
+
+def note_written(x: object) -> None:
+    """Raise the version of a tensor, by which autograd notices writes to what it has saved."""
+    note = getattr(sys.modules["torch"].autograd.graph, "increment_version", None)  # torch 2.2
+    if note is not None:
+        note(x)
+
+
+# -- memory of the host
+
+
+def numpy_view(x: Any) -> Array:
+    """Return a NumPy array on the memory of a dense tensor of the host."""
+    import torch
+
+    kind, plain = dtype_of_torch(x.dtype), x.detach()
+    if not kind.numpy_name.startswith("ml_dtypes"):
+        return plain.numpy()  # type: ignore[no-any-return]
+    return plain.view(getattr(torch, _IMAGES[kind.bits])).numpy().view(kind.numpy)  # type: ignore[no-any-return]
+
+
+def tensor_view(x: Array, kind: Dtype) -> Any:  # a torch.Tensor
+    """Return a tensor on the memory of a NumPy array with elements of a type."""
+    import torch
+
+    if not kind.numpy_name.startswith("ml_dtypes"):
+        return torch.from_numpy(x)
+    return torch.from_numpy(x.view(_IMAGES[kind.bits])).view(getattr(torch, NAMES[kind.name]))
+
+
+_IMAGES = {8: "uint8", 16: "int16"}  # bits -> the integers that NumPy and torch both have
+
+
+# -- torch.compile
+
+_called: list[Any] = []  # the code of the functions that graphs call
+
+
+def graph_break(function: Any) -> Any:
+    """Let `torch.compile` call a function between two graphs instead of tracing it.
+
+    `torch.compiler.disable` would import torch._dynamo, and cost a microsecond a call.
+    """
+    function._torchdynamo_disable = True
+    function._torchdynamo_disable_msg = "cute_py runs between the graphs"
+    _called.append(function.__code__)
+    leave_graphs()
+    return function
+
+
+def leave_graphs() -> None:
+    """Once torch is loaded, let it skip the frames of these functions and all below them, which it
+    would trace one by one. A function that may be the first to see a tensor calls this, then one
+    that is skipped.
+    """
+    frames: Any = sys.modules.get("torch._C._dynamo.eval_frame")
+    if hasattr(frames, "_FrameExecStrategy"):  # torch 2.7
+        skip = frames._FrameAction.SKIP
+        for code in _called:
+            frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip))
+
+
+graph_break(leave_graphs)
