@@ -200,8 +200,13 @@ class GemmConfig:
         m, n, k = (*self.warps, 1)[:3]
         return m, n, k
 
-    def tiled_mma(self) -> Any:  # a TiledMMA
-        """Return the atom over the threads of a block."""
+    def tiled_mma(self, along_k: bool = False) -> Any:  # a TiledMMA
+        """Return the atom over the threads of a block. Raises LayoutError for several warps along K
+        unless the kernel expects them: their sums must be added, and written once.
+        """
+        if self.atoms_mnk[2] > 1 and not along_k:
+            rule = "one warp along K: this kernel does not add the sums of several"
+            raise refusal("gemm-config", operation="GemmConfig", config=self, rule=rule)
         atom = self.mma_atom
         if self.simt:
             permutation = tuple([_neighbours(t, w) for t, w in zip(self.tile, self.warps[:2])])  # noqa: B905

@@ -34,7 +34,7 @@ def gemm(
     """D = activation(alpha * A B^T + beta * C + bias), batch by batch."""
     bM, bN, bK = config.tile
     bx, by, bz = _launched(config, D)
-    mma, (of_a, of_b) = config.tiled_mma(), config.operands()
+    mma, (of_a, of_b) = config.tiled_mma(along_k=True), config.operands()
     thr = mma.get_slice(cute.thread_idx())
 
     gA = cute.local_tile(_matrix(A, bz), (bM, bK), (bx, _))  # (BLK_M, BLK_K, k)

@@ -63,7 +63,12 @@ class Conv2d:
         """
         (R, S), (dh, dw), C, depth = self.filter, self.dilation, x.shape[3], cfg.tile[2]
         strides = [n // x.itemsize for n in x.strides]
-        if R * S > POSITIONS or C % depth or strides[3] != 1 or any(n % 8 for n in strides[:3]):
+        if (
+            R * S > POSITIONS
+            or C % depth
+            or strides[3] != 1
+            or any(n % cfg.a.vector for n in strides[:3])
+        ):
             facts = {"filter": f"{R}x{S}", "C": C, "depth": depth, "strides": strides}
             raise refusal("conv2d", operation="Conv2d", **facts)
         _by_n, by_h, by_w, _unit = strides
@@ -97,6 +102,7 @@ class Im2col:
         self.stored = part.partition_D(shared)  # (CPY,CPY_M,CPY_K,stages)
         bM, bK = cute.size(shared, 0), cute.size(shared, 1)
         own = part.partition_S(cute.make_identity_tensor((bM, bK)))  # (CPY,CPY_M,CPY_K)
+        self.width = cute.size(own, 0)  # elements of a vector
         places, bits = cute.smem("s64", bM), cute.smem("s32", bM)
         for row in range(0, bM, g2s.size()):
             with cute.when(row + cute.thread_idx() < bM):
@@ -106,7 +112,7 @@ class Im2col:
         self.places, self.inside = [], cute.rmem("s32", cute.size(own, 1))
         for i in range(cute.size(own, 1)):
             row, column = own[0, i, 0]
-            self.places.append(cute.as_int(places[row], multiple_of=8) + column)
+            self.places.append(cute.as_int(places[row], multiple_of=self.width) + column)
             self.inside[i] = bits[row]
 
     def _row(self, conv: Conv2d, row: Any) -> tuple[Any, Any]:
@@ -146,9 +152,10 @@ class Im2col:
 
     def fill(self, stage: Any) -> Iterator[None]:
         """Copy the rows; those outside of the activations, and past the last tile, are zero."""
-        at, there = cute.as_int(self.entry[0], multiple_of=8), (self.inside & self.entry[1]) != 0
+        at = cute.as_int(self.entry[0], multiple_of=self.width)
+        there = (self.inside & self.entry[1]) != 0
         for i, place in enumerate(self.places):
-            row = cute.make_tensor(self.X.data.moved(place + at), cute.Layout(8))
+            row = cute.make_tensor(self.X.data.moved(place + at), cute.Layout(self.width))
             cute.copy(self.g2s, row, self.stored[_, i, 0, stage], pred=there[i])
             yield
 

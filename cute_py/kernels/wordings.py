@@ -37,7 +37,7 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "a filter of {filter}, and {C} channels in tiles of {depth}, with strides {strides}",
         "at most 31 filter positions, contiguous channels in whole tiles, other strides of whole "
-        "vectors of 8",
+        "vectors",
         "pad the channels with zeros, split the filter, or copy the activations",
     ),
 }

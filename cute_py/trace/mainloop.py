@@ -239,10 +239,8 @@ class _MainLoop:
                 x.begin(self.span.first)
         if "mbarrier" not in self.kinds:
             self.in_stages()
-        elif ring is None or set(self.kinds) != {"mbarrier"} or ring.stages != self.stages:
-            raise refusal_here("mainloop-ring", operation="cute.mainloop", kinds=self.kinds)
         else:
-            self.in_ring(ring)
+            self.in_ring(self.checked(ring))
         if others is not False:
             self.add_shares(share)
 
@@ -351,6 +349,16 @@ class _MainLoop:
             self.arrive((k + 1) % self.stages)
 
         self.tile(k, k % self.stages, during, last)
+
+    def checked(self, ring: TmaPipeline | None) -> TmaPipeline:
+        """Return the pipeline; refuse one that does not fit the operands."""
+        bytes = sum(int(getattr(x, "bytes", 0)) for x in self.iterators)
+        given = None if ring is None else (ring.stages, ring.bytes)
+        if ring is None or set(self.kinds) != {"mbarrier"} or given != (self.stages, bytes):
+            kinds = " and ".join(self.kinds)
+            facts = {"kinds": kinds, "stages": self.stages, "bytes": bytes}
+            raise refusal_here("mainloop-ring", operation="cute.mainloop", **facts)
+        return ring
 
     def in_ring(self, ring: TmaPipeline) -> None:
         """Mbarriers: one thread issues the copies, stages - 1 tiles ahead."""

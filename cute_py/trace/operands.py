@@ -52,6 +52,7 @@ class Operand:
             stores, where `fill` loads, yields once, and stores; or "mbarrier", by bytes on an
             mbarrier, where one thread calls `fill(stage, full)` with the `cute.Mbarriers` of the
             stages.
+        bytes: that arrive with a tile, for "mbarrier".
         count: how many tiles there are, where `mainloop` is not told.
         bounded: whether `fill` predicates tiles past `count` itself (default False).
     Raises LayoutError for a source that is neither.
@@ -89,6 +90,9 @@ def completion(x: object) -> str:
 
 class Tiles:
     """The iterator over a tensor of tiles: each is copied by a tiled copy.
+
+    `mainloop` makes it of an `Operand`. In a loop of another form, call `begin(tile)`, and exhaust
+    the generator `fill(stage)`.
 
     Args:
         source: tiles in global memory (BLK_MN, BLK_K, k).

@@ -435,8 +435,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "mainloop-ring": (
         LayoutError,
-        "operands that complete by {kinds}",
-        "both on mbarriers, and a pipeline of the same number of stages",
+        "operands that complete by {kinds}, of {bytes} bytes, in {stages} stages",
+        "both on mbarriers, and a pipeline of as many stages and bytes",
         "pass ring=cute.pipeline(stages, bytes=..., consumers=...)",
     ),
     "mainloop-sums": (

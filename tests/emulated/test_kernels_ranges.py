@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from dataclasses import replace
 from textwrap import dedent
 
 import numpy as np
@@ -13,6 +14,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.kernels import grouped, implicit_gemm, stream_k
 from cute_py.kernels.config import choose
+from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.implicit_gemm import Conv2d, Im2col, conv2d_fprop
 from cute_py.plan.ops import LdMatrix
 from tests.emulated.kernel_data import operands, poisoned, reference
@@ -104,6 +106,19 @@ def test_the_sums_of_stream_k_are_added_in_the_order_of_k():
     np.testing.assert_array_equal(of(slice(None), 3), parts[0] + parts[1] + parts[2])
 
 
+def test_a_kernel_that_does_not_expect_warps_along_k_refuses_them():
+    a, b = operands(np.random.default_rng(0), (64, 64, 64), "f16")
+    config = replace(choose(a, b, (64, 64)), tile=(64, 64, 64), warps=(2, 2, 2))
+    c, partial, flags = np.zeros((64, 64), np.float32), np.zeros((2, 4096)), np.zeros(2, np.int32)
+    for kernel, arguments in (
+        (gemm_multistage, (a, b, c)),
+        (stream_k.gemm_stream_k, (a, b, c, partial.astype(np.float32), flags)),
+    ):
+        with pytest.raises(cute.CuteError, match="one warp along K") as caught:
+            kernel(*arguments, config)
+        assert caught.value.code == "gemm-config"
+
+
 # -- grouped
 
 
@@ -183,7 +198,7 @@ class Analytic(Im2col):
 
     def fill(self, stage):
         for i, place in enumerate(self.places):
-            row = cute.make_tensor(self.X.data.moved(place + self.at), cute.Layout(8))
+            row = cute.make_tensor(self.X.data.moved(place + self.at), cute.Layout(self.width))
             there = (cute.as_int(self.inside[i]) & self.bit) != 0
             cute.copy(self.g2s, row, self.stored[_, i, 0, stage], pred=(there,))
 
@@ -219,6 +234,27 @@ def test_a_convolution_is_a_product_of_gathered_tiles(problem, iterator):
     order = ORDERS[PROBLEMS.index(problem) % 3]
     plan = convolved(*problem, order, iterator)
     assert any(isinstance(op, LdMatrix) for op in plan.ops)
+
+
+def test_a_convolution_of_bytes_has_wider_vectors():
+    conv, rng = Conv2d((3, 3), (1, 1)), np.random.default_rng(0)
+    x = rng.integers(-4, 5, (1, 6, 5, 64)).astype(np.int8)
+    f = rng.integers(-4, 5, (24, 3, 3, 64)).astype(np.int8)
+    y, flat = np.full((1, 6, 5, 24), -1, np.int32), f.reshape(24, -1)
+    config = choose(flat, flat, (64, 64))
+    assert config.a.vector == 16
+    conv2d_fprop(x, flat, y, conv.table(x, config), conv, config)
+    np.testing.assert_array_equal(y, implicit_gemm.reference(x, f, conv))
+
+
+def test_a_convolution_reads_a_slice_of_the_activations():
+    conv, rng = Conv2d((3, 3)), np.random.default_rng(0)
+    whole = rng.integers(-4, 5, (2, 9, 8, 96)).astype(np.float16)
+    x, f = whole[:, 1:8, 2:8, 32:64], rng.integers(-4, 5, (8, 3, 3, 32)).astype(np.float16)
+    y, flat = poisoned((2, 5, 4, 8), np.float32), f.reshape(8, -1)
+    config = choose(flat, flat, (64, 64))
+    conv2d_fprop(x, flat, y, conv.table(x, config), conv, config)
+    np.testing.assert_array_equal(y, implicit_gemm.reference(x, f, conv))
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -107,6 +107,30 @@ def test_a_range_that_surely_has_tiles_is_no_branch():
     assert not any(isinstance(op, If) for op in cute.trace(whole, a, b, c).ops)
 
 
+@cute.kernel
+def piecewise(A, B, C, synchronized):
+    """A tile of K at a time, each by a main loop of its own."""
+    mma = tiled()
+    acc, tCgC = started(mma, C)
+    a, b = tiles_of(A), tiles_of(B)
+    for tile in cute.range(cute.ceil_div(A.shape[1], DEPTH)):
+        if synchronized:
+            cute.syncthreads()
+        cute.mainloop(mma, acc, a, b, tile, 1)
+    cute.copy(acc, tCgC)
+
+
+def test_a_main_loop_may_be_part_of_another_loop():
+    a, b, c = matrices(64, 64, 4 * DEPTH - 8)
+    emulated_in_all_orders(piecewise, product(a, b), a, b, c, True)
+
+
+def test_stages_that_are_used_again_too_early_are_found():
+    a, b, c = matrices(64, 64, 4 * DEPTH)
+    with pytest.raises(cute.EmulationError, match="nothing orders"):
+        piecewise(a, b, c, False)
+
+
 # -- parts of a block
 
 

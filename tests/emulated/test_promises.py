@@ -139,7 +139,7 @@ def test_a_multiple_is_checked_and_used():
     assert "%" not in str(cute.trace(counted, i32(24), out))
     counted(i32(24), out)
     assert out[0] == 6
-    assert "12 as n2" in refused("emulate-promise", counted, i32(12), out)
+    assert "12 as m2" in refused("emulate-promise", counted, i32(12), out)
 
 
 @cute.kernel
@@ -154,7 +154,7 @@ def test_an_assumption_is_checked():
     out = np.zeros(4, np.int32)
     assumed(i32(3), out)
     assert out.tolist() == [0, 0, 0, 1]
-    assert "n0 < 4" in refused("emulate-assume", assumed, i32(4), out)
+    assert "m0 < 4" in refused("emulate-assume", assumed, i32(4), out)
     with pytest.raises(cute.CuteError) as caught:
         cute.trace(
             cute.kernel(lambda out: [cute.launch(grid=1, block=32), cute.assume(False)]), out
