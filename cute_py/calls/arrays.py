@@ -28,9 +28,6 @@ from cute_py.integers.code import (
     together,
     variable,
 )
-from cute_py.layout.layout import Layout
-from cute_py.tensor.host_engine import ArrayEngine, PackedEngine
-from cute_py.tensor.tensor import Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -429,7 +426,7 @@ def imported(x: Any) -> Any:
     tensor, the array that it is made of.
     """
     kind = type(x)
-    if kind is Tensor:
+    if (kind.__module__, kind.__name__) == ("cute_py.tensor.tensor", "Tensor"):
         return _host_array(x)
     if is_tensor(x):
         require_dense(x)
@@ -461,10 +458,14 @@ def _imported(x: Any) -> Any:
     raise refusal("argument-device", operation="kernel", type=kind.__name__, device=place)
 
 
-def _host_array(x: Tensor) -> Any:
+def _host_array(x: Any) -> Any:  # a Tensor
     """Return the memory of a host tensor as an array, with the packed elements of less than a byte
     as `typed` returns them; other tensors, and those with nested modes, are returned unchanged.
     """
+    # a plan that is launched needs no layouts: those who pass a tensor have loaded them
+    from cute_py.layout.layout import Layout
+    from cute_py.tensor.host_engine import ArrayEngine, PackedEngine
+
     layout = x.layout
     if not isinstance(x.engine, (ArrayEngine, PackedEngine)) or layout.__class__ is not Layout:
         return x

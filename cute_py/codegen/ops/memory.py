@@ -25,7 +25,9 @@ from cute_py.plan.conditions import Reg
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from cute_py.atoms.copy import Copy_Op
     from cute_py.codegen.emit import Emit
+    from cute_py.codegen.instructions import Row
     from cute_py.plan.access import Access
 
 # -- loads and stores
@@ -130,9 +132,11 @@ def cp_async(e: Emit, op: ops.CpAsync) -> None:
     src, dst = Addresses(e, op.src, e.link), Addresses(e, op.dst)
     guards = Guards(e, op.src)
     full = ir.Constant(I32, op.src.vector_bits // 8)
-    row, hints = of_atom(op.atom), op.src.hints
-    policy = e.emit("createpolicy", policy=hints.policy) if hints.policy else []
-    row = with_hints(row, bool(policy), hints.prefetch)
+    row: Copy_Op | Row = op.atom
+    hints, policy = op.src.hints, []
+    if op.src.cache:
+        policy = e.emit("createpolicy", policy=hints.policy) if hints.policy else []
+        row = with_hints(of_atom(op.atom), bool(policy), hints.prefetch)
     for v in range(op.src.count):
         to, out = dst[v], src[v]
         guard = guards[v]
