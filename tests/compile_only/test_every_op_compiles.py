@@ -33,7 +33,7 @@ CACHES = ("", *dict.fromkeys((*LOAD_CACHES, *STORE_CACHES)))
 NOT_YET = {
     r"cute\.print": "it takes calls of vprintf",
     r"a run-time number of (f16|bf16|tf32|e\dm\d|ue8m0)$": "arguments have 32 or 64 bits",
-    r"access to e[23]m[23] elements in global memory|a register of 6-bit": "no words are full of them",
+    r"access to e[23]m[23] elements in gl|a register of 6-bit": "no words are full of them",
 }
 
 
