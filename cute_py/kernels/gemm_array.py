@@ -1,4 +1,4 @@
-"""Many products of one call: the arrays are in tables of pointers, `cute.TensorArray`.
+"""new here: tables of pointers, `cute.TensorArray`: many products of different sizes in one launch.
 
 The groups may differ in size: a block beyond the tiles of its group does nothing. The main loop is
 that of gemm_08, since extents from a table are uniform.

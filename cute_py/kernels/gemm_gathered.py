@@ -1,4 +1,4 @@
-"""A product of gathered rows, whose rows are scattered: indices name the rows of A and of D.
+"""new here: rows that indices name: those of A are gathered, those of D are scattered.
 
 `GatheredRows` is an operand of the main loop: it reads the index of each of its rows once, and
 copies vectors of these rows tile by tile.

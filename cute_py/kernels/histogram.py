@@ -1,4 +1,4 @@
-"""Count values: atomics on shared memory for a block, and one on global memory for each bin.
+"""new here: atomics, on shared memory for a block, and one on global memory for each bin.
 
 Threads load vectors, and add to the bins of their block. The blocks go through the values together,
 so that few of them add to global memory.

@@ -111,11 +111,11 @@ def test_each_rewrite_prints_what_it_changed(monkeypatch, capsys):
     _start, waits, sums, counters, addresses = capsys.readouterr().err.split("== ")
     assert waits == "gemm_multistage sm_80 waits\nunchanged\n"
     assert sums == "gemm_multistage sm_80 sums\nunchanged\n"
-    assert "turn0 := (n0+1)%3  # line 66" in counters
+    assert "turn0 := (n0+1)%3  # line 67" in counters
     assert re.search(
-        r"^A_at around for k0 .*: from .*, 32 per iteration  # \S+:66$", addresses, re.M
+        r"^A_at around for k0 .*: from .*, 32 per iteration  # \S+:67$", addresses, re.M
     )
-    assert re.search(r"^B_at in cp_async: from .*32\*k0.*  # \S+:57$", addresses, re.M)
+    assert re.search(r"^B_at in cp_async: from .*32\*k0.*  # \S+:58$", addresses, re.M)
 
 
 def test_a_rewrite_of_ones_own_is_a_line_of_the_list(monkeypatch, capsys):

@@ -127,7 +127,7 @@ def test_bounds_that_a_kernel_tells_are_checked():
     with pytest.raises(cute.EmulationError) as caught:
         emulate(plan, x, y)
     assert caught.value.code == "emulate-promise"
-    assert "4 as n0, by block (0, 0, 0), warp 0, lane 4" in str(caught.value)
+    assert "4 as m0, by block (0, 0, 0), warp 0, lane 4" in str(caught.value)
     emulate(plan, x, y, checks=False)
 
 
