@@ -462,26 +462,20 @@ def _host_array(x: Any) -> Any:  # a Tensor
     """Return the memory of a host tensor as an array, with the packed elements of less than a byte
     as `typed` returns them; other tensors, and those with nested modes, are returned unchanged.
     """
-    # a plan that is launched needs no layouts: those who pass a tensor have loaded them
-    from cute_py.layout.layout import Layout
-    from cute_py.tensor.host_engine import ArrayEngine, PackedEngine
-
-    layout = x.layout
-    if not isinstance(x.engine, (ArrayEngine, PackedEngine)) or layout.__class__ is not Layout:
+    found = x.host_memory()
+    if found is None:
         return x
-    shape, strides = [y if isinstance(y, tuple) else (y,) for y in (layout.shape, layout.stride)]
-    if not all(n.__class__ is int for n in (*shape, *strides)):
-        return x
-    import numpy as np
-
-    memory, start, kind = x.engine.memory, x.engine.offset, x.engine.dtype
-    if isinstance(x.engine, PackedEngine):
+    memory, start, modes = found
+    kind = x.dtype
+    if x.element_bits < 8:
         at, rest = divmod(start * kind.bits, 8)
         if rest:
             raise refusal("argument-split", operation="kernel", tensor=x, dtype=kind)
-        return TypedArray(memory.view(np.uint8)[at:], kind, True, (shape, strides))
-    steps = tuple([d * memory.itemsize for d in strides])
-    array = np.lib.stride_tricks.as_strided(memory[start:], shape, steps)
+        return TypedArray(memory.view("uint8")[at:], kind, True, modes)
+    import numpy as np
+
+    steps = tuple([d * memory.itemsize for d in modes[1]])
+    array = np.lib.stride_tricks.as_strided(memory[start:], modes[0], steps)
     return array if from_numpy(array.dtype) is kind else TypedArray(array, kind)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from cute_py.calls.arguments import typed
 from cute_py.calls.arrays import (
+    Table,
     TypedArray,
     dtype_of,
     imported,
@@ -83,9 +84,10 @@ class Library:
         return unwrapped(x if dtype_of(x) is kind else typed(unwrapped(x), kind)), kind
 
     def require_plain(self, x: Any, name: str) -> None:
-        """Refuse words that hold packed elements."""
-        if isinstance(x, TypedArray) and x.packed:
-            given = f"packed elements of {x.dtype}"
+        """Refuse words that hold packed elements, and tables of pointers."""
+        packed = isinstance(x, TypedArray) and x.packed
+        if packed or isinstance(x, Table):
+            given = f"packed elements of {x.dtype}" if packed else type(x).__name__
             raise refusal("ops-array", operation=self.operation, name=name, value=given)
 
     def converted(self, x: Any, kind: Dtype) -> Any:

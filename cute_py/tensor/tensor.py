@@ -140,6 +140,26 @@ class Tensor(Operators, Record, AbstractTensor):
         """Where the elements are: host, gmem, smem, rmem or coordinates."""
         return self.engine.space
 
+    @property
+    def element_bits(self) -> int:
+        """The distance from one element to the next (bits): 4 for packed s4."""
+        return self.engine.element_bits
+
+    def host_memory(self) -> tuple[Any, int, tuple[tuple[int, ...], tuple[int, ...]]] | None:
+        """Return the memory of a tensor on the host, one array of elements or of words of packed
+        ones; the first element; and the extents and strides of its modes. None for tensors of other
+        memory, and for layouts with nested modes.
+        """
+        layout, memory = self.layout, getattr(self.engine, "memory", None)
+        if memory is None or layout.__class__ is not Layout:
+            return None
+        shape, strides = [
+            y if isinstance(y, tuple) else (y,) for y in (layout.shape, layout.stride)
+        ]
+        if self.space != "host" or not all(n.__class__ is int for n in (*shape, *strides)):
+            return None
+        return memory, self.engine.offset, (shape, strides)
+
     def __len__(self) -> int:
         return len(self.layout)
 

@@ -125,6 +125,12 @@ def tma_tensor(tensor: Tensor) -> Tensor:
             tensor=tensor,
             wanted="global memory: an argument of the kernel",
         )
+    if engine.packed:
+        wanted = "elements of whole bytes: cute.recast(x, 'u8')"
+        kinds = {"name": "a tensor", "dtype": f"packed {engine.dtype}", "atom": "TMA"}
+        raise refusal_here(
+            "kernel-operand-type", operation="cute.tma_tensor", wanted=wanted, **kinds
+        )
     shape, stride = tensor.layout.shape, tensor.layout.stride
     if not isinstance(shape, tuple):
         shape, stride = (shape,), (stride,)

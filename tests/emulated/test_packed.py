@@ -231,7 +231,10 @@ def test_words_that_hold_no_packed_elements_are_refused():
     plain, packed = cute.typed(x.view(np.int8), "s4"), cute.typed(x, "s4", packed=True)
     plan = cute.trace(tiles, packed, packed, 8)
     assert raised(lambda: cute.emulate(plan, plain, packed)).code == "emulate-argument"
-    assert raised(lambda: cute.ops.gemm(packed, packed)).code == "ops-array"
+    for given in (packed, cute.TensorArray([x])):
+        assert raised(lambda y=given: cute.ops.gemm(y, y)).code == "ops-array"
+    boxes = cute.kernel(lambda y: (cute.launch(1, 32), cute.tma_tensor(y)))
+    assert raised(lambda: cute.trace(boxes, packed)).code == "kernel-operand-type"
 
 
 def test_a_plan_with_packed_elements_is_read_back():
