@@ -48,8 +48,7 @@ def emulate(
 
     Args:
         plan: what to run.
-        args: an array for each `TensorParam`, a number for each `ScalarParam`, in order. Types
-            narrower than a byte come as one value per element.
+        args: an array for each `TensorParam`, a number for each `ScalarParam`, in order.
         checks: refuse races, reads of what is not written, and divergent barriers; without them
             only addresses are checked.
         report: whether to count.
@@ -60,8 +59,7 @@ def emulate(
             their threads and shared memory allow on the 132 multiprocessors of an H100.
         progress: called with (blocks done, blocks in all) after each batch, and after each
             iteration of a loop of the kernel with the part of its batch that is done by then.
-        arrays: more arrays that pointers of the kernel (`make_ptr`) may point into; the arguments
-            and the arrays of a `TensorArray` always are.
+        arrays: more than arguments that pointers of the kernel (`make_ptr`) may point into.
 
     Raises:
         EmulationError: what the kernel did is no defined behaviour on a GPU.
