@@ -102,16 +102,13 @@ def gemm(
         bias: (N), added to each row.
         activation: None, "relu", "gelu" (with erf), "silu", "tanh" or "sigmoid".
         out_dtype: of the result; None: that of the operands (f32 for tf32, s32 for integers).
-        backend: "auto": on the GPU for device arrays (torch, CuPy), else on the emulator;
-            or "gpu" or "emulator", which refuse arrays elsewhere.
+        backend: "gpu" or "emulator", which refuse arrays elsewhere; "auto" takes what fits them.
         config: what `choose_config` returns, or changes to that as text, "tile=64x64x32,stages=2".
         dtype: of the operands, which are converted to it first.
-        out: where the result goes; None: a new array. It may be one of the operands. On a GPU the
-            kernel writes to `out` directly if its rows are contiguous and as aligned as those of a
-            new array, and it shares no memory with a, b, c and bias; otherwise the result is
-            copied. After a refusal `out` is unchanged.
-        checks: the checks that the emulator makes, as in `cute.emulate`: True for all of them,
-            False for those of addresses alone, or names ("shared, global"). A GPU makes none.
+        out: where the result goes; None: a new array. It may be an operand. On a GPU the kernel
+            writes to it directly if its rows are contiguous and as aligned as those of a new array,
+            and it shares no memory with the operands. After a refusal `out` is unchanged.
+        checks: those of the emulator, as in `cute.emulate`: True, False or names ("shared,global").
 
     Batch modes broadcast as in `numpy.matmul`. Floats are summed in f32 (f64 in f64), integers in
     s32, which wraps; the epilogue is computed in that type, each step rounded. Integers with
@@ -130,13 +127,10 @@ def gemm(
     """
     more = alpha, beta, activation, out_dtype, backend, config, dtype, checks
     try:
-        found = KNOWN.replay(a, b, c, bias, out, *more)
-    except OverflowError:  # of a factor, which is refused below
-        found = None
-    except CuteError as error:
-        shorten(error)
-        raise
-    try:
+        try:
+            found = KNOWN.replay(a, b, c, bias, out, *more)
+        except OverflowError:  # of a factor, which is refused below
+            found = None
         return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
     except CuteError as error:
         shorten(error)

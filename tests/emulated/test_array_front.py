@@ -259,3 +259,15 @@ def test_the_cuda_interface_alone_is_enough():
         assert cute.calls.arrays.strides_of(x) == ((8, 2) if strides else (4, 1))
         assert cute.calls.arrays.on_device(x)
         assert imported(x) is x
+
+
+@pytest.mark.parametrize("value", [np.float32(1).reshape(()), np.int64(3), np.bool_(True)])
+def test_a_scalar_of_numpy_that_a_kernel_takes_for_an_array_is_refused(value):
+    @cute.kernel
+    def sized(a, out):
+        cute.launch(grid=1, block=a.shape[0])
+        out[cute.thread_idx()] = 1.0
+
+    with pytest.raises(cute.CuteError) as caught:
+        sized(value, np.zeros(32, np.float32))
+    assert caught.value.code == "argument-modes"

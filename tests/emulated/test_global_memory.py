@@ -587,6 +587,28 @@ def test_nothing_is_watched_without_checks():
     cute.emulate(cute.trace(kernel(True), *given), *given, checks=False)
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", [f32, np.float64])
+def test_a_flag_of_floats_is_compared_with_a_rounded_integer(kind, order):
+    """As `setp` on a GPU: 2**24 + 1 is 2**24 in f32, and NaN is not equal to anything."""
+
+    @cute.kernel
+    def run(flag, out):
+        cute.launch(grid=2, block=32)
+        b, t = cute.block_idx(), cute.thread_idx()
+        with cute.when((t == 0) & (b == 0)):
+            cute.store_release(at(flag), float(2**24) if kind is f32 else float(2**24 + 1))
+            cute.store_release(at(flag, 1), float("nan"))
+        with cute.when((t == 0) & (b == 1)):
+            cute.wait_until(at(flag), "eq", 2**24 + 1)
+            cute.wait_until(at(flag, 1), "ne", 0)
+            out[0] = 1.0
+
+    flag, out = np.zeros(2, kind), np.zeros(1, kind)
+    cute.emulate(cute.trace(run, flag, out), flag, out, order=order)
+    assert out[0] == 1
+
+
 # -- which blocks run, and loops that nobody ends
 
 

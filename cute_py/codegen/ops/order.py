@@ -46,6 +46,10 @@ def wait_until(e: Emit, op: ops.WaitUntil) -> None:
     """Spin on an acquire load until the comparison is true."""
     x = op.src
     address = Addresses(e, x)[0]
+    if x.dtype.is_float:
+        value = e.scalars.value(op.value)
+        e.emit("wait_until.float", address, value, space=x.space, type=x.dtype.name, test=op.test)
+        return
     value = e.scalars.value(op.value) if x.dtype.bits == 64 else e.scalars.narrow(op.value)
     kind = f"{'s' if x.dtype.kind == 'int' else 'u'}{x.dtype.bits}"
     e.emit("wait_until", address, value, space=x.space, type=kind, test=op.test)

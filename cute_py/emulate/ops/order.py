@@ -528,6 +528,8 @@ class ValueWait(Wait):
         if self.known is None or self.known[0] is not c.span or self.known[1] is not c.mask:
             self.known = c.span, c.mask
             self.place, self.wanted = self.located(c), self.value(c)
+            if self.op.src.dtype.is_float:  # rounded, as a GPU does
+                self.wanted = np.asarray(self.wanted, np.int64).astype(self.op.src.dtype.numpy)
         values: Array = self.located.load(c, self.place)[..., 0]
         return values
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Scalar
-from cute_py.plan.functions import WORDS
+from cute_py.plan.functions import FLOATS, WORDS
 from cute_py.plan.op import MBARRIER, Lack, Op
 
 TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -211,13 +211,13 @@ class WaitUntil(Op):
         return "" if self.test in TESTS and single else f"the test {self.test}"
 
     def lack(self) -> Lack | None:
-        """A type that compares with an integer."""
+        """A type that instructions compare."""
         dtype = self.src.dtype
-        if dtype.name in WORDS:
+        if dtype.name in (*WORDS, *FLOATS):
             return None
         return Lack(
             f"a wait for an element of {dtype}",
-            ", ".join(WORDS),
+            ", ".join((*WORDS, *FLOATS)),
             "wait for a flag of one of these types, stored after the data (cute.store_release)",
         )
 
