@@ -115,9 +115,8 @@ def gemm(
     factors that are not whole, or with float terms, results or activations, go through f32. The
     result is rounded to nearest even; integers and 8-bit floats clamp to their finite range. With
     K = 0 the product is 0; with M, N or the batch 0 the result is empty. NaN and inf propagate.
-    The result is an array of the library of `a`. It has no gradient, so tensors of torch that
-    autograd follows are refused in grad mode. Under `torch.compile` the call is a graph break.
-    Raises CuteError: LayoutError for shapes, DtypeError for types; all are in docs/errors.md.
+    The result is an array of the library of `a`, without gradient: tensors that autograd follows
+    are refused in grad mode. `torch.compile` breaks the graph. Raises CuteError (docs/errors.md).
 
     >>> import numpy as np
     >>> a, b = np.ones((2, 3), np.float32), np.eye(3, dtype=np.float32)

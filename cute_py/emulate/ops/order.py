@@ -517,6 +517,7 @@ class ValueWait(Wait):
 
     def __init__(self, op: ops.WaitUntil, located: Located, value: Evaluated) -> None:
         super().__init__(op)
+        self.kind = op.src.dtype
         self.located, self.value, self.test = located, value, TESTS[op.test]
         self.words = f"{op.src.storage} {SIGNS[op.test]} {op.value}"
         self.known: tuple[Span, Array | None] | None = None  # for whom what is looked at is known
@@ -528,8 +529,8 @@ class ValueWait(Wait):
         if self.known is None or self.known[0] is not c.span or self.known[1] is not c.mask:
             self.known = c.span, c.mask
             self.place, self.wanted = self.located(c), self.value(c)
-            if self.op.src.dtype.is_float:  # rounded, as a GPU does
-                self.wanted = np.asarray(self.wanted, np.int64).astype(self.op.src.dtype.numpy)
+            if self.kind.is_float:  # rounded, as a GPU does
+                self.wanted = np.asarray(self.wanted, np.int64).astype(self.kind.numpy)
         values: Array = self.located.load(c, self.place)[..., 0]
         return values
 
