@@ -217,7 +217,7 @@ def test_reasons_are_needed(words):
         ("a load", ("f32", "wb"), ("f32", "ca")),
         ("a conversion", ("f32", "ue8m0", "rn", False), ("f32", "e4m3", "rz", False)),
         ("a shared element", ("s4",), ("s8",)),
-        ("a wait", ("f32", "ge"), ("s32", "ge")),
+        ("a wait", ("f16", "ge"), ("f32", "ge")),
         ("a number", ("ue8m0",), ("u8",)),
     ],
 )
