@@ -451,8 +451,8 @@ def wait_until(element: Tensor, test: str, value: Leaf) -> None:
     """Wait until an element of memory compares `eq`, `ne`, `ge`, `gt`, `le` or `lt` to a value.
 
     The element is of 32 or 64 bits. The value is an integer; for an element of f32 or f64 it is
-    rounded to that type, and NaN compares `ne` alone. The element is polled with acquire order: writes before the release that made the comparison
-    true are visible after the wait.
+    rounded to that type, and NaN compares `ne` alone. The element is polled with acquire order:
+    writes before the release that made the comparison true are visible after the wait.
     """
     require_choice(test, ("eq", "ne", "ge", "gt", "le", "lt"), "wait_until")
     src = access(require_tensor(element, "wait_until"), 1, "wait_until")
