@@ -380,6 +380,7 @@ WHEN = {
     "vector-alignment": "a vector may be misaligned",
     "kernel-recast": "an array in global memory is recast from or to a sub-byte type",
     "kernel-types": "operands have two types",
+    "kernel-rounding": "no instruction rounds in this way",
     "kernel-domain": "a function is not defined for the type",
     "kernel-shapes": "the shapes of operands, or of the sides of a copy, do not match",
     "kernel-element": "an element of an element is assigned, as in C's `a[i][j] = x`",

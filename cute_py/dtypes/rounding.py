@@ -28,11 +28,14 @@ _MODES = {
     **{name: name for name in ROUNDINGS},
     **{f"round_{name}": name for name in ROUNDINGS},
     **{ptx: name for name, ptx in ROUNDINGS.items() if ptx},
+    "rd": "toward_neg_infinity",  # CUDA's suffixes for rm and rp
+    "ru": "toward_infinity",
 }
 
 
 def rounding_mode(name: str, operation: str) -> str:
-    """Return the key of `ROUNDINGS` for a name: the key itself, CUTLASS's or PTX's name.
+    """Return the key of `ROUNDINGS` for a name: the key itself, or the name in CUTLASS, PTX or
+    CUDA.
 
     Raises:
         DtypeError: there is no such rounding.

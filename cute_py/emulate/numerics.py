@@ -22,7 +22,6 @@ from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.spans import Array
 from cute_py.plan.functions import FUNCTIONS
 
-ROUNDINGS = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp", "rna": "rna"}
 _NARROW = 0x1FFFFFFF, 0x10000000  # of a float64: the bits that f32 drops, and the tie among them
 
 
@@ -46,7 +45,7 @@ def converted(
     fast = rounding == "rn" and not saturate and source is f32 and target in (f16, bf16)
     if fast and not np.isnan(values).any():
         return values.astype(numpy_type(target))
-    return np.asarray(convert(values, target, ROUNDINGS[rounding], saturate))
+    return np.asarray(convert(values, target, rounding, saturate))
 
 
 def numeric(values: Array, dtype: Dtype) -> Array:
@@ -200,6 +199,10 @@ def _greatest(a: Array, b: Array) -> Array:
     return found
 
 
+def _or_nan(rule: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), a + b, rule(a, b))
+
+
 def _bits(x: Array, bits: int) -> Array:
     """Return the bits of integers along a new last mode, the lowest first."""
     held = np.asarray(x).astype(np.int64)[..., None].view(np.uint8)
@@ -233,6 +236,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "fma": lambda a, b, c: np.asarray(a * b + c),
     "min": _least,
     "max": _greatest,
+    "min_nan": _or_nan(_least),
+    "max_nan": _or_nan(_greatest),
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,

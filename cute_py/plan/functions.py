@@ -54,7 +54,13 @@ def _greatest(a: Any, b: Any) -> Any:
     return b if a != a else a if b != b else max(a, b)
 
 
+def _or_nan(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: a if a != a else b if b != b else choose(a, b)
+
+
 _OPERATORS = (
+    Function("max_nan", 2, _or_nan(max), "float"),
+    Function("min_nan", 2, _or_nan(min), "float"),
     Function("copy", 1, lambda a: a, moves=True),
     Function("neg", 1, operator.neg),
     Function("abs", 1, abs),
@@ -86,11 +92,13 @@ _NAMED = (
     ),
     Function(
         "max", 2, _greatest, public="maximum",
-        text="Return the greater of a and b; if one is NaN, the other (PTX max).",
+        text="Return the greater of a and b; if one is NaN, the other, or with `nan=\"propagate\"` NaN "
+        "(PTX max, max.NaN).",
     ),
     Function(
         "min", 2, _least, public="minimum",
-        text="Return the lesser of a and b; if one is NaN, the other (PTX min).",
+        text="Return the lesser of a and b; if one is NaN, the other, or with `nan=\"propagate\"` NaN "
+        "(PTX min, min.NaN).",
     ),
     Function("fma", 3, lambda a, b, c: a * b + c, text="Return a*b + c, rounded once."),
     Function(

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cute_py.plan.functions import PUBLIC, Function
-from cute_py.trace.arithmetic import apply
+from cute_py.plan.functions import FUNCTIONS, PUBLIC, Function
+from cute_py.trace.arithmetic import apply, common_type
+from cute_py.trace.state import require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,15 @@ def _of_three(fn: str) -> Callable[..., Tensor]:
     return function
 
 
+def _extreme(fn: str) -> Callable[..., Tensor]:
+    def function(a: object, b: object, nan: str = "ignore") -> Tensor:
+        require_choice(nan, ("ignore", "propagate"), f"cute.{FUNCTIONS[fn].public}")
+        floats = common_type(fn, (a, b)).is_float
+        return apply(f"{fn}_nan" if nan == "propagate" and floats else fn, a, b)
+
+    return function
+
+
 def _where(fn: str) -> Callable[..., Tensor]:
     def function(condition: object, a: object, b: object) -> Tensor:
         return apply(fn, condition, a, b)
@@ -47,12 +57,13 @@ def _where(fn: str) -> Callable[..., Tensor]:
     return function
 
 
+_SPECIAL = {"where": _where, "max": _extreme, "min": _extreme}
 _BY_ARITY = {1: _of_one, 2: _of_two, 3: _of_three}
 
 
 def _recording(name: str, row: Function) -> Callable[..., Tensor]:
     """Return the function that records a row."""
-    make = _where if row.name == "where" else _BY_ARITY[row.arity]
+    make = _SPECIAL.get(row.name) or _BY_ARITY[row.arity]
     function: Any = make(row.name)
     function.__code__ = function.__code__.replace(co_name=name)  # the name that a refusal shows
     function.__name__ = function.__qualname__ = name

@@ -240,6 +240,13 @@ WORDINGS: dict[str, Wording] = {
         "operands of one type",
         "convert one of them: x.to(dtype); for a condition: cute.where(c, 1, 0)",
     ),
+    "kernel-rounding": (
+        DtypeError,
+        "the rounding {rounding}, for which GPUs have no instruction",
+        "one of the other names of cute.ROUNDINGS",
+        "use half_ulp_truncate (rna), which differs in subnormal results only; or convert on the "
+        "host with cute.convert",
+    ),
     "kernel-domain": (
         LeafTypeError,
         "registers of {dtype}",
@@ -249,7 +256,7 @@ WORDINGS: dict[str, Wording] = {
     "kernel-shapes": (
         LayoutError,
         "shapes {a} and {b}",
-        "one shape, or a single element on one side",
+        "one shape, modes of extent 1 against any extent, or a single element on one side",
         "slice or reshape one of them; partitions of one tiled operation match",
     ),
     "kernel-element": (

@@ -168,12 +168,16 @@ def arithmetic(kind, fn):
         "mul": lambda a, b: fma(kind, a, b, minus),
         "min": lambda a, b: least(kind, a, b, min),
         "max": lambda a, b: least(kind, a, b, max),
+        "min_nan": lambda a, b: least(kind, a, b, min, propagate=True),
+        "max_nan": lambda a, b: least(kind, a, b, max, propagate=True),
     }[fn]
 
 
-def least(kind, a, b, chosen):
-    """The lesser or greater of two; a number rather than NaN, -0 below 0."""
+def least(kind, a, b, chosen, propagate=False):
+    """The lesser or greater of two; a number rather than NaN or, with .NaN, NaN; -0 below 0."""
     x, y = value(a, kind), value(b, kind)
+    if propagate and None in (x, y):
+        return image(None, kind)
     if x is None or y is None:
         return image(None, kind) if x is y else b if x is None else a
     return chosen((x, -is_negative(a, kind), a), (y, -is_negative(b, kind), b))[2]
@@ -223,6 +227,7 @@ def instruction(name, modes):
         "fma": lambda: partial(fma, modes["type"]),
         "fma.bf16": lambda: partial(fma, "bf16"),
         "cvt.pair.f32": lambda: partial(pair_of, modes["type"]),
+        "min.nan": lambda: arithmetic("f32", f"{modes['fn']}_nan"),
         "lop3": lambda: partial(logic, modes["table"]),
         "prmt": lambda: partial(permuted, modes["selector"]),
         **{

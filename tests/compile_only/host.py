@@ -161,7 +161,7 @@ class Host(Emit):
         if row.effects != "none":
             return self._memory(what, values, outs, guard, list(old), modes)
         if (
-            what.startswith(("cvt.", "fma.", "prmt", "lop3"))
+            what.startswith(("cvt.", "fma.", "prmt", "lop3", "min.nan"))
             or "16x2" in what
             or chosen.get("type") == "f16"
         ):

@@ -275,6 +275,8 @@ PAIRED = {
     "max": lambda a, b, c: cute.maximum(a, b),
     "neg": lambda a, b, c: -a,
     "abs": lambda a, b, c: abs(a),
+    "min_nan": lambda a, b, c: cute.minimum(a, b, nan="propagate"),
+    "max_nan": lambda a, b, c: cute.maximum(a, b, nan="propagate"),
     "scaled": lambda a, b, c: a * 0.3 + b[0],
 }
 
@@ -310,6 +312,52 @@ def test_pairs_have_the_bits_of_their_elements(kind, fn):
         emitted = zeros(kind, x.shape[1:])
         host.run(plan, emitted, x, arch=arch)
         require_same(out, emitted)
+
+
+@cute.kernel
+def extremes(out, x):
+    cute.launch(grid=x.shape[1], block=1)
+    a, b = (x[i, cute.block_idx()] for i in range(2))
+    out[0, cute.block_idx()] = cute.maximum(a, b, nan="propagate")
+    out[1, cute.block_idx()] = cute.minimum(a, b, nan="propagate")
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "e4m3"])
+def test_nan_is_propagated_with_and_without_the_instruction(kind):
+    rng = np.random.default_rng(3)
+    x = np.stack([array_of(rng.permutation(images(kind, rng)), kind) for _operand in range(2)])
+    out = zeros(kind, (2, COUNT))
+    plan = cute.trace(extremes, typed(out, kind), typed(x, kind))
+    cute.emulate(plan, typed(out, kind), typed(x, kind))
+    for arch in ("sm_75", "sm_80"):
+        emitted = zeros(kind, (2, COUNT))
+        host.run(plan, emitted, x, arch=arch)
+        require_same(out, emitted)
+
+
+@cute.kernel
+def outer_sums(out, x):
+    """Rows and columns of extent 1 are repeated: pairs of equal and of neighbouring elements."""
+    cute.launch(grid=x.shape[0], block=1)
+    row, a, b = cute.block_idx(), cute.rmem(x.dtype, (4, 1)), cute.rmem(x.dtype, (1, 3))
+    for i in range(4):
+        a[i, 0] = x[row, i]
+    for i in range(3):
+        b[0, i] = x[row, 4 + i]
+    found = a * b
+    for i in range(12):
+        out[row, i] = found[i]
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_repeated_modes_are_computed_in_pairs(kind):
+    rng = np.random.default_rng(3)
+    x = array_of(rng.permutation(images(kind, rng)[: 7 * 64]), kind).reshape(64, 7)
+    found, emitted = both(outer_sums, zeros(kind, (64, 12)), kind, (x, kind))
+    require_same(found, emitted)
+    plan = cute.trace(outer_sums, typed(found, kind), typed(x, kind))
+    packed = {"f16": "mul.rn.f16x2", "bf16": "mul.rn.bf16x2"}[kind]
+    assert cute.compile(plan, "sm_90a").ptx.count(packed) == 6
 
 
 @cute.kernel

@@ -223,6 +223,14 @@ def kernel_choice(x):
     x[0] = cute.warp_reduce("sum", x[1])  # here
 
 
+def kernel_rounding(f):
+    f[0] = f[1].to("tf32", "half_ulp_trunc_dntz").to("f32")  # here
+
+
+def kernel_rounding_mended(f):
+    f[0] = f[1].to("tf32", "half_ulp_truncate").to("f32")
+
+
 def kernel_recast(flags):
     words = cute.recast(flags, "u32")  # here
     cute.copy(cute.local_tile(words, (1,), (0,)), cute.rmem("u32", 1))
@@ -352,6 +360,7 @@ CODES = [
     "vector-extent",
     "vector-alignment",
     "kernel-recast",
+    "kernel-rounding",
     "kernel-types",
     "kernel-domain",
     "kernel-number",

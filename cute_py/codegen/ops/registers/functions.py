@@ -151,6 +151,19 @@ def _compare(sign: str) -> Callable[..., Any]:
     return rule
 
 
+def _or_nan(fn: str) -> Callable[..., Any]:
+    """Return the rule of a minimum or maximum that is NaN where an operand is."""
+
+    def rule(e: Emit, a: Any, b: Any) -> Any:
+        if a.type == F32 and e.has("min.nan"):
+            return e.emit("min.nan", a, b, fn=fn)[0]
+        nan = ir.Constant(a.type, float("nan"))
+        number = _one(fn)(e, a, b)
+        return e.b.select(e.b.fcmp_unordered("uno", a, b), nan, number)
+
+    return rule
+
+
 _LOG2E, _LN2 = 1.4426950408889634, 0.6931471805599453
 _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
@@ -161,6 +174,7 @@ _FLOAT: dict[str, Callable[..., Any]] = {
         for name in ("abs", "add", "sub", "mul", "div", "min", "max", "sqrt", "floor", "ceil")
     },
     "fma": lambda e, a, b, c: e.b.fma(a, b, c),
+    **{f"{fn}_nan": _or_nan(fn) for fn in ("min", "max")},
     **{name: _one(f"{name}.approx") for name in ("rsqrt", "rcp", "tanh", "sin", "cos")},
     "exp2": _one("ex2.approx"),
     "exp": _scaled("ex2.approx", _LOG2E),
