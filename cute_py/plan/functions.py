@@ -92,13 +92,13 @@ _NAMED = (
     ),
     Function(
         "max", 2, _greatest, public="maximum",
-        text="Return the greater of a and b; if one is NaN, the other, or with `nan=\"propagate\"` NaN "
-        "(PTX max, max.NaN).",
+        text="Return the greater of a and b; if one is NaN, the other (PTX max), or with "
+        '`nan="propagate"` NaN (max.NaN).',
     ),
     Function(
         "min", 2, _least, public="minimum",
-        text="Return the lesser of a and b; if one is NaN, the other, or with `nan=\"propagate\"` NaN "
-        "(PTX min, min.NaN).",
+        text="Return the lesser of a and b; if one is NaN, the other (PTX min), or with "
+        '`nan="propagate"` NaN (min.NaN).',
     ),
     Function("fma", 3, lambda a, b, c: a * b + c, text="Return a*b + c, rounded once."),
     Function(

@@ -168,6 +168,10 @@ def shapes_match(a: IntTuple, b: IntTuple) -> bool:
     return p == q or (min(len(p), len(q)) < 2 and size(a) == size(b))
 
 
+def _assignable(target: IntTuple, shape: IntTuple) -> bool:
+    return shapes_match(target, shape) or _broadcast(target, shape) == target
+
+
 def _value(x: Any, kind: Dtype, name: str) -> Value:
     """Return an operand as a value of the plan, checked against the type of the others."""
     if is_register(x):
@@ -249,10 +253,8 @@ def assign(target: Tensor, value: Any) -> None:
         return
     if getattr(value, "engine", None) is not None and not is_register(value):
         value = value.engine.read(0) if value.size() == 1 else value
-    if is_register(value) and value.size() != 1 and not shapes_match(target.shape, value.shape):
-        if _broadcast(target.shape, value.shape) != target.shape:
-            a, b = target.shape, value.shape
-            raise refusal_here("kernel-shapes", operation="assignment", a=a, b=b)
+    if is_register(value) and value.size() != 1 and not _assignable(target.shape, value.shape):
+        raise refusal_here("kernel-shapes", operation="assignment", a=target.shape, b=value.shape)
     if is_register(value) and value.dtype is not target.dtype:
         raise refusal_here("kernel-types", operation="assignment", a=target.dtype, b=value.dtype)
     source = _value(_not_in_memory(value), target.dtype, "assignment")

@@ -17,6 +17,7 @@ from cute_py.calls.torch_tensors import graph_break, leave_graphs
 from cute_py.dtypes.table import b1
 from cute_py.errors import CuteError, is_own, place_text, refusal
 from cute_py.layout.layout import Layout
+from cute_py.plan.contraction import contracted
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
@@ -255,7 +256,7 @@ def _run(kernel: Kernel, arguments: tuple[Argument, ...], state: Trace) -> None:
 def _plan(kernel: Kernel, state: Trace) -> Plan:
     if state.launch is None:
         raise refusal("kernel-no-launch", operation=kernel.__name__)
-    return Plan(
+    plan = Plan(
         kernel.__name__,
         tuple(state.params.values()),
         state.launch,
@@ -263,6 +264,7 @@ def _plan(kernel: Kernel, state: Trace) -> Plan:
         _used_registers(state),
         tuple(state.root.ops),
     )
+    return contracted(plan) if state.contract else plan
 
 
 def _used_registers(state: Trace) -> tuple[Any, ...]:

@@ -77,6 +77,7 @@ class Trace:
         self.params: dict[str, Any] = {}
         self.taken: set[str] = set()  # names of parameters and their sizes
         self.launch: Any = None
+        self.contract = False  # whether products and sums become fma
         self.profiles = (0, 0)  # the ranks of grid and block, 0 for an integer
         self.top = 0  # shared memory in use (bytes)
         self.unions: list[list[int]] = []  # [start, end of the longest member]

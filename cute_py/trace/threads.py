@@ -59,6 +59,7 @@ def launch(
     min_blocks: int = 1,
     spill_bytes: int = 0,
     pdl: bool = False,
+    fma: bool = False,
 ) -> None:
     """Set the launch shape, once, before the first use of a thread or block index.
 
@@ -73,6 +74,9 @@ def launch(
         pdl: programmatic dependent launch: blocks start while the preceding kernel drains, and
             wait for it in `griddepcontrol_wait`, which must precede the first use of global memory.
             Before sm_90, kernels run one after another.
+        fma: contract products and sums of floating-point registers: where one addition or
+            subtraction alone reads a product, both become `cute.fma`, which rounds once. The plan
+            is rewritten, so the emulator and a GPU agree.
 
     """
     trace = current()
@@ -88,7 +92,7 @@ def launch(
     shape = Launch(blocks, tuple(threads), tuple(group), least, spills, pdl)  # type: ignore[arg-type]
     if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1 or spills < 0:
         raise refusal_here("kernel-block", operation="cute.launch", block=block)
-    trace.launch = shape
+    trace.launch, trace.contract = shape, bool(fma)
     trace.profiles = (_profile(grid), _profile(block))
 
 

@@ -264,6 +264,38 @@ def test_whole_storages_convert_as_their_elements(source):
     check_storages(source, other, ("rn", False), rng.choice(("sm_75", "sm_80")), step=8)
 
 
+# -- contraction
+
+
+@cute.kernel
+def polynomial(out, x, fma):
+    cute.launch(grid=COUNT // 32, block=32, fma=fma)
+    i = cute.block_idx() * 32 + cute.thread_idx()
+    held = x[i]
+    out[0, i] = held * held - held
+    out[1, i] = held - held * 3.0
+    out[2, i] = held * held + 0.5 * held
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16", "e4m3"])
+def test_a_contracted_plan_means_the_same(kind):
+    x = array_of(images(kind, np.random.default_rng(0)), kind)
+    fused = both(polynomial, zeros(kind, (3, COUNT)), kind, (x, kind), fma=True)
+    plain = both(polynomial, zeros(kind, (3, COUNT)), kind, (x, kind), fma=False)
+    require_same(*fused)
+    require_same(*plain)
+    assert (fused[0].view(np.uint8) != plain[0].view(np.uint8)).any()
+
+
+def test_contraction_is_of_the_plan_alone():
+    x = np.zeros((3, COUNT), np.float32)
+    ptx = {
+        fma: cute.compile(cute.trace(polynomial, x, x[0], fma), "sm_80").ptx
+        for fma in (False, True)
+    }
+    assert {fma: text.count("fma.rn.f32") for fma, text in ptx.items()} == {False: 0, True: 3}
+
+
 # -- pairs of 16-bit floats
 
 PAIRED = {
