@@ -379,7 +379,7 @@ _FLOATS = (
     _row("min.nan", "{fn}.NaN.f32 {d}, {a}, {b};", "d:f32 < a:f32 b:f32", "min, max",
          first="sm_80", fn=_same("min", "max")),
     _row("lop3", "lop3.b32 {d}, {a}, {b}, {c}, {table};", f"{_B2} c:b32", "lop3", table=()),
-    _row("prmt", "prmt.b32 {d}, {a}, {b}, {selector};", _B2, "prmt", selector=()),
+    _row("prmt", "prmt.b32 {d}, {a}, {b}, {selector};", f"{_B2} selector:b32", "prmt"),
 )  # fmt: skip
 
 _CONVERSIONS = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cute_py.errors import refusal_here
 from cute_py.plan.functions import FUNCTIONS, PUBLIC, Function
 from cute_py.trace.arithmetic import apply, common_type
 from cute_py.trace.state import require_choice
@@ -57,7 +58,46 @@ def _where(fn: str) -> Callable[..., Tensor]:
     return function
 
 
-_SPECIAL = {"where": _where, "max": _extreme, "min": _extreme}
+def _field(fn: str) -> Callable[..., Tensor]:
+    def function(x: object, pos: object, len: object) -> Tensor:
+        return apply(fn, x, pos, len)
+
+    return function
+
+
+def _insert(fn: str) -> Callable[..., Tensor]:
+    def function(x: object, y: object, pos: object, len: object) -> Tensor:
+        return apply(fn, x, y, pos, len)
+
+    return function
+
+
+def _permute(fn: str) -> Callable[..., Tensor]:
+    def function(a: object, b: object, selector: object) -> Tensor:
+        return apply(fn, a, b, selector)
+
+    return function
+
+
+def _logic(fn: str) -> Callable[..., Tensor]:
+    def function(a: object, b: object, c: object, table: object) -> Tensor:
+        if table.__class__ is not int or not 0 <= table < 256:
+            choices = "the numbers 0 to 255"
+            raise refusal_here("kernel-choice", operation="cute.lop3", value=table, choices=choices)
+        return apply(fn, a, b, c, table)
+
+    return function
+
+
+_SPECIAL = {
+    "where": _where,
+    "max": _extreme,
+    "min": _extreme,
+    "bfe": _field,
+    "bfi": _insert,
+    "prmt": _permute,
+    "lop3": _logic,
+}
 _BY_ARITY = {1: _of_one, 2: _of_two, 3: _of_three}
 
 

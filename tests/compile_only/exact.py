@@ -193,10 +193,14 @@ def pair_of(kind, high, low):
     return high << 16 | low
 
 
-def permuted(selector, a, b):
-    """prmt of two words."""
-    chosen = [(selector >> 4 * i & 7) * 8 for i in range(4)]
-    return sum(((b << 32 | a) >> n & 0xFF) << 8 * i for i, n in enumerate(chosen))
+def permuted(a, b, selector):
+    """prmt of two words; the top bit of a digit repeats the sign of its byte."""
+    found = 0
+    for i in range(4):
+        digit = selector >> 4 * i & 15
+        byte = (b << 32 | a) >> 8 * (digit & 7) & 0xFF
+        found |= (0xFF * (byte >> 7) if digit & 8 else byte) << 8 * i
+    return found
 
 
 def logic(table, *words):
@@ -229,7 +233,7 @@ def instruction(name, modes):
         "cvt.pair.f32": lambda: partial(pair_of, modes["type"]),
         "min.nan": lambda: arithmetic("f32", f"{modes['fn']}_nan"),
         "lop3": lambda: partial(logic, modes["table"]),
-        "prmt": lambda: partial(permuted, modes["selector"]),
+        "prmt": lambda: permuted,
         **{
             f"{fn}.{kind}x2": partial(paired, kind, modes.get("fn", fn))
             for kind in ("f16", "bf16")

@@ -264,6 +264,40 @@ def test_whole_storages_convert_as_their_elements(source):
     check_storages(source, other, ("rn", False), rng.choice(("sm_75", "sm_80")), step=8)
 
 
+# -- functions of bits
+
+
+@cute.kernel
+def of_bits(out, x):
+    cute.launch(grid=COUNT // 32, block=32)
+    i = cute.block_idx() * 32 + cute.thread_idx()
+    a, b, pos, count = (x[k, i] for k in range(4))
+    results = [cute.bfe(a, pos, count), cute.bfi(a, b, pos, count)]
+    results += [cute.bfe(a, 1, 2), cute.bfi(a, b, 2, 1)]
+    if x.dtype.name in ("s32", "u32"):
+        results += [cute.prmt(a, b, pos), cute.prmt(a, b, 0x39D1), cute.lop3(a, b, pos, 0xCA)]
+    for k, result in enumerate(results):
+        out[k, i] = result
+
+
+@pytest.mark.parametrize("kind", [*INTEGERS, "s4", "u4"])
+def test_functions_of_bits_mean_the_same(kind):
+    rng, dtype = np.random.default_rng(0), cute.dtype(kind)
+    x = rng.integers(dtype.min, dtype.max, (4, COUNT), dtype.numpy, endpoint=True)
+    x[2:, : COUNT // 2] = rng.integers(
+        0, min(dtype.bits, 15 if dtype.bits == 4 else 64), (2, COUNT // 2)
+    )
+    if kind == "s4":
+        x[2:] &= 7
+    require_same(*both(of_bits, zeros(kind, (7, COUNT)), kind, (x, kind)))
+
+
+def test_lop3_and_prmt_are_one_instruction():
+    x = np.zeros((4, COUNT), np.uint32)
+    found = cute.compile(cute.trace(of_bits, np.zeros((7, COUNT), np.uint32), x), "sm_80").ptx
+    assert (found.count("lop3.b32"), found.count("prmt.b32")) == (1, 2)
+
+
 # -- contraction
 
 

@@ -208,3 +208,45 @@ def test_another_word_for_nan_is_refused():
 
     with pytest.raises(cute.LayoutError, match="ignore, propagate"):
         traced(body)
+
+
+# -- bits
+
+
+@pytest.mark.parametrize("table", [-1, 256, 1.0, True, "a & b"])
+def test_lop3_takes_a_table_of_eight_bits(table):
+    def body(x):
+        cute.lop3(x[0], x[1], x[2], table)
+
+    with pytest.raises(cute.LayoutError, match="0 to 255"):
+        traced(body)
+
+
+@pytest.mark.parametrize("kind", ["f32", "s64", "u8", "b1"])
+def test_prmt_is_of_words(kind):
+    def body(x):
+        held = cute.rmem(kind, 1)
+        held.fill(0)
+        cute.prmt(held, held, held)
+
+    with pytest.raises(cute.LeafTypeError, match="s32 or u32") as caught:
+        traced(body)
+    assert caught.value.code == "kernel-domain"
+
+
+def test_lop3_of_f0_cc_aa_is_its_table():
+    """As PTX defines the table; CUTLASS's kernels use 0xEA for (a & b) | c."""
+
+    @cute.kernel
+    def kernel(out):
+        cute.launch(grid=1, block=1)
+        a, b, c = (cute.rmem("u32", 1) for _word in range(3))
+        for held, value in ((a, 0xF0), (b, 0xCC), (c, 0xAA)):
+            held.fill(value)
+        for table in range(256):
+            out[table] = cute.lop3(a, b, c, table) & 0xFF
+
+    out = np.zeros(256, np.uint32)
+    kernel(out)
+    assert out.tolist() == list(range(256))
+    assert (0xF0 & 0xCC) | 0xAA == 0xEA

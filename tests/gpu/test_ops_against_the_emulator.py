@@ -101,6 +101,12 @@ def arity(fn):
     return FUNCTIONS[fn].arity
 
 
+def operands(fn, *regs):
+    """Return as many registers as a function takes, and a number where it takes one."""
+    given = (regs * 2)[: arity(fn)]
+    return (*given[:-1], 0xCA) if FUNCTIONS[fn].fixed else given
+
+
 # -- Map
 
 
@@ -116,8 +122,9 @@ def test_integer_functions(kind):
     ra, rb, rc, rd, rs = (
         sheet.input(n, kind, x) for n, x in zip("ABCDS", (a, b, c, d, count), strict=True)
     )
-    for fn in (*functions("int"), *TESTS):
-        mapped(sheet, fn, kind, *(ra, rb, rc)[: arity(fn)])
+    words = functions("word") if kind in ("s32", "u32") else ()
+    for fn in dict.fromkeys((*functions("int"), *words, *TESTS)):
+        mapped(sheet, fn, kind, *operands(fn, ra, rb, rc))
     for fn in DIVISIONS:
         mapped(sheet, fn, kind, ra, rd)
     for fn in SHIFTS:
@@ -274,7 +281,7 @@ def test_narrow_integers_wrap(kind):
         sheet.add(ops.Convert, x, y)
     for fn in functions("int"):
         held, out = sheet.reg(kind), sheet.reg("s8")
-        sheet.add(ops.Map, fn, held, tuple(narrow[: arity(fn)]), cute.dtype(kind))
+        sheet.add(ops.Map, fn, held, operands(fn, *narrow), cute.dtype(kind))
         sheet.add(ops.Convert, out, held)
         sheet.keep(out, fn)
     for name, (got, wanted) in sheet.run().items():

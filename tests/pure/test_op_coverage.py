@@ -244,13 +244,20 @@ def has_code(row):
 
     floats = row.moves or row.name in code._FLOAT
     integers = row.moves or row.name in code.INTEGER
-    return {"float": floats, "int": integers}.get(row.domain, floats and integers)
+    return {"float": floats, "int": integers, "word": integers}.get(row.domain, floats and integers)
 
 
 def test_what_is_missing_of_functions_is_what_is_listed():
     pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
     gpu = (TESTS_OF / "gpu" / "test_ops_against_the_emulator.py").read_text()
-    on_gpu = {*functions("int"), *functions("float"), *TESTS, *DIVISIONS, *SHIFTS}
+    on_gpu = {
+        *functions("int"),
+        *functions("float"),
+        *functions("word"),
+        *TESTS,
+        *DIVISIONS,
+        *SHIFTS,
+    }
     tested = {name for name, _type in ROWS}
     found = {}
     for name, row in FUNCTIONS.items():

@@ -72,6 +72,8 @@ class Map(Op):
         function = FUNCTIONS.get(self.fn)
         if function is None or function.arity != len(self.sources):
             return f"{self.fn} of {len(self.sources)} sources"
+        if function.fixed and self.sources[-1].__class__ is not int:
+            return f"{self.fn} of {self.sources[-1]}, not a number"
         lengths = {len(x) for x in self.sources if isinstance(x, Reg)}
         fits = lengths <= {1, len(self.dst)}
         return "" if fits else f"sources of {lengths} for {len(self.dst)} elements"

@@ -155,7 +155,7 @@ def _floats(e: Emit, words: list[Any]) -> list[Any]:
 def _permuted(e: Emit, a: Any, b: Any, *chosen: int) -> Any:
     """Return a word of four bytes, the lowest first; bytes 0 to 3 are those of a, 4 to 7 of b."""
     selector = sum(n << 4 * i for i, n in enumerate(chosen))
-    return e.emit("prmt", a, b, selector=selector)[0]
+    return e.emit("prmt", a, b, _word(selector))[0]
 
 
 # images of 2**10 in f16 and of 2**7 in bf16: the last bit of the fraction is 1
