@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from cute_py.atoms.mma import MMA_Atom
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.layout import tuples
 from cute_py.layout.algebra.complement import complement
@@ -18,9 +18,8 @@ from cute_py.layout.algebra.divide import logical_divide, zipped_divide
 from cute_py.layout.algebra.inverse import right_inverse
 from cute_py.layout.algebra.product import tiled_product
 from cute_py.layout.layout import INTS, Layout, make_layout, on_inner
-from cute_py.layout.modes import append, get
+from cute_py.layout.modes import append, get, slice_
 from cute_py.layout.queries import cosize, size
-from cute_py.layout.slicing import slice_
 from cute_py.layout.tuples import _, is_underscore
 from cute_py.records import Record, Value
 from cute_py.tiled.fragments import checked_mode, make_fragment, on_layout, part_at
@@ -128,7 +127,11 @@ class TiledMMA(Value):
         return self._thrfrg("C", c)
 
     def _thrfrg(self, operand: str, x: AnyLayout) -> Alike:
-        return on_layout(lambda layout: self._thrfrg_layout(operand, layout), x)
+        try:
+            return on_layout(lambda layout: self._thrfrg_layout(operand, layout), x)
+        except CuteError as error:
+            shorten(error)
+            raise
 
     def _thrfrg_layout(self, operand: str, layout: AnyLayout) -> Alike:
         if layout.__class__ is not Layout:

@@ -277,7 +277,14 @@ def convert_registers(
     """
     kind, mode = as_dtype(dtype), rounding_mode(rounding, "to")
     if mode not in _ROUNDINGS:
-        raise refusal_here("kernel-rounding", operation="to", rounding=rounding)
+        raise refusal_here(
+            "kernel-lack",
+            operation="to",
+            what=f"the rounding {rounding}",
+            wanted="one of the other names of cute.ROUNDINGS",
+            instead="use half_ulp_truncate (rna), which differs in subnormal results only; or "
+            "convert on the host with cute.convert",
+        )
     saturate = saturate or mode == "to_nearest_satfinite"
     result = new_registers(kind, tensor.shape)
     src, dst = register(tensor, "convert"), register(result, "convert")
