@@ -382,6 +382,8 @@ WHEN = {
     "kernel-recast": "an array in global memory is recast from or to a sub-byte type",
     "kernel-types": "operands have two types",
     "kernel-lack": "an op that no architecture has: its type, rounding or cache operator",
+    "kernel-ptx": "the text of `cute.inline_ptx` does more than compute in registers",
+    "kernel-emulate": "the emulation of `cute.inline_ptx` is not a function",
     "kernel-domain": "a function is not defined for the type",
     "kernel-shapes": "the shapes of operands, or of the sides of a copy, do not match",
     "kernel-element": "an element of an element is assigned, as in C's `a[i][j] = x`",
@@ -525,6 +527,8 @@ WHEN = {
     "emulate-order": "the order of running is unknown",
     "emulate-resident": "a number of blocks that run at once is no positive integer",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
+    "emulate-inline": "a saved plan with `cute.inline_ptx` is emulated",
+    "emulate-inline-result": "the emulation of `cute.inline_ptx` returns another type or shape",
     "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
     "emulate-mode": "a coordinate is outside of its mode, and leads to the element of another one",
     "emulate-padding": "a thread accesses the padding between the rows of a strided view",
@@ -745,6 +749,9 @@ def on_the_emulator():
             cute.named_barrier(1, 64)
         x[t] = 1
 
+    def inlined(x, t):
+        x[t] = cute.inline_ptx("neg.s32 %0, %1;", "s32", x[t], emulate=lambda x: -1.0 * x)
+
     def grid(x):
         cute.launch(grid=x.shape[0] - 100, block=32)
 
@@ -767,6 +774,7 @@ def on_the_emulator():
                 pending,
                 waiting,
                 counted,
+                inlined,
             )
         ),
         lambda: cute.emulate(traced(lambda x: None)),
@@ -983,6 +991,7 @@ RECORDED = {
     "cli-stream": ("cute-py", {"reason": "the system error 'No space left on device'"}),
     "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
+    "emulate-inline": ("kernel", {"name": "add_sat"}),
     "emulate-global-race": (
         "kernel",
         {

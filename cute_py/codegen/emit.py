@@ -152,15 +152,27 @@ class Emit:
             inputs += given
         return inputs
 
+    def own_text(self, text: str, outs: list[Any], inputs: list[Any]) -> list[Any]:
+        """Emit PTX of the kernel's author; outputs and inputs share no register."""
+        return self._asm(outs, text, inputs, [], side=True, own=True)
+
     def _asm(
-        self, outs: list[Any], text: str, inputs: list[Any], old: list[Any], side: bool
+        self,
+        outs: list[Any],
+        text: str,
+        inputs: list[Any],
+        old: list[Any],
+        side: bool,
+        own: bool = False,
     ) -> list[Any]:
         """Emit inline PTX and return its results; their old values follow the inputs."""
         kind = ir.VoidType()
         if outs:
             kind = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs)
-        constraints = [f"={LETTERS[x]}" for x in outs] + [LETTERS[x.type] for x in inputs]
-        constraints += [str(i) for i in range(len(old))] + (["~{memory}"] if side else [])
+        written = "=&" if own else "="
+        constraints = [written + LETTERS[x] for x in outs] + [LETTERS[x.type] for x in inputs]
+        constraints += [str(i) for i in range(len(old))]
+        constraints += ["~{memory}"] if side and not own else []
         function = ir.FunctionType(kind, [x.type for x in (*inputs, *old)])
         inline = ir.InlineAsm(function, text, ",".join(constraints), side_effect=side)
         found = self.b.call(inline, [*inputs, *old], attrs=CONVERGENT)

@@ -45,6 +45,18 @@ WORDINGS: dict[str, Wording] = {
         "ops with a rule in cute_py.emulate",
         "run this kernel on a GPU",
     ),
+    "emulate-inline": (
+        EmulationError,
+        "a plan from a file, which has the PTX of {name} and not the function that emulates it",
+        "a plan that was traced in this process",
+        "trace the kernel, or compile this plan: cute.compile(plan, arch)",
+    ),
+    "emulate-inline-result": (
+        EmulationError,
+        "{given} from {name}",
+        "{wanted}",
+        "return a NumPy array for each output, in its type: x.astype(...)",
+    ),
     "emulate-bounds": (
         EmulationError,
         "{elements} of {space} storage {storage}{coordinate}, by {who}",

@@ -16,6 +16,8 @@ from cute_py.plan.walk import blocks_of, every, named, reads, storages, writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cute_py.plan.conditions import Value
 
 
@@ -51,7 +53,7 @@ class _Contraction:
         done: list[Op | None] = []  # None: a product that was contracted
         products: dict[str, int] = {}  # storage -> its place in `done`
         for op in block:
-            inner = {name: self.block(getattr(op, name)) for name in op.blocks}
+            inner: Any = {name: self.block(getattr(op, name)) for name in op.blocks}
             op = replace(op, **inner) if inner else op
             done += self._sum(op, done, products) if isinstance(op, Map) else [op]
             changed = _written(op)

@@ -76,12 +76,12 @@ def _operands(name: str, operands: tuple[Any, ...]) -> tuple[Dtype, IntTuple, tu
     typed = operands[1:] if selects else operands
     kind = common_type(name, typed)
     require_domain(name, kind)
-    shape = _common_shape(name, operands)
+    shape = common_shape(name, operands)
     sources = [_value(x, kind, name) for x in typed]
     if selects:
         sources.insert(0, _flag(operands[0]))
     pairs = zip(operands, sources, strict=True)
-    return kind, shape, tuple([_repeated(x, value, shape) for x, value in pairs])
+    return kind, shape, tuple([repeated(x, value, shape) for x, value in pairs])
 
 
 def _not_in_memory(x: object) -> object:
@@ -114,7 +114,7 @@ def require_domain(name: str, kind: Dtype) -> None:
         raise refusal_here("kernel-domain", operation=name, dtype=kind, domain=wanted)
 
 
-def _common_shape(name: str, operands: tuple[Any, ...]) -> IntTuple:
+def common_shape(name: str, operands: tuple[Any, ...]) -> IntTuple:
     """Return the shape of the result: of single elements 1."""
     shapes = [x.shape for x in operands if is_register(x) and x.size() != 1]
     common: IntTuple = 1
@@ -138,7 +138,7 @@ def _broadcast(a: IntTuple, b: IntTuple) -> IntTuple | None:
     return None if None in modes else tuple([x for x in modes if x is not None])
 
 
-def _repeated(operand: Any, value: Value, shape: IntTuple) -> Value:
+def repeated(operand: Any, value: Value, shape: IntTuple) -> Value:
     """Return the registers of an operand with its modes of extent 1 repeated up to a shape.
 
     Law: element c of the result is the element of the operand at c, with 0 in these modes.
@@ -156,7 +156,7 @@ def _strides(shape: IntTuple, wanted: IntTuple, unit: int) -> list[tuple[int, in
     if size(shape) == 1:
         return [(int(size(wanted)), 0)]
     found: list[tuple[int, int]] = []
-    for each, whole in zip(shape, wanted, strict=True):  # type: ignore[arg-type]
+    for each, whole in zip(shape, wanted, strict=True):
         found += _strides(each, whole, unit)
         unit *= int(size(each))
     return found
@@ -260,7 +260,7 @@ def assign(target: Tensor, value: Any) -> None:
     if is_register(value) and value.dtype is not target.dtype:
         raise refusal_here("kernel-types", operation="assignment", a=target.dtype, b=value.dtype)
     source = _value(_not_in_memory(value), target.dtype, "assignment")
-    emit(Map, "copy", dst, (_repeated(value, source, target.shape),), target.dtype)
+    emit(Map, "copy", dst, (repeated(value, source, target.shape),), target.dtype)
 
 
 def convert_registers(

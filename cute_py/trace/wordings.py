@@ -253,6 +253,19 @@ WORDINGS: dict[str, Wording] = {
         "{wanted}",
         "{instead}",
     ),
+    "kernel-ptx": (
+        LayoutError,
+        "PTX with {token!r}: {why}",
+        "instructions on registers: operands %0, %1 ... (outputs, then inputs), registers that "
+        "`.reg` declares, numbers and special registers (%%laneid)",
+        "do memory, branches and barriers with the operations of cute; keep values in registers",
+    ),
+    "kernel-emulate": (
+        LeafTypeError,
+        "a {type} as the emulation",
+        "a Python function of NumPy arrays",
+        "write def or lambda: emulate=lambda a, b: a + b",
+    ),
     "kernel-domain": (
         LeafTypeError,
         "registers of {dtype}",

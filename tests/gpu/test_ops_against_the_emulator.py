@@ -22,6 +22,7 @@ from tests.gpu.harness import (
     assert_same,
     at,
     both,
+    both_kernels,
     drawn,
     functions,
     images,
@@ -330,6 +331,51 @@ def test_conversions(source):
         bad = np.flatnonzero(images(got) != images(wanted))
         wrong += [(name, str(x[i]), str(got[i]), str(wanted[i])) for i in bad[:3]]
     assert not wrong, wrong
+
+
+# -- PTX of the author
+
+
+def halves(x):
+    return (x >> np.uint64(32)).astype(np.uint32), x.astype(np.uint32)
+
+
+def average(a, b):
+    wide = a.view(np.uint8).astype(np.uint16) + b.view(np.uint8)
+    return (wide + 1 >> 1).astype(np.uint8).view(np.uint32)
+
+
+def rotated(x):
+    return np.roll(x, -1, axis=1)
+
+
+@cute.kernel
+def inlined(out, words, singles, doubles):
+    cute.launch(grid=N // THREADS, block=THREADS)
+    i = cute.block_idx() * THREADS + cute.thread_idx()
+    pair = cute.rmem("u32", (2, 1))
+    pair[0, 0], pair[1, 0] = words[i], words[(i + 7) % N]
+    high, low = cute.inline_ptx("mov.b64 {%1, %0}, %2;", ("u32", "u32"), doubles[i], emulate=halves)
+    text = "{ .reg .b32 s<4>; xor.b32 s0, %1, %2; and.b32 s1, s0, 0xFEFEFEFE; shr.u32 s1, s1, 1; "
+    text += "or.b32 s2, %1, %2; sub.u32 %0, s2, s1; }"  # four averages, rounded up
+    means = cute.inline_ptx(text, "u32", (pair, words[i]), emulate=average)
+    moved = cute.inline_ptx(
+        "{ .reg .b32 n; mov.u32 n, %%laneid; add.u32 n, n, 1; and.b32 n, n, 31; "
+        "shfl.sync.idx.b32 %0, %1, n, 31, -1; }",
+        "f32",
+        singles[i],
+        emulate=rotated,
+    )
+    results = (high, low, means[0, 0], means[1, 0], cute.recast(moved, "u32"))
+    for k, result in enumerate(results):
+        out[k, i] = result
+
+
+def test_inline_ptx():
+    """By `cute.inline_ptx`: words taken apart, bytes at once, and a shuffle."""
+    inputs = [drawn("u32", N), drawn("f32", N), drawn("u64", N)]
+    (got, wanted), *_inputs = both_kernels(inlined, np.zeros((5, N), np.uint32), *inputs)
+    assert_same(got, wanted, "inline_ptx")
 
 
 # -- Fill, Reduce

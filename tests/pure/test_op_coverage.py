@@ -38,6 +38,7 @@ EMULATED = {
     "Vote": "test_threads.py::test_votes test_broken_twins.py::vote",
     "Redux": "test_threads.py::test_redux_combines_the_lanes_that_have_not_ended "
     "test_broken_twins.py::redux",
+    "InlinePtx": "test_inline_ptx.py::test_plans_state_the_op test_broken_twins.py::inline_ptx",
     "Load": "test_threads.py::test_vector_add_with_a_ragged_edge "
     "test_threads.py::test_access_beyond_the_array_is_refused",
     "Store": "test_shared_memory.py::test_each_lane_is_in_program_order "
@@ -110,6 +111,7 @@ GPU = {
     "Shuffle": f"{REGISTERS}shuffles",
     "Vote": f"{REGISTERS}votes",
     "Redux": f"{REGISTERS}redux",
+    "InlinePtx": f"{REGISTERS}inline_ptx cute.inline_ptx",
     "Load": f"{MEMORY}orders_and_caches",
     "Store": f"{MEMORY}orders_and_caches",
     "CpAsync": f"{MEMORY}asynchronous_copies",

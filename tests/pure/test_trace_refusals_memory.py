@@ -234,6 +234,26 @@ def kernel_choice(x):
     x[0] = cute.warp_reduce("sum", x[1])  # here
 
 
+def kernel_ptx(x):
+    x[0] = cute.inline_ptx("ld.global.s32 %0, [%1];", "s32", x[1], emulate=abs_of)  # here
+
+
+def kernel_ptx_mended(x):
+    x[0] = cute.inline_ptx("abs.s32 %0, %1;", "s32", x[1], emulate=abs_of)
+
+
+def abs_of(x):
+    return abs(x)
+
+
+def kernel_emulate(x):
+    x[0] = cute.inline_ptx("abs.s32 %0, %1;", "s32", x[1], emulate=abs)  # here
+
+
+def kernel_emulate_mended(x):
+    x[0] = cute.inline_ptx("abs.s32 %0, %1;", "s32", x[1], emulate=abs_of)
+
+
 def kernel_recast(flags):
     words = cute.recast(flags, "u32")  # here
     cute.copy(cute.local_tile(words, (1,), (0,)), cute.rmem("u32", 1))
@@ -363,6 +383,8 @@ CODES = [
     "vector-extent",
     "vector-alignment",
     "kernel-recast",
+    "kernel-ptx",
+    "kernel-emulate",
     "kernel-types",
     "kernel-domain",
     "kernel-lack",
