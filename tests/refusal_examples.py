@@ -440,6 +440,7 @@ WHEN = {
     "gemm-config": "the parts of a configuration do not fit each other or the operands",
     # -- codegen.wordings
     "codegen-name": "a kernel, or an argument, has a name that no Python function can have",
+    "codegen-print": "more is printed in one call than vprintf takes",
     "codegen-op": ("the plan has an op, or a function of a type, that has no PTX yet"),
     "codegen-missing": "a compiler is not installed",
     "codegen-plan": "something other than a plan is compiled",
@@ -871,6 +872,7 @@ RECORDED = {
     ),
     "config-bits": ("choose", {"dtype": "b1", "mode": "1", "bits": "4"}),
     "codegen-name": ("cute.compile", {"name": "<lambda>"}),
+    "codegen-print": ("cute.print", {"count": 33, "most": 32}),
     "codegen-op": ("cute.compile", {"name": "the init of mbarriers"}),
     "codegen-missing": ("cute.compile", {"name": "numba-cuda"}),
     "codegen-emulated": (

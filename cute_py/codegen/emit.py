@@ -12,7 +12,7 @@ from llvmlite import ir
 from cute_py.atoms.arch import holds, since
 from cute_py.codegen.instructions import TABLE, TARGETS, of_atom, text_of, texts, types
 from cute_py.codegen.scalars import Scalars
-from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, Words
+from cute_py.codegen.storage import F32, F64, I1, I8, I16, I32, I64, Words
 from cute_py.dtypes.conversion import convert, encode
 from cute_py.errors import refusal
 from cute_py.plan.op import Op
@@ -181,6 +181,30 @@ class Emit:
         if len(outs) == 1:
             return [found]
         return [self.b.extract_value(found, i) for i in range(len(outs))]
+
+    def printf(self, text: str, values: list[Any]) -> None:
+        """Emit a call of vprintf; the values have 64 bits."""
+        b, place = self.b, I8.as_pointer()
+        with b.goto_entry_block():  # else a loop would allocate in each iteration
+            room = b.alloca(I64, max(len(values), 1))
+        for i, value in enumerate(values):
+            slot = b.gep(room, [ir.Constant(I32, i)])
+            b.store(b.bitcast(value, I64), slot)
+        function = b.module.globals.get("vprintf") or ir.Function(
+            b.module, ir.FunctionType(I32, [place, place]), "vprintf"
+        )
+        held = self.text(text, 1)  # global memory
+        b.call(function, [b.addrspacecast(held, place), b.bitcast(room, place)])
+
+    def text(self, text: str, space: int = 0) -> Any:
+        """Return the address of a constant text in an address space of LLVM."""
+        module, data = self.b.module, bytearray(text.encode("utf-8", "replace") + b"\0")
+        kind = ir.ArrayType(I8, len(data))
+        name = module.get_unique_name("cute_py_text")
+        held = ir.GlobalVariable(module, kind, name, addrspace=space)
+        held.linkage, held.global_constant = "internal", True
+        held.initializer = ir.Constant(kind, data)
+        return self.b.bitcast(held, I8.as_pointer(space))
 
     def opaque(self, value: Any) -> Any:
         """Return a 64-bit value that is opaque to the compiler: it is not hoisted or split."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cute_py.calls.arguments import number
-from cute_py.dtypes.table import b1, f32, s32, u32
+from cute_py.dtypes.table import b1, f64, s32, s64, u32
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.integers.polynomial import symbols_of
@@ -26,6 +26,7 @@ from cute_py.plan.ops import (
     Store,
     Vote,
 )
+from cute_py.plan.ops.debug import fields_of
 from cute_py.plan.ops.registers import REDUX
 from cute_py.plan.plan import Launch
 from cute_py.tensor.tensor import Tensor, require_tensor
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import IntTuple, Leaf
-    from cute_py.plan.conditions import Scalar
+    from cute_py.plan.conditions import Scalar, Value
 
 
 # -- the launch shape
@@ -360,20 +361,32 @@ def store_release(element: Tensor, value: object) -> None:
 
 
 def print_(text: str, *values: object) -> None:
-    """Print from each thread of the kernel; each `{}` of the text is replaced by a value."""
-    shown = []
-    for x in values:
-        if is_register(x):
-            shown.append(register(x, "cute.print_"))  # type: ignore[arg-type]
-        elif isinstance(x, (float,)):
-            shown.append(number(x, f32, "cute.print_"))  # type: ignore[arg-type]
-        elif isinstance(x, int):
-            shown.append(number(x, s32, "cute.print_"))  # type: ignore[arg-type]
-        else:
-            shown.append(bare(x, "cute.print_"))  # type: ignore[arg-type]
-    if text.count("{}") != len(shown):
-        raise refusal_here("kernel-print", operation="cute.print", text=text, count=len(shown))
-    emit(Print, text, tuple(shown))
+    """Print a line from each thread of the kernel; each `{}` of the text is replaced by a value.
+
+    Args:
+        text: the text; `{{` and `}}` are braces.
+        values: registers, run-time integers, conditions or numbers. Floats are written as by `%g`,
+            with 6 digits, flags and conditions as 1 or 0, several elements as [a, b].
+
+    On a GPU the lines appear when it is synchronized, in any order of the threads, and those that
+    do not fit its buffer (1 MB) are lost. Values of one call are at most 32 elements there. Source:
+    CUDA C++ Programming Guide, formatted output.
+    """
+    if not isinstance(text, str) or fields_of(text) != len(values):
+        raise refusal_here("kernel-print", operation="cute.print", text=text, count=len(values))
+    emit(Print, text, tuple(map(_printed, values)))
+
+
+def _printed(x: Any) -> Value:
+    if isinstance(x, Condition):
+        return condition_register(x)
+    if is_register(x):
+        return register(x, "cute.print")
+    if isinstance(x, float):
+        return number(x, f64, "cute.print")
+    if isinstance(x, int):
+        return number(int(x), s64, "cute.print")
+    return bare(x, "cute.print")
 
 
 def assert_(condition: object, text: str = "") -> None:

@@ -287,8 +287,8 @@ WORDINGS: dict[str, Wording] = {
     "kernel-print": (
         LayoutError,
         "{text!r} with {count} values",
-        "a value for each {{}}",
-        "write one {{}} for each value",
+        "a text with plain {{}}, and a value for each",
+        "write one {{}} for each value, and {{{{ }}}} for braces",
     ),
     "kernel-barrier": (
         LayoutError,

@@ -18,7 +18,7 @@ from cute_py.codegen.instructions import TABLE, texts, types
 from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import let
 from cute_py.codegen.printer import parameters
-from cute_py.codegen.storage import F32, F64, I32, I64, is_loose, word_count
+from cute_py.codegen.storage import F32, F64, I8, I32, I64, is_loose, word_count
 from cute_py.plan import ops
 from cute_py.plan.plan import ScalarParam
 from tests.compile_only import exact
@@ -167,6 +167,13 @@ class Host(Emit):
         ):
             return [self._called(what, modes, values, outs[0])]
         return [getattr(self, f"_{what}")(*values)]
+
+    def printf(self, text, values):
+        """As printf of C, which takes its arguments one by one."""
+        function = self.b.module.globals.get("printf") or ir.Function(
+            self.b.module, ir.FunctionType(I32, [I8.as_pointer()], var_arg=True), "printf"
+        )
+        self.b.call(function, [self.text(text), *values])
 
     def _called(self, what, modes, values, kind):
         """Call a function of `exact` on bit images."""

@@ -54,6 +54,7 @@ def order(x):
 @cute.kernel
 def debug(x):
     cute.launch(grid=1, block=32)
+    cute.print("{}: {}", cute.thread_idx(), x[cute.thread_idx()])
     cute.assert_(cute.thread_idx() < x.shape[0], "x is too short")  # noqa: PT009
 
 

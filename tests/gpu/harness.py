@@ -189,6 +189,7 @@ __all__ = [
     "drawn",
     "functions",
     "images",
+    "launched",
     "ops",
     "read_as",
     "require_any",

@@ -26,6 +26,7 @@ from tests.gpu.harness import (
     drawn,
     functions,
     images,
+    launched,
     ops,
     require_any,
     shuffled,
@@ -376,6 +377,36 @@ def test_inline_ptx():
     inputs = [drawn("u32", N), drawn("f32", N), drawn("u64", N)]
     (got, wanted), *_inputs = both_kernels(inlined, np.zeros((5, N), np.uint32), *inputs)
     assert_same(got, wanted, "inline_ptx")
+
+
+# -- Print
+
+
+@cute.kernel
+def printed(x):
+    cute.launch(grid=2, block=64)
+    i = cute.block_idx() * 64 + cute.thread_idx()
+    held = cute.rmem(x.dtype, 4)
+    for k in range(4):
+        held[k] = x[i + k]
+    with cute.when(i % 3 != 1):
+        cute.print("{{{}}} 5%: {} {}", i, x[i], held)
+    for _k in cute.range(2):
+        cute.print("{} {} {}", i < 40, 0.1, -(2**40))
+
+
+@pytest.mark.parametrize("kind", ["f64", "f32", "f16", "bf16", "e4m3", "s8", "s64", "u64", "b1"])
+def test_prints_are_those_of_the_emulator(kind, capfd):
+    x = drawn("u8", 256) % 2 == 1 if kind == "b1" else drawn(kind, 256)
+    plan = cute.trace(printed, x)
+    capfd.readouterr()
+    cute.emulate(plan, x)
+    wanted = sorted(capfd.readouterr().out.splitlines())
+    if DRY:
+        cute.compile(plan, DRY)
+    launched(plan, x)
+    assert sorted(capfd.readouterr().out.splitlines()) == wanted
+    assert len(wanted) == 2 * 128 + 85
 
 
 # -- Fill, Reduce

@@ -127,6 +127,7 @@ GPU = {
     "GridDep": "test_overlap.py::test_a_row_of_overlapping_kernels_counts_each "
     "cute.griddepcontrol_wait",
     "WaitUntil": f"{CONTROL}blocks_wait_for_each_other cute.wait_until",
+    "Print": f"{REGISTERS}prints_are_those_of_the_emulator cute.print",
     "Assert": f"{CONTROL}an_assertion_that_holds_changes_nothing cute.assert_",
 }
 
@@ -148,7 +149,6 @@ MISSING = {
     ),
     **dict.fromkeys(("CpArrive", "SetMaxNReg"), ON_EMULATOR_ALONE),
     **dict.fromkeys(("Wgmma", "WgFence", "WgCommit", "WgWait"), ON_EMULATOR_ALONE),
-    "Print": ON_EMULATOR_ALONE,
     "Prefetch": {"broken twin"},  # none can be wrong: a prefetch of any address is allowed
 }
 
