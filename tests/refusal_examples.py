@@ -527,6 +527,7 @@ WHEN = {
     "emulate-grid": "a grid has negative extents",
     "emulate-order": "the order of running is unknown",
     "emulate-resident": "a number of blocks that run at once is no positive integer",
+    "emulate-plan": "something other than a plan or a kernel is emulated",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
     "emulate-inline": "a saved plan with `cute.inline_ptx` is emulated",
     "emulate-inline-result": "the emulation of `cute.inline_ptx` returns another type or shape",
@@ -779,6 +780,7 @@ def on_the_emulator():
             )
         ),
         lambda: cute.emulate(traced(lambda x: None)),
+        lambda: cute.emulate(np.add, read_only),
         lambda: cute.emulate(traced(grid), read_only),
     ]
 

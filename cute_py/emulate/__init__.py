@@ -20,17 +20,16 @@ from cute_py.emulate.program import program_of
 from cute_py.emulate.report import Report
 from cute_py.emulate.storages import Arguments
 from cute_py.errors import CuteError, refusal, shorten
+from cute_py.plan.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from cute_py.plan.plan import Plan
 
 MEMORY = 1 << 30
 
 
 def emulate(
-    plan: Plan,
+    plan: Any,  # a Plan, or a Kernel
     *args: Any,
     checks: bool = True,
     report: bool = False,
@@ -38,16 +37,17 @@ def emulate(
     memory: int = MEMORY,
     resident: int | None = None,
     progress: Callable[[float, int], None] | None = None,
+    **named: Any,
 ) -> Report | None:
-    """Run a plan on NumPy arrays, which it reads and writes in place.
+    """Run a plan on NumPy arrays, which it reads and writes in place; or a kernel on its arguments.
 
     Blocks that communicate run one by one, `resident` of them at a time, and begin in rising order
     of their number; all others run together, in batches whose state fits into `memory`.
 
     Args:
-        plan: what to run.
-        args: an array for each `TensorParam`, a number for each `ScalarParam`, in order. Types
-            narrower than a byte come as one value per element.
+        plan: a plan, or a kernel, which is traced for its arguments as by `cute.trace`.
+        args: of a plan an array for each `TensorParam`, a number for each `ScalarParam`, in order;
+            of a kernel its arguments. Types narrower than a byte come as one value per element.
         checks: refuse races, reads of what is not written, and divergent barriers; without them
             only addresses are checked.
         report: whether to count.
@@ -58,11 +58,15 @@ def emulate(
             their threads and shared memory allow on the 132 multiprocessors of an H100.
         progress: called with (blocks done, blocks in all) after each batch, and after each
             iteration of a loop of the kernel with the part of its batch that is done by then.
+        named: arguments of a kernel by name. One that is named as an option above is given by
+            position.
 
     Raises:
         EmulationError: what the kernel did is no defined behaviour on a GPU.
     """
     _require_choices(order, resident)
+    if named or not isinstance(plan, Plan):
+        plan, args = _traced(plan, args, named)
     counts = Report(plan) if report else None
     with np.errstate(all="ignore"):
         given = Arguments(plan, args)
@@ -89,6 +93,15 @@ def emulate(
     return counts
 
 
+def _traced(kernel: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Plan, Any]:
+    """Return the plan of a kernel for its arguments, and the arrays and numbers among them."""
+    if isinstance(kernel, Plan) or not hasattr(kernel, "leaves"):
+        kind = type(kernel).__name__
+        given = f"a {kind} with {', '.join(named)}=" if named else f"a {kind}"
+        raise refusal("emulate-plan", operation="cute.emulate", given=given)
+    return kernel.plan(*args, **named), kernel.leaves(*args, **named)
+
+
 def _require_choices(order: object, resident: object) -> None:
     """Refuse an unknown order, and a number of resident blocks that is none."""
     if order not in ("forward", "reversed") and not isinstance(order, int):
@@ -110,8 +123,8 @@ __all__ = ["HANDLERS", "Report", "emulate"]
 
 
 class _Door(ModuleType):
-    def __call__(self, plan: Plan, *args: Any, **named: Any) -> Report | None:
-        """Run a plan on NumPy arrays; see `emulate`."""
+    def __call__(self, plan: Any, *args: Any, **named: Any) -> Report | None:
+        """Run a plan or a kernel on NumPy arrays; see `emulate`."""
         try:
             return emulate(plan, *args, **named)
         except CuteError as error:

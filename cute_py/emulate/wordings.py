@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cute_py.errors import EmulationError, LayoutError
+from cute_py.errors import EmulationError, LayoutError, LeafTypeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,12 @@ WORDINGS: dict[str, Wording] = {
         "{resident!r} blocks at once",
         "an integer of at least 1",
         "leave it out for what the multiprocessors of an H100 hold",
+    ),
+    "emulate-plan": (
+        LeafTypeError,
+        "{given}",
+        "a plan and its arrays and numbers, or a kernel and its arguments",
+        "cute.emulate(kernel, x, n=2), or cute.emulate(cute.trace(kernel, x, n=2), x)",
     ),
     "emulate-op": (
         EmulationError,

@@ -280,7 +280,7 @@ def _used_registers(state: Trace) -> tuple[Any, ...]:
     return tuple([r for name, r in state.registers.items() if name in named])
 
 
-_PLACE = re.compile(r" \([^()]+:\d+\)$")
+_PLACE = re.compile(r" \([^()]+(:|, line )\d+\)$")
 
 
 def _located(error: CuteError, kernel: tuple[str, int]) -> CuteError:

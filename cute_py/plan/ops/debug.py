@@ -11,8 +11,10 @@ from cute_py.plan.op import ELEMENTS, Lack, Op
 from cute_py.plan.ops.registers import values_of
 
 
-def fields_of(text: str) -> int | None:
+def fields_of(text: object) -> int | None:
     """Return the number of `{}` in a text; None if it has other fields, lone braces, or a NUL."""
+    if not isinstance(text, str):
+        return None
     try:
         parts = list(Formatter().parse(text))
     except ValueError:
