@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from cute_py.codegen.arch import NEWEST, require_runnable
 from cute_py.codegen.cache import alone, cached
 from cute_py.codegen.frontend import printed, ptx_of
+from cute_py.codegen.loops import explained
 from cute_py.codegen.passes import without_waits
 from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
@@ -82,6 +83,13 @@ class Compiled:
     def sass(self) -> str:
         """The machine code as text. Raises LayoutError if nvdisasm is missing."""
         return disassembled(self.cubin)
+
+    def explain(self) -> str:
+        """Return the instructions of the machine code by kind, outside of loops and of one
+        iteration of each loop: products, copies, waits, guards, addresses, arithmetic ... Raises
+        LayoutError if nvdisasm is missing.
+        """
+        return explained(self.sass)
 
 
 # -- the passes
