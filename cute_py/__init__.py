@@ -61,7 +61,7 @@ _HOME = {
     "layout.algebra.composition": "compose composition",
     "layout.algebra.complement": "complement",
     "layout.algebra.inverse": "left_inverse nullspace right_inverse",
-    "integers.ints": "min_",
+    "integers.ints": "max_ min_",
     "integers.symbols": "SymInt sym",
     "integers.symbol_proofs": "Proof",
     "layout.algebra.proofs": (
@@ -92,6 +92,7 @@ _HOME = {
         "max_common_vector"
     ),
     "tensor.engine": "Coordinates Engine Memory Pointer",
+    "calls.tensor_array": "TensorArray",
     "tensor.host_engine": "ArrayEngine PackedEngine",
     "tensor.tensor": (
         "Tensor make_coord_tensor make_fragment_like make_host_tensor make_identity_tensor "
@@ -115,7 +116,9 @@ _HOME = {
     "plan.plan": "Plan",
     "trace.memory": "rmem smem struct union",
     "trace.copying": "copy prefetch",
-    "trace.matrix": "Operand gemm mainloop",
+    "trace.mainloop": "mainloop",
+    "trace.matrix": "gemm",
+    "trace.operands": "Operand Tiles",
     "trace.hopper": (
         "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
@@ -126,7 +129,8 @@ _HOME = {
     "trace.arithmetic": "as_int reduce",
     "trace.inline": "inline_ptx",
     "trace.threads": (
-        "assert_ atomic block_idx cp_async_fence cp_async_wait griddepcontrol_launch_dependents "
+        "assert_ assume atomic atomic_cas block_idx cp_async_fence cp_async_wait "
+        "griddepcontrol_launch_dependents "
         "griddepcontrol_wait lane_idx launch load_acquire named_barrier print=print_ redux shuffle "
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
     ),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import builtins
 import sys
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from math import gcd, isfinite, lcm
 
@@ -19,19 +19,22 @@ from cute_py.calls.arrays import (
     LIBRARIES,
     READERS,
     VECTOR_BYTES,
+    Table,
     TypedArray,
     address_of,
     dtype_of,
+    extents_of,
     imported,
     is_array,
     require_plain_values,
-    strides_of,
+    unit_mode,
     unwrapped,
 )
 from cute_py.calls.fingerprint import is_plain, static_key
 from cute_py.calls.fingerprint.values import arrays_in
 from cute_py.calls.torch_tensors import require_no_gradient
-from cute_py.dtypes.table import Dtype, b1
+from cute_py.dtypes.packing import PACKED
+from cute_py.dtypes.table import Dtype, Promised, b1
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal, where
 from cute_py.integers import ints
@@ -51,6 +54,7 @@ class Spec:
     divisible_by: int | tuple[int, ...] | None = None
     shape: tuple[int | None, ...] | None = None
     alignment: int | None = None
+    large: bool = False
 
     def require_rank(self, name: str, rank: int) -> None:
         """Refuse an array whose number of modes differs from the promise."""
@@ -70,6 +74,7 @@ def spec(
     divisible_by: int | tuple[int, ...] | None = None,
     shape: int | tuple[int | None, ...] | None = None,
     alignment: int | None = None,
+    large: bool = False,
 ) -> Spec:
     """Annotate a kernel's parameter with properties that every array passed to it must have.
 
@@ -77,6 +82,8 @@ def spec(
         divisible_by: a divisor of every extent, or one divisor per mode.
         shape: the static extents, None for run-time ones; an integer for an array of one mode.
         alignment: the alignment of the first element (bytes).
+        large: whether extents, and what the host computes from them (the grid, numbers of tiles),
+            may be 2**31 or more. The kernel then computes with them in 64 bits.
 
     Every launch checks them.
     """
@@ -84,20 +91,34 @@ def spec(
         for each in value if isinstance(value, tuple) else (value,):
             if each is not None and ints.less(ints.normalize(each, "cute.spec"), 1):
                 raise refusal("extent-not-positive", operation="cute.spec", value=each, mode=())
-    return Spec(divisible_by, (shape,) if isinstance(shape, int) else shape, alignment)
+    return Spec(divisible_by, (shape,) if isinstance(shape, int) else shape, alignment, large)
 
 
-def typed(array: Any, dtype: DtypeLike) -> TypedArray:  # any array
+def typed(array: Any, dtype: DtypeLike, packed: bool = False) -> TypedArray:  # any array
     """Return an array whose elements are read as tf32, s4, u4, b1 ..., which NumPy has no type for.
 
-    The array's own type must be the storage type of `dtype` (`dtype.numpy`).
+    Args:
+        array: an array of the storage type of `dtype` (`dtype.numpy`), one value per element; if
+            packed, an array of integers, the words.
+        dtype: the type of the elements; if packed, one of 1, 2 or 4 bits.
+        packed: whether the words hold their elements without gaps, low element first. Shape and
+            strides then count elements: the contiguous mode is longer than that of the words.
+
+    Raises LeafTypeError for another type of array.
 
     >>> import numpy as np
     >>> typed(np.zeros((4, 8), np.float32), "tf32").dtype
     cute.tf32
+    >>> typed(np.zeros((4, 8), np.uint8), "s4", packed=True).packed  # (4, 16) elements
+    True
     """
     kind = as_dtype(dtype)
     found = dtype_of(array)
+    if packed:
+        if kind.bits not in PACKED or not found.is_integer or found.bits < 8:
+            raise refusal("argument-packed", operation="typed", dtype=kind, given=found)
+        extents_of(words := TypedArray(array, kind, packed=True))
+        return words
     if found is not kind and kind.numpy != found.numpy:
         raise refusal("argument-type", operation="typed", dtype=kind, given=found)
     return TypedArray(array, kind)
@@ -111,6 +132,14 @@ class ArrayFacts:
     extents: tuple[tuple[int, int | None], ...]  # per mode: divisor, fixed extent
     strides: tuple[tuple[int, int | None], ...]  # per mode: divisor (elements), fixed stride
     alignment: int  # bytes
+    packed: bool = False
+    members: Any = None  # of a table of pointers, the facts that its arrays share
+    large: bool = False  # whether extents may be EXTENT or more
+    small: bool = False  # whether offsets are at most REACH bytes
+
+
+REACH = (1 << 31) - 1  # bytes: kernels compute offsets up to here in 32 bits
+EXTENT = 1 << 31  # extents are smaller, unless `spec(large=True)` says otherwise
 
 
 # -- reading arrays
@@ -136,7 +165,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     dtype = dtype_of(x)
     array = unwrapped(x)
     require_plain_values(array, name)
-    shape, strides = tuple(array.shape), strides_of(array)
+    shape, strides = extents_of(x)
     address = address_of(array)
     if any(d < 0 for d in strides):
         raise refusal("argument-stride", operation="kernel", name=name, strides=strides)
@@ -146,7 +175,7 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
     _check_promise(promise, name, shape, address)
     alignment = promise.alignment or gcd(address, VECTOR_BYTES) or VECTOR_BYTES
     unit = max(min(alignment, VECTOR_BYTES) * 8 // dtype.bits, 1)  # elements of the widest vector
-    contiguous = _unit_mode(strides)
+    contiguous = unit_mode(strides)
     extents = []
     for mode, extent in enumerate(shape):
         divisor, fixed = promise.of_mode(mode, len(shape))
@@ -159,7 +188,17 @@ def _array_facts(x: Any, promise: Spec, name: str) -> ArrayFacts:
             steps.append((1, stride))
         else:
             steps.append((gcd(stride, unit), None))
-    return ArrayFacts(dtype, tuple(extents), tuple(steps), alignment)
+    packed = isinstance(x, TypedArray) and x.packed
+    small = is_small((shape, strides), dtype)
+    facts = dtype, tuple(extents), tuple(steps), alignment
+    return ArrayFacts(*facts, packed, None, promise.large, small)
+
+
+def is_small(extents: tuple[tuple[int, ...], tuple[int, ...]], dtype: Dtype) -> bool:
+    """Return whether no offset of an array's elements, and no stride, exceeds REACH bytes."""
+    shape, strides = extents
+    last = sum([(n - 1) * d for n, d in zip(shape, strides, strict=True)])
+    return max(last + 1, *strides) * max(dtype.bits // 8, 1) <= REACH
 
 
 def _unit_mode(strides: tuple[int, ...]) -> int | None:
@@ -168,6 +207,8 @@ def _unit_mode(strides: tuple[int, ...]) -> int | None:
 
 def _check_promise(promise: Spec, name: str, shape: tuple[int, ...], address: int) -> None:
     for mode, extent in enumerate(shape):
+        if extent >= EXTENT and not promise.large:
+            raise refusal("argument-large", operation="kernel", name=name, extent=extent, mode=mode)
         divisor, fixed = promise.of_mode(mode, len(shape))
         if extent % divisor or (fixed is not None and extent != fixed):
             wanted = f"{fixed}" if fixed is not None else f"a multiple of {divisor}"
@@ -253,11 +294,15 @@ def classify(
     value = imported(value)
     if is_array(value):
         promise = annotation if isinstance(annotation, Spec) else Spec()
+        if isinstance(value, Table):
+            return _table(name, value, annotation, taken)
         facts = array_facts(value, promise, name)
+        if isinstance(annotation, Promised):
+            annotation = annotation.dtype
         if isinstance(annotation, Dtype) and facts.dtype is not annotation:
             raise refusal("argument-type", operation=name, given=facts.dtype, dtype=annotation)
         return Argument(_unused(name, len(facts.extents), taken), "array", value, facts)
-    if isinstance(annotation, Dtype):
+    if isinstance(annotation, (Dtype, Promised)):
         held = number(value, annotation, name)
         return Argument(_unused(name, 0, taken), "number", held, annotation)
     if getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
@@ -276,6 +321,19 @@ def classify(
         return Argument(name, "static", value)
     taken |= mine
     return Argument(name, "group", value, None, tuple(found), tuple(keys))
+
+
+def _table(name: str, value: Table, annotation: object, taken: set[str]) -> Argument:
+    """Return a table of pointers as an argument; an annotation is about its arrays."""
+    members, facts = value.members, array_facts(value, Spec(), name)
+    if isinstance(annotation, Dtype) and members.dtype is not annotation:
+        raise refusal("argument-type", operation=name, given=members.dtype, dtype=annotation)
+    if isinstance(annotation, Spec):
+        value.require(annotation)
+    row = value.array.shape[1]
+    shape, strides = ((1, None), (1, row)), ((1, row), (1, 1))
+    facts = replace(facts, extents=shape, strides=strides, members=members)
+    return Argument(_unused(name, 2, taken), "array", value, facts)
 
 
 _RESERVED = ("tid", "bid_x", "bid_y", "bid_z")
@@ -310,7 +368,7 @@ def _note(value: object, key: object, annotation: object) -> object:
     if not is_dataclass(value):
         return annotation
     note = _field_note(value.__class__, key)
-    return note if isinstance(note, (Dtype, Spec)) else annotation
+    return note if isinstance(note, (Dtype, Promised, Spec)) else annotation
 
 
 @lru_cache(maxsize=1024)  # a dataclass is annotated once, a kernel is called often
@@ -373,8 +431,19 @@ def _closure(function: Callable[..., Any]) -> dict[str, object]:
 # -- numbers
 
 
-def number(x: object, kind: Dtype, name: str) -> int | float | bool:
-    """Convert a Python or NumPy number to a type; refuse what the type cannot represent."""
+def number(x: object, kind: Dtype | Promised, name: str) -> int | float | bool:
+    """Convert a Python or NumPy number to a type; refuse what the type cannot represent, and what
+    its promises exclude.
+    """
+    if isinstance(kind, Promised):
+        value = number(x, kind.dtype, name)
+        if not kind.admits(int(value)):
+            low, high = kind.bounds
+            wanted = f"from {low} to {high}"
+            wanted += f", a multiple of {kind.multiple_of}" if kind.multiple_of > 1 else ""
+            raise refusal("argument-number", operation="kernel", name=name, value=value,
+                          wanted=wanted, where=where())  # fmt: skip
+        return value
     if getattr(x, "ndim", 0):
         raise refusal("kernel-number", operation=name, value=x, dtype=kind, where=where())
     require_no_gradient(x, name, "kernel")

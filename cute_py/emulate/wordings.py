@@ -33,6 +33,12 @@ WORDINGS: dict[str, Wording] = {
         '"forward", "reversed" or a seed (int)',
         "leave it out for the forward order",
     ),
+    "emulate-checks": (
+        LayoutError,
+        "the check {name!r}",
+        "True, False, or names among {known}",
+        "{hint}",
+    ),
     "emulate-resident": (
         LayoutError,
         "{resident!r} blocks at once",
@@ -68,6 +74,27 @@ WORDINGS: dict[str, Wording] = {
         "{elements} of {space} storage {storage}{coordinate}, by {who}",
         "0 <= element < {limit}",
         "guard the access at the ragged edge, or round the storage up to whole tiles",
+    ),
+    "emulate-split-byte": (
+        EmulationError,
+        "packed elements of {dtype} from element {offset} of {storage} on, {width} to a vector, by "
+        "{who}",
+        "vectors that begin and end at whole bytes",
+        "let one thread access all elements of a byte",
+    ),
+    "emulate-pointer": (
+        EmulationError,
+        "{storage}, a pointer to {address}, which is in no array; the nearest is {nearest}; by "
+        "{who}",
+        "an address in an argument, in an array of a cute.TensorArray, or in arrays= of "
+        "cute.emulate",
+        "pass the array: cute.emulate(plan, ..., arrays=[x])",
+    ),
+    "emulate-pointer-alignment": (
+        EmulationError,
+        "a pointer to {address}, by {who}",
+        "a multiple of {alignment} bytes, as make_ptr promises",
+        "state the alignment that the address has: make_ptr(dtype, address, align=...)",
     ),
     "emulate-mode": (
         EmulationError,
@@ -243,8 +270,21 @@ WORDINGS: dict[str, Wording] = {
     "emulate-promise": (
         EmulationError,
         "{value} as {name}, by {who}",
-        "an integer from {low} to {high}, as declared by as_int or var",
+        "{what}, as declared by as_int or var",
         "give bounds that are true, or none, and guard what needs them",
+    ),
+    "emulate-assume": (
+        EmulationError,
+        "{cond}, which is false, by {who}",
+        "a condition that is true, as cute.assume promises",
+        "correct the promise, or test the condition with cute.when",
+    ),
+    "emulate-uniform": (
+        EmulationError,
+        "{name} = {value} by {who}, and {other} by {others}",
+        "the same value in all threads of the {scope}, as uniform='{scope}' promises",
+        "promise a narrower scope, or let all its threads read the same element; if another thread "
+        "changes it meanwhile, let one thread read it and pass it on through shared memory",
     ),
     "emulate-assert": (
         EmulationError,

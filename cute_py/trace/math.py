@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from cute_py.errors import refusal_here
+from cute_py.integers.ints import is_leaf
 from cute_py.plan.functions import FUNCTIONS, PUBLIC, Function
 from cute_py.trace.arithmetic import apply, common_type
+from cute_py.trace.runtime_integers import choose
 from cute_py.trace.state import require_choice
 
 TYPE_CHECKING = False
@@ -52,7 +54,9 @@ def _extreme(fn: str) -> Callable[..., Tensor]:
 
 
 def _where(fn: str) -> Callable[..., Tensor]:
-    def function(condition: object, a: object, b: object) -> Tensor:
+    def function(condition: object, a: Any, b: Any) -> Any:  # an integer if a and b are
+        if is_leaf(a) and is_leaf(b):
+            return choose(condition, a, b)
         return apply(fn, condition, a, b)
 
     return function

@@ -21,23 +21,27 @@ from cute_py.plan.ops import (
     GridDep,
     Load,
     Print,
+    Promise,
     Redux,
     Shuffle,
     Store,
     Vote,
 )
 from cute_py.plan.ops.debug import fields_of
+from cute_py.plan.ops.memory import ADDED
 from cute_py.plan.ops.registers import REDUX
 from cute_py.plan.plan import Launch
 from cute_py.tensor.tensor import Tensor, require_tensor
 from cute_py.trace.arithmetic import (
     apply,
+    as_registers,
     condition_register,
     is_register,
     new_registers,
     require_domain,
 )
-from cute_py.trace.lower import access, register
+from cute_py.trace.facts import learn
+from cute_py.trace.lower import access, register, vector_width
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
 from cute_py.trace.state import current, emit, group_count, require_choice
@@ -164,12 +168,17 @@ def warp_idx() -> Leaf:
     return ints.div(thread_idx_linear(), 32)
 
 
+GRID = {"bid_x": 2**31 - 1, "bid_y": 2**16 - 1, "bid_z": 2**16 - 1}  # limits of every GPU
+
+
 def _root_symbol(name: str, extent: object, uniform: str = "block") -> Leaf:
     trace = current()
     known = trace.symbols.get(name)
     if known is not None:
         return Int(known, trace.root)
     _low, high = bounds_of(extent)  # type: ignore[arg-type]
+    if name in GRID:
+        high = GRID[name] if high is None else min(high, GRID[name])
     inner, trace.scope = trace.scope, trace.root
     trace.limits[name] = extent
     try:
@@ -248,7 +257,7 @@ def shuffle(tensor: Tensor, lane: Leaf, kind: str = "idx", width: int = 32) -> T
 
     Source: PTX ISA, shfl.sync.
     """
-    require_tensor(tensor, "cute.shuffle")
+    tensor = as_registers(tensor, "cute.shuffle")
     require_choice(kind, ("idx", "up", "down", "bfly"), "cute.shuffle")
     require_choice(width, (1, 2, 4, 8, 16, 32), "cute.shuffle")
     result = new_registers(tensor.dtype, tensor.shape)
@@ -263,7 +272,7 @@ def warp_reduce(fn: str, tensor: Tensor, width: int = 32) -> Tensor:
     It is a butterfly reduction: distances width/2, ..., 2, 1. For 32-bit integers, `redux` is one
     instruction instead of five shuffles.
     """
-    require_tensor(tensor, "cute.warp_reduce")
+    tensor = as_registers(tensor, "cute.warp_reduce")
     require_choice(fn, REDUCTIONS, "cute.warp_reduce")
     distance = width // 2
     while distance:
@@ -282,7 +291,7 @@ def redux(fn: str, tensor: Tensor) -> Tensor:
     All lanes that have not exited must reach it. It needs sm_80; use `warp_reduce` for other types,
     for parts of a warp, and for older GPUs. Source: PTX ISA, redux.sync.
     """
-    require_tensor(tensor, "cute.redux")
+    tensor = as_registers(tensor, "cute.redux")
     require_choice(fn, REDUX, "cute.redux")
     kind = tensor.dtype
     if kind not in (s32, u32):
@@ -311,30 +320,65 @@ def vote(kind: str, condition: object) -> Tensor:
 # -- atomics, acquire and release
 
 
-def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor | None:
-    """Combine elements of memory with registers atomically: add, min, max, exch, and, or, xor.
+def atomic(
+    fn: str, target: Tensor, value: object, old: bool = False, compare: object = None
+) -> Tensor | None:
+    """Combine elements of memory with registers atomically: add, min, max, exch, cas, and, or, xor.
 
     Args:
-        fn: the operation.
+        fn: the operation; min and max of floats are those of `minimum` and `maximum`.
         target: elements of global or shared memory.
         value: registers of the same number of elements, or a number for one element.
         old: whether to return the old elements, 0 for those outside of the array.
+        compare: for cas, like `value`: the bits that an element must have to be replaced.
 
+    Each element is combined atomically. Sums of f32, f16 and bf16 take vectors where elements are
+    contiguous: pairs of f16 and bf16; without `old`, up to 16 bytes of global memory on sm_90.
+    Source: PTX ISA, atom, red.
     """
     require_choice(fn, tuple(ATOMICS), "cute.atomic")
     require_tensor(target, "cute.atomic")
-    if fn != "exch":
+    if fn not in ("exch", "cas"):
         require_domain(fn, target.dtype)
-    dst = access(target, 1, "cute.atomic")
-    src = element_register(value, target.dtype, "cute.atomic")
-    if len(src) != dst.count:
-        raise refusal_here("kernel-shapes", operation="cute.atomic", a=target.shape, b=len(src))
+    if (fn == "cas") != (compare is not None):
+        raise refusal_here("kernel-compare", operation="cute.atomic", fn=fn)
+    dst = access(target, _sum_width(target, old) if fn == "add" else 1, "cute.atomic")
+    given = [value] if compare is None else [value, compare]
+    src, *wanted = [element_register(x, target.dtype, "cute.atomic") for x in given]
+    for reg in (src, *wanted):
+        if len(reg) != dst.count * dst.width:
+            raise refusal_here("kernel-shapes", operation="cute.atomic", a=target.shape, b=len(reg))
     result = new_registers(target.dtype, target.shape) if old else None
     held = None if result is None else register(result, "cute.atomic")
     if held is not None and dst.guards:
         emit(Fill, held, 0)
-    emit(Atomic, fn, dst, src, held)
+    emit(Atomic, fn, dst, src, held, *wanted)
     return result
+
+
+def atomic_cas(target: Tensor, compare: object, value: object) -> Tensor:
+    """Replace elements by `value` where their bits are those of `compare`, atomically, and return
+    the old elements: the exchange took place where these are equal to `compare`.
+
+    Args:
+        target: elements of global or shared memory, of 16, 32 or 64 bits.
+        compare: registers of the same number of elements, or a number for one element.
+        value: like `compare`.
+
+    Source: PTX ISA, atom.cas.
+    """
+    found = atomic("cas", target, value, True, compare)
+    assert found is not None
+    return found
+
+
+def _sum_width(target: Tensor, old: bool) -> int:
+    """Return how many contiguous elements are added by one instruction."""
+    bits = target.dtype.bits
+    if target.dtype.name not in ADDED:
+        return 1
+    most = 32 if old or target.space != "gmem" else 128
+    return vector_width(target, most, "cute.atomic") if bits < most else 1
 
 
 def load_acquire(element: Tensor) -> Tensor:
@@ -387,6 +431,22 @@ def _printed(x: Any) -> Value:
     if isinstance(x, int):
         return number(int(x), s64, "cute.print")
     return bare(x, "cute.print")
+
+
+def assume(condition: object) -> None:
+    """Promise that a condition is true from here to the end of the block, for proofs.
+
+    Only the emulator checks it: a false promise is undefined behaviour on a GPU. `cute.assert_`
+    tests a condition in the kernel.
+
+    >>> # in a kernel: cute.assume(n <= 4096)
+    """
+    truth = as_condition(condition, "cute.assume")
+    if truth is False:
+        raise refusal_here("kernel-assert", operation="cute.assume", text="")
+    if isinstance(truth, Condition):
+        emit(Promise, truth.cond)
+        learn(current().scope, truth.cond)
 
 
 def assert_(condition: object, text: str = "") -> None:

@@ -235,11 +235,25 @@ WORDINGS: dict[str, Wording] = {
         "pass an array whose rows are aligned, declare cute.spec(divisible_by={width}), or use "
         "narrower vectors",
     ),
+    "pointer-type": (
+        LayoutError,
+        "a pointer to {dtype} with align={align}",
+        "elements of 1, 2, 4, 8, 16, 32 or 64 bits, and an alignment (bytes) that is a power of "
+        "two and no less than an element",
+        "make_ptr('f16', address, align=16)",
+    ),
+    "vector-byte": (
+        LayoutError,
+        "an access to {width} packed element(s) of {dtype}, less than a byte",
+        "whole bytes, contiguous: threads that share a byte would overwrite each other's elements",
+        "copy neighbours together: cute.copy of a part of contiguous elements, then use registers",
+    ),
     "kernel-recast": (
         DtypeError,
         "{a} as {dtype}",
-        "elements of whole bytes: in an array, each narrower element takes a byte",
-        "copy it to registers or shared memory, where elements are packed, and recast that",
+        "an array of elements of whole bytes, or of packed ones of 1, 2 or 4 bits",
+        "pass it packed: cute.typed(words, dtype, packed=True); or copy it to registers or shared "
+        "memory, where elements are packed, and recast that",
     ),
     "kernel-types": (
         LeafTypeError,
@@ -302,7 +316,19 @@ WORDINGS: dict[str, Wording] = {
         "one element of an integer type in registers",
         "load one element: cute.as_int(tensor[i])",
     ),
+    "kernel-promise": (
+        LayoutError,
+        "bounds {low} to {high} and multiple_of={multiple_of}",
+        "an integer that satisfies them, and a positive multiple_of",
+        "give bounds that are true, with the lower one first, or none",
+    ),
     "kernel-choice": (LayoutError, "{value!r}", "one of {choices}", "choose one of them"),
+    "kernel-compare": (
+        LayoutError,
+        "the atomic {fn}, and compare= that does not go with it",
+        "compare= for cas, and for no other operation",
+        "cute.atomic_cas(target, compare, value)",
+    ),
     "kernel-step": (LayoutError, "a step of 0", "a step that is not zero", "use step=1"),
     "kernel-while": (
         TraceError,
@@ -407,5 +433,29 @@ WORDINGS: dict[str, Wording] = {
         "{stages} stages",
         "at least 2 stages, the same number for A and B",
         "give both shared tensors a last mode of 2 or more",
+    ),
+    "mainloop-operand": (
+        LayoutError,
+        "{value}",
+        "a tensor of tiles with g2s, or an iterator with begin and fill, without g2s",
+        "see cute.Operand for the methods of an iterator and its completion",
+    ),
+    "mainloop-count": (
+        LayoutError,
+        "iterators without a count",
+        "the number of tiles",
+        "pass count=, or give an iterator the attribute count",
+    ),
+    "mainloop-ring": (
+        LayoutError,
+        "operands that complete by {kinds}, of {bytes} bytes, in {stages} stages",
+        "both on mbarriers, and a pipeline of as many stages and bytes",
+        "pass ring=cute.pipeline(stages, bytes=..., consumers=...)",
+    ),
+    "mainloop-sums": (
+        LayoutError,
+        "several atoms along K, on {threads} threads",
+        "stages that hold one accumulator of each thread",
+        "take larger tiles, more stages, or fewer atoms along K",
     ),
 }

@@ -12,6 +12,7 @@ from tests.emulated.plans import Maker, at, ops, tid
 @cute.kernel
 def control(x):
     cute.launch(grid=1, block=32)
+    cute.assume(x.shape[0] >= 32)
     count = cute.var(cute.thread_idx())
     with cute.while_(lambda: count.get() < 40):
         count.set(count.get() + 3)
@@ -40,6 +41,8 @@ def memory(x):
     mine = cute.local_tile(x, (1,), (cute.thread_idx(),))
     cute.prefetch(mine)
     cute.atomic("max", mine, 3)
+    there = cute.make_ptr("s32", cute.as_int(x[0], 0), align=16)
+    cute.make_tensor(there, cute.Layout(32))[cute.thread_idx()] = 3
 
 
 @cute.kernel

@@ -41,7 +41,11 @@ def kernel_of(shell, name, last="pass", number=7, offset=0):
     return scope["kernel"]
 
 
-NAMES = ["folder/ipykernel_123/456.py", "C:\\Temp\\ipykernel_123\\456.py", "<ipython-input-3-5f8c2b>"]
+NAMES = [
+    "folder/ipykernel_123/456.py",
+    "C:\\Temp\\ipykernel_123\\456.py",
+    "<ipython-input-3-5f8c2b>",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

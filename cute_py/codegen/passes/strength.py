@@ -19,6 +19,7 @@ from cute_py.integers.polynomial import value as value_of
 from cute_py.integers.symbol_forms import substitute
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
+from cute_py.plan.plan import TensorParam
 from cute_py.plan.walk import blocks_of, every, named
 
 if TYPE_CHECKING:
@@ -40,11 +41,13 @@ class Chain:
         before: the offset (elements) in that variable before the op; None for the first op.
         moves: whether the variable holds the op's last address afterwards. It does not change if
             a branch may skip the op.
+        small: whether the variable holds a 32-bit offset (elements) instead of an address.
     """
 
     name: str
     before: Scalar | None
     moves: bool = True
+    small: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,18 +59,29 @@ class Induction:
         source: the access of the first op of the chain.
         begin: the offset (elements) in the first iteration.
         step: from the end of one iteration to the start of the next (elements).
+        small: whether it is a 32-bit offset (elements) instead of an address.
     """
 
     name: str
     source: Access
     begin: Scalar
     step: Scalar
+    small: bool = False
 
 
 def chainable(op: Op) -> Access | None:
     """Return the global memory access of an op, if it can be part of a chain."""
     x = op.moved
-    return x if x is not None and x.space == "gmem" and x.dtype.bits >= 8 else None
+    if x is None or x.space != "gmem":
+        return None
+    return x if x.dtype.bits >= 8 or x.packed else None
+
+
+def small_arrays(plan: Plan) -> frozenset[str]:
+    """Return the names of the arrays whose offsets fit 32 bits."""
+    return frozenset(
+        p.name for p in plan.params if isinstance(p, TensorParam) and p.small and p.dtype.bits >= 8
+    )
 
 
 class Chains:
@@ -82,6 +96,7 @@ class Chains:
     def __init__(self, plan: Plan) -> None:
         """Find chains of at least two ops, and addresses that a loop carries."""
         self.plan, self.taken = plan, names_in(plan)
+        self.small = small_arrays(plan)
         self.parts: dict[int, Chain] = {}
         self.inductions: dict[int, list[Induction]] = {}
         for op in every(plan.body):
@@ -119,7 +134,9 @@ class Chains:
         unless an outer loop has anchored them.
         """
         (_op, first), (_op, last) = run[0], run[-1]
-        ends = None if loop is None else _around(loop, first.bases[0], last.bases[-1])
+        ends = None
+        if loop is not None and first.storage not in _defined(loop):
+            ends = _around(loop, first.bases[0], last.bases[-1])
         if id(run[0][0]) in self.parts or (ends is None and len(run) == 1):
             return
         name, before = self._name(first), None
@@ -127,35 +144,41 @@ class Chains:
             self._carry(loop, name, first, ends)
             before = first.bases[0]
         for op, x in run:
-            self.parts[id(op)] = Chain(name, before)
+            self.parts[id(op)] = Chain(name, before, small=first.storage in self.small)
             before = x.bases[-1]
 
     def _anchor(self, run: list[tuple[Op, Access]], loop: ops.Loop) -> None:
         """Carry an address around a loop; ops that a branch may skip start from it."""
         first = run[0][1]
         head: Any = first.bases[0]
-        ends = _around(loop, head, head)
+        ends = None if first.storage in _defined(loop) else _around(loop, head, head)
         steps: list[Any] = [ints.sub(x.bases[0], head) for _op, x in run]
         if ends is None or any(map(varies, steps)):
             return
         name = self._name(first)
         self._carry(loop, name, first, ends)
         for op, _x in run:
-            self.parts[id(op)] = Chain(name, head, moves=False)
+            self.parts[id(op)] = Chain(name, head, False, first.storage in self.small)
 
     def _carry(self, loop: ops.Loop, name: str, first: Access, ends: tuple[Scalar, Scalar]) -> None:
         """Let a loop carry the address of a base; the swizzled part may depend on names that are
         defined in the loop.
         """
-        induction = Induction(name, replace(first, inner=0), *ends)
+        small = first.storage in self.small
+        induction = Induction(name, replace(first, inner=0), *ends, small=small)
         self.inductions.setdefault(id(loop), []).append(induction)
+
+
+def _defined(loop: ops.Loop) -> set[str]:
+    """Return the names of integers and pointers that a loop defines in its body."""
+    return {name for op in every(loop.body) for name in named(op)}
 
 
 def _around(loop: ops.Loop, first: Scalar, last: Scalar) -> tuple[Scalar, Scalar] | None:
     """Return the offset (elements) in the first iteration and the step to the next iteration, or
     None if the step is not loop-invariant.
     """
-    inside = {name for op in every(loop.body) for name in named(op)}
+    inside = _defined(loop)
     head, tail = split_constant(first)[0], split_constant(last)[0]
     moved, left = symbols_of(terms_of(head)), symbols_of(terms_of(tail))
     k = next((s for s in moved if s.name == loop.var), None)
@@ -213,13 +236,23 @@ def _in_branches(block: Block) -> Iterator[list[tuple[Op, Access]]]:
 
 
 def in_loop(name: str) -> bool:
-    """Return whether a symbol is a loop variable, or a `Let`."""
+    """Return whether a symbol is a loop variable, or a `Let` in a loop."""
     return name[0] in "kn" and name[1:].isdigit()
 
 
 def varies(x: Scalar) -> bool:
     """Return whether a scalar may change from one iteration of a run-time loop to the next."""
     return any(in_loop(s.name) for s in symbols_of(terms_of(x)))
+
+
+def split_variant(x: Scalar) -> tuple[Scalar, Scalar]:
+    """Split a scalar into its loop-invariant and its loop-variant terms."""
+    if isinstance(x, int) or not varies(x):
+        return x, 0
+    moving = {m: c for m, c in terms_of(x).items() if varies(SymInt({m: c}))}
+    variant = SymInt(moving)
+    fixed: Any = ints.sub(x, variant)
+    return fixed, variant
 
 
 def split_constant(x: Scalar) -> tuple[Scalar, int]:
