@@ -43,7 +43,7 @@ def rounding_mode(name: str, operation: str) -> str:
     >>> rounding_mode("rna", "convert"), rounding_mode("round_toward_zero", "convert")
     ('half_ulp_truncate', 'toward_zero')
     """
-    mode = _MODES.get(name) if name.__class__ is str else None
+    mode = _MODES.get(name) if isinstance(name, str) else None
     if mode is not None:
         return mode
     raise refusal("rounding-unknown", operation=operation, value=name, fix=_nearest(name))
