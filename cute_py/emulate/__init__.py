@@ -44,8 +44,7 @@ def emulate(
     arrays: Sequence[Any] = (),
     **named: Any,
 ) -> Report | None:
-    """Run a plan, or a kernel, on NumPy arrays, exactly as a GPU would, and refuse undefined
-    behaviour.
+    """Run a plan or a kernel on NumPy arrays as a GPU would, and refuse undefined behaviour.
 
     The kernel reads and writes the arrays in place. Blocks that communicate are interleaved: they
     start in the order of their numbers, at most `resident` of them at a time. All other blocks run
@@ -53,9 +52,8 @@ def emulate(
 
     Args:
         plan: the plan to run, from `cute.trace`, or a kernel, which is traced for its arguments.
-        args: of a plan an array for each `TensorParam` and a number for each `ScalarParam`, in
-            order, of a kernel its arguments. An array of a type narrower than a byte has one
-            element per value.
+        args: the kernel's arguments; of a plan the arrays and numbers among them, in order. An
+            array of a type narrower than a byte has one element per value.
         checks: True for all checks, False for none, or the names of the checks to make, as an
             iterable or as text ("shared, global"); `CHECKS` lists them. Addresses are always
             checked.
@@ -70,9 +68,6 @@ def emulate(
         arrays: more than arguments that pointers of the kernel (`make_ptr`) may point into.
         named: arguments of a kernel by name. One that has the name of an option above must be
             given by position.
-
-    Returns:
-        The report if `report` is set, else None.
 
     Raises:
         EmulationError: the kernel does something that is undefined on a GPU.
