@@ -43,7 +43,8 @@ def rounding_mode(name: str, operation: str) -> str:
     >>> rounding_mode("rna", "convert"), rounding_mode("round_toward_zero", "convert")
     ('half_ulp_truncate', 'toward_zero')
     """
-    mode = _MODES.get(name) if isinstance(name, str) else None
+    given: object = name  # from a user, so of any type
+    mode = _MODES.get(given) if isinstance(given, str) else None
     if mode is not None:
         return mode
     raise refusal("rounding-unknown", operation=operation, value=name, fix=_nearest(name))

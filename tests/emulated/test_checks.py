@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text(encoding="
 # what would leave the memory of the emulator, or has no meaning that could be carried out
 ALWAYS = {
     *("op", "bounds", "padding", "alignment", "read-only", "deadlock", "pointer", "split-byte"),
-    *("mbarrier-unset", "mbarrier-arrivals", "mbarrier-bytes"),
+    *("mbarrier-unset", "mbarrier-arrivals", "mbarrier-bytes", "inline", "inline-result"),
     *("barrier-divergent", "barrier-count"),
 }
 CHECK_OF = {f"emulate-{code}": name for name, check in CHECKS.items() for code in check.codes}
