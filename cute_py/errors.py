@@ -327,5 +327,22 @@ def where() -> str:
 
 
 def place_text(line: tuple[str, int]) -> str:
-    """Return a line as "file:line", without the folder."""
-    return f"{line[0].replace(chr(92), '/').rpartition('/')[2]}:{line[1]}"
+    """Return a line as "file:line", without the folder, or as "cell [3], line 7" of a notebook."""
+    name = file_text(line[0])
+    return f"{name}, line {line[1]}" if name.startswith("cell [") else f"{name}:{line[1]}"
+
+
+def file_text(path: str) -> str:
+    """Return the name of a file without its folder, or the cell of a notebook with the number of
+    its last run.
+
+    >>> file_text("<ipython-input-3-5f8c2b>"), file_text("folder/kernel.py")
+    ('cell [3]', 'kernel.py')
+    """
+    folder, _, name = path.replace("\\", "/").rpartition("/")
+    typed = name.removeprefix("<ipython-input-") if name.startswith("<ipython-input-") else ""
+    if not typed and not folder.rpartition("/")[2].startswith("ipykernel_"):
+        return name
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    numbers = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return f"cell [{numbers.get(path, typed.partition('-')[0] or '?')}]"

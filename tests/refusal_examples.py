@@ -398,6 +398,8 @@ WHEN = {
     "kernel-recast": "an array of one byte per sub-byte element is recast, or one to 6 bits",
     "kernel-types": "operands have two types",
     "kernel-lack": "an op that no architecture has: its type, rounding or cache operator",
+    "kernel-ptx": "the text of `cute.inline_ptx` does more than compute in registers",
+    "kernel-emulate": "the emulation of `cute.inline_ptx` is not a function",
     "kernel-domain": "a function is not defined for the type",
     "kernel-shapes": "the shapes of operands, or of the sides of a copy, do not match",
     "kernel-element": "an element of an element is assigned, as in C's `a[i][j] = x`",
@@ -459,6 +461,7 @@ WHEN = {
     "gemm-config": "the parts of a configuration do not fit each other or the operands",
     # -- codegen.wordings
     "codegen-name": "a kernel, or an argument, has a name that no Python function can have",
+    "codegen-print": "more is printed in one call than vprintf takes",
     "codegen-op": ("the plan has an op, or a function of a type, that has no PTX yet"),
     "codegen-missing": "a compiler is not installed",
     "codegen-plan": "something other than a plan is compiled",
@@ -547,7 +550,10 @@ WHEN = {
     "emulate-order": "the order of running is unknown",
     "emulate-checks": "a check of the emulator is unknown",
     "emulate-resident": "a number of blocks that run at once is no positive integer",
+    "emulate-plan": "something other than a plan or a kernel is emulated",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
+    "emulate-inline": "a saved plan with `cute.inline_ptx` is emulated",
+    "emulate-inline-result": "the emulation of `cute.inline_ptx` returns another type or shape",
     "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
     "emulate-split-byte": "a plan accesses packed elements that share a byte with others",
     "emulate-pointer": "a thread accesses memory through a pointer into none of the arrays",
@@ -786,6 +792,9 @@ def on_the_emulator():
             cute.named_barrier(1, 64)
         x[t] = 1
 
+    def inlined(x, t):
+        x[t] = cute.inline_ptx("neg.s32 %0, %1;", "s32", x[t], emulate=lambda x: -1.0 * x)
+
     def grid(x):
         cute.launch(grid=x.shape[0] - 100, block=32)
 
@@ -811,9 +820,11 @@ def on_the_emulator():
                 pending,
                 waiting,
                 counted,
+                inlined,
             )
         ),
         lambda: cute.emulate(traced(lambda x: None)),
+        lambda: cute.emulate(np.add, read_only),
         lambda: cute.emulate(traced(grid), read_only),
     ]
 
@@ -907,6 +918,7 @@ RECORDED = {
     ),
     "config-bits": ("choose", {"dtype": "b1", "mode": "1", "bits": "4"}),
     "codegen-name": ("cute.compile", {"name": "<lambda>"}),
+    "codegen-print": ("cute.print", {"count": 33, "most": 32}),
     "codegen-op": ("cute.compile", {"name": "the init of mbarriers"}),
     "codegen-missing": ("cute.compile", {"name": "numba-cuda"}),
     "codegen-emulated": (
@@ -1031,6 +1043,7 @@ RECORDED = {
     ),
     "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
+    "emulate-inline": ("kernel", {"name": "add_sat"}),
     "emulate-global-race": (
         "kernel",
         {

@@ -12,7 +12,7 @@ from llvmlite import ir
 from cute_py.atoms.arch import holds, since
 from cute_py.codegen.instructions import TABLE, TARGETS, Row, of_atom, text_of, texts, types
 from cute_py.codegen.scalars import Scalars
-from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, Words
+from cute_py.codegen.storage import F32, F64, I1, I8, I16, I32, I64, Words
 from cute_py.dtypes.conversion import convert, encode
 from cute_py.errors import refusal
 from cute_py.plan.op import Op
@@ -156,15 +156,27 @@ class Emit:
             inputs += given
         return inputs
 
+    def own_text(self, text: str, outs: list[Any], inputs: list[Any]) -> list[Any]:
+        """Emit PTX of the kernel's author; outputs and inputs share no register."""
+        return self._asm(outs, text, inputs, [], side=True, own=True)
+
     def _asm(
-        self, outs: list[Any], text: str, inputs: list[Any], old: list[Any], side: bool
+        self,
+        outs: list[Any],
+        text: str,
+        inputs: list[Any],
+        old: list[Any],
+        side: bool,
+        own: bool = False,
     ) -> list[Any]:
         """Emit inline PTX and return its results; their old values follow the inputs."""
         kind = ir.VoidType()
         if outs:
             kind = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs)
-        constraints = [f"={LETTERS[x]}" for x in outs] + [LETTERS[x.type] for x in inputs]
-        constraints += [str(i) for i in range(len(old))] + (["~{memory}"] if side else [])
+        written = "=&" if own else "="
+        constraints = [written + LETTERS[x] for x in outs] + [LETTERS[x.type] for x in inputs]
+        constraints += [str(i) for i in range(len(old))]
+        constraints += ["~{memory}"] if side and not own else []
         function = ir.FunctionType(kind, [x.type for x in (*inputs, *old)])
         inline = ir.InlineAsm(function, text, ",".join(constraints), side_effect=side)
         found = self.b.call(inline, [*inputs, *old], attrs=CONVERGENT)
@@ -173,6 +185,30 @@ class Emit:
         if len(outs) == 1:
             return [found]
         return [self.b.extract_value(found, i) for i in range(len(outs))]
+
+    def printf(self, text: str, values: list[Any]) -> None:
+        """Emit a call of vprintf; the values have 64 bits."""
+        b, place = self.b, I8.as_pointer()
+        with b.goto_entry_block():  # else a loop would allocate in each iteration
+            room = b.alloca(I64, max(len(values), 1))
+        for i, value in enumerate(values):
+            slot = b.gep(room, [ir.Constant(I32, i)])
+            b.store(b.bitcast(value, I64), slot)
+        function = b.module.globals.get("vprintf") or ir.Function(
+            b.module, ir.FunctionType(I32, [place, place]), "vprintf"
+        )
+        held = self.text(text, 1)  # global memory
+        b.call(function, [b.addrspacecast(held, place), b.bitcast(room, place)])
+
+    def text(self, text: str, space: int = 0) -> Any:
+        """Return the address of a constant text in an address space of LLVM."""
+        module, data = self.b.module, bytearray(text.encode("utf-8", "replace") + b"\0")
+        kind = ir.ArrayType(I8, len(data))
+        name = module.get_unique_name("cute_py_text")
+        held = ir.GlobalVariable(module, kind, name, addrspace=space)
+        held.linkage, held.global_constant = "internal", True
+        held.initializer = ir.Constant(kind, data)
+        return self.b.bitcast(held, I8.as_pointer(space))
 
     def opaque(self, value: Any) -> Any:
         """Return a value that is opaque to the compiler: it is not hoisted or split."""

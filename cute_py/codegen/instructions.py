@@ -256,6 +256,9 @@ _VECTOR: Words = (
     ("32", "b32"), ("8", "b8"), ("16", "b16"), ("64", "v2.b32"), ("128", "v4.b32")
 )  # fmt: skip
 _F2, _F3 = "d:{type} < a:{type}", "d:{type} < a:{type} b:{type}"
+_EXTREMES: Words = (
+    *_same("min", "max"), ("min_nan", "min.NaN"), ("max_nan", "max.NaN")
+)  # fmt: skip
 _APPROX, _B2 = "d:f32 < a:f32", "d:b32 < a:b32 b:b32"
 
 _MEMORY = (
@@ -466,10 +469,12 @@ _FLOATS = (
            first=first)
       for kind, first in (("f16", OLDEST), ("bf16", "sm_80"))),
     *(_row(f"min.{kind}x2", f"{{fn}}.{kind}x2 {{d}}, {{a}}, {{b}};", _B2, "min, max",
-           first="sm_80", fn=_same("min", "max"))
+           first="sm_80", fn=_EXTREMES)
       for kind in ("f16", "bf16")),
+    _row("min.nan", "{fn}.NaN.f32 {d}, {a}, {b};", "d:f32 < a:f32 b:f32", "min, max",
+         first="sm_80", fn=_same("min", "max")),
     _row("lop3", "lop3.b32 {d}, {a}, {b}, {c}, {table};", f"{_B2} c:b32", "lop3", table=()),
-    _row("prmt", "prmt.b32 {d}, {a}, {b}, {selector};", _B2, "prmt", selector=()),
+    _row("prmt", "prmt.b32 {d}, {a}, {b}, {selector};", f"{_B2} selector:b32", "prmt"),
 )  # fmt: skip
 
 _CONVERSIONS = (

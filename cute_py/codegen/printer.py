@@ -11,7 +11,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from cute_py.codegen.passes import names_in
-from cute_py.errors import refusal
+from cute_py.errors import file_text, refusal
 from cute_py.integers import ints
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import ops
@@ -324,15 +324,15 @@ CONTROL: dict[type[Op], Callable[[Source, Any, int], None]] = {
 
 def main_file(plan: Plan) -> str:
     """Return the name of the file that most ops come from; "" if no op has a file."""
-    files = Counter(op.where.rpartition(":")[0] for op in plan.ops)
+    files = Counter(file_text(op.line[0]) for op in plan.ops)
     del files[""]
     return min(files, key=lambda name: (-files[name], name), default="")
 
 
 def _comment(op: Op, length: int, main: str) -> str:
     """Return the kernel's line, and as much of the op as fits after `length` characters."""
-    file, _colon, line = op.where.rpartition(":")
-    place = f"line {line}" if file == main else f"{file}:{line}"
+    line = op.line[1]
+    place = f"line {line}" if file_text(op.line[0]) == main else op.where
     start = f"  # {place}" if line else "  #"
     room, text = LONGEST - length - len(start) - 2, " ".join(str(op).split())
     if len(text) > room:

@@ -21,6 +21,12 @@ WORDINGS: dict[str, Wording] = {
         "ops of sm_80 and older: loads, cp.async, ldmatrix, mma.sync, shuffles, barriers",
         "run the kernel on the emulator: cute.emulate(plan, ...)",
     ),
+    "codegen-print": (
+        LayoutError,
+        "{count} elements to print in one call",
+        "at most {most}: vprintf of a GPU takes no more",
+        "print parts of the tensor; the emulator prints any number",
+    ),
     "codegen-missing": (
         LayoutError,
         "no {name} on this machine",

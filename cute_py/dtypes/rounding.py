@@ -28,11 +28,14 @@ _MODES = {
     **{name: name for name in ROUNDINGS},
     **{f"round_{name}": name for name in ROUNDINGS},
     **{ptx: name for name, ptx in ROUNDINGS.items() if ptx},
+    "rd": "toward_neg_infinity",  # CUDA's suffixes for rm and rp
+    "ru": "toward_infinity",
 }
 
 
 def rounding_mode(name: str, operation: str) -> str:
-    """Return the key of `ROUNDINGS` for a name: the key itself, CUTLASS's or PTX's name.
+    """Return the key of `ROUNDINGS` for a name: the key itself, or the name in CUTLASS, PTX or
+    CUDA.
 
     Raises:
         DtypeError: there is no such rounding.
@@ -40,7 +43,8 @@ def rounding_mode(name: str, operation: str) -> str:
     >>> rounding_mode("rna", "convert"), rounding_mode("round_toward_zero", "convert")
     ('half_ulp_truncate', 'toward_zero')
     """
-    mode = _MODES.get(name) if name.__class__ is str else None
+    given: object = name  # from a user, so of any type
+    mode = _MODES.get(given) if isinstance(given, str) else None
     if mode is not None:
         return mode
     raise refusal("rounding-unknown", operation=operation, value=name, fix=_nearest(name))

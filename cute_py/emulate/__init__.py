@@ -22,18 +22,18 @@ from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.program import program_of
 from cute_py.emulate.report import Report
 from cute_py.errors import CuteError, refusal, shorten
+from cute_py.plan.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from cute_py.emulate.program import Program
-    from cute_py.plan.plan import Plan
 
 MEMORY = 1 << 30
 
 
 def emulate(
-    plan: Plan,
+    plan: Any,  # a Plan, or a Kernel
     *args: Any,
     checks: bool | str | Iterable[str] = True,
     report: bool = False,
@@ -42,16 +42,17 @@ def emulate(
     resident: int | None = None,
     progress: Callable[[float, int], None] | None = None,
     arrays: Sequence[Any] = (),
+    **named: Any,
 ) -> Report | None:
-    """Run a plan on NumPy arrays, exactly as a GPU would, and refuse undefined behaviour.
+    """Run a plan or a kernel on NumPy arrays as a GPU would, and refuse undefined behaviour.
 
     The kernel reads and writes the arrays in place. Blocks that communicate are interleaved: they
     start in the order of their numbers, at most `resident` of them at a time. All other blocks run
     together, in batches whose state fits into `memory`.
 
     Args:
-        plan: the plan to run, from `cute.trace`.
-        args: an array for each `TensorParam` and a number for each `ScalarParam`, in order. An
+        plan: the plan to run, from `cute.trace`, or a kernel, which is traced for its arguments.
+        args: the kernel's arguments; of a plan the arrays and numbers among them, in order. An
             array of a type narrower than a byte has one element per value.
         checks: True for all checks, False for none, or the names of the checks to make, as an
             iterable or as text ("shared, global"); `CHECKS` lists them. Addresses are always
@@ -65,9 +66,8 @@ def emulate(
         progress: a function of (blocks done, blocks in total). It is called after each batch and
             after each iteration of an outermost loop of the kernel.
         arrays: more than arguments that pointers of the kernel (`make_ptr`) may point into.
-
-    Returns:
-        The report if `report` is set, else None.
+        named: arguments of a kernel by name. One that has the name of an option above must be
+            given by position.
 
     Raises:
         EmulationError: the kernel does something that is undefined on a GPU.
@@ -84,12 +84,23 @@ def emulate(
     [0.0, 2.0, 4.0, 6.0]
     """
     _require_choices(order, resident)
+    if named or not isinstance(plan, Plan):
+        plan, args = _traced(plan, args, named)
     counts = Report(plan) if report else None
     with np.errstate(all="ignore"):
         given = Arguments(plan, args, arrays)
         program = program_of(plan, checks, report)
         _run(program, given, counts, order, memory, resident, progress)
     return counts
+
+
+def _traced(kernel: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Plan, Any]:
+    """Return the plan of a kernel for its arguments, and the arrays and numbers among them."""
+    if isinstance(kernel, Plan) or not hasattr(kernel, "leaves"):
+        kind = type(kernel).__name__
+        given = f"a {kind} with {', '.join(named)}=" if named else f"a {kind}"
+        raise refusal("emulate-plan", operation="cute.emulate", given=given)
+    return kernel.plan(*args, **named), kernel.leaves(*args, **named)
 
 
 def _run(
@@ -145,8 +156,8 @@ __all__ = ["CHECKS", "HANDLERS", "Report", "emulate"]
 
 
 class _CallableModule(ModuleType):
-    def __call__(self, plan: Plan, *args: Any, **named: Any) -> Report | None:
-        """Run a plan on NumPy arrays; see `emulate`."""
+    def __call__(self, plan: Any, *args: Any, **named: Any) -> Report | None:
+        """Run a plan or a kernel on NumPy arrays; see `emulate`."""
         try:
             return emulate(plan, *args, **named)
         except CuteError as error:

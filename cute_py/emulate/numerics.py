@@ -22,7 +22,6 @@ from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.spans import Array
 from cute_py.plan.functions import FUNCTIONS
 
-ROUNDINGS = {"rn": "rn", "rz": "rz", "rd": "rm", "ru": "rp", "rna": "rna"}
 _NARROW = 0x1FFFFFFF, 0x10000000  # of a float64: the bits that f32 drops, and the tie among them
 
 
@@ -46,7 +45,7 @@ def converted(
     fast = rounding == "rn" and not saturate and source is f32 and target in (f16, bf16)
     if fast and not np.isnan(values).any():
         return values.astype(numpy_type(target))
-    return np.asarray(convert(values, target, ROUNDINGS[rounding], saturate))
+    return np.asarray(convert(values, target, rounding, saturate))
 
 
 def numeric(values: Array, dtype: Dtype) -> Array:
@@ -200,6 +199,10 @@ def _greatest(a: Array, b: Array) -> Array:
     return found
 
 
+def _or_nan(rule: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), a + b, rule(a, b))
+
+
 def _bits(x: Array, bits: int) -> Array:
     """Return the bits of integers along a new last mode, the lowest first."""
     held = np.asarray(x).astype(np.int64)[..., None].view(np.uint8)
@@ -219,6 +222,43 @@ def _brev(x: Array, bits: int) -> Array:
     return np.asarray((_bits(x, bits)[..., ::-1] * places).sum(-1)).astype(x.dtype)
 
 
+# NumPy's shifts by the width or more give 0, or the sign
+
+
+def _bfe(x: Array, pos: Array, count: Array, bits: int) -> Array:
+    wide = x.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
+    first, n = (each.astype(np.int64) & 255 for each in (pos, count))
+    away = np.maximum(64 - n, 0).astype(wide.dtype)
+    return (wide >> first.astype(wide.dtype) << away >> away).astype(x.dtype)
+
+
+def _bfi(x: Array, y: Array, pos: Array, count: Array, bits: int) -> Array:
+    first, n = (each.astype(np.uint64) & np.uint64(255) for each in (pos, count))
+    mask = (np.uint64(1) << n) - np.uint64(1) << first
+    kept = y.astype(np.uint64) & ~mask
+    return (kept | x.astype(np.uint64) << first & mask).astype(y.dtype)
+
+
+def _prmt(a: Array, b: Array, selector: Array) -> Array:
+    both = b.astype(np.uint64) << np.uint64(32) | a.astype(np.uint64) & np.uint64(0xFFFFFFFF)
+    found = np.zeros(np.broadcast_shapes(both.shape, selector.shape), np.uint32)
+    for i in range(4):
+        chosen = selector.astype(np.uint64) >> np.uint64(4 * i)
+        byte = (both >> np.uint64(8) * (chosen & np.uint64(7))).astype(np.uint8)
+        sign = (byte.view(np.int8) >> 7).view(np.uint8)
+        byte = np.where(chosen & np.uint64(8), sign, byte)
+        found |= byte.astype(np.uint32) << np.uint32(8 * i)
+    return found.view(a.dtype)
+
+
+def _lop3(a: Array, b: Array, c: Array, table: Array) -> Array:
+    found = np.zeros_like(a & b & c)
+    for i in range(8):
+        chosen = [x if i & bit else ~x for x, bit in ((a, 4), (b, 2), (c, 1))]
+        found |= np.where(table >> i & 1, chosen[0] & chosen[1] & chosen[2], found.dtype.type(0))
+    return found
+
+
 RULES: dict[str, Callable[..., Any]] = {
     "copy": lambda x: x,
     "neg": np.negative,
@@ -233,6 +273,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "fma": lambda a, b, c: np.asarray(a * b + c),
     "min": _least,
     "max": _greatest,
+    "min_nan": _or_nan(_least),
+    "max_nan": _or_nan(_greatest),
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
@@ -261,6 +303,10 @@ RULES: dict[str, Callable[..., Any]] = {
     "popc": _popc,
     "clz": _clz,
     "brev": _brev,
+    "bfe": _bfe,
+    "bfi": _bfi,
+    "prmt": _prmt,
+    "lop3": _lop3,
 }
 
 

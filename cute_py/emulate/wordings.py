@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cute_py.errors import EmulationError, LayoutError
+from cute_py.errors import EmulationError, LayoutError, LeafTypeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,11 +45,29 @@ WORDINGS: dict[str, Wording] = {
         "an integer of at least 1",
         "leave it out for what the multiprocessors of an H100 hold",
     ),
+    "emulate-plan": (
+        LeafTypeError,
+        "{given}",
+        "a plan and its arrays and numbers, or a kernel and its arguments",
+        "cute.emulate(kernel, x, n=2), or cute.emulate(cute.trace(kernel, x, n=2), x)",
+    ),
     "emulate-op": (
         EmulationError,
         "{name}, which is not emulated yet",
         "ops with a rule in cute_py.emulate",
         "run this kernel on a GPU",
+    ),
+    "emulate-inline": (
+        EmulationError,
+        "a plan from a file, which has the PTX of {name} and not the function that emulates it",
+        "a plan that was traced in this process",
+        "trace the kernel, or compile this plan: cute.compile(plan, arch)",
+    ),
+    "emulate-inline-result": (
+        EmulationError,
+        "{given} from {name}",
+        "{wanted}",
+        "return a NumPy array for each output, in its type: x.astype(...)",
     ),
     "emulate-bounds": (
         EmulationError,

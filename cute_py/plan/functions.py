@@ -25,8 +25,10 @@ class Function:
         arity: the number of sources.
         model: the same function of Python numbers, exact for integers; its result is wrapped to
             the width of an integer type, or rounded to a floating-point type.
-        domain: the types that it accepts: "any", "float", "int" or "bool".
-        sized: whether the model takes the width of the type (bits) as its last argument.
+        domain: the types that it accepts: "any", "float", "int", or "word" (s32 and u32).
+        sized: whether the model's last arguments are the width of the type (bits), and whether it
+            is signed.
+        fixed: whether the last source is a number known at trace time.
         compares: whether it returns b1.
         moves: whether it copies the bits of a source unchanged.
         approximate: whether GPUs use a special-function unit, within a documented error bound.
@@ -39,6 +41,7 @@ class Function:
     model: Callable[..., Any]
     domain: str = "any"
     sized: bool = False
+    fixed: bool = False
     compares: bool = False
     moves: bool = False
     approximate: bool = False
@@ -54,7 +57,41 @@ def _greatest(a: Any, b: Any) -> Any:
     return b if a != a else a if b != b else max(a, b)
 
 
+def _or_nan(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: a if a != a else b if b != b else choose(a, b)
+
+
+def _field(a: int, pos: int, n: int, _bits: int, signed: bool) -> int:
+    pos, n = pos & 255, n & 255
+    found = a >> pos & (1 << n) - 1
+    return found - (1 << n) if signed and n and found >> n - 1 else found
+
+
+def _inserted(a: int, b: int, pos: int, n: int, _bits: int, _signed: bool) -> int:
+    mask = (1 << (n & 255)) - 1 << (pos & 255)
+    return b & ~mask | a << (pos & 255) & mask
+
+
+def _permuted(a: int, b: int, selector: int) -> int:
+    both, found = (b & 0xFFFFFFFF) << 32 | a & 0xFFFFFFFF, 0
+    for i in range(4):
+        chosen = selector >> 4 * i & 15
+        byte = both >> 8 * (chosen & 7) & 255
+        found |= (255 * (byte >> 7) if chosen & 8 else byte) << 8 * i
+    return found
+
+
+def _looked_up(a: int, b: int, c: int, table: int) -> int:
+    found = 0
+    for i in range(8):
+        if table >> i & 1:
+            found |= (a if i & 4 else ~a) & (b if i & 2 else ~b) & (c if i & 1 else ~c)
+    return found
+
+
 _OPERATORS = (
+    Function("max_nan", 2, _or_nan(max), "float"),
+    Function("min_nan", 2, _or_nan(min), "float"),
     Function("copy", 1, lambda a: a, moves=True),
     Function("neg", 1, operator.neg),
     Function("abs", 1, abs),
@@ -86,11 +123,13 @@ _NAMED = (
     ),
     Function(
         "max", 2, _greatest, public="maximum",
-        text="Return the greater of a and b; if one is NaN, the other (PTX max).",
+        text="Return the greater of a and b; if one is NaN, the other (PTX max), or with "
+        '`nan="propagate"` NaN (max.NaN).',
     ),
     Function(
         "min", 2, _least, public="minimum",
-        text="Return the lesser of a and b; if one is NaN, the other (PTX min).",
+        text="Return the lesser of a and b; if one is NaN, the other (PTX min), or with "
+        '`nan="propagate"` NaN (min.NaN).',
     ),
     Function("fma", 3, lambda a, b, c: a * b + c, text="Return a*b + c, rounded once."),
     Function(
@@ -139,16 +178,36 @@ _NAMED = (
     Function("floor", 1, math.floor, "float", text="Return the greatest integer up to x."),
     Function("ceil", 1, math.ceil, "float", text="Return the least integer from x on."),
     Function(
-        "popc", 1, lambda a, bits: (a & (1 << bits) - 1).bit_count(), "int", sized=True,
+        "popc", 1, lambda a, bits, _: (a & (1 << bits) - 1).bit_count(), "int", sized=True,
         text="Return the number of one bits of an integer (PTX popc).",
     ),
     Function(
-        "clz", 1, lambda a, bits: bits - (a & (1 << bits) - 1).bit_length(), "int", sized=True,
+        "clz", 1, lambda a, bits, _: bits - (a & (1 << bits) - 1).bit_length(), "int", sized=True,
         text="Return the number of leading zero bits; for 0, the width of its type (PTX clz).",
     ),
     Function(
-        "brev", 1, lambda a, bits: int(f"{a & (1 << bits) - 1:0{bits}b}"[::-1], 2), "int",
+        "brev", 1, lambda a, bits, _: int(f"{a & (1 << bits) - 1:0{bits}b}"[::-1], 2), "int",
         sized=True, text="Return an integer with its bits in reverse order (PTX brev).",
+    ),
+    Function(
+        "bfe", 3, _field, "int", sized=True,
+        text="Return `len` bits of an integer from bit `pos` on, as PTX bfe: extended by zeros, or "
+        "by the sign for a signed type; of `pos` and `len` the low 8 bits count.",
+    ),
+    Function(
+        "bfi", 4, _inserted, "int", sized=True,
+        text="Return y with its `len` bits from bit `pos` on replaced by the low bits of x, as PTX "
+        "bfi; of `pos` and `len` the low 8 bits count.",
+    ),
+    Function(
+        "prmt", 3, _permuted, "word",
+        text="Return four bytes of the eight of b:a (s32 or u32), one for each hexadecimal digit "
+        "of the selector, the lowest first; a digit above 7 repeats the byte's sign (PTX prmt).",
+    ),
+    Function(
+        "lop3", 4, _looked_up, "word", fixed=True,
+        text="Return any bitwise function of three words (s32 or u32): `table` is that function of "
+        "0xF0, 0xCC and 0xAA, such as 0x80 for a & b & c (PTX lop3).",
     ),
 )  # fmt: skip
 

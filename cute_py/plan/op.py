@@ -36,6 +36,7 @@ WRITTEN = {_ROLE: "written"}  # registers that an op writes and does not read
 UPDATED = {_ROLE: "updated"}  # registers that it reads and writes: an accumulator
 ELEMENTS = {_ROLE: "elements"}  # values for registers: numbers here are not integers of the plan
 FIXED = {_ROLE: "fixed"}  # numbers, or tables of numbers, without expressions
+UNSAVED = {_ROLE: "fixed", "saved": False}  # an object of Python, part of no file and no key
 STORED = {_ROLE: "stored"}  # memory that it writes: an access, or the name of an array
 LOADED = {_ROLE: "loaded"}  # the name of an array that it reads
 PREFETCHED = {_ROLE: "prefetched"}  # an access whose values it neither reads nor writes
@@ -47,6 +48,16 @@ def names_of(x: Node) -> tuple[str, ...]:
     """Return the names of the fields of a record."""
     kind: Any = type(x)
     return _names(kind)
+
+
+def saved_names(kind: Any) -> tuple[str, ...]:  # a class
+    """Return the names of the fields of a record that a file or key of a plan contains."""
+    return _saved(kind)
+
+
+@cache
+def _saved(kind: Any) -> tuple[str, ...]:  # a class
+    return tuple([f.name for f in fields(kind) if f.metadata.get("saved", True)])
 
 
 def roles_of(x: Node) -> tuple[tuple[str, str], ...]:

@@ -266,6 +266,15 @@ class Plan:
         held = [f"  {x}" for x in (*self.shared, *self.storages)]
         return "\n".join([*head, *held, *_lines(self.body, 1)])
 
+    def explain(self) -> str:
+        """Return what one iteration of each loop does in a thread: the number of products, copies,
+        addresses, guards, waits and computed elements; see `explain`. Before optimisations:
+        `Compiled.explain` counts the machine code.
+        """
+        from cute_py.plan.explain import explain  # few need it
+
+        return explain(self)
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan to a file, as text with a version; see `serial`."""
         from cute_py.plan.serial import dumps  # which imports this module

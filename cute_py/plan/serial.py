@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 
 from cute_py.atoms.copy import Copy_Op
 from cute_py.atoms.mma import MMA_Atom
@@ -23,7 +23,8 @@ from cute_py.integers import ints
 from cute_py.integers.polynomial import Symbol, symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
 from cute_py.plan import access, conditions, ops, plan
-from cute_py.plan.ops import matrix
+from cute_py.plan.op import saved_names
+from cute_py.plan.ops import matrix, registers
 from cute_py.plan.verify import verify
 from cute_py.plan.walk import accesses, every, parts
 
@@ -40,6 +41,7 @@ _RECORDS: dict[str, Any] = {
     for kind in (
         *ops.OPS,
         matrix.Tile,
+        registers.Emulation,
         access.Access,
         access.Bound,
         conditions.Reg,
@@ -84,13 +86,13 @@ def _op_lines(block: ops.Block, depth: int) -> list[str]:
 def _op_text(op: ops.Op, depth: int) -> str:
     indent = "  " * depth
     parts = [f'"op": {json.dumps(type(op).__name__)}']
-    for f in fields(op):
-        value = getattr(op, f.name)
-        if f.name in op.blocks:
+    for name in saved_names(type(op)):
+        value = getattr(op, name)
+        if name in op.blocks:
             inner = ",\n".join(_op_lines(value, depth + 1))
-            parts.append(f'"{f.name}": [\n{inner}\n{indent}]' if inner else f'"{f.name}": []')
+            parts.append(f'"{name}": [\n{inner}\n{indent}]' if inner else f'"{name}": []')
         else:
-            parts.append(f'"{f.name}": {json.dumps(_encoded(value))}')
+            parts.append(f'"{name}": {json.dumps(_encoded(value))}')
     return indent + "{" + ", ".join(parts) + "}"
 
 
@@ -108,7 +110,7 @@ def _encoded(x: Any) -> Any:  # a JSON value
     if is_dataclass(x):
         return {
             "is": type(x).__name__,
-            **{f.name: _encoded(getattr(x, f.name)) for f in fields(x)},
+            **{name: _encoded(getattr(x, name)) for name in saved_names(type(x))},
         }
     return x
 

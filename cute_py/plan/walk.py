@@ -85,7 +85,7 @@ def writes(op: Op) -> list[Reg]:
     """Return the registers that an op writes."""
     roles = ("written", "updated")
     held = [getattr(op, name) for name, role in roles_of(op) if role in roles]
-    return [reg for reg in held if isinstance(reg, Reg)]
+    return [reg for reg in parts(tuple(held)) if isinstance(reg, Reg)]
 
 
 def arrays(op: Op, written: bool = False) -> set[str]:

@@ -55,7 +55,8 @@ class Operators:
 
         Args:
             dtype: the new type.
-            rounding: rn, rz, rd or ru, if the new type is narrower.
+            rounding: if the new type is narrower: a name of `cute.ROUNDINGS`, or its name in
+                CUTLASS, PTX or CUDA. `half_ulp_trunc_dntz` is refused: no instruction rounds so.
             saturate: clamp to the finite range of the new type.
 
         """

@@ -1,13 +1,15 @@
 """Element-wise arithmetic of register tensors: each function records one `Map` to new registers.
 
-Operands have the same shape, or are single elements or numbers; a number takes the type of the
+Operands have the same shape, but a mode of extent 1 is repeated as often as that of the other
+operand needs; a single element or a number fits any shape, and a number takes the type of the
 tensor. Types are not converted implicitly. Assignments write in place.
 """
 
 from __future__ import annotations
 
 from cute_py.calls.arguments import number
-from cute_py.dtypes.table import b1, f32, s32, s64
+from cute_py.dtypes.rounding import rounding_mode
+from cute_py.dtypes.table import b1, f32, s32, s64, u32
 from cute_py.dtypes.table import dtype as as_dtype
 from cute_py.errors import refusal, refusal_here
 from cute_py.layout.layout import Layout
@@ -15,11 +17,10 @@ from cute_py.layout.queries import size
 from cute_py.plan.conditions import Reg, bounds_of
 from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
 from cute_py.plan.ops import Convert, Fill, Let, Map, Reduce, Value
-from cute_py.plan.ops.registers import ROUNDINGS
 from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.trace.control import branch
 from cute_py.trace.engines import Register, allocate_registers
-from cute_py.trace.lower import register
+from cute_py.trace.lower import register, sums_of
 from cute_py.trace.runtime_integers import Condition, Int, Promised, as_condition, bare
 from cute_py.trace.state import current, emit, require_choice
 
@@ -72,13 +73,14 @@ def _operands(name: str, operands: tuple[Any, ...]) -> tuple[Dtype, IntTuple, tu
     operands = tuple([_not_in_memory(x) for x in operands])
     selects = name == "where"
     typed = operands[1:] if selects else operands
-    kind = _common_type(name, typed)
+    kind = common_type(name, typed)
     require_domain(name, kind)
-    shape = _common_shape(name, operands)
+    shape = common_shape(name, operands)
     sources = [_value(x, kind, name) for x in typed]
     if selects:
         sources.insert(0, _flag(operands[0]))
-    return kind, shape, tuple(sources)
+    pairs = zip(operands, sources, strict=True)
+    return kind, shape, tuple([repeated(x, value, shape) for x, value in pairs])
 
 
 def _not_in_memory(x: object) -> object:
@@ -89,7 +91,8 @@ def _not_in_memory(x: object) -> object:
     return x
 
 
-def _common_type(name: str, operands: tuple[Any, ...]) -> Dtype:
+def common_type(name: str, operands: tuple[Any, ...]) -> Dtype:
+    """Return the type that a function computes in; refuse operands of two types."""
     kinds: list[Dtype] = list(dict.fromkeys([x.dtype for x in operands if is_register(x)]))
     if len(kinds) > 1:
         raise refusal_here("kernel-types", operation=name, a=kinds[0], b=kinds[1])
@@ -103,17 +106,59 @@ def _common_type(name: str, operands: tuple[Any, ...]) -> Dtype:
 def require_domain(name: str, kind: Dtype) -> None:
     """Refuse a type that a function of `FUNCTIONS` does not accept."""
     domain = FUNCTIONS[name].domain
-    fits = {"any": True, "float": kind.is_float, "int": not kind.is_float}[domain]
+    word = kind in (s32, u32)
+    fits = {"any": True, "float": kind.is_float, "int": not kind.is_float, "word": word}[domain]
     if not fits:
-        raise refusal_here("kernel-domain", operation=name, dtype=kind, domain=domain)
+        wanted = "s32 or u32" if domain == "word" else domain
+        raise refusal_here("kernel-domain", operation=name, dtype=kind, domain=wanted)
 
 
-def _common_shape(name: str, operands: tuple[Any, ...]) -> IntTuple:
+def common_shape(name: str, operands: tuple[Any, ...]) -> IntTuple:
+    """Return the shape of the result: of single elements 1."""
     shapes = [x.shape for x in operands if is_register(x) and x.size() != 1]
-    for shape in shapes[1:]:
-        if shape != shapes[0]:
-            raise refusal_here("kernel-shapes", operation=name, a=shapes[0], b=shape)
-    return shapes[0] if shapes else 1
+    common: IntTuple = 1
+    for shape in shapes:
+        wider = _broadcast(common, shape)
+        if wider is None:
+            raise refusal_here("kernel-shapes", operation=name, a=common, b=shape)
+        common = wider
+    return common
+
+
+def _broadcast(a: IntTuple, b: IntTuple) -> IntTuple | None:
+    """Return the shape that both repeat to, mode by mode; None if extents or profiles differ."""
+    if a == b or size(b) == 1:
+        return a
+    if size(a) == 1:
+        return b
+    if not (isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)):
+        return None
+    modes = [_broadcast(x, y) for x, y in zip(a, b, strict=True)]
+    return None if None in modes else tuple([x for x in modes if x is not None])
+
+
+def repeated(operand: Any, value: Value, shape: IntTuple) -> Value:
+    """Return the registers of an operand with its modes of extent 1 repeated up to a shape.
+
+    Law: element c of the result is the element of the operand at c, with 0 in these modes.
+    """
+    if not isinstance(value, Reg) or len(value) in (1, size(shape)):
+        return value
+    index = [value.index[k] for k in sums_of(_strides(operand.shape, shape, 1))]
+    return Reg(value.storage, value.dtype, tuple(index))
+
+
+def _strides(shape: IntTuple, wanted: IntTuple, unit: int) -> list[tuple[int, int]]:
+    """Return (extent, stride) of the flat modes of `wanted` over the elements of `shape`."""
+    if shape == wanted:
+        return [(int(size(shape)), unit)]
+    if size(shape) == 1:
+        return [(int(size(wanted)), 0)]
+    found: list[tuple[int, int]] = []
+    for each, whole in zip(shape, wanted, strict=True):
+        found += _strides(each, whole, unit)
+        unit *= int(size(each))
+    return found
 
 
 def shapes_match(a: IntTuple, b: IntTuple) -> bool:
@@ -122,6 +167,10 @@ def shapes_match(a: IntTuple, b: IntTuple) -> bool:
     """
     p, q = ([n for n in map(size, x if isinstance(x, tuple) else (x,)) if n != 1] for x in (a, b))
     return p == q or (min(len(p), len(q)) < 2 and size(a) == size(b))
+
+
+def _assignable(target: IntTuple, shape: IntTuple) -> bool:
+    return shapes_match(target, shape) or _broadcast(target, shape) == target
 
 
 def _value(x: Any, kind: Dtype, name: str) -> Value:
@@ -190,6 +239,17 @@ def test_register(tensor: Tensor) -> Reg:
 
 # -- assignment, conversion, reduction
 
+# of `cute.ROUNDINGS`, in the words of a plan
+_ROUNDINGS = {
+    "indeterminate": "rn",
+    "to_nearest": "rn",
+    "to_nearest_satfinite": "rn",
+    "toward_zero": "rz",
+    "toward_infinity": "ru",
+    "toward_neg_infinity": "rd",
+    "half_ulp_truncate": "rna",
+}
+
 
 def assign(target: Tensor, value: Any) -> None:
     """Record target[...] = value: a register tensor of the same shape and type, or a number."""
@@ -199,12 +259,12 @@ def assign(target: Tensor, value: Any) -> None:
         return
     if getattr(value, "engine", None) is not None and not is_register(value):
         value = value.engine.read(0) if value.size() == 1 else value
-    if is_register(value) and value.size() != 1 and not shapes_match(target.shape, value.shape):
+    if is_register(value) and value.size() != 1 and not _assignable(target.shape, value.shape):
         raise refusal_here("kernel-shapes", operation="assignment", a=target.shape, b=value.shape)
     if is_register(value) and value.dtype is not target.dtype:
         raise refusal_here("kernel-types", operation="assignment", a=target.dtype, b=value.dtype)
     source = _value(_not_in_memory(value), target.dtype, "assignment")
-    emit(Map, "copy", dst, (source,), target.dtype)
+    emit(Map, "copy", dst, (repeated(value, source, target.shape),), target.dtype)
 
 
 def convert_registers(
@@ -215,18 +275,27 @@ def convert_registers(
     Args:
         tensor: registers.
         dtype: the new type.
-        rounding: rn, rz, rd or ru.
-        saturate: clamp to the finite range of the new type.
+        rounding: a name of `cute.ROUNDINGS`, or its name in CUTLASS, PTX or CUDA.
+        saturate: clamp to the finite range of the new type; `to_nearest_satfinite` does so too.
 
     """
-    kind = as_dtype(dtype)
-    require_choice(rounding, ROUNDINGS, "x.to")
+    kind, mode = as_dtype(dtype), rounding_mode(rounding, "to")
+    if mode not in _ROUNDINGS:
+        raise refusal_here(
+            "kernel-lack",
+            operation="to",
+            what=f"the rounding {rounding}",
+            wanted="one of the other names of cute.ROUNDINGS",
+            instead="use half_ulp_truncate (rna), which differs in subnormal results only; or "
+            "convert on the host with cute.convert",
+        )
+    saturate = saturate or mode == "to_nearest_satfinite"
     result = new_registers(kind, tensor.shape)
     src, dst = register(tensor, "convert"), register(result, "convert")
     if kind is tensor.dtype:
         emit(Map, "copy", dst, (src,), kind)
     else:
-        emit(Convert, dst, src, rounding, saturate)
+        emit(Convert, dst, src, _ROUNDINGS[mode], saturate)
     return result
 
 

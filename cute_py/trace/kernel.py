@@ -20,6 +20,7 @@ from cute_py.errors import CuteError, is_hidden, place_text, refusal, shorten
 from cute_py.integers.symbols import terms_of
 from cute_py.layout.layout import Layout
 from cute_py.plan.conditions import MOST, fits
+from cute_py.plan.contraction import contracted
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Members, Plan, ScalarParam, TensorParam
 from cute_py.plan.verify import verify
@@ -298,7 +299,7 @@ def _plan(kernel: Kernel, state: Trace) -> Plan:
         for x in divisors_in(tuple(state.root.ops), state.taken)
         if fits(terms_of(x)) or count_bound(state, x, None) is not None
     ]
-    return Plan(
+    plan = Plan(
         kernel.__name__,
         tuple(state.params.values()),
         replace(state.launch, counts=tuple(state.counts), divisors=tuple(divisors)),
@@ -306,6 +307,7 @@ def _plan(kernel: Kernel, state: Trace) -> Plan:
         _used_registers(state),
         tuple(state.root.ops),
     )
+    return contracted(plan) if state.contract else plan
 
 
 def _used_registers(state: Trace) -> tuple[Any, ...]:
@@ -313,7 +315,7 @@ def _used_registers(state: Trace) -> tuple[Any, ...]:
     return tuple([r for name, r in state.registers.items() if name in named])
 
 
-_PLACE = re.compile(r" \([^()]+:\d+\)$")
+_PLACE = re.compile(r" \([^()]+(:|, line )\d+\)$")
 
 
 def _located(error: CuteError, kernel: tuple[str, int]) -> CuteError:

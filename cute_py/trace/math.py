@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from cute_py.errors import refusal_here
 from cute_py.integers.ints import is_leaf
-from cute_py.plan.functions import PUBLIC, Function
-from cute_py.trace.arithmetic import apply
+from cute_py.plan.functions import FUNCTIONS, PUBLIC, Function
+from cute_py.trace.arithmetic import apply, common_type
 from cute_py.trace.runtime_integers import choose
+from cute_py.trace.state import require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +44,15 @@ def _of_three(fn: str) -> Callable[..., Tensor]:
     return function
 
 
+def _extreme(fn: str) -> Callable[..., Tensor]:
+    def function(a: object, b: object, nan: str = "ignore") -> Tensor:
+        require_choice(nan, ("ignore", "propagate"), f"cute.{FUNCTIONS[fn].public}")
+        floats = common_type(fn, (a, b)).is_float
+        return apply(f"{fn}_nan" if nan == "propagate" and floats else fn, a, b)
+
+    return function
+
+
 def _where(fn: str) -> Callable[..., Tensor]:
     def function(condition: object, a: Any, b: Any) -> Any:  # an integer if a and b are
         if is_leaf(a) and is_leaf(b):
@@ -51,12 +62,52 @@ def _where(fn: str) -> Callable[..., Tensor]:
     return function
 
 
+def _field(fn: str) -> Callable[..., Tensor]:
+    def function(x: object, pos: object, len: object) -> Tensor:
+        return apply(fn, x, pos, len)
+
+    return function
+
+
+def _insert(fn: str) -> Callable[..., Tensor]:
+    def function(x: object, y: object, pos: object, len: object) -> Tensor:
+        return apply(fn, x, y, pos, len)
+
+    return function
+
+
+def _permute(fn: str) -> Callable[..., Tensor]:
+    def function(a: object, b: object, selector: object) -> Tensor:
+        return apply(fn, a, b, selector)
+
+    return function
+
+
+def _logic(fn: str) -> Callable[..., Tensor]:
+    def function(a: object, b: object, c: object, table: object) -> Tensor:
+        if table.__class__ is not int or not 0 <= table < 256:
+            choices = "the numbers 0 to 255"
+            raise refusal_here("kernel-choice", operation="cute.lop3", value=table, choices=choices)
+        return apply(fn, a, b, c, table)
+
+    return function
+
+
+_SPECIAL = {
+    "where": _where,
+    "max": _extreme,
+    "min": _extreme,
+    "bfe": _field,
+    "bfi": _insert,
+    "prmt": _permute,
+    "lop3": _logic,
+}
 _BY_ARITY = {1: _of_one, 2: _of_two, 3: _of_three}
 
 
 def _recording(name: str, row: Function) -> Callable[..., Tensor]:
     """Return the function that records a row."""
-    make = _where if row.name == "where" else _BY_ARITY[row.arity]
+    make = _SPECIAL.get(row.name) or _BY_ARITY[row.arity]
     function: Any = make(row.name)
     function.__code__ = function.__code__.replace(co_name=name)  # the name that a refusal shows
     function.__name__ = function.__qualname__ = name

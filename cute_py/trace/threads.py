@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cute_py.calls.arguments import number
-from cute_py.dtypes.table import b1, f32, s32, u32
+from cute_py.dtypes.table import b1, f64, s32, s64, u32
 from cute_py.errors import refusal_here
 from cute_py.integers import ints
 from cute_py.integers.polynomial import symbols_of
@@ -27,6 +27,7 @@ from cute_py.plan.ops import (
     Store,
     Vote,
 )
+from cute_py.plan.ops.debug import fields_of
 from cute_py.plan.ops.memory import ADDED
 from cute_py.plan.ops.registers import REDUX
 from cute_py.plan.plan import Launch
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cute_py.layout.types import IntTuple, Leaf
-    from cute_py.plan.conditions import Scalar
+    from cute_py.plan.conditions import Scalar, Value
 
 
 # -- the launch shape
@@ -63,6 +64,7 @@ def launch(
     min_blocks: int = 1,
     spill_bytes: int = 0,
     pdl: bool = False,
+    fma: bool = False,
     allow_emulated: bool = False,
 ) -> None:
     """Set the launch shape, once, before the first use of a thread or block index.
@@ -78,6 +80,9 @@ def launch(
         pdl: programmatic dependent launch: blocks start while the preceding kernel drains, and
             wait for it in `griddepcontrol_wait`, which must precede the first use of global memory.
             Before sm_90, kernels run one after another.
+        fma: contract products and sums of floating-point registers: where one addition or
+            subtraction alone reads a product, both become `cute.fma`, which rounds once. The plan
+            is rewritten, so the emulator and a GPU agree.
         allow_emulated: compile matrix instructions also for architectures that replace each by
             several slower ones, such as products of s4 on sm_90. `MMA_Atom.support` names them.
 
@@ -95,7 +100,7 @@ def launch(
     shape = Launch(blocks, tuple(threads), tuple(group), least, spills, pdl, allow_emulated)  # type: ignore[arg-type]
     if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1 or spills < 0:
         raise refusal_here("kernel-block", operation="cute.launch", block=block)
-    trace.launch = shape
+    trace.launch, trace.contract = shape, bool(fma)
     trace.profiles = (_profile(grid), _profile(block))
 
 
@@ -400,20 +405,32 @@ def store_release(element: Tensor, value: object) -> None:
 
 
 def print_(text: str, *values: object) -> None:
-    """Print from each thread of the kernel; each `{}` of the text is replaced by a value."""
-    shown = []
-    for x in values:
-        if is_register(x):
-            shown.append(register(x, "cute.print_"))  # type: ignore[arg-type]
-        elif isinstance(x, (float,)):
-            shown.append(number(x, f32, "cute.print_"))  # type: ignore[arg-type]
-        elif isinstance(x, int):
-            shown.append(number(x, s32, "cute.print_"))  # type: ignore[arg-type]
-        else:
-            shown.append(bare(x, "cute.print_"))  # type: ignore[arg-type]
-    if text.count("{}") != len(shown):
-        raise refusal_here("kernel-print", operation="cute.print", text=text, count=len(shown))
-    emit(Print, text, tuple(shown))
+    """Print a line from each thread of the kernel; each `{}` of the text is replaced by a value.
+
+    Args:
+        text: the text; `{{` and `}}` are braces.
+        values: registers, run-time integers, conditions or numbers. Floats are written as by `%g`,
+            with 6 digits, flags and conditions as 1 or 0, several elements as [a, b].
+
+    On a GPU the lines appear when it is synchronized, in any order of the threads, and those that
+    do not fit its buffer (1 MB) are lost. Values of one call are at most 32 elements there. Source:
+    CUDA C++ Programming Guide, formatted output.
+    """
+    if fields_of(text) != len(values):
+        raise refusal_here("kernel-print", operation="cute.print", text=text, count=len(values))
+    emit(Print, text, tuple(map(_printed, values)))
+
+
+def _printed(x: Any) -> Value:
+    if isinstance(x, Condition):
+        return condition_register(x)
+    if is_register(x):
+        return register(x, "cute.print")
+    if isinstance(x, float):
+        return number(x, f64, "cute.print")
+    if isinstance(x, int):
+        return number(int(x), s64, "cute.print")
+    return bare(x, "cute.print")
 
 
 def assume(condition: object) -> None:

@@ -267,6 +267,19 @@ WORDINGS: dict[str, Wording] = {
         "{wanted}",
         "{instead}",
     ),
+    "kernel-ptx": (
+        LayoutError,
+        "PTX with {token!r}: {why}",
+        "instructions on registers: operands %0, %1 ... (outputs, then inputs), registers that "
+        "`.reg` declares, numbers and special registers (%%laneid)",
+        "do memory, branches and barriers with the operations of cute; keep values in registers",
+    ),
+    "kernel-emulate": (
+        LeafTypeError,
+        "a {type} as the emulation",
+        "a Python function of NumPy arrays",
+        "write def or lambda: emulate=lambda a, b: a + b",
+    ),
     "kernel-domain": (
         LeafTypeError,
         "registers of {dtype}",
@@ -276,7 +289,7 @@ WORDINGS: dict[str, Wording] = {
     "kernel-shapes": (
         LayoutError,
         "shapes {a} and {b}",
-        "one shape, or a single element on one side",
+        "one shape, modes of extent 1 against any extent, or a single element on one side",
         "slice or reshape one of them; partitions of one tiled operation match",
     ),
     "kernel-element": (
@@ -288,8 +301,8 @@ WORDINGS: dict[str, Wording] = {
     "kernel-print": (
         LayoutError,
         "{text!r} with {count} values",
-        "a value for each {{}}",
-        "write one {{}} for each value",
+        "a text with plain {{}}, and a value for each",
+        "write one {{}} for each value, and {{{{ }}}} for braces",
     ),
     "kernel-barrier": (
         LayoutError,

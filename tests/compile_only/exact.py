@@ -168,12 +168,16 @@ def arithmetic(kind, fn):
         "mul": lambda a, b: fma(kind, a, b, minus),
         "min": lambda a, b: least(kind, a, b, min),
         "max": lambda a, b: least(kind, a, b, max),
+        "min_nan": lambda a, b: least(kind, a, b, min, propagate=True),
+        "max_nan": lambda a, b: least(kind, a, b, max, propagate=True),
     }[fn]
 
 
-def least(kind, a, b, chosen):
-    """The lesser or greater of two; a number rather than NaN, -0 below 0."""
+def least(kind, a, b, chosen, propagate=False):
+    """The lesser or greater of two; a number rather than NaN or, with .NaN, NaN; -0 below 0."""
     x, y = value(a, kind), value(b, kind)
+    if propagate and None in (x, y):
+        return image(None, kind)
     if x is None or y is None:
         return image(None, kind) if x is y else b if x is None else a
     return chosen((x, -is_negative(a, kind), a), (y, -is_negative(b, kind), b))[2]
@@ -189,10 +193,14 @@ def pair_of(kind, high, low):
     return high << 16 | low
 
 
-def permuted(selector, a, b):
-    """prmt of two words."""
-    chosen = [(selector >> 4 * i & 7) * 8 for i in range(4)]
-    return sum(((b << 32 | a) >> n & 0xFF) << 8 * i for i, n in enumerate(chosen))
+def permuted(a, b, selector):
+    """prmt of two words; the top bit of a digit repeats the sign of its byte."""
+    found = 0
+    for i in range(4):
+        digit = selector >> 4 * i & 15
+        byte = (b << 32 | a) >> 8 * (digit & 7) & 0xFF
+        found |= (0xFF * (byte >> 7) if digit & 8 else byte) << 8 * i
+    return found
 
 
 def logic(table, *words):
@@ -223,8 +231,9 @@ def instruction(name, modes):
         "fma": lambda: partial(fma, modes["type"]),
         "fma.bf16": lambda: partial(fma, "bf16"),
         "cvt.pair.f32": lambda: partial(pair_of, modes["type"]),
+        "min.nan": lambda: arithmetic("f32", f"{modes['fn']}_nan"),
         "lop3": lambda: partial(logic, modes["table"]),
-        "prmt": lambda: partial(permuted, modes["selector"]),
+        "prmt": lambda: permuted,
         **{
             f"{fn}.{kind}x2": partial(paired, kind, modes.get("fn", fn))
             for kind in ("f16", "bf16")

@@ -19,7 +19,7 @@ from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import let
 from cute_py.codegen.passes.strength import small_arrays
 from cute_py.codegen.printer import multipliers, parameters
-from cute_py.codegen.storage import F32, F64, I32, I64, is_loose, word_count
+from cute_py.codegen.storage import F32, F64, I8, I32, I64, is_loose, word_count
 from cute_py.plan import ops
 from cute_py.plan.plan import ScalarParam, multiplier
 from tests.compile_only import exact
@@ -167,12 +167,19 @@ class Host(Emit):
         if row.effects != "none":
             return self._memory(what, values, outs, guard, list(old), modes)
         if (
-            what.startswith(("cvt.", "fma.", "prmt", "lop3"))
+            what.startswith(("cvt.", "fma.", "prmt", "lop3", "min.nan"))
             or "16x2" in what
             or chosen.get("type") == "f16"
         ):
             return [self._called(what, modes, values, outs[0])]
         return [getattr(self, f"_{what}")(*values)]
+
+    def printf(self, text, values):
+        """As printf of C, which takes its arguments one by one."""
+        function = self.b.module.globals.get("printf") or ir.Function(
+            self.b.module, ir.FunctionType(I32, [I8.as_pointer()], var_arg=True), "printf"
+        )
+        self.b.call(function, [self.text(text), *values])
 
     def _called(self, what, modes, values, kind):
         """Call a function of `exact` on bit images."""

@@ -20,13 +20,19 @@ def control(x):
     x[cute.thread_idx()] = count.get().to("f32")
 
 
+def top_bit(x):
+    return np.where(x, np.frexp(x.astype(np.float64))[1] - 1, 2**32 - 1).astype(np.uint32)
+
+
 @cute.kernel
 def registers(x):
     cute.launch(grid=1, block=32)
     value = x[cute.thread_idx()]
     flags = cute.vote("ballot", value > 1.0)
     with cute.when(cute.vote("any", value > 9.0)):
-        x[cute.thread_idx()] = cute.redux("add", flags).to("f32")
+        bits = cute.redux("add", flags)
+        text = "bfind.u32 %0, %1;"
+        x[cute.thread_idx()] = cute.inline_ptx(text, "u32", bits, emulate=top_bit).to("f32")
 
 
 @cute.kernel
@@ -51,6 +57,7 @@ def order(x):
 @cute.kernel
 def debug(x):
     cute.launch(grid=1, block=32)
+    cute.print("{}: {}", cute.thread_idx(), x[cute.thread_idx()])
     cute.assert_(cute.thread_idx() < x.shape[0], "x is too short")  # noqa: PT009
 
 

@@ -264,6 +264,72 @@ def test_whole_storages_convert_as_their_elements(source):
     check_storages(source, other, ("rn", False), rng.choice(("sm_75", "sm_80")), step=8)
 
 
+# -- functions of bits
+
+
+@cute.kernel
+def of_bits(out, x):
+    cute.launch(grid=COUNT // 32, block=32)
+    i = cute.block_idx() * 32 + cute.thread_idx()
+    a, b, pos, count = (x[k, i] for k in range(4))
+    results = [cute.bfe(a, pos, count), cute.bfi(a, b, pos, count)]
+    results += [cute.bfe(a, 1, 2), cute.bfi(a, b, 2, 1)]
+    if x.dtype.name in ("s32", "u32"):
+        results += [cute.prmt(a, b, pos), cute.prmt(a, b, 0x39D1), cute.lop3(a, b, pos, 0xCA)]
+    for k, result in enumerate(results):
+        out[k, i] = result
+
+
+@pytest.mark.parametrize("kind", [*INTEGERS, "s4", "u4"])
+def test_functions_of_bits_mean_the_same(kind):
+    rng, dtype = np.random.default_rng(0), cute.dtype(kind)
+    x = rng.integers(dtype.min, dtype.max, (4, COUNT), dtype.numpy, endpoint=True)
+    x[2:, : COUNT // 2] = rng.integers(
+        0, min(dtype.bits, 15 if dtype.bits == 4 else 64), (2, COUNT // 2)
+    )
+    if kind == "s4":
+        x[2:] &= 7
+    require_same(*both(of_bits, zeros(kind, (7, COUNT)), kind, (x, kind)))
+
+
+def test_lop3_and_prmt_are_one_instruction():
+    x = np.zeros((4, COUNT), np.uint32)
+    found = cute.compile(cute.trace(of_bits, np.zeros((7, COUNT), np.uint32), x), "sm_80").ptx
+    assert (found.count("lop3.b32"), found.count("prmt.b32")) == (1, 2)
+
+
+# -- contraction
+
+
+@cute.kernel
+def polynomial(out, x, fma):
+    cute.launch(grid=COUNT // 32, block=32, fma=fma)
+    i = cute.block_idx() * 32 + cute.thread_idx()
+    held = x[i]
+    out[0, i] = held * held - held
+    out[1, i] = held - held * 3.0
+    out[2, i] = held * held + 0.5 * held
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16", "e4m3"])
+def test_a_contracted_plan_means_the_same(kind):
+    x = array_of(images(kind, np.random.default_rng(0)), kind)
+    fused = both(polynomial, zeros(kind, (3, COUNT)), kind, (x, kind), fma=True)
+    plain = both(polynomial, zeros(kind, (3, COUNT)), kind, (x, kind), fma=False)
+    require_same(*fused)
+    require_same(*plain)
+    assert (fused[0].view(np.uint8) != plain[0].view(np.uint8)).any()
+
+
+def test_contraction_is_of_the_plan_alone():
+    x = np.zeros((3, COUNT), np.float32)
+    ptx = {
+        fma: cute.compile(cute.trace(polynomial, x, x[0], fma), "sm_80").ptx
+        for fma in (False, True)
+    }
+    assert {fma: text.count("fma.rn.f32") for fma, text in ptx.items()} == {False: 0, True: 3}
+
+
 # -- pairs of 16-bit floats
 
 PAIRED = {
@@ -275,6 +341,8 @@ PAIRED = {
     "max": lambda a, b, c: cute.maximum(a, b),
     "neg": lambda a, b, c: -a,
     "abs": lambda a, b, c: abs(a),
+    "min_nan": lambda a, b, c: cute.minimum(a, b, nan="propagate"),
+    "max_nan": lambda a, b, c: cute.maximum(a, b, nan="propagate"),
     "scaled": lambda a, b, c: a * 0.3 + b[0],
 }
 
@@ -310,6 +378,52 @@ def test_pairs_have_the_bits_of_their_elements(kind, fn):
         emitted = zeros(kind, x.shape[1:])
         host.run(plan, emitted, x, arch=arch)
         require_same(out, emitted)
+
+
+@cute.kernel
+def extremes(out, x):
+    cute.launch(grid=x.shape[1], block=1)
+    a, b = (x[i, cute.block_idx()] for i in range(2))
+    out[0, cute.block_idx()] = cute.maximum(a, b, nan="propagate")
+    out[1, cute.block_idx()] = cute.minimum(a, b, nan="propagate")
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "e4m3"])
+def test_nan_is_propagated_with_and_without_the_instruction(kind):
+    rng = np.random.default_rng(3)
+    x = np.stack([array_of(rng.permutation(images(kind, rng)), kind) for _operand in range(2)])
+    out = zeros(kind, (2, COUNT))
+    plan = cute.trace(extremes, typed(out, kind), typed(x, kind))
+    cute.emulate(plan, typed(out, kind), typed(x, kind))
+    for arch in ("sm_75", "sm_80"):
+        emitted = zeros(kind, (2, COUNT))
+        host.run(plan, emitted, x, arch=arch)
+        require_same(out, emitted)
+
+
+@cute.kernel
+def outer_sums(out, x):
+    """Rows and columns of extent 1 are repeated: pairs of equal and of neighbouring elements."""
+    cute.launch(grid=x.shape[0], block=1)
+    row, a, b = cute.block_idx(), cute.rmem(x.dtype, (4, 1)), cute.rmem(x.dtype, (1, 3))
+    for i in range(4):
+        a[i, 0] = x[row, i]
+    for i in range(3):
+        b[0, i] = x[row, 4 + i]
+    found = a * b
+    for i in range(12):
+        out[row, i] = found[i]
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_repeated_modes_are_computed_in_pairs(kind):
+    rng = np.random.default_rng(3)
+    x = array_of(rng.permutation(images(kind, rng)[: 7 * 64]), kind).reshape(64, 7)
+    found, emitted = both(outer_sums, zeros(kind, (64, 12)), kind, (x, kind))
+    require_same(found, emitted)
+    plan = cute.trace(outer_sums, typed(found, kind), typed(x, kind))
+    packed = {"f16": "mul.rn.f16x2", "bf16": "mul.rn.bf16x2"}[kind]
+    assert cute.compile(plan, "sm_90a").ptx.count(packed) == 6
 
 
 @cute.kernel

@@ -228,3 +228,33 @@ def test_a_mode_of_one_element_has_any_stride():
     x = np.arange(1, 5, dtype=np.float32)
     negated(x[3:][::-1])
     assert x.tolist() == [1, 2, 3, -4]
+
+
+# -- a kernel in place of its plan
+
+
+@cute.kernel
+def shifted(x, y, n: cute.s32 = 1, scale=2):
+    cute.launch(grid=1, block=8)
+    t = cute.thread_idx()
+    y[t] = x[t] * scale + n.to("s32")
+
+
+@pytest.mark.parametrize(
+    ("args", "named"), [((), {}), ((3,), {}), ((), {"n": 3}), ((), {"scale": 5, "n": 3})]
+)
+def test_a_kernel_is_emulated_with_the_arguments_of_trace(args, named):
+    x, y, z = np.arange(8, dtype=np.int32), np.zeros(8, np.int32), np.zeros(8, np.int32)
+    report = cute.emulate(shifted, x, y, *args, **named, report=True, order="reversed")
+    assert report.plan == cute.trace(shifted, x, z, *args, **named)
+    shifted(x, z, *args, **named)
+    np.testing.assert_array_equal(y, z)
+
+
+def test_a_plan_takes_no_names_and_other_objects_are_refused():
+    x = np.zeros(8, np.int32)
+    plan = cute.trace(shifted, x, x)
+    for wrong in (lambda: cute.emulate(plan, x, x, n=1), lambda: cute.emulate(len, x)):
+        with pytest.raises(cute.LeafTypeError) as caught:
+            wrong()
+        assert caught.value.code == "emulate-plan"

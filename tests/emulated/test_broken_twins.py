@@ -8,6 +8,7 @@ import pytest
 
 import cute_py as cute
 from cute_py.atoms import get_copy
+from cute_py.plan.ops.registers import Emulation
 from tests.emulated.plans import Maker, at, less, ops, part, tid, var
 from tests.emulated.test_threads import refused
 
@@ -60,6 +61,14 @@ def redux(m, broken):
     a = m.reg("a", "s32")
     yield m.op(ops.Fill, a, 1)
     yield m.op(ops.If, lanes(broken), (m.op(ops.Redux, "add", a, a),), (), "thread")
+
+
+def inline_ptx(m, broken):
+    """A shuffle of all lanes, and of half of them."""
+    a, text = m.reg("a", "s32"), "shfl.sync.bfly.b32 %0, %1, 1, 31, -1;"
+    inlined = m.op(ops.InlinePtx, text, (a,), (a,), Emulation("swap", "", lambda x: x))
+    yield m.op(ops.Fill, a, 1)
+    yield m.op(ops.If, lanes(broken), (inlined,), (), "thread")
 
 
 def barrier(m, broken):
@@ -148,6 +157,7 @@ TWINS = [
     (vote, DIVERGENT),
     (shuffle, DIVERGENT),
     (redux, DIVERGENT),
+    (inline_ptx, DIVERGENT),
     (barrier, DIVERGENT),
     (set_max_nreg, DIVERGENT),
     (stmatrix, "emulate-alignment"),

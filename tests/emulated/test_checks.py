@@ -18,6 +18,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "emulator.md").read_text(encoding="
 ALWAYS = {
     *("op", "bounds", "padding", "alignment", "read-only", "deadlock", "pointer", "split-byte"),
     *("mbarrier-unset", "mbarrier-arrivals", "mbarrier-bytes", "cluster-rank"),
+    *("inline", "inline-result"),
     *("barrier-divergent", "barrier-count"),
 }
 CHECK_OF = {f"emulate-{code}": name for name, check in CHECKS.items() for code in check.codes}

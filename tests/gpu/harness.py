@@ -201,6 +201,7 @@ __all__ = [
     "drawn",
     "functions",
     "images",
+    "launched",
     "ops",
     "read_as",
     "require_any",

@@ -5,6 +5,7 @@ One kernel for each type: a plan with all functions, on corners and random bits 
 
 import math
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -22,9 +23,11 @@ from tests.gpu.harness import (
     assert_same,
     at,
     both,
+    both_kernels,
     drawn,
     functions,
     images,
+    launched,
     ops,
     require_any,
     shuffled,
@@ -101,6 +104,12 @@ def arity(fn):
     return FUNCTIONS[fn].arity
 
 
+def operands(fn, *regs):
+    """Return as many registers as a function takes, and a number where it takes one."""
+    given = (regs * 2)[: arity(fn)]
+    return (*given[:-1], 0xCA) if FUNCTIONS[fn].fixed else given
+
+
 # -- Map
 
 
@@ -116,8 +125,9 @@ def test_integer_functions(kind):
     ra, rb, rc, rd, rs = (
         sheet.input(n, kind, x) for n, x in zip("ABCDS", (a, b, c, d, count), strict=True)
     )
-    for fn in (*functions("int"), *TESTS):
-        mapped(sheet, fn, kind, *(ra, rb, rc)[: arity(fn)])
+    words = functions("word") if kind in ("s32", "u32") else ()
+    for fn in dict.fromkeys((*functions("int"), *words, *TESTS)):
+        mapped(sheet, fn, kind, *operands(fn, ra, rb, rc))
     for fn in DIVISIONS:
         mapped(sheet, fn, kind, ra, rd)
     for fn in SHIFTS:
@@ -274,7 +284,7 @@ def test_narrow_integers_wrap(kind):
         sheet.add(ops.Convert, x, y)
     for fn in functions("int"):
         held, out = sheet.reg(kind), sheet.reg("s8")
-        sheet.add(ops.Map, fn, held, tuple(narrow[: arity(fn)]), cute.dtype(kind))
+        sheet.add(ops.Map, fn, held, operands(fn, *narrow), cute.dtype(kind))
         sheet.add(ops.Convert, out, held)
         sheet.keep(out, fn)
     for name, (got, wanted) in sheet.run().items():
@@ -286,24 +296,16 @@ def test_narrow_integers_wrap(kind):
 TYPES = [*INTEGERS, *FLOATS, "tf32"]
 
 
+ROUNDINGS = ("rn", "rz", "rd", "ru", "rna")
+
+
 def conversions(source):
-    """Yield (type, rounding, saturate) of all conversions that codegen lowers."""
+    """Yield (type, rounding, saturate) of all conversions of a type."""
     for target in TYPES:
-        floats = cute.dtype(target).is_float, cute.dtype(source).is_float
-        if target == source:
-            continue
-        for rounding in ("rn", "rz", "rd", "ru"):
-            if not any(floats) and rounding != "rn":
-                continue
-            if floats[0] and cute.dtype(target).bits == 8 and rounding != "rn":
-                continue
-            yield target, rounding, False
-        if floats[0] or not any(floats):
-            yield target, "rn", True
-        if floats[0] and cute.dtype(target).bits > 8:
-            yield target, "rz", True
-    if cute.dtype(source).is_float and source != "tf32":
-        yield "tf32", "rna", False
+        if target != source:
+            floats = cute.dtype(target).is_float or cute.dtype(source).is_float
+            for way in product(ROUNDINGS if floats else ("rn",), (False, True)):
+                yield target, *way
 
 
 @pytest.mark.parametrize("source", TYPES)
@@ -323,6 +325,178 @@ def test_conversions(source):
         bad = np.flatnonzero(images(got) != images(wanted))
         wrong += [(name, str(x[i]), str(got[i]), str(wanted[i])) for i in bad[:3]]
     assert not wrong, wrong
+
+
+NARROW = ("e2m1", "s4", "u4", "s2", "u2")  # not of arrays: elements of words
+
+
+@cute.kernel
+def of_words(out, words, source, ways, count):
+    """Convert all elements of a thread's words, and store the words of each result."""
+    cute.launch(grid=N // THREADS, block=THREADS)
+    i, held, row = cute.block_idx() * THREADS + cute.thread_idx(), cute.rmem("u32", count), 0
+    for k in range(cute.size(held)):
+        held[k] = words[k, i]
+    for target, *way in ways:
+        found = cute.recast(cute.recast(held, source).to(target, *way), "u32")
+        for k in range(cute.size(found)):
+            out[row, i] = found[k]
+            row += 1
+
+
+def elements(words, kind):
+    """Return words [word, thread] as numbers of a type that compare: all NaN are one."""
+    kind = cute.dtype(kind)
+    flat = np.ascontiguousarray(words.T)
+    return images(flat.view(kind.numpy)) if kind.bits >= 8 else flat
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("source", [*TYPES, *NARROW])
+def test_conversions_of_words(source, narrow):
+    """From or to types narrower than a byte, and of several elements at once."""
+    targets = [x for x in (NARROW if narrow else TYPES) if x != source]
+    each = max(4, *(32 // cute.dtype(x).bits for x in (source, *targets)))
+    bits, rng = cute.dtype(source).bits, np.random.default_rng(0)
+    count = each * bits // 32
+    if source in NARROW:
+        words = rng.integers(0, 2**32, (count, N), np.uint32)
+    else:
+        words = drawn(source, each * N).view(np.uint32).reshape(N, count).T.copy()
+    ways = []
+    for n, target in enumerate(targets):
+        floats = cute.dtype(target).is_float or cute.dtype(source).is_float
+        turn = ROUNDINGS[1 + n % 4] if floats else "rn"
+        ways += [(target, "rn", False), (target, turn, n % 2 == 0)]
+    sizes = [each * cute.dtype(target).bits // 32 for target, *_way in ways]
+    out = np.zeros((sum(sizes), N), np.uint32)
+    plan = cute.trace(of_words, out, words, source, tuple(ways), count)
+    (got, wanted), _words = both(plan, out, words)
+    for end, size, (target, *way) in zip(np.cumsum(sizes), sizes, ways, strict=True):
+        pair = [elements(x[end - size : end], target) for x in (got, wanted)]
+        assert_same(*pair, f"{source} -> {target} {way}")
+
+
+# -- Vectors: pairs of 16-bit floats at once
+
+VECTORS = {
+    "add": lambda a, b, c: a + b,
+    "sub": lambda a, b, c: a - b,
+    "mul": lambda a, b, c: a * b,
+    "fma": cute.fma,
+    "neg": lambda a, b, c: -a,
+    "abs": lambda a, b, c: abs(a),
+    "min": lambda a, b, c: cute.minimum(a, b),
+    "max": lambda a, b, c: cute.maximum(a, b),
+    "min_nan": lambda a, b, c: cute.minimum(a, b, nan="propagate"),
+    "max_nan": lambda a, b, c: cute.maximum(a, b, nan="propagate"),
+    "scaled": lambda a, b, c: a * 0.3 + b[0],
+    "contracted": lambda a, b, c: a * b - c * 0.5,
+    "columns": lambda a, b, c: cute.Tensor(a.engine, cute.Layout((5, 1))) * column(b),
+}
+
+
+def column(x):
+    return cute.Tensor(x.engine, cute.Layout((1, 5)))
+
+
+@cute.kernel
+def vectors(out, x, fma):
+    cute.launch(grid=N // THREADS, block=THREADS, fma=fma)
+    i, row = cute.block_idx() * THREADS + cute.thread_idx(), 0
+    operands = [cute.rmem(x.dtype, 5) for _operand in range(3)]
+    for j, operand in enumerate(operands):
+        for k in range(5):
+            operand[k] = x[j, k, i]
+    for fn in VECTORS.values():
+        found = fn(*operands)
+        for k in range(cute.size(found)):
+            out[row, i] = found[k]
+            row += 1
+
+
+@pytest.mark.parametrize("fma", [False, True])
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64"])
+def test_vectors_contraction_and_repeated_modes(kind, fma):
+    x = np.stack([shuffled(drawn(kind, 5 * N, j), j) for j in range(3)]).reshape(3, 5, N)
+    out = np.zeros((5 * (len(VECTORS) - 1) + 25, N), x.dtype)
+    (got, wanted), _x = both(cute.trace(vectors, out, x, fma), out, x)
+    assert_same(got, wanted, f"vectors of {kind}")
+
+
+# -- PTX of the author
+
+
+def halves(x):
+    return (x >> np.uint64(32)).astype(np.uint32), x.astype(np.uint32)
+
+
+def average(a, b):
+    wide = a.view(np.uint8).astype(np.uint16) + b.view(np.uint8)
+    return (wide + 1 >> 1).astype(np.uint8).view(np.uint32)
+
+
+def rotated(x):
+    return np.roll(x, -1, axis=1)
+
+
+@cute.kernel
+def inlined(out, words, singles, doubles):
+    cute.launch(grid=N // THREADS, block=THREADS)
+    i = cute.block_idx() * THREADS + cute.thread_idx()
+    pair = cute.rmem("u32", (2, 1))
+    pair[0, 0], pair[1, 0] = words[i], words[(i + 7) % N]
+    high, low = cute.inline_ptx("mov.b64 {%1, %0}, %2;", ("u32", "u32"), doubles[i], emulate=halves)
+    text = "{ .reg .b32 s<4>; xor.b32 s0, %1, %2; and.b32 s1, s0, 0xFEFEFEFE; shr.u32 s1, s1, 1; "
+    text += "or.b32 s2, %1, %2; sub.u32 %0, s2, s1; }"  # four averages, rounded up
+    means = cute.inline_ptx(text, "u32", (pair, words[i]), emulate=average)
+    moved = cute.inline_ptx(
+        "{ .reg .b32 n; mov.u32 n, %%laneid; add.u32 n, n, 1; and.b32 n, n, 31; "
+        "shfl.sync.idx.b32 %0, %1, n, 31, -1; }",
+        "f32",
+        singles[i],
+        emulate=rotated,
+    )
+    results = (high, low, means[0, 0], means[1, 0], cute.recast(moved, "u32"))
+    for k, result in enumerate(results):
+        out[k, i] = result
+
+
+def test_inline_ptx():
+    """By `cute.inline_ptx`: words taken apart, bytes at once, and a shuffle."""
+    inputs = [drawn("u32", N), drawn("f32", N), drawn("u64", N)]
+    (got, wanted), *_inputs = both_kernels(inlined, np.zeros((5, N), np.uint32), *inputs)
+    assert_same(got, wanted, "inline_ptx")
+
+
+# -- Print
+
+
+@cute.kernel
+def printed(x):
+    cute.launch(grid=2, block=64)
+    i = cute.block_idx() * 64 + cute.thread_idx()
+    held = cute.rmem(x.dtype, 4)
+    for k in range(4):
+        held[k] = x[i + k]
+    with cute.when(i % 3 != 1):
+        cute.print("{{{}}} 5%: {} {}", i, x[i], held)
+    for _k in cute.range(2):
+        cute.print("{} {} {}", i < 40, 0.1, -(2**40))
+
+
+@pytest.mark.parametrize("kind", ["f64", "f32", "f16", "bf16", "e4m3", "s8", "s64", "u64", "b1"])
+def test_prints_are_those_of_the_emulator(kind, capfd):
+    x = drawn("u8", 256) % 2 == 1 if kind == "b1" else drawn(kind, 256)
+    plan = cute.trace(printed, x)
+    capfd.readouterr()
+    cute.emulate(plan, x)
+    wanted = sorted(capfd.readouterr().out.splitlines())
+    if DRY:
+        cute.compile(plan, DRY)
+    launched(plan, x)
+    assert sorted(capfd.readouterr().out.splitlines()) == wanted
+    assert len(wanted) == 2 * 128 + 85
 
 
 # -- Fill, Reduce

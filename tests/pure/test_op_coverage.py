@@ -39,6 +39,7 @@ EMULATED = {
     "Vote": "test_threads.py::test_votes test_broken_twins.py::vote",
     "Redux": "test_threads.py::test_redux_combines_the_lanes_that_have_not_ended "
     "test_broken_twins.py::redux",
+    "InlinePtx": "test_inline_ptx.py::test_plans_state_the_op test_broken_twins.py::inline_ptx",
     "Load": "test_threads.py::test_vector_add_with_a_ragged_edge "
     "test_threads.py::test_access_beyond_the_array_is_refused",
     "Store": "test_shared_memory.py::test_each_lane_is_in_program_order "
@@ -113,6 +114,7 @@ GPU = {
     "Shuffle": f"{REGISTERS}shuffles",
     "Vote": f"{REGISTERS}votes",
     "Redux": f"{REGISTERS}redux",
+    "InlinePtx": f"{REGISTERS}inline_ptx cute.inline_ptx",
     "Load": f"{MEMORY}orders_and_caches",
     "Store": f"{MEMORY}orders_and_caches",
     "CpAsync": f"{MEMORY}asynchronous_copies",
@@ -129,6 +131,7 @@ GPU = {
     "GridDep": "test_overlap.py::test_a_row_of_overlapping_kernels_counts_each "
     "cute.griddepcontrol_wait",
     "WaitUntil": f"{CONTROL}blocks_wait_for_each_other cute.wait_until",
+    "Print": f"{REGISTERS}prints_are_those_of_the_emulator cute.print",
     "Assert": f"{CONTROL}an_assertion_that_holds_changes_nothing cute.assert_",
 }
 
@@ -152,7 +155,6 @@ MISSING = {
     ),
     **dict.fromkeys(("CpArrive", "SetMaxNReg"), ON_EMULATOR_ALONE),
     **dict.fromkeys(("Wgmma", "WgFence", "WgCommit", "WgWait"), ON_EMULATOR_ALONE),
-    "Print": ON_EMULATOR_ALONE,
     "Prefetch": {"broken twin"},  # none can be wrong: a prefetch of any address is allowed
 }
 
@@ -250,13 +252,20 @@ def has_code(row):
 
     floats = row.moves or row.name in code._FLOAT
     integers = row.moves or row.name in code.INTEGER
-    return {"float": floats, "int": integers}.get(row.domain, floats and integers)
+    return {"float": floats, "int": integers, "word": integers}.get(row.domain, floats and integers)
 
 
 def test_what_is_missing_of_functions_is_what_is_listed():
     pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
     gpu = (TESTS_OF / "gpu" / "test_ops_against_the_emulator.py").read_text()
-    on_gpu = {*functions("int"), *functions("float"), *TESTS, *DIVISIONS, *SHIFTS}
+    on_gpu = {
+        *functions("int"),
+        *functions("float"),
+        *functions("word"),
+        *TESTS,
+        *DIVISIONS,
+        *SHIFTS,
+    }
     tested = {name for name, _type in ROWS}
     found = {}
     for name, row in FUNCTIONS.items():

@@ -30,7 +30,13 @@ STUB = Path(cute.__file__).with_suffix(".pyi")
 
 def function_text(name):
     """Return the declaration of a function of registers."""
-    taken = ", ".join(f"{p}: object" for p in inspect.signature(getattr(cute, name)).parameters)
+    parameters = inspect.signature(getattr(cute, name)).parameters.values()
+    kinds = (f"{p.annotation} = " if p.default is not p.empty else "object" for p in parameters)
+    defaults = ("" if p.default is p.empty else f'"{p.default}"' for p in parameters)
+    taken = ", ".join(
+        f"{p.name}: {kind}{default}"
+        for p, kind, default in zip(parameters, kinds, defaults, strict=True)
+    )
     return f"def {name}({taken}) -> Tensor: ..."
 
 

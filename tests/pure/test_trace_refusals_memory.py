@@ -270,6 +270,26 @@ def kernel_choice(x):
     x[0] = cute.warp_reduce("sum", x[1])  # here
 
 
+def kernel_ptx(x):
+    x[0] = cute.inline_ptx("ld.global.s32 %0, [%1];", "s32", x[1], emulate=abs_of)  # here
+
+
+def kernel_ptx_mended(x):
+    x[0] = cute.inline_ptx("abs.s32 %0, %1;", "s32", x[1], emulate=abs_of)
+
+
+def abs_of(x):
+    return abs(x)
+
+
+def kernel_emulate(x):
+    x[0] = cute.inline_ptx("abs.s32 %0, %1;", "s32", x[1], emulate=abs)  # here
+
+
+def kernel_emulate_mended(x):
+    x[0] = cute.inline_ptx("abs.s32 %0, %1;", "s32", x[1], emulate=abs_of)
+
+
 def kernel_recast(flags):
     words = cute.recast(flags, "u32")  # here
     cute.copy(cute.local_tile(words, (1,), (0,)), cute.rmem("u32", 1))
@@ -402,6 +422,8 @@ CODES = [
     "vector-extent",
     "vector-alignment",
     "kernel-recast",
+    "kernel-ptx",
+    "kernel-emulate",
     "kernel-types",
     "kernel-domain",
     "kernel-lack",
@@ -464,8 +486,7 @@ def test_groups_that_may_be_pending_are_counted_from_zero(wait):
     assert traced(lambda x: getattr(cute, wait)(0)).ops
 
 
-def test_a_rounding_is_one_of_those_of_ptx():
+def test_a_rounding_is_one_of_the_host():
     error = raised(lambda: traced(lambda x: x[0].to("f16", rounding="up")))
-    assert error.code == "kernel-choice"
-    assert "one of rn, rz, rd, ru, rna" in str(error)
+    assert error.code == "rounding-unknown"
     assert traced(lambda x: x[0].to("f16", rounding="ru")).ops

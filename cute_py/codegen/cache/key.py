@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import cache
 from glob import escape, glob
 from hashlib import sha256
@@ -23,6 +23,7 @@ from cute_py.dtypes.table import Dtype
 from cute_py.errors import CuteError
 from cute_py.integers.polynomial import polynomial_key
 from cute_py.integers.symbols import SymInt, terms_of
+from cute_py.plan.op import saved_names
 from cute_py.records import Value
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _names(kind: Any) -> tuple[str, ...]:  # a class
     if kind in (MMA_Atom, Operand):
         return tuple(kind.__slots__)
     if is_dataclass(kind):
-        return tuple([f.name for f in fields(kind)])
+        return saved_names(kind)
     if issubclass(kind, Value):
         return ()
     raise TypeError(kind)

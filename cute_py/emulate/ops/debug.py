@@ -25,6 +25,7 @@ def print_(program: Program, op: ops.Print) -> Run:
         program.reader(value, op) if isinstance(value, Reg) else _spread(program, value)
         for value in op.values
     ]
+    text = op.format("%d", "%d")
     types = [value.dtype if isinstance(value, Reg) else None for value in op.values]
 
     def run(c: Cohort) -> None:
@@ -34,9 +35,8 @@ def print_(program: Program, op: ops.Print) -> Run:
             found = widened(found, dtype) if dtype is not None and dtype is not f32 else found
             shown.append(np.broadcast_to(found, (*c.span.shape, found.shape[-1])))
         for where in np.argwhere(c.active()):
-            values = [each[tuple(where)].tolist() for each in shown]
-            plain = [value[0] if len(value) == 1 else value for value in values]
-            sys.stdout.write(op.text.format(*plain) + "\n")
+            values = [x for each in shown for x in each[tuple(where)].tolist()]
+            sys.stdout.write(text % tuple(values))
 
     return run
 

@@ -10,7 +10,7 @@ import numpy as np
 from cute_py.dtypes.table import b1, from_numpy
 from cute_py.emulate.bits import numpy_type
 from cute_py.emulate.cohorts import Cohort, Run
-from cute_py.emulate.faults import first
+from cute_py.emulate.faults import Faults, first
 from cute_py.emulate.numerics import converted, function
 from cute_py.emulate.ops.order import require_lanes
 from cute_py.emulate.program import Program, handles
@@ -158,5 +158,37 @@ def redux(program: Program, op: ops.Redux) -> Run:
         if c.mask is not None:
             values = np.where(c.mask[..., None], values, neutral)
         dst.put(c, combined(combine, np.moveaxis(values, 2, 0))[:, :, None])
+
+    return run
+
+
+@handles(ops.InlinePtx)
+def inline_ptx(program: Program, op: ops.InlinePtx) -> Run:
+    """Run the function that the kernel gives, on rows of 32 lanes."""
+    call, name = op.emulation.function, op.emulation.name
+    if call is None:
+        raise Faults(program.plan).fault("emulate-inline", op, name=name)
+    readers = [program.reader(x, op) for x in op.inputs]
+    views = [program.view(x) for x in op.outputs]
+    count, together = len(op.outputs[0]), op.collective
+
+    def run(c: Cohort) -> None:
+        if together:
+            require_lanes(program, op, c)
+        whole = (*c.span.shape, count)
+        given = [np.moveaxis(np.broadcast_to(read(c), whole), 3, 2) for read in readers]
+        shape = (c.span.shape[0] * c.span.shape[1] * count, LANES)
+        found = call(*[x.reshape(shape).copy() for x in given])
+        results = found if isinstance(found, tuple) else (found,)
+        wanted = [(numpy_type(x.dtype), shape) for x in op.outputs]
+        made = [(getattr(x, "dtype", type(x).__name__), np.shape(x)) for x in results]
+        if made != wanted:
+            texts = [", ".join(f"{kind} of shape {n}" for kind, n in x) for x in (made, wanted)]
+            raise c.fault(
+                "emulate-inline-result", op, (0, 0), name=name, given=texts[0], wanted=texts[1]
+            )
+        for view, values in zip(views, results, strict=True):
+            rows = values.reshape(*c.span.shape[:2], count, LANES)
+            view.put(c, np.moveaxis(rows, 2, 3))
 
     return run

@@ -8,10 +8,17 @@ from typing import ClassVar
 from cute_py.dtypes.table import Dtype
 from cute_py.plan.conditions import Reg, Scalar, Value
 from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
-from cute_py.plan.op import ELEMENTS, WRITTEN, Lack, Op
+from cute_py.plan.inline_ptx import is_collective, problem_of
+from cute_py.plan.op import ELEMENTS, UNSAVED, WRITTEN, Lack, Node, Op
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 ROUNDINGS = ("rn", "rz", "rd", "ru", "rna")
 REDUX = ("add", "min", "max", "and", "or", "xor")
+PTX_BITS = (16, 32, 64)  # of the operands of inline PTX
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 
 
@@ -89,6 +96,8 @@ class Map(Op):
         function = FUNCTIONS.get(self.fn)
         if function is None or function.arity != len(self.sources):
             return f"{self.fn} of {len(self.sources)} sources"
+        if function.fixed and self.sources[-1].__class__ is not int:
+            return f"{self.fn} of {self.sources[-1]}, not a number"
         lengths = {len(x) for x in self.sources if isinstance(x, Reg)}
         fits = lengths <= {1, len(self.dst)}
         return "" if fits else f"sources of {lengths} for {len(self.dst)} elements"
@@ -250,3 +259,58 @@ class Redux(Op):
             return f"the reduction {self.fn} of a warp"
         alike = self.dst.dtype is self.src.dtype and self.src.dtype.name in ("s32", "u32")
         return _same_length(self.dst, self.src) if alike else f"lanes of {self.src.dtype}"
+
+
+@dataclass(frozen=True, slots=True)
+class Emulation(Node):
+    """What the emulator runs in place of `InlinePtx`: a function of Python, by name and hash.
+
+    The function itself is not part of a saved plan: there it is None.
+    """
+
+    name: str
+    fingerprint: str
+    function: Callable[..., Any] | None = field(
+        default=None, compare=False, repr=False, metadata=UNSAVED
+    )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class InlinePtx(Op):
+    """outputs[i][k] = what the PTX text computes of the inputs[j][k], for each element k; see
+    `inline_ptx`.
+    """
+
+    text: str
+    outputs: tuple[Reg, ...] = field(metadata=WRITTEN)
+    inputs: tuple[Reg, ...]
+    emulation: Emulation
+
+    word: ClassVar[str] = "inline_ptx"
+    call: ClassVar[str] = "cute.inline_ptx"
+    purpose: ClassVar[str] = "PTX of the kernel's author, on registers"
+
+    @property
+    def collective(self) -> bool:
+        """Whether lanes of the warp communicate, so that all of them must reach it."""
+        return is_collective(self.text)
+
+    def problem(self) -> str:
+        """Check the text, and the types and lengths of its operands."""
+        found = problem_of(self.text, len(self.outputs), len(self.inputs))
+        if found is not None:
+            return f"PTX with {found.token}: {found.why}"
+        lengths = {len(x) for x in self.inputs} | {len(x) for x in self.outputs}
+        if not self.outputs or len(lengths - {1}) > 1:
+            return f"outputs and inputs of {sorted(lengths)} elements"
+        if any(len(x) != max(lengths) for x in self.outputs):
+            return f"an output without all {max(lengths)} elements"
+        wrong = [x.dtype for x in (*self.outputs, *self.inputs) if x.dtype.bits not in PTX_BITS]
+        return f"an operand of {wrong[0]}" if wrong else ""
+
+    def __str__(self) -> str:
+        names = [", ".join(map(str, x)) for x in (self.outputs, self.inputs)]
+        return f"{names[0]} = inline_ptx({names[1]}) {' '.join(self.text.split())!r}"

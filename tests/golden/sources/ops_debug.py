@@ -12,7 +12,12 @@ Launch:
 Parameters:
     x: address of f32 (x_shape0):(1), a multiple of 16 bytes
 
+Registers:
+    x0: f32[1] in 1 word
+
 Calls:
+    load_*: ld.global or ld.shared, one for each vector
+    print_*: vprintf of a text
     assert_*: trap where a condition fails
 """
 
@@ -20,4 +25,7 @@ Calls:
 def debug(x, x_shape0):
     tid = thread_index()
     bid_x, bid_y, bid_z = block_index()
-    assert_0(tid, x_shape0)  # line 54  assert tid < x_shape0 x is too short
+    x0 = undefined(1)
+    x0 = load_0(tid, x, x0)  # line 60  x0[0] = load x[tid + [0]]
+    print_0(tid, x0)  # line 60  print {}: {} (tid, x0[0])
+    assert_0(tid, x_shape0)  # line 61  assert tid < x_shape0 x is too short

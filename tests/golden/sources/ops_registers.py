@@ -13,9 +13,9 @@ Parameters:
     x: address of f32 (x_shape0):(1), a multiple of 16 bytes
 
 Registers:
-    x0, r5: f32[1] in 1 word
+    x0, r6: f32[1] in 1 word
     r0, r2, r3: b1[1] in 1 word
-    r1, r4: u32[1] in 1 word
+    r1, r4, r5: u32[1] in 1 word
 
 Calls:
     holds_*: whether a condition is true
@@ -23,6 +23,7 @@ Calls:
     to_*: conversion to a type
     vote_*: vote.sync over the lanes of the warp
     redux_*: redux.sync: combines an integer of all lanes of the warp
+    inline_ptx_*: PTX of the kernel's author, on registers
     load_*: ld.global or ld.shared, one for each vector
     store_*: st.global or st.shared, one for each vector
 """
@@ -38,12 +39,14 @@ def registers(x, x_shape0):
     r3 = undefined(1)
     r4 = undefined(1)
     r5 = undefined(1)
-    x0 = load_0(tid, x, x0)  # line 26  x0[0] = load x[tid + [0]]
-    r0 = map_gt_0(r0, x0)  # line 27  r0[0] = gt.f32(x0[0], 1.0)
-    r1 = vote_ballot_0(r0, r1)  # line 27  vote ballot r1[0] r0[0]
-    r2 = map_gt_1(r2, x0)  # line 28  r2[0] = gt.f32(x0[0], 9.0)
-    r3 = vote_any_0(r2, r3)  # line 28  vote any r3[0] r2[0]
-    if holds_0(r3):  # line 28  if r3[0] (thread)
-        r4 = redux_add_0(r1, r4)  # line 29  redux add r4[0] r1[0]
-        r5 = to_f32_0(r4, r5)  # line 29  r5[0] = to.f32(r4[0]) rn
-        store_0(tid, x, r5)  # line 29  store x[tid + [0]] = r5[0]
+    r6 = undefined(1)
+    x0 = load_0(tid, x, x0)  # line 30  x0[0] = load x[tid + [0]]
+    r0 = map_gt_0(r0, x0)  # line 31  r0[0] = gt.f32(x0[0], 1.0)
+    r1 = vote_ballot_0(r0, r1)  # line 31  vote ballot r1[0] r0[0]
+    r2 = map_gt_1(r2, x0)  # line 32  r2[0] = gt.f32(x0[0], 9.0)
+    r3 = vote_any_0(r2, r3)  # line 32  vote any r3[0] r2[0]
+    if holds_0(r3):  # line 32  if r3[0] (thread)
+        r4 = redux_add_0(r1, r4)  # line 33  redux add r4[0] r1[0]
+        r5 = inline_ptx_0(r4, r5)  # line 35  r5[0] = inline_ptx(r4[0]) 'bfind.u32 %0, %1;'
+        r6 = to_f32_0(r5, r6)  # line 35  r6[0] = to.f32(r5[0]) rn
+        store_0(tid, x, r6)  # line 35  store x[tid + [0]] = r6[0]

@@ -18,6 +18,7 @@ from cute_py.codegen.storage import I1, I16, I32, I64, element_type
 from cute_py.plan import ops
 from cute_py.plan.conditions import Reg
 from cute_py.plan.functions import FUNCTIONS
+from cute_py.plan.inline_ptx import as_llvm
 
 if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
@@ -175,3 +176,19 @@ def redux(e: Emit, op: ops.Redux) -> None:
     found = [e.emit("redux.sync", value, op=f"{op.fn}.{kind}")[0] for value in values]
     for k, value in enumerate(found):
         e.words.put(op.dst, k, value)
+
+
+# -- PTX of the kernel's author
+
+
+@emits(ops.InlinePtx)
+def inline_ptx(e: Emit, op: ops.InlinePtx) -> None:
+    """Emit the text once for each element."""
+    text, kinds = as_llvm(op.text), [element_type(x.dtype) for x in op.outputs]
+    results = []
+    for k in range(len(op.outputs[0])):
+        given = [e.words.get(x, k if len(x) > 1 else 0) for x in op.inputs]
+        results.append(e.own_text(text, kinds, given))
+    for k, values in enumerate(results):
+        for dst, value in zip(op.outputs, values, strict=True):
+            e.words.put(dst, k, value)

@@ -151,6 +151,19 @@ def _compare(sign: str) -> Callable[..., Any]:
     return rule
 
 
+def _or_nan(fn: str) -> Callable[..., Any]:
+    """Return the rule of a minimum or maximum that is NaN where an operand is."""
+
+    def rule(e: Emit, a: Any, b: Any) -> Any:
+        if a.type == F32 and e.has("min.nan"):
+            return e.emit("min.nan", a, b, fn=fn)[0]
+        nan = ir.Constant(a.type, float("nan"))
+        number = _one(fn)(e, a, b)
+        return e.b.select(e.b.fcmp_unordered("uno", a, b), nan, number)
+
+    return rule
+
+
 _LOG2E, _LN2 = 1.4426950408889634, 0.6931471805599453
 _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
@@ -161,6 +174,7 @@ _FLOAT: dict[str, Callable[..., Any]] = {
         for name in ("abs", "add", "sub", "mul", "div", "min", "max", "sqrt", "floor", "ceil")
     },
     "fma": lambda e, a, b, c: e.b.fma(a, b, c),
+    **{f"{fn}_nan": _or_nan(fn) for fn in ("min", "max")},
     **{name: _one(f"{name}.approx") for name in ("rsqrt", "rcp", "tanh", "sin", "cos")},
     "exp2": _one("ex2.approx"),
     "exp": _scaled("ex2.approx", _LOG2E),
@@ -270,6 +284,45 @@ def _of_bits(emit: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
+# -- fields of bits
+
+
+def _byte_of(e: Emit, signed: bool, x: Any, kind: Any) -> Any:
+    """Return the low 8 bits of an integer as one of another width."""
+    if x.type.width < kind.width:
+        x = (e.b.sext if signed else e.b.zext)(x, kind)
+    x = e.b.trunc(x, kind) if x.type.width > kind.width else x
+    return e.b.and_(x, ir.Constant(kind, 255))
+
+
+def _fields(emit: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rule on 32 or 64 bits: integers, and the position and length of a field."""
+
+    def rule(e: Emit, signed: bool, *values: Any) -> Any:
+        kind = values[0].type
+        wide = I32 if kind.width < 32 else kind
+        extend = e.b.sext if signed else e.b.zext
+        given = [x if kind is wide else extend(x, wide) for x in values[:-2]]
+        found = emit(e, signed, *given, *[_byte_of(e, signed, x, wide) for x in values[-2:]])
+        return found if kind is wide else e.b.trunc(found, kind)
+
+    return rule
+
+
+def _extracted(e: Emit, signed: bool, x: Any, pos: Any, count: Any) -> Any:
+    right = sign_shifted if signed else lambda e, a, b: shifted(e, e.b.lshr, a, b)
+    width = ir.Constant(x.type, x.type.width)
+    fits = e.b.icmp_unsigned("<", count, width)
+    away = e.b.select(fits, e.b.sub(width, count), ir.Constant(x.type, 0))
+    return right(e, shifted(e, e.b.shl, right(e, x, pos), away), away)
+
+
+def _replaced(e: Emit, _signed: bool, x: Any, y: Any, pos: Any, count: Any) -> Any:
+    ones = e.b.sub(shifted(e, e.b.shl, ir.Constant(x.type, 1), count), ir.Constant(x.type, 1))
+    mask, moved = (shifted(e, e.b.shl, each, pos) for each in (ones, x))
+    return e.b.or_(e.b.and_(y, e.b.not_(mask)), e.b.and_(moved, mask))
+
+
 INTEGER: dict[str, Callable[..., Any]] = {
     "neg": lambda e, _s, a: e.b.neg(a),
     "abs": lambda e, s, a: (
@@ -293,4 +346,8 @@ INTEGER: dict[str, Callable[..., Any]] = {
     "popc": _of_bits(lambda e, a, _beyond: e.b.ctpop(a)),
     "clz": _of_bits(lambda e, a, beyond: e.b.sub(e.b.ctlz(a, ir.Constant(I1, 0)), beyond)),
     "brev": _of_bits(lambda e, a, beyond: e.b.lshr(e.b.bitreverse(a), beyond)),
+    "bfe": _fields(_extracted),
+    "bfi": _fields(_replaced),
+    "prmt": lambda e, _s, a, b, selector: e.emit("prmt", a, b, selector)[0],
+    "lop3": lambda e, _s, a, b, c, table: e.emit("lop3", a, b, c, table=table.constant)[0],
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cute_py.codegen.emit import Emit
     from cute_py.plan import ops
 
+_EXTREMES = ("min", "max", "min_nan", "max_nan")
 ONE = {"f16": 0x3C00, "bf16": 0x3F80}
 MINUS = 0x8000  # the sign of a 16-bit float, and the image of -0
 
@@ -42,18 +43,22 @@ def map_pairs(e: Emit, op: ops.Map) -> dict[int, Any]:
     kind = op.dtype.name
     if kind not in ONE or op.dst.dtype is not op.dtype or not _has(e, kind, op.fn):
         return {}
-    wide = [op.dst, *(x for x in op.sources if isinstance(x, Reg) and len(x) > 1)]
+    wide = [x for x in op.sources if isinstance(x, Reg) and len(x) > 1]
     found = {}
     for k in range(0, len(op.dst) - 1, 2):
-        if all(e.words.whole(x, k, 2) for x in wide):
+        if e.words.whole(op.dst, k, 2) and all(_is_pair(e, x, k) for x in wide):
             found[k] = _pair(e, kind, op.fn, [_operand(e, x, k, op) for x in op.sources])
     return found
+
+
+def _is_pair(e: Emit, x: Reg, k: int) -> bool:
+    return x.index[k] == x.index[k + 1] or e.words.whole(x, k, 2) is not None
 
 
 def _has(e: Emit, kind: str, fn: str) -> bool:
     if fn in ("neg", "abs"):
         return True
-    if fn in ("min", "max"):
+    if fn in _EXTREMES:
         return e.has(f"min.{kind}x2")
     return fn in ("add", "sub", "mul", "fma") and e.has(f"fma.{kind}x2")
 
@@ -61,9 +66,10 @@ def _has(e: Emit, kind: str, fn: str) -> bool:
 def _operand(e: Emit, x: Any, k: int, op: ops.Map) -> Any:
     """Return a pair of a source; a single element or a number twice."""
     if isinstance(x, Reg):
-        if len(x) > 1:
+        first = k if len(x) > 1 else 0
+        if len(x) > 1 and x.index[k] != x.index[k + 1]:
             return e.words.get_words(x, k, 2)[0]
-        single = e.b.zext(e.words.get(x, 0), I32)
+        single = e.b.zext(e.words.get(x, first), I32)
         return e.b.or_(single, e.b.shl(single, _word(16)))
     if isinstance(x, (int, float)):
         return _both(e.image(x, op.dtype))
@@ -78,7 +84,7 @@ def _pair(e: Emit, kind: str, fn: str, values: list[Any]) -> Any:
         return e.b.xor(values[0], _both(MINUS))
     if fn == "abs":
         return e.b.and_(values[0], _both(MINUS - 1))
-    if fn in ("min", "max"):
+    if fn in _EXTREMES:
         return e.emit(f"min.{kind}x2", *values, fn=fn)[0]
     if fn == "fma":
         return e.emit(f"fma.{kind}x2", *values)[0]
@@ -149,7 +155,7 @@ def _floats(e: Emit, words: list[Any]) -> list[Any]:
 def _permuted(e: Emit, a: Any, b: Any, *chosen: int) -> Any:
     """Return a word of four bytes, the lowest first; bytes 0 to 3 are those of a, 4 to 7 of b."""
     selector = sum(n << 4 * i for i, n in enumerate(chosen))
-    return e.emit("prmt", a, b, selector=selector)[0]
+    return e.emit("prmt", a, b, _word(selector))[0]
 
 
 # images of 2**10 in f16 and of 2**7 in bf16: the last bit of the fraction is 1
