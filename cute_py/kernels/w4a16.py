@@ -1,0 +1,151 @@
+"""new here: weights of 4 bits, shuffled on the host into the order of the fragments.
+
+A tile of W (BN,BK) is contiguous, and so are the 32 weights of a k-block that a thread multiplies:
+cp.async and the loads of fragments move 16 bytes. A transform of the main loop converts them to
+floats, and multiplies these by the scales of their group of K. Blocks share K as in `stream_k.py`,
+so that a few rows of A use the whole bandwidth of the memory.
+
+Source: Frantar et al., MARLIN (2024), arXiv 2408.11743 (the order of the weights).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import cute_py as cute
+from cute_py import _
+from cute_py.errors import refusal
+from cute_py.kernels.config import ATOMS, GemmConfig, Side
+from cute_py.kernels.stream_k import owned, shares
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cute_py.layout.layout import Layout
+
+CP_ASYNC = "SM80_CP_ASYNC_CACHEGLOBAL<128>"
+WIDTH = 64  # columns of D of a warp: a thread multiplies 32 weights of each k-block
+
+
+def fragment_order(cfg: GemmConfig) -> tuple[Layout, Layout]:
+    """Return where the weights (BN,BK) of a tile are, and the scales (BN) of its rows."""
+    (_m, bN, bK), warps, atoms = cfg.tile, cfg.warps[1], WIDTH // 8
+    if bN != warps * WIDTH:
+        rule = f"{WIDTH} columns of a tile for each warp along N"
+        raise refusal("gemm-config", operation="w4a16", config=cfg, rule=rule)
+    columns = cute.Layout((2, 4, 2, bK // 16), (1, 32, 2, 1024 * warps))
+    rows = cute.Layout((8, warps, atoms), (128, 1024, 4))
+    return cute.make_layout(rows, columns), cute.Layout((8, warps, atoms), (8, 64, 1))
+
+
+def shuffle_weights(w: Any, scales: Any, cfg: GemmConfig) -> tuple[Any, Any]:  # arrays of NumPy
+    """Return W (N,K), integers from -8 to 7, as words (N/BN,K/BK,BN*BK/8), and scales (N,K/group)
+    as (N/BN,K/group,BN). Parts of tiles are filled with zeros.
+    """
+    (_m, bN, bK), found = cfg.tile, []
+    for x, width, order in zip((w, scales), (bK, 1), fragment_order(cfg), strict=True):
+        x = np.pad(x, ((0, -len(x) % bN), (0, -x.shape[1] % width)))
+        tiles = x.reshape(len(x) // bN, bN, -1, width).transpose(0, 2, 3, 1)
+        places = np.argsort([order(i) for i in range(bN * width)])
+        found.append(tiles.reshape(*tiles.shape[:2], -1).take(places, 2))
+    words = cute.pack(found[0].ravel(), "s4", 32).view(np.int32)
+    return words.reshape(*found[0].shape[:2], -1), found[1]
+
+
+class Weights:
+    """The tiles of shuffled weights W[n] and the scales S[n] of their rows, as an operand.
+
+    Args:
+        W: weights (K/BK,BN*BK) of a tile of N.
+        S: scales (K/group,BN).
+        sW: the stages of the weights (BN*BK,stages).
+        sS: those of the scales (BN,stages).
+        each: tiles of K in a group.
+    """
+
+    def __init__(self, W: Any, S: Any, sW: Any, sS: Any, each: int, threads: int) -> None:
+        self.W, self.S, self.sS, self.each = W, S, sS, each
+        atom, self.thread = cute.Copy_Atom(CP_ASYNC, W.dtype), cute.thread_idx()
+        self.g2s = cute.make_tiled_copy(atom, cute.Layout(threads), cute.Layout(32))
+        self.part = self.g2s.get_slice(self.thread)
+        self.stored = self.part.partition_D(sW)  # (CPY,CPY_W,stages)
+
+    def begin(self, tile: Any) -> None:
+        """Move to a tile."""
+        self.tile = tile
+
+    def fill(self, stage: Any) -> None:
+        """Copy the weights, and one vector of scales for each 8 rows."""
+        cute.copy(self.g2s, self.part.partition_S(self.W[self.tile, _]), self.stored[_, _, stage])
+        scales = cute.local_tile(self.S, (1, 8), (self.tile // self.each, self.thread))
+        stored = cute.local_tile(self.sS, (8, 1), (self.thread, stage))
+        mine = self.thread < cute.size(self.sS, 0) // 8
+        cute.copy(cute.Copy_Atom(CP_ASYNC, self.S.dtype), scales[0, _], stored[_, 0], pred=mine)
+
+
+@cute.kernel
+def gemm_w4a16(
+    A: Any, W: Any, S: Any, D: Any, partial: Any, flags: Any, group: int, cfg: GemmConfig
+) -> None:
+    """D (M,N) = A (M,K) * (W*S) transposed, of W and S from `shuffle_weights`, with a scale for
+    `group` elements of a row of W. `partial` and `flags` are those of `gemm_stream_k`.
+    """
+    (bM, bN, bK), of_a, mma = cfg.tile, cfg.operands()[0], cfg.tiled_mma(along_k=True)
+    if group % bK:
+        rule = f"whole tiles of K in a group of {group}"
+        raise refusal("gemm-config", operation="w4a16", config=cfg, rule=rule)
+    cute.launch(grid=flags.shape[0], block=cfg.threads)
+    thr, m, shape = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM), (bN, bK)
+    sA, s2r = cute.smem(A.dtype, of_a.smem), cute.make_tiled_copy_A(of_a.s2r, mma)
+    order, _rows = fragment_order(cfg)
+    sW = cute.smem("s4", cute.make_layout(*order, cute.Layout(cfg.stages, bN * bK)))
+    flat = cute.make_tensor(sW.data, cute.Layout((bN * bK, cfg.stages)))
+    tiles = cute.make_tensor(W.data, cute.Layout((*W.shape[:2], bN * bK), W.stride))
+    sS, held = cute.smem(S.dtype, cute.Layout((bN, cfg.stages))), cute.rmem(S.dtype, 8)
+    first_row = thr.thr_vmnk[0] // 4 + 8 * thr.thr_vmnk[2]  # of those of the thread
+
+    def dequantized(a: Any, b: Any, at: Any) -> tuple[Any, Any]:
+        if at.block == 0:
+            cute.copy(cute.local_tile(sS, (8, 1), (first_row, at.stage))[_, 0], held)
+        floats = b.to(A.dtype)
+        for n in range(8):
+            floats[_, n] *= held[n]
+        return a, floats
+
+    for share in shares(m * W.shape[0], W.shape[1], flags.shape[0]):
+        tile, first, count, _last = share
+        bx, by = tile % m, tile // m
+        tCgD = thr.partition_C(cute.local_tile(D, (bM, bN), (bx, by)))
+        acc = thr.make_fragment_C(tCgD)  # (MMA,MMA_M,MMA_N)
+        acc.fill(0)
+        weights = Weights(tiles[by, _, _], S[by, _, _], flat, sS, group // bK, cfg.threads)
+        a = cute.Operand(cute.local_tile(A, (bM, bK), (bx, _)), sA, of_a.g2s, s2r)
+        cute.syncthreads()  # all have read the stages of the tile before
+        cute.mainloop(mma, acc, a, cute.Operand(weights, sW), first, count, transform=dequantized)
+        with owned(mma, acc, share, partial, flags):
+            cute.copy(acc.to(D.dtype), tCgD)
+
+
+def choose_tile(M: int, dtype: str = "bf16") -> GemmConfig:
+    """Return a configuration for so many rows: up to 16, warps share K, and K tiles are deep."""
+    tile, warps, stages = ((16, 128, 128), (1, 2, 4), 4) if M <= 16 else ((128, 128, 32), (2, 2), 3)
+    return GemmConfig(ATOMS[dtype, dtype], tile, warps, stages, Side("K", 8), Side("K", 8), True)
+
+
+def check() -> None:
+    """Multiply small integers, with scales that are powers of two."""
+    rng, group = np.random.default_rng(0), 128
+    a, w = rng.integers(-4, 5, (10, 520)).astype(np.float16), rng.integers(-8, 8, (200, 520))
+    scales = 2.0 ** rng.integers(-2, 3, (200, 5)).astype(np.float16)
+    d, config = np.full((10, 200), np.nan, np.float32), choose_tile(10, "f16")
+    words, ordered = shuffle_weights(w, scales, config)
+    partial, flags = np.zeros((3, 16 * 128), np.float32), np.zeros(3, np.int32)
+    packed = cute.typed(words, "s4", packed=True)
+    gemm_w4a16(a, packed, ordered, d, partial, flags, group, config)
+    wanted = a.astype(np.float64) @ (w * scales.repeat(group, 1)[:, :520].astype(np.float64)).T
+    assert (d == wanted).all()
+
+
+if __name__ == "__main__":
+    check()
