@@ -39,12 +39,16 @@ def fragment_order(cfg: GemmConfig) -> tuple[Layout, Layout]:
     return cute.make_layout(rows, columns), cute.Layout((8, warps, atoms), (8, 64, 1))
 
 
-def shuffle_weights(w: Any, scales: Any, cfg: GemmConfig) -> tuple[Any, Any]:  # arrays of NumPy
-    """Return W (N,K), integers from -8 to 7, as words (N/BN,K/BK,BN*BK/8), and scales (N,K/group)
-    as (N/BN,K/group,BN). Parts of tiles are filled with zeros.
+def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> tuple[Any, Any]:  # arrays
+    """Return W (N,K), integers from -8 to 7, as words (N/BN,K/BK,BN*BK/8), and the scales (N,K/group)
+    of groups of elements as (N/BN,K/BK,BN). Parts of tiles are filled with zeros.
     """
     (_m, bN, bK), found = cfg.tile, []
-    for x, width, order in zip((w, scales), (bK, 1), fragment_order(cfg), strict=True):
+    if group % bK:
+        rule = f"whole tiles of K in a group of {group}"
+        raise refusal("gemm-config", operation="w4a16", config=cfg, rule=rule)
+    pairs = (w, bK), (scales.repeat(group // bK, 1)[:, : -(-w.shape[1] // bK)], 1)
+    for (x, width), order in zip(pairs, fragment_order(cfg), strict=True):
         x = np.pad(x, ((0, -len(x) % bN), (0, -x.shape[1] % width)))
         tiles = x.reshape(len(x) // bN, bN, -1, width).transpose(0, 2, 3, 1)
         places = np.argsort([order(i) for i in range(bN * width)])
@@ -54,63 +58,59 @@ def shuffle_weights(w: Any, scales: Any, cfg: GemmConfig) -> tuple[Any, Any]:  #
 
 
 class Weights:
-    """The tiles of shuffled weights W[n] and the scales S[n] of their rows, as an operand.
+    """Shuffled weights and scales as an operand.
 
     Args:
-        W: weights (K/BK,BN*BK) of a tile of N.
-        S: scales (K/group,BN).
-        sW: the stages of the weights (BN*BK,stages).
-        sS: those of the scales (BN,stages).
-        each: tiles of K in a group.
+        parts: tensors in global memory (n,k,elements of a tile), each with its stages in shared
+            memory (elements,stages).
+        n: which tile of N.
+        threads: of the block.
     """
 
-    def __init__(self, W: Any, S: Any, sW: Any, sS: Any, each: int, threads: int) -> None:
-        self.W, self.S, self.sS, self.each = W, S, sS, each
-        atom, self.thread = cute.Copy_Atom(CP_ASYNC, W.dtype), cute.thread_idx()
-        self.g2s = cute.make_tiled_copy(atom, cute.Layout(threads), cute.Layout(32))
-        self.part = self.g2s.get_slice(self.thread)
-        self.stored = self.part.partition_D(sW)  # (CPY,CPY_W,stages)
+    def __init__(self, parts: Any, n: Any, threads: int) -> None:
+        self.parts, self.n, self.threads, self.tile = parts, n, threads, 0
 
     def begin(self, tile: Any) -> None:
-        """Move to a tile."""
+        """Move to a tile of K."""
         self.tile = tile
 
     def fill(self, stage: Any) -> None:
-        """Copy the weights, and one vector of scales for each 8 rows."""
-        cute.copy(self.g2s, self.part.partition_S(self.W[self.tile, _]), self.stored[_, _, stage])
-        scales = cute.local_tile(self.S, (1, 8), (self.tile // self.each, self.thread))
-        stored = cute.local_tile(self.sS, (8, 1), (self.thread, stage))
-        mine = self.thread < cute.size(self.sS, 0) // 8
-        cute.copy(cute.Copy_Atom(CP_ASYNC, self.S.dtype), scales[0, _], stored[_, 0], pred=mine)
+        """Copy a tile of each part, 16 bytes at a time."""
+        for x, shared in self.parts:
+            width, atom = 128 // x.dtype.bits, cute.Copy_Atom(CP_ASYNC, x.dtype)
+            vectors = cute.size(shared, 0) // width
+            for first in range(0, vectors, self.threads):
+                there = first + cute.thread_idx() < vectors
+                at = cute.min_(first + cute.thread_idx(), vectors - 1)
+                source = cute.local_tile(x[self.n, self.tile, _], (width,), (at,))
+                stored = cute.local_tile(shared[_, stage], (width,), (at,))
+                cute.copy(atom, source, stored, pred=(there,))
 
 
 @cute.kernel
-def gemm_w4a16(
-    A: Any, W: Any, S: Any, D: Any, partial: Any, flags: Any, group: int, cfg: GemmConfig
-) -> None:
-    """D (M,N) = A (M,K) * (W*S) transposed, of W and S from `shuffle_weights`, with a scale for
-    `group` elements of a row of W. `partial` and `flags` are those of `gemm_stream_k`.
+def gemm_w4a16(A: Any, W: Any, S: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
+    """D (M,N) = A (M,K) * (W*S) transposed, of W and S from `shuffle_weights`. `partial` and
+    `flags` are those of `gemm_stream_k`.
     """
     (bM, bN, bK), of_a, mma = cfg.tile, cfg.operands()[0], cfg.tiled_mma(along_k=True)
-    if group % bK:
-        rule = f"whole tiles of K in a group of {group}"
-        raise refusal("gemm-config", operation="w4a16", config=cfg, rule=rule)
     cute.launch(grid=flags.shape[0], block=cfg.threads)
-    thr, m, shape = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM), (bN, bK)
+    thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM)
     sA, s2r = cute.smem(A.dtype, of_a.smem), cute.make_tiled_copy_A(of_a.s2r, mma)
-    order, _rows = fragment_order(cfg)
-    sW = cute.smem("s4", cute.make_layout(*order, cute.Layout(cfg.stages, bN * bK)))
-    flat = cute.make_tensor(sW.data, cute.Layout((bN * bK, cfg.stages)))
-    tiles = cute.make_tensor(W.data, cute.Layout((*W.shape[:2], bN * bK), W.stride))
+    sW = cute.smem("s4", cute.make_layout(*fragment_order(cfg)[0], cute.Layout(cfg.stages, bN * bK)))
     sS, held = cute.smem(S.dtype, cute.Layout((bN, cfg.stages))), cute.rmem(S.dtype, 8)
-    first_row = thr.thr_vmnk[0] // 4 + 8 * thr.thr_vmnk[2]  # of those of the thread
+    flat = cute.make_tensor(sW.data, cute.Layout((bN * bK, cfg.stages)))
+    parts = [
+        (cute.make_tensor(x.data, cute.Layout((*x.shape[:2], each), x.stride)), shared)
+        for x, each, shared in ((W, bN * bK, flat), (S, bN, sS))
+    ]
+    first_row = thr.thr_vmnk[0] // 4 + 8 * thr.thr_vmnk[2]  # of the scales of the thread
 
     def dequantized(a: Any, b: Any, at: Any) -> tuple[Any, Any]:
         if at.block == 0:
             cute.copy(cute.local_tile(sS, (8, 1), (first_row, at.stage))[_, 0], held)
         floats = b.to(A.dtype)
         for n in range(8):
-            floats[_, n] *= held[n]
+            floats[_, n] *= cute.local_tile(held, (1,), (n,))
         return a, floats
 
     for share in shares(m * W.shape[0], W.shape[1], flags.shape[0]):
@@ -119,10 +119,10 @@ def gemm_w4a16(
         tCgD = thr.partition_C(cute.local_tile(D, (bM, bN), (bx, by)))
         acc = thr.make_fragment_C(tCgD)  # (MMA,MMA_M,MMA_N)
         acc.fill(0)
-        weights = Weights(tiles[by, _, _], S[by, _, _], flat, sS, group // bK, cfg.threads)
         a = cute.Operand(cute.local_tile(A, (bM, bK), (bx, _)), sA, of_a.g2s, s2r)
+        b = cute.Operand(Weights(parts, by, cfg.threads), sW)
         cute.syncthreads()  # all have read the stages of the tile before
-        cute.mainloop(mma, acc, a, cute.Operand(weights, sW), first, count, transform=dequantized)
+        cute.mainloop(mma, acc, a, b, first, count, transform=dequantized)
         with owned(mma, acc, share, partial, flags):
             cute.copy(acc.to(D.dtype), tCgD)
 
@@ -139,10 +139,10 @@ def check() -> None:
     a, w = rng.integers(-4, 5, (10, 520)).astype(np.float16), rng.integers(-8, 8, (200, 520))
     scales = 2.0 ** rng.integers(-2, 3, (200, 5)).astype(np.float16)
     d, config = np.full((10, 200), np.nan, np.float32), choose_tile(10, "f16")
-    words, ordered = shuffle_weights(w, scales, config)
+    words, ordered = shuffle_weights(w, scales, group, config)
     partial, flags = np.zeros((3, 16 * 128), np.float32), np.zeros(3, np.int32)
     packed = cute.typed(words, "s4", packed=True)
-    gemm_w4a16(a, packed, ordered, d, partial, flags, group, config)
+    gemm_w4a16(a, packed, ordered, d, partial, flags, config)
     wanted = a.astype(np.float64) @ (w * scales.repeat(group, 1)[:, :520].astype(np.float64)).T
     assert (d == wanted).all()
 
