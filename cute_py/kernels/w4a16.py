@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from cute_py.layout.layout import Layout
 
-CP_ASYNC = "SM80_CP_ASYNC_CACHEGLOBAL<128>"
 WIDTH = 64  # columns of D of a warp: a thread multiplies 32 weights of each k-block
 
 
@@ -39,9 +38,14 @@ def fragment_order(cfg: GemmConfig) -> tuple[Layout, Layout]:
     return cute.make_layout(rows, columns), cute.Layout((8, warps, atoms), (8, 64, 1))
 
 
-def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> tuple[Any, Any]:  # arrays
-    """Return W (N,K), integers from -8 to 7, as words (N/BN,K/BK,BN*BK/8), and the scales (N,K/group)
-    of groups of elements as (N/BN,K/BK,BN). Parts of tiles are filled with zeros.
+def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  # arrays of NumPy
+    """Return the words (N/BN,K/BK,words) of all tiles: the weights, then the scales of the rows.
+
+    Args:
+        w: weights (N,K), integers from -8 to 7.
+        scales: of the type of A, (N,K/group).
+        group: how many weights of a row have a scale in common, whole tiles.
+        cfg: the configuration. Parts of tiles are filled with zeros.
     """
     (_m, bN, bK), found = cfg.tile, []
     if group % bK:
@@ -53,61 +57,33 @@ def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> tuple[A
         tiles = x.reshape(len(x) // bN, bN, -1, width).transpose(0, 2, 3, 1)
         places = np.argsort([order(i) for i in range(bN * width)])
         found.append(tiles.reshape(*tiles.shape[:2], -1).take(places, 2))
-    words = cute.pack(found[0].ravel(), "s4", 32).view(np.int32)
-    return words.reshape(*found[0].shape[:2], -1), found[1]
-
-
-class Weights:
-    """Shuffled weights and scales as an operand.
-
-    Args:
-        parts: tensors in global memory (n,k,elements of a tile), each with its stages in shared
-            memory (elements,stages).
-        n: which tile of N.
-        threads: of the block.
-    """
-
-    def __init__(self, parts: Any, n: Any, threads: int) -> None:
-        self.parts, self.n, self.threads, self.tile = parts, n, threads, 0
-
-    def begin(self, tile: Any) -> None:
-        """Move to a tile of K."""
-        self.tile = tile
-
-    def fill(self, stage: Any) -> None:
-        """Copy a tile of each part, 16 bytes at a time."""
-        for x, shared in self.parts:
-            width, atom = 128 // x.dtype.bits, cute.Copy_Atom(CP_ASYNC, x.dtype)
-            vectors = cute.size(shared, 0) // width
-            for first in range(0, vectors, self.threads):
-                there = first + cute.thread_idx() < vectors
-                at = cute.min_(first + cute.thread_idx(), vectors - 1)
-                source = cute.local_tile(x[self.n, self.tile, _], (width,), (at,))
-                stored = cute.local_tile(shared[_, stage], (width,), (at,))
-                cute.copy(atom, source, stored, pred=(there,))
+    words = cute.pack(found[0].ravel(), "s4", 32).reshape(*found[0].shape[:2], -1)
+    return np.concatenate([words, found[1].view(np.uint32)], 2).view(np.int32)
 
 
 @cute.kernel
-def gemm_w4a16(A: Any, W: Any, S: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
-    """D (M,N) = A (M,K) * (W*S) transposed, of W and S from `shuffle_weights`. `partial` and
-    `flags` are those of `gemm_stream_k`.
+def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
+    """D (M,N) = A (M,K) * W transposed, of W from `shuffle_weights`. `partial` and `flags` are
+    those of `gemm_stream_k`.
     """
     (bM, bN, bK), of_a, mma = cfg.tile, cfg.operands()[0], cfg.tiled_mma(along_k=True)
     cute.launch(grid=flags.shape[0], block=cfg.threads)
     thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM)
+    atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>", W.dtype)
+    copy = cute.make_tiled_copy(atom, cute.Layout((cfg.threads, 1)), cute.Layout((4, 1)))
+    words, each = bN * bK // 8 + bN // 2, 4 * cfg.threads
+    pitch = -(-words // each) * each
     sA, s2r = cute.smem(A.dtype, of_a.smem), cute.make_tiled_copy_A(of_a.s2r, mma)
-    sW = cute.smem("s4", cute.make_layout(*fragment_order(cfg)[0], cute.Layout(cfg.stages, bN * bK)))
-    sS, held = cute.smem(S.dtype, cute.Layout((bN, cfg.stages))), cute.rmem(S.dtype, 8)
-    flat = cute.make_tensor(sW.data, cute.Layout((bN * bK, cfg.stages)))
-    parts = [
-        (cute.make_tensor(x.data, cute.Layout((*x.shape[:2], each), x.stride)), shared)
-        for x, each, shared in ((W, bN * bK, flat), (S, bN, sS))
-    ]
-    first_row = thr.thr_vmnk[0] // 4 + 8 * thr.thr_vmnk[2]  # of the scales of the thread
+    shared = cute.smem(W.dtype, cute.Layout((pitch, 1, cfg.stages)))
+    order = cute.make_layout(*fragment_order(cfg)[0], cute.Layout(cfg.stages, 8 * pitch))
+    sW = cute.make_tensor(cute.recast(shared, "s4").data, order)  # (BN,BK,stages)
+    scales = cute.Layout((8, bN // 8, cfg.stages), (1, 8, 2 * pitch))
+    sS = cute.make_tensor(cute.recast(shared, A.dtype).data.moved(bN * bK // 4), scales)
+    held, mine = cute.rmem(A.dtype, 8), thr.thr_vmnk[0] // 4 + 8 * thr.thr_vmnk[2]
 
     def dequantized(a: Any, b: Any, at: Any) -> tuple[Any, Any]:
         if at.block == 0:
-            cute.copy(cute.local_tile(sS, (8, 1), (first_row, at.stage))[_, 0], held)
+            cute.copy(sS[_, mine, at.stage], held)
         floats = b.to(A.dtype)
         for n in range(8):
             floats[_, n] *= cute.local_tile(held, (1,), (n,))
@@ -120,7 +96,9 @@ def gemm_w4a16(A: Any, W: Any, S: Any, D: Any, partial: Any, flags: Any, cfg: Ge
         acc = thr.make_fragment_C(tCgD)  # (MMA,MMA_M,MMA_N)
         acc.fill(0)
         a = cute.Operand(cute.local_tile(A, (bM, bK), (bx, _)), sA, of_a.g2s, s2r)
-        b = cute.Operand(Weights(parts, by, cfg.threads), sW)
+        row = cute.Layout((words, W.shape[1]), (1, W.stride[1]))
+        gW = cute.local_tile(cute.make_tensor(W.data.moved(by * W.stride[0]), row), (pitch, 1), (0, _))
+        b = cute.Operand(cute.Tiles(gW, shared, copy), sW)
         cute.syncthreads()  # all have read the stages of the tile before
         cute.mainloop(mma, acc, a, b, first, count, transform=dequantized)
         with owned(mma, acc, share, partial, flags):
@@ -129,7 +107,7 @@ def gemm_w4a16(A: Any, W: Any, S: Any, D: Any, partial: Any, flags: Any, cfg: Ge
 
 def choose_tile(M: int, dtype: str = "bf16") -> GemmConfig:
     """Return a configuration for so many rows: up to 16, warps share K, and K tiles are deep."""
-    tile, warps, stages = ((16, 128, 128), (1, 2, 4), 4) if M <= 16 else ((128, 128, 32), (2, 2), 3)
+    tile, warps, stages = ((16, 128, 128), (1, 2, 4), 4) if M <= 16 else ((128, 128, 32), (2, 2), 4)
     return GemmConfig(ATOMS[dtype, dtype], tile, warps, stages, Side("K", 8), Side("K", 8), True)
 
 
@@ -139,10 +117,9 @@ def check() -> None:
     a, w = rng.integers(-4, 5, (10, 520)).astype(np.float16), rng.integers(-8, 8, (200, 520))
     scales = 2.0 ** rng.integers(-2, 3, (200, 5)).astype(np.float16)
     d, config = np.full((10, 200), np.nan, np.float32), choose_tile(10, "f16")
-    words, ordered = shuffle_weights(w, scales, group, config)
+    words = shuffle_weights(w, scales, group, config)
     partial, flags = np.zeros((3, 16 * 128), np.float32), np.zeros(3, np.int32)
-    packed = cute.typed(words, "s4", packed=True)
-    gemm_w4a16(a, packed, ordered, d, partial, flags, config)
+    gemm_w4a16(a, words, d, partial, flags, config)
     wanted = a.astype(np.float64) @ (w * scales.repeat(group, 1)[:, :520].astype(np.float64)).T
     assert (d == wanted).all()
 
