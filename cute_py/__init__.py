@@ -61,7 +61,7 @@ _HOME = {
     "layout.algebra.composition": "compose composition",
     "layout.algebra.complement": "complement",
     "layout.algebra.inverse": "left_inverse nullspace right_inverse",
-    "integers.ints": "min_",
+    "integers.ints": "max_ min_",
     "integers.symbols": "SymInt sym",
     "integers.symbol_proofs": "Proof",
     "layout.algebra.proofs": (

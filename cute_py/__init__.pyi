@@ -131,6 +131,7 @@ from cute_py.layout.algebra.complement import complement as complement
 from cute_py.layout.algebra.inverse import left_inverse as left_inverse
 from cute_py.layout.algebra.inverse import nullspace as nullspace
 from cute_py.layout.algebra.inverse import right_inverse as right_inverse
+from cute_py.integers.ints import max_ as max_
 from cute_py.integers.ints import min_ as min_
 from cute_py.integers.symbols import SymInt as SymInt
 from cute_py.integers.symbols import sym as sym

@@ -154,6 +154,7 @@ WHEN = {
     "dtype-unknown": "a dtype does not exist",
     "dtype-numpy": "a NumPy dtype has no equivalent",
     "dtype-width": "there is no integer type of that width",
+    "dtype-promise": "no integer satisfies the promises of an annotation, `cute.s32(min=1)`",
     "dtype-void": "values of type `void` are requested",
     "dtype-scale": "a block scale is converted like a number",
     "rounding-unknown": "a rounding mode does not exist",
@@ -293,6 +294,7 @@ WHEN = {
     "suggest-atom": "ldmatrix cannot feed the atom",
     # -- plan.wordings
     "plan-integer": "a number among the integers of a kernel has more than 64 bits",
+    "plan-count": "a number of tiles is 2**31 or more, and no `cute.spec(large=True)` allows it",
     "plan-unsigned": "a run-time number is too large for the signed integers of a kernel",
     "plan-op": "an op of a plan that was loaded or built by hand is malformed",
     "plan-text": "a file does not contain a plan",
@@ -337,6 +339,8 @@ WHEN = {
     "argument-dlpack": (
         "an array on the GPU supports DLPack alone, and no library to import it is installed"
     ),
+    "argument-number": "a run-time number does not keep the promises of its annotation",
+    "argument-large": "an extent is 2**31 or more, and no `cute.spec(large=True)` allows it",
     "argument-promise": "an array does not have the properties that `cute.spec` declares",
     "kernel-number": (
         "a number is out of the range of the type, or a run-time parameter is not given a number"
@@ -541,6 +545,7 @@ WHEN = {
     ),
     "emulate-grid": "a grid has negative extents",
     "emulate-order": "the order of running is unknown",
+    "emulate-checks": "a check of the emulator is unknown",
     "emulate-resident": "a number of blocks that run at once is no positive integer",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
     "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
@@ -1019,6 +1024,10 @@ RECORDED = {
     "cli-package": ("cute-py", {"reason": "No module named 'numpy'"}),
     "cli-shtab": ("completion", {"found": "no package shtab", "shell": "bash"}),
     "cli-stream": ("cute-py", {"reason": "the system error 'No space left on device'"}),
+    "emulate-checks": (
+        "emulate",
+        {"name": "races", "known": "shared, global", "hint": "leave it out for all checks"},
+    ),
     "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
     "emulate-global-race": (

@@ -52,7 +52,7 @@ class Arguments:
         tables: list[Global] = []
         for param, given in zip(plan.params, map(imported, args), strict=True):
             if isinstance(param, ScalarParam):
-                value = number(given, param.dtype, param.name)
+                value = number(given, param.kind, param.name)
                 self.numbers[param.name] = value
                 if not param.dtype.is_float:
                     self.symbols[param.name] = int(value)

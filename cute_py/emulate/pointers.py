@@ -80,7 +80,7 @@ def define(program: Program, op: ops.MakePtr) -> Run:
     def run(c: Cohort) -> None:
         value = address(c)
         loose = np.asarray(value) % op.alignment != 0
-        if program.checks and (loose & c.active()).any():
+        if "promises" in program.checks and (loose & c.active()).any():
             where = first(loose & c.active(), c.span)
             found = int(np.broadcast_to(value, c.span.shape)[where])
             facts = {"address": f"{found:#x}", "alignment": op.alignment}

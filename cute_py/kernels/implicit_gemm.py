@@ -16,6 +16,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
+from cute_py.calls.arrays import strides_of
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig, choose
 
@@ -50,19 +51,19 @@ class Conv2d:
         p, q = [(n + 2 * pad - d * (f - 1) - 1) // step + 1 for n, f, pad, step, d in parts]
         return p, q
 
-    def table(self, x: Any, cfg: GemmConfig) -> Any:  # arrays
+    def table(self, x: Any, cfg: GemmConfig) -> Any:  # an array of NumPy
         """Return, for each K tile, the distance of its elements from those of filter position 0 and
         channel 0, and the bit of its filter position; then zeros, as many as are read ahead.
 
         Args:
-            x: the activations (N,H,W,C), of NumPy.
+            x: the activations (N,H,W,C), of any library.
             cfg: the configuration of the kernel.
 
         Raises LayoutError for more positions than bits, for channels that are no whole tiles, and
         for strides that are no whole vectors.
         """
         (R, S), (dh, dw), C, depth = self.filter, self.dilation, x.shape[3], cfg.tile[2]
-        strides = [n // x.itemsize for n in x.strides]
+        strides = strides_of(x)
         if (
             R * S > POSITIONS
             or C % depth

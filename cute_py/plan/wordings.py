@@ -79,6 +79,12 @@ WORDINGS: dict[str, Wording] = {
         "threads read one value from memory, promise it: cute.as_int(x, uniform='block'), "
         "cute.var(x, uniform='block')",
     ),
+    "plan-count": (
+        LayoutError,
+        "{count} = {value}",
+        "numbers of tiles below 2**31, so that kernels compute with them in 32 bits",
+        "annotate an array with cute.spec(large=True), which computes in 64 bits",
+    ),
     "plan-shared": (
         LayoutError,
         "{bytes} bytes of shared memory",

@@ -151,6 +151,11 @@ def integer_register(value: Leaf, dtype: DtypeLike) -> Tensor:
     return convert_registers(integer_register(value, s32 if small else s64), kind)
 
 
+def as_registers(x: object, operation: str) -> Tensor:
+    """Return a tensor, or a run-time integer in a register of s32; refuse anything else."""
+    return integer_register(x, s32) if isinstance(x, Int) else require_tensor(x, operation)
+
+
 def _flag(x: Any) -> Value:
     """Return a b1 operand: registers, a bool, or a condition stored in a register."""
     if is_register(x):
@@ -236,7 +241,8 @@ def reduce(fn: str, tensor: Tensor, mode: int | None = None) -> Tensor:
     >>> # in a kernel: m = cute.reduce("max", scores, mode=1)   # (rows)
     """
     require_choice(fn, REDUCTIONS, "reduce")
-    src = register(require_tensor(tensor, "reduce"), "reduce")
+    tensor = as_registers(tensor, "reduce")
+    src = register(tensor, "reduce")
     require_domain(fn, tensor.dtype)
     if mode is None:
         result, order = new_registers(tensor.dtype, 1), list(range(len(src.index)))
@@ -297,4 +303,4 @@ def as_int(
     promise = Promised("as_int", low, high, multiple_of, uniform)
     name = current().integer_name()
     emit(Let, name, "reg", (register(tensor, "as_int"),))
-    return promise.of(name, int(tensor.dtype.min))
+    return promise.of(name, tensor.dtype)

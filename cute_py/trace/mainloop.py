@@ -81,7 +81,7 @@ def mainloop(
         thread: index of the thread among those of `mma`; None: `thread_idx`.
         transform: called as transform(a, b, at) before each product, with the fragments (V,M) and
             (V,N) of a k-block as they were loaded; returns those that are multiplied. `at` has
-            .tile, .stage and .block.
+            .tile, .stage, which may be read, and .block.
         ring: the `cute.pipeline` of operands that complete on mbarriers.
 
     If an operand arrives by cp.async, stages - 1 tiles are in flight while one is read
@@ -269,12 +269,15 @@ class _MainLoop:
         for part in self.parts:
             part.load(block, stage)
 
-    def multiply(self, block: int, tile: Leaf, stage: Leaf, during: Any = None) -> None:
-        """Add the product of one k-block, some rows at a time; `during` is called before each."""
+    def fragments(self, block: int, tile: Leaf, stage: Leaf) -> tuple[Tensor, Tensor]:
+        """Return what is multiplied for a k-block (V,M), (V,N), transformed."""
         a, b = (part.fragment[_, _, block] for part in self.parts)
-        if self.span.transform is not None:
-            number = ints.add(self.span.first, tile)
-            a, b = self.span.transform(a, b, At(number, stage, block))
+        if self.span.transform is None:
+            return a, b
+        return self.span.transform(a, b, At(ints.add(self.span.first, tile), stage, block))
+
+    def multiply(self, block: int, a: Tensor, b: Tensor, during: Any = None) -> None:
+        """Add the product of one k-block, some rows at a time; `during` is called before each."""
         cut = _rows_of(a) if len(self.rows) > 1 else [a]
         for i, (acc, mine) in enumerate(zip(self.rows, cut, strict=True)):
             if during is not None:
@@ -302,16 +305,17 @@ class _MainLoop:
         """
         if self.blocks == 1:
             self.load(0, stage)
-            self.multiply(0, tile, stage, during)
+            self.multiply(0, *self.fragments(0, tile, stage), during)
             if last is not None:
                 last()
             return
         for block in range(self.blocks):
             if block + 1 < self.blocks:
                 self.load(block + 1, stage)
-            elif last is not None:
+            a, b = self.fragments(block, tile, stage)  # before the stage is filled again
+            if block + 1 == self.blocks and last is not None:
                 last()
-            self.multiply(block, tile, stage, during)
+            self.multiply(block, a, b, during)
 
     # -- the pipelines
 
@@ -371,7 +375,7 @@ class _MainLoop:
             for block in range(self.blocks):
                 if block + 1 < self.blocks:
                     self.load(block + 1, stage)
-                self.multiply(block, k, stage)
+                self.multiply(block, *self.fragments(block, k, stage))
             ring.release()
 
     def produce(self, ring: TmaPipeline, tile: Leaf) -> None:

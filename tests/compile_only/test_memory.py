@@ -1,5 +1,6 @@
 """Packed elements, pointers, atomics and cache hints: the instructions that they compile to."""
 
+import operator
 import re
 
 import numpy as np
@@ -11,12 +12,15 @@ from cute_py.kernels.config import flagship
 from cute_py.kernels.gemm_array import gemm_array
 from cute_py.kernels.gemm_gathered import gemm_gathered
 from cute_py.kernels.histogram import histogram
-from tests.emulated.test_atomics import adding, greatest, places, swapped
+from tests.emulated.test_atomics import SPECIAL, adding, greatest, places, swapped
 from tests.emulated.test_packed import KINDS, ZFILL, staged, tiles, words
 from tests.emulated.test_pointers import at_addresses, gathered, in_stages
 from tests.kernel_refusals import raised
 
 pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+from cute_py.codegen.instructions import TABLE, text_of, texts
+from cute_py.codegen.ops.memory import _FLOAT_ORDER
 
 ARCHS = ("sm_80", "sm_90a")
 
@@ -227,3 +231,99 @@ def histogram_plan():
 def test_kernels_compile_without_spills(plan, arch):
     found = cute.compile(plan(), arch).resources
     assert (found.spill_bytes, found.stack_bytes) == (0, 0)
+
+
+# -- the text of an extremum of f32, run by hand
+
+TESTS = {
+    "ne": operator.ne,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "lt": operator.lt,
+}
+
+
+def run_text(text, memory, value, flag, between=None):
+    """Run the instructions of `atom.min.f32` on an image of memory; return the images of memory and
+    of the old value. `between` changes memory before the first cas, as another thread would.
+    """
+    held, preds = {"a": value, "flag": flag, "d": 0}, {}
+
+    def number(word, kind="b32"):
+        bits = int(word, 0) if word[0].isdigit() else held[word]
+        return bits - (1 << 32) if kind == "s32" and bits >> 31 else bits
+
+    steps = [s.strip() for s in text.strip("{ }").replace(":", ":;").split(";")]
+    steps = [s for s in steps if s and not s.startswith(".reg")]
+    at = 0
+    while at < len(steps):
+        step, at = steps[at], at + 1
+        if step.startswith("@"):
+            word, step = step[1:].split(" ", 1)
+            if not preds[word]:
+                continue
+        op, *words = re.split(r"[ ,\[\]]+", step.strip())
+        words = [w for w in words if w]
+        name, *kinds = op.split(".")
+        if op.endswith(":"):
+            continue
+        if name == "setp":
+            found = TESTS[kinds[0]](*[number(w, kinds[-1]) for w in words[1:3]])
+            preds[words[0]] = found and (kinds[1] != "and" or preds[words[3]])
+        elif name == "and":
+            held[words[0]] = number(words[1]) & number(words[2])
+        elif name == "mov":
+            held[words[0]] = number(words[1])
+        elif name == "bra":
+            at = next(i for i, s in enumerate(steps) if s == words[0] + ":")
+        else:
+            assert name == "atom"
+            fn, kind, given = kinds[1], kinds[2], words[2]
+            if fn == "cas" and between is not None:
+                memory, between = between, None
+            held[words[0]] = memory
+            if fn in ("min", "max"):
+                pick = min if fn == "min" else max
+                sign = {"s32": lambda x: x - (x >> 31 << 32), "u32": lambda x: x}[kind]
+                memory = pick(memory, held[given], key=sign)
+            elif fn == "cas":
+                memory = held[words[3]] if memory == held[given] else memory
+            else:
+                assert (fn, given) == ("or", "0")
+    return memory, held["d"], between is None
+
+
+@pytest.mark.parametrize("fn", ["min", "max"])
+def test_integers_give_the_extremum_of_floats(fn):
+    """For all pairs of special values, also where another thread is faster than the cas."""
+    row = TABLE["atom.min.f32"]
+    text = text_of(
+        row,
+        {"d": ["d"], "address": ["m"], "a": ["a"], "flag": ["flag"]},
+        texts(row, {"space": "gmem", **_FLOAT_ORDER[fn]}),
+        uid="0",
+    )
+    model = np.fmin if fn == "min" else np.fmax
+
+    def same(image, wanted):
+        got = np.uint32(image).view(np.float32)
+        zeros = got == wanted == 0 and np.signbit(got) != np.signbit(wanted)
+        return not zeros and (got == wanted or (np.isnan(got) and np.isnan(wanted)))
+
+    def extremum(*values):
+        rest = sorted((v for v in values if v == v), key=lambda v: (v, not np.signbit(v)))
+        return (rest[0] if fn == "min" else rest[-1]) if rest else np.float32(np.nan)
+
+    images = [int(x) for x in SPECIAL.view(np.uint32)]
+    for m, x in zip(images, SPECIAL, strict=True):
+        for v, y in zip(images, SPECIAL, strict=True):
+            assert run_text(text, m, v, 0)[0] == m
+            after, old, _ = run_text(text, m, v, 1)
+            wanted = extremum(x, y)
+            assert model(x, y) == wanted or np.isnan(wanted)
+            assert same(after, wanted), (x, y)
+            assert old == m
+            for other, z in zip(images, SPECIAL, strict=True):
+                after, _, changed = run_text(text, m, v, 1, other)
+                assert same(after, extremum(z if changed else x, y))

@@ -111,7 +111,8 @@ def test_each_rewrite_prints_what_it_changed(monkeypatch, capsys):
     _start, waits, sums, counters, addresses = capsys.readouterr().err.split("== ")
     assert waits == "gemm_multistage sm_80 waits\nunchanged\n"
     assert sums == "gemm_multistage sm_80 sums\nunchanged\n"
-    assert "turn0 := (n0+1)%3  # line 67" in counters
+    assert "= where(3 <= n0+1, 0, n0+1)  # line 67" in counters
+    assert "turn1 := n0  # line 67" in counters  # the stage that is filled next
     assert re.search(
         r"^A_at around for k0 .*: from .*, 32 per iteration  # \S+:67$", addresses, re.M
     )

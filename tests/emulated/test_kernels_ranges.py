@@ -80,9 +80,9 @@ def streamed(shape, blocks, config=None, order="forward"):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("blocks", [1, 2, 5, 24])
+@pytest.mark.parametrize("blocks", [1, 2, 5, 12])
 def test_blocks_share_all_tiles_of_k_evenly(blocks, order):
-    streamed((130, 70, 136), blocks, order=order)
+    streamed((70, 40, 136), blocks, order=order)
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_any_number_of_blocks_computes_any_product(m, n, k, blocks):
 
 def test_the_sums_of_stream_k_are_added_in_the_order_of_k():
     rng = np.random.default_rng(0)
-    a, b = (rng.normal(size=(64, 192)).astype(np.float16) for _ in range(2))
+    a, b = (rng.normal(size=(64, 128)).astype(np.float16) for _ in range(2))
     c, config = poisoned((64, 64), np.float32), choose(a, b, (64, 64))
 
     def of(part, blocks):
@@ -102,8 +102,8 @@ def test_the_sums_of_stream_k_are_added_in_the_order_of_k():
         stream_k.gemm_stream_k(a[:, part].copy(), b[:, part].copy(), c, partial, flags, config)
         return c.copy()
 
-    parts = [of(slice(64 * i, 64 * i + 64), 1) for i in range(3)]
-    np.testing.assert_array_equal(of(slice(None), 3), parts[0] + parts[1] + parts[2])
+    parts = [of(slice(64 * i, 64 * i + 64), 1) for i in range(2)]
+    np.testing.assert_array_equal(of(slice(None), 2), parts[0] + parts[1])
 
 
 def test_a_kernel_that_does_not_expect_warps_along_k_refuses_them():

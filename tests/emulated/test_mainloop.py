@@ -197,6 +197,62 @@ def test_fragments_are_dequantised_before_the_product():
     emulated_in_all_orders(dequantised, wanted, a, b.astype(np.int8), c, scales)
 
 
+class Scaled:
+    """Tiles, and one factor per row of a tile: both arrive in a stage."""
+
+    def __init__(self, tiles, scales, factors):
+        self.tiles, self.count, self.factors = tiles, tiles.count, factors
+        pairs = cute.make_tiled_copy(
+            cute.Copy_Atom("SM80_CP_ASYNC_CACHEALWAYS_ZFILL<32>", "f16"),
+            cute.Layout((32, 4), (1, 32)),
+            cute.Layout((2, 1)),
+        )
+        self.pairs, part = pairs, pairs.get_slice(cute.thread_idx())
+        self.source = part.partition_S(cute.local_tile(scales, (TILE, 4), (0, _)))
+        self.stored = part.partition_D(factors)
+
+    def begin(self, tile):
+        self.tiles.begin(tile)
+        self.tile = tile
+
+    def fill(self, stage):
+        yield from self.tiles.fill(stage)
+        yield
+        cute.copy(self.pairs, self.source[_, _, _, self.tile], self.stored[_, _, _, stage])
+
+
+@cute.kernel
+def scaled_in_stages(A, B, C, scales):
+    """As above; the scales (N, 4 * tiles) come through shared memory, one for 8 of K."""
+    mma = tiled()
+    acc, tCgC = started(mma, C)
+    sB = cute.smem("s8", cute.Layout((TILE, DEPTH, STAGES), (DEPTH, 1, TILE * DEPTH)))
+    factors = cute.smem("f16", cute.Layout((TILE, 4, STAGES), (1, TILE, 4 * TILE)))
+    bytes16 = cute.make_tiled_copy(
+        cute.Copy_Atom(ASYNC, "s8"), cute.Layout((64, 2), (2, 1)), cute.Layout((1, 16))
+    )
+    tiles = cute.Tiles(cute.local_tile(B, (TILE, DEPTH), (0, _)), sB, bytes16)
+    b = cute.Operand(Scaled(tiles, scales, factors), sB)
+    spread = cute.Layout((TILE, (8, 4), STAGES), (1, (0, TILE), 4 * TILE))
+    by_thread = mma.get_slice(cute.thread_idx()).partition_B(cute.make_tensor(factors.data, spread))
+
+    def transform(a, b, at):
+        own = by_thread[_, _, at.block, at.stage]
+        held = cute.make_rmem_tensor(own.shape, "f16")
+        cute.copy(own, held)
+        return a, b.to("f16") * held
+
+    cute.mainloop(mma, acc, tiles_of(A), b, transform=transform)
+    cute.copy(acc, tCgC)
+
+
+def test_a_transform_may_read_what_arrived_with_the_tile():
+    a, b, c = matrices(64, 64, 5 * DEPTH)
+    scales = np.random.default_rng(1).integers(-2, 3, (20, 64)).astype(np.float16)
+    wanted = product(a, b * np.repeat(scales.T, 8, 1))
+    emulated_in_all_orders(scaled_in_stages, wanted, a, b.astype(np.int8), c, scales.T)
+
+
 # -- iterators
 
 

@@ -264,6 +264,19 @@ def test_an_integer_from_memory_is_an_address():
     assert raised(lambda: cute.emulate(plan, table, out, arrays=arrays)).code == "emulate-bounds"
 
 
+def test_arrays_in_a_list_of_the_call_can_be_pointed_to():
+    @cute.kernel
+    def kernel(table, arrays, out):
+        cute.launch(grid=2, block=8)
+        address = cute.as_int(table[cute.block_idx()], 0)
+        x = cute.make_tensor(cute.make_ptr("f32", address), cute.Layout(8))
+        out[cute.block_idx(), cute.thread_idx()] = x[cute.thread_idx()]
+
+    arrays, out = drawn(8, 16), np.zeros((2, 8), f32)
+    kernel(np.array([x.ctypes.data for x in arrays[::-1]]), arrays, out)
+    assert (out == [arrays[1][:8], arrays[0]]).all()
+
+
 def test_a_pointer_reads_memory_as_elements_of_any_type():
     """Wider, narrower and packed ones, at addresses that are aligned for them alone."""
 

@@ -26,6 +26,11 @@ def poisoned(*shape):
     return torch.full(shape, float("nan"), device="cuda")
 
 
+def tiles_of_eight_warps(a, b):
+    """Return a configuration with registers to spare for a scheduler."""
+    return replace(choose(a, b), warps=(2, 4))
+
+
 def product(a, b):
     return a.double() @ b.double().T
 
@@ -35,7 +40,7 @@ def product(a, b):
 def test_stream_k_is_exact_on_integers(shape, blocks):
     m, n, k = shape
     a, b = whole(m, k), whole(n, k, seed=1)
-    config = choose(a, b)
+    config = tiles_of_eight_warps(a, b)
     partial = poisoned(blocks, 128 * 128)
     flags = torch.zeros(blocks, dtype=torch.int32, device="cuda")
     for _launch in range(3):  # the flags are zero again after each
@@ -47,7 +52,7 @@ def test_stream_k_is_exact_on_integers(shape, blocks):
 
 def test_stream_k_gives_the_same_bits_every_time_and_is_close():
     a, b = (torch.randn(512, 2048, device="cuda").half() for _ in range(2))
-    config, wanted, results = choose(a, b), product(a, b), []
+    config, wanted, results = tiles_of_eight_warps(a, b), product(a, b), []
     partial = poisoned(132, 128 * 128)
     flags = torch.zeros(132, dtype=torch.int32, device="cuda")
     for _ in range(20):
@@ -63,8 +68,9 @@ def test_groups_are_exact_on_integers(blocks):
     areas = np.array([(m * k, n * k, m * n) for m, n, k in sizes])
     starts = np.zeros((len(sizes) + 1, 3), np.int32)
     starts[1:] = np.cumsum(areas, 0)
-    a, b, c = whole(starts[-1, 0]), whole(starts[-1, 1], seed=1), poisoned(starts[-1, 2])
-    config = choose(whole(8, 8), whole(8, 8))
+    in_a, in_b, in_c = map(int, starts[-1])
+    a, b, c = whole(in_a), whole(in_b, seed=1), poisoned(in_c)
+    config = tiles_of_eight_warps(whole(8, 8), whole(8, 8))
     given = torch.tensor(sizes, dtype=torch.int32).cuda()
     gemm_grouped(a, b, c, given, torch.tensor(starts[:-1]).cuda(), blocks, config)
     for (m, n, k), start, end in zip(sizes, starts[:-1], starts[1:], strict=True):
@@ -87,7 +93,7 @@ def test_convolutions_are_exact_on_integers(conv, shape, filters):
     P, Q = conv.extents(H, W)
     y, flat = poisoned(N, P, Q, filters), f.reshape(filters, -1)
     config = choose(flat, flat)
-    table = torch.tensor(conv.table(x.cpu().numpy(), config)).cuda()
+    table = torch.tensor(conv.table(x, config)).cuda()
     conv2d_fprop(x, flat, y, table, conv, config)
     planes, filter_ = x.double().permute(0, 3, 1, 2), f.double().permute(0, 3, 1, 2)
     how = {"stride": conv.stride, "padding": conv.padding, "dilation": conv.dilation}
@@ -95,8 +101,8 @@ def test_convolutions_are_exact_on_integers(conv, shape, filters):
     assert torch.equal(y.double(), wanted)
 
 
-@pytest.mark.parametrize("warps", [(2, 2, 2), (1, 2, 4), (1, 1, 2)])
-@pytest.mark.parametrize("store", [0, 8])
+@pytest.mark.parametrize("warps", [(2, 2, 2), (1, 2, 4), (2, 1, 2)])
+@pytest.mark.parametrize("store", [0, 4])
 def test_warps_along_k_are_exact_on_integers(warps, store):
     a, b = whole(300, 1000), whole(1000, 136, seed=1)
     chosen = choose_config(64, 64, 1000, "f16", ("K", "MN"))

@@ -35,9 +35,12 @@ Registers:
     r8, r19, r30, r41: b1[8] in 8 words
 
 Calls:
+    let_*: an integer that no sum of products describes
+    holds_*: whether a condition is true
     value_*: an integer expression
     begin_*: the address that a loop begins with
     advance_*: the address of the next iteration
+    next_*: the counter of the next iteration
     fill_*: all elements become a number
     map_*: element by element
     to_*: conversion to a type
@@ -121,7 +124,8 @@ def gemm(
     r41 = undefined(8)
     r42 = undefined(8)
     r43 = undefined(4)
-    turn0 = int64(0)
+    turn0 = int32(0)
+    turn1 = int32(0)
     x0 = map_copy_0(alpha, x0)  # line 22  x0[0] = copy.f64(alpha)
     x1 = map_copy_1(beta, x1)  # line 22  x1[0] = copy.f64(beta)
     fragment0 = fill_0(fragment0)  # line 50  fragment0[0:32] = 0.0
@@ -135,15 +139,18 @@ def gemm(
     barrier_0()  # line 55  barrier block sync
     fragment1 = ldmatrix_0(tid, smem, fragment1)  # line 55  fragment1[0:8,16:24] = ldmatrix sA0[-1024*(tid//64) + ...
     fragment2 = ldmatrix_1(tid, smem, fragment2)  # line 55  fragment2[0:16] = ldmatrix sB0[0 + Sw<3,3,3>(8*(tid// ...
-    turn0 = int64(0)  # line 55  turn0 := 0
+    turn0 = int32(0)  # line 55  turn0 := 0
+    turn1 = int32(2)  # line 55  turn1 := 2
     A_at = begin_0(A_stride0, bid_x, tid, A)
     B_at = begin_1(B_stride1, bid_y, tid, B)
-    for k0 in range(0, value_0(A_shape1), 1):  # line 55  for k0 in 0 .. ceil_div(A_shape1,32)-1
+    k0 = int32(0)  # line 55  for k0 in 0 .. ceil_div(A_shape1,32)-1
+    while holds_0(A_shape1, k0):  # line 55  for k0 in 0 .. ceil_div(A_shape1,32)-1
         n0 = turn0  # line 55  n0 = var(turn0)
+        n1 = turn1  # line 55  n1 = var(turn1)
         fragment1 = ldmatrix_2(n0, tid, smem, fragment1)  # line 55  fragment1[8:16,24:32] = ldmatrix sA0[2048*n0- ...
         fragment2 = ldmatrix_3(n0, tid, smem, fragment2)  # line 55  fragment2[16:32] = ldmatrix sB0[2048*n0+1024 ...
-        A_at = cp_async_4(A_shape0, A_shape1, A_stride0, bid_x, k0, n0, tid, A, A_at, smem)  # line 55
-        B_at = cp_async_5(B_shape0, B_shape1, B_stride1, bid_y, k0, n0, tid, B, B_at, smem)  # line 55
+        A_at = cp_async_4(A_shape0, A_shape1, A_stride0, bid_x, k0, n1, tid, A, A_at, smem)  # line 55
+        B_at = cp_async_5(B_shape0, B_shape1, B_stride1, bid_y, k0, n1, tid, B, B_at, smem)  # line 55
         cp_async_commit_0()  # line 55  cp_async_commit
         fragment0 = mma_0(fragment0, fragment1, fragment2)  # line 55  fragment0[0:32] += fragment1[0:8,16:24] * f ...
         cp_async_wait_0()  # line 55  cp_async_wait 1
@@ -151,9 +158,12 @@ def gemm(
         fragment1 = ldmatrix_4(n0, tid, smem, fragment1)  # line 55  fragment1[0:8,16:24] = ldmatrix sA0[2048*((n0 ...
         fragment2 = ldmatrix_5(n0, tid, smem, fragment2)  # line 55  fragment2[0:16] = ldmatrix sB0[2048*((n0+1)%3 ...
         fragment0 = mma_1(fragment0, fragment1, fragment2)  # line 55  fragment0[0:32] += fragment1[8:16,24:32] * ...
-        turn0 = int64(value_1(n0))  # line 55  turn0 := (n0+1)%3
+        n2 = let_where_0(n0)  # line 55  n2 = where(3 <= n0+1, 0, n0+1)
+        turn0 = int32(value_0(n2))  # line 55  turn0 := n2
+        turn1 = int32(value_1(n0))  # line 55  turn1 := n0
         A_at = advance_0(A_stride0, A_at)
         B_at = advance_1(B_stride1, B_at)
+        k0 = next_0(k0)  # line 55  for k0 in 0 .. ceil_div(A_shape1,32)-1
     cp_async_wait_1()  # line 55  cp_async_wait 0
     fragment1 = ldmatrix_6(A_shape1, tid, smem, fragment1)  # line 55  fragment1[8:16,24:32] = ldmatrix sA0[2048*c ...
     fragment2 = ldmatrix_7(A_shape1, tid, smem, fragment2)  # line 55  fragment2[16:32] = ldmatrix sB0[2048*ceil_d ...

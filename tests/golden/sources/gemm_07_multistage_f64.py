@@ -23,10 +23,12 @@ Registers:
     fragment2, r0: f64[32] in 64 words
 
 Calls:
+    let_*: an integer that no sum of products describes
     holds_*: whether a condition is true
     value_*: an integer expression
     begin_*: the address that a loop begins with
     advance_*: the address of the next iteration
+    next_*: the counter of the next iteration
     fill_*: all elements become a number
     map_*: element by element
     load_*: ld.global or ld.shared, one for each vector
@@ -51,7 +53,8 @@ def gemm_multistage(
     fragment1 = undefined(32)
     fragment2 = undefined(64)
     r0 = undefined(64)
-    turn0 = int64(0)
+    turn0 = int32(0)
+    turn1 = int32(0)
     fragment2 = fill_0(fragment2)  # line 40  fragment2[0:32] = 0.0
     cp_async_0(A_shape0, A_shape1, A_stride0, bid_x, tid, A, smem)  # line 57  cp_async s0[0 + Sw<2,2,2>(2*tid + [ ...
     cp_async_1(B_shape0, B_shape1, B_stride0, bid_y, tid, B, smem)  # line 58  cp_async s1[0 + Sw<2,2,2>(2*tid + [ ...
@@ -61,19 +64,22 @@ def gemm_multistage(
     if holds_1(A_shape1):  # line 58  if 1 < ceil_div(A_shape1,16)
         cp_async_3(B_shape0, B_shape1, B_stride0, bid_y, tid, B, smem)  # line 58  cp_async s1[1024 + Sw<2,2,2>(2* ...
     cp_async_commit_0()  # line 59  cp_async_commit
-    turn0 = int64(0)  # line 67  turn0 := 0
+    turn0 = int32(0)  # line 67  turn0 := 0
+    turn1 = int32(2)  # line 67  turn1 := 2
     A_at = begin_0(A_stride0, bid_x, tid, A)
     B_at = begin_1(B_stride0, bid_y, tid, B)
-    for k0 in range(0, value_0(A_shape1), 1):  # line 67  for k0 in 0 .. ceil_div(A_shape1,16)
+    k0 = int32(0)  # line 67  for k0 in 0 .. ceil_div(A_shape1,16)
+    while holds_2(A_shape1, k0):  # line 67  for k0 in 0 .. ceil_div(A_shape1,16)
         n0 = turn0  # line 67  n0 = var(turn0)
+        n1 = turn1  # line 67  n1 = var(turn1)
         cp_async_wait_0()  # line 68  cp_async_wait 1
         barrier_0()  # line 69  barrier block sync
         fragment0 = load_0(n0, tid, smem, fragment0)  # line 62  fragment0[0:16:4] = load s0[1024*n0-256*(tid//64) ...
         fragment1 = load_1(n0, tid, smem, fragment1)  # line 63  fragment1[0:16:4] = load s1[1024*n0+128*(tid//64) ...
-        if holds_2(A_shape1, k0):  # line 57  if k0+2 < ceil_div(A_shape1,16)
-            cp_async_4(A_shape0, A_shape1, A_stride0, bid_x, k0, n0, tid, A, A_at, smem)  # line 57  cp_async s0[1 ...
-        if holds_3(A_shape1, k0):  # line 58  if k0+2 < ceil_div(A_shape1,16)
-            cp_async_5(B_shape0, B_shape1, B_stride0, bid_y, k0, n0, tid, B, B_at, smem)  # line 58  cp_async s1[1 ...
+        if holds_3(A_shape1, k0):  # line 57  if k0+2 < ceil_div(A_shape1,16)
+            cp_async_4(A_shape0, A_shape1, A_stride0, bid_x, k0, n1, tid, A, A_at, smem)  # line 57  cp_async s0[1 ...
+        if holds_4(A_shape1, k0):  # line 58  if k0+2 < ceil_div(A_shape1,16)
+            cp_async_5(B_shape0, B_shape1, B_stride0, bid_y, k0, n1, tid, B, B_at, smem)  # line 58  cp_async s1[1 ...
         cp_async_commit_0()  # line 59  cp_async_commit
         fragment0 = load_2(n0, tid, smem, fragment0)  # line 62  fragment0[1:17:4] = load s0[1024*n0-256*(tid//64) ...
         fragment1 = load_3(n0, tid, smem, fragment1)  # line 63  fragment1[1:17:4] = load s1[1024*n0+128*(tid//64) ...
@@ -85,8 +91,11 @@ def gemm_multistage(
         fragment1 = load_7(n0, tid, smem, fragment1)  # line 63  fragment1[3:19:4] = load s1[1024*n0+128*(tid//64) ...
         fragment2 = mma_2(fragment0, fragment1, fragment2)  # line 75  fragment2[0:32] += fragment0[2:18:4] * frag ...
         fragment2 = mma_3(fragment0, fragment1, fragment2)  # line 75  fragment2[0:32] += fragment0[3:19:4] * frag ...
-        turn0 = int64(value_1(n0))  # line 67  turn0 := (n0+1)%3
+        n2 = let_where_0(n0)  # line 67  n2 = where(3 <= n0+1, 0, n0+1)
+        turn0 = int32(value_0(n2))  # line 67  turn0 := n2
+        turn1 = int32(value_1(n0))  # line 67  turn1 := n0
         A_at = advance_0(A_at)
         B_at = advance_1(B_at)
+        k0 = next_0(k0)  # line 67  for k0 in 0 .. ceil_div(A_shape1,16)
     r0 = map_copy_0(fragment2, r0)  # line 76  r0[0:32] = copy.f64(fragment2[0:32])
     store_0(C_shape0, C_shape1, C_stride0, bid_x, bid_y, tid, C, r0)  # line 76  store C[64*C_stride0*bid_x+64*bid ...
