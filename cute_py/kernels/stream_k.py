@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+MOST = 2**31 - 1  # tiles of K
+
+
 def shares(tiles: Any, depth: Any, blocks: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield each tile of C that the block has a part of: the tile, its first K tile and how many,
     and the block that has the last K tile.
@@ -31,8 +34,8 @@ def shares(tiles: Any, depth: Any, blocks: Any) -> Iterator[tuple[Any, Any, Any,
     units, block = tiles * depth, cute.block_idx()
     begin, end = units * block // blocks, units * (block + 1) // blocks
     for tile in cute.range(begin // depth, cute.ceil_div(end, depth)):
-        first: Any = -cute.min_(tile * depth - begin, 0)
-        stop: Any = cute.min_(end - tile * depth, depth)
+        first: Any = cute.var(-cute.min_(tile * depth - begin, 0), 0, MOST, uniform="block").get()
+        stop: Any = cute.var(cute.min_(end - tile * depth, depth), 1, MOST, uniform="block").get()
         yield tile, first, stop - first, ((tile + 1) * depth * blocks - 1) // units
 
 

@@ -1,9 +1,9 @@
 """new here: weights of 4 bits, shuffled on the host into the order of the fragments.
 
-A tile of W (BN,BK) is contiguous, and so are the 32 weights of a k-block that a thread multiplies:
-cp.async and the loads of fragments move 16 bytes. A transform of the main loop converts them to
-floats, and multiplies these by the scales of their group of K. Blocks share K as in `stream_k.py`,
-so that a few rows of A use the whole bandwidth of the memory.
+A tile of W (BN,BK) and its scales are contiguous, and so are the 32 weights of a k-block that a
+thread multiplies: cp.async and the loads of fragments move 16 bytes. A transform of the main loop
+converts weights to floats, and multiplies them by the scales of their group of K. Blocks share K as
+in `stream_k.py`, so that a few rows of A are multiplied at the bandwidth of the memory.
 
 Source: Frantar et al., MARLIN (2024), arXiv 2408.11743 (the order of the weights).
 """
@@ -71,8 +71,8 @@ def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig
     thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM)
     atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>", W.dtype)
     copy = cute.make_tiled_copy(atom, cute.Layout((cfg.threads, 1)), cute.Layout((4, 1)))
-    words, each = bN * bK // 8 + bN // 2, 4 * cfg.threads
-    pitch = -(-words // each) * each
+    words, pitch = bN * bK // 8 + bN // 2, 4 * cfg.threads
+    pitch *= -(-words // pitch)  # of a stage
     sA, s2r = cute.smem(A.dtype, of_a.smem), cute.make_tiled_copy_A(of_a.s2r, mma)
     shared = cute.smem(W.dtype, cute.Layout((pitch, 1, cfg.stages)))
     order = cute.make_layout(*fragment_order(cfg)[0], cute.Layout(cfg.stages, 8 * pitch))
@@ -91,13 +91,13 @@ def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig
 
     for share in shares(m * W.shape[0], W.shape[1], flags.shape[0]):
         tile, first, count, _last = share
-        bx, by = tile % m, tile // m
-        tCgD = thr.partition_C(cute.local_tile(D, (bM, bN), (bx, by)))
+        tCgD = thr.partition_C(cute.local_tile(D, (bM, bN), (tile % m, tile // m)))
         acc = thr.make_fragment_C(tCgD)  # (MMA,MMA_M,MMA_N)
         acc.fill(0)
-        a = cute.Operand(cute.local_tile(A, (bM, bK), (bx, _)), sA, of_a.g2s, s2r)
-        row = cute.Layout((words, W.shape[1]), (1, W.stride[1]))
-        gW = cute.local_tile(cute.make_tensor(W.data.moved(by * W.stride[0]), row), (pitch, 1), (0, _))
+        a = cute.Operand(cute.local_tile(A, (bM, bK), (tile % m, _)), sA, of_a.g2s, s2r)
+        row = cute.Layout((words, first + count), (1, W.stride[1]))
+        gW = cute.make_tensor(W.data.moved(tile // m * W.stride[0]), row)
+        gW = cute.local_tile(gW, (pitch, 1), (0, _))  # (words,1,k)
         b = cute.Operand(cute.Tiles(gW, shared, copy), sW)
         cute.syncthreads()  # all have read the stages of the tile before
         cute.mainloop(mma, acc, a, b, first, count, transform=dequantized)
@@ -106,7 +106,7 @@ def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig
 
 
 def choose_tile(M: int, dtype: str = "bf16") -> GemmConfig:
-    """Return a configuration for so many rows: up to 16, warps share K, and K tiles are deep."""
+    """Return a configuration for M rows; up to 16, warps share K, and K tiles are deep."""
     tile, warps, stages = ((16, 128, 128), (1, 2, 4), 4) if M <= 16 else ((128, 128, 32), (2, 2), 4)
     return GemmConfig(ATOMS[dtype, dtype], tile, warps, stages, Side("K", 8), Side("K", 8), True)
 
