@@ -67,7 +67,7 @@ def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig
     those of `gemm_stream_k`.
     """
     (bM, bN, bK), of_a, mma = cfg.tile, cfg.operands()[0], cfg.tiled_mma(along_k=True)
-    cute.launch(grid=flags.shape[0], block=cfg.threads)
+    cute.launch(grid=flags.shape[0], block=cfg.threads, min_blocks=cfg.min_blocks)
     thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM)
     atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>", W.dtype)
     copy = cute.make_tiled_copy(atom, cute.Layout((cfg.threads, 1)), cute.Layout((4, 1)))
@@ -89,26 +89,25 @@ def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig
             floats[_, n] *= cute.local_tile(held, (1,), (n,))
         return a, floats
 
-    for share in shares(m * W.shape[0], W.shape[1], flags.shape[0]):
-        tile, first, count, _last = share
+    for tile, first, count, last in shares(m * W.shape[0], W.shape[1], flags.shape[0]):
         tCgD = thr.partition_C(cute.local_tile(D, (bM, bN), (tile % m, tile // m)))
         acc = thr.make_fragment_C(tCgD)  # (MMA,MMA_M,MMA_N)
         acc.fill(0)
         a = cute.Operand(cute.local_tile(A, (bM, bK), (tile % m, _)), sA, of_a.g2s, s2r)
         row = cute.Layout((words, first + count), (1, W.stride[1]))
-        gW = cute.make_tensor(W.data.moved(tile // m * W.stride[0]), row)
-        gW = cute.local_tile(gW, (pitch, 1), (0, _))  # (words,1,k)
-        b = cute.Operand(cute.Tiles(gW, shared, copy), sW)
+        tiles = cute.make_tensor(W.data.moved(tile // m * W.stride[0]), row)
+        b = cute.Operand(cute.Tiles(cute.local_tile(tiles, (pitch, 1), (0, _)), shared, copy), sW)
         cute.syncthreads()  # all have read the stages of the tile before
         cute.mainloop(mma, acc, a, b, first, count, transform=dequantized)
-        with owned(mma, acc, share, partial, flags):
+        with owned(mma, acc, (first, last), partial, flags):
             cute.copy(acc.to(D.dtype), tCgD)
 
 
 def choose_tile(M: int, dtype: str = "bf16") -> GemmConfig:
     """Return a configuration for M rows; up to 16, warps share K, and K tiles are deep."""
-    tile, warps, stages = ((16, 128, 128), (1, 2, 4), 4) if M <= 16 else ((128, 128, 32), (2, 2), 4)
-    return GemmConfig(ATOMS[dtype, dtype], tile, warps, stages, Side("K", 8), Side("K", 8), True)
+    tile, warps = ((16, 128, 128), (1, 2, 4)) if M <= 16 else ((128, 128, 32), (2, 2))
+    atom, side = ATOMS[dtype, dtype], Side("K", 8)
+    return GemmConfig(atom, tile, warps, 4, side, side, True, min_blocks=2)
 
 
 def check() -> None:
