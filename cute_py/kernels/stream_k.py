@@ -41,9 +41,8 @@ def shares(tiles: Any, depth: Any, blocks: Any) -> Iterator[tuple[Any, Any, Any,
 
 @contextmanager
 def owned(mma: Any, acc: Any, span: Any, partial: Any, flags: Any) -> Iterator[None]:
-    """Run the body in the block with the first K tile of a tile of C, with the sums of all blocks up
-    to the last one; the others put theirs in memory. `span` has the block's first K tile and the
-    last block.
+    """Run the body in the block with the first K tile, with the sums of all blocks up to the last
+    one; the others leave theirs in memory. `span` is (first K tile of this block, last block).
     """
     (first, last), block, tid = span, cute.block_idx(), cute.thread_idx()
     warp_k, part = mma.get_slice(tid).thr_vmnk[3], (4, cute.size(acc) // 4)
@@ -79,9 +78,8 @@ def gemm_stream_k(A: Any, B: Any, C: Any, partial: Any, flags: Any, cfg: GemmCon
     sA, sB = cute.smem(A.dtype, of_a.smem), cute.smem(B.dtype, of_b.smem)  # (BM or BN,BK,stages)
     s2r_a, s2r_b = cute.make_tiled_copy_A(of_a.s2r, mma), cute.make_tiled_copy_B(of_b.s2r, mma)
     thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(M, bM)
-    for tile, first, count, last in shares(
-        m * cute.ceil_div(N, bN), cute.ceil_div(K, bK), flags.shape[0]
-    ):
+    tiles = m * cute.ceil_div(N, bN)
+    for tile, first, count, last in shares(tiles, cute.ceil_div(K, bK), flags.shape[0]):
         tCgC = thr.partition_C(cute.local_tile(C, (bM, bN), (tile % m, tile // m)))
         acc = thr.make_fragment_C(tCgC)  # (MMA,MMA_M,MMA_N)
         acc.fill(0)
