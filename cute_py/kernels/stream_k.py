@@ -34,7 +34,7 @@ def shares(tiles: Any, depth: Any, blocks: Any) -> Iterator[tuple[Any, Any, Any,
     units, block = tiles * depth, cute.block_idx()
     begin, end = units * block // blocks, units * (block + 1) // blocks
     for tile in cute.range(begin // depth, cute.ceil_div(end, depth)):
-        first: Any = cute.var(-cute.min_(tile * depth - begin, 0), 0, MOST, uniform="block").get()
+        first: Any = cute.var(cute.max_(begin - tile * depth, 0), 0, MOST, uniform="block").get()
         stop: Any = cute.var(cute.min_(end - tile * depth, depth), 1, MOST, uniform="block").get()
         yield tile, first, stop - first, ((tile + 1) * depth * blocks - 1) // units
 
