@@ -34,41 +34,57 @@ def conv2d():
     return cute.trace(conv2d_s4.conv2d_s4, *arrays, 1.0, conv, conv2d_s4.choose_s4())
 
 
+PLANS = {"rows": lambda: weights(16), "tiles": lambda: weights(128), "conv2d": conv2d}
+
+
 @cache
-def compiled(rows, arch):
-    return cute.compile(weights(rows), arch)
+def _compiled(name, arch):
+    return cute.compile(PLANS[name](), arch)
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("rows", [16, 128])
-def test_w4a16_spills_nothing(rows, arch):
-    found = compiled(rows, arch).resources
+@pytest.fixture
+def compiled(name, arch):
+    return _compiled(name, arch)
+
+
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [
+        ("rows", "sm_90a"),
+        ("tiles", "sm_90a"),
+        ("conv2d", "sm_80"),
+        pytest.param("rows", "sm_80", marks=pytest.mark.slow),
+        pytest.param("tiles", "sm_80", marks=pytest.mark.slow),
+    ],
+)
+def test_nothing_is_spilled(compiled, name, arch):
+    found = compiled.resources
     assert (found.spill_bytes, found.stack_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_the_weights_of_64_products_cost_few_instructions(arch):
+@pytest.mark.parametrize("name", ["tiles"])
+def test_the_weights_of_64_products_cost_few_instructions(compiled, name, arch):
     """For each 8 weights: 13 to convert them and 4 to scale them."""
-    _before, loop = main_loop(compiled(128, arch).sass)
+    _before, loop = main_loop(compiled.sass)
     assert (loop["HMMA"], loop["LDSM"], loop["LDGSTS"]) == (64, 8, 6)
     assert loop["PRMT"] <= 8 * 4 + 8  # 8 scales, each twice in a word
     assert loop.total() <= 290
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_the_loop_for_a_few_rows(arch):
+@pytest.mark.parametrize("name", ["rows"])
+def test_the_loop_for_a_few_rows(compiled, name, arch):
     """64 weights a thread, two blocks on a multiprocessor."""
-    found = compiled(16, arch)
-    _before, loop = main_loop(found.sass)
+    _before, loop = main_loop(compiled.sass)
     assert loop["HMMA"] == 16
     assert loop.total() <= 220
-    assert found.resources.registers <= 128
+    assert compiled.resources.registers <= 128
 
 
-def test_the_convolution_of_nibbles_spills_nothing_where_it_is_native():
-    found = cute.compile(conv2d(), "sm_80").resources
-    assert (found.spill_bytes, found.stack_bytes) == (0, 0)
-    assert found.instructions["IMMA"] == 2 * 4 * 64  # two bodies of 4 k-blocks, 8x8 products
+@pytest.mark.parametrize(("name", "arch"), [("conv2d", "sm_80")])
+def test_nibbles_are_multiplied_by_tensor_cores(compiled, name, arch):
+    assert compiled.resources.instructions["IMMA"] == 2 * 4 * 64  # two bodies of 4 k-blocks, 8x8
 
 
 @pytest.mark.slow
