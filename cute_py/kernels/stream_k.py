@@ -70,7 +70,8 @@ def owned(mma: Any, acc: Any, span: Any, partial: Any, flags: Any) -> Iterator[N
 @cute.kernel
 def gemm_stream_k(A: Any, B: Any, C: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
     """C (M,N) = A (M,K) * B (N,K) transposed. There are as many blocks as `flags` (s32, zeros) has
-    elements, each with a row of `partial` (blocks, BM*BN).
+    elements, each with a row of `partial` (blocks, BM*BN); as they wait for each other, a GPU must
+    have room for all of them at a time.
     """
     (M, K), (N, _k), (bM, bN, bK) = A.shape, B.shape, cfg.tile
     cute.launch(grid=flags.shape[0], block=cfg.threads)

@@ -195,6 +195,22 @@ def test_nibbles_go_through_all_memories_unchanged():
     np.testing.assert_array_equal(y, given.array)
 
 
+def test_host_tensors_are_filled_element_by_element_and_convolved():
+    random, shape = np.random.default_rng(0), (1, 3, 4, 32)
+    values = random.integers(-8, 8, shape), random.integers(-8, 8, (4, 1, 1, 32))
+    held = []
+    for x in (*values, np.zeros((1, 3, 4, 4), int)):
+        tensor = cute.make_host_tensor(cute.Layout(x.shape, cute.LayoutRight), "s4")
+        for coord in np.ndindex(x.shape):
+            tensor[coord] = int(x[coord])
+        assert all(tensor[coord] == x[coord] for coord in np.ndindex(x.shape))
+        held.append(tensor)
+    conv, config = Conv2d((1, 1)), conv2d_s4.choose_s4(TILE)
+    conv2d_s4.conv2d_s4(*held, 2.0**-3, conv, config)
+    wanted = np.clip(np.rint(reference(*values, conv) / 8), -8, 7)
+    assert all(held[2][coord] == wanted[coord] for coord in np.ndindex(wanted.shape))
+
+
 def test_the_tiles_of_k_are_those_of_the_implicit_product():
     """9 tiles for 3x3 positions and 128 channels, and the output has the size of the input."""
     conv = Conv2d((3, 3), (1, 1))
