@@ -3,7 +3,7 @@
 The tiles of K go through the filter positions first, then the channels: s, r, c. Both operands are
 `Vectors`: 32 nibbles, one access, at coordinates that are computed for each tile; what is outside
 of the array is zero. Tiles pass through registers to two stages of shared memory. The sums are
-scaled, and saturated to 4 bits.
+scaled, added to those of a source, and saturated to 4 bits.
 
 Source: cutlass include/cutlass/conv/threadblock/conv2d_fprop_activation_tile_access_iterator_
 analytic.h and conv2d_fprop_filter_tile_access_iterator_analytic.h (order and coordinates).
@@ -17,6 +17,7 @@ import cute_py as cute
 from cute_py import _
 from cute_py.errors import refusal
 from cute_py.kernels.config import GemmConfig, Side
+from cute_py.kernels.epilogue import loaded
 from cute_py.kernels.implicit_gemm import Conv2d, reference
 
 TYPE_CHECKING = False
@@ -80,12 +81,20 @@ class Vectors:
 
 @cute.kernel
 def conv2d_s4(
-    X: Any, F: Any, Y: Any, alpha: cute.f32, conv: Conv2d, cfg: GemmConfig, flip: bool = False
+    X: Any,
+    F: Any,
+    Z: Any,
+    Y: Any,
+    alpha: cute.f32,
+    beta: cute.f32,
+    conv: Conv2d,
+    cfg: GemmConfig,
+    flip: bool = False,
 ) -> None:
-    """Y (N,P,Q,K), compact, = alpha * the convolution of X (N,H,W,C) with F (K,R,S,C), saturated.
+    """Y (N,P,Q,K) = alpha * the convolution of X (N,H,W,C) with F (K,R,S,C) + beta * Z, saturated.
 
-    All are packed s4, and C is a multiple of 32. `flip` turns the filter around: a convolution
-    proper, and not a cross-correlation.
+    All are packed s4, and C is a multiple of 32. Y and Z are compact; Z may be None. `flip` turns
+    the filter around: a convolution proper, and not a cross-correlation.
     """
     rest = X.shape[3] % WIDTH
     if rest.__class__ is not int or rest:  # an integer at run time is not known to be 0
@@ -111,12 +120,20 @@ def conv2d_s4(
     columns = Vectors(F, filter_, (1, 1), conv, False, of_b.g2s, sB)
     a = cute.Operand(rows, sA, s2r=cute.make_tiled_copy_A(of_a.s2r, mma))
     b = cute.Operand(columns, sB, s2r=cute.make_tiled_copy_B(of_b.s2r, mma))
-    mY = cute.make_tensor(Y.data, cute.Layout((M, K), (K, 1)))
-    tCgY = thr.partition_C(cute.local_tile(mY, (bM, bN), (bx, by)))
+    tCgY, *source = [
+        thr.partition_C(cute.local_tile(flat, (bM, bN), (bx, by)))  # (MMA,MMA_M,MMA_N)
+        for flat in (
+            cute.make_tensor(x.data, cute.Layout((M, K), (K, 1))) for x in (Y, Z) if x is not None
+        )
+    ]
     acc = thr.make_fragment_C(tCgY)  # (MMA,MMA_M,MMA_N)
     acc.fill(0)
     cute.mainloop(mma, acc, a, b)
-    cute.copy((acc.to("f32") * alpha).to(Y.dtype, saturate=True), tCgY)
+    for j in range(cute.size(acc, 2)):  # few registers at a time
+        sums = acc[_, _, j].to("f32") * alpha
+        for tCgZ in source:
+            sums += loaded(tCgZ[_, _, j], "f32") * beta
+        cute.copy(sums.to(Y.dtype, saturate=True), tCgY[_, _, j])
 
 
 def choose_s4(tile: tuple[int, int, int] = (128, 128, 128)) -> GemmConfig:
@@ -136,8 +153,8 @@ def check() -> None:
     rng, conv = np.random.default_rng(0), Conv2d((3, 3), (1, 2), (2, 1), (1, 2))
     x, f = rng.integers(-8, 8, (2, 9, 8, 96)), rng.integers(-8, 8, (40, 3, 3, 96))
     y = np.zeros((2, *conv.extents(9, 8), 20), np.uint8)
-    packed = nibbles(x), nibbles(f), cute.typed(y, "s4", packed=True)
-    conv2d_s4(*packed, 2.0**-7, conv, choose_s4((64, 64, 128)))
+    packed = nibbles(x), nibbles(f), None, cute.typed(y, "s4", packed=True)
+    conv2d_s4(*packed, 2.0**-7, 0.0, conv, choose_s4((64, 64, 128)))
     wanted = np.clip(np.rint(reference(x, f, conv) / 128), -8, 7)
     assert (cute.unpack(y.ravel(), "s4") == wanted.ravel()).all()
 

@@ -29,9 +29,9 @@ def nibbles(*shape):
 
 
 def conv2d():
-    arrays = nibbles(2, 16, 16, 128), nibbles(256, 3, 3, 128), nibbles(2, 16, 16, 256)
-    conv = Conv2d((3, 3), (1, 1))
-    return cute.trace(conv2d_s4.conv2d_s4, *arrays, 1.0, conv, conv2d_s4.choose_s4())
+    out, conv = nibbles(2, 16, 16, 256), Conv2d((3, 3), (1, 1))
+    arrays = nibbles(2, 16, 16, 128), nibbles(256, 3, 3, 128), out, out
+    return cute.trace(conv2d_s4.conv2d_s4, *arrays, 1.0, 1.0, conv, conv2d_s4.choose_s4())
 
 
 PLANS = {"rows": lambda: weights(16), "tiles": lambda: weights(128), "conv2d": conv2d}

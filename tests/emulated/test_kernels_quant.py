@@ -156,15 +156,18 @@ PROBLEMS = [
 ]
 
 
-def convolved(conv, shape, filters, order="forward", flip=False, alpha=2.0**-5):
+def convolved(conv, shape, filters, order="forward", flip=False, alpha=2.0**-5, beta=None):
     random = np.random.default_rng(0)
     x, f = random.integers(-8, 8, shape), random.integers(-8, 8, (filters, *conv.filter, shape[3]))
     y = np.full((shape[0], *conv.extents(*shape[1:3]), filters // 2), 0x77, np.uint8)
-    arrays = nibbles(x), nibbles(f), cute.typed(y, "s4", packed=True)
-    plan = cute.trace(conv2d_s4.conv2d_s4, *arrays, alpha, conv, conv2d_s4.choose_s4(TILE), flip)
-    cute.emulate(plan, *arrays, alpha, order=order)
+    z = random.integers(-8, 8, (*y.shape[:3], filters))
+    source = None if beta is None else nibbles(z)
+    arrays = nibbles(x), nibbles(f), source, cute.typed(y, "s4", packed=True)
+    scales, config = (alpha, beta or 0.0), conv2d_s4.choose_s4(TILE)
+    plan = cute.trace(conv2d_s4.conv2d_s4, *arrays, *scales, conv, config, flip)
+    cute.emulate(plan, *[x for x in arrays if x is not None], *scales, order=order)
     exact = reference(x, f[:, ::-1, ::-1] if flip else f, conv)
-    wanted = np.clip(np.rint(exact * alpha), -8, 7)
+    wanted = np.clip(np.rint(exact * alpha + z * scales[1]), -8, 7)
     np.testing.assert_array_equal(cute.unpack(y.ravel(), "s4"), wanted.ravel())
     return wanted, plan
 
@@ -180,6 +183,10 @@ def test_a_convolution_of_nibbles_is_exact_in_any_order(order):
     convolved(Conv2d((3, 3), (1, 1)), (1, 6, 7, 96), 72, order)
 
 
+def test_a_source_is_added():
+    convolved(Conv2d((3, 3), (1, 1)), (1, 5, 6, 32), 72, 0, alpha=2.0**-6, beta=-0.5)
+
+
 def test_sums_are_saturated():
     wanted, _plan = convolved(Conv2d((3, 3), (1, 1)), (1, 5, 5, 64), 16, alpha=1.0)
     assert {-8, 7} <= set(wanted.ravel())
@@ -191,7 +198,7 @@ def test_nibbles_go_through_all_memories_unchanged():
     given, y = nibbles(x), np.zeros((1, 33, 32, 48), np.uint8)
     one = nibbles(np.eye(96, dtype=int).reshape(96, 1, 1, 96))
     out, config = cute.typed(y, "s4", packed=True), conv2d_s4.choose_s4(TILE)
-    conv2d_s4.conv2d_s4(given, one, out, 1.0, Conv2d((1, 1)), config)
+    conv2d_s4.conv2d_s4(given, one, None, out, 1.0, 0.0, Conv2d((1, 1)), config)
     np.testing.assert_array_equal(y, given.array)
 
 
@@ -206,7 +213,8 @@ def test_host_tensors_are_filled_element_by_element_and_convolved():
         assert all(tensor[coord] == x[coord] for coord in np.ndindex(x.shape))
         held.append(tensor)
     conv, config = Conv2d((1, 1)), conv2d_s4.choose_s4(TILE)
-    conv2d_s4.conv2d_s4(*held, 2.0**-3, conv, config)
+    x, f, y = held
+    conv2d_s4.conv2d_s4(x, f, None, y, 2.0**-3, 0.0, conv, config)
     wanted = np.clip(np.rint(reference(*values, conv) / 8), -8, 7)
     assert all(held[2][coord] == wanted[coord] for coord in np.ndindex(wanted.shape))
 

@@ -53,9 +53,10 @@ def test_convolutions_of_nibbles_are_exact(conv, shape, filters, flip):
     random = np.random.default_rng(0)
     x, f = random.integers(-8, 8, shape), random.integers(-8, 8, (filters, *conv.filter, shape[3]))
     exact = reference(x, f[:, ::-1, ::-1] if flip else f, conv)
-    packed = [torch.tensor(conv2d_s4.nibbles(v).array).cuda() for v in (x, f)]
+    z = random.integers(-8, 8, exact.shape)
+    packed = [torch.tensor(conv2d_s4.nibbles(v).array).cuda() for v in (x, f, z)]
     y = torch.zeros(*exact.shape[:3], filters // 2, dtype=torch.uint8, device="cuda")
     arrays = [cute.typed(v, "s4", packed=True) for v in (*packed, y)]
-    conv2d_s4.conv2d_s4(*arrays, 2.0**-7, conv, conv2d_s4.choose_s4(), flip)
-    wanted = np.clip(np.rint(exact / 128), -8, 7)
+    conv2d_s4.conv2d_s4(*arrays, 2.0**-7, 0.5, conv, conv2d_s4.choose_s4(), flip)
+    wanted = np.clip(np.rint(exact / 128 + z / 2), -8, 7)
     assert (cute.unpack(y.cpu().numpy().ravel(), "s4") == wanted.ravel()).all()
