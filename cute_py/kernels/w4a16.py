@@ -48,8 +48,8 @@ def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  #
         cfg: the configuration. Parts of tiles are filled with zeros.
     """
     (_m, bN, bK), found = cfg.tile, []
-    if group % bK:
-        rule = f"whole tiles of K in a group of {group}"
+    if group % bK or scales.itemsize != 2:
+        rule = f"scales of 16 bits, and whole tiles of K in a group of {group}"
         raise refusal("gemm-config", operation="w4a16", config=cfg, rule=rule)
     pairs = (w, bK), (scales.repeat(group // bK, 1)[:, : -(-w.shape[1] // bK)], 1)
     for (x, width), order in zip(pairs, fragment_order(cfg), strict=True):
@@ -63,8 +63,9 @@ def shuffle_weights(w: Any, scales: Any, group: int, cfg: GemmConfig) -> Any:  #
 
 @cute.kernel
 def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig) -> None:
-    """D (M,N) = A (M,K) * W transposed, of W from `shuffle_weights`. `partial` and `flags` are
-    those of `gemm_stream_k`.
+    """D (M,N) = A (M,K) * W transposed, of W from `shuffle_weights` with the same configuration.
+    `partial` and `flags` are those of `gemm_stream_k`; a GPU has room for two blocks on each
+    multiprocessor.
     """
     (bM, bN, bK), of_a, mma = cfg.tile, cfg.operands()[0], cfg.tiled_mma(along_k=True)
     cute.launch(grid=flags.shape[0], block=cfg.threads, min_blocks=cfg.min_blocks)

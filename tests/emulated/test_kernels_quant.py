@@ -141,7 +141,8 @@ def test_what_does_not_fit_the_order_of_the_weights_is_refused():
     config = CONFIGS["rows"]
     group = raised(lambda: w4a16.shuffle_weights(w, scales, 64, config))
     tile = raised(lambda: w4a16.fragment_order(replace(config, warps=(1, 4))))
-    assert (group.code, tile.code) == ("gemm-config", "gemm-config")
+    wide = raised(lambda: w4a16.shuffle_weights(w, scales.astype(np.float32), 128, config))
+    assert {error.code for error in (group, tile, wide)} == {"gemm-config"}
 
 
 # -- convolution of nibbles
