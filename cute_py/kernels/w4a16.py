@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from cute_py.layout.layout import Layout
 
+CP_ASYNC = "SM80_CP_ASYNC_CACHEGLOBAL_ZFILL"
 WIDTH = 64  # columns of D of a warp: a thread multiplies 32 weights of each k-block
 
 
@@ -70,10 +71,10 @@ def gemm_w4a16(A: Any, W: Any, D: Any, partial: Any, flags: Any, cfg: GemmConfig
     (bM, bN, bK), of_a, mma = cfg.tile, cfg.operands()[0], cfg.tiled_mma(along_k=True)
     cute.launch(grid=flags.shape[0], block=cfg.threads, min_blocks=cfg.min_blocks)
     thr, m = mma.get_slice(cute.thread_idx()), cute.ceil_div(A.shape[0], bM)
-    atom = cute.Copy_Atom("SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>", W.dtype)
-    copy = cute.make_tiled_copy(atom, cute.Layout((cfg.threads, 1)), cute.Layout((4, 1)))
     words, pitch = bN * bK // 8 + bN // 2, 4 * cfg.threads
     pitch *= -(-words // pitch)  # of a stage
+    copy = cute.suggest_tiled_copy((pitch, 1), W.dtype, cfg.threads, 0, 128, CP_ASYNC)
+    cute.assume(W.shape[2] == words)  # that W was shuffled for this tile
     sA, s2r = cute.smem(A.dtype, of_a.smem), cute.make_tiled_copy_A(of_a.s2r, mma)
     shared = cute.smem(W.dtype, cute.Layout((pitch, 1, cfg.stages)))
     order = cute.make_layout(*fragment_order(cfg)[0], cute.Layout(cfg.stages, 8 * pitch))

@@ -145,6 +145,15 @@ def test_what_does_not_fit_the_order_of_the_weights_is_refused():
     assert {error.code for error in (group, tile, wide)} == {"gemm-config"}
 
 
+def test_words_for_another_tile_are_refused():
+    w, scales = weights(128, 128, 128)
+    words = w4a16.shuffle_weights(w, scales, 128, CONFIGS["tiles"])
+    a, d, partial = (np.zeros(shape, np.float32) for shape in ((16, 128), (16, 128), (1, 2048)))
+    arrays = a.astype(np.float16), words, d, partial, np.zeros(1, np.int32)
+    error = raised(lambda: w4a16.gemm_w4a16(*arrays, CONFIGS["rows"]))
+    assert error.code == "emulate-assume"
+
+
 # -- convolution of nibbles
 
 TILE = (64, 64, 128)
