@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from cute_py.layout.layout import Layout
 
-CP_ASYNC = "SM80_CP_ASYNC_CACHEGLOBAL_ZFILL"
+CP_ASYNC = "SM80_CP_ASYNC_CACHEGLOBAL"
 WIDTH = 64  # columns of D of a warp: a thread multiplies 32 weights of each k-block
 
 
