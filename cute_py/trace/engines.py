@@ -103,7 +103,7 @@ class BoundedEngine(KernelEngine):
         """Return the memory that remembers which coordinates must be inside of a shape."""
         if self.asserted is None:
             return self
-        more = tuple([b for b in _open_bounds(coord, shape, ()) if b not in self.asserted])
+        more = tuple([b for b in _open_bounds(coord, shape, ()) if not _is_in(b, self.asserted)])
         return self._with(self.offset, (*self.asserted, *more)) if more else self
 
     def unbounded(self) -> Alike:
@@ -123,6 +123,15 @@ def _open_bounds(coord: IntTuple, shape: IntTuple, mode: tuple[int, ...]) -> lis
     index, extent = ints.normalize(coord, "tensor"), product(shape)
     inside = ints.leq(0, index) is True and ints.less(index, extent) is True
     return [] if inside else [(mode, index, extent)]
+
+
+def _is_in(bound: Bounded, asserted: Asserted) -> bool:
+    """Tell whether the same integers were asserted of the same mode."""
+    mode, *parts = bound
+    return any(
+        mode == x[0] and all(ints.same(*pair) is True for pair in zip(parts, x[1:], strict=True))
+        for x in asserted
+    )
 
 
 class GlobalMemory(BoundedEngine):

@@ -230,3 +230,18 @@ def test_refused_if_and_only_if_a_thread_leaves_a_mode(case):
     right = all(is_inside(evaluated(coord, t), shape) for t in range(threads))
     error = outcome(run, np.zeros(32, np.float32))
     assert (error is None) == right
+
+
+def test_coordinates_known_at_run_time_are_asserted_one_after_the_other():
+    """Of a slice of a slice: whether they were asserted before is decided while tracing."""
+
+    @cute.kernel
+    def kernel(x, y, which):
+        cute.launch(grid=1, block=32)
+        i, j = (cute.as_int(which[k], 0) for k in range(2))
+        part = x[i, _, _][j, _]
+        y[cute.thread_idx()] = part[cute.thread_idx()]
+
+    x, y = np.arange(3 * 4 * 32, dtype=np.float32).reshape(3, 4, 32), np.zeros(32, np.float32)
+    kernel(x, y, np.array([2, 3], np.int32))
+    assert (y == x[2, 3]).all()

@@ -44,7 +44,7 @@ def code_lines(*things):
 @pytest.mark.parametrize(
     ("most", "things"),
     [
-        (50, (stream_k.gemm_stream_k,)),
+        (50, (stream_k.gemm_stream_k, stream_k.shares, stream_k.owned)),
         (
             60,
             (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from cute_py.codegen.storage import F32, I16, I32
+from cute_py.codegen.storage import F32, I16, I32, place_of
 from cute_py.plan.conditions import Reg
 
 if TYPE_CHECKING:
@@ -69,8 +69,9 @@ def _operand(e: Emit, x: Any, k: int, op: ops.Map) -> Any:
         first = k if len(x) > 1 else 0
         if len(x) > 1 and x.index[k] != x.index[k + 1]:
             return e.words.get_words(x, k, 2)[0]
-        single = e.b.zext(e.words.get(x, first), I32)
-        return e.b.or_(single, e.b.shl(single, _word(16)))
+        number, bit = place_of(x.index[first], x.dtype.bits)
+        word = e.words.words[x.storage][number]
+        return _permuted(e, word, word, *[bit // 8, bit // 8 + 1] * 2)
     if isinstance(x, (int, float)):
         return _both(e.image(x, op.dtype))
     raise e.unsupported(f"{op.fn} of {op.dtype} and a run-time number")
