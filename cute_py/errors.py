@@ -13,12 +13,15 @@ mode 0 of mode 1
 
 from __future__ import annotations
 
+import os
 import sys
+from types import TracebackType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FrameType
+    from typing import Any
 
     # class, given, required, fix; the last three are format strings
     Wording = tuple[type["CuteError"], str, str, str]
@@ -44,10 +47,21 @@ class CuteError(Exception):
         """Pickle by message, code and facts."""
         return type(self), (self.args[0], self.code, self.facts)
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython prints: the traceback without frames of this package."""
+        from IPython import get_ipython
+
+        shorten(self, IPYTHON_FRAMES)
+        shown: list[str] = get_ipython().InteractiveTB.structured_traceback(
+            type(self), self, self.__traceback__, tb_offset=0
+        )
+        return shown
+
     def inside(self, call: str) -> CuteError:
         """Return this error as raised inside of `call`, the outermost call of the user."""
         said = str(self.facts.get("said", self.args[0]))
-        return type(self)(f"{call}: {said}", self.code, {**self.facts, "said": said, "call": call})
+        facts = {**self.facts, "said": said, "call": call}
+        return _told(type(self)(f"{call}: {said}", self.code, facts))
 
 
 class LayoutError(CuteError, ValueError):
@@ -86,6 +100,16 @@ class EmulationError(CuteError, RuntimeError):
     """On the emulator, a kernel did something that has no defined result on a GPU; `facts` holds
     `line`, `block`, `warp`, `lane` and more.
     """
+
+
+# called with each refusal; the tracer keeps those of its kernel
+listeners: list[Callable[[CuteError], object]] = []
+
+
+def _told(error: CuteError) -> CuteError:
+    for listener in listeners:
+        listener(error)
+    return error
 
 
 # -- the tables of wordings
@@ -154,9 +178,11 @@ def refusal(code: str, *, operation: str, where: str | None = None, **facts: obj
     shown = {key: format_mode(value) if key == "mode" else value for key, value in facts.items()}
     parts = (text.format(**shown) for text in (given, required, fix))
     message = "{}: given {}; required: {}; fix: {}".format(operation, *parts)
+    _hide_frames()
     if where is not None:
         message += f" ({where})"
-    return kind(message, code, {"operation": operation, **facts})
+    error = kind(message, code, {"operation": operation, **facts})
+    return _told(error)
 
 
 def format_mode(path: object) -> str:
@@ -217,13 +243,14 @@ def completions(text: str, known: Iterable[str]) -> str:
 # -- the source line of the user's kernel or call, which a refusal names
 
 _HERE = __name__.partition(".")[0]
+PASSED = ("numpy", "IPython", "numba", "llvmlite")  # packages that call this one
 
 
 def kernel_line() -> tuple[str, int]:
     """Return (file, line) of the innermost frame outside of this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not is_own(frame):
+        if not is_hidden(frame):
             return frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
     return "", 0
@@ -237,16 +264,57 @@ def is_own(frame: FrameType) -> bool:
     return bool(module == "contextlib")
 
 
+def is_hidden(frame: FrameType) -> bool:
+    """Return whether a frame is none of the user's: of this package, or of one that calls it."""
+    module: str = frame.f_globals.get("__name__", "")
+    return is_own(frame) or module.partition(".")[0] in PASSED
+
+
+# -- tracebacks without the frames of this package
+
+FULL = "CUTE_PY_FULL_TRACEBACK"  # the variable that keeps all frames
+FRAMES, IPYTHON_FRAMES = (
+    4,
+    3,
+)  # frames that a refusal shows at most; IPython prints seven lines each
+
+
+def shorten(error: CuteError, most: int = FRAMES) -> None:
+    """Cut the frames of this package from the traceback of a refusal, and of a deep recursion the
+    middle; and the errors that led to it.
+
+    A public function calls it in `except CuteError`, before a plain `raise`, which adds no frame.
+    """
+    if os.environ.get(FULL):
+        return
+    error.__cause__, error.__suppress_context__ = None, True
+    kept, traceback = [], error.__traceback__
+    while traceback is not None:
+        if not is_hidden(traceback.tb_frame):
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    del kept[most - most // 2 : len(kept) - most // 2]
+    for each in reversed(kept):
+        traceback = TracebackType(traceback, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    error.__traceback__ = traceback
+
+
+def _hide_frames() -> None:
+    """Let pytest leave out the frames of this package that are running, where a refusal passes."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_own(frame):
+            frame.f_globals["__tracebackhide__"] = _is_of_refusal
+        frame = frame.f_back
+
+
+def _is_of_refusal(raised: Any) -> bool:  # pytest's ExceptionInfo
+    return isinstance(raised.value, CuteError) and not os.environ.get(FULL)
+
+
 def refusal_here(code: str, *, operation: str, **facts: object) -> CuteError:
     """Return the error of `code` with the line of the kernel; see `refusal`."""
-    error = refusal(code, operation=operation, where=where(), **facts)
-    for listener in listeners:
-        listener(error)
-    return error
-
-
-# called with each refusal that names a line; the tracer keeps those of its kernel
-listeners: list[Callable[[CuteError], object]] = []
+    return refusal(code, operation=operation, where=where(), **facts)
 
 
 def where() -> str:

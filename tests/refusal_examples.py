@@ -342,6 +342,7 @@ WHEN = {
         "float() or a format"
     ),
     "trace-unreadable": ("a run-time loop or branch uses an iterator whose position nothing tells"),
+    "trace-undecided": "sizes or indices leave a question open in a kernel",
     "trace-stale": (
         "a value made inside of a run-time loop or branch is used after it, or in its next "
         "iteration"
@@ -380,6 +381,7 @@ WHEN = {
     "vector-alignment": "a vector may be misaligned",
     "kernel-recast": "an array in global memory is recast from or to a sub-byte type",
     "kernel-types": "operands have two types",
+    "kernel-lack": "an op that no architecture has: its type, rounding or cache operator",
     "kernel-domain": "a function is not defined for the type",
     "kernel-shapes": "the shapes of operands, or of the sides of a copy, do not match",
     "kernel-element": "an element of an element is assigned, as in C's `a[i][j] = x`",
@@ -441,6 +443,10 @@ WHEN = {
     "codegen-plan": "something other than a plan is compiled",
     "codegen-arch": "the compilers do not know an architecture",
     "codegen-arch-old": "an architecture that CUDA 13 does not compile for",
+    "codegen-emulated": (
+        "an architecture replaces a matrix instruction by several slower ones, and the kernel does "
+        "not allow it"
+    ),
     "codegen-lacks": "an architecture does not have the instruction of an op",
     "codegen-smem": "a block needs more shared memory than the architecture has",
     "codegen-source": "an edited source is not a kernel of the plan, or Numba cannot compile it",
@@ -857,12 +863,20 @@ RECORDED = {
     ),
     "config-bits": ("choose", {"dtype": "b1", "mode": "1", "bits": "4"}),
     "codegen-name": ("cute.compile", {"name": "<lambda>"}),
-    "codegen-op": ("cute.compile", {"name": "MbarInit"}),
+    "codegen-op": ("cute.compile", {"name": "the init of mbarriers"}),
     "codegen-missing": ("cute.compile", {"name": "numba-cuda"}),
+    "codegen-emulated": (
+        "product",
+        {
+            "atom": "SM80_16x8x64_S32S4S4S32_TN",
+            "arch": "sm_90a",
+            "native": "sm_80, sm_86, sm_87, sm_88, sm_89",
+        },
+    ),
     "codegen-lacks": (
         "gemm_multistage",
         {
-            "op": "CpAsync",
+            "op": "a copy by cp.async",
             "arch": "sm_75",
             "instruction": (
                 "cp.async.cg.shared.global.L2::128B of SM80_CP_ASYNC_CACHEGLOBAL_ZFILL<128>"
@@ -974,11 +988,12 @@ RECORDED = {
         {
             "access": "write",
             "offset": "0",
+            "coordinate": "",
             "storage": "out",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
             "other": "write of other bits by block (0, 0, 0), warp 1, lane 0 (thread 32)",
             "other_line": "kernel.py:6",
-            "fix": "put syncthreads() between the two",
+            "fix": "put cute.syncthreads() between the two",
         },
     ),
     "emulate-mode": (
@@ -1035,7 +1050,7 @@ RECORDED = {
             "access": "read",
             "offset": "0",
             "storage": "S",
-            "op_name": "TmaStore",
+            "op_name": "cute.tma_store",
             "who": "block (0, 0, 0), warp 0, lane 0 (thread 0)",
             "other": "warp 0 (kernel.py:2)",
         },
@@ -1045,7 +1060,7 @@ RECORDED = {
         {
             "registers": "d[0,1]",
             "who": "block (0, 0, 0), warp 0",
-            "fix": "put warpgroup_wait(0) before this line",
+            "fix": "put cute.warpgroup_wait(0) before this line",
         },
     ),
     "emulate-wgmma-fence": ("warpgroup", {"registers": "a[0:8]", "who": "block (0, 0, 0), warp 0"}),
@@ -1074,7 +1089,7 @@ RECORDED = {
         {
             "block": "(0, 0, 0)",
             "use": "a TMA store (kernel.py:7) still reads",
-            "fix": "call tma_store_commit() and tma_store_wait(0) before the end",
+            "fix": "call cute.tma_store_commit() and cute.tma_store_wait(0) before the end",
         },
     ),
     "emulate-mbarrier-arrivals": (
@@ -1095,7 +1110,7 @@ RECORDED = {
     ),
     "emulate-warp-divergent": (
         "kernel",
-        {"name": "Mma", "who": "block (0, 0, 0), warp 0, lane 16 (thread 16)"},
+        {"name": "cute.gemm", "who": "block (0, 0, 0), warp 0, lane 16 (thread 16)"},
     ),
     "emulate-setmaxnreg": (
         "kernel",
@@ -1119,7 +1134,7 @@ RECORDED = {
 @functools.cache
 def made_by_calls():
     """Return code -> the first refusal with it that the calls make."""
-    made, seen = {}, []
+    made, inside, seen = {}, {}, []
     real = cute.CuteError.__init__
 
     def note(error, *parts, **named):
@@ -1130,15 +1145,14 @@ def made_by_calls():
         patch.setattr(cute.CuteError, "__init__", note)
         for call in calls():
             seen.clear()
-            raised = []
             try:
                 with contextlib.redirect_stderr(io.StringIO()):
                     call()
             except cute.CuteError as error:
-                raised.append(error)
-            for error in (*raised, *seen):  # one from inside tells less than the one that is raised
                 made.setdefault(error.code, error)
-    return made
+            for error in seen:
+                inside.setdefault(error.code, error)
+    return {**inside, **made}  # one from inside tells less than the one that is raised
 
 
 @functools.cache

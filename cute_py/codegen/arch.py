@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cute_py.atoms.arch import DEVICES, holds, number, since
 from cute_py.codegen.instructions import OLDEST, TABLE, TARGETS, of_atom
 from cute_py.errors import refusal, suggestion
+from cute_py.plan.ops import Mma
 from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
@@ -113,10 +114,25 @@ def require_runnable(plan: Plan, arch: str) -> None:
         need = need_of(op)
         if need is not None and not holds(need.archs, arch):
             raise _lacking(plan, arch, need, op)
+        if isinstance(op, Mma) and not plan.launch.allow_emulated:
+            _require_native(plan, arch, op)
     most = DEVICES[f"sm_{number(arch)}"].shared_block
     if plan.smem_bytes > most:
         raise refusal(
             "codegen-smem", operation=plan.name, bytes=plan.smem_bytes, arch=arch, most=most
+        )
+
+
+def _require_native(plan: Plan, arch: str, op: Mma) -> None:
+    """Refuse a matrix instruction that ptxas replaces by several slower ones."""
+    if op.atom.support(arch) == "emulated" and op.atom.ptx is not None:
+        raise refusal(
+            "codegen-emulated",
+            operation=plan.name,
+            where=op.where,
+            atom=op.atom,
+            arch=arch,
+            native=", ".join(op.atom.native),
         )
 
 
@@ -133,7 +149,7 @@ def _lacking(plan: Plan, arch: str, need: Need, op: Op | None = None) -> CuteErr
         "codegen-lacks",
         operation=plan.name,
         where=None if op is None else op.where,
-        op="a cluster launch" if op is None else type(op).__name__,
+        op="a cluster launch" if op is None else op.call,
         instruction=need.instruction,
         arch=arch,
         first=need.first,

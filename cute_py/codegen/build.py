@@ -18,8 +18,8 @@ from cute_py.codegen.frontend import printed, ptx_of
 from cute_py.codegen.passes import without_waits
 from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
-from cute_py.codegen.toolchain import assembled, counted, disassembled, number_in
-from cute_py.errors import refusal
+from cute_py.codegen.toolchain import assembled, clipped, counted, disassembled, number_in
+from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.plan.plan import Plan
 
@@ -172,7 +172,7 @@ def gate(build: Build) -> Build:
             arch=build.arch,
             spilled=spilled,
             most=build.spill_bytes,
-            log=build.log.strip(),
+            log=clipped(build.log),
         )
     return build
 
@@ -279,8 +279,12 @@ def source(plan: Plan) -> str:
     `compile(plan, arch, source=text)` compiles an edited copy. Raises LayoutError for an op that
     has no PTX yet.
     """
-    require_plan(plan, "cute.source")
-    return print_source(_through(REWRITES, Build(plan, NEWEST, plan))).source
+    try:
+        require_plan(plan, "cute.source")
+        return print_source(_through(REWRITES, Build(plan, NEWEST, plan))).source
+    except CuteError as error:
+        shorten(error)
+        raise
 
 
 def require_plan(plan: object, operation: str) -> None:
@@ -306,6 +310,14 @@ def compile(
     the text, if ptxas reports serialization, and if more registers spill than allowed. A kernel
     that was compiled before comes from the cache on disk.
     """
+    try:
+        return _compiled(plan, arch, spill_bytes, source)
+    except CuteError as error:
+        shorten(error)
+        raise
+
+
+def _compiled(plan: Plan, arch: str, spill_bytes: int | None, source: str) -> Compiled:
     require_plan(plan, "cute.compile")
     most = plan.launch.spill_bytes
     if spill_bytes is not None:

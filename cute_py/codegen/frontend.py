@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cute_py.codegen.arch import capability
 from cute_py.codegen.cache.files import source_file
 from cute_py.codegen.printer import Source, parameters
+from cute_py.codegen.toolchain import clipped
 from cute_py.errors import CuteError, refusal
 
 if TYPE_CHECKING:
@@ -56,11 +57,11 @@ def ptx_of(
         ptx = _compiled(plan, function, arch)
     except nvvmError as error:
         log = "; ".join([str(error), *getattr(error, "__notes__", ())])
-        raise refusal("codegen-nvvm", operation=plan.name, arch=arch, log=log) from error
+        raise refusal("codegen-nvvm", operation=plan.name, arch=arch, log=clipped(log)) from None
     except (NumbaError, TypeError) as error:
         if isinstance(error, TypeError) and not is_edited:
             raise
-        raise refusal("codegen-source", operation=plan.name, log=str(error).strip()) from error
+        raise refusal("codegen-source", operation=plan.name, log=clipped(str(error))) from None
     return _renamed(ptx, plan.name)
 
 
@@ -87,7 +88,7 @@ def _function(plan: Plan, text: str, calls: Mapping[str, object]) -> Any:
         raise
     except (Exception, SystemExit) as error:
         log = f"{type(error).__name__}: {error}"
-        raise refusal("codegen-source", operation=plan.name, log=log) from error
+        raise refusal("codegen-source", operation=plan.name, log=clipped(log)) from None
     function = scope.get(plan.name)
     wanted = [name for name, _kind in parameters(plan)]
     if not inspect.isfunction(function) or list(inspect.signature(function).parameters) != wanted:

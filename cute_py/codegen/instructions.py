@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from cute_py.atoms.copy import Copy_Op, guarded
 from cute_py.errors import refusal
+from cute_py.plan.access import LOAD_CACHES, STORE_CACHES
+from cute_py.plan.functions import ATOMICS, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -223,7 +225,7 @@ def _row(
     return Row(name, template, results, operands, effects, tuple(modes.items()), first, source)
 
 
-_FLOAT, _WORDS = _same("f32", "f64"), _same("s32", "u32", "s64", "u64")
+_FLOAT, _WORDS = _same("f32", "f64"), _same(*WORDS)
 _ROUNDING: Words = (("rn", "rn"), ("rz", "rz"), ("rd", "rm"), ("ru", "rp"))
 _SPACE: Words = (("gmem", "global"), ("smem", "shared"))
 _VECTOR: Words = (
@@ -238,18 +240,21 @@ _MEMORY = (
         "d:{bits} < address:{space}", "ld", "memory",
         order=(("weak", ""), ("acquire", ".acquire.gpu"), ("volatile", ".volatile")),
         space=_SPACE, bits=_VECTOR,
-        cache=(("", ""), *((each, f".{each}") for each in ("ca", "cg", "cs", "lu", "cv"))),
+        cache=(("", ""), *((each, f".{each}") for each in LOAD_CACHES)),
     ),
     _row(
         "st", "st{order}.{space}{cache}.{bits} [{address}], {a};",
         "< address:{space} a:{bits}", "st", "memory",
         order=(("weak", ""), ("release", ".release.gpu")), space=_SPACE, bits=_VECTOR,
-        cache=(("", ""), *((each, f".{each}") for each in ("wb", "cg", "cs", "wt"))),
+        cache=(("", ""), *((each, f".{each}") for each in STORE_CACHES)),
     ),
     _row(  # signed and unsigned integer sums have the same bits
         "atom.add", "atom.{space}.add.{type} {d}, [{address}], {a};",
         "d:{type} < address:{space} a:{type}", "atom", "memory", space=_SPACE,
-        type=(*_same("s32", "u32", "u64", "f32", "f64"), ("s64", "u64"), ("f16", "noftz.f16")),
+        type=tuple(
+            (kind, {"s64": "u64", "f16": "noftz.f16"}.get(kind, kind))
+            for kind in ATOMICS["add"] if kind != "bf16"
+        ),
     ),
     _row(
         "atom.add.noftz.bf16", "atom.{space}.add.noftz.{type} {d}, [{address}], {a};",
@@ -259,7 +264,7 @@ _MEMORY = (
     _row(
         "atom.min", "atom.{space}.{fn}.{type} {d}, [{address}], {a};",
         "d:{type} < address:{space} a:{type}", "atom", "memory", space=_SPACE,
-        fn=_same("min", "max"), type=_WORDS,
+        fn=_same("min", "max"), type=_same(*ATOMICS["min"]),
     ),
     _row(
         "atom.bits", "atom.{space}.{fn}.{type} {d}, [{address}], {a};",

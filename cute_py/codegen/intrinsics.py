@@ -70,8 +70,9 @@ class Intrinsics:
         """Return the call of an op that has a rule."""
         rule = RULES.get(type(op))
         if rule is None:
-            name = type(op).__name__
-            raise refusal("codegen-op", operation="cute.compile", name=name, where=op.where)
+            raise refusal("codegen-op", operation="cute.compile", name=op.call, where=op.where)
+        if (lack := op.lack()) is not None:
+            raise refusal("codegen-op", operation="cute.compile", name=lack.what, where=op.where)
         for reg in (*reads(op), *writes(op)):
             if reg.storage in self.loose and reg.dtype.name != "b1":
                 name = f"flags read as {reg.dtype}, not a multiple of 32"

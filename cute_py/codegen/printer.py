@@ -52,7 +52,7 @@ def parameters(plan: Plan) -> list[tuple[str, str]]:
     for p in plan.params:
         if isinstance(p, ScalarParam):
             kind = p.dtype.name if p.dtype.is_float else "integer"
-            if p.dtype.is_float and p.dtype.bits < 32:
+            if p.dtype.is_float and p.dtype.name not in ("f32", "f64"):
                 name = f"a run-time number of {p.dtype}"
                 raise refusal("codegen-op", operation="cute.compile", name=name)
             found.append((p.name, kind))

@@ -54,8 +54,21 @@ def assembled(name: str, ptx: str, arch: str) -> tuple[bytes, str]:
         command = [tool("ptxas"), *options, str(text), "-o", str(cubin)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode or FORBIDDEN.search(done.stderr):
-            raise refusal("codegen-ptxas", operation=name, arch=arch, log=done.stderr.strip())
+            raise refusal("codegen-ptxas", operation=name, arch=arch, log=clipped(done.stderr))
         return cubin.read_bytes(), done.stderr
+
+
+def clipped(log: str, most: int = 8) -> str:
+    """Return the first lines of a log, for a refusal.
+
+    >>> print(clipped(chr(10).join("abc"), most=2))
+    a
+    ... and 2 more lines
+    """
+    lines = log.strip().splitlines()
+    if len(lines) > most:
+        lines[most - 1 :] = [f"... and {len(lines) - most + 1} more lines"]
+    return "\n".join(lines)
 
 
 def number_in(log: str, pattern: str) -> int:
@@ -79,7 +92,7 @@ def disassembled(cubin: bytes) -> str:
         command = [tool("nvdisasm"), "-c", str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise refusal("codegen-disassembly", operation="nvdisasm", log=done.stderr.strip())
+        raise refusal("codegen-disassembly", operation="nvdisasm", log=clipped(done.stderr))
     return done.stdout
 
 

@@ -51,6 +51,13 @@ WORDINGS: dict[str, Wording] = {
         "{first}{newer}",
         "compile for {first}, or {instead}",
     ),
+    "codegen-emulated": (
+        LayoutError,
+        "{atom} for {arch}, where ptxas replaces it by several slower instructions",
+        "an instruction that the architecture has; {native} have this one",
+        "use an atom of wider types (cute.atoms.find), or allow it: cute.launch(..., "
+        "allow_emulated=True)",
+    ),
     "codegen-smem": (
         LayoutError,
         "{bytes} bytes of shared memory for a block of {arch}",

@@ -19,7 +19,7 @@ from cute_py.emulate.ops import HANDLERS
 from cute_py.emulate.program import program_of
 from cute_py.emulate.report import Report
 from cute_py.emulate.storages import Arguments
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +112,11 @@ __all__ = ["HANDLERS", "Report", "emulate"]
 class _Door(ModuleType):
     def __call__(self, plan: Plan, *args: Any, **named: Any) -> Report | None:
         """Run a plan on NumPy arrays; see `emulate`."""
-        return emulate(plan, *args, **named)
+        try:
+            return emulate(plan, *args, **named)
+        except CuteError as error:
+            shorten(error)
+            raise
 
 
 sys.modules[__name__].__class__ = _Door

@@ -102,14 +102,17 @@ class Agents:
     def engine(self, who: int) -> tuple[str, str]:
         """Return an engine in words, and what waits for it."""
         if who >= self.wgmma:
-            return f"wgmma of warpgroup {who - self.wgmma}", "wait for it with warpgroup_wait first"
+            return (
+                f"wgmma of warpgroup {who - self.wgmma}",
+                "wait for it with cute.warpgroup_wait first",
+            )
         if who >= self.tma:
             name = self.mbarrier(who - self.tma)
             return f"a TMA load that completes on {name}", f"wait for {name} first, with its phase"
         warp = self.warp(who)
         if self.kind(who) == BULK:
-            return f"a TMA store of warp {warp}", "wait for it with tma_store_wait first"
-        return f"cp.async of warp {warp}", "wait for it with cp_async_wait and a barrier"
+            return f"a TMA store of warp {warp}", "wait for it with cute.tma_store_wait first"
+        return f"cp.async of warp {warp}", "wait for it with cute.cp_async_wait and a barrier"
 
 
 @dataclass(frozen=True, slots=True)

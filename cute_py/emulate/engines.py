@@ -380,7 +380,7 @@ class Engines:
             facts: dict[str, Any] = {"storage": asked.vectors.access.storage, "access": "read"}
             facts |= {"offset": self._element(asked, k), "agent": int(who[k])}
             facts["other"] = f"warp {int(warps[k])} ({since})"
-            facts["op_name"] = type(asked.op).__name__
+            facts["op_name"] = asked.op.call
             raise self.faults.at("emulate-proxy-fence", asked.op, asked.span, asked.thread, **facts)
 
     def _after_readers(self, asked: Request) -> None:
@@ -462,9 +462,10 @@ class Engines:
 
     def _end(self, op: Op, b: int, use: str, how: str) -> None:
         fixes = {
-            "wait": "call tma_store_wait(0) before the kernel ends",
-            "commit, and wait": "call tma_store_commit() and tma_store_wait(0) before the end",
-            "meet": "call cluster_sync() before the kernel ends, or wait for the phase",
+            "wait": "call cute.tma_store_wait(0) before the kernel ends",
+            "commit, and wait": "call cute.tma_store_commit() and cute.tma_store_wait(0) "
+            "before the end",
+            "meet": "call cute.cluster_sync() before the kernel ends, or wait for the phase",
         }
         block = self.faults.block(b)
         raise self.faults.fault("emulate-block-end", op, block=block, use=use, fix=fixes[how])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def line_of(op: Op) -> str:
     """Return `gemm.py:31` of an op, or what it is."""
-    return op.where or type(op).__name__
+    return op.where or op.call
 
 
 class Faults:

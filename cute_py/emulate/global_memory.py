@@ -470,6 +470,7 @@ class GlobalMemory:
             where,
             access=access,
             offset=max(offset, 0),
+            coordinate=array.coordinate(max(offset, 0)),
             storage=t.storage,
             other=f"{other} by {name}",
             other_line=line,
@@ -506,10 +507,11 @@ class GlobalMemory:
 
 _WORDS = {PLAIN: "read", STRONG_READ: "acquire", STRONG_WRITE: "atomic or release"}
 _FIXES: dict[bool | None, str] = {
-    True: "put syncwarp() between the two, or let one lane do both",
-    False: "put syncthreads() between the two",
+    True: "put cute.syncwarp() between the two, or let one lane do both",
+    False: "put cute.syncthreads() between the two",
     None: "let each block write elements of its own, use an atomic, or order the blocks: "
-    "syncthreads() and store_release() here, wait_until() and syncthreads() there",
+    "cute.syncthreads() and cute.store_release() here, cute.wait_until() and cute.syncthreads() "
+    "there",
 }
 
 

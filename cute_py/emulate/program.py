@@ -67,7 +67,7 @@ class Program:
         self.plan, self.checks, self.counted = plan, checks, counted
         for op in plan.ops:
             if type(op) not in HANDLERS:
-                raise Faults(plan).fault("emulate-op", op, name=type(op).__name__)
+                raise Faults(plan).fault("emulate-op", op, name=op.call)
         self.resources = Resources(plan, checks)
         self.warps = self.resources.warps
         self.symbols = symbols_in(plan.body)

@@ -167,9 +167,10 @@ class View:
             row, warp = (int(k) for k in np.argwhere(flying)[0])
             left = int(clocks.epoch[B[row], columns[warp]]) - 1 - int(held[row, warp])
             fix = (
-                f"put warpgroup_wait({left}) before this line"
+                f"put cute.warpgroup_wait({left}) before this line"
                 if left >= 0
-                else "close the group with warpgroup_commit(), then call warpgroup_wait(0)"
+                else "close the group with cute.warpgroup_commit(), "
+                "then call cute.warpgroup_wait(0)"
             )
             raise batch.faults.at(
                 "emulate-wgmma-pending", c.op, c.span, (row, warp), registers=self.reg, fix=fix

@@ -367,7 +367,7 @@ class Shadow:
         own = agents.warp(who)
         lane = f", lane {lanes.bit_length() - 1}" if lanes and lanes & (lanes - 1) == 0 else ""
         facts["other"] = f"{verb} warp {own}{lane} ({since})"
-        facts["fix"] = f"put {'syncwarp' if own == warp else 'syncthreads'}() between the two"
+        facts["fix"] = f"put cute.{'syncwarp' if own == warp else 'syncthreads'}() between the two"
         return "emulate-race", facts
 
     def wait_of(self, row: int, group: int, who: int, warp: int, access: str) -> dict[str, Any]:
@@ -378,12 +378,12 @@ class Shadow:
         waited = clocks.own[row, 0, column] >= through(np.int64(group))
         own = owner == warp
         if group > closed[0]:
-            fix = "close the group with cp_async_fence(), then call cp_async_wait(0)"
+            fix = "close the group with cute.cp_async_fence(), then call cute.cp_async_wait(0)"
         elif waited:
-            meet = "syncwarp()" if own else "a barrier"
-            fix = f"put {meet} between cp_async_wait of warp {owner} and this {access}"
+            meet = "cute.syncwarp()" if own else "a barrier"
+            fix = f"put {meet} between cute.cp_async_wait of warp {owner} and this {access}"
         else:
             later = int(np.count_nonzero(closed > group))
-            fix = f"wait with cp_async_wait({later}) before this line"
+            fix = f"wait with cute.cp_async_wait({later}) before this line"
             fix += "" if own else f" in warp {owner}, and put a barrier after it"
         return {"group": group, "fix": fix}

@@ -115,6 +115,16 @@ class Global:
         np.lib.stride_tricks.as_strided(inside, self.shape, self.strides)[...] = True
         return inside
 
+    def coordinate(self, offset: int) -> str:
+        """Return the coordinate of an element in words; "" in an array of one mode."""
+        if len(self.shape) < 2:
+            return ""
+        found = [0] * len(self.shape)
+        for mode in sorted(range(len(found)), key=lambda mode: -self.strides[mode]):
+            if self.shape[mode] > 1 and self.strides[mode]:
+                found[mode], offset = divmod(offset, self.strides[mode])
+        return f" ({','.join(map(str, found))})"
+
     def wide(self, width: int) -> Array:
         """Return the run as items of `width` elements, those that are whole."""
         if width not in self.items:

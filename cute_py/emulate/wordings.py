@@ -88,7 +88,7 @@ WORDINGS: dict[str, Wording] = {
         EmulationError,
         "a read of register {element}, which nothing has written, by {who}",
         "registers to be written before they are read",
-        "fill or load the fragment first; Fill(None) allows reading undefined values",
+        "fill or load the fragment first: x.fill(0)",
     ),
     "emulate-race": (
         EmulationError,
@@ -99,8 +99,8 @@ WORDINGS: dict[str, Wording] = {
     ),
     "emulate-global-race": (
         EmulationError,
-        "a {access} of element {offset} of {storage} by {who}, which nothing orders with the "
-        "{other} ({other_line})",
+        "a {access} of element {offset}{coordinate} of {storage} by {who}, which nothing orders "
+        "with the {other} ({other_line})",
         "accesses of global memory that are ordered, if one of them writes",
         "{fix}",
     ),
@@ -122,31 +122,32 @@ WORDINGS: dict[str, Wording] = {
         "a {access} of element {offset} of {storage} by {op_name} of {who}, after a write by "
         "{other} without a proxy fence",
         "a fence of the async proxy between ordinary stores and TMA or wgmma",
-        "call fence_proxy_async() after the stores, before the barrier",
+        "call cute.fence_proxy_async() after the stores, before the barrier",
     ),
     "emulate-wgmma-pending": (
         EmulationError,
         "an access to {registers} by {who}, which wgmma still uses",
-        "accumulators and A in registers to be left alone until warpgroup_wait",
+        "accumulators and A in registers to be left alone until cute.warpgroup_wait",
         "{fix}",
     ),
     "emulate-wgmma-fence": (
         EmulationError,
         "wgmma on {registers} by {who}, which other instructions wrote without a fence since",
-        "warpgroup_fence() between writes to registers and the first wgmma that uses them",
-        "call warpgroup_fence() before the wgmma",
+        "cute.warpgroup_fence() between writes to registers and the first wgmma that uses them",
+        "call cute.warpgroup_fence() before the wgmma",
     ),
     "emulate-mbarrier-unset": (
         EmulationError,
         "{name}, which nothing has initialised, by {who}",
         "init, and a barrier, before an mbarrier is used",
-        "let one thread initialise it, then fence and syncthreads()",
+        "let one thread initialise it, then fence and cute.syncthreads()",
     ),
     "emulate-mbarrier-early": (
         EmulationError,
         "the use of {name} by {who}, without {missing}",
         "init, a fence of it, and a barrier, before other threads, TMA or other blocks use it",
-        "call fence_mbarrier_init() after the init, then syncthreads() or cluster_sync()",
+        "call cute.fence_mbarrier_init() after the init, then cute.syncthreads() or "
+        "cute.cluster_sync()",
     ),
     "emulate-mbarrier-again": (
         EmulationError,

@@ -179,6 +179,11 @@ class GemmConfig:
         return get(self.atom)
 
     @property
+    def emulated(self) -> bool:
+        """Whether some architectures replace its instruction by several slower ones."""
+        return bool(self.mma_atom.emulated)
+
+    @property
     def simt(self) -> bool:
         """Whether single threads multiply."""
         return self.atom.startswith(FMA)

@@ -101,7 +101,7 @@ def _launched(config: GemmConfig, D: Tensor) -> tuple[Any, Any, Any]:
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
     L = D.shape[2] if cute.rank(D) > 2 else 1
     how: Any = {"min_blocks": config.min_blocks, "spill_bytes": config.spill_bytes}
-    how["pdl"] = bool(config.pdl)
+    how |= {"pdl": bool(config.pdl), "allow_emulated": config.emulated}
     if not config.band:
         cute.launch(grid=(m, n, L), block=config.threads, **how)
         return cute.block_idx()  # type: ignore[no-any-return]

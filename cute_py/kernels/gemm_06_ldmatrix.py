@@ -20,7 +20,8 @@ def gemm_ldmatrix(A: cute.Tensor, B: cute.Tensor, C: cute.Tensor, cfg: GemmConfi
     (M, K), (N, _k) = A.shape, B.shape
     bM, bN, bK = cfg.tile
     mma, (a, b) = cfg.tiled_mma(), cfg.operands()
-    cute.launch(grid=(cute.ceil_div(M, bM), cute.ceil_div(N, bN)), block=cfg.threads)
+    grid = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
+    cute.launch(grid=grid, block=cfg.threads, allow_emulated=cfg.emulated)
     (bx, by), tid = cute.block_idx(), cute.thread_idx()
     gA = cute.local_tile(A, (bM, bK), (bx, _))  # (BM,BK,k)
     gB = cute.local_tile(B, (bN, bK), (by, _))  # (BN,BK,k)

@@ -28,7 +28,7 @@ def gemm_splitk(
     bM, bN, bK = cfg.tile
     m, n = cute.ceil_div(M, bM), cute.ceil_div(N, bN)
     mma, (a, b) = cfg.tiled_mma(), cfg.operands()
-    cute.launch(grid=(m, n, splits), block=cfg.threads)
+    cute.launch(grid=(m, n, splits), block=cfg.threads, allow_emulated=cfg.emulated)
     (bx, by, z), tid = cute.block_idx(), cute.thread_idx()
     gA = cute.local_tile(A, (bM, bK), (bx, _))  # (BM,BK,k)
     gB = cute.local_tile(B, (bN, bK), (by, _))  # (BN,BK,k)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.integers.ints import add, divides, less, mul, same
 from cute_py.layout import Mapped
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from cute_py.errors import CuteError
     from cute_py.layout.types import Alike, IntTuple, Leaf
 
 MAX_DEPTH = 64
@@ -63,7 +62,11 @@ def canonical(x: IntTuple, operation: str, level: int = 0) -> IntTuple:
     if isinstance(x, tuple):
         if level >= MAX_DEPTH:
             raise refusal("too-deep", operation=operation, limit=MAX_DEPTH)
-        return tuple([canonical(mode, operation, level + 1) for mode in x])
+        try:
+            return tuple([canonical(mode, operation, level + 1) for mode in x])
+        except CuteError as error:
+            shorten(error)  # of a deep tuple, the traceback would be hundreds of lines
+            raise
     return ints.normalize(x, operation, ", or tuples of these")
 
 

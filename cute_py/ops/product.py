@@ -25,7 +25,7 @@ from cute_py.calls.torch_tensors import (
 )
 from cute_py.dtypes.table import Dtype, f32, s32
 from cute_py.dtypes.table import dtype as as_dtype
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal, shorten
 from cute_py.kernels.config import ATOMS, GemmConfig, Side, changed, choose_config
 from cute_py.kernels.epilogue import ACTIVATIONS, Epilogue
 from cute_py.kernels.gemm import gemm as kernel
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from cute_py.calls.memo import Answer
     from cute_py.dtypes.table import DtypeLike
-    from cute_py.errors import CuteError
     from cute_py.ops.libraries import Library
 
 OPERATION = "cute.ops.gemm"
@@ -134,7 +133,14 @@ def gemm(
         found = KNOWN.replay(a, b, c, bias, out, *more)
     except OverflowError:  # of a factor, which is refused below
         found = None
-    return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
+    except CuteError as error:
+        shorten(error)
+        raise
+    try:
+        return _answered(Request(a, b, c, bias, out, *more)) if found is None else found
+    except CuteError as error:
+        shorten(error)
+        raise
 
 
 @graph_break

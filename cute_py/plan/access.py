@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 
 from cute_py.dtypes.table import Dtype
 from cute_py.plan.conditions import Cond, Scalar, runs
-from cute_py.plan.op import FIXED, Node
+from cute_py.plan.op import FIXED, Lack, Node
 
 _LONGEST = 100  # characters of a table that is printed in full
+# the cache operators of PTX; PTX ISA, "Cache Operators"
+LOAD_CACHES = ("ca", "cg", "cs", "lu", "cv")
+STORE_CACHES = ("wb", "cg", "cs", "wt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,28 @@ class Access(Node):
     def vector_bits(self) -> int:
         """The width of a vector (bits)."""
         return self.width * self.dtype.bits
+
+    def lack(self, caches: tuple[str, ...] = ()) -> Lack | None:
+        """Return what is missing for an access of threads: bytes that have addresses, or the cache
+        operator among `caches`.
+        """
+        packed = self.space == "smem" and self.dtype.bits < 8  # in an array, each has a byte
+        if packed and self.vector_bits % 8:
+            return Lack(
+                f"an access to single {self.dtype} elements of {self.storage}, which has several "
+                "in a byte",
+                "whole bytes",
+                "move them in vectors of whole bytes (cute.copy of contiguous elements), or store "
+                "each as an element of 8 bits",
+            )
+        if self.cache and self.cache not in caches:
+            verb = "load" if caches is LOAD_CACHES else "store"
+            return Lack(
+                f"a {verb} with cache={self.cache!r}",
+                f"{', '.join(caches)} for a {verb}",
+                "use one of them, or leave cache out",
+            )
+        return None
 
     def __str__(self) -> str:
         """Return it as text: storage, bases, swizzle, table, width and guards."""

@@ -156,4 +156,14 @@ FUNCTIONS: dict[str, Function] = {f.name: f for f in (*_OPERATORS, *_NAMED)}
 PUBLIC: dict[str, Function] = {f.public or f.name: f for f in _NAMED}  # by public name
 
 REDUCTIONS = ("add", "mul", "min", "max", "and", "or", "xor")
-ATOMICS = ("add", "min", "max", "exch", "and", "or", "xor")
+WORDS = ("s32", "u32", "s64", "u64")  # the integers that instructions on memory compare
+# the types of each atomic; PTX ISA, atom
+ATOMICS: dict[str, tuple[str, ...]] = {
+    "add": (*WORDS, "f32", "f64", "f16", "bf16"),
+    "min": WORDS,
+    "max": WORDS,
+    "exch": (*WORDS, "f32", "tf32", "f64"),
+    "and": WORDS,
+    "or": WORDS,
+    "xor": WORDS,
+}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from cute_py.errors import place_text
 
@@ -68,6 +68,20 @@ def _roles(kind: Any) -> tuple[tuple[str, str], ...]:  # a class
     return tuple([(n, role) for n, role in found if role != "fixed" and n not in kind.blocks])
 
 
+class Lack(NamedTuple):
+    """What no architecture has: the words of a refusal.
+
+    Attributes:
+        what: the operation.
+        wanted: the operations of this kind that some architecture has.
+        instead: what to write instead.
+    """
+
+    what: str
+    wanted: str
+    instead: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op(Node):
     """Base of ops. `line` is the `(file, line)` of the kernel that recorded the op."""
@@ -76,6 +90,8 @@ class Op(Node):
 
     word: ClassVar[str]
     """Its name in plans and printed kernels."""
+    call: ClassVar[str]
+    """How a kernel writes it, for refusals: `cute.cp_async_wait`, or in words."""
     purpose: ClassVar[str]
     """A short description, for the head of a printed kernel."""
     instruction: ClassVar[str | None] = None
@@ -132,6 +148,10 @@ class Op(Node):
     def problem(self) -> str:
         """Return what is wrong with its fields, in words; "" if they are valid."""
         return ""
+
+    def lack(self) -> Lack | None:
+        """Return what it needs and no architecture has, or None."""
+        return None
 
     def needs(self) -> str | MMA_Atom | Copy_Op | None:
         """Return the instruction that it is compiled to, by its PTX name or the atom's row; None

@@ -68,6 +68,8 @@ class Launch(Node):
     `min_blocks`: the number of resident blocks per multiprocessor, which bounds the registers.
     `spill_bytes`: the local memory per thread above which the kernel is refused.
     `pdl`: blocks may start before the preceding kernel has ended; they wait by a `GridDep` op.
+    `allow_emulated`: architectures that replace an instruction by several slower ones are not
+    refused.
     """
 
     grid: tuple[Scalar, Scalar, Scalar]
@@ -76,6 +78,7 @@ class Launch(Node):
     min_blocks: int = 1
     spill_bytes: int = 0
     pdl: bool = False
+    allow_emulated: bool = False
 
     @property
     def threads(self) -> int:
@@ -87,7 +90,8 @@ class Launch(Node):
         words += [f"cluster ({_listed(self.cluster)})"] * (self.cluster != (1, 1, 1))
         words += [f"min_blocks {self.min_blocks}"] * (self.min_blocks > 1)
         words += [f"spill_bytes {self.spill_bytes}"] * (self.spill_bytes > 0)
-        return " ".join([*words, *["pdl"] * self.pdl])
+        words += ["pdl"] * self.pdl + ["allow_emulated"] * self.allow_emulated
+        return " ".join(words)
 
 
 @dataclass(frozen=True, slots=True)

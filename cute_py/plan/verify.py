@@ -41,8 +41,7 @@ def _require_sound_ops(plan: Plan) -> None:
     for op in every(plan.body):
         problem = op.problem() or _registers(op, bits) or _accesses(op, known, arrays)
         if problem:
-            name = type(op).__name__
-            raise refusal("plan-op", operation=name, problem=problem, where=_line(op))
+            raise refusal("plan-op", operation=op.word, problem=problem, where=_line(op))
         _require_numbers(op)
 
 
@@ -89,15 +88,14 @@ def _require_numbers(op: Op) -> None:
     for x in integers_in(op):
         for number in numbers_of(terms_of(x)):
             if not -1 - MOST <= number <= MOST:
-                name = type(op).__name__
-                raise refusal("plan-integer", operation=name, number=number, where=_line(op))
+                raise refusal("plan-integer", operation="kernel", number=number, where=_line(op))
 
 
 def _require_written_once(plan: Plan) -> None:
     for op in every(plan.body):
         for reg in writes(op):
             if len(set(reg.index)) < len(reg.index) and not op.consistent:
-                raise refusal("plan-twice", operation=type(op).__name__, reg=reg, where=_line(op))
+                raise refusal("plan-twice", operation="kernel", reg=reg, where=_line(op))
 
 
 def _require_assigned(plan: Plan) -> None:
@@ -156,7 +154,7 @@ def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None
             element = missing[1] * units[reg.storage] // reg.dtype.bits
             raise refusal(
                 "plan-unassigned",
-                operation=type(op).__name__,
+                operation="kernel",
                 storage=reg.storage,
                 element=element,
                 where=_line(op),
@@ -165,7 +163,7 @@ def _require(op: Op, known: set[tuple[str, int]], units: dict[str, int]) -> None
     if kept is not None and any(key not in known for key in _keys(kept, units)):
         raise refusal(
             "plan-unassigned",
-            operation=type(op).__name__,
+            operation="kernel",
             storage=kept.storage,
             element=kept.index[0],
             where=_line(op),
@@ -218,7 +216,7 @@ def _require_wait(plan: Plan) -> None:
             return
         early = [o for o in every((op,)) if arrays(o) or _ends(o)]
         if early:
-            raise refusal("plan-pdl", operation=type(early[0]).__name__, where=_line(early[0]))
+            raise refusal("plan-pdl", operation="kernel", where=_line(early[0]))
     raise refusal("plan-pdl", operation=plan.name, where="its end")
 
 

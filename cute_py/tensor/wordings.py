@@ -43,7 +43,8 @@ WORDINGS: dict[str, Wording] = {
         LeafTypeError,
         "{tensor} to iterate over",
         "a coordinate or an index for each element",
-        "use to_numpy(), or tensor[c] for c in coordinates(tensor.shape)",
+        "use tensor[c] for c in coordinates(tensor.shape); in a kernel tensor[i] for i in "
+        "cute.range(n), on the host to_numpy()",
     ),
     "tensor-product": (
         LayoutError,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from cute_py.atoms.mma import MMA_Atom
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
 from cute_py.layout import tuples
 from cute_py.layout.algebra.complement import complement
@@ -128,7 +128,11 @@ class TiledMMA(Value):
         return self._thrfrg("C", c)
 
     def _thrfrg(self, operand: str, x: AnyLayout) -> Alike:
-        return on_layout(lambda layout: self._thrfrg_layout(operand, layout), x)
+        try:
+            return on_layout(lambda layout: self._thrfrg_layout(operand, layout), x)
+        except CuteError as error:
+            shorten(error)
+            raise
 
     def _thrfrg_layout(self, operand: str, layout: AnyLayout) -> Alike:
         if layout.__class__ is not Layout:

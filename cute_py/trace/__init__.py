@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 class _CallableModule(ModuleType):
     def __call__(self, kernel: Kernel, *args: object, **named: object) -> Plan:
         """Return the plan of a kernel for arguments like these; see `kernel.trace`."""
+        from cute_py.errors import CuteError, shorten
         from cute_py.trace.kernel import trace
 
-        return trace(kernel, *args, **named)
+        try:
+            return trace(kernel, *args, **named)
+        except CuteError as error:
+            shorten(error)
+            raise
 
 
 sys.modules[__name__].__class__ = _CallableModule

@@ -16,6 +16,7 @@ from cute_py.layout.queries import size
 from cute_py.plan.conditions import Reg, bounds_of
 from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
 from cute_py.plan.ops import Convert, Fill, Let, Map, Reduce, Value
+from cute_py.plan.ops.registers import ROUNDINGS
 from cute_py.tensor.tensor import Tensor, derived, require_tensor
 from cute_py.trace.control import branch
 from cute_py.trace.engines import Register, allocate_registers
@@ -215,6 +216,7 @@ def convert_registers(
 
     """
     kind = as_dtype(dtype)
+    require_choice(rounding, ROUNDINGS, "x.to")
     result = new_registers(kind, tensor.shape)
     src, dst = register(tensor, "convert"), register(result, "convert")
     if kind is tensor.dtype:

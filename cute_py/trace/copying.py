@@ -8,7 +8,7 @@ from math import copysign
 from cute_py.atoms.copy import Copy_Atom
 from cute_py.dtypes.table import b1
 from cute_py.errors import kernel_line, refusal_here
-from cute_py.plan.access import Access
+from cute_py.plan.access import LOAD_CACHES, STORE_CACHES, Access
 from cute_py.plan.conditions import Compare, Reg, Test
 from cute_py.plan.ops import CpAsync, LdMatrix, Load, Map, Prefetch, StMatrix, Store
 from cute_py.tensor.tensor import Tensor
@@ -55,7 +55,8 @@ def copy(
             (b1), one or more, each for the same number of consecutive vectors, such as
             (CPY_M,CPY_K), which replace the predicates of the extents.
         fill: the result of a load that is predicated off; a ZFILL instruction writes zeros there.
-        cache: the cache operator of PTX for global memory: cg, cs, lu, cv, wb, wt.
+        cache: the cache operator of PTX for global memory: ca, cg, cs, lu, cv of a load, wb, cg,
+            cs, wt of a store.
 
     A side that may exceed the extents of a kernel's argument is predicated automatically: loads
     return `fill` there, stores are skipped. Raises LayoutError if sizes, types, contiguity or
@@ -66,7 +67,7 @@ def copy(
     if is_register(pred) and _takes_flags(atom, src, dst, pred):  # type: ignore[arg-type]
         _copy(atom, src, dst, Options(cache, fill, pred))  # type: ignore[arg-type]
         return
-    require_choice(cache, ("", "ca", "cg", "cs", "lu", "cv", "wb", "wt"), "cute.copy")
+    require_choice(cache, ("", *LOAD_CACHES, *STORE_CACHES), "cute.copy")
     options = Options(cache, fill)
     truth = as_condition(pred, "cute.copy")
     if truth is False:

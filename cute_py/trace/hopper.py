@@ -41,7 +41,7 @@ from cute_py.trace.engines import GlobalMemory, Guarded, SharedMemory
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import smem
 from cute_py.trace.runtime_integers import bare
-from cute_py.trace.state import current, emit
+from cute_py.trace.state import current, emit, group_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def tma_store_commit() -> None:
 
 def tma_store_wait(groups: int, read: bool = False) -> None:
     """Wait until at most `groups` groups are pending, or (`read`) still read shared memory."""
-    emit(BulkWait, groups, read)
+    emit(BulkWait, group_count(groups, "cute.tma_store_wait"), read)
 
 
 def _box(
@@ -240,7 +240,7 @@ def warpgroup_commit() -> None:
 
 def warpgroup_wait(groups: int) -> None:
     """Wait until at most `groups` groups are in flight (wgmma.wait_group)."""
-    emit(WgWait, groups)
+    emit(WgWait, group_count(groups, "cute.warpgroup_wait"))
 
 
 def warpgroup_gemm(

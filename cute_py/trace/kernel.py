@@ -15,7 +15,7 @@ from cute_py.calls.fast_path import LaunchCache
 from cute_py.calls.fingerprint.dependencies import Dependencies
 from cute_py.calls.torch_tensors import graph_break, leave_graphs
 from cute_py.dtypes.table import b1
-from cute_py.errors import CuteError, is_own, place_text, refusal
+from cute_py.errors import CuteError, is_hidden, place_text, refusal, shorten
 from cute_py.layout.layout import Layout
 from cute_py.plan.ops import Map
 from cute_py.plan.plan import Plan, ScalarParam, TensorParam
@@ -137,13 +137,17 @@ class Kernel:
         A call that differs from an earlier one only in addresses and run-time numbers takes the
         fast path; see `fast_path`.
         """
-        if named or self._calls is None:
-            leave_graphs()
-            self._run(args, named)
-            return
-        calls = self._calls[1]
-        if not (calls.replay(args) or calls.launch(args)):
-            self._run(args, named)
+        try:
+            if named or self._calls is None:
+                leave_graphs()
+                self._run(args, named)
+                return
+            calls = self._calls[1]
+            if not (calls.replay(args) or calls.launch(args)):
+                self._run(args, named)
+        except CuteError as error:
+            shorten(error)
+            raise
 
     @graph_break
     def _run(self, args: tuple[object, ...], named: dict[str, object]) -> None:
@@ -182,7 +186,11 @@ class _Method(Kernel):
         return self.kernel.plan(self.instance, *args, **named)
 
     def __call__(self, *args: object, **named: object) -> None:
-        self.kernel(self.instance, *args, **named)
+        try:
+            self.kernel(self.instance, *args, **named)
+        except CuteError as error:
+            shorten(error)
+            raise
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
@@ -223,12 +231,12 @@ def _traced(kernel: Kernel, arguments: tuple[Argument, ...]) -> Plan:
             plan = _plan(kernel, state)
         verify(plan)
     except CuteError as error:
-        raise _located(error, state.root.line) from error
+        raise _located(_promising(error, state), state.root.line) from None
     except ValueError as error:
         if not state.locked or "read-only" not in str(error):
             raise
         found = refusal("trace-rebound", operation="kernel", names="a large array", kind="block")
-        raise _located(found.with_traceback(error.__traceback__), state.root.line) from error
+        raise _located(found.with_traceback(error.__traceback__), state.root.line) from None
     finally:
         for each in state.locked:
             each.unlock()
@@ -282,10 +290,33 @@ def _located(error: CuteError, kernel: tuple[str, int]) -> CuteError:
     places = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if not is_own(frame)
+        if not is_hidden(frame)
     ]
     place = place_text(places[-1] if places else kernel)
-    return type(error)(f"{error.args[0]} ({place})", error.code, dict(error.facts))
+    found = type(error)(f"{error.args[0]} ({place})", error.code, dict(error.facts))
+    return found.with_traceback(error.__traceback__)
+
+
+def _promising(error: CuteError, state: Trace) -> CuteError:
+    """Return an undecided question with what a kernel can promise of the names in it; a kernel does
+    not declare symbols.
+    """
+    if error.code != "undecided":
+        return error
+    assumption = str(error.facts["assumption"])
+    names = set(re.findall(r"[A-Za-z_]\w*", assumption)) & state.symbols.keys()
+    sizes = [name for name in state.params if any(n.startswith(f"{name}_s") for n in names)]
+    numbers = sorted(names & state.params.keys())
+    promises = [f"annotate {name} with cute.spec(divisible_by=..., shape=...)" for name in sizes]
+    promises += [f"pass {name} as a compile-time number, without annotation" for name in numbers]
+    if any(re.fullmatch(r"[nv]\d+", name) for name in names):
+        promises.append("give cute.as_int or cute.var the bounds low and high")
+    promises = promises or ["use % or cute.min_ to bound it, or a static size"]
+    facts: dict[str, Any] = {
+        **error.facts,
+        "promise": f"to settle that {assumption}, {', or '.join(promises)}",
+    }
+    return refusal("trace-undecided", **facts).with_traceback(error.__traceback__)
 
 
 def _parameter(state: Trace, leaf: Argument) -> Any:  # a Tensor, or an Int

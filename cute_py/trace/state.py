@@ -12,6 +12,7 @@ import threading
 from contextlib import contextmanager
 
 from cute_py.errors import is_own, kernel_line, listeners, place_text, refusal, refusal_here
+from cute_py.integers import ints
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
 
 _local = threading.local()
+_TRACE = __name__.rpartition(".")[0]
 _HERE = __name__.rpartition(".")[0].partition(".")[0]  # cute_py
 
 
@@ -162,15 +164,35 @@ def current() -> Trace:
 
 
 def emit(kind: Callable[P, Op], *fields: P.args, **named: P.kwargs) -> None:
-    """Record an op of a kind, with its fields and the current line of the kernel."""
+    """Record an op of a kind, with its fields and the current line of the kernel; refuse one that
+    no architecture can run.
+    """
     named["line"] = kernel_line()
-    current().emit(kind(*fields, **named))
+    op = kind(*fields, **named)
+    lack = op.lack()
+    if lack is not None:
+        raise refusal_here("kernel-lack", operation=_called(), **lack._asdict())
+    current().emit(op)
 
 
 def _keep(error: CuteError) -> None:
     trace = tracing()
-    if trace is not None:
+    if trace is not None and _is_of_a_kernel():
         trace.refusals.append(error)
+
+
+def _is_of_a_kernel() -> bool:
+    """Return whether a refusal is of the kernel's own operations: the tracer, or an access of an
+    element. A kernel may try a layout and take another one.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_own(frame):
+        name = frame.f_code.co_name
+        module = frame.f_globals.get("__name__", "")
+        if name in ("refusal_here", "__setitem__", "__getitem__") or module.startswith(_TRACE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 listeners.append(_keep)
@@ -208,6 +230,16 @@ def require_choice(value: object, choices: tuple[object, ...], operation: str) -
         raise refusal_here(
             "kernel-choice", operation=operation, value=value, choices=", ".join(map(str, choices))
         )
+
+
+def group_count(groups: object, operation: str) -> int:
+    """Return how many groups may be pending: a number that is known, of at least 0."""
+    count = ints.as_int(ints.normalize(groups, operation), operation)
+    if count < 0:
+        raise refusal_here(
+            "kernel-choice", operation=operation, value=groups, choices="0, 1, 2 ..."
+        )
+    return count
 
 
 def _called() -> str:

@@ -39,7 +39,7 @@ from cute_py.trace.arithmetic import (
 from cute_py.trace.lower import access, register
 from cute_py.trace.memory import element_register
 from cute_py.trace.runtime_integers import Condition, Int, as_condition, bare, new_symbol
-from cute_py.trace.state import current, emit, require_choice
+from cute_py.trace.state import current, emit, group_count, require_choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def launch(
     min_blocks: int = 1,
     spill_bytes: int = 0,
     pdl: bool = False,
+    allow_emulated: bool = False,
 ) -> None:
     """Set the launch shape, once, before the first use of a thread or block index.
 
@@ -73,6 +74,8 @@ def launch(
         pdl: programmatic dependent launch: blocks start while the preceding kernel drains, and
             wait for it in `griddepcontrol_wait`, which must precede the first use of global memory.
             Before sm_90, kernels run one after another.
+        allow_emulated: compile matrix instructions also for architectures that replace each by
+            several slower ones, such as products of s4 on sm_90. `MMA_Atom.support` names them.
 
     """
     trace = current()
@@ -85,7 +88,7 @@ def launch(
         ints.as_int(ints.normalize(x, "cute.launch"), "cute.launch")
         for x in (min_blocks, spill_bytes)
     ]
-    shape = Launch(blocks, tuple(threads), tuple(group), least, spills, pdl)  # type: ignore[arg-type]
+    shape = Launch(blocks, tuple(threads), tuple(group), least, spills, pdl, allow_emulated)  # type: ignore[arg-type]
     if min(threads) < 1 or shape.threads > 1024 or min(*group, least) < 1 or spills < 0:
         raise refusal_here("kernel-block", operation="cute.launch", block=block)
     trace.launch = shape
@@ -200,8 +203,7 @@ def cp_async_fence() -> None:
 
 def cp_async_wait(groups: int) -> None:
     """Wait until at most `groups` groups are pending (cp.async.wait_group)."""
-    n = ints.as_int(ints.normalize(groups, "cute.cp_async_wait"), "cute.cp_async_wait")
-    emit(CpWait, n)
+    emit(CpWait, group_count(groups, "cute.cp_async_wait"))
 
 
 def threadfence(scope: str = "gpu") -> None:
@@ -314,7 +316,7 @@ def atomic(fn: str, target: Tensor, value: object, old: bool = False) -> Tensor 
         old: whether to return the old elements, 0 for those outside of the array.
 
     """
-    require_choice(fn, ATOMICS, "cute.atomic")
+    require_choice(fn, tuple(ATOMICS), "cute.atomic")
     require_tensor(target, "cute.atomic")
     if fn != "exch":
         require_domain(fn, target.dtype)

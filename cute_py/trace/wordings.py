@@ -9,6 +9,7 @@ from cute_py.errors import (
     LayoutError,
     LeafTypeError,
     TraceError,
+    UndecidedError,
 )
 
 TYPE_CHECKING = False
@@ -27,6 +28,12 @@ WORDINGS: dict[str, Wording] = {
         "{value}, which is known only when the kernel runs, in int(), float() or a format",
         "a number that Python knows while the kernel is traced",
         "use cute.print for its value, f'{{x}}' for its text in the plan, x.to(dtype) for numbers",
+    ),
+    "trace-undecided": (
+        UndecidedError,
+        "sizes and indices that leave open whether {question}",
+        "one answer for every value that they can take",
+        "{promise}",
     ),
     "trace-stale": (
         TraceError,
@@ -239,6 +246,12 @@ WORDINGS: dict[str, Wording] = {
         "{a} and {b}",
         "operands of one type",
         "convert one of them: x.to(dtype); for a condition: cute.where(c, 1, 0)",
+    ),
+    "kernel-lack": (
+        LayoutError,
+        "{what}, for which no architecture has an instruction",
+        "{wanted}",
+        "{instead}",
     ),
     "kernel-domain": (
         LeafTypeError,

@@ -2,12 +2,14 @@
 
 import ast
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import cute_py as cute
+from cute_py.atoms import rows
 from cute_py.atoms.arch import holds, number
 from tests.compile_only.ladder import matrices, plan_of, zeros
 from tests.compile_only.programs import tool
@@ -126,7 +128,7 @@ def is_name(x):
 
 def test_the_op_and_its_line_are_named():
     said = refused(plan_of("gemm_07_multistage"), "sm_75", "codegen-lacks")
-    assert "CpAsync for sm_75, which has no cp.async.cg.shared.global" in said
+    assert "a copy by cp.async for sm_75, which has no cp.async.cg.shared.global" in said
     assert "required: sm_80 or newer" in said
     assert "gemm_07_multistage.py:" in said
 
@@ -167,7 +169,7 @@ def test_conversions_compile_for_every_architecture():
         assert ptx.count("cvt.rn.bf16.f32") == bf16
         assert ptx.count("e4m3x2") == fp8
     said = refused(cute.trace(product, zeros(64, kind="bf16")), "sm_75", "codegen-lacks")
-    assert "Map for sm_75, which has no fma.bf16" in said
+    assert "arithmetic of registers for sm_75, which has no fma.bf16" in said
     assert "fix: compile for sm_80, or run the kernel on the emulator" in said
 
 
@@ -190,3 +192,77 @@ def test_shared_memory_beyond_a_block_is_refused():
     assert "122880 bytes of shared memory for a block of sm_86" in said
     assert "at most 101376 bytes" in said
     assert cute.compile(plan, "sm_80").resources.smem_bytes == 122880
+
+
+# -- instructions that an architecture replaces by slower ones
+
+
+@cute.kernel
+def product_of_s4(o, allowed):
+    cute.launch(grid=1, block=32, allow_emulated=allowed)
+    mma = cute.make_tiled_mma("SM80_16x8x64_S32S4S4S32_TN")
+    c, a, b = (cute.rmem(kind, (n, 1, 1)) for kind, n in (("s32", 4), ("s4", 32), ("s4", 16)))
+    for held in (a, b, c):
+        held.fill(1)
+    cute.gemm(mma, c, a, b)
+    o[cute.thread_idx()] = c[0]
+
+
+@pytest.fixture(scope="module")
+def instructions():
+    """Return (arch, allowed) -> the machine instructions of a product of s4."""
+    o = np.zeros(32, np.int32)
+    return {
+        (arch, allowed): cute.compile(
+            cute.trace(product_of_s4, o, allowed), arch
+        ).resources.instructions
+        for arch, allowed in (("sm_80", False), ("sm_90a", True))
+    }
+
+
+def test_products_that_an_architecture_emulates_are_refused_unless_allowed(instructions):
+    o = np.zeros(32, np.int32)
+    plan = cute.trace(product_of_s4, o, False)
+    said = refused(plan, "sm_90a", "codegen-emulated")
+    assert "SM80_16x8x64_S32S4S4S32_TN for sm_90a, where ptxas replaces it" in said
+    assert "sm_80, sm_86, sm_87, sm_88, sm_89 have this one" in said
+    assert "cute.launch(..., allow_emulated=True)" in said
+    assert "test_arch.py:" in said
+    assert instructions["sm_80", False]["CALL"] == 0
+    assert instructions["sm_90a", True]["CALL"] == 1
+    allowed = cute.trace(product_of_s4, o, True)
+    assert str(allowed).splitlines()[2].endswith(" allow_emulated")
+    for each in (plan, allowed):  # the emulator is exact for both
+        cute.emulate(each, o)
+        assert (o == 65).all()
+        o[:] = 0
+
+
+def test_every_product_is_refused_where_it_is_emulated_and_nowhere_else():
+    """Each row of an atom with an instruction, for every target."""
+    o = np.zeros(32, np.int32)
+    (product,) = (op for op in cute.trace(product_of_s4, o, False).ops if isinstance(op, ops.Mma))
+    for atom in (x for x in rows() if x.runnable and x.ptx and x.num_threads == 32):
+        body = (replace(product, atom=atom),)
+        plan = replace(cute.trace(product_of_s4, o, False), body=body)
+        for arch in TARGETS:
+            code = {"native": "", "emulated": "codegen-emulated", "": "codegen-lacks"}
+            assert _code(plan, arch) == code[atom.support(arch)], (str(atom), arch)
+
+
+def _code(plan, arch):
+    try:
+        require_runnable(plan, arch)
+    except cute.CuteError as error:
+        return error.code
+    return ""
+
+
+def test_the_operator_allows_what_it_chooses_itself():
+    """A caller of `ops.gemm` chooses no instruction."""
+    a, c = cute.typed(np.zeros((64, 64), np.int8), "s4"), zeros(64, 64, kind="s32")
+    plan = cute.trace(gemm_multistage, a, a, c, choose(a, a, (64, 64)))
+    assert plan.launch.allow_emulated
+    require_runnable(plan, "sm_90a")
+    f = matrices("f16")
+    assert not cute.trace(gemm_multistage, *f, choose(*f[:2], (64, 64))).launch.allow_emulated

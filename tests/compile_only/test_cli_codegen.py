@@ -215,7 +215,10 @@ def test_types_of_samples(run):
             ("compile", "copy", "--arch", "sm_999"),
             "given the architecture 'sm_999'; required: one of sm_75, ",
         ),
-        (("compile", "gemm_07", "--arch", "sm_75"), "CpAsync for sm_75, which has no cp.async"),
+        (
+            ("compile", "gemm_07", "--arch", "sm_75"),
+            "a copy by cp.async for sm_75, which has no cp.async",
+        ),
         (("source", "gemm_07", "--dtype", "x"), "dtype: given 'x' (str)"),
         (("source", "gemm_07", "--dtype", "u16"), "given A of u16 and B of u16"),
         (("source", "gemm", "--config", "tiles=3"), "config: given 'tiles=3'"),

@@ -65,7 +65,7 @@ def test_a_product_and_a_sum_are_not_made_one():
 def refused(kernel, *args):
     with pytest.raises(cute.CuteError) as caught:
         cute.compile(cute.trace(kernel, *args), "sm_90a")
-    assert caught.value.code == "codegen-op"
+    assert caught.value.code in ("codegen-op", "kernel-lack")
     return str(caught.value)
 
 

@@ -185,8 +185,8 @@ def test_tma_store_writes_the_box_and_drops_what_lies_outside():
 
 def test_missing_proxy_fence():
     error = refused("emulate-proxy-fence", tma_store(fence=False), np.zeros(64, np.float32))
-    assert "by TmaStore of block (0, 0, 0), warp 0, lane 0" in str(error)
-    assert "call fence_proxy_async()" in str(error)
+    assert "by cute.tma_store of block (0, 0, 0), warp 0, lane 0" in str(error)
+    assert "call cute.fence_proxy_async()" in str(error)
 
 
 def test_shared_memory_is_reused_before_the_store_has_read_it():
@@ -318,9 +318,9 @@ def arrays():
 def test_accumulators_are_read_too_early():
     error = refused("emulate-wgmma-pending", warpgroup(early=True), *arrays())
     assert "an access to d[0,1] by block (0, 0, 0), warp 0" in str(error)
-    assert "put warpgroup_wait(0) before this line" in str(error)
+    assert "put cute.warpgroup_wait(0) before this line" in str(error)
     error = refused("emulate-wgmma-pending", warpgroup(early=True, commit=False), *arrays())
-    assert "close the group with warpgroup_commit()" in str(error)
+    assert "close the group with cute.warpgroup_commit()" in str(error)
 
 
 def test_a_in_registers_is_overwritten_too_early():
@@ -335,7 +335,7 @@ def test_a_in_registers_is_used_without_a_fence():
 
 def test_wgmma_reads_what_was_stored_without_a_proxy_fence():
     error = refused("emulate-proxy-fence", warpgroup(fence=False), *arrays())
-    assert "by Wgmma of block (0, 0, 0), warp 0" in str(error)
+    assert "by cute.warpgroup_gemm of block (0, 0, 0), warp 0" in str(error)
 
 
 # -- clusters

@@ -1,5 +1,7 @@
 """Accesses of global memory that nothing orders, each next to a right twin, in all orders."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -812,3 +814,22 @@ def test_a_loop_over_tickets_is_no_deadlock(monkeypatch):
         counter, out = np.zeros(1, s32), np.zeros(1, f32)
         cute.emulate(cute.trace(run, counter, out), counter, out, order=order)
         assert out[0] == 200
+
+
+def test_a_race_names_both_lines_and_the_coordinate():
+    @cute.kernel
+    def transposed(x, y):
+        cute.launch(grid=1, block=64)
+        t = cute.thread_idx()
+        y[t // 8, t % 8] = x[t]
+        x[t] = y[7 - t // 8, t % 8]
+
+    first = transposed.function.__code__.co_firstlineno
+    for columns, element in ((8, 56), (10, 70)):
+        y = np.zeros((8, columns), np.float32)[:, :8]
+        with pytest.raises(cute.EmulationError) as caught:
+            transposed(np.zeros(64, np.float32), y)
+        said = str(caught.value)
+        assert f"element {element} (7,0) of y by block" in said
+        lines = [int(line) for line in re.findall(r"\(test_global_memory\.py:(\d+)\)", said)]
+        assert lines == [first + 4, first + 5]

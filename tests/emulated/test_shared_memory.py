@@ -87,7 +87,7 @@ def test_lanes_of_one_warp_are_ordered_by_syncwarp_alone():
     emulate(handed_over(0, 1))
     error = refused("emulate-race", handed_over(1))
     assert "after a write by warp 0, lane 31 (kernel.py:" in str(error)
-    assert "put syncwarp() between the two" in str(error)
+    assert "put cute.syncwarp() between the two" in str(error)
     error = refused("emulate-race", handed_over(0))
     assert "after a read by warp 0, lane 31 (kernel.py:" in str(error)
 
@@ -307,9 +307,9 @@ def test_two_stages_of_cp_async(checks, order):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"wait": 2}, "wait with cp_async_wait(1) before this line"),
-        ({"commit": False}, "close the group with cp_async_fence()"),
-        ({"barrier": False}, "put a barrier between cp_async_wait of warp"),
+        ({"wait": 2}, "wait with cute.cp_async_wait(1) before this line"),
+        ({"commit": False}, "close the group with cute.cp_async_fence()"),
+        ({"barrier": False}, "put a barrier between cute.cp_async_wait of warp"),
     ],
 )
 def test_cp_async_data_is_used_too_early(changes, words):
@@ -438,7 +438,7 @@ def test_mma_needs_all_lanes():
     inside = m.op(ops.Mma, atom, d, a, b, ((0, 0, 0),))
     plan = m.plan(*fills, m.op(ops.If, less(tid, 16), (inside,), (), "thread"))
     error = refused("emulate-warp-divergent", plan)
-    assert "Mma that block (0, 0, 0), warp 0, lane 16" in str(error)
+    assert "cute.gemm that block (0, 0, 0), warp 0, lane 16" in str(error)
 
 
 def test_fragment_that_is_read_before_it_is_loaded():

@@ -546,7 +546,7 @@ def test_every_op_has_a_handler():
 
 def test_op_without_a_handler_is_refused_before_anything_runs():
     class Teleport(ops.Op):
-        pass
+        call = "a teleport"
 
     m = Maker(threads=32)
     A = m.tensor("A", "s32")
@@ -554,5 +554,5 @@ def test_op_without_a_handler_is_refused_before_anything_runs():
     plan = m.plan(m.op(ops.Fill, a, 1), m.op(ops.Store, at(A, tid), a), m.op(Teleport))
     A = np.zeros(32, np.int32)
     error = refused("emulate-op", plan, A)
-    assert "Teleport, which is not emulated yet" in str(error)
+    assert "a teleport, which is not emulated yet" in str(error)
     assert not A.any()

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from string import Formatter
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -30,7 +31,9 @@ from cute_py import (
     sym,
 )
 from cute_py.errors import WORDINGS, refusal
+from cute_py.plan.ops import OPS
 from tests import model
+from tests.kernel_refusals import traced
 from tests.notation import read_text
 from tests.refusal_examples import RECORDED, WHEN, made_by_calls, messages
 from tests.sampling import check_each, each
@@ -392,6 +395,73 @@ def pattern(wording):
     """Return the pattern of a wording's first line, in which a field stands for any text."""
     parts = Formatter().parse(wording.partition("\n")[0])
     return "".join(re.escape(text) + ("(.*)" if field else "") for text, field, _, _ in parts)
+
+
+# -- words that the author of a kernel knows
+
+
+def test_no_text_names_a_record_of_the_plan(said):
+    """A kernel says cute.cp_async_wait, not CpWait."""
+    records = re.compile(rf"\b({'|'.join(kind.__name__ for kind in OPS)})\b")
+
+    def check(code):
+        for text in (*WORDINGS[code][1:], said[code]):
+            assert not records.search(text), text
+
+    check_each(check, WORDINGS)
+    assert all(kind.call and not records.search(kind.call) for kind in OPS)
+
+
+def test_the_words_for_an_op_are_public():
+    """Where they name a function, it is there."""
+    for kind in OPS:
+        for name in re.findall(r"cute\.(\w+)", kind.call):
+            assert hasattr(cute, name)
+
+
+UNDECIDED = {
+    "size": (
+        lambda a: cute.composition(a.layout, cute.Layout(128)),
+        "annotate a with cute.spec(",
+    ),
+    "thread": (lambda f: cute.Layout(cute.thread_idx()), "use % or cute.min_"),
+    "number": (lambda x: cute.ceil_div(64, cute.as_int(x[0])), "cute.as_int or cute.var"),
+    "variable": (lambda x: cute.ceil_div(64, cute.var(1).get()), "cute.as_int or cute.var"),
+}
+
+
+@each(UNDECIDED)
+def test_a_question_that_a_kernel_leaves_open_says_what_it_can_promise(name):
+    body, words = UNDECIDED[name]
+    error = raised(lambda: traced(body))
+    assert (error.code, type(error)) == ("trace-undecided", cute.UndecidedError)
+    assert f"to settle that {error.facts['assumption']}, " in str(error)
+    assert words in str(error)
+    assert "sym(" not in str(error)
+
+
+def test_an_argument_that_is_a_number_can_be_passed_at_compile_time():
+    @cute.kernel
+    def divided(x, n: cute.s32):
+        cute.launch(grid=1, block=32)
+        cute.ceil_div(64, n)
+
+    @cute.kernel
+    def static(x, n):
+        cute.launch(grid=1, block=32)
+        cute.ceil_div(64, n)
+
+    x = np.zeros(32, np.int32)
+    assert "pass n as a compile-time number" in str(raised(lambda: cute.trace(divided, x, 4)))
+    cute.trace(static, x, 4)
+
+
+def test_no_refusal_of_a_kernel_offers_what_a_kernel_cannot_do():
+    """No symbol can be declared in a kernel; what has a place in a kernel offers none."""
+    made = {code: str(error) for code, error in made_by_calls().items()}
+    placed = {code: text for code, text in made.items() if re.search(r"\(\S+\.py:\d+\)$", text)}
+    assert len(placed) > 60
+    assert {code for code, text in placed.items() if "sym(" in text} == set()
 
 
 # -- the tables

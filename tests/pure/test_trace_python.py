@@ -5,9 +5,11 @@ refused. Blocks are entered from other frames, and state is reached in every way
 import array
 import collections
 import contextlib
+import contextvars
 import copy
 import ctypes
 import functools
+import io
 import itertools
 import random
 import types
@@ -186,6 +188,13 @@ STATES = {
     "attribute of a module": (module_state, lambda s: setattr(MODULE, "v", 2.0), lambda s: s.v),
     "list of a module": (list_state, lambda s: s(), lambda s: STATE[0]),
     "counter": (collections.Counter, lambda s: s.update("a"), len),
+    "text in memory": (io.StringIO, lambda s: s.write("a"), lambda s: len(s.getvalue())),
+    "bytes in memory": (io.BytesIO, lambda s: s.write(b"a"), lambda s: len(s.getvalue())),
+    "context variable": (
+        lambda: contextvars.ContextVar("v", default=1.0),
+        lambda s: s.set(s.get() + 1.0),
+        lambda s: s.get(),
+    ),
     "ordered dict": (
         lambda: collections.OrderedDict(a=1, b=2),
         lambda s: s.move_to_end("a"),
@@ -547,6 +556,40 @@ def test_a_refusal_that_the_kernel_swallows_ends_the_trace():
     assert run(suppresses).code == "trace-python"
 
 
+def test_an_access_that_the_kernel_swallows_ends_the_trace():
+    """Also one that the layout or the type of the tensor refuses: it would be left out unseen."""
+
+    def rank(out):
+        i = index()
+        with contextlib.suppress(Exception):
+            out[i, 0] = 1.0
+
+    def number(out):
+        i = index()
+        with contextlib.suppress(Exception):
+            out[i] = "text"
+
+    def copied(out):
+        index()
+        with contextlib.suppress(Exception):
+            cute.copy(out, cute.rmem("f16", 3))
+
+    codes = [run(kernel).code for kernel in (rank, number, copied)]
+    assert codes == ["coordinate-profile", "kernel-number", "kernel-types"]
+
+
+def test_a_kernel_may_try_a_layout_and_take_another():
+    def kernel(out):
+        i = index()
+        try:
+            tiles = cute.logical_divide(cute.Layout((6, 6), (6, 1)), cute.Layout(4))
+        except cute.LayoutError:
+            tiles = cute.Layout(7)
+        out[i] = float(cute.size(tiles))
+
+    assert run(kernel, 7) is None
+
+
 GLOBAL = 1.0
 
 
@@ -613,3 +656,133 @@ def test_any_state_that_a_block_changes_is_refused(state, block, way):
 
     error = run(kernel, plain(name, block))
     assert error is None or error.code in REFUSALS
+
+
+# -- random wrappers around branches and loops
+
+
+@contextlib.contextmanager
+def managed(block):
+    with block:
+        yield
+
+
+@contextlib.contextmanager
+def guarded(block):
+    try:
+        with block:
+            yield
+    finally:
+        pass
+
+
+class Managed:
+    def __init__(self, block):
+        self.block = block
+
+    def __enter__(self):
+        return self.block.__enter__()
+
+    def __exit__(self, *error):
+        return self.block.__exit__(*error)
+
+
+@contextlib.contextmanager
+def stacked(block):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(block)
+        yield
+
+
+AROUND_BRANCHES = (managed, guarded, Managed, stacked)
+BRANCH_BODIES = ("rebinds", "appends", "returns", "reads")
+
+
+@fewer(2)
+@given(st.lists(st.sampled_from(AROUND_BRANCHES), max_size=4), st.sampled_from(BRANCH_BODIES))
+def test_any_wrapper_around_a_branch_hides_nothing(wrappers, body):
+    def branch(i):
+        block = cute.when(i < 3)
+        for wrapper in wrappers:
+            block = wrapper(block)
+        return block
+
+    def changes(out):
+        i, n, held = index(), 1.0, [1.0]
+        out[i] = 0.0
+        with branch(i):
+            if body == "rebinds":
+                n = 2.0
+            elif body == "appends":
+                held.append(2.0)
+            else:
+                out[i] = n + held[0]
+        if body != "reads":
+            out[i] = n + len(held)
+
+    def leaves(out):
+        i = index()
+        with branch(i):
+            out[i] = 5.0
+            return
+        out[i] = 1.0
+
+    kernel = leaves if body == "returns" else changes
+    error = run(kernel, np.where(INDEX < 3, 2, 0) if body == "reads" else None)
+    codes = {"rebinds": "trace-rebound", "appends": "trace-rebound", "returns": "trace-leaves"}
+    assert getattr(error, "code", None) == codes.get(body)
+
+
+def passed_on(loop):
+    yield from loop
+
+
+def counted(loop):
+    n = 0.0
+    for k in loop:
+        n += 1.0
+        yield k
+
+
+def one_by_one(loop):
+    for k in loop:  # noqa: UP028
+        yield k
+
+
+AROUND_LOOPS = (passed_on, one_by_one)
+
+
+@fewer(2)
+@given(
+    st.lists(st.sampled_from((*AROUND_LOOPS, counted)), max_size=4),
+    st.sampled_from(("counts", "appends", "reads")),
+)
+def test_any_generator_around_a_loop_hides_nothing(wrappers, body):
+    def kernel(out):
+        i, n, held = index(), 0.0, []
+        out[i] = 0.0
+        loop = cute.range(4)
+        for wrapper in wrappers:
+            loop = wrapper(loop)
+        for k in loop:
+            if body == "counts":
+                n += 1.0
+            elif body == "appends":
+                held.append(k)
+            else:
+                out[i] = out[i] + 1.0
+        if body != "reads":
+            out[i] = n + len(held)
+
+    error = run(kernel, 4 if body == "reads" and counted not in wrappers else None)
+    carried = body != "reads" or counted in wrappers
+    assert getattr(error, "code", None) == ("trace-carried" if carried else None)
+
+
+def test_a_refusal_inside_of_numpy_names_the_line_of_the_kernel():
+    def kernel(out):
+        index()
+        np.sum(out)
+
+    line = kernel.__code__.co_firstlineno + 2
+    assert str(run(kernel)).endswith(f"(test_trace_python.py:{line})")

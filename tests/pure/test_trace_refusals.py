@@ -25,6 +25,16 @@ def trace_python_mended(x):
         x[1] = 1
 
 
+def trace_undecided(x):
+    n = cute.as_int(x[0])
+    cute.ceil_div(64, n)  # here
+
+
+def trace_undecided_mended(x):
+    n = cute.as_int(x[0], 1, 64)
+    cute.ceil_div(64, n)
+
+
 def trace_stale(x):
     held = cute.rmem("s32", 1)
     held.fill(0)
@@ -406,6 +416,7 @@ CODES = [
     "trace-python",
     "trace-number",
     "trace-unreadable",
+    "trace-undecided",
     "trace-stale",
     "trace-foreign",
     "trace-changes",

@@ -181,6 +181,17 @@ def kernel_domain_mended(x):
     x[0] = x[1] // 2
 
 
+def kernel_lack(f):
+    cute.atomic("max", cute.local_tile(f, (1,), (0,)), 1.0)  # here
+
+
+def kernel_lack_mended(f):
+    bits = cute.local_tile(cute.recast(f, "s32"), (1,), (0,))
+    held = cute.rmem("f32", 1)
+    held.fill(1)
+    cute.atomic("max", bits, cute.recast(held, "s32"))
+
+
 def kernel_number(x):
     x[0] = x[1] * 0.5  # here
 
@@ -354,6 +365,7 @@ CODES = [
     "kernel-recast",
     "kernel-types",
     "kernel-domain",
+    "kernel-lack",
     "kernel-number",
     "kernel-shapes",
     "kernel-element",
@@ -401,3 +413,19 @@ def test_floats_have_no_bits_to_combine(fn):
 
     for body in (combined, reduced):
         assert raised(lambda body=body: traced(body)).code == "kernel-domain"
+
+
+@pytest.mark.parametrize("wait", ["cp_async_wait", "tma_store_wait", "warpgroup_wait"])
+def test_groups_that_may_be_pending_are_counted_from_zero(wait):
+    for groups, code in ((-1, "kernel-choice"), (1.5, "leaf-type")):
+        error = raised(lambda groups=groups: traced(lambda x: getattr(cute, wait)(groups)))
+        assert error.code == code
+        assert error.facts["operation"] == f"cute.{wait}"
+    assert traced(lambda x: getattr(cute, wait)(0)).ops
+
+
+def test_a_rounding_is_one_of_those_of_ptx():
+    error = raised(lambda: traced(lambda x: x[0].to("f16", rounding="up")))
+    assert error.code == "kernel-choice"
+    assert "one of rn, rz, rd, ru, rna" in str(error)
+    assert traced(lambda x: x[0].to("f16", rounding="ru")).ops

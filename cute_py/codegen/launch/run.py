@@ -13,7 +13,7 @@ from cute_py.codegen.driver import driver
 from cute_py.codegen.driver.devices import arch_of
 from cute_py.codegen.driver.streams import current_stream, device_of, stream_number
 from cute_py.codegen.launch.launcher import Launcher
-from cute_py.errors import refusal
+from cute_py.errors import CuteError, refusal, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,10 +38,14 @@ def run(plan: Plan, *args: Any, stream: Any = None) -> None:
     Raises LayoutError for arrays that differ from the traced ones, for arrays on several devices,
     for a launch that the device cannot run, and for errors of the driver.
     """
-    require_plan(plan, "cute.run")
-    number = None if stream is None else stream_number(stream)
-    launch, values = prepare(plan, args, number)
-    launch(values, number)
+    try:
+        require_plan(plan, "cute.run")
+        number = None if stream is None else stream_number(stream)
+        launch, values = prepare(plan, args, number)
+        launch(values, number)
+    except CuteError as error:
+        shorten(error)
+        raise
 
 
 def prepare(plan: Plan, args: Sequence[Any], stream: int | None = None) -> tuple[Launch, list[Any]]:

@@ -15,7 +15,6 @@ from llvmlite import ir
 
 from cute_py.codegen.addresses import Addresses, Guards
 from cute_py.codegen.emit import emits
-from cute_py.codegen.instructions import TABLE
 from cute_py.codegen.storage import I8, I16, I32
 from cute_py.dtypes.table import u8
 from cute_py.plan import ops
@@ -158,8 +157,6 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
     x = op.dst
     addresses, guards = Addresses(e, x), Guards(e, x)
     name, modes = _atomic_row(op.fn, x)
-    if modes["type"] not in TABLE[name].allowed("type"):
-        raise e.unsupported(f"atomic {op.fn} of {x.dtype}")
     for v in range(x.count):
         address, value = addresses[v], e.words.get(op.src, v)
         kind = [value.type]  # of exch too, which PTX has for untyped bits
@@ -172,8 +169,9 @@ def atomic(e: Emit, op: ops.Atomic) -> None:
 @emits(ops.Prefetch)
 def prefetch(e: Emit, op: ops.Prefetch) -> None:
     """Emit one prefetch per vector; none where the guard is false."""
-    addresses, guards = Addresses(e, op.src), Guards(e, op.src)
-    for v in range(op.src.count):
+    x = as_bytes(e, op.src) if is_unpacked(op.src) else op.src
+    addresses, guards = Addresses(e, x), Guards(e, x)
+    for v in range(x.count):
         e.emit("prefetch", addresses[v], guard=guards[v])
 
 

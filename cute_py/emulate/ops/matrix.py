@@ -410,7 +410,7 @@ def _require_groups(op: ops.Op, c: Cohort) -> None:
         groups = W.reshape(-1, WARPS)
         if (groups == groups[:, :1] // WARPS * WARPS + np.arange(WARPS)).all():
             return
-    raise c.fault("emulate-warp-divergent", op, (0, 0), name=type(op).__name__)
+    raise c.fault("emulate-warp-divergent", op, (0, 0), name=op.call)
 
 
 def _columns_of(c: Cohort, W: Array) -> Array:

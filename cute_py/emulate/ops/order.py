@@ -144,7 +144,7 @@ def require_warps(op: ops.Op, c: Cohort) -> None:
     if c.mask is not None and not c.mask.all():
         bad = ~c.mask & c.mask.any(-1, keepdims=True)
         if bad.any():
-            where, name = first(bad, c.span), type(op).__name__
+            where, name = first(bad, c.span), op.call
             raise c.fault("emulate-warp-divergent", op, where, name=name)
 
 
@@ -154,7 +154,7 @@ def require_lanes(program: Program, op: ops.Op, c: Cohort) -> None:
         return
     bad = running(c) & ~c.mask & c.mask.any(-1, keepdims=True)
     if bad.any():
-        where, name = first(bad, c.span), type(op).__name__
+        where, name = first(bad, c.span), op.call
         raise c.fault("emulate-warp-divergent", op, where, name=name)
 
 

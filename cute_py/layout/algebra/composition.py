@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from operator import lt
 
-from cute_py.errors import format_mode, refusal
+from cute_py.errors import CuteError, format_mode, refusal, shorten
 from cute_py.integers import ints
 from cute_py.layout import above
 from cute_py.layout.algebra.carries import Departs, departure, fit_mode, odd_offset, peaks
@@ -56,16 +56,20 @@ def composition(a: AnyLayout | Swizzle, b: Tiler) -> Alike:
     ...
     cute_py.errors.LayoutError: composition: given a=(6,2):(1,7) and b=(3,2):(2,3): at ...
     """
-    if a.__class__ is Layout:
-        if b.__class__ is Layout:
-            return made(_composed(a, b), "composition", a, b)
-        if b.__class__ is int:
-            return composition(a, Layout(b, 1))
-        if b.__class__ is tuple:
-            return _by_mode(a, b)
-        if is_underscore(b):
-            return a
-    return above("compose_special")(a, b)
+    try:
+        if a.__class__ is Layout:
+            if b.__class__ is Layout:
+                return made(_composed(a, b), "composition", a, b)
+            if b.__class__ is int:
+                return composition(a, Layout(b, 1))
+            if b.__class__ is tuple:
+                return _by_mode(a, b)
+            if is_underscore(b):
+                return a
+        return above("compose_special")(a, b)
+    except CuteError as error:
+        shorten(error)
+        raise
 
 
 def compose(layout: AnyLayout | Swizzle, *tilers: Tiler) -> Alike:

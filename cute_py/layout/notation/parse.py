@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from cute_py.errors import CuteError
+from cute_py.errors import CuteError, shorten
 from cute_py.integers import ints
 from cute_py.integers.symbols import SymInt, sym, terms_of
 from cute_py.layout.basis import E, ScaledBasis
@@ -132,7 +132,11 @@ class Notation(Reader):
 
     def whole(self) -> Value:
         """Read the whole text."""
-        value = self.chain()
+        try:
+            value = self.chain()
+        except CuteError as error:
+            shorten(error)  # of nested text, the traceback would be hundreds of lines
+            raise
         if any(leaf.__class__ in (Pointer, str) for leaf in leaves(value)):
             raise self.fail("'o' and a layout")
         if self.token.kind == "end" or (self.tensor and self.token.kind in (":", "=")):

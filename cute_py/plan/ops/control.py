@@ -32,6 +32,7 @@ class Loop(Op):
     scope: str = "block"  # block | warpgroup | warp | thread: where the trip count is uniform
 
     word: ClassVar[str] = "for"
+    call: ClassVar[str] = "cute.range"
     purpose: ClassVar[str] = "a loop"
     blocks: ClassVar[tuple[str, ...]] = ("body",)
     repeats: ClassVar[bool] = True
@@ -55,6 +56,7 @@ class While(Op):
     scope: str
 
     word: ClassVar[str] = "while"
+    call: ClassVar[str] = "cute.while_"
     purpose: ClassVar[str] = "a loop"
     blocks: ClassVar[tuple[str, ...]] = ("test", "body")
     repeats: ClassVar[bool] = True
@@ -79,6 +81,7 @@ class If(Op):
     scope: str
 
     word: ClassVar[str] = "if"
+    call: ClassVar[str] = "cute.when"
     purpose: ClassVar[str] = "a branch"
     blocks: ClassVar[tuple[str, ...]] = ("then", "other")
 
@@ -99,6 +102,7 @@ class Leave(Op):
     scope: str
 
     word: ClassVar[str] = "leave"
+    call: ClassVar[str] = "cute.break_if or cute.return_if"
     purpose: ClassVar[str] = "leaves a loop or the kernel"
 
     def problem(self) -> str:
@@ -123,6 +127,7 @@ class Let(Op):
     operands: tuple[Scalar | Reg | str, ...]
 
     word: ClassVar[str] = "let"
+    call: ClassVar[str] = "an integer"
     purpose: ClassVar[str] = "an integer that no sum of products describes"
 
     def problem(self) -> str:
@@ -142,6 +147,7 @@ class Set(Op):
     value: Scalar
 
     word: ClassVar[str] = "set"
+    call: ClassVar[str] = "the assignment of a cute.var"
     purpose: ClassVar[str] = "gives a variable a value"
 
     def __str__(self) -> str:

@@ -17,6 +17,7 @@ class Print(Op):
     values: tuple[Value, ...] = field(metadata=ELEMENTS)
 
     word: ClassVar[str] = "print"
+    call: ClassVar[str] = "cute.print"
     purpose: ClassVar[str] = "prints a text"
 
 
@@ -28,4 +29,5 @@ class Assert(Op):
     text: str
 
     word: ClassVar[str] = "assert"
+    call: ClassVar[str] = "cute.assert_"
     purpose: ClassVar[str] = "trap where a condition fails"

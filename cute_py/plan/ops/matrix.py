@@ -8,7 +8,8 @@ from typing import ClassVar
 from cute_py.atoms.mma import MMA_Atom
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Reg
-from cute_py.plan.op import FIXED, UPDATED, Node, Op
+from cute_py.plan.op import FIXED, UPDATED, Lack, Node, Op
+from cute_py.plan.ops.registers import values_of
 
 Steps = tuple[tuple[int, int, int], ...]
 
@@ -37,6 +38,7 @@ class Mma(Op):
     steps: Steps = field(metadata=FIXED)
 
     word: ClassVar[str] = "mma"
+    call: ClassVar[str] = "cute.gemm"
     purpose: ClassVar[str] = "d += a * b, one instruction of the atom for each step"
 
     @property
@@ -47,6 +49,10 @@ class Mma(Op):
     def problem(self) -> str:
         """Check for whole fragments of accumulators, and steps inside of them."""
         return _fragments(self.atom, self.d, self.steps)
+
+    def lack(self) -> Lack | None:
+        """A type with values, for the arithmetic of an atom without an instruction."""
+        return values_of(self.d.dtype, "a product") if self.atom.ptx is None else None
 
     def needs(self) -> MMA_Atom | str | None:
         """The instruction of the atom; without one, that of its multiply-add."""
@@ -88,6 +94,7 @@ class Wgmma(Op):
     accumulate: bool = True
 
     word: ClassVar[str] = "wgmma"
+    call: ClassVar[str] = "cute.warpgroup_gemm"
     purpose: ClassVar[str] = "wgmma.mma_async: d += a * b of a warpgroup"
     bulk: ClassVar[bool] = True
 
@@ -110,6 +117,7 @@ class WgFence(Op):
     """Order earlier register accesses before later Wgmmas. Source: wgmma.fence."""
 
     word: ClassVar[str] = "wgmma_fence"
+    call: ClassVar[str] = "cute.warpgroup_fence"
     purpose: ClassVar[str] = "wgmma.fence"
     instruction: ClassVar[str | None] = "wgmma.fence"
 
@@ -119,6 +127,7 @@ class WgCommit(Op):
     """Commit a group of Wgmmas. Source: wgmma.commit_group."""
 
     word: ClassVar[str] = "wgmma_commit"
+    call: ClassVar[str] = "cute.warpgroup_commit"
     purpose: ClassVar[str] = "wgmma.commit_group"
     instruction: ClassVar[str | None] = "wgmma.commit_group"
 
@@ -130,6 +139,7 @@ class WgWait(Op):
     n: int
 
     word: ClassVar[str] = "wgmma_wait"
+    call: ClassVar[str] = "cute.warpgroup_wait"
     purpose: ClassVar[str] = "wgmma.wait_group"
     instruction: ClassVar[str | None] = "wgmma.wait_group"
 

@@ -7,10 +7,10 @@ from math import prod
 from typing import ClassVar
 
 from cute_py.atoms.copy import Copy_Op
-from cute_py.plan.access import Access
+from cute_py.plan.access import LOAD_CACHES, STORE_CACHES, Access
 from cute_py.plan.conditions import Reg, Scalar
 from cute_py.plan.functions import ATOMICS
-from cute_py.plan.op import FIXED, LOADED, MBARRIER, PREFETCHED, STORED, WRITTEN, Op
+from cute_py.plan.op import FIXED, LOADED, MBARRIER, PREFETCHED, STORED, WRITTEN, Lack, Op
 
 
 def _elements(x: Access, reg: Reg) -> str:
@@ -41,6 +41,7 @@ class Load(Op):
     order: str = "weak"
 
     word: ClassVar[str] = "load"
+    call: ClassVar[str] = "a load"
     purpose: ClassVar[str] = "ld.global or ld.shared, one for each vector"
 
     @property
@@ -57,6 +58,10 @@ class Load(Op):
         """Check for equally many elements in memory and registers."""
         return _elements(self.src, self.dst)
 
+    def lack(self) -> Lack | None:
+        """Whole bytes, or a cache operator of loads."""
+        return self.src.lack(LOAD_CACHES)
+
     def __str__(self) -> str:
         return f"{self.dst} = load {self.src}"
 
@@ -70,6 +75,7 @@ class Store(Op):
     order: str = "weak"
 
     word: ClassVar[str] = "store"
+    call: ClassVar[str] = "a store"
     purpose: ClassVar[str] = "st.global or st.shared, one for each vector"
 
     @property
@@ -80,6 +86,10 @@ class Store(Op):
     def problem(self) -> str:
         """Check for equally many elements in memory and registers."""
         return _elements(self.dst, self.src)
+
+    def lack(self) -> Lack | None:
+        """Whole bytes, or a cache operator of stores."""
+        return self.dst.lack(STORE_CACHES)
 
     def __str__(self) -> str:
         return f"store {self.dst} = {self.src}"
@@ -96,6 +106,7 @@ class CpAsync(Op):
     src: Access
 
     word: ClassVar[str] = "cp_async"
+    call: ClassVar[str] = "a copy by cp.async"
     purpose: ClassVar[str] = "global to shared memory, one instruction for each vector"
 
     @property
@@ -125,6 +136,7 @@ class CpCommit(Op):
     """Commit a group of the thread's CpAsyncs. Source: cp.async.commit_group."""
 
     word: ClassVar[str] = "cp_async_commit"
+    call: ClassVar[str] = "cute.cp_async_fence"
     purpose: ClassVar[str] = "cp.async.commit_group"
     instruction: ClassVar[str | None] = "cp.async.commit_group"
 
@@ -136,6 +148,7 @@ class CpWait(Op):
     n: int
 
     word: ClassVar[str] = "cp_async_wait"
+    call: ClassVar[str] = "cute.cp_async_wait"
     purpose: ClassVar[str] = "cp.async.wait_group"
     instruction: ClassVar[str | None] = "cp.async.wait_group"
 
@@ -159,6 +172,7 @@ class LdMatrix(Op):
     src: Access
 
     word: ClassVar[str] = "ldmatrix"
+    call: ClassVar[str] = "a copy by ldmatrix"
     purpose: ClassVar[str] = "8x8 matrices from shared memory, one for each row address"
 
     def problem(self) -> str:
@@ -182,6 +196,7 @@ class StMatrix(Op):
     src: Reg
 
     word: ClassVar[str] = "stmatrix"
+    call: ClassVar[str] = "a copy by stmatrix"
     purpose: ClassVar[str] = "8x8 matrices to shared memory, one for each row address"
 
     def problem(self) -> str:
@@ -208,6 +223,7 @@ class Atomic(Op):
     old: Reg | None = field(default=None, metadata=WRITTEN)
 
     word: ClassVar[str] = "atomic"
+    call: ClassVar[str] = "cute.atomic"
     purpose: ClassVar[str] = "atom, one for each element"
     atomic: ClassVar[bool] = True
 
@@ -219,6 +235,21 @@ class Atomic(Op):
     def problem(self) -> str:
         """Check for a known function, and equally many elements in memory and registers."""
         return _elements(self.dst, self.src) if self.fn in ATOMICS else f"the atomic {self.fn}"
+
+    def lack(self) -> Lack | None:
+        """An instruction for the type."""
+        kinds = ATOMICS[self.fn]
+        if self.dst.dtype.name in kinds:
+            return None
+        instead = "combine in registers (cute.warp_reduce), and let one thread store the result"
+        if self.fn in ("min", "max") and self.dst.dtype.name in ("f32", "f64"):
+            word = f"s{self.dst.dtype.bits}"
+            instead += (
+                f"; numbers of at least 0 have the order of their bits: cute.recast both to {word}"
+            )
+        return Lack(
+            f"an atomic {self.fn} of {self.dst.dtype}", f"{', '.join(kinds)} for {self.fn}", instead
+        )
 
     def needs(self) -> str | None:
         """The addition of bf16, which only newer architectures have."""
@@ -243,6 +274,7 @@ class TmaLoad(Op):
     multicast: Scalar = 0
 
     word: ClassVar[str] = "tma_load"
+    call: ClassVar[str] = "cute.tma_load"
     purpose: ClassVar[str] = "cp.async.bulk.tensor: a box of a tensor to shared memory"
     instruction: ClassVar[str | None] = "cp.async.bulk.tensor"
     bulk: ClassVar[bool] = True
@@ -265,6 +297,7 @@ class TmaStore(Op):
     reduce: str = ""
 
     word: ClassVar[str] = "tma_store"
+    call: ClassVar[str] = "cute.tma_store"
     purpose: ClassVar[str] = "cp.async.bulk.tensor: shared memory to a box of a tensor"
     instruction: ClassVar[str | None] = "cp.async.bulk.tensor"
     bulk: ClassVar[bool] = True
@@ -285,6 +318,7 @@ class BulkCommit(Op):
     """Commit a group of the thread's TmaStores. Source: cp.async.bulk.commit_group."""
 
     word: ClassVar[str] = "bulk_commit"
+    call: ClassVar[str] = "cute.tma_store_commit"
     purpose: ClassVar[str] = "cp.async.bulk.commit_group"
     instruction: ClassVar[str | None] = "cp.async.bulk.commit_group"
 
@@ -297,6 +331,7 @@ class BulkWait(Op):
     read: bool = False
 
     word: ClassVar[str] = "bulk_wait"
+    call: ClassVar[str] = "cute.tma_store_wait"
     purpose: ClassVar[str] = "cp.async.bulk.wait_group"
     instruction: ClassVar[str | None] = "cp.async.bulk.wait_group"
 
@@ -312,4 +347,5 @@ class Prefetch(Op):
     src: Access = field(metadata=PREFETCHED)
 
     word: ClassVar[str] = "prefetch"
+    call: ClassVar[str] = "cute.prefetch"
     purpose: ClassVar[str] = "prefetch.global.L2"

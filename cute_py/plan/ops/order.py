@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from cute_py.plan.access import Access
 from cute_py.plan.conditions import Scalar
-from cute_py.plan.op import MBARRIER, Op
+from cute_py.plan.functions import WORDS
+from cute_py.plan.op import MBARRIER, Lack, Op
 
 TESTS = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -30,6 +31,7 @@ class Barrier(Op):
     threads: int = 0
 
     word: ClassVar[str] = "barrier"
+    call: ClassVar[str] = "a barrier"
     purpose: ClassVar[str] = "bar.sync, of the block, a warp or some warps"
 
     @property
@@ -71,6 +73,7 @@ class Fence(Op):
     kind: str
 
     word: ClassVar[str] = "fence"
+    call: ClassVar[str] = "a fence"
     purpose: ClassVar[str] = "order of memory"
 
     def problem(self) -> str:
@@ -92,6 +95,7 @@ class GridDep(Op):
     kind: str
 
     word: ClassVar[str] = "griddepcontrol"
+    call: ClassVar[str] = "a griddepcontrol"
     purpose: ClassVar[str] = "waits for the kernels before, or lets the next one begin"
 
     def problem(self) -> str:
@@ -108,6 +112,7 @@ class MbarInit(Op):
     count: int
 
     word: ClassVar[str] = "mbarrier_init"
+    call: ClassVar[str] = "the init of mbarriers"
     purpose: ClassVar[str] = "mbarrier.init"
     instruction: ClassVar[str | None] = "mbarrier"
 
@@ -127,6 +132,7 @@ class MbarArrive(Op):
     cluster_rank: Scalar | None = None
 
     word: ClassVar[str] = "mbarrier_arrive"
+    call: ClassVar[str] = "an arrival at an mbarrier"
     purpose: ClassVar[str] = "mbarrier.arrive"
 
     def problem(self) -> str:
@@ -148,6 +154,7 @@ class CpArrive(Op):
     bar: Access = field(metadata=MBARRIER)
 
     word: ClassVar[str] = "cp_async_arrive"
+    call: ClassVar[str] = "an arrival of cp.async at an mbarrier"
     purpose: ClassVar[str] = "cp.async.mbarrier.arrive.noinc"
     instruction: ClassVar[str | None] = "cp.async.mbarrier.arrive"
 
@@ -164,6 +171,7 @@ class MbarWait(Op):
     phase: Scalar
 
     word: ClassVar[str] = "mbarrier_wait"
+    call: ClassVar[str] = "a wait for an mbarrier"
     purpose: ClassVar[str] = "mbarrier.try_wait.parity"
     instruction: ClassVar[str | None] = "mbarrier.try_wait"
 
@@ -188,6 +196,7 @@ class WaitUntil(Op):
     value: Scalar
 
     word: ClassVar[str] = "wait_until"
+    call: ClassVar[str] = "cute.wait_until"
     purpose: ClassVar[str] = "reads with acquire order until the element compares"
     cross_block: ClassVar[bool] = True
 
@@ -201,6 +210,17 @@ class WaitUntil(Op):
         single = self.src.count == self.src.width == 1
         return "" if self.test in TESTS and single else f"the test {self.test}"
 
+    def lack(self) -> Lack | None:
+        """A type that compares with an integer."""
+        dtype = self.src.dtype
+        if dtype.name in WORDS:
+            return None
+        return Lack(
+            f"a wait for an element of {dtype}",
+            ", ".join(WORDS),
+            "wait for a flag of one of these types, stored after the data (cute.store_release)",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SetMaxNReg(Op):
@@ -210,6 +230,7 @@ class SetMaxNReg(Op):
     kind: str  # inc | dec
 
     word: ClassVar[str] = "setmaxnreg"
+    call: ClassVar[str] = "cute.setmaxnreg"
     purpose: ClassVar[str] = "setmaxnreg"
     instruction: ClassVar[str | None] = "setmaxnreg"
 

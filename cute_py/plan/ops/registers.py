@@ -8,11 +8,22 @@ from typing import ClassVar
 from cute_py.dtypes.table import Dtype
 from cute_py.plan.conditions import Reg, Scalar, Value
 from cute_py.plan.functions import FUNCTIONS, REDUCTIONS
-from cute_py.plan.op import ELEMENTS, WRITTEN, Op
+from cute_py.plan.op import ELEMENTS, WRITTEN, Lack, Op
 
 ROUNDINGS = ("rn", "rz", "rd", "ru", "rna")
 REDUX = ("add", "min", "max", "and", "or", "xor")
 _WIDTHS = (1, 2, 4, 8, 16, 32)
+
+
+def values_of(dtype: Dtype, what: str) -> Lack | None:
+    """Return what is missing to compute with a type: a block scale has no values."""
+    if dtype.name != "ue8m0":
+        return None
+    return Lack(
+        f"{what} of ue8m0, a block scale without sign or zero",
+        "copies, shuffles and cute.where of ue8m0",
+        "compute with the bits: cute.recast(x, 'u8') is the exponent plus 127",
+    )
 
 
 def _same_length(dst: Reg, src: Reg) -> str:
@@ -27,12 +38,17 @@ class Fill(Op):
     value: int | float | bool | None = field(metadata=ELEMENTS)
 
     word: ClassVar[str] = "fill"
+    call: ClassVar[str] = "a fill of registers"
     purpose: ClassVar[str] = "all elements become a number"
 
     @property
     def consistent(self) -> bool:
         """Always."""
         return True
+
+    def lack(self) -> Lack | None:
+        """A type with values."""
+        return None if self.value is None else values_of(self.dst.dtype, "a number")
 
     def __str__(self) -> str:
         return f"{self.dst} = {'undefined' if self.value is None else self.value}"
@@ -51,6 +67,7 @@ class Map(Op):
     dtype: Dtype
 
     word: ClassVar[str] = "map"
+    call: ClassVar[str] = "arithmetic of registers"
     purpose: ClassVar[str] = "element by element"
 
     @property
@@ -76,6 +93,10 @@ class Map(Op):
         fits = lengths <= {1, len(self.dst)}
         return "" if fits else f"sources of {lengths} for {len(self.dst)} elements"
 
+    def lack(self) -> Lack | None:
+        """A type with values, unless they are moved."""
+        return None if FUNCTIONS[self.fn].moves else values_of(self.dtype, self.fn)
+
     def needs(self) -> str | None:
         """The instruction of bf16 that rounds a product once: f32 has no room for the least."""
         return "fma.bf16" if self.dtype.name == "bf16" and self.fn in ("fma", "mul") else None
@@ -94,6 +115,7 @@ class Convert(Op):
     saturate: bool = False
 
     word: ClassVar[str] = "to"
+    call: ClassVar[str] = "x.to(dtype)"
     purpose: ClassVar[str] = "conversion to a type"
 
     @property
@@ -105,6 +127,11 @@ class Convert(Op):
         """Check for a known rounding mode and equal lengths."""
         known = self.rounding in ROUNDINGS
         return _same_length(self.dst, self.src) if known else f"the rounding {self.rounding}"
+
+    def lack(self) -> Lack | None:
+        """Types with values."""
+        what = "a conversion"
+        return values_of(self.dst.dtype, what) or values_of(self.src.dtype, what)
 
     def __str__(self) -> str:
         clamped = " saturate" if self.saturate else ""
@@ -120,6 +147,7 @@ class Reduce(Op):
     src: Reg
 
     word: ClassVar[str] = "reduce"
+    call: ClassVar[str] = "cute.reduce"
     purpose: ClassVar[str] = "combines runs of elements, from left to right"
 
     @property
@@ -133,6 +161,10 @@ class Reduce(Op):
             return f"the reduction {self.fn}"
         even = len(self.src) % len(self.dst) == 0
         return "" if even else f"{len(self.src)} elements for {len(self.dst)} results"
+
+    def lack(self) -> Lack | None:
+        """A type with values."""
+        return values_of(self.src.dtype, self.fn)
 
     def needs(self) -> str | None:
         """As in `Map`."""
@@ -152,6 +184,7 @@ class Shuffle(Op):
     width: int = 32
 
     word: ClassVar[str] = "shuffle"
+    call: ClassVar[str] = "cute.shuffle"
     purpose: ClassVar[str] = "shfl.sync: elements of another lane of the warp"
 
     @property
@@ -175,6 +208,7 @@ class Vote(Op):
     src: Reg
 
     word: ClassVar[str] = "vote"
+    call: ClassVar[str] = "cute.vote"
     purpose: ClassVar[str] = "vote.sync over the lanes of the warp"
 
     @property
@@ -201,6 +235,7 @@ class Redux(Op):
     src: Reg
 
     word: ClassVar[str] = "redux"
+    call: ClassVar[str] = "cute.redux"
     purpose: ClassVar[str] = "redux.sync: combines an integer of all lanes of the warp"
     instruction: ClassVar[str | None] = "redux.sync"
 
