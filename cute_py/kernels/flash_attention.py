@@ -90,7 +90,9 @@ def flash_attention(
     total.fill(0)
     at = thr.partition_C(cute.make_identity_tensor((bM, bN)))  # (row, column) of each score
 
-    rows, columns = (cute.Copy_Atom(f"SM75_{op}", Q.dtype) for op in ("U32x4_LDSM_N", "U16x8_LDSM_T"))
+    rows, columns = (
+        cute.Copy_Atom(f"SM75_{op}", Q.dtype) for op in ("U32x4_LDSM_N", "U16x8_LDSM_T")
+    )
     read_q = cute.make_tiled_copy_A(rows, mma).get_slice(tid)
     read_k = cute.make_tiled_copy_B(rows, mma).get_slice(tid)
     read_v = cute.make_tiled_copy_B(columns, mma).get_slice(tid)
@@ -176,7 +178,9 @@ def weigh(
 def by_rows(acc: cute.Tensor) -> cute.Tensor:
     """Return accumulators ((2,2),M,N) as a matrix ((2,M),(2,N)) of rows and columns."""
     (columns, rows), m, n = (acc.layout[i] for i in range(3))
-    return cute.make_tensor(acc.data, cute.make_layout(cute.make_layout(rows, m), cute.make_layout(columns, n)))
+    return cute.make_tensor(
+        acc.data, cute.make_layout(cute.make_layout(rows, m), cute.make_layout(columns, n))
+    )
 
 
 def by_row(x: cute.Tensor, acc: cute.Tensor) -> cute.Tensor:
