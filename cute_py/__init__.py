@@ -53,8 +53,10 @@ _HOME = {
         "coprofile coshape cosize depth get_1d_coord get_flat_coord get_hier_coord is_static "
         "rank shape size stride"
     ),
-    "layout.modes": "append flatten get group_modes prepend replace select take unflatten zip_",
-    "layout.slicing": "dice domain_offset slice_ slice_and_offset",
+    "layout.modes": (
+        "append dice domain_offset flatten get group_modes prepend replace select slice_ "
+        "slice_and_offset take unflatten zip_"
+    ),
     "layout.algebra.coalesce": "coalesce filter filter_zeros",
     "layout.algebra.composition": "compose composition",
     "layout.algebra.complement": "complement",
@@ -62,7 +64,10 @@ _HOME = {
     "integers.ints": "min_",
     "integers.symbols": "SymInt sym",
     "integers.symbol_proofs": "Proof",
-    "layout.algebra.proofs": "formula prove_bijective prove_divides prove_equal substitute",
+    "layout.algebra.proofs": (
+        "equivalent formula is_bijective is_permutation prove_bijective prove_divides prove_equal "
+        "substitute"
+    ),
     "layout.algebra.explain": "explain",
     "layout.notation.parse": "parse_layout",
     "layout.algebra.divide": "flat_divide logical_divide tile_unzip tiled_divide zipped_divide",
@@ -79,9 +84,7 @@ _HOME = {
         "to_linear_bases"
     ),
     "layout.offsets": "holes image offset_grid offsets",
-    "layout.tools": (
-        "contains equivalent is_bijective is_injective is_permutation is_surjective overlaps"
-    ),
+    "layout.tools": "contains is_injective is_surjective overlaps",
     "layout.algebra.fit": "fit",
     "layout.algebra.recast": "downcast max_alignment recast_layout upcast",
     "layout.algebra.common": (

@@ -523,6 +523,7 @@ WHEN = {
     ),
     "emulate-grid": "a grid has negative extents",
     "emulate-order": "the order of running is unknown",
+    "emulate-checks": "a check of the emulator is unknown",
     "emulate-resident": "a number of blocks that run at once is no positive integer",
     "emulate-op": "the plan holds an op that the emulator has no rule for",
     "emulate-bounds": "a thread accesses memory outside of an array or of a shared storage",
@@ -981,6 +982,10 @@ RECORDED = {
     "cli-package": ("cute-py", {"reason": "No module named 'numpy'"}),
     "cli-shtab": ("completion", {"found": "no package shtab", "shell": "bash"}),
     "cli-stream": ("cute-py", {"reason": "the system error 'No space left on device'"}),
+    "emulate-checks": (
+        "emulate",
+        {"name": "races", "known": "shared, global", "hint": "leave it out for all checks"},
+    ),
     "emulate-resident": ("emulate", {"resident": "0"}),
     "emulate-op": ("kernel", {"name": "Teleport"}),
     "emulate-global-race": (

@@ -65,7 +65,7 @@ from cute_py.integers.code import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
     from typing import Any, TypeAlias
 
     from cute_py.calls.arguments import Argument
@@ -264,6 +264,19 @@ def static(kind: type, x: str) -> ast.expr:
     return variable(x) if kind in _PLAIN else call("id", x)
 
 
+def guard_tests(guards: Sequence[str], places: Iterable[Sequence[int]]) -> list[ast.expr]:
+    """Return the calls of guards on the arguments at these places. The guards of torch end the
+    process when they get a nested tensor (torch 2.11), so that is asked before.
+    """
+    tests: list[ast.expr] = []
+    for guard, numbers in zip(guards, places, strict=True):
+        for i in numbers:
+            tests.append(compared(path(f"x{i}", ("__class__",)), "is", f"Type{i}"))
+            tests.append(opposite(path(f"x{i}", ("is_nested",))))
+        tests.append(call(guard, *[f"x{i}" for i in numbers]))
+    return tests
+
+
 def is_host(kind: type) -> bool:
     """Return whether a type is NumPy's array type."""
     return (kind.__module__, kind.__name__) == ("numpy", "ndarray")
@@ -351,8 +364,7 @@ class Signature:
 
     def _tests(self, guards: Sequence[str]) -> list[ast.expr]:
         """Return the checks before arguments are read: guards, and the types of unguarded ones."""
-        guarded = zip(guards, self.guards.values(), strict=True)
-        tests = [call(guard, *[f"x{i}" for i in places]) for guard, places in guarded]
+        tests = guard_tests(guards, self.guards.values())
         for i, part in enumerate(self.parts):
             if part.guard is None:
                 tests.append(compared(path(f"x{i}", ("__class__",)), "is", f"Type{i}"))

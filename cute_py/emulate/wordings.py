@@ -33,6 +33,12 @@ WORDINGS: dict[str, Wording] = {
         '"forward", "reversed" or a seed (int)',
         "leave it out for the forward order",
     ),
+    "emulate-checks": (
+        LayoutError,
+        "the check {name!r}",
+        "True, False, or names among {known}",
+        "{hint}",
+    ),
     "emulate-resident": (
         LayoutError,
         "{resident!r} blocks at once",

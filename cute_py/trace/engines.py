@@ -238,6 +238,13 @@ class Guarded(KernelEngine):
         """Return the engine with its origin moved by a coordinate."""
         return self.at(add_coordinates(self.offset, by))
 
+    def within(self, coord: IntTuple, shape: IntTuple) -> Guarded:
+        """Return the engine that remembers which coordinates must be inside of a shape, where they
+        lead to elements of the parameter: past its extents nothing is accessed.
+        """
+        memory = self.memory.within(coord, shape)
+        return self if memory is self.memory else Guarded(memory, *self._parts()[1:])
+
     def at(self, offset: IntTuple) -> Guarded:
         """Return the engine with its origin at a coordinate."""
         return Guarded(self.memory, self.shape, self.stride, offset)

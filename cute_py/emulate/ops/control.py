@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cute_py.emulate.cohorts import Cohort, Frame, Run, Signal, split
+from cute_py.emulate.divergence import running
 from cute_py.emulate.faults import first
 from cute_py.emulate.program import Program, handles
 from cute_py.emulate.scalars import BITWISE, as_lanes, uniform
@@ -191,7 +192,7 @@ def leave(program: Program, op: ops.Leave) -> Run:
             depth -= 1
         if every and _is_whole(c, depth, op.target):
             if op.target == "kernel":
-                c.batch.barriers.leave(c.span, np.zeros(c.span.shape[:2], np.bool_))
+                _return(c, c.active())
             return _jump(c, depth, op.target)
         if not isinstance(value, np.ndarray):
             value = np.full((1, 1, 1), value)
@@ -202,11 +203,18 @@ def leave(program: Program, op: ops.Leave) -> Run:
         now = np.ones((1, 1, 1), np.bool_) if c.mask is None else c.mask
         c.mask = now & ~gone
         if op.target == "kernel":
-            stays = c.frames[0].saved & c.batch.agents.exist[c.span.W]
-            c.batch.barriers.leave(c.span, np.broadcast_to(stays, c.span.shape).any(-1))
+            _return(c, gone)
         return None
 
     return run
+
+
+def _return(c: Cohort, gone: Array) -> None:
+    """Let lanes return from the kernel: barriers wait for them no more."""
+    stays = running(c) & c.batch.agents.exist[c.span.W] & ~gone
+    if c.divided:
+        c.batch.alive[int(c.span.B[0]), int(c.span.W[0])] = stays
+    c.batch.barriers.leave(c.span, np.broadcast_to(stays, c.span.shape).any(-1))
 
 
 def _is_whole(c: Cohort, depth: int, target: str) -> bool:
@@ -261,7 +269,7 @@ def let(program: Program, op: ops.Let) -> Run:
 def _promise(program: Program, op: ops.Let) -> Callable[[Cohort, Value], None]:
     """Return a check of the bounds that the kernel told of an integer."""
     symbol = program.symbols.get(op.var)
-    if not program.checks or symbol is None or (symbol.lo, symbol.hi) == (None, None):
+    if "promises" not in program.checks or symbol is None or (symbol.lo, symbol.hi) == (None, None):
         return lambda c, value: None
     low = -math.inf if symbol.lo is None else symbol.lo
     high = math.inf if symbol.hi is None else symbol.hi
