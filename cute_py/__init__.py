@@ -61,7 +61,7 @@ _HOME = {
     "layout.algebra.composition": "compose composition",
     "layout.algebra.complement": "complement",
     "layout.algebra.inverse": "left_inverse nullspace right_inverse",
-    "integers.ints": "min_",
+    "integers.ints": "max_ min_",
     "integers.symbols": "SymInt sym",
     "integers.symbol_proofs": "Proof",
     "layout.algebra.proofs": (
@@ -115,7 +115,9 @@ _HOME = {
     "plan.plan": "Plan",
     "trace.memory": "rmem smem struct union",
     "trace.copying": "copy prefetch",
-    "trace.matrix": "Operand gemm mainloop",
+    "trace.mainloop": "mainloop",
+    "trace.matrix": "gemm",
+    "trace.operands": "Operand Tiles",
     "trace.hopper": (
         "Mbarriers cluster_sync fence_mbarrier_init fence_proxy_async mbarriers setmaxnreg "
         "tma_load tma_store tma_store_commit tma_store_wait tma_tensor warpgroup_commit "
@@ -125,7 +127,8 @@ _HOME = {
     "trace.control": "break_if otherwise range=range_ return_if var=Var wait_until when while_",
     "trace.arithmetic": "as_int reduce",
     "trace.threads": (
-        "assert_ atomic block_idx cp_async_fence cp_async_wait griddepcontrol_launch_dependents "
+        "assert_ assume atomic block_idx cp_async_fence cp_async_wait "
+        "griddepcontrol_launch_dependents "
         "griddepcontrol_wait lane_idx launch load_acquire named_barrier print=print_ redux shuffle "
         "store_release syncthreads syncwarp thread_idx threadfence vote warp_idx warp_reduce"
     ),

@@ -131,6 +131,7 @@ from cute_py.layout.algebra.complement import complement as complement
 from cute_py.layout.algebra.inverse import left_inverse as left_inverse
 from cute_py.layout.algebra.inverse import nullspace as nullspace
 from cute_py.layout.algebra.inverse import right_inverse as right_inverse
+from cute_py.integers.ints import max_ as max_
 from cute_py.integers.ints import min_ as min_
 from cute_py.integers.symbols import SymInt as SymInt
 from cute_py.integers.symbols import sym as sym
@@ -246,9 +247,10 @@ from cute_py.trace.memory import struct as struct
 from cute_py.trace.memory import union as union
 from cute_py.trace.copying import copy as copy
 from cute_py.trace.copying import prefetch as prefetch
-from cute_py.trace.matrix import Operand as Operand
+from cute_py.trace.mainloop import mainloop as mainloop
 from cute_py.trace.matrix import gemm as gemm
-from cute_py.trace.matrix import mainloop as mainloop
+from cute_py.trace.operands import Operand as Operand
+from cute_py.trace.operands import Tiles as Tiles
 from cute_py.trace.hopper import Mbarriers as Mbarriers
 from cute_py.trace.hopper import cluster_sync as cluster_sync
 from cute_py.trace.hopper import fence_mbarrier_init as fence_mbarrier_init
@@ -280,6 +282,7 @@ from cute_py.trace.control import while_ as while_
 from cute_py.trace.arithmetic import as_int as as_int
 from cute_py.trace.arithmetic import reduce as reduce
 from cute_py.trace.threads import assert_ as assert_
+from cute_py.trace.threads import assume as assume
 from cute_py.trace.threads import atomic as atomic
 from cute_py.trace.threads import block_idx as block_idx
 from cute_py.trace.threads import cp_async_fence as cp_async_fence

@@ -46,7 +46,7 @@ from cute_py.calls.arguments import Spec
 from cute_py.calls.arrays import LIBRARIES, READERS, VECTOR_BYTES, unwrapped
 from cute_py.calls.fingerprint.values import is_frozen
 from cute_py.calls.torch_tensors import outside_autograd
-from cute_py.dtypes.table import Dtype, b1
+from cute_py.dtypes.table import Dtype, Promised, b1
 from cute_py.integers.code import (
     assigned,
     call,
@@ -104,7 +104,7 @@ class LaunchCache:
 
     def __init__(self, notes: Sequence[object]) -> None:
         """Cache the calls of a function with these annotations of its positional parameters."""
-        self.numbers = [_number(x) if isinstance(x, Dtype) else None for x in notes]
+        self.numbers = [_number(x) if isinstance(x, (Dtype, Promised)) else None for x in notes]
         self.divisors = _divisors(notes)
         self.kept: dict[tuple[type, ...], Signature] = {}
         self.count = 0
@@ -181,10 +181,18 @@ def _is_exact(x: Any, argument: Argument) -> bool:
     return argument.kind == "static" and argument.value is x and is_frozen(x)
 
 
-def _number(kind: Dtype) -> Number:
+def _number(kind: Dtype | Promised) -> Number:
     """Return the function that converts a number for a launch. It returns None where the slow path
     (`arguments.number`) must decide: the number is out of range, or of another library.
     """
+    if isinstance(kind, Promised):
+        least, greatest = kind.bounds
+        unit = kind.multiple_of
+        if unit > 1:
+            return lambda x: (
+                x if x.__class__ is int and least <= x <= greatest and not x % unit else None
+            )
+        return lambda x: x if x.__class__ is int and least <= x <= greatest else None
     if kind is b1:
         return lambda x: x if x.__class__ is bool else None
     low, most = kind.min, kind.max

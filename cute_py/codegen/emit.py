@@ -62,16 +62,18 @@ class Emit:
         loose: frozenset[str] = frozenset(),
         link: Link | None = None,
         arch: str = TARGETS[-1],
+        small: frozenset[str] = frozenset(),
+        multipliers: dict[Scalar, str] | None = None,
     ) -> None:
         """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
         of the first element, the kernel's line, the storages of unpacked flags, the address that
-        the previous op of the chain left, and the target; `reached` is the address that this op
-        leaves.
+        the previous op of the chain left, the target, the arrays whose offsets fit 32 bits, and the
+        parameters with the multipliers of divisors; `reached` is the address that this op leaves.
         """
-        self.link, self.reached, self.arch = link, None, arch
+        self.link, self.reached, self.arch, self.small = link, None, arch, small
         self.b, self.starts, self.where = b, starts, where
         self.words = Words(b, words, loose)
-        self.scalars = Scalars(b, env, self.words)
+        self.scalars = Scalars(b, env, self.words, multipliers or {})
 
     def has(self, name: str) -> bool:
         """Return whether the target has the instruction of a row of `TABLE`."""
@@ -171,8 +173,8 @@ class Emit:
         return [self.b.extract_value(found, i) for i in range(len(outs))]
 
     def opaque(self, value: Any) -> Any:
-        """Return a 64-bit value that is opaque to the compiler: it is not hoisted or split."""
-        return self.emit("opaque", old=[value])[0]
+        """Return a value that is opaque to the compiler: it is not hoisted or split."""
+        return self.emit("opaque", old=[value], bits=value.type.width)[0]
 
     def fill_words(self, dtype: Dtype, value: float | None, count: int) -> list[Any]:
         """Return 32-bit words with all elements equal to a number."""

@@ -62,7 +62,14 @@ def ptx_of(
         if isinstance(error, TypeError) and not is_edited:
             raise
         raise refusal("codegen-source", operation=plan.name, log=clipped(str(error))) from None
-    return _renamed(ptx, plan.name)
+    return _renamed(_unrolled_once(ptx), plan.name)
+
+
+def _unrolled_once(ptx: str) -> str:
+    """Return PTX whose loops ptxas does not unroll: NVVM has done it, and counters of 32 bits would
+    let ptxas multiply the factors.
+    """
+    return re.sub(r"^{", '.pragma "nounroll";\n{', ptx, count=1, flags=re.MULTILINE)
 
 
 def _renamed(ptx: str, name: str) -> tuple[str, str]:

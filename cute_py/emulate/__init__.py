@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cute_py.emulate.agreements import Agreements
 from cute_py.emulate.batch import Batch
 from cute_py.emulate.checks import CHECKS
 from cute_py.emulate.global_memory import GlobalMemory
@@ -107,10 +108,11 @@ def _run(
     together = max(1, memory // needs.bytes_per_block())
     if program.together:
         together = max(total, 1)
+    agreements = Agreements()
     starts = list(range(0, total, together))
     for batch, start in enumerate(reversed(starts) if order == "reversed" else starts, 1):
         blocks = min(together, total - start)
-        state = Batch(needs, given, grid, counts, blocks, start, watch)
+        state = Batch(needs, given, grid, counts, blocks, start, watch, agreements)
         before = (batch - 1) * together
         part = _part_of(progress, before, blocks, total)
         Machine(program, state, order, part, resident).run()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cute_py.emulate.agreements import Agreements
 from cute_py.emulate.checks import CLOCKED
 from cute_py.emulate.clocks import LOW, Acting, Agents, Clocks
 from cute_py.emulate.engines import Clusters, Engines
@@ -98,7 +99,9 @@ class Batch:
         blocks: int,
         first: int,
         globals_: GlobalMemory | None = None,
+        agreements: Agreements | None = None,
     ) -> None:
+        self.agreements = agreements or Agreements()
         self.blocks, self.warps, self.report = blocks, needs.warps, report
         self.arrays, self.numbers = given.arrays, given.numbers
         self.agents = agents = needs.agents

@@ -79,11 +79,13 @@ class Program:
         self.communicates = self.resources.traffic.communicates
         self.together = self.communicates or self.resources.cluster > 1
         self.extents = [of_sizes(n) for n in plan.launch.grid]
+        self.counts = [of_sizes(n) for n in plan.launch.counts]
         self.body = self.block(plan.body)
 
     def grid(self, sizes: dict[str, int]) -> tuple[int, int, int]:
         """Return the blocks of the grid in (x, y, z), for these values of the symbols."""
         x, y, z = (extent(sizes) for extent in self.extents)
+        self.plan.launch.require_counts(self.plan.name, [count(sizes) for count in self.counts])
         if min(x, y, z) < 0:
             raise refusal("emulate-grid", operation=f"emulate({self.plan.name})", grid=(x, y, z))
         return x, y, z

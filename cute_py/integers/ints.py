@@ -146,6 +146,17 @@ def min_(a: Leaf, b: Leaf) -> Leaf:
     return _compute("min", a, b)
 
 
+def max_(a: Leaf, b: Leaf) -> Leaf:
+    """Return the larger of a and b.
+
+    >>> max_(3, 4)
+    4
+    """
+    if a.__class__ is int and b.__class__ is int:
+        return a if a >= b else b
+    return neg(_compute("min", neg(a), neg(b)))
+
+
 def neg(a: Leaf) -> Leaf:
     """Return -a."""
     return -a if a.__class__ is int else _compute("mul", a, -1)

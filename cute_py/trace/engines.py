@@ -231,6 +231,12 @@ class Guarded(KernelEngine):
     def _parts(self) -> tuple[Any, ...]:
         return self.memory, self.shape, self.stride, self.offset
 
+    def __add__(self, by: object) -> Engine:
+        """Refuse: its origin is a coordinate."""
+        raise refusal_here("engine-arithmetic", operation="kernel", engine=self)
+
+    __radd__ = __add__
+
     def __str__(self) -> str:
         return f"{self.memory}[{show(self.offset)} of {show(self.shape)}]"
 

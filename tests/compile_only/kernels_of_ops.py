@@ -12,6 +12,7 @@ from tests.emulated.plans import Maker, at, ops, tid
 @cute.kernel
 def control(x):
     cute.launch(grid=1, block=32)
+    cute.assume(x.shape[0] >= 32)
     count = cute.var(cute.thread_idx())
     with cute.while_(lambda: count.get() < 40):
         count.set(count.get() + 3)

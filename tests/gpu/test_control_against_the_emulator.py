@@ -79,6 +79,8 @@ def test_integers_of_the_plan():
 def indexed(x, index, out):
     cute.launch(grid=1, block=64)
     tid = cute.thread_idx()
+    for _k in cute.range(cute.as_int(index[63], 0, 63, uniform="block")):
+        cute.syncthreads()
     i = cute.as_int(index[tid], 0, 63)
     shared = cute.smem("f32", 64)
     shared[i] = x[tid]
