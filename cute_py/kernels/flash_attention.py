@@ -100,8 +100,8 @@ def flash_attention(
     first = block * bM + keys - queries + 1  # keys that the first row sees
     whole, tiles = keys // bN, cute.ceil_div(keys, bN)  # tiles without a mask, and all
     if causal:
-        whole = -cute.min_(-cute.min_(whole, first // bN), 0)
-        tiles = -cute.min_(-cute.min_(tiles, cute.ceil_div(first + bM - 1, bN)), 0)
+        whole = cute.max_(cute.min_(whole, first // bN), 0)
+        tiles = cute.max_(cute.min_(tiles, cute.ceil_div(first + bM - 1, bN)), 0)
 
     def step(n: Any, is_masked: bool) -> None:
         """Take in one tile of keys and values."""
@@ -141,10 +141,8 @@ def flash_attention(
     cute.copy(store.partition_S(sQ), store.partition_D(gO))
 
 
-def multiply(
-    mma: Any, acc: cute.Tensor, a: cute.Tensor, b: cute.Tensor, read: Any, tile: cute.Tensor
-) -> None:
-    """acc += a * tile, whose fragments go through b."""
+def multiply(mma: Any, acc: Any, a: Any, b: Any, read: Any, tile: Any) -> None:  # tensors
+    """Add the product of fragments a and a tile, whose fragments go through b, to acc."""
     source, target = read.partition_S(tile), read.retile_D(b)
     for k in range(cute.size(b, 2)):
         cute.copy(read.tiled_copy, source[_, _, k], target[_, _, k])
@@ -153,12 +151,11 @@ def multiply(
 
 def mask(scores: cute.Tensor, at: cute.Tensor, keys: Any, first: Any | None) -> None:
     """Set scores of keys that do not exist, or that a row does not see, to -infinity."""
+    start = at[0][1]  # the other columns of the thread have static distances from it
     for i in range(cute.size(scores)):
         row, column = at[i]
-        seen = column < keys
-        if first is not None:
-            seen = seen & (column < first + row)
-        scores[i] = cute.where(seen, scores[i], -math.inf)
+        end = keys if first is None else cute.min_(keys, first + row)
+        scores[i] = cute.where(column - start < end - start, scores[i], -math.inf)
 
 
 def weigh(
