@@ -110,6 +110,7 @@ def flash_attention(
         cute.copy(load, tVgV[_, _, _, n], tVsV)
         cute.cp_async_fence()
         scores.fill(0)
+        cute.copy(rows, read_q.partition_S(sQ), read_q.retile_D(rQ))  # it would fill registers
         multiply(mma, scores, rQ, rK, read_k, sK)
         if is_masked:
             mask(scores, at, keys - n * bN, first - n * bN if causal else None)
@@ -123,9 +124,6 @@ def flash_attention(
     cute.copy(load, tQgQ, tQsQ)
     cute.copy(load, tKgK[_, _, _, 0], tKsK)
     cute.cp_async_fence()
-    cute.cp_async_wait(0)
-    cute.syncthreads()
-    cute.copy(rows, read_q.partition_S(sQ), read_q.retile_D(rQ))
     for n in cute.range(whole):
         step(n, is_masked=False)
     for n in cute.range(whole, tiles):
@@ -154,8 +152,9 @@ def mask(scores: cute.Tensor, at: cute.Tensor, keys: Any, first: Any | None) -> 
     start = at[0][1]  # the other columns of the thread have static distances from it
     for i in range(cute.size(scores)):
         row, column = at[i]
-        end = keys if first is None else cute.min_(keys, first + row)
-        scores[i] = cute.where(column - start < end - start, scores[i], -math.inf)
+        end = (keys - start).to("s32")
+        end = end if first is None else cute.minimum(end, (first + row - start).to("s32"))
+        scores[i] = cute.where(end > column - start, scores[i], -math.inf)
 
 
 def weigh(
@@ -175,15 +174,13 @@ def weigh(
 def by_rows(acc: cute.Tensor) -> cute.Tensor:
     """Return accumulators ((2,2),M,N) as a matrix ((2,M),(2,N)) of rows and columns."""
     (columns, rows), m, n = (acc.layout[i] for i in range(3))
-    return cute.make_tensor(
-        acc.data, cute.make_layout(cute.make_layout(rows, m), cute.make_layout(columns, n))
-    )
+    layout = cute.make_layout(cute.make_layout(rows, m), cute.make_layout(columns, n))
+    return cute.make_tensor(acc.data, layout)
 
 
 def by_row(x: cute.Tensor, acc: cute.Tensor) -> cute.Tensor:
     """Return a number for each row (2,M) in the layout of accumulators ((2,2),M,N)."""
-    (_pair, _row), m, n = acc.shape
-    return cute.make_tensor(x.data, cute.Layout(((2, 2), m, n), ((0, 1), 2, 0)))
+    return cute.make_tensor(x.data, cute.Layout(acc.shape, ((0, 1), 2, 0)))
 
 
 def as_operand_a(acc: cute.Tensor) -> cute.Tensor:

@@ -67,9 +67,8 @@ def choose(q: Any, k: Any, v: Any, o: Any, **options: Any) -> Attention:
     the fields of `Attention`.
     """
     m, n = (64, 64) if max(q.shape[3], v.shape[3]) <= 64 else (32, 128)
-    scores = replace(choose_product(q, k, (m, n), 2), warps=(m // 32, n // 32))
-    of_v, of_o = (facts_of(x)[2] // facts_of(x)[0].bits for x in (v, o))
-    values = replace(scores, tile=(m, n, n), b=Side("MN", of_v), store=of_o)
+    scores = replace(choose_product(q, k, (m, n), 2, outputs=(o,)), warps=(m // 32, n // 32))
+    values = replace(scores, tile=(m, n, n), b=Side("MN", facts_of(v)[2] // 16))
     return Attention(q, k, v, o, scores, values, **options)
 
 
