@@ -62,11 +62,11 @@ class Attention:
     starts: Any = (None, None)
 
 
-def choose(q: Any, k: Any, v: Any, o: Any, **options: Any) -> Attention:
-    """Return tiles for dims up to 64, or above, and copies as wide as the rows allow; `options` are
-    the fields of `Attention`.
+def choose(q: Any, k: Any, v: Any, o: Any, tile: Any = None, **options: Any) -> Attention:
+    """Return a tile (queries, keys) for dims up to 64, or above, and copies as wide as the rows
+    allow; `options` are the fields of `Attention`.
     """
-    m, n = (64, 64) if max(q.shape[3], v.shape[3]) <= 64 else (32, 128)
+    m, n = tile or ((64, 64) if max(q.shape[3], v.shape[3]) <= 64 else (32, 128))
     scores = replace(choose_product(q, k, (m, n), 2, outputs=(o,)), warps=(m // 32, n // 32))
     values = replace(scores, tile=(m, n, n), b=Side("MN", facts_of(v)[2] // 16))
     return Attention(q, k, v, o, scores, values, **options)
