@@ -510,7 +510,7 @@ WHEN = {
     "ops-read-only": "out cannot be written",
     "ops-memory": "arrays and the emulator's state would not fit into free memory",
     "conv2d": "a filter has more positions than a register has bits, or channels no whole tiles",
-    "attention-accum": "V has more columns than a tile has keys, and no array is given for the sums",
+    "attention-accum": "V has more columns than a tile has keys, and `accum` is missing",
     "gemm-config-text": "changes to a configuration cannot be read",
     # -- expression
     "expression-name": "an expression names a function that the language does not have",

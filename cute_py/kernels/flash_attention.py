@@ -132,7 +132,8 @@ def flash_attention(
     total = cute.warp_reduce("add", total, width=4)
     share = cute.where(total == 0.0, 0.0, cute.rcp(total))  # no key: 0
     out = (sums * by_row(share, sums)).to(O.dtype)
-    cute.syncwarp()  # the warp has read its rows of Q
+    cute.cp_async_wait(0)
+    cute.syncthreads()  # Q is there also without keys, and all have read it
     cute.copy(out, thr.partition_C(sQ))
     cute.syncthreads()
     store = cute.suggest_tiled_copy((bN, bD), O.dtype, 32 * cfg.warps, "K", 128).get_slice(tid)
