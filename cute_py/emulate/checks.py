@@ -64,9 +64,10 @@ CHECKS = {
         ("shuffle", "warp-divergent", "barrier-phase", "setmaxnreg"),
     ),
     "promises": Check(
-        "integers outside of the bounds that `as_int` or `var` declares, and failed assertions",
+        "integers, conditions and addresses that are not what the kernel declares of them, and "
+        "failed assertions",
         "the kernel's own",
-        ("promise", "assert"),
+        ("promise", "assume", "uniform", "pointer-alignment", "assert"),
     ),
 }
 ALL = frozenset(CHECKS)

@@ -252,3 +252,24 @@ def test_a_comparison_is_one_instruction():
     x = np.zeros(1000, np.float32)
     found = cute.compile(cute.trace(guarded, x, x), "sm_90a").resources.instructions
     assert found["ISETP"] == 1
+
+
+@cute.kernel
+def ragged(sizes, x, out):
+    """A loop with barriers whose bound comes from memory."""
+    cute.launch(grid=sizes.shape[0], block=64)
+    b, t, held = cute.block_idx(), cute.thread_idx(), cute.smem("f32", 64)
+    for k in cute.range(cute.as_int(sizes[b], 0, 8, uniform="block")):
+        held[t] = x[b, k * 64 + t]
+        cute.syncthreads()
+        out[b, k * 64 + t] = held[63 - t]
+        cute.syncthreads()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_uniform_bound_from_memory_compiles(arch):
+    sizes, x = np.zeros(3, np.int32), np.zeros((3, 512), np.float32)
+    plan = cute.trace(ragged, sizes, x, x)
+    assert [op.scope for op in plan.ops if isinstance(op, ops.Loop)] == ["block"]
+    found = cute.compile(plan, arch).resources.instructions
+    assert found["BAR"] >= 2

@@ -18,7 +18,7 @@ from cute_py.kernels.gemm_07_multistage import gemm_multistage
 from cute_py.kernels.implicit_gemm import Conv2d, Im2col, conv2d_fprop
 from cute_py.plan.ops import LdMatrix
 from tests.emulated.kernel_data import operands, poisoned, reference
-from tests.sampling import fewer
+from tests.sampling import fewer, quick
 
 ORDERS = ("forward", "reversed", 0)
 
@@ -66,23 +66,25 @@ def test_kernels_are_short(most, things):
 # -- stream-K
 
 
-def streamed(shape, blocks, config=None, order="forward"):
+def streamed(shape, blocks, config=None, order="forward", launches=2):
     a, b = operands(np.random.default_rng(0), shape, "f16")
     c = poisoned(shape[:2], np.float32)
     config = config or choose(a, b, (64, 64))
     partial, flags = np.full((blocks, 64 * 64), np.nan, np.float32), np.zeros(blocks, np.int32)
     plan = cute.trace(stream_k.gemm_stream_k, a, b, c, partial, flags, config)
-    for _launch in range(2):  # the flags are zero again after the first
+    for _launch in range(launches):  # the flags are zero again after the first
         c.fill(np.nan)
         cute.emulate(plan, a, b, c, partial, flags, order=order)
         np.testing.assert_array_equal(c, reference(a, b))
         assert not flags.any()
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("blocks", [1, 2, 5, 24])
+FEW = [(1, "reversed"), (5, 0), (12, "forward")]
+
+
+@pytest.mark.parametrize(("blocks", "order"), quick(FEW, (1, 2, 5, 12), ORDERS))
 def test_blocks_share_all_tiles_of_k_evenly(blocks, order):
-    streamed((130, 70, 136), blocks, order=order)
+    streamed((66, 40, 104), blocks, order=order, launches=1)
 
 
 @pytest.mark.slow
@@ -94,7 +96,7 @@ def test_any_number_of_blocks_computes_any_product(m, n, k, blocks):
 
 def test_the_sums_of_stream_k_are_added_in_the_order_of_k():
     rng = np.random.default_rng(0)
-    a, b = (rng.normal(size=(64, 192)).astype(np.float16) for _ in range(2))
+    a, b = (rng.normal(size=(64, 128)).astype(np.float16) for _ in range(2))
     c, config = poisoned((64, 64), np.float32), choose(a, b, (64, 64))
 
     def of(part, blocks):
@@ -102,8 +104,8 @@ def test_the_sums_of_stream_k_are_added_in_the_order_of_k():
         stream_k.gemm_stream_k(a[:, part].copy(), b[:, part].copy(), c, partial, flags, config)
         return c.copy()
 
-    parts = [of(slice(64 * i, 64 * i + 64), 1) for i in range(3)]
-    np.testing.assert_array_equal(of(slice(None), 3), parts[0] + parts[1] + parts[2])
+    parts = [of(slice(64 * i, 64 * i + 64), 1) for i in range(2)]
+    np.testing.assert_array_equal(of(slice(None), 2), parts[0] + parts[1])
 
 
 def test_a_kernel_that_does_not_expect_warps_along_k_refuses_them():
