@@ -625,6 +625,7 @@ def more():
     from cute_py.expression import evaluate
     from cute_py.integers import ints
     from cute_py.integers.symbols import subs
+    from cute_py.kernels import fused_attention
     from cute_py.kernels.config import flagship
     from cute_py.kernels.implicit_gemm import Conv2d
     from cute_py.layout.bits.swizzle import compose_swizzles
@@ -696,6 +697,7 @@ def more():
         lambda: gemm(square, square, config="stages=1"),
         lambda: gemm(square, square, config="tiles=3"),
         lambda: Conv2d((3, 3)).table(np.zeros((1, 8, 8, 48)), flagship()),
+        lambda: fused_attention.choose(*[np.zeros((1, 1, 8, 256), np.float16)] * 4),
         lambda: gemm(square.astype(object), square),
         lambda: gemm(np.ones(4), square),
         lambda: gemm(tall, np.ones((5, 6), np.float32)),

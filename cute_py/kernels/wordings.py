@@ -44,6 +44,6 @@ WORDINGS: dict[str, Wording] = {
         LayoutError,
         "V with {dim} columns, without accum",
         "at most {keys} columns, as many as a tile has keys; or accum, an f32 array like O",
-        "pass accum=torch.empty_like(o, dtype=torch.float32), or NumPy's",
+        "pass accum=torch.empty_like(o, dtype=torch.float32), or the same in NumPy",
     ),
 }
