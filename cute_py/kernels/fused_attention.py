@@ -145,7 +145,7 @@ def fused_attention(x: Attention, scale: cute.f32, longest: cute.s32) -> None:
         found = cute.warp_reduce("max", cute.reduce("max", by_rows(scores), mode=1), width=4)
         with cute.when(reports):
             for i, row in enumerate(rows):
-                atomic_max(cute.local_tile(most, (1, 1), (row, 0)), found[i])
+                cute.atomic("max", cute.local_tile(most, (1, 1), (row, 0)), found[i])
         cute.syncthreads()  # the greatest scores are known
         base = cute.maximum(gather(most, rows), LEAST)
         factor = cute.exp2(before - base)
@@ -195,17 +195,6 @@ def rows_of(X: cute.Tensor, b: Any, head: Any, starts: Any) -> tuple[cute.Tensor
     x, count = X[0, head, _, _], cute.max_(end - start, 0)
     layout = cute.Layout((cute.max_(count, 1), x.shape[1]), x.stride)
     return cute.make_tensor(x.data.moved(start * x.stride[0]), layout), count
-
-
-def atomic_max(target: cute.Tensor, x: cute.Tensor) -> None:
-    """Set an element of f32 to the greater of it and x: positive numbers are ordered as integers,
-    and negative ones the other way around, as unsigned integers.
-    """
-    bits = cute.recast(x, "s32")
-    with cute.when(bits >= 0):
-        cute.atomic("max", cute.recast(target, "s32"), bits)
-    with cute.otherwise():
-        cute.atomic("min", cute.recast(target, "u32"), cute.recast(x, "u32"))
 
 
 def gather(x: cute.Tensor, rows: list[Any]) -> cute.Tensor:
