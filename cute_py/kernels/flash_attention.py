@@ -54,7 +54,7 @@ def flash_attention(
 
     With `causal`, query i sees the keys up to i + keys - queries, as the last query sees them all.
     """
-    (batch, heads, queries, _d), keys = Q.shape, K.shape[2]
+    (batch, heads, queries, d), keys = Q.shape, K.shape[2]
     bM, bN, bD = cfg.queries, cfg.keys, cfg.head_dim
     cute.launch(grid=(cute.ceil_div(queries, bM), heads, batch), block=32 * cfg.warps)
     (block, head, b), tid = cute.block_idx(), cute.thread_idx()
@@ -76,6 +76,7 @@ def flash_attention(
     tKgK, tKsK = thread.partition_S(gK), thread.partition_D(sK)  # (CPY,CPY_N,CPY_D,n), no n
     tVgV, tVsV = thread.partition_S(gV), thread.partition_D(sV)  # (CPY,CPY_N,CPY_D,n), no n
 
+    own = thread.partition_S(cute.make_identity_tensor((bN, bD)))  # (row, column) of each element
     kind = Q.dtype.name.upper()
     atom = f"SM80_16x8x16_F32{kind}{kind}F32_TN"
     mma = cute.make_tiled_mma(atom, (cfg.warps, 1, 1), (16 * cfg.warps, 16, 16))
@@ -103,11 +104,21 @@ def flash_attention(
         whole = cute.max_(cute.min_(whole, first // bN), 0)
         tiles = cute.max_(cute.min_(tiles, cute.ceil_div(first + bM - 1, bN)), 0)
 
+    def there(n: Any) -> cute.Tensor:
+        """Return which vectors of a tile of keys exist: a compare with one register for each."""
+        left = (keys - n * bN - own[0][0]).to("s32")
+        found = cute.rmem("b1", own.shape[1:])  # (CPY_N,CPY_D)
+        for i in range(cute.size(own, 1)):
+            for j in range(cute.size(own, 2)):
+                row, column = own[0, i, j]
+                found[i, j] = cute.where(column < d, left, 0) > row - own[0][0]
+        return found
+
     def step(n: Any, is_masked: bool) -> None:
         """Take in one tile of keys and values."""
         cute.cp_async_wait(0)
         cute.syncthreads()  # the keys are there, and all have read the values before
-        cute.copy(load, tVgV[_, _, _, n], tVsV)
+        cute.copy(load, tVgV[_, _, _, n], tVsV, pred=there(n))
         cute.cp_async_fence()
         scores.fill(0)
         cute.copy(rows, read_q.partition_S(sQ), read_q.retile_D(rQ))  # it would fill registers
@@ -116,7 +127,7 @@ def flash_attention(
             mask(scores, at, keys - n * bN, first - n * bN if causal else None)
         cute.cp_async_wait(0)
         cute.syncthreads()  # the values are there, and all have read the keys
-        cute.copy(load, tKgK[_, _, _, n + 1], tKsK, pred=n + 1 < tiles)
+        cute.copy(load, tKgK[_, _, _, n + 1], tKsK, pred=there(n + 1))
         cute.cp_async_fence()
         weigh(scores, sums, most, total, factor)
         multiply(mma, sums, as_operand_a(scores.to(Q.dtype)), rV, read_v, sVt)
