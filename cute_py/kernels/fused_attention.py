@@ -90,10 +90,10 @@ def fused_attention(x: Attention, scale: cute.f32, longest: cute.s32) -> None:
     cute.launch((cute.ceil_div(longest, bM), x.q.shape[1], batch), x.scores.threads)
     (block, head, b), tid = cute.block_idx(), cute.thread_idx()
     (mQ, queries), (mO, _n) = (rows_of(X, b, head, x.starts[0]) for X in (x.q, x.o))  # (rows,dim)
-    (mK, keys), (mV, _n) = (rows_of(X, b, head, x.starts[1]) for X in (x.k, x.v))  # (rows,dim)
+    (mK, stored), (mV, _n) = (rows_of(X, b, head, x.starts[1]) for X in (x.k, x.v))  # (rows,dim)
     first = block * bM
     cute.return_if(first >= queries)
-    keys = cute.min_(keys, first + bM) if x.causal else keys
+    keys: Any = cute.min_(stored, first + bM) if x.causal else stored
 
     mma, (of_q, of_k), (of_p, of_v) = x.scores.tiled_mma(), x.scores.operands(), x.values.operands()
     sQ, sK = (cute.smem(x.q.dtype, of.smem) for of in (of_q, of_k))  # (BM or BN,BK,stages)
@@ -117,7 +117,7 @@ def fused_attention(x: Attention, scale: cute.f32, longest: cute.s32) -> None:
         cute.copy(of_v.g2s, load.partition_S(gV), load.partition_D(sV), pred=j < columns)
         cute.cp_async_fence()
 
-    def sums_of(j: Any) -> cute.Tensor:
+    def sums_of(j: Any) -> Any:  # a tensor
         """Return the part of `accum` with the sums of a tile of O."""
         mA, _n = rows_of(x.accum, b, head, x.starts[0])
         return thr.partition_C(cute.local_tile(mA, tile, (block, j)))  # (MMA,MMA_M,MMA_N)
@@ -210,7 +210,8 @@ def reference(q: Any, k: Any, v: Any, scale: float, causal: bool = False, bias: 
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     scores = scale * q @ k.swapaxes(2, 3) + bias
     if causal:
-        scores[..., ~np.tri(*scores.shape[2:], dtype=bool)] = -np.inf
+        queries, keys = scores.shape[2:]
+        scores[..., np.arange(keys) > np.arange(queries)[:, None]] = -np.inf
     most = scores.max(-1, keepdims=True, initial=np.finfo(np.float64).min)
     weights = np.exp(scores - most)
     total = weights.sum(-1, keepdims=True)
