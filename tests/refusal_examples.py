@@ -525,6 +525,7 @@ WHEN = {
     "ops-read-only": "out cannot be written",
     "ops-memory": "arrays and the emulator's state would not fit into free memory",
     "conv2d": "a filter has more positions than a register has bits, or channels no whole tiles",
+    "attention-accum": "V has more columns than a tile has keys, and `accum` is missing",
     "gemm-config-text": "changes to a configuration cannot be read",
     # -- expression
     "expression-name": "an expression names a function that the language does not have",
@@ -631,6 +632,7 @@ def more():
     from cute_py.expression import evaluate
     from cute_py.integers import ints
     from cute_py.integers.symbols import subs
+    from cute_py.kernels import fused_attention
     from cute_py.kernels.config import flagship
     from cute_py.kernels.implicit_gemm import Conv2d
     from cute_py.layout.bits.swizzle import compose_swizzles
@@ -702,6 +704,7 @@ def more():
         lambda: gemm(square, square, config="stages=1"),
         lambda: gemm(square, square, config="tiles=3"),
         lambda: Conv2d((3, 3)).table(np.zeros((1, 8, 8, 48)), flagship()),
+        lambda: fused_attention.choose(*[np.zeros((1, 1, 8, 256), np.float16)] * 4),
         lambda: gemm(square.astype(object), square),
         lambda: gemm(np.ones(4), square),
         lambda: gemm(tall, np.ones((5, 6), np.float32)),

@@ -40,4 +40,10 @@ WORDINGS: dict[str, Wording] = {
         "vectors",
         "pad the channels with zeros, split the filter, or copy the activations",
     ),
+    "attention-accum": (
+        LayoutError,
+        "V with {dim} columns, without accum",
+        "at most {keys} columns, as many as a tile has keys; or accum, an f32 array like O",
+        "pass accum=torch.empty_like(o, dtype=torch.float32), or the same in NumPy",
+    ),
 }

@@ -1,0 +1,98 @@
+"""The machine code of attention and LayerNorm: no spills, and few instructions for a mask."""
+
+import re
+from collections import Counter
+
+import pytest
+
+import cute_py as cute
+from cute_py.kernels.arrays import row_copy
+from cute_py.kernels.flash_attention import AttentionConfig, flash_attention
+from cute_py.kernels.fused_attention import choose, fused_attention
+from cute_py.kernels.layer_norm import layer_norm
+from tests.compile_only.ladder import zeros
+
+pytest.importorskip("numba", reason="needs the extra `cuda`: pip install -e .[cuda]")
+
+FLASH = {64: AttentionConfig(), 128: AttentionConfig(64, 64, 128)}
+
+
+def flash(dim, causal):
+    x = zeros(2, 4, 1024, dim, kind="f16")
+    return cute.trace(flash_attention, x, x, x, x, 0.125, FLASH[dim], causal)
+
+
+def fused(dim, columns, causal, bias):
+    q, v = (zeros(2, 4, 256, n, kind="f16") for n in (dim, columns))
+    options = {"causal": causal, "lse": zeros(2, 4, 256)}
+    if bias:
+        options["bias"] = zeros(2, 4, 256, 256, kind="f16")
+    if columns > 128:
+        options["accum"] = zeros(2, 4, 256, columns)
+    return cute.trace(fused_attention, choose(q, q, v, v, **options), 0.125, 256)
+
+
+def norm(kind):
+    a, w = zeros(64, 4096, kind=kind), zeros(4096, kind=kind)
+    return cute.trace(layer_norm, a, w, w, a, 1e-5, *row_copy(a))
+
+
+ARCHS = ["sm_80", "sm_90a"]
+
+
+def require_no_spills(plan, arch):
+    found = cute.compile(plan, arch).resources
+    assert (found.spill_bytes, found.stack_bytes) == (0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dim", FLASH)
+def test_flash_attention_spills_nothing(dim, causal, arch):
+    require_no_spills(flash(dim, causal), arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(
+    ("dim", "columns", "causal", "bias"),
+    [(64, 64, False, False), (64, 64, True, True), (128, 128, True, True), (64, 256, True, False)],
+)
+def test_fused_attention_spills_nothing(dim, columns, causal, bias, arch):
+    require_no_spills(fused(dim, columns, causal, bias), arch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32"])
+def test_layer_norm_spills_nothing(kind, arch):
+    require_no_spills(norm(kind), arch)
+
+
+def loops_of(sass):
+    """Return the instructions of each loop with products, by name, in the order of the code."""
+    labels, names, ends = {}, [], []
+    for line in sass.splitlines():
+        label = re.match(r"\s*(\.L_x_\d+):", line)
+        if label:
+            labels[label[1]] = len(names)
+        found = re.search(r"/\*[0-9a-f]{4,5}\*/\s+(.*?);", line)
+        if found:
+            text = re.sub(r"^@!?U?P\w+\s+", "", found[1])
+            jump = re.search(r"^BRA.*(\.L_x_\d+)", text)
+            names.append(text.split()[0].partition(".")[0])
+            if jump and jump[1] in labels:
+                ends.append((labels[jump[1]], len(names)))
+    loops = [Counter(names[start:end]) for start, end in ends]
+    return [loop for loop in loops if loop["HMMA"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_mask_costs_two_instructions_an_element(arch):
+    """A compare and a selection: the loop with a mask is counted against the one without."""
+    plain, masked = loops_of(cute.compile(flash(64, causal=True), arch).sass)
+    assert plain["HMMA"] == masked["HMMA"] == 128
+    elements = 128 * 64 // 128  # of a thread
+    assert masked.total() <= 1.05 * plain.total() + 2 * elements
