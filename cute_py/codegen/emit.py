@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 
 from cute_py.atoms.arch import holds, since
-from cute_py.codegen.instructions import TABLE, TARGETS, of_atom, text_of, texts, types
+from cute_py.codegen.instructions import TABLE, TARGETS, Row, of_atom, text_of, texts, types
 from cute_py.codegen.scalars import Scalars
 from cute_py.codegen.storage import F32, F64, I1, I16, I32, I64, Words
 from cute_py.dtypes.conversion import convert, encode
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from cute_py.atoms.copy import Copy_Op
     from cute_py.atoms.mma import MMA_Atom
-    from cute_py.codegen.instructions import Row
+    from cute_py.codegen.tensor_maps import TensorMaps
     from cute_py.dtypes.table import Dtype
     from cute_py.errors import CuteError
     from cute_py.plan.conditions import Scalar
@@ -62,13 +62,14 @@ class Emit:
         loose: frozenset[str] = frozenset(),
         link: Link | None = None,
         arch: str = TARGETS[-1],
+        maps: TensorMaps | None = None,
     ) -> None:
         """Keep the builder, symbol -> 64-bit value, storage -> words, (space, storage) -> address
         of the first element, the kernel's line, the storages of unpacked flags, the address that
-        the previous op of the chain left, and the target; `reached` is the address that this op
-        leaves.
+        the previous op of the chain left, the target, and the tensor maps of the plan; `reached` is
+        the address that this op leaves.
         """
-        self.link, self.reached, self.arch = link, None, arch
+        self.link, self.reached, self.arch, self.maps = link, None, arch, maps
         self.b, self.starts, self.where = b, starts, where
         self.words = Words(b, words, loose)
         self.scalars = Scalars(b, env, self.words)
@@ -87,7 +88,7 @@ class Emit:
 
     def emit(
         self,
-        what: str | MMA_Atom | Copy_Op,
+        what: str | MMA_Atom | Copy_Op | Row,
         *values: Any,
         results: list[Any] | None = None,
         guard: Any = None,
@@ -98,7 +99,7 @@ class Emit:
         """Emit an instruction as inline PTX and return the values of its results.
 
         Args:
-            what: the name of a row of `instructions.TABLE`, or an atom.
+            what: the name of a row of `instructions.TABLE`, a row, or an atom.
             values: one for each operand of the row: a value, values, or (address, offset in bytes).
             results: LLVM types of the results, if they differ from those of the row.
             guard: a 32-bit predicate; the instruction is skipped if it is 0. None: no predicate.
@@ -108,7 +109,10 @@ class Emit:
 
         Raises LayoutError for modes or operands that the row does not have.
         """
-        row = TABLE[what] if isinstance(what, str) else of_atom(what)
+        if isinstance(what, Row):
+            row = what
+        else:
+            row = TABLE[what] if isinstance(what, str) else of_atom(what)
         chosen = texts(row, modes)
         outs = [REGISTERS[kind] for _, n, kind in types(row.results, chosen) for _ in range(n)]
         names = self._results(row, chosen)

@@ -17,7 +17,10 @@ from cute_py.codegen.emit import Emit
 from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import let
 from cute_py.codegen.passes.strength import Chain
+from cute_py.codegen.passes.flight import in_flight
+from cute_py.codegen.scalars import WARP, has_warps
 from cute_py.codegen.storage import I8, I32, I64, is_loose, word_count
+from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import refusal
 from cute_py.integers.polynomial import symbols_of
 from cute_py.integers.symbols import SymInt, terms_of
@@ -53,10 +56,13 @@ class Call:
 class Intrinsics:
     """Creates the intrinsics of one plan."""
 
-    def __init__(self, plan: Plan, chains: Chains, smem: str, arch: str) -> None:
-        """Look up the names of the plan; `smem` is the variable of its shared memory."""
+    def __init__(self, plan: Plan, chains: Chains, smem: str, warp: str, arch: str) -> None:
+        """Look up the names of the plan; `smem` is the variable of its shared memory, `warp` that
+        of the warp's index, "" for none.
+        """
         self.plan, self.chains, self.smem, self.arch = plan, chains, smem, arch
-        self.alike: dict[Op, Call] = {}
+        self.warp, self.maps, self.flying = warp, TensorMaps(plan), in_flight(plan)
+        self.alike: dict[tuple[Op, tuple[Reg, ...]], Call] = {}
         self.storages = {r.name: word_count(r) for r in plan.storages}
         self.loose = frozenset(r.name for r in plan.storages if is_loose(r))
         self.shared = {s.name: s.offset for s in plan.shared}
@@ -77,13 +83,14 @@ class Intrinsics:
             if reg.storage in self.loose and reg.dtype.name != "b1":
                 name = f"flags read as {reg.dtype}, not a multiple of 32"
                 raise refusal("codegen-op", operation="cute.compile", name=name, where=op.where)
-        alike = not holds_numbers(op)
-        made = self.alike.get(op) if alike else None
+        alike, flying = not holds_numbers(op), self.flying.get(id(op), ())
+        made = self.alike.get((op, flying)) if alike else None
         if made is None:
             chain = self.chains.parts.get(id(op))
-            made = self._made(op.word, op, writes(op), lambda e: rule(e, op), None, chain)
+            written = (*writes(op), *flying)
+            made = self._made(op.word, op, written, lambda e: rule(e, op), None, chain)
         if alike:
-            self.alike[op] = made
+            self.alike[op, flying] = made
         return made
 
     def condition(self, cond: Any) -> Call:
@@ -131,18 +138,22 @@ class Intrinsics:
     def _signature(self, x: Any, written: Any, number: Any, chain: Chain | None) -> _Signature:
         """Return the signature of an intrinsic from the names that its op uses."""
         used = _Names(x if chain is None else (x, chain.before))
+        if isinstance(x, (ops.TmaLoad, ops.TmaStore)):
+            used.parameters.add(self.maps.names[self.maps.of(x)])
         results = {reg.storage: self._tuple(reg.storage) for reg in written}
         storages = tuple(dict.fromkeys([*sorted(used.storages), *results]))
         carried = () if chain is None or chain.before is None else (chain.name,)
         symbols, pointers = sorted(used.symbols), (*sorted(used.parameters), *carried)
         smem = (self.smem,) if used.shared else ()
+        warp = (self.warp,) if used.warps and self.warp else ()
         kinds = (
+            *[types.uint32 for _ in warp],
             *map(self._scalar, symbols),
             *[types.uint64 for _ in pointers],
             *[types.uint32 for _ in smem],
             *map(self._tuple, storages),
         )
-        arguments = (*symbols, *pointers, *smem, *storages)
+        arguments = (*warp, *symbols, *pointers, *smem, *storages)
         return _Signature(used, chain, storages, arguments, kinds, results, number)
 
     def _scalar(self, name: str) -> Any:
@@ -157,10 +168,11 @@ class Intrinsics:
         words = {n: cgutils.unpack_tuple(b, values[n]) for n in signature.storages}
         starts = self._starts(b, signature.used, values)
         env = {n: values[n] for n in sorted(signature.used.symbols)}
+        env |= {WARP: values[self.warp]} if self.warp in values else {}
         chain, link = signature.chain, None
         if chain is not None and chain.before is not None:
             link = chain.before, values[chain.name]
-        return Emit(b, env, words, starts, place, self.loose, link, self.arch)
+        return Emit(b, env, words, starts, place, self.loose, link, self.arch, self.maps)
 
     def _starts(self, b: Any, used: _Names, values: dict[str, Any]) -> dict[tuple[str, str], Any]:
         starts = {("gmem", name): values[name] for name in used.parameters}
@@ -224,6 +236,7 @@ class _Names:
         self.storages: set[str] = set()
         self.parameters: set[str] = set()
         self.shared: set[str] = set()
+        self.warps = False
         for part in parts(x):
             if isinstance(part, Reg):
                 self.storages.add(part.storage)
@@ -232,6 +245,7 @@ class _Names:
                 owner.add(part.storage)
             elif isinstance(part, SymInt):
                 self.symbols.update(s.name for s in symbols_of(terms_of(part)))
+                self.warps = self.warps or has_warps(terms_of(part))
 
 
 def _intrinsic(name: str, kinds: tuple[Any, ...], result: Any, codegen: Any) -> Any:
@@ -254,6 +268,7 @@ def make_runtime(block: tuple[int, int, int]) -> dict[str, Any]:
     """Return name -> runtime function, for blocks of this shape."""
     return {
         "thread_index": _thread_index(block),
+        "warp_index": warp_index,
         "block_index": block_index,
         "shared_memory": shared_memory,
         "undefined": undefined,
@@ -287,14 +302,32 @@ def _thread_index(block: tuple[int, int, int]) -> Any:
 
 
 @intrinsic
+def warp_index(context, tid):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Return the index of the warp, which ptxas knows to be the same in all lanes."""
+    return types.uint32(types.int64), _warp_index
+
+
+def _warp_index(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
+    warp, first = b.lshr(b.trunc(args[0], I32), ir.Constant(I32, 5)), ir.Constant(I32, 0)
+    return Emit(b, {}, {}, {}).emit("shfl", warp, first, kind="idx", clamp=31)[0]
+
+
+@intrinsic
 def block_index(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     """Return the three indices of the block."""
     return types.UniTuple(types.int64, 3)(), _block_index
 
 
 def _block_index(ctx: Any, b: Any, sig: Any, args: Any) -> Any:
-    parts = [_special(b, f"ctaid.{letter}") for letter in "xyz"]
+    parts = [b.zext(_uniform(b, f"ctaid.{letter}"), I64) for letter in "xyz"]
     return ctx.make_tuple(b, sig.return_type, parts)
+
+
+def _uniform(b: Any, register: str) -> Any:
+    """Return a special register by the intrinsic of NVVM: ptxas knows that all threads agree."""
+    kind = ir.FunctionType(I32, [])
+    name = f"llvm.nvvm.read.ptx.sreg.{register}"
+    return b.call(cgutils.get_or_insert_function(b.module, kind, name), [])
 
 
 @intrinsic

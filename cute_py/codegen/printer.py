@@ -11,6 +11,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from cute_py.codegen.passes import names_in
+from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import refusal
 from cute_py.integers.symbols import SymInt
 from cute_py.plan import ops
@@ -30,7 +31,7 @@ INDENT = "    "
 WIDTH = 100
 LONGEST = 118  # length of a line with its comment
 LEAST = 16  # characters of an op in a comment: fewer are useless
-HELPERS = ("thread_index", "block_index", "shared_memory", "undefined", "int64", "range")
+HELPERS = ("thread_index", "warp_index", "block_index", "shared_memory", "undefined", "int64", "range")
 
 # first word of an intrinsic -> what it does
 WORDS = {
@@ -46,7 +47,7 @@ WORDS = {
 def parameters(plan: Plan) -> list[tuple[str, str]]:
     """Return (name, type) of the kernel's parameters: addresses, sizes and strides, numbers.
 
-    Types: `address` (64 bits), `integer` (64 bits), `f32` or `f64`.
+    Types: `address` (64 bits), `integer` (64 bits), `f32`, `f64`, or `map` (a tensor map).
     """
     found: list[tuple[str, str]] = []
     for p in plan.params:
@@ -59,7 +60,7 @@ def parameters(plan: Plan) -> list[tuple[str, str]]:
             continue
         found.append((p.name, "address"))
         found += [(str(name), "integer") for name in names_of(p)]
-    return found
+    return [*found, *[(name, "map") for name in TensorMaps(plan).names.values()]]
 
 
 def names_of(p: TensorParam) -> list[str]:
@@ -67,6 +68,13 @@ def names_of(p: TensorParam) -> list[str]:
     extents = [(f"{p.name}_shape{i}", x) for i, x in enumerate(p.shape)]
     strides = [(f"{p.name}_stride{i}", x) for i, x in enumerate(p.stride)]
     return [name for name, x in (*extents, *strides) if isinstance(x, SymInt)]
+
+
+def is_warp_uniform(plan: Plan) -> bool:
+    """Return whether the index of a warp is computed once, in a way that tells ptxas that all lanes
+    have the same: the units of TMA and wgmma take operands from uniform registers.
+    """
+    return plan.launch.threads % 32 == 0 and any(op.bulk for op in plan.ops)
 
 
 # -- names
@@ -120,7 +128,8 @@ class Source:
         self.names = Names(plan, self.parameters)
         self.main = main_file(plan)
         self.helpers = {name: self.names.helper(name) for name in HELPERS}
-        self.intrinsics = Intrinsics(plan, chains, self.names.helper("smem"), arch)
+        warp = self.names.helper("warp") if is_warp_uniform(plan) else ""
+        self.intrinsics = Intrinsics(plan, chains, self.names.helper("smem"), warp, arch)
         made = make_runtime(plan.launch.block)
         self.calls = {name: made[helper] for helper, name in self.helpers.items()}
         self.known: dict[int, str] = {}  # by identity of the intrinsic, which `calls` keeps alive
@@ -136,6 +145,8 @@ class Source:
         self._signature()
         helpers = self.helpers
         self._line(1, f"tid = {helpers['thread_index']}()")
+        if self.intrinsics.warp:
+            self._line(1, f"{self.intrinsics.warp} = {helpers['warp_index']}(tid)")
         self._line(1, f"bid_x, bid_y, bid_z = {helpers['block_index']}()")
         if self.plan.shared:
             self._line(1, f"{self.intrinsics.smem} = {helpers['shared_memory']}()")
@@ -155,6 +166,8 @@ class Source:
         for p in self.plan.params:
             sizes = [] if isinstance(p, ScalarParam) else names_of(p)
             self.lines.append(f"{INDENT}{', '.join([p.name, *sizes])},")
+        for name in self.intrinsics.maps.names.values():
+            self.lines.append(f"{INDENT}{name},")
         self.lines.append("):")
 
     def _line(self, depth: int, text: str, op: Op | None = None) -> None:
@@ -288,7 +301,16 @@ def docstring(plan: Plan, file: str, intrinsics: Intrinsics, words: Iterable[str
         "Registers are tuples of 32-bit words, addresses numbers of bytes.",
         "cute.compile(plan, arch, source=text) compiles an edited copy of this text.",
         *_section("Launch", _launch(plan)),
-        *_section("Parameters", map(_parameter, plan.params)),
+        *_section(
+            "Parameters",
+            [
+                *map(_parameter, plan.params),
+                *[
+                    f"{name}: tensor map of {x.tensor}, box {x.box} of modes {x.modes}"
+                    for x, name in intrinsics.maps.names.items()
+                ],
+            ],
+        ),
         *_section(
             "Shared memory",
             (f"{s.name}: {s.dtype}[{s.count}] at byte {s.offset}" for s in plan.shared),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cute_py.plan.conditions import Cond, Scalar
 
 _FITS, _END = 1 << 31, 1 << 63
+WARP = "tid//32"  # the name of the warp's index, which no symbol has
 
 
 class Scalars:
@@ -93,6 +94,8 @@ class Scalars:
 
     def _quotient(self, numerator: Polynomial, divisor: Polynomial) -> Any:
         b = self.b
+        if WARP in self.env and (warps := _warps(numerator, divisor)):
+            return b.zext(b.udiv(self.env[WARP], ir.Constant(I32, warps)), I64)
         p, d = self._sum(numerator), self._sum(divisor)
         (low, high), (least, most) = bounds(numerator), bounds(divisor)
         if low is not None and low >= 0:
@@ -122,6 +125,31 @@ class Scalars:
             return self.b.not_(self.holds(cond.term))
         assert isinstance(cond, Test)
         return self.words.get(cond.reg, 0)
+
+
+def has_warps(p: Polynomial) -> bool:
+    """Return whether a sum is computed with the index of the thread's warp."""
+    atoms = [atom for m in p for atom in m]
+    inner = [q for atom in atoms for q in _operands(atom)]
+    return any(isinstance(x, FloorDiv) and _warps(x.numerator, x.divisor) for x in atoms) or any(
+        map(has_warps, inner)
+    )
+
+
+def _operands(atom: Atom) -> tuple[Polynomial, ...]:
+    if isinstance(atom, FloorDiv):
+        return atom.numerator, atom.divisor
+    return atom.options if isinstance(atom, Min) else ()
+
+
+def _warps(numerator: Polynomial, divisor: Polynomial) -> int:
+    """Return n for the quotient tid // (32*n), 0 for any other."""
+    d = value(divisor)
+    if d is None or d % 32 or len(numerator) != 1:
+        return 0
+    ((monomial, c),) = numerator.items()
+    is_thread = c == 1 and [getattr(atom, "name", "") for atom in monomial] == ["tid"]
+    return d // 32 if is_thread else 0
 
 
 def _taken_out(atom: FloorDiv) -> Polynomial:
