@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cute_py.codegen.tensor_maps import TensorMaps
     from cute_py.dtypes.table import Dtype
     from cute_py.errors import CuteError
-    from cute_py.plan.conditions import Scalar
+    from cute_py.plan.conditions import Cond, Scalar
 
     Link: TypeAlias = tuple[Scalar, Any]  # an offset (elements), and its address
 
@@ -177,6 +177,14 @@ class Emit:
     def opaque(self, value: Any) -> Any:
         """Return a 64-bit value that is opaque to the compiler: it is not hoisted or split."""
         return self.emit("opaque", old=[value])[0]
+
+    def elected(self, cond: Cond) -> Any:
+        """Return a condition that at most the first lane of a warp satisfies as one bit. ptxas
+        knows that one lane at most runs a branch on it: elsewhere it repeats a TMA instruction
+        for each lane.
+        """
+        (first,) = self.emit("elect.sync")
+        return self.b.and_(self.b.trunc(first, I1), self.scalars.holds(cond))
 
     def fill_words(self, dtype: Dtype, value: float | None, count: int) -> list[Any]:
         """Return 32-bit words with all elements equal to a number."""

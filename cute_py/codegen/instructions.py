@@ -352,9 +352,9 @@ _ORDER = (
         "sm_90a", kind=_same("inc", "dec"), n=(),
     ),
     _row(
-        "elect.sync",
-        "{{ .reg .pred p; elect.sync _|p, {mask}; selp.b32 {d}, 1, 0, p; }}",
-        "d:b32 < mask:b32", "elect.sync", "order", "sm_90",
+        "elect.sync",  # the lowest active lane
+        "{{ .reg .pred p; .reg .b32 m; activemask.b32 m; elect.sync _|p, m; selp.b32 {d}, 1, 0, p; }}",
+        "d:b32 <", "elect.sync, activemask", "order", "sm_90",
     ),
     _row("trap", "trap;", "<", "trap", "order"),
     _row("opaque", "", "d:b64 <", "none: a value that is opaque to the compiler"),

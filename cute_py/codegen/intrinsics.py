@@ -18,7 +18,7 @@ from cute_py.codegen.ops import RULES
 from cute_py.codegen.ops.control import let
 from cute_py.codegen.passes.strength import Chain
 from cute_py.codegen.passes.flight import in_flight
-from cute_py.codegen.scalars import WARP, has_warps
+from cute_py.codegen.scalars import WARP, has_warps, of_first_lane
 from cute_py.codegen.storage import I8, I32, I64, is_loose, word_count
 from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import refusal
@@ -93,8 +93,10 @@ class Intrinsics:
             self.alike[op, flying] = made
         return made
 
-    def condition(self, cond: Any) -> Call:
-        """Return the call that evaluates a condition."""
+    def condition(self, cond: Any, issues: bool = False) -> Call:
+        """Return the call that evaluates a condition; `issues`: of threads that issue TMA."""
+        if issues and self.warp and of_first_lane(cond):
+            return self._made("holds", cond, (), lambda e: e.elected(cond), types.boolean)
         return self._made("holds", cond, (), lambda e: e.scalars.holds(cond), types.boolean)
 
     def scalar(self, x: SymInt) -> Call:

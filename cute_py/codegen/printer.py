@@ -16,6 +16,7 @@ from cute_py.errors import refusal
 from cute_py.integers.symbols import SymInt
 from cute_py.plan import ops
 from cute_py.plan.plan import ScalarParam, TensorParam
+from cute_py.plan.walk import every
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -227,7 +228,8 @@ class Source:
         self._block(op.body, depth + 1)
 
     def _if(self, op: ops.If, depth: int) -> None:
-        test = self._name(self.intrinsics.condition(op.cond), "holds")
+        issues = any(isinstance(x, (ops.TmaLoad, ops.TmaStore)) for x in every(op.then))
+        test = self._name(self.intrinsics.condition(op.cond, issues), "holds")
         self._line(depth, f"if {test}:", op)
         self._block(op.then, depth + 1)
         if op.other:

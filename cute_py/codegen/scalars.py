@@ -127,6 +127,17 @@ class Scalars:
         return self.words.get(cond.reg, 0)
 
 
+def of_first_lane(cond: Cond) -> bool:
+    """Return whether only threads whose index is a multiple of 32 satisfy a condition."""
+    if isinstance(cond, Logic):
+        return cond.test == "and" and any(map(of_first_lane, cond.terms))
+    if not isinstance(cond, Compare) or cond.test != "eq":
+        return False
+    rest = plus(terms_of(cond.a), terms_of(cond.b), -1)
+    threads = [m for m in rest if [getattr(atom, "name", "") for atom in m] == ["tid"]]
+    return [rest.pop(m) for m in threads] == [1] and all(c % 32 == 0 for c in rest.values())
+
+
 def has_warps(p: Polynomial) -> bool:
     """Return whether a sum is computed with the index of the thread's warp."""
     atoms = [atom for m in p for atom in m]
