@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from cute_py.codegen.arch import capability
 from cute_py.codegen.cache.files import source_file
+from cute_py.codegen.driver import MAP_BYTES
 from cute_py.codegen.printer import Source, parameters
-from cute_py.codegen.tensor_maps import MAP_BYTES
 from cute_py.codegen.toolchain import clipped
 from cute_py.errors import CuteError, refusal
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from cute_py.plan.plan import Plan
 
 TmaOp: TypeAlias = ops.TmaLoad | ops.TmaStore
-MAP_BYTES = 128
 UNSWIZZLED = 128  # alignment of a box without swizzle (bytes)
 # swizzle of bytes (B, M, S) -> (its number in the driver, the period of its pattern in bytes)
 _SWIZZLES = {

@@ -118,6 +118,13 @@ WORDINGS: dict[str, Wording] = {
         "GPU arrays that match what the plan was traced for",
         "call the kernel itself, which traces a plan for its arguments",
     ),
+    "launch-map": (
+        LayoutError,
+        "{name} with {found}",
+        "an array that TMA can address: its address and its pitches are multiples of 16 bytes, and "
+        "a pitch is at least a row",
+        "copy it into memory with such rows: a number of columns that is a multiple of 16 bytes",
+    ),
     "launch-failed": (
         LayoutError,
         "{status} from the driver for {launch}",

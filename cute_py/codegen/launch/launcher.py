@@ -24,8 +24,10 @@ from cute_py.codegen.driver.streams import (
     own_stream,
     read,
 )
+from cute_py.codegen.launch.maps import MapOf, encoded
 from cute_py.codegen.launch.prepared import EmptyGrid, Ordered, Prepared, fault
 from cute_py.codegen.printer import names_of, parameters
+from cute_py.codegen.tensor_maps import TensorMaps
 from cute_py.errors import CuteError, refusal
 from cute_py.integers.code import FUNCTIONS, function, together, tree
 from cute_py.integers.polynomial import symbols_of
@@ -58,6 +60,8 @@ class Launcher:
         self.sizes = sorted({s.name for x in grid for s in symbols_of(terms_of(x))})
         blocks = together([tree(x) for x in grid])
         self.blocks = function(self.sizes, blocks, FUNCTIONS)  # of sizes and run-time numbers
+        self.parameters = parameters(compiled.plan)
+        self.maps = list(TensorMaps(compiled.plan).names)
         # for an array the promised alignment of its address (bytes), for a number None
         self.promised = [
             p.alignment if isinstance(p, TensorParam) else None for p in compiled.plan.params
@@ -148,10 +152,11 @@ class Launcher:
             self.function,
             self.device,
             grid,
-            [kind for _name, kind in parameters(plan)],
+            [kind for _name, kind in self.parameters if kind != "map"],
             self._fixed(env),
             current_stream(first, self.device),
             current_device(first),
+            self._maps(args),
         )
         streams = {own_stream(unwrapped(arg)) for _p, arg in arrays} - {None}
         return Ordered(prepared, [s for s in streams if s is not None]) if streams else prepared
@@ -160,8 +165,19 @@ class Launcher:
         """Return sizes and strides by the index of their parameter."""
         names = {name for p in self.compiled.plan.params if isinstance(p, TensorParam)
                  for name in names_of(p)}  # fmt: skip
-        listed = enumerate(parameters(self.compiled.plan))
+        listed = enumerate(self.parameters)
         return {i: env[name] for i, (name, _kind) in listed if name in names}
+
+    def _maps(self, args: Sequence[Any]) -> list[MapOf]:
+        """Return the tensor maps of the arrays."""
+        names, operation = [p.name for p in self.compiled.plan.params], self.compiled.plan.name
+        found = []
+        for x in self.maps:
+            value = names.index(x.tensor)
+            array = unwrapped(args[value])
+            facts = tuple(array.shape), strides_of(array), address_of(array)
+            found.append(MapOf(value, encoded(self.driver, x, *facts, operation)))
+        return found
 
     def _grid(
         self, env: dict[str, int]

@@ -99,6 +99,11 @@ class Wgmma(Op):
     bulk: ClassVar[bool] = True
 
     @property
+    def starts_anew(self) -> bool:
+        """Where it starts from zero."""
+        return self.accumulate is False
+
+    @property
     def products(self) -> int:
         """One per step."""
         return len(self.steps)
