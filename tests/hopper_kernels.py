@@ -248,6 +248,13 @@ def products():
             exact = product(*[np.asarray(getattr(x, "array", x)) for x in (a, b)])
             named = {"name": f"SM90_64x{n}x{depth}_{name}", "shapes": ((m, k), (n, k))}
             yield one_product, (a, b), poisoned((m, n), result), exact, named
+    for kind in ("f16", "bf16"):
+        for majors in (("MN", "K"), ("K", "MN"), ("MN", "MN")):
+            sides = [integers((64, 64), kind, i) for i in range(2)]
+            a, b = (x.T if major == "MN" else x for x, major in zip(sides, majors, strict=True))
+            name = f"SM90_64x64x16_F32{kind.upper() * 2}_SS<{','.join(majors)}>"
+            named = {"name": name, "shapes": ((64, 64), (64, 64)), "majors": majors}
+            yield one_product, (a, b), poisoned((64, 64), "f32"), product(a, b), named
 
 
 RAGGED = [(128, 128, 64), (130, 257, 136), (1, 8, 8), (127, 129, 1000), (300, 200, 64)]

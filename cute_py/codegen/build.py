@@ -18,13 +18,24 @@ from cute_py.codegen.frontend import printed, ptx_of
 from cute_py.codegen.passes import without_waits
 from cute_py.codegen.passes.counters import with_counters
 from cute_py.codegen.passes.strength import Chains
-from cute_py.codegen.toolchain import assembled, clipped, counted, disassembled, number_in
+from cute_py.codegen.toolchain import (
+    assembled,
+    clipped,
+    counted,
+    disassembled,
+    number_in,
+    stalls,
+)
 from cute_py.errors import CuteError, refusal, shorten
 from cute_py.integers import ints
+from cute_py.plan.ops import Wgmma
 from cute_py.plan.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
+
+
+UNLIMITED = 1 << 16  # bytes of spills per thread: slow code is not refused
 
 
 @dataclass(frozen=True)
@@ -162,7 +173,7 @@ def assemble(build: Build) -> Build:
 
 
 def gate(build: Build) -> Build:
-    """Refuse more spills than allowed."""
+    """Refuse more spills than allowed, and loops that stall."""
     found = build.resources
     spilled = max(found.spill_bytes, found.stack_bytes)
     if spilled > build.spill_bytes:
@@ -174,7 +185,18 @@ def gate(build: Build) -> Build:
             most=build.spill_bytes,
             log=clipped(build.log),
         )
+    _require_no_stalls(build)
     return build
+
+
+def _require_no_stalls(build: Build) -> None:
+    """Refuse a loop of warpgroup products that stalls, unless slow code is allowed."""
+    if build.spill_bytes < UNLIMITED and any(isinstance(op, Wgmma) for op in build.plan.ops):
+        found = stalls(disassembled(build.cubin))
+        if found:
+            named = ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
+            name, arch = build.plan.name, build.arch
+            raise refusal("codegen-stalls", operation=name, arch=arch, found=named)
 
 
 @dataclass(frozen=True)

@@ -494,4 +494,6 @@ _CONVERSIONS = (
          rounding=_ROUNDING, dst=(*_WORDS, *_same("s8", "u8", "s16", "u16")), src=_FLOAT),
 )  # fmt: skip
 
-TABLE: dict[str, Row] = {row.name: row for row in (*_MEMORY, *_ORDER, *_ASYNC, *_FLOATS, *_CONVERSIONS)}
+TABLE: dict[str, Row] = {
+    row.name: row for row in (*_MEMORY, *_ORDER, *_ASYNC, *_FLOATS, *_CONVERSIONS)
+}

@@ -32,7 +32,15 @@ INDENT = "    "
 WIDTH = 100
 LONGEST = 118  # length of a line with its comment
 LEAST = 16  # characters of an op in a comment: fewer are useless
-HELPERS = ("thread_index", "warp_index", "block_index", "shared_memory", "undefined", "int64", "range")
+HELPERS = (
+    "thread_index",
+    "warp_index",
+    "block_index",
+    "shared_memory",
+    "undefined",
+    "int64",
+    "range",
+)
 
 # first word of an intrinsic -> what it does
 WORDS = {

@@ -100,6 +100,14 @@ WORDINGS: dict[str, Wording] = {
         "at most {most} bytes",
         "use a smaller tile or more threads, or allow it with spill_bytes={spilled}\n{log}",
     ),
+    "codegen-stalls": (
+        LayoutError,
+        "{found} in the loop of warpgroup products on {arch}",
+        "a loop that only waits for its tiles: descriptors and coordinates in uniform registers, no "
+        "spills, no fence of the whole GPU",
+        "compute the offsets of tiles from block indices, loop variables and tid // 32; allow slow "
+        "code with spill_bytes=65536",
+    ),
     "cache-folder": (
         CuteError,
         "the folder {path}: {reason}",

@@ -141,8 +141,9 @@ class MbarArrive(Op):
 
     def needs(self) -> str:
         """The instruction: a newer one if it expects bytes, or arrives at another block."""
-        name = "mbarrier.arrive.expect_tx" if self.bytes else "mbarrier.arrive"
-        return name if self.cluster_rank is None else f"{name}.cluster"
+        if self.cluster_rank is None:
+            return "mbarrier.arrive.expect_tx" if self.bytes else "mbarrier.arrive"
+        return "mbarrier.arrive.expect_tx.cluster" if self.bytes else "mbarrier.arrive.cluster"
 
 
 @dataclass(frozen=True, slots=True)
